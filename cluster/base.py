@@ -1,0 +1,173 @@
+"""What stands: nodes, the links to them, and the cluster that holds them together.
+
+Two backends implement these protocols, `process` and `docker`. Every verb is idempotent: asking for the state that
+already holds does nothing. Every verb returns only when the new state was *seen* to hold (by asking the server, the
+kernel, or the proxy), or raises `EnvironmentFailure` that names what was seen instead. No verb outlasts ten seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal, NamedTuple, Protocol
+
+RESOURCE = "resource"
+"""The name of the server that the lock protects; as a link's `node` it means the link to the resource."""
+
+CutKind = Literal["refuse", "drop", "hold"]
+"""How a link is cut.
+
+`refuse`  connections are closed and new ones refused (both ways); in one direction only, where TCP knows no refusal,
+          the connection is reset as soon as a byte travels that way.
+`drop`    connections hang, what is sent that way is lost; healing closes the connections.
+`hold`    connections hang, what is sent that way arrives when the link heals: late, but it arrives.
+"""
+
+Direction = Literal["to-node", "from-node", "both"]
+"""Which way the bytes are stopped. With `from-node` a node still *applies* commands; the reply is what is stopped."""
+
+
+class Address(NamedTuple):
+    """Where to dial, always by number so that no spelling of a name can differ."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
+class Node(Protocol):
+    """One Redis server: a node of the lock, or the resource."""
+
+    @property
+    def name(self) -> str:
+        """`n1` … `n9`, or `resource`."""
+        ...
+
+    @property
+    def address(self) -> Address:
+        """Where the server itself listens, without any link in between. It keeps it over restarts."""
+        ...
+
+    def start(self) -> None:
+        """Start the server and wait until it answers PING."""
+        ...
+
+    def stop(self) -> None:
+        """Shut down cleanly (SHUTDOWN, which saves what the persistence policy saves) and wait for the end."""
+        ...
+
+    def kill(self) -> None:
+        """SIGKILL, also of a paused server, and wait for the end."""
+        ...
+
+    def pause(self) -> None:
+        """SIGSTOP (or the freezer): connections are still accepted, nothing is answered. Waits until it is seen."""
+        ...
+
+    def resume(self) -> None:
+        """Undo `pause` and wait until the server answers. Does nothing for a server that is down."""
+        ...
+
+    def is_up(self, timeout_ms: float = 200) -> bool:
+        """Whether it answers PING within the time, asked directly: False for a paused, dead or hung server."""
+        ...
+
+    def effective_config(self) -> Mapping[str, str]:
+        """`CONFIG GET *` of the running server."""
+        ...
+
+    def log_text(self) -> str:
+        """Everything the server logged so far, over restarts."""
+        ...
+
+
+class Link(Protocol):
+    """The path from one client to one node, through Toxiproxy.
+
+    Every impairment has an `owner` (the fault's id), so that faults overlap freely: healing one owner leaves the
+    other's impairments in force. A second call with the same owner replaces the first.
+    """
+
+    @property
+    def client(self) -> str: ...
+
+    @property
+    def node(self) -> str: ...
+
+    @property
+    def address(self) -> Address:
+        """What the client dials."""
+        ...
+
+    def cut(self, owner: str, kind: CutKind, direction: Direction) -> None: ...
+
+    def delay(self, owner: str, delay_ms: int, jitter_ms: int, direction: Direction) -> None:
+        """Each byte is late by `delay_ms` ± `jitter_ms` in each of the directions named."""
+        ...
+
+    def throttle(self, owner: str, rate_kb_per_s: int, direction: Direction) -> None: ...
+
+    def reset(self, owner: str) -> None:
+        """Every connection is reset (RST) as soon as it carries a byte, until healed."""
+        ...
+
+    def heal(self, owner: str) -> None:
+        """Remove what this owner did. Only the link's state is read back; a probe shows whether bytes pass again."""
+        ...
+
+
+class ProbeResult(NamedTuple):
+    """What one probe through one link saw.
+
+    `answered`: a reply came back within the time. `applied`: the node executed the command (asked directly, so None
+    when the node itself could not be asked). `refused`: the connection was refused, reset or closed.
+    `elapsed_ms`: until the reply, or until the probe gave up.
+    """
+
+    answered: bool
+    applied: bool | None
+    refused: bool
+    elapsed_ms: float
+
+
+class Cluster(Protocol):
+    """N nodes, a resource, a Toxiproxy and a link for every client and server."""
+
+    @property
+    def backend(self) -> str:
+        """`process` or `docker`."""
+        ...
+
+    @property
+    def nodes(self) -> Mapping[str, Node]:
+        """The lock's nodes by name, in order; the resource is not one of them."""
+        ...
+
+    @property
+    def resource(self) -> Node: ...
+
+    @property
+    def links(self) -> Mapping[tuple[str, str], Link]:
+        """By (client, node); node may be `RESOURCE`."""
+        ...
+
+    def start(self) -> None:
+        """Bring everything up. On any failure everything is taken down again before the error is raised."""
+        ...
+
+    def stop(self) -> None:
+        """Take everything down and leave no trace; never raises for what is gone already."""
+        ...
+
+    def heal(self) -> None:
+        """Remove every impairment from every link, whoever owns it, and read back that none is left."""
+        ...
+
+    def probe(self, links: Sequence[tuple[str, str]], timeout_ms: float = 100) -> dict[tuple[str, str], ProbeResult]:
+        """Send one harmless command through each of the links at the same time, over fresh connections."""
+        ...
+
+    def environment(self) -> dict[str, object]:
+        """For `environment.json`: server and proxy versions, image digests and where they came from."""
+        ...

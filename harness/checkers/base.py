@@ -1,0 +1,72 @@
+"""What a checker is: a pure function of the recorded history, one file a question.
+
+A new checker is one module in this folder with a function `check(run: Recorded) -> Answer`; nothing else needs an edit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import msgspec
+import pandas as pd
+
+from harness.config import Requirement, RunConfig
+from harness.history import ClientEnd, FaultEvent, Timeline
+
+Blame = Literal["lock", "client", "undecided", "resource", "harness"]
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """A run as it was recorded, in tables (see `harness/store.py` for the columns)."""
+
+    config: RunConfig
+    timeline: Timeline
+    ops: pd.DataFrame
+    """One row an operation: the fields of `harness.history.Op` and `client`, `life`."""
+    sections: pd.DataFrame
+    """One row a granted section; columns in `harness.sections`."""
+    writes: pd.DataFrame
+    """One row an accepted write, in the resource's order: the fields of `harness.history.Write`."""
+    faults: tuple[FaultEvent, ...]
+    ends: tuple[ClientEnd, ...]
+    planned_faults: int
+    """How many faults the schedule has."""
+    final_values: dict[str, int] | None
+    """The counters at the last read, by key; None if that read was never taken."""
+
+
+class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Something that was found, in words and in numbers.
+
+    `breaks`: the requirements under which it makes the run a violation. `count`: how many there are of this kind and
+    blame. `examples`: a few of them, JSON values with client, section, key and times in ms since the start.
+    """
+
+    checker: str
+    kind: str
+    blame: Blame
+    text: str
+    breaks: tuple[Requirement, ...] = ()
+    count: int = 1
+    examples: tuple[dict[str, object], ...] = ()
+
+
+class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A checker's answer. `unknown`: why the run cannot be called valid, if it cannot. `figures`: statistics, JSON values."""
+
+    findings: tuple[Finding, ...] = ()
+    unknown: tuple[str, ...] = ()
+    figures: dict[str, object] = msgspec.field(default_factory=dict)
+
+
+class Verdict(msgspec.Struct, frozen=True, omit_defaults=False):
+    """The answer of a whole run (`verdict.json`). `figures`: each checker's statistics by the checker's name."""
+
+    verdict: Literal["valid", "violation", "unknown"]
+    require: Requirement
+    findings: tuple[Finding, ...]
+    unknown: tuple[str, ...]
+    figures: dict[str, dict[str, object]]
+    schema_version: int = 1

@@ -1,0 +1,121 @@
+"""`RunConfig`: everything that decides what a run does, as one frozen value, checked before anything starts."""
+
+from __future__ import annotations
+
+import re
+from random import Random
+from typing import Literal
+
+import msgspec
+
+from fencepost.errors import UsageError
+
+Fencing = Literal["none", "writes", "all"]
+Requirement = Literal["lease", "exclusion", "data"]
+ClusterChoice = Literal["auto", "process", "docker"]
+
+_DURATION = re.compile(r"^(\d+(?:\.\d+)?)(us|ms|s|m|h)?$")
+_UNIT_MS = {"us": 0.001, "ms": 1.0, "s": 1000.0, "m": 60_000.0, "h": 3_600_000.0}
+
+
+def parse_duration_ms(text: str, default_unit: str = "ms") -> float:
+    """`250`, `250ms`, `2s`, `1.5m` in milliseconds. Raises UsageError for anything else, so also for a minus sign."""
+    match = _DURATION.match(text.strip())
+    if match is None:
+        raise UsageError(f"{text!r} is not a duration; write a number with a unit, like 250ms, 2s or 1.5m")
+    return float(match[1]) * _UNIT_MS[match[2] or default_unit]
+
+
+class Hold(msgspec.Struct, frozen=True):
+    """How long a client stays inside: `20ms`, `uniform:5ms-50ms` or `exponential:20ms` (mean, cut off at 20 means)."""
+
+    kind: Literal["fixed", "uniform", "exponential"]
+    low_ms: float
+    high_ms: float
+
+    @classmethod
+    def parse(cls, text: str) -> Hold:
+        kind, _, rest = text.rpartition(":")
+        match kind:
+            case "" | "fixed":
+                value = parse_duration_ms(rest)
+                return cls("fixed", value, value)
+            case "uniform":
+                low, dash, high = rest.partition("-")
+                if dash and parse_duration_ms(low) <= parse_duration_ms(high):
+                    return cls("uniform", parse_duration_ms(low), parse_duration_ms(high))
+            case "exponential":
+                value = parse_duration_ms(rest)
+                return cls("exponential", value, value)
+        raise UsageError(f"hold {text!r} is not known; write 20ms, uniform:5ms-50ms or exponential:20ms")
+
+    def draw_ms(self, rng: Random) -> float:
+        match self.kind:
+            case "fixed":
+                return self.low_ms
+            case "uniform":
+                return rng.uniform(self.low_ms, self.high_ms)
+            case "exponential":
+                mean = self.low_ms
+                return min(rng.expovariate(1 / mean), 20 * mean) if mean > 0 else 0.0
+
+
+class RunConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """One run. Durations in milliseconds. `lock` is a recipe's name, a subject's name or `package.module:Class`;
+    `lock_command` a program that speaks the lock protocol, which then replaces it."""
+
+    seed: int
+    workload: str = "fenced-counter"
+    lock: str = "redlock-ng"
+    lock_command: str | None = None
+    nemesis: str = "partition"
+    schedule: str | None = None
+    duration_ms: float = 30_000
+    recovery_ms: float = 3_000
+    clients: int = 10
+    nodes: int = 5
+    keys: int = 1
+    ttl_ms: int = 1_000
+    hold: Hold = Hold("uniform", 2, 20)
+    fencing: Fencing = "none"
+    acquire_mode: Literal["parallel", "sequential"] = "parallel"
+    node_timeout_ms: float = 50
+    retry_delay_ms: float = 50
+    require: Requirement = "lease"
+    cluster: ClusterChoice = "auto"
+    server: str = "redis"
+
+    def check(self) -> None:
+        """Raise UsageError, naming the option, for numbers that cannot mean anything."""
+        _within("--seed", self.seed, 0, 2**63 - 1)
+        _within("--duration", self.duration_ms, 100, 24 * 3_600_000, " ms")
+        _within("--recovery", self.recovery_ms, 0, 3_600_000, " ms")
+        _within("--clients", self.clients, 1, 256)
+        _within("--nodes", self.nodes, 1, 9)
+        _within("--keys", self.keys, 1, 100_000)
+        _within("--ttl", self.ttl_ms, 10, 3_600_000, " ms")
+        _within("--node-timeout", self.node_timeout_ms, 1, 60_000, " ms")
+        _within("--retry-delay", self.retry_delay_ms, 0, 60_000, " ms")
+        _within("--hold", self.hold.high_ms, 0, 3_600_000, " ms")
+        if self.ttl_ms < self.node_timeout_ms:
+            raise UsageError(
+                f"--ttl {self.ttl_ms} ms is shorter than --node-timeout {self.node_timeout_ms:g} ms: one slow node would "
+                "use up the whole lease; raise --ttl or lower --node-timeout"
+            )
+        if self.clients * (self.nodes + 1) > 2_000:
+            raise UsageError(
+                f"{self.clients} clients × {self.nodes + 1} servers are more than 2000 links; lower --clients"
+            )
+
+    @property
+    def client_names(self) -> tuple[str, ...]:
+        return tuple(f"c{i}" for i in range(1, self.clients + 1))
+
+    @property
+    def node_names(self) -> tuple[str, ...]:
+        return tuple(f"n{i}" for i in range(1, self.nodes + 1))
+
+
+def _within(option: str, value: float, low: float, high: float, unit: str = "") -> None:
+    if not low <= value <= high:
+        raise UsageError(f"{option} is {value:g}{unit}; it must be between {low:g} and {high:g}{unit}")

@@ -1,0 +1,111 @@
+"""The history: what every client did and when, the faults that were seen, and what the resource accepted.
+
+Format. `clients/<client>.<life>.jsonl` holds one JSON object a line, one line an operation, written by the client
+itself in one `write(2)` before its next step begins; a SIGKILL at any moment costs at most the operation under way
+(and at worst leaves half a line at the end, which readers drop). Times are CLOCK_MONOTONIC in nanoseconds, comparable
+between processes of one host. `nemesis.jsonl` holds `FaultEvent`s, `resource.jsonl` the accepted `Write`s in the order in
+which the resource accepted them.
+
+    {"f":"acquire","outcome":"ok","key":"k1","section":7,"invoke_ns":…,"complete_ns":…,"validity_ms":978.2,…}
+
+A *section* is numbered by its client from 1; every operation from the first try to acquire to the release carries the
+number. Failed tries carry the number of the section they were trying for, so waiting time is: first invoke to grant.
+
+This module is vocabulary only. It imports none of the other folders, and `workloads` may import it.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+OpName = Literal["acquire", "extend", "token", "read", "write", "release"]
+Outcome = Literal["ok", "fail", "info"]
+"""`ok`: it happened. `fail`: it did not happen. `info`: nobody can know."""
+TokenSource = Literal["lock", "resource"]
+
+
+class Op(msgspec.Struct, omit_defaults=True, gc=False):
+    """One operation of one client.
+
+    `value`: the counter read or written. `token`: the fencing token drawn, granted or shown.
+    `validity_ms` … `requested_ns`: the lease, as `workloads.base.Lease` defines it (on a granted acquire or extend).
+    `stale`: a read or write that the resource refused because it had seen a larger token. `error`: why not `ok`.
+    """
+
+    f: OpName
+    outcome: Outcome
+    key: str
+    section: int
+    invoke_ns: int
+    complete_ns: int
+    value: int | None = None
+    token: int | None = None
+    token_source: TokenSource | None = None
+    validity_ms: float | None = None
+    deadline_ns: int | None = None
+    computed_after_ns: int | None = None
+    computed_before_ns: int | None = None
+    requested_ns: int | None = None
+    stale: bool = False
+    error: str | None = None
+
+
+class Write(msgspec.Struct, omit_defaults=True, gc=False):
+    """One write as the resource accepted it, in its order (`index` from 1, per key)."""
+
+    key: str
+    index: int
+    client: str
+    section: int
+    value: int
+    token: int | None = None
+
+
+class FaultEvent(msgspec.Struct, omit_defaults=True):
+    """One observation about one planned fault: a line when it was injected, a line when it was healed.
+
+    `began_ns` … `done_ns`: the call that did it. It was surely in force from the `done_ns` of `injected` to the `began_ns`
+    of `healed`. `holds`: the probe's answer (in force after `injected`; gone after `healed`). `seen`: its words.
+    """
+
+    event: Literal["injected", "healed"]
+    fault: str
+    nemesis: str
+    what: str
+    began_ns: int
+    done_ns: int
+    holds: bool
+    seen: str
+    cut_links: tuple[tuple[str, str], ...] = ()
+    slow_links: tuple[tuple[str, str], ...] = ()
+    nodes: tuple[str, ...] = ()
+    paused_clients: tuple[str, ...] = ()
+    killed_clients: tuple[str, ...] = ()
+
+
+class ClientEnd(msgspec.Struct, omit_defaults=True):
+    """How one life of one client ended (`client-ends.jsonl`).
+
+    `how`: `finished` (by itself), `killed` (by the nemesis), `cut-off` (by the harness, because it did not come back in
+    time), `died`. `at_ns`: the last moment at which it can have done anything. `under_way`: the operation it was in.
+    """
+
+    client: str
+    life: int
+    how: Literal["finished", "killed", "cut-off", "died"]
+    at_ns: int
+    under_way: str | None = None
+    error: str | None = None
+
+
+class Timeline(msgspec.Struct):
+    """The agreed moments of a run (`timeline.json`), CLOCK_MONOTONIC: load and faults begin, every fault is healed, clients
+    were asked to end, the last one had ended. None: not reached (interrupted or crashed)."""
+
+    start_ns: int
+    healed_ns: int | None = None
+    stop_ns: int | None = None
+    end_ns: int | None = None
+    interrupted: bool = False

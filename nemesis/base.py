@@ -1,0 +1,134 @@
+"""What goes wrong: a `Nemesis` draws `Fault`s as data before the run; a fault is injected, probed and healed.
+
+A new nemesis is one module in this folder with a `NEMESIS` object in it; nothing else needs an edit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from random import Random
+from typing import Protocol
+
+import msgspec
+
+from cluster.base import Cluster
+
+
+class Client(Protocol):
+    """One client process group, as a nemesis may treat it. All verbs are idempotent and wait until seen."""
+
+    @property
+    def name(self) -> str:
+        """`c1` … : the slot; a client that was killed and restarted keeps it."""
+        ...
+
+    def is_inside(self) -> bool:
+        """Whether the client says, right now, that it is between acquire and release."""
+        ...
+
+    def pause(self) -> None:
+        """SIGSTOP to the client and its foreign library."""
+        ...
+
+    def resume(self) -> None: ...
+
+    def is_paused(self) -> bool: ...
+
+    def kill(self) -> None:
+        """SIGKILL to the client and its foreign library."""
+        ...
+
+    def restart(self) -> None:
+        """A fresh process in the same slot, after `kill`. Returns at once; `is_alive` tells when it works again."""
+        ...
+
+    def is_alive(self) -> bool: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """What a schedule may be drawn over; equal topologies, options and seeds draw equal schedules."""
+
+    clients: tuple[str, ...]
+    nodes: tuple[str, ...]
+    ttl_ms: int
+
+    @property
+    def majority(self) -> int:
+        return len(self.nodes) // 2 + 1
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """What a fault acts upon while the run is on."""
+
+    cluster: Cluster
+    clients: Mapping[str, Client]
+    topology: Topology
+
+
+class Impact(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Whom a fault really hit, in names: cut links as (client, node), slow links, nodes out of service, clients stopped
+    or killed. Checkers and plots read this, and need not know the fault."""
+
+    cut_links: tuple[tuple[str, str], ...] = ()
+    slow_links: tuple[tuple[str, str], ...] = ()
+    nodes: tuple[str, ...] = ()
+    paused_clients: tuple[str, ...] = ()
+    killed_clients: tuple[str, ...] = ()
+
+
+class Evidence(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a probe saw: whether the fault is in force (or is gone), and one line for people."""
+
+    holds: bool
+    seen: str
+
+
+class Fault(Protocol):
+    """One planned fault: frozen data (a msgspec struct) and three verbs. `owner` is its id in the schedule."""
+
+    def describe(self) -> str:
+        """One short line for people: `drop both ways: c1,c2 | n3`."""
+        ...
+
+    def inject(self, world: World, owner: str) -> Impact:
+        """Do it. Choices that depend on the moment (who is inside?) are made here, from numbers in the data."""
+        ...
+
+    def probe(self, world: World, impact: Impact) -> Evidence:
+        """Whether it took, seen independently of the call that did it. `holds` is False for a fault that missed."""
+        ...
+
+    def heal(self, world: World, owner: str, impact: Impact) -> Evidence:
+        """Undo it, also when it was only half done, and prove that it is gone."""
+        ...
+
+
+class Nemesis(Protocol):
+    """A source of faults of one kind."""
+
+    @property
+    def name(self) -> str:
+        """What `--nemesis` calls it."""
+        ...
+
+    @property
+    def help(self) -> str:
+        """One line for `--help`, with its options."""
+        ...
+
+    @property
+    def options(self) -> type[msgspec.Struct]:
+        """Its options with defaults and bounds: `interval_ms`, `duration_ms` (the mean) and its own."""
+        ...
+
+    @property
+    def faults(self) -> type[msgspec.Struct]:
+        """The struct that `draw` returns, to read a saved schedule with."""
+        ...
+
+    def draw(self, rng: Random, topology: Topology, options: msgspec.Struct) -> tuple[Fault, int]:
+        """The next fault and its duration in milliseconds. Uses no randomness but `rng`."""
+        ...

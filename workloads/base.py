@@ -1,0 +1,87 @@
+"""The protocols of what is tested: `Lock`, and the `Lease` that it grants."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import NamedTuple, Protocol
+
+
+class NodeAddress(NamedTuple):
+    """Where a lock dials a node (through the client's own link)."""
+
+    host: str
+    port: int
+
+    @property
+    def url(self) -> str:
+        return f"redis://{self.host}:{self.port}/0"
+
+
+@dataclass(frozen=True, slots=True)
+class LockSettings:
+    """What a lock is opened with.
+
+    `node_timeout_ms`: the longest wait for one node. `retry_delay_ms`: upper end of the random delay between rounds.
+    `rng`: the only source of randomness that has to be repeatable (delays). Unique values use `os.urandom`.
+    `acquire_mode`: `parallel` or `sequential`, for recipes that offer both.
+    """
+
+    node_timeout_ms: float = 50
+    retry_delay_ms: float = 50
+    acquire_mode: str = "parallel"
+    rng: Random = field(default_factory=Random)
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """What an acquire returned.
+
+    `validity_ms`: for how long the lock said that it is held, counted from the moment it computed that.
+    That moment is known exactly (`deadline_ns` is set: the end of the validity on CLOCK_MONOTONIC), or bounded
+    (`computed_after_ns` … `computed_before_ns`), or neither: then the client's own stamps around the call bound it.
+    `requested_ns`: the moment before the first request of the round that granted it, where the lock shows it.
+    `token`: a fencing token that the lock itself granted. `handle`: whatever a recipe needs to release it.
+    """
+
+    key: str
+    value: str
+    validity_ms: float
+    deadline_ns: int | None = None
+    computed_after_ns: int | None = None
+    computed_before_ns: int | None = None
+    requested_ns: int | None = None
+    token: int | None = None
+    handle: object = None
+
+
+class Lock(Protocol):
+    """A distributed lock as its user sees it. One instance serves one client process, one call at a time.
+
+    An exception from any call means that nobody can know what happened (`info`). `None` and `False` are definite.
+    """
+
+    def acquire(self, key: str, ttl_ms: int) -> Lease | None:
+        """Try to get the lock; may retry for as long as the recipe says. None: it was refused."""
+        ...
+
+    def extend(self, lease: Lease, ttl_ms: int) -> Lease | None:
+        """Prolong a lease to `ttl_ms` from now. None: it was refused, and the old lease holds until its end."""
+        ...
+
+    def release(self, lease: Lease) -> bool:
+        """Give it back. False: it was not held any more on a majority."""
+        ...
+
+    def close(self) -> None:
+        """Let go of connections and children. Never raises."""
+        ...
+
+    def describe(self) -> dict[str, object]:
+        """Versions, timeouts, retries: what belongs in a report about this lock."""
+        ...
+
+
+LockFactory = Callable[[Sequence[NodeAddress], LockSettings], Lock]
+"""How a recipe is opened; a class whose constructor takes these two arguments is one. It connects and warms up."""
