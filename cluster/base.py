@@ -2,7 +2,8 @@
 
 Two backends implement these protocols, `process` and `docker`. Every verb is idempotent: asking for the state that
 already holds does nothing. Every verb returns only when the new state was *seen* to hold (by asking the server, the
-kernel, or the proxy), or raises `EnvironmentFailure` that names what was seen instead. No verb outlasts ten seconds.
+kernel, or the proxy), or raises `BrokenEnvironmentError` that names what was seen instead. No verb outlasts ten
+seconds.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ class UsageError(FencepostError):
     exit_code = 254
 
 
-class EnvironmentFailure(FencepostError):
+class BrokenEnvironmentError(FencepostError):
     """Something outside of us is missing or broke: a server, Docker, the disk, a lock command (exit 255)."""
 
 

@@ -99,8 +99,8 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True):
         _within("--hold", self.hold.high_ms, 0, 3_600_000, " ms")
         if self.ttl_ms < self.node_timeout_ms:
             raise UsageError(
-                f"--ttl {self.ttl_ms} ms is shorter than --node-timeout {self.node_timeout_ms:g} ms: one slow node would "
-                "use up the whole lease; raise --ttl or lower --node-timeout"
+                f"--ttl {self.ttl_ms} ms is shorter than --node-timeout {self.node_timeout_ms:g} ms: one slow node "
+                "would use up the whole lease; raise --ttl or lower --node-timeout"
             )
         if self.clients * (self.nodes + 1) > 2_000:
             raise UsageError(

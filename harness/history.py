@@ -3,8 +3,8 @@
 Format. `clients/<client>.<life>.jsonl` holds one JSON object a line, one line an operation, written by the client
 itself in one `write(2)` before its next step begins; a SIGKILL at any moment costs at most the operation under way
 (and at worst leaves half a line at the end, which readers drop). Times are CLOCK_MONOTONIC in nanoseconds, comparable
-between processes of one host. `nemesis.jsonl` holds `FaultEvent`s, `resource.jsonl` the accepted `Write`s in the order in
-which the resource accepted them.
+between processes of one host. `nemesis.jsonl` holds `FaultEvent`s, `resource.jsonl` the accepted `Write`s in the
+order in which the resource accepted them.
 
     {"f":"acquire","outcome":"ok","key":"k1","section":7,"invoke_ns":…,"complete_ns":…,"validity_ms":978.2,…}
 
@@ -66,8 +66,9 @@ class Write(msgspec.Struct, omit_defaults=True, gc=False):
 class FaultEvent(msgspec.Struct, omit_defaults=True):
     """One observation about one planned fault: a line when it was injected, a line when it was healed.
 
-    `began_ns` … `done_ns`: the call that did it. It was surely in force from the `done_ns` of `injected` to the `began_ns`
-    of `healed`. `holds`: the probe's answer (in force after `injected`; gone after `healed`). `seen`: its words.
+    `began_ns` … `done_ns`: the call that did it. It was surely in force from the `done_ns` of `injected` to the
+    `began_ns` of `healed`. `holds`: the probe's answer (in force after `injected`; gone after `healed`).
+    `seen`: its words.
     """
 
     event: Literal["injected", "healed"]
@@ -101,8 +102,8 @@ class ClientEnd(msgspec.Struct, omit_defaults=True):
 
 
 class Timeline(msgspec.Struct):
-    """The agreed moments of a run (`timeline.json`), CLOCK_MONOTONIC: load and faults begin, every fault is healed, clients
-    were asked to end, the last one had ended. None: not reached (interrupted or crashed)."""
+    """The agreed moments of a run (`timeline.json`), on CLOCK_MONOTONIC: load and faults begin, every fault is healed,
+    clients were asked to end, the last one had ended. None: not reached (interrupted or crashed)."""
 
     start_ns: int
     healed_ns: int | None = None

@@ -54,7 +54,9 @@ class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A checker's answer. `unknown`: why the run cannot be called valid, if it cannot. `figures`: statistics, JSON values."""
+    """A checker's answer. `unknown`: why the run cannot be called valid, if it cannot.
+
+    `figures`: statistics, JSON values."""
 
     findings: tuple[Finding, ...] = ()
     unknown: tuple[str, ...] = ()
