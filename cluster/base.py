@@ -110,7 +110,12 @@ class Link(Protocol):
     def throttle(self, owner: str, rate_kb_per_s: int, direction: Direction) -> None: ...
 
     def reset(self, owner: str) -> None:
-        """Every connection is reset (RST) as soon as it carries a byte, until healed."""
+        """Every connection is reset (RST) as soon as it carries a byte, until healed. One that was open before is
+        closed instead: Toxiproxy decides on an RST when a connection begins."""
+        ...
+
+    def owners(self) -> frozenset[str]:
+        """Whose impairments are in force now: they explain why a healed link may still not pass bytes."""
         ...
 
     def heal(self, owner: str) -> None:

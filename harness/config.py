@@ -2,62 +2,16 @@
 
 from __future__ import annotations
 
-import re
-from random import Random
 from typing import Literal
 
 import msgspec
 
 from fencepost.errors import UsageError
+from workloads.fenced_counter import Fencing
+from workloads.hold import Hold
 
-Fencing = Literal["none", "writes", "all"]
 Requirement = Literal["lease", "exclusion", "data"]
 ClusterChoice = Literal["auto", "process", "docker"]
-
-_DURATION = re.compile(r"^(\d+(?:\.\d+)?)(us|ms|s|m|h)?$")
-_UNIT_MS = {"us": 0.001, "ms": 1.0, "s": 1000.0, "m": 60_000.0, "h": 3_600_000.0}
-
-
-def parse_duration_ms(text: str, default_unit: str = "ms") -> float:
-    """`250`, `250ms`, `2s`, `1.5m` in milliseconds. Raises UsageError for anything else, so also for a minus sign."""
-    match = _DURATION.match(text.strip())
-    if match is None:
-        raise UsageError(f"{text!r} is not a duration; write a number with a unit, like 250ms, 2s or 1.5m")
-    return float(match[1]) * _UNIT_MS[match[2] or default_unit]
-
-
-class Hold(msgspec.Struct, frozen=True):
-    """How long a client stays inside: `20ms`, `uniform:5ms-50ms` or `exponential:20ms` (mean, cut off at 20 means)."""
-
-    kind: Literal["fixed", "uniform", "exponential"]
-    low_ms: float
-    high_ms: float
-
-    @classmethod
-    def parse(cls, text: str) -> Hold:
-        kind, _, rest = text.rpartition(":")
-        match kind:
-            case "" | "fixed":
-                value = parse_duration_ms(rest)
-                return cls("fixed", value, value)
-            case "uniform":
-                low, dash, high = rest.partition("-")
-                if dash and parse_duration_ms(low) <= parse_duration_ms(high):
-                    return cls("uniform", parse_duration_ms(low), parse_duration_ms(high))
-            case "exponential":
-                value = parse_duration_ms(rest)
-                return cls("exponential", value, value)
-        raise UsageError(f"hold {text!r} is not known; write 20ms, uniform:5ms-50ms or exponential:20ms")
-
-    def draw_ms(self, rng: Random) -> float:
-        match self.kind:
-            case "fixed":
-                return self.low_ms
-            case "uniform":
-                return rng.uniform(self.low_ms, self.high_ms)
-            case "exponential":
-                mean = self.low_ms
-                return min(rng.expovariate(1 / mean), 20 * mean) if mean > 0 else 0.0
 
 
 class RunConfig(msgspec.Struct, frozen=True, kw_only=True):

@@ -121,7 +121,7 @@ class Nemesis(Protocol):
 
     @property
     def options(self) -> type[msgspec.Struct]:
-        """Its options with defaults and bounds: `interval_ms`, `duration_ms` (the mean) and its own."""
+        """Its options with their defaults: `interval` (a `Duration`, the mean time between begins) and its own."""
         ...
 
     @property

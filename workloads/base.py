@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from random import Random
 from typing import NamedTuple, Protocol
 
@@ -25,13 +26,15 @@ class LockSettings:
 
     `node_timeout_ms`: the longest wait for one node. `retry_delay_ms`: upper end of the random delay between rounds.
     `rng`: the only source of randomness that has to be repeatable (delays). Unique values use `os.urandom`.
-    `acquire_mode`: `parallel` or `sequential`, for recipes that offer both.
+    `acquire_mode`: `parallel` or `sequential`, for recipes that offer both. `log_path`: where a foreign library's own
+    output goes; None: nowhere.
     """
 
     node_timeout_ms: float = 50
     retry_delay_ms: float = 50
     acquire_mode: str = "parallel"
     rng: Random = field(default_factory=Random)
+    log_path: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)

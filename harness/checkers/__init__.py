@@ -1,0 +1,23 @@
+"""The checkers, found by looking into this folder: every module with a function `check` is one."""
+
+from __future__ import annotations
+
+import pkgutil
+from collections.abc import Callable
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from harness.checkers.base import Answer, Recorded
+
+    Check = Callable[[Recorded], Answer]
+
+
+def checkers() -> dict[str, Check]:
+    """Each checker by its module's name, in alphabetical order."""
+    found = {}
+    for info in pkgutil.iter_modules(__path__):
+        check = getattr(import_module(f"{__name__}.{info.name}"), "check", None)
+        if callable(check):
+            found[info.name] = check
+    return found

@@ -1,0 +1,83 @@
+# Every target sets the machine up first when that is needed; with nothing changed this costs a blink.
+
+PYTHON ?= python3
+
+# What the user set, as options of `fencepost test`.
+OPTIONS = $(if $(SEED),--seed $(SEED)) $(if $(LOCK),--lock $(LOCK)) $(if $(CLIENTS),--clients $(CLIENTS)) \
+          $(if $(DURATION),--duration $(DURATION)) $(if $(CLUSTER),--cluster $(CLUSTER)) $(ARGS)
+TEST = .venv/bin/fencepost test
+
+CONTROLS = $(subst _,-,$(patsubst workloads/locks/%.py,%,$(wildcard workloads/locks/control_*.py)))
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help setup setup-docker doctor test test-partition test-latency test-pause test-crash test-controls test-all \
+        lint lock clean
+
+help: ## this page
+	@echo "fencepost finds out by experiment whether a distributed lock on Redis keeps its promise."
+	@echo
+	@echo "  make test-partition                     the main job: 30 s of load under partitions, and a verdict"
+	@echo "  make test-pause LOCK=redlock SEED=7     another fault, another lock, a schedule that can be repeated"
+	@echo
+	@echo "Targets:"
+	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  \1@\2/p' Makefile | awk -F@ '{ printf "%-17s %s\n", $$1, $$2 }'
+	@echo
+	@echo "Variables of the test-… targets:"
+	@echo "  SEED=7            same seed, same schedule of faults (default: random, printed)"
+	@echo "  LOCK=redlock      the lock under test (default: redlock-ng), also package.module:Class"
+	@echo "  CLIENTS=10        client processes"
+	@echo "  DURATION=30s      load under faults"
+	@echo "  CLUSTER=process   process, docker or auto: containers if a Docker engine answers"
+	@echo "  ARGS='--ttl 2s'   any other option of 'fencepost test'; see .venv/bin/fencepost test --help"
+	@echo "Variable of set-up:"
+	@echo "  PYTHON=python3.12 what the environments are made with; remove .venv to change it later"
+	@echo
+	@echo "Exit: 0 valid, 1 violation, 2 unknown, 254 bad arguments, 255 the harness failed (make itself then ends with 2)."
+
+setup: ## bring everything: Python packages, redis-server, toxiproxy-server, foreign lock libraries
+	@command -v $(PYTHON) >/dev/null || { echo "setup: no $(PYTHON) on PATH; install Python 3.11 or newer, or name" \
+		"one: make setup PYTHON=…" >&2; exit 1; }
+	@$(PYTHON) tools/setup.py
+
+setup-docker: ## install and start a Docker engine (Debian, as root); without one, CLUSTER=process does everything
+	@command -v $(PYTHON) >/dev/null || { echo "setup-docker: no $(PYTHON) on PATH" >&2; exit 1; }
+	@$(PYTHON) tools/engine.py
+
+doctor: ## what this machine can do, and what would mend what it cannot
+	@test -x .venv/bin/fencepost || $(MAKE) --no-print-directory setup
+	@.venv/bin/fencepost doctor
+
+test: setup ## the tests of fencepost itself
+	.venv/bin/pytest $(ARGS)
+
+test-partition: setup ## network cuts of every shape, kind and direction
+	$(TEST) --nemesis partition $(OPTIONS)
+
+test-latency: setup ## links that are slow, up to beyond the lease
+	$(TEST) --nemesis latency $(OPTIONS)
+
+test-pause: setup ## servers and clients that stop for a while
+	$(TEST) --nemesis pause $(OPTIONS)
+
+test-crash: setup ## servers and clients that are killed
+	$(TEST) --nemesis crash $(OPTIONS)
+
+test-controls: setup ## locks that are broken on purpose: each must be found out
+	@test -n "$(CONTROLS)" || { echo "test-controls: no workloads/locks/control_*.py here" >&2; exit 1; }
+	@set -e; for lock in $(CONTROLS); do \
+		$(TEST) --nemesis partition+pause --expect violation --lock $$lock $(filter-out --lock $(LOCK),$(OPTIONS)); done
+
+test-all: test-partition test-latency test-pause test-crash test-controls ## all of these, one after the other
+
+lint: setup ## ruff and mypy
+	.venv/bin/ruff check
+	.venv/bin/ruff format --check
+	.venv/bin/mypy
+	.venv/bin/mypy tools/*.py
+
+lock: ## resolve requirements.lock anew from pyproject.toml
+	@$(PYTHON) tools/lock.py
+
+clean: ## remove what dead runs left behind: processes, containers, folders
+	@if test -x .venv/bin/fencepost; then .venv/bin/fencepost clean; else echo "clean: nothing was set up here"; fi

@@ -1,0 +1,81 @@
+"""How long a cluster of processes takes to come up with all its links, beside the bare servers alone.
+
+python benchmarks/cluster_up.py [--clients 10] [--nodes 5] [--rounds 5] [--server redis]
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from cluster.base import RESOURCE, Address
+from cluster.lifetime import RunState
+from cluster.ports import LOOPBACK, free_ports
+from cluster.process import ProcessCluster
+from cluster.process_node import ProcessNode
+from cluster.programs import ServerProgram, find_server
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--clients", type=int, default=10)
+    parser.add_argument("--nodes", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--server", default="redis")
+    options = parser.parse_args()
+    server = find_server(options.server)
+    nodes = [f"n{i}" for i in range(1, options.nodes + 1)]
+    clients = [f"c{i}" for i in range(1, options.clients + 1)]
+
+    whole, bare, down = [], [], []
+    for _ in range(options.rounds):  # alternating, so that a busy machine slows both
+        up_s, down_s = cluster_s(server, nodes, clients)
+        whole.append(up_s)
+        down.append(down_s)
+        bare.append(servers_s(server, [*nodes, RESOURCE]))
+    links = len(clients) * (len(nodes) + 1)
+    print(f"{server.flavour} {server.version}, {len(nodes)} nodes + resource, {links} links, {options.rounds} rounds")
+    for what, seconds in (("cluster up", whole), ("bare servers up", bare), ("cluster down", down)):
+        print(f"{what:16} median {statistics.median(seconds) * 1000:6.1f} ms   max {max(seconds) * 1000:6.1f} ms")
+    print(f"{'ratio':16} {statistics.median(whole) / statistics.median(bare):.2f} (cluster up / bare servers up)")
+
+
+def cluster_s(server: ServerProgram, nodes: list[str], clients: list[str]) -> tuple[float, float]:
+    """Seconds from nothing to all links standing, and from there to nothing; each link is then seen to answer."""
+    with tempfile.TemporaryDirectory() as logs, RunState.create() as state:
+        cluster = ProcessCluster(state, server, nodes, clients, Path(logs))
+        began = time.perf_counter()
+        cluster.start()
+        up_s = time.perf_counter() - began
+        silent = [key for key, seen in cluster.probe(list(cluster.links), 1000).items() if not seen.answered]
+        if silent:
+            raise SystemExit(f"these links do not answer: {silent}")
+        began = time.perf_counter()
+        cluster.stop()
+        return up_s, time.perf_counter() - began
+
+
+def servers_s(server: ServerProgram, names: list[str]) -> float:
+    """Seconds until as many servers answer, started together, with nothing around them."""
+    with tempfile.TemporaryDirectory() as logs, RunState.create() as state:
+        servers = [
+            ProcessNode(name, server, state.path / name, Path(logs) / f"{name}.log", "none", state.environment)
+            for name in names
+        ]
+        began = time.perf_counter()
+        for node, port in zip(servers, free_ports(len(servers)), strict=True):
+            node.claim(Address(LOOPBACK, port))
+        with ThreadPoolExecutor(len(servers)) as pool:
+            list(pool.map(ProcessNode.start, servers))
+        took_s = time.perf_counter() - began
+        for node in servers:
+            node.kill()
+        return took_s
+
+
+if __name__ == "__main__":
+    main()

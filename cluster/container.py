@@ -1,0 +1,172 @@
+"""A node as a container: the verbs of `Node`, made idempotent, each seen to hold before it returns.
+
+The engine refuses to pause what is paused and to kill what is dead, so every verb asks first what holds, and asks
+again when the engine refuses: somebody may have been quicker. The SDK's idea of a container is a snapshot, so every
+question is put to the engine anew. A container outlives its server: its writable layer is the node's disk, which a
+kill leaves as it was.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import Literal, TypeVar
+
+from docker.models.containers import Container
+
+from cluster.base import Address
+from cluster.engine import ENGINE_ERRORS, words_of
+from cluster.persistence import Policy, config_mismatch
+from cluster.resp import answers_ping, ask, config
+from cluster.waiting import VERB_LIMIT_S, becomes_true
+from fencepost.errors import BrokenEnvironmentError, InternalError
+
+T = TypeVar("T")
+
+_ASK_MS = 1_000.0
+_HALF_A_VERB_S = VERB_LIMIT_S / 2
+_LOOK_EVERY_S = 0.01
+
+
+class ContainerNode:
+    """A server in a container; see `cluster.base.Node` for what its verbs promise."""
+
+    def __init__(self, name: str, policy: Policy) -> None:
+        self._name = name
+        self._policy = policy
+        self._made: tuple[Container, Address] | None = None
+        self._verb = threading.RLock()  # one verb at a time; `is_up` waits for nobody
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def address(self) -> Address:
+        return self._container_and_address()[1]
+
+    def adopt(self, container: Container, address: Address) -> None:
+        """The container that this node is, from now on, and the address that it will have whenever it runs."""
+        self._made = container, address
+
+    def start(self) -> None:
+        with self._verb:
+            if self._is("Paused"):
+                raise BrokenEnvironmentError(f"{self._name} is paused and cannot be started; resume or kill it first")
+            if not self._is("Running"):
+                self._ask_engine("start", self._container.start)
+            self._await_ready()
+
+    def stop(self) -> None:
+        with self._verb:
+            self._thaw()
+            self._reach("clean stop", self._shut_down, lambda: not self._is("Running"))
+
+    def kill(self) -> None:
+        with self._verb:
+            self._reach("kill", lambda: self._container.kill("SIGKILL"), lambda: not self._is("Running"))
+
+    def pause(self) -> None:
+        with self._verb:
+            if not self._is("Running"):
+                raise BrokenEnvironmentError(f"{self._name} is down and cannot be paused; start it first")
+            self._reach("pause", self._container.pause, lambda: self._is("Paused"))
+
+    def resume(self) -> None:
+        with self._verb:
+            if self._is("Paused"):
+                self._thaw()
+                self._await_ready()
+
+    def is_up(self, timeout_ms: float = 200) -> bool:
+        return self._made is not None and answers_ping(self.address, timeout_ms)
+
+    def effective_config(self) -> Mapping[str, str]:
+        try:
+            return config(self.address, timeout_ms=_ASK_MS)
+        except OSError as error:
+            raise BrokenEnvironmentError(f"{self._name} does not tell its configuration: {error}") from error
+
+    def log_text(self) -> str:
+        """The container's log, which the engine keeps over restarts."""
+        return self._ask_engine("log", self._container.logs).decode(errors="replace")
+
+    @property
+    def _container(self) -> Container:
+        return self._container_and_address()[0]
+
+    def _container_and_address(self) -> tuple[Container, Address]:
+        if self._made is None:
+            raise InternalError(f"{self._name} has no container before the cluster was started")
+        return self._made
+
+    def _thaw(self) -> None:
+        self._reach("resume", self._container.unpause, lambda: not self._is("Paused"))
+
+    def _shut_down(self) -> None:
+        try:
+            (reply,) = ask(self.address, ("SHUTDOWN",), timeout_ms=_HALF_A_VERB_S * 1000)
+        except OSError:
+            return  # as it should be: the connection ends with the server
+        raise BrokenEnvironmentError(f"{self._name} refuses to shut down: {reply}")
+
+    def _await_ready(self) -> None:
+        """Wait until the server answers, and check that it does to its data what it was told."""
+        running = True
+
+        def is_decided() -> bool:
+            nonlocal running
+            if self.is_up():
+                return True
+            running = self._is("Running")
+            return not running
+
+        decided = becomes_true(is_decided)
+        if not running:
+            raise BrokenEnvironmentError(f"{self._name} ended at once; its last words: {self._last_words()}")
+        if not decided:
+            raise BrokenEnvironmentError(
+                f"{self._name} runs, but does not answer at {self.address} from this host; its container must be "
+                "reachable at its own address (an engine on this Linux host), else use --cluster process"
+            )
+        if wrong := config_mismatch(self._policy, self.effective_config()):
+            raise BrokenEnvironmentError(f"{self._name} runs with another configuration than it was given: {wrong}")
+
+    def _last_words(self) -> str:
+        return " / ".join(line.strip() for line in self.log_text().strip().splitlines()[-3:]) or "none"
+
+    def _is(self, flag: Literal["Running", "Paused"]) -> bool:
+        """One of the flags of the container's state, as the engine has it now."""
+        self._ask_engine("inspection", self._container.reload)
+        return bool(self._container.attrs["State"][flag])
+
+    def _reach(self, verb: str, act: Callable[[], object], holds: Callable[[], bool]) -> None:
+        if holds():
+            return
+        try:
+            self._ask_engine(verb, act)
+        except BrokenEnvironmentError:
+            if not holds():
+                raise
+        if not becomes_true(holds, within_s=_HALF_A_VERB_S, every_s=_LOOK_EVERY_S):
+            raise BrokenEnvironmentError(
+                f"{verb} of {self._name} did not take: its container is {self._container.status} after "
+                f"{_HALF_A_VERB_S:g} s"
+            )
+
+    def _ask_engine(self, what: str, call: Callable[[], T]) -> T:
+        try:
+            return call()
+        except ENGINE_ERRORS as error:
+            raise BrokenEnvironmentError(f"{what} of {self._name} failed: {words_of(error)}") from error
+
+
+def version_of(address: Address) -> str:
+    """The version that a running server says it is. Raises BrokenEnvironmentError if it does not say."""
+    try:
+        (info,) = ask(address, ("INFO", "server"), timeout_ms=_ASK_MS)
+    except OSError as error:
+        raise BrokenEnvironmentError(f"the server at {address} does not tell its version: {error}") from error
+    facts = dict(line.partition(":")[::2] for line in str(info).splitlines())
+    # Valkey also tells the version of Redis that it is compatible with.
+    return facts.get("valkey_version") or facts.get("redis_version") or "unknown"

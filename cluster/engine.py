@@ -1,0 +1,204 @@
+"""The Docker engine: whether it answers, what of it belongs to a run, and how that is taken away again.
+
+Everything that a run makes in the engine carries two labels, the run's id and the state folder of whoever started it.
+Removal goes by these labels and never by a list kept in memory, so it also finds what a killed run left behind, and
+it cannot touch what is not ours.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from ipaddress import IPv4Address, IPv4Network
+from pathlib import Path
+
+import docker
+import requests
+from docker import DockerClient
+from docker.errors import APIError, DockerException, NotFound
+from docker.types import IPAMConfig, IPAMPool
+
+from cluster.lifetime import state_parent
+from fencepost.errors import BrokenEnvironmentError
+
+ENGINE_ERRORS = (DockerException, requests.RequestException, OSError)
+"""What the SDK raises when the engine refuses, fails or does not answer."""
+
+RUN_LABEL = "fencepost.run"
+STATE_LABEL = "fencepost.state"
+
+_CALL_S = 10
+_HANDS = 16
+"""How many calls are under way at once while everything comes up or goes away."""
+
+
+def engine_address() -> str:
+    return os.environ.get("DOCKER_HOST") or "unix:///var/run/docker.sock"
+
+
+def engine_answers() -> bool:
+    """Whether a Docker engine answers within a second."""
+    try:
+        _client(timeout_s=1).close()
+    except ENGINE_ERRORS:
+        return False
+    return True
+
+
+def connect() -> DockerClient:
+    """A client of the engine. Raises BrokenEnvironmentError if none answers."""
+    try:
+        return _client(_CALL_S)
+    except ENGINE_ERRORS as error:
+        raise BrokenEnvironmentError(
+            f"no Docker engine answers at {engine_address()} ({_last_cause(error)}); start it, or "
+            "`make setup-docker` on Debian as root, or use --cluster process"
+        ) from error
+
+
+def _client(timeout_s: int) -> DockerClient:
+    # Asking for the engine's version of the API is the first question, so a client that exists has had an answer.
+    return docker.from_env(version="auto", timeout=timeout_s, max_pool_size=2 * _HANDS)
+
+
+def _last_cause(error: BaseException) -> str:
+    while (deeper := error.__cause__ or error.__context__) is not None:
+        error = deeper
+    return str(error)
+
+
+def words_of(error: BaseException) -> str:
+    """What the engine said, in one line."""
+    told = getattr(error, "explanation", None) or str(error)
+    return " ".join(str(told).split())
+
+
+def at_once(calls: Iterable[Callable[[], object]]) -> None:
+    """Make the calls side by side, wait for all of them, then raise the first error, if any."""
+    with ThreadPoolExecutor(_HANDS, thread_name_prefix="docker") as hands:
+        under_way = [hands.submit(call) for call in calls]
+    for call in under_way:
+        call.result()
+
+
+@dataclass(frozen=True, slots=True)
+class Subnet:
+    """A run's network, with the addresses that can be given to containers."""
+
+    network: str
+    pool: IPv4Network
+    gateway: IPv4Address
+
+    def addresses(self, count: int) -> list[str]:
+        free = (str(host) for host in self.pool.hosts() if host != self.gateway)
+        found = [host for _, host in zip(range(count), free, strict=False)]
+        if len(found) < count:
+            raise BrokenEnvironmentError(
+                f"the Docker engine's address pools have networks of {self.pool}, too small for {count} servers; "
+                "raise default-address-pools in its daemon.json"
+            )
+        return found
+
+
+def create_network(client: DockerClient, name: str, labels: Mapping[str, str]) -> Subnet:
+    """A bridge network in which containers can be given addresses that they keep.
+
+    The engine assigns fixed addresses only in a network whose subnet was named by the user, and only the engine knows
+    which subnets are free: so it chooses one, and the network is made a second time with exactly that. Another run
+    can get in between; then it is tried again. The network is internal: this host reaches the containers, and nobody
+    outside does, nor do they reach anything.
+    """
+    for _ in range(20):
+        try:
+            draft = client.networks.create(f"{name}-draft", driver="bridge", internal=True, labels=dict(labels))
+        except APIError as error:
+            raise BrokenEnvironmentError(
+                f"the Docker engine has no room for another network ({words_of(error)}); remove unused ones with "
+                "`fencepost clean` and `docker network prune`"
+            ) from error
+        draft.reload()
+        pool = draft.attrs["IPAM"]["Config"][0]
+        draft.remove()
+        ipam = IPAMConfig(pool_configs=[IPAMPool(subnet=pool["Subnet"], gateway=pool["Gateway"])])
+        try:
+            client.networks.create(name, driver="bridge", internal=True, labels=dict(labels), ipam=ipam)
+        except APIError as error:
+            if "overlap" not in words_of(error).lower():
+                raise
+            continue
+        return Subnet(name, IPv4Network(pool["Subnet"]), IPv4Address(pool["Gateway"]))
+    raise BrokenEnvironmentError("another program took every subnet that the Docker engine offered; try again")
+
+
+def sweep_docker(is_alive: Callable[[Path], bool], *, parent: Path | None = None) -> list[str]:
+    """A `cluster.lifetime.Sweeper`: remove containers and networks of dead runs; returns a line for each thing removed.
+
+    Only what carries our labels and names a state folder in `parent` (`state_parent()` by default) is looked at: the
+    engine may serve others, whose runs we could not know to be alive. Without an engine that answers there is nothing
+    to sweep.
+    """
+    parent = parent or state_parent()
+    try:
+        client = _client(_CALL_S)
+    except ENGINE_ERRORS:
+        return []
+    try:
+        removed: list[str] = []
+        for run_id, state in sorted(_labelled_runs(client)):
+            if Path(state).parent == parent and not is_alive(Path(state)):
+                removed += remove_run(client, {RUN_LABEL: run_id, STATE_LABEL: state})
+        return removed
+    except ENGINE_ERRORS as error:
+        raise BrokenEnvironmentError(f"cannot sweep the Docker engine: {words_of(error)}") from error
+    finally:
+        client.close()
+
+
+def _labelled_runs(client: DockerClient) -> set[tuple[str, str]]:
+    """The runs, as id and state folder, of which the engine has a container or a network."""
+    filters: dict[str, str | list[str] | bool] = {"label": [RUN_LABEL, STATE_LABEL]}
+    containers = client.containers.list(all=True, filters=filters, sparse=True, ignore_removed=True)
+    found = [*containers, *client.networks.list(filters=filters)]
+    return {(each.attrs["Labels"][RUN_LABEL], each.attrs["Labels"][STATE_LABEL]) for each in found}
+
+
+def remove_run(client: DockerClient, labels: Mapping[str, str]) -> list[str]:
+    """Remove every container and then every network that carries all of the labels; says what was removed.
+
+    What is gone already, or is being removed by somebody else, is waited for. Raises BrokenEnvironmentError if
+    something is still there after ten seconds.
+    """
+    filters: dict[str, str | list[str] | bool] = {"label": [f"{key}={value}" for key, value in labels.items()]}
+    removed: dict[str, None] = {}
+    problem = "none"
+
+    def remove(name: str, call: Callable[[], object]) -> None:
+        nonlocal problem
+        removed[name] = None
+        try:
+            call()
+        except NotFound:
+            return
+        except APIError as error:  # in removal by another, or a network that still has a container: look again
+            problem = words_of(error)
+
+    deadline_s = time.monotonic() + _CALL_S
+    while True:
+        containers = client.containers.list(all=True, filters=filters, sparse=True, ignore_removed=True)
+        at_once(
+            partial(remove, f"container {each.attrs['Names'][0].lstrip('/')}", partial(each.remove, force=True, v=True))
+            for each in containers
+        )
+        networks = client.networks.list(filters=filters)
+        at_once(partial(remove, f"network {each.name}", each.remove) for each in networks)
+        if not containers and not networks:
+            return list(removed)
+        if time.monotonic() > deadline_s:
+            raise BrokenEnvironmentError(
+                f"the Docker engine did not remove {', '.join(removed)} within 10 s: {problem}; "
+                "try `fencepost clean` when it works again"
+            )

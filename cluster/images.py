@@ -1,0 +1,237 @@
+"""Container images: the published ones where a registry answers, otherwise built from the programs of this host.
+
+A program of the host needs very little to run in a container: itself, the shared libraries that `ldd` names and the
+dynamic loader, each under the path at which it was found here. That is a tar of a few megabytes, made in memory and
+imported by the engine in well under a second. Its tag is the hash of its content, so the second run finds it, and a
+new version of the program makes a new image.
+
+What was found decides the order: an image that is here already, published or built, is used as it is, so that a
+machine without a registry asks for one only once for each version of its programs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import subprocess
+import tarfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Thread
+from typing import Literal
+
+from docker import DockerClient
+from docker.errors import ImageNotFound
+from docker.models.images import Image as EngineImage
+
+from cluster.engine import ENGINE_ERRORS, words_of
+from fencepost.errors import BrokenEnvironmentError
+
+REGISTRY_ANSWER_S = 3
+"""How long a registry has to say that it knows an image."""
+PULL_S = 120
+"""How long the download may then take."""
+
+_LAYOUT = "1"
+"""Part of the content hash: raise it when the image is put together in another way."""
+_BOOK_KEEPING = "fencepost.program"
+_EMPTY_FOLDERS = ("tmp", "data")
+
+Origin = Literal["pulled", "built-from-host"]
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """How to come by one program as an image.
+
+    `name`: what an image built here is called, `fencepost/<name>`. `published`: the reference in a registry; None:
+    never ask one. `program`: the file of this host to build from; None: the host has none. `inside`: the program's
+    path in either image.
+    """
+
+    name: str
+    published: str | None
+    program: Path | None
+    inside: str
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """An image that is here, and where it came from. `digests`: what the registry calls it; empty if built here."""
+
+    reference: str
+    image_id: str
+    digests: tuple[str, ...]
+    origin: Origin
+    inside: str
+
+    def environment(self) -> dict[str, object]:
+        return {
+            "image": self.reference,
+            "id": self.image_id,
+            "digests": list(self.digests),
+            "origin": self.origin,
+        }
+
+
+def provide(client: DockerClient, recipe: Recipe) -> Image:
+    """The image for a recipe: here already, pulled, or built, in this order.
+
+    Raises BrokenEnvironmentError if no registry answers and the host's program is missing or cannot be packed.
+    """
+    try:
+        return _provide(client, recipe)
+    except ENGINE_ERRORS as error:
+        raise BrokenEnvironmentError(f"the Docker engine has no image for {recipe.name}: {words_of(error)}") from error
+
+
+def _provide(client: DockerClient, recipe: Recipe) -> Image:
+    if recipe.published and (found := _find(client, recipe.published)):
+        return _image(found, recipe.published, "pulled", recipe.inside)
+    files = _files_of(recipe.program, recipe.inside) if recipe.program else None
+    built_as = f"fencepost/{recipe.name}:{content_hash(files)[:12]}" if files else None
+    if built_as and (found := _find(client, built_as)):
+        return _image(found, built_as, "built-from-host", recipe.inside)
+    if recipe.published and (found := _pull(client, recipe.published)):
+        return _image(found, recipe.published, "pulled", recipe.inside)
+    if files is None or built_as is None:
+        raise BrokenEnvironmentError(
+            f"no registry answers for {recipe.published}, and this host has no program to build an image from; "
+            "install it with `make setup`, or pull the image where there is a network"
+        )
+    return _image(_build(client, files, built_as, recipe.inside), built_as, "built-from-host", recipe.inside)
+
+
+def _image(found: EngineImage, reference: str, origin: Origin, inside: str) -> Image:
+    return Image(reference, str(found.id), tuple(found.attrs.get("RepoDigests") or ()), origin, inside)
+
+
+def _find(client: DockerClient, reference: str) -> EngineImage | None:
+    try:
+        return client.images.get(reference)
+    except ImageNotFound:
+        return None
+
+
+def _pull(client: DockerClient, reference: str) -> EngineImage | None:
+    """One bounded try. None: no registry answered, it does not know the image, or the download took too long."""
+    try:
+        with _timeout(client, REGISTRY_ANSWER_S):
+            client.images.get_registry_data(reference)
+    except ENGINE_ERRORS:
+        return None
+    repository, _, tag = reference.rpartition(":")
+    # The SDK takes no time limit for a pull. A thread that is left behind here waits for the engine and does no harm.
+    pulling = Thread(target=_pull_quietly, args=(client, repository, tag), daemon=True)
+    pulling.start()
+    pulling.join(PULL_S)
+    return _find(client, reference)
+
+
+def _pull_quietly(client: DockerClient, repository: str, tag: str) -> None:
+    try:
+        client.images.pull(repository, tag)
+    except ENGINE_ERRORS:
+        return  # whether it worked is asked of the engine, which alone knows
+
+
+@contextmanager
+def _timeout(client: DockerClient, seconds: int) -> Iterator[None]:
+    before, client.api.timeout = client.api.timeout, seconds
+    try:
+        yield
+    finally:
+        client.api.timeout = before
+
+
+def _build(client: DockerClient, files: Mapping[str, bytes], reference: str, inside: str) -> EngineImage:
+    repository, _, tag = reference.rpartition(":")
+    folders = sorted({str(Path("/", path).parent) for path in files if f"/{path}" != inside})
+    changes = [f"LABEL {_BOOK_KEEPING}={inside}", "WORKDIR /data", f'ENTRYPOINT ["{inside}"]']
+    if folders:  # the loader of another distribution may not look into the folders of this one by itself
+        changes.append(f"ENV LD_LIBRARY_PATH={':'.join(folders)}")
+    client.api.import_image_from_data(_tar(files), repository=repository, tag=tag, changes=changes)
+    built = _find(client, reference)
+    if built is None:
+        raise BrokenEnvironmentError(f"the Docker engine did not take the image {reference}; its log says why")
+    return built
+
+
+def content_hash(files: Mapping[str, bytes]) -> str:
+    """A hash of everything that is in the image: paths and contents, hexadecimal."""
+    digest = hashlib.sha256(_LAYOUT.encode())
+    for path in sorted(files):
+        digest.update(f"\0{path}\0{len(files[path])}\0".encode())
+        digest.update(files[path])
+    return digest.hexdigest()
+
+
+def _tar(files: Mapping[str, bytes]) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        for folder in _EMPTY_FOLDERS:
+            entry = tarfile.TarInfo(folder)
+            entry.type, entry.mode = tarfile.DIRTYPE, 0o1777
+            archive.addfile(entry)
+        for path in sorted(files):
+            entry = tarfile.TarInfo(path)
+            entry.size, entry.mode = len(files[path]), 0o755
+            archive.addfile(entry, io.BytesIO(files[path]))
+    return buffer.getvalue()
+
+
+def _files_of(program: Path, inside: str) -> dict[str, bytes]:
+    """What has to be in the image, by path without the leading slash. Symbolic links are followed: the file is put
+    where the loader will look for it."""
+    try:
+        content = program.read_bytes()
+        if content[:4] != b"\x7fELF":
+            raise BrokenEnvironmentError(
+                f"{program} is not an ELF program, so no image can be made of it; name the program itself "
+                "and not a script, or use --cluster process"
+            )
+        return {inside.lstrip("/"): content} | {
+            library.lstrip("/"): Path(library).read_bytes() for library in shared_libraries(program)
+        }
+    except OSError as error:
+        raise BrokenEnvironmentError(f"cannot read {program} to build an image: {error.strerror}") from error
+
+
+def shared_libraries(program: Path) -> tuple[str, ...]:
+    """Absolute paths of the libraries and of the loader, as `ldd` names them; empty for a static program."""
+    try:
+        told = subprocess.run(
+            ["ldd", os.fspath(program)],
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=False,
+            env={**os.environ, "LC_ALL": "C"},
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise BrokenEnvironmentError(
+            f"`ldd {program}` did not work ({error}), so no image can be built; use --cluster process"
+        ) from error
+    if told.returncode != 0:
+        if "not a dynamic executable" in told.stdout + told.stderr:
+            return ()
+        raise BrokenEnvironmentError(
+            f"`ldd {program}` failed: {told.stderr.strip() or told.stdout.strip()}; use --cluster process"
+        )
+    return parse_ldd(told.stdout, program)
+
+
+def parse_ldd(text: str, program: Path) -> tuple[str, ...]:
+    """The paths in the output of `ldd`. Raises BrokenEnvironmentError if it misses a library."""
+    libraries = set()
+    for line in text.splitlines():
+        name, arrow, rest = line.strip().partition(" => ")
+        target = (rest if arrow else name).split(" (")[0].strip()
+        if target == "not found":
+            raise BrokenEnvironmentError(f"{program} needs {name}, which this host does not have; install it")
+        if target.startswith("/"):
+            libraries.add(target)
+    return tuple(sorted(libraries))

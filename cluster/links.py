@@ -1,0 +1,33 @@
+"""One link for every client and server, whichever backend the servers stand in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from cluster.base import Address
+from cluster.ports import LOOPBACK, free_ports
+from cluster.toxiproxy import LinkKey, ToxicLink, ToxiproxyServer
+from fencepost.errors import BrokenEnvironmentError
+
+_PORT_TRIES = 5
+
+
+def make_links(
+    api: ToxiproxyServer, clients: Sequence[str], servers: Mapping[str, Address]
+) -> dict[LinkKey, ToxicLink]:
+    """The links by (client, server), made in one call.
+
+    A port that was taken in the meantime means another try with fresh ones. Raises BrokenEnvironmentError.
+    """
+    keys = [(client, server) for client in clients for server in servers]
+    if not keys:
+        return {}
+    for last_try in (*[False] * (_PORT_TRIES - 1), True):
+        ports = free_ports(len(keys))
+        wanted = {key: (Address(LOOPBACK, port), servers[key[1]]) for key, port in zip(keys, ports, strict=True)}
+        try:
+            return api.populate(wanted)
+        except BrokenEnvironmentError as error:
+            if last_try or "address already in use" not in str(error):
+                raise
+    raise AssertionError("the last try returns or raises")

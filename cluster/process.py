@@ -1,0 +1,181 @@
+"""The embedded default: redis-server children on loopback ports, links through a toxiproxy-server beside them."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from subprocess import Popen
+
+from cluster.base import RESOURCE, Address, ProbeResult
+from cluster.children import end_child, spawn
+from cluster.lifetime import RunState
+from cluster.persistence import Policy
+from cluster.ports import LOOPBACK, ephemeral_range, free_ports
+from cluster.probe import probe_links
+from cluster.process_node import ProcessNode
+from cluster.programs import ServerProgram, ToxiproxyProgram, find_toxiproxy
+from cluster.toxiproxy import LinkKey, ToxicLink, ToxiproxyServer
+from fencepost.errors import BrokenEnvironmentError
+
+_PORT_TRIES = 5
+_START_LIMIT_S = 9.0
+
+
+class ProcessCluster:
+    """`cluster.base.Cluster` of processes. Everything temporary is below `state.path`; logs go to `log_dir`.
+
+    The nodes keep to `policy`; the resource always fsyncs before it replies. Nothing is started before `start`.
+    """
+
+    def __init__(
+        self,
+        state: RunState,
+        server: ServerProgram,
+        nodes: Sequence[str],
+        clients: Sequence[str],
+        log_dir: Path,
+        policy: Policy = "none",
+        toxiproxy: ToxiproxyProgram | None = None,
+    ) -> None:
+        self._state = state
+        self._server_program = server
+        self._toxiproxy_program = toxiproxy
+        self._clients = tuple(clients)
+        self._log_dir = log_dir
+        self._policy = policy
+        self._folder = state.path / "process"
+        self._nodes = {name: self._node(name, policy) for name in nodes}
+        self._resource = self._node(RESOURCE, "aof-always")
+        self._links: dict[LinkKey, ToxicLink] = {}
+        self._proxy: Popen[bytes] | None = None
+        self._api: ToxiproxyServer | None = None
+
+    @property
+    def backend(self) -> str:
+        return "process"
+
+    @property
+    def nodes(self) -> Mapping[str, ProcessNode]:
+        return self._nodes
+
+    @property
+    def resource(self) -> ProcessNode:
+        return self._resource
+
+    @property
+    def links(self) -> Mapping[LinkKey, ToxicLink]:
+        return self._links
+
+    def start(self) -> None:
+        """Bring everything up at once. Raises BrokenEnvironmentError, after everything was taken down again."""
+        if self._proxy is not None:
+            return
+        try:
+            self._toxiproxy_program = self._toxiproxy_program or find_toxiproxy()
+            self._log_dir.mkdir(parents=True, exist_ok=True)
+            self._start_servers_and_proxy(self._toxiproxy_program)
+            self._make_links()
+        except OSError as error:
+            self.stop()
+            raise BrokenEnvironmentError(f"the cluster cannot be started: {error}") from error
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """Take everything down, SIGKILL to all, and delete the servers' folders."""
+        for node in self._everyone():
+            with contextlib.suppress(BrokenEnvironmentError):
+                node.kill()
+        if self._api is not None:
+            self._api.close()
+        if self._proxy is not None:
+            end_child(self._proxy)
+        self._proxy, self._api, self._links = None, None, {}
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def heal(self) -> None:
+        if self._api is not None:
+            self._api.heal_all(self._links.values())
+
+    def probe(self, links: Sequence[LinkKey], timeout_ms: float = 100) -> dict[LinkKey, ProbeResult]:
+        servers = {node.name: node.address for node in self._everyone()}
+        return probe_links({key: self._links[key].address for key in links}, servers, timeout_ms)
+
+    def environment(self) -> dict[str, object]:
+        server, proxy = self._server_program, self._toxiproxy_program
+        low, high = ephemeral_range()
+        return {
+            "backend": self.backend,
+            "server": {"flavour": server.flavour, "version": server.version, "path": str(server.path)},
+            "toxiproxy": {"version": proxy.version, "path": str(proxy.path)} if proxy else None,
+            "persistence": {"nodes": self._policy, "resource": "aof-always"},
+            "addresses": {node.name: str(node.address) for node in self._everyone()} if self._links else {},
+            "ephemeral_ports": f"{low}-{high}",
+        }
+
+    def _node(self, name: str, policy: Policy) -> ProcessNode:
+        return ProcessNode(
+            name,
+            self._server_program,
+            self._folder / name,
+            self._log_dir / f"{name}.log",
+            policy,
+            self._state.environment,
+        )
+
+    def _everyone(self) -> tuple[ProcessNode, ...]:
+        return (*self._nodes.values(), self._resource)
+
+    def _start_servers_and_proxy(self, program: ToxiproxyProgram) -> None:
+        """All processes are spawned before the first of them is waited for."""
+        servers = self._everyone()
+        for server, port in zip(servers, free_ports(len(servers)), strict=True):
+            server.claim(Address(LOOPBACK, port))
+        with ThreadPoolExecutor(len(servers)) as pool:
+            starting = [pool.submit(server.start_first) for server in servers]
+            self._start_proxy(program)
+            for started in starting:
+                started.result()
+
+    def _start_proxy(self, program: ToxiproxyProgram) -> None:
+        for last_try in (*[False] * (_PORT_TRIES - 1), True):
+            (port,) = free_ports(1)
+            self._proxy = spawn(
+                [program.path, "-host", LOOPBACK, "-port", str(port)],
+                folder=self._state.path,
+                log=self._log_dir / "toxiproxy.log",
+                environment={**self._state.environment, "LOG_LEVEL": "warn"},
+            )
+            self._api = ToxiproxyServer(Address(LOOPBACK, port))
+            try:
+                self._api.wait_until_up(self._proxy_runs, _START_LIMIT_S)
+            except BrokenEnvironmentError:
+                end_child(self._proxy)
+                if last_try:
+                    raise
+            else:
+                return
+
+    def _proxy_runs(self) -> bool:
+        return self._proxy is not None and self._proxy.poll() is None
+
+    def _make_links(self) -> None:
+        """One call makes all proxies; a port that was taken in the meantime means another try with fresh ones."""
+        assert self._api is not None
+        keys = [(client, server) for client in self._clients for server in self._everyone()]
+        for last_try in (*[False] * (_PORT_TRIES - 1), True):
+            wanted = {
+                (client, server.name): (Address(LOOPBACK, port), server.address)
+                for (client, server), port in zip(keys, free_ports(len(keys)), strict=True)
+            }
+            try:
+                self._links = self._api.populate(wanted)
+            except BrokenEnvironmentError as error:
+                if last_try or "address already in use" not in str(error):
+                    raise
+            else:
+                return

@@ -1,0 +1,127 @@
+"""Find the programs that a cluster is made of: a redis-server (or valkey-server) and a toxiproxy-server.
+
+What set-up put into the tools folder (`<checkout>/.tools`, or $FENCEPOST_TOOLS) comes before what is on PATH. Each
+program is asked for its version, so that what is found here is known to run.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from fencepost.errors import BrokenEnvironmentError, UsageError
+
+Flavour = Literal["redis", "valkey"]
+
+_SERVER_VERSION = re.compile(r"(redis|valkey) server v=(\S+)", re.IGNORECASE)
+_TOXIPROXY_VERSION = re.compile(r"toxiproxy-server version (\S+)")
+_GO_MODULE = re.compile(rb"mod\tgithub\.com/Shopify/toxiproxy/v\d+\tv(\d[^\t\n]*)")
+
+
+@dataclass(frozen=True, slots=True)
+class ServerProgram:
+    """A server for nodes and resource. `flavour` and `version` are what the program says of itself.
+
+    `by_path`: the user named this very file, so that no other build of the same server may stand in for it.
+    """
+
+    path: Path
+    flavour: Flavour
+    version: str
+    by_path: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ToxiproxyProgram:
+    path: Path
+    version: str
+
+
+def tools_folder() -> Path:
+    """Where set-up puts programs: `bin` below it is searched before PATH."""
+    named = os.environ.get("FENCEPOST_TOOLS")
+    return Path(named) if named else Path(__file__).resolve().parent.parent / ".tools"
+
+
+def find_server(choice: str) -> ServerProgram:
+    """The program that `--server` means: `redis`, `valkey`, or the path of a program.
+
+    Raises UsageError for a path or a word that is no server, BrokenEnvironmentError if a known one is not installed.
+    """
+    if choice in ("redis", "valkey"):
+        return _asked_server(_find(f"{choice}-server"))
+    path = Path(choice).expanduser()
+    if os.sep not in choice and not path.exists():
+        raise UsageError(f"--server {choice!r} is not known; write redis, valkey or the path of a server program")
+    if not path.is_file() or not os.access(path, os.X_OK):
+        raise UsageError(f"--server {choice}: no program that can be run is there; give the path of a redis-server")
+    try:
+        # Not resolved: Debian's redis-server is a link to a program that looks at the name it is called by.
+        return replace(_asked_server(path.absolute()), by_path=True)
+    except BrokenEnvironmentError as error:
+        raise UsageError(f"--server {choice}: {error}") from error
+
+
+def find_toxiproxy() -> ToxiproxyProgram:
+    """The Toxiproxy server. Raises BrokenEnvironmentError if there is none that runs.
+
+    A binary made by `go install` calls its version `git`; the true one is then read from the module information that
+    Go embeds, or from a file `toxiproxy-server.version` beside the program.
+    """
+    path = _find("toxiproxy-server")
+    said = _TOXIPROXY_VERSION.search(output := _answer(path, "-version"))
+    if said is None:
+        raise BrokenEnvironmentError(f"{path} -version answered {output[:80]!r}, which no toxiproxy-server does")
+    version = said[1] if said[1] != "git" else (_embedded_version(path) or _noted_version(path) or "git")
+    return ToxiproxyProgram(path, version)
+
+
+def _find(name: str) -> Path:
+    ours = tools_folder() / "bin" / name
+    if ours.is_file() and os.access(ours, os.X_OK):
+        return ours
+    found = shutil.which(name)
+    if found is None:
+        raise BrokenEnvironmentError(f"no {name} in {ours.parent} or on PATH; run `make setup`")
+    return Path(found)
+
+
+def _asked_server(path: Path) -> ServerProgram:
+    output = _answer(path, "--version")
+    said = _SERVER_VERSION.search(output)
+    if said is None:
+        raise BrokenEnvironmentError(f"{path} --version answered {output[:80]!r}, which no redis-server does")
+    return ServerProgram(path, "valkey" if said[1].lower() == "valkey" else "redis", said[2])
+
+
+def _answer(path: Path, option: str) -> str:
+    """What the program prints when asked for its version."""
+    try:
+        done = subprocess.run(
+            [path, option], stdin=subprocess.DEVNULL, capture_output=True, timeout=10, text=True, errors="replace"
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise BrokenEnvironmentError(f"{path} {option} cannot be run: {error}; run `make setup`") from error
+    output = (done.stdout + done.stderr).strip()
+    if done.returncode != 0:
+        raise BrokenEnvironmentError(
+            f"{path} {option} ended with {done.returncode}: {output[:200]!r}; run `make setup`"
+        )
+    return output
+
+
+def _embedded_version(path: Path) -> str | None:
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as binary:
+        found = _GO_MODULE.search(binary)
+        return found[1].decode() if found else None
+
+
+def _noted_version(path: Path) -> str | None:
+    note = path.with_name(path.name + ".version")
+    return note.read_text().strip().removeprefix("v") or None if note.is_file() else None

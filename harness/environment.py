@@ -1,0 +1,51 @@
+"""`environment.json`: on what the run was made."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+from collections.abc import Mapping
+from importlib.metadata import version
+from pathlib import Path
+
+from cluster.base import RESOURCE, Cluster
+
+_PACKAGES = ("redis", "hiredis", "docker", "toxiproxy-python", "pandas", "numpy", "msgspec", "pyarrow")
+
+
+def describe_environment(
+    cluster: Cluster, lock: Mapping[str, object], overhead_us: Mapping[str, float]
+) -> dict[str, object]:
+    """Versions, the machine, the revision, the servers' effective configuration, the lock and the cost of the proxy."""
+    servers = {**cluster.nodes, RESOURCE: cluster.resource}
+    return {
+        "fencepost": version("fencepost"),
+        "python": platform.python_version(),
+        "packages": {name: version(name) for name in _PACKAGES},
+        "kernel": platform.release(),
+        "machine": platform.machine(),
+        "cores": os.cpu_count(),
+        "revision": _revision(),
+        "cluster": {"backend": cluster.backend, **cluster.environment()},
+        "lock": dict(lock),
+        "proxy_overhead_us": dict(overhead_us),
+        "servers": {name: dict(node.effective_config()) for name, node in servers.items()},
+    }
+
+
+def _revision() -> dict[str, object]:
+    """The git revision of this checkout and whether it has uncommitted changes; empty outside of one."""
+    root = Path(__file__).parent.parent
+    if not (root / ".git").exists():
+        return {}
+    try:
+        commit = subprocess.run(
+            ["git", "-C", str(root), "rev-parse", "HEAD"], capture_output=True, text=True, check=True, timeout=10
+        )
+        changed = subprocess.run(
+            ["git", "-C", str(root), "status", "--porcelain"], capture_output=True, text=True, check=True, timeout=10
+        )
+    except (OSError, subprocess.SubprocessError):
+        return {}
+    return {"commit": commit.stdout.strip(), "dirty": bool(changed.stdout.strip())}

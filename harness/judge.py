@@ -1,0 +1,67 @@
+"""From the answers of all checkers to one verdict.
+
+A run is a violation if any finding breaks what was required; else unknown if a checker cannot vouch for it or it did
+not reach its end; else valid. So an interrupted run can convict a lock, and never acquits one.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+from fencepost.errors import FencepostError, InternalError
+from harness.checkers import checkers
+from harness.checkers.base import Answer, Recorded, Verdict
+from harness.store import RunFolder
+
+_CODES: Final[dict[str, int]] = {"valid": 0, "violation": 1, "unknown": 2}
+
+
+def judge(run: Recorded) -> Verdict:
+    """The verdict of the recorded run under its own `require`. Raises InternalError, naming it, if a checker fails."""
+    answers: dict[str, Answer] = {}
+    for name, check in checkers().items():
+        try:
+            answers[name] = check(run)
+        except FencepostError:
+            raise
+        except Exception as error:
+            raise InternalError(f"the checker {name} failed on this history: {error!r}; please report it") from error
+    findings = tuple(finding for answer in answers.values() for finding in answer.findings)
+    unknown = tuple(dict.fromkeys(reason for answer in answers.values() for reason in answer.unknown)) + _cut_short(run)
+    word: Literal["valid", "violation", "unknown"] = "valid"
+    if any(run.config.require in finding.breaks for finding in findings):
+        word = "violation"
+    elif unknown:
+        word = "unknown"
+    return Verdict(
+        verdict=word,
+        require=run.config.require,
+        findings=findings,
+        unknown=unknown,
+        figures={name: answer.figures for name, answer in answers.items()},
+    )
+
+
+def judge_folder(folder: RunFolder) -> tuple[Recorded, Verdict]:
+    """Judge a run's folder, and leave history.parquet and verdict.json in it."""
+    history = folder.read_history()
+    run = folder.load(history)
+    verdict = judge(run)
+    folder.write_history(history)
+    folder.write_verdict(verdict)
+    return run, verdict
+
+
+def exit_code(verdict: Verdict, *, expect_violation: bool = False) -> int:
+    """0 valid, 1 violation, 2 unknown. With `expect_violation`: 0 if one was found, 1 if not, 2 unknown."""
+    if expect_violation and verdict.verdict != "unknown":
+        return 0 if verdict.verdict == "violation" else 1
+    return _CODES[verdict.verdict]
+
+
+def _cut_short(run: Recorded) -> tuple[str, ...]:
+    if run.timeline.interrupted:
+        return ("the run was interrupted",)
+    if run.timeline.end_ns is None:
+        return ("the run was cut short: it has no end on record",)
+    return ()

@@ -1,0 +1,75 @@
+"""From a configuration to a run that can start: everything that can be checked beforehand is checked here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from rich.console import Console
+
+from cluster.base import Cluster
+from cluster.lifetime import RunState, sweep
+from cluster.process import ProcessCluster
+from cluster.programs import ServerProgram, find_server, find_toxiproxy
+from fencepost.errors import BrokenEnvironmentError
+from harness.config import ClusterChoice, RunConfig
+from harness.runner import Prepared
+from nemesis.base import Topology
+from nemesis.schedule import draw_schedule, load_schedule, parse_spec
+from workloads.registry import check_lock
+
+
+def prepare(config: RunConfig) -> Prepared:
+    """Check the rest of the configuration and find the programs. Raises UsageError or BrokenEnvironmentError; nothing
+    has been started by then."""
+    check_lock(config.lock, config.lock_command)
+    spec = parse_spec(config.nemesis)
+    topology = Topology(config.client_names, config.node_names, config.ttl_ms)
+    if config.schedule is not None:
+        schedule = load_schedule(Path(config.schedule), topology)
+    else:
+        schedule = draw_schedule(spec, config.seed, topology, config.duration_ms)
+    server = find_server(config.server)
+    find_toxiproxy()
+    backend = choose_backend(config.cluster)
+    return Prepared(config, schedule, server, backend, _opener(backend, server, config))
+
+
+def choose_backend(choice: ClusterChoice) -> str:
+    """`auto` is containers if a Docker engine answers, else processes. Raises BrokenEnvironmentError for `docker`
+    without an engine."""
+    if choice == "process":
+        return "process"
+    from cluster.engine import engine_answers
+
+    if engine_answers():
+        return "docker"
+    if choice == "docker":
+        raise BrokenEnvironmentError(
+            "no Docker engine answers; start it, run `make setup-docker` (Debian, as root), or use --cluster process"
+        )
+    return "process"
+
+
+def remove_leftovers(out: Console) -> bool:
+    """Sweep what dead runs left behind and say what that was. Whether there was anything."""
+    from cluster.engine import sweep_docker
+
+    swept = sweep([sweep_docker])
+    for run in swept.runs:
+        ended = f", ended {', '.join(run.processes)}" if run.processes else ""
+        out.print(f"a dead run left something behind: removed {run.folder}{ended}", markup=False)
+    for line in swept.others:
+        out.print(f"a dead run left something behind: {line}", markup=False)
+    return bool(swept.runs or swept.others)
+
+
+def _opener(backend: str, server: ServerProgram, config: RunConfig) -> Callable[[RunState, Path], Cluster]:
+    def open_cluster(state: RunState, log_dir: Path) -> Cluster:
+        if backend == "process":
+            return ProcessCluster(state, server, config.node_names, config.client_names, log_dir)
+        from cluster.docker import DockerCluster
+
+        return DockerCluster(state, server, config.node_names, config.client_names, log_dir)
+
+    return open_cluster

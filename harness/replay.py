@@ -1,0 +1,43 @@
+"""The command that makes a run again."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+from harness.config import RunConfig
+
+
+def replay_command(config: RunConfig, schedule: Path) -> str:
+    """The command that makes this run again: the same schedule, the same seed for everything else."""
+    words = ["fencepost", "test", "--seed", str(config.seed), "--schedule", str(schedule)]
+    default = RunConfig(seed=0)
+    for option, (field, text) in _REPLAYED.items():
+        if getattr(config, field) != getattr(default, field):
+            words += [option, text(getattr(config, field))]
+    return shlex.join(words)
+
+
+def _ms(value: float) -> str:
+    return f"{value:g}ms"
+
+
+_REPLAYED = {
+    "--lock": ("lock", str),
+    "--lock-command": ("lock_command", str),
+    "--nemesis": ("nemesis", str),
+    "--duration": ("duration_ms", _ms),
+    "--recovery": ("recovery_ms", _ms),
+    "--clients": ("clients", str),
+    "--nodes": ("nodes", str),
+    "--keys": ("keys", str),
+    "--ttl": ("ttl_ms", _ms),
+    "--hold": ("hold", str),
+    "--fencing": ("fencing", str),
+    "--acquire": ("acquire_mode", str),
+    "--node-timeout": ("node_timeout_ms", _ms),
+    "--retry-delay": ("retry_delay_ms", _ms),
+    "--require": ("require", str),
+    "--cluster": ("cluster", str),
+    "--server": ("server", str),
+}

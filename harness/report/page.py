@@ -1,0 +1,208 @@
+"""`report.html`: one file that shows a run to somebody who never saw the project, and needs nothing but itself.
+
+Whatever a run recorded is foreign text: names of locks, errors of servers, keys. Jinja2 escapes it in the markup; in
+the data for the timeline every character that could end a script is written as an escape; and the page's own policy
+allows no script but ours, by its hash, and no network at all.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+from jinja2 import Environment, StrictUndefined
+from markupsafe import Markup
+
+from harness.checkers.base import Finding, Recorded, Verdict
+from harness.report import charts, tell
+from harness.report.timeline import MOST_OVERLAPS, timeline
+from harness.report.windows import Window, windows
+from harness.report.words import (
+    MISSING,
+    blame,
+    blame_line,
+    count,
+    example,
+    figure,
+    figures,
+    headline,
+    milliseconds,
+    number,
+    printable,
+)
+
+_EXAMPLES: Final = 5
+_GROUPS: Final = ("cluster", "lock", "servers", "packages")
+_PHASE_COLUMNS: Final = (
+    ("seconds", "seconds"),
+    ("sections", "sections"),
+    ("per second", "sections_per_s"),
+    ("acquire ok", "acquire_ok"),
+    ("refused", "acquire_fail"),
+    ("unknown", "acquire_info"),
+    ("acquire p50", "acquire_ms_p50"),
+    ("acquire p99", "acquire_ms_p99"),
+    ("errors", "errors"),
+)
+
+
+def write_page(
+    recorded: Recorded, verdict: Verdict, environment: Mapping[str, object], path: Path, *, replay: str | None = None
+) -> None:
+    """Write the page to `path`; a reader sees the old one or the new one, never half of it. Raises OSError."""
+    half = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        half.write_text(render_page(recorded, verdict, environment, replay=replay), "utf-8")
+        half.replace(path)
+    finally:
+        half.unlink(missing_ok=True)
+
+
+def render_page(
+    recorded: Recorded, verdict: Verdict, environment: Mapping[str, object], *, replay: str | None = None
+) -> str:
+    """The page as one string of HTML. `environment`: what `environment.json` holds; anything in it may be missing."""
+    faults = windows(recorded.faults)
+    word, says = headline(verdict)
+    script = _asset("page.js")
+    data = timeline(recorded, faults)
+    drawn = data["overlaps"]
+    page: str = _template().render(
+        script=Markup(script),  # noqa: S704  (our own file)
+        script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+        style=Markup(_asset("page.css")),  # noqa: S704  (our own file)
+        data=script_json(data),
+        title=tell.title(recorded),
+        facts=tell.facts(recorded, environment),
+        story=tell.story(recorded),
+        word=word,
+        says=says,
+        blame_line=blame_line(verdict),
+        verdict=verdict,
+        tiles=tell.tiles(recorded, verdict, environment),
+        capped=count(MOST_OVERLAPS) if isinstance(drawn, list) and len(drawn) >= MOST_OVERLAPS else None,
+        findings=[_finding(f, verdict) for f in verdict.findings],
+        throughput=charts.throughput(recorded, faults),
+        waiting=_waiting(recorded),
+        acquiring=_acquiring(recorded),
+        faults=[_fault_row(w, recorded) for w in faults],
+        faults_line=tell.faults_line(recorded, verdict),
+        phases=_phases(verdict),
+        data_rows=tell.data_rows(recorded, verdict),
+        replay=printable(replay) if replay else None,
+        config_rows=_rows(msgspec.to_builtins(recorded.config)),
+        environment_groups=_groups(environment),
+    )
+    return page
+
+
+def script_json(value: object) -> Markup:
+    """JSON that may stand inside a script element: `<`, `>`, `&` and JavaScript's own line ends are escapes."""
+    text = msgspec.json.encode(value).decode()
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return Markup(text)  # noqa: S704  (nothing that HTML reads as markup is left)
+
+
+@cache
+def _asset(name: str) -> str:
+    return files("harness.report").joinpath(name).read_text("utf-8")
+
+
+@cache
+def _template() -> Any:
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment.filters["printable"] = printable
+    return environment.from_string(_asset("page.html.j2"))
+
+
+def _finding(finding: Finding, verdict: Verdict) -> dict[str, object]:
+    breaks = (
+        f"breaks --require {verdict.require}" if verdict.require in finding.breaks else "does not decide the verdict"
+    )
+    shown = finding.examples[:_EXAMPLES]
+    return {
+        "blame": finding.blame,
+        "text": printable(finding.text),
+        "who": f"{blame(finding.blame).capitalize()} · {finding.count:,} × {finding.kind} · {breaks}",
+        "examples": [{"text": example(e), "at_ms": tell.moment_ms(e)} for e in shown],
+    }
+
+
+def _fault_row(window: Window, run: Recorded) -> dict[str, str]:
+    def at(at_ns: int) -> str:
+        return f"{(at_ns - run.timeline.start_ns) / 1e9:.3f} s"
+
+    seen = printable(window.event.seen)
+    healed = printable(window.seen_healed or "")
+    if window.gone is None:
+        healed = "no healing was recorded"
+    elif not window.gone:
+        healed = f"STILL THERE: {healed}"
+    return {
+        "nemesis": printable(window.event.nemesis),
+        "what": printable(window.event.what),
+        "begin": at(window.from_ns),
+        "end": at(window.to_ns) if window.to_ns is not None else MISSING,
+        "seen": seen if window.took else f"DID NOT TAKE: {seen}",
+        "healed": healed,
+    }
+
+
+def _waiting(run: Recorded) -> Markup | None:
+    if run.sections.empty:
+        return None
+    waits = (run.sections["start_ns"] - run.sections["asked_ns"]).to_numpy(dtype=np.float64) / 1e6
+    return charts.distribution(waits, "Distribution of waiting times")
+
+
+def _acquiring(run: Recorded) -> Markup | None:
+    if run.ops.empty:
+        return None
+    granted = run.ops[(run.ops["f"] == "acquire") & (run.ops["outcome"] == "ok")]
+    took = (granted["complete_ns"] - granted["invoke_ns"]).to_numpy(dtype=np.float64) / 1e6
+    return charts.distribution(took, "Distribution of the duration of granted acquire calls")
+
+
+def _phases(verdict: Verdict) -> dict[str, object] | None:
+    phases = figures(verdict, "phases")
+    if not phases:
+        return None
+    rows = []
+    for name in phases:
+        cells = []
+        for _, key in _PHASE_COLUMNS:
+            value = figure(verdict, "phases", name, key)
+            if isinstance(value, Mapping):
+                value = sum(n for n in value.values() if isinstance(n, int))
+            cells.append(
+                milliseconds(value) if "_ms_" in key else count(value) if isinstance(value, int) else number(value)
+            )
+        rows.append({"name": printable(name), "cells": cells})
+    return {"columns": [label for label, _ in _PHASE_COLUMNS], "rows": rows}
+
+
+def _groups(environment: Mapping[str, object]) -> list[tuple[str, list[tuple[str, str]]]]:
+    """The environment in parts: what is a mapping of some size for itself, the rest under "machine"."""
+    groups = [(name, _rows(value)) for name in _GROUPS if isinstance(value := environment.get(name), Mapping) and value]
+    rest = {name: value for name, value in environment.items() if name not in dict(groups)}
+    return ([("machine", _rows(rest))] if rest else []) + groups
+
+
+def _rows(values: object, prefix: str = "") -> list[tuple[str, str]]:
+    """A tree as rows of a dotted name and a text."""
+    if isinstance(values, Mapping):
+        return [
+            row for name, value in values.items() for row in _rows(value, f"{prefix}.{name}" if prefix else str(name))
+        ]
+    if isinstance(values, Sequence) and not isinstance(values, str | bytes):
+        values = ", ".join(str(v) for v in values)
+    return [(printable(prefix), printable(MISSING if values is None else str(values)))]

@@ -1,0 +1,140 @@
+"""Live progress while a run works: a bar and the active faults on a terminal, a plain line now and then elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Final
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from harness.report.words import plural, printable
+
+REFRESHES_PER_S: Final = 8
+_RATE_WINDOW_S: Final = 2.0
+_FAULTS_SHOWN: Final = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What is known right now. `phase`: what is being done, in words; `active_faults`: one line a fault."""
+
+    phase: str
+    elapsed_s: float
+    total_s: float
+    ops: int
+    sections: int
+    active_faults: tuple[str, ...]
+    clients_alive: int
+
+
+def live_view(now: Snapshot, ops_per_s: float) -> RenderableType:
+    """What a terminal shows."""
+    share = min(now.elapsed_s / now.total_s, 1.0) if now.total_s > 0 else 0.0
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(no_wrap=True)
+    grid.add_column(no_wrap=True, width=32)
+    grid.add_column(no_wrap=True)
+    grid.add_row(
+        Text(printable(now.phase), style="bold"),
+        ProgressBar(total=1.0, completed=share, width=32),
+        f"{now.elapsed_s:.0f} of {now.total_s:.0f} s",
+    )
+    lines: list[RenderableType] = [grid, Text("  " + _counts(now, ops_per_s), no_wrap=True, overflow="ellipsis")]
+    lines += [
+        Text(f"  fault   {printable(fault)}", style="yellow", no_wrap=True, overflow="ellipsis")
+        for fault in now.active_faults[:_FAULTS_SHOWN]
+    ]
+    hidden = len(now.active_faults) - _FAULTS_SHOWN
+    if hidden > 0:
+        lines.append(Text(f"          and {hidden} more", style="yellow"))
+    if not now.active_faults:
+        lines.append(Text("  no fault right now", style="dim"))
+    return Group(*lines)
+
+
+def plain_line(now: Snapshot, ops_per_s: float) -> str:
+    """What a log shows: one line."""
+    faults = "; ".join(printable(f) for f in now.active_faults) or "no fault"
+    return f"[{now.elapsed_s:5.1f} of {now.total_s:.0f} s] {printable(now.phase)}: {_counts(now, ops_per_s)}; {faults}"
+
+
+def _counts(now: Snapshot, ops_per_s: float) -> str:
+    return (
+        f"{ops_per_s:,.0f} ops/s, {plural(now.ops, 'op')}, {plural(now.sections, 'section')}, "
+        f"{plural(now.clients_alive, 'client')} alive"
+    )
+
+
+class Progress:
+    """Shows the latest snapshot for as long as the `with` block lasts.
+
+    It installs no signal handler, so Ctrl-C reaches the caller as ever, and leaves the cursor as it found it on every
+    way out. A terminal is redrawn at most eight times a second by rich's own thread, whatever the caller's pace; where
+    there is no terminal a line is written at most every `plain_interval_s`.
+    """
+
+    def __init__(
+        self,
+        console: Console | None = None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        plain_interval_s: float = 5.0,
+    ) -> None:
+        self._console = console or Console(stderr=True)
+        self._clock = clock
+        self._plain_interval_s = plain_interval_s
+        self._next_line_s = float("-inf")
+        self._now: Snapshot | None = None
+        self._recent: deque[tuple[float, int]] = deque()
+        self._live: Live | None = None
+
+    def __enter__(self) -> Progress:
+        if self._console.is_terminal and not self._console.is_dumb_terminal:
+            self._live = Live(
+                console=self._console,
+                get_renderable=self._view,
+                refresh_per_second=REFRESHES_PER_S,
+                transient=True,
+                redirect_stdout=sys.stdout.isatty(),  # what others print appears above; a pipe stays a pipe
+                redirect_stderr=True,
+            )
+            self._live.start()
+        return self
+
+    def update(self, now: Snapshot) -> None:
+        """Take the newest snapshot; cheap enough to be called in any loop."""
+        self._recent.append((now.elapsed_s, now.ops))
+        while len(self._recent) > 2 and self._recent[0][0] < now.elapsed_s - _RATE_WINDOW_S:
+            self._recent.popleft()
+        self._now = now
+        if self._live is None and self._clock() >= self._next_line_s:
+            self._next_line_s = self._clock() + self._plain_interval_s
+            self._console.print(Text(plain_line(now, self._ops_per_s())), soft_wrap=True)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        live, self._live = self._live, None
+        if live is not None:
+            try:
+                live.stop()
+            finally:
+                self._console.show_cursor(True)
+
+    def _ops_per_s(self) -> float:
+        if len(self._recent) < 2:
+            return 0.0
+        (then_s, then_ops), (now_s, now_ops) = self._recent[0], self._recent[-1]
+        return max(now_ops - then_ops, 0) / (now_s - then_s) if now_s > then_s else 0.0
+
+    def _view(self) -> RenderableType:
+        return live_view(self._now, self._ops_per_s()) if self._now else Text("")

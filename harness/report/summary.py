@@ -1,0 +1,183 @@
+"""The summary of a run in the terminal: what was done, what was seen, and the verdict in one clear line.
+
+It reads the same without colour and in a pipe: colour only repeats what the words say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from rich import box
+from rich.console import Group, RenderableType
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from harness.checkers.base import Finding, Recorded, Verdict
+from harness.report import tell
+from harness.report.words import (
+    MISSING,
+    blame,
+    blame_line,
+    count,
+    example,
+    figure,
+    figures,
+    headline,
+    hold,
+    milliseconds,
+    number,
+    plural,
+    printable,
+)
+
+_FINDINGS: Final = 5
+_EXAMPLES: Final = 2
+_STYLES: Final = {"VALID": "bold green", "VIOLATION": "bold red", "UNKNOWN": "bold yellow"}
+
+
+def render_summary(
+    recorded: Recorded, verdict: Verdict, folder: Path, replay: str, environment: Mapping[str, object]
+) -> RenderableType:
+    """What a terminal shows when a run was judged. `replay`: the command that makes it again; `environment`: what
+    `environment.json` holds. Whatever is missing, because the run crashed, is shown as missing or left out."""
+    parts: list[RenderableType] = [
+        Text(
+            f"{tell.title(recorded)} · {printable(recorded.config.workload)} · seed {recorded.config.seed}",
+            style="bold",
+        ),
+        _rows(_done(recorded, verdict, environment)),
+        Text(""),
+        _rows(_seen(recorded, verdict, environment)),
+    ]
+    if verdict.findings:
+        parts += [Text(""), *_findings(verdict)]
+    parts += [Text(""), _verdict(verdict), _places(folder, replay)]
+    return Group(*parts)
+
+
+def _rows(rows: list[tuple[str, str]]) -> Table:
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    grid.add_column(width=10, no_wrap=True, style="dim")
+    grid.add_column(overflow="fold")
+    for name, text in rows:
+        grid.add_row(f"  {name}", Text(text))
+    return grid
+
+
+def _done(run: Recorded, verdict: Verdict, environment: Mapping[str, object]) -> list[tuple[str, str]]:
+    config = run.config
+    by_nemesis = figures(verdict, "faults", "by_nemesis")
+    detail = ", ".join(
+        f"{printable(name)} {count(figure(verdict, 'faults', 'by_nemesis', name, 'observed'))}"
+        f" of {count(figure(verdict, 'faults', 'by_nemesis', name, 'injected'))}"
+        for name in by_nemesis
+    )
+    faults = tell.faults_line(run, verdict)
+    return [
+        (
+            "lock",
+            f"{tell.lock_name(run)}, TTL {config.ttl_ms} ms, {config.acquire_mode} requests, fencing {config.fencing}",
+        ),
+        ("load", f"{config.clients} clients, {plural(config.keys, 'key')}, hold {hold(config.hold)}; {tell.ran(run)}"),
+        ("cluster", tell.cluster_line(run, environment)),
+        ("faults", f"{faults} ({detail})" if len(by_nemesis) > 1 else faults),
+    ]
+
+
+def _seen(run: Recorded, verdict: Verdict, environment: Mapping[str, object]) -> list[tuple[str, str]]:
+    sections = figure(verdict, "exclusion", "sections")
+    rows = [("sections", count(sections)), ("overlaps", tell.overlaps_line(verdict))]
+    rate = [v for name in figures(verdict, "phases") if (v := figure(verdict, "phases", name, "sections_per_s"))]
+    if rate and isinstance(sections, int):
+        per_phase = ", ".join(
+            f"{printable(name)} {number(figure(verdict, 'phases', name, 'sections_per_s'))}/s"
+            for name in figures(verdict, "phases")
+        )
+        rows[0] = ("sections", f"{count(sections)} ({per_phase})")
+    counter = figures(verdict, "counter")
+    if counter:
+        rows.append(
+            ("updates", f"{count(counter.get('lost'))} lost of {count(counter.get('acknowledged'))} acknowledged")
+        )
+    fencing = figures(verdict, "fencing")
+    if fencing and fencing.get("mode") != "none":
+        rows.append(
+            (
+                "fencing",
+                f"stale writes: {count(fencing.get('stale_writes_accepted'))} accepted, "
+                f"{count(fencing.get('stale_writes_rejected'))} rejected; stale reads rejected: "
+                f"{count(fencing.get('stale_reads_rejected'))}; "
+                f"tokens from the {fencing.get('token_source') or MISSING}",
+            )
+        )
+    rows += _waits(verdict)
+    overhead = environment.get("proxy_overhead_us")
+    if isinstance(overhead, Mapping) and overhead:
+        rows.append(("proxy", f"adds {number(overhead.get('p50'))} µs at p50, {tell.overhead_note(overhead)}"))
+    return rows
+
+
+def _waits(verdict: Verdict) -> list[tuple[str, str]]:
+    liveness, wait = figures(verdict, "liveness"), figures(verdict, "liveness", "wait_ms")
+    rows = []
+    if wait:
+        quantiles = ", ".join(f"{q} {milliseconds(wait.get(q))}" for q in ("p50", "p90", "p99", "max"))
+        rows.append(("waiting", f"{quantiles}; fairness (Jain) {number(liveness.get('jain'), 2)}"))
+    if liveness.get("longest_gap_ms") is not None:
+        at = liveness.get("longest_gap_at_ms")
+        since = f", from {number(at / 1000)} s on" if isinstance(at, int | float) else ""
+        rows.append(("gap", f"nobody got in for {milliseconds(liveness['longest_gap_ms'])} at the longest{since}"))
+    if "recovery_first_ms" in liveness:
+        never = liveness.get("never_acquired")
+        names = ", ".join(map(str, never)) if isinstance(never, list | tuple) else count(never) if never else ""
+        rows.append(
+            (
+                "recovery",
+                f"after the heal the first client got in within {milliseconds(liveness.get('recovery_first_ms'))}, all "
+                f"within {milliseconds(liveness.get('recovery_all_ms'))}"
+                + (f"; never got in: {printable(names)}" if names else ""),
+            )
+        )
+    return rows
+
+
+def _findings(verdict: Verdict) -> list[RenderableType]:
+    lines: list[RenderableType] = []
+    ordered = sorted(verdict.findings, key=lambda f: verdict.require not in f.breaks)
+    for finding in ordered[:_FINDINGS]:
+        lines.append(_hanging("finding ", Text(f"{printable(finding.text).rstrip('.')} ({blame(finding.blame)})")))
+        lines += _examples(finding)
+    if len(ordered) > _FINDINGS:
+        lines.append(Text(f"           and {len(ordered) - _FINDINGS} more: see the page"))
+    return lines
+
+
+def _examples(finding: Finding) -> list[RenderableType]:
+    return [_hanging("", Text(f"e.g. {example(e)}", style="dim")) for e in finding.examples[:_EXAMPLES]]
+
+
+def _hanging(name: str, text: Text) -> Table:
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    grid.add_column(width=10, no_wrap=True, style="dim")
+    grid.add_column(overflow="fold")
+    grid.add_row(f"  {name}", text)
+    return grid
+
+
+def _verdict(verdict: Verdict) -> RenderableType:
+    word, says = headline(verdict)
+    text = Text.assemble((word, _STYLES[word]), " — ", says)
+    overlapped = blame_line(verdict)
+    if overlapped and any(figures(verdict, "exclusion", "overlaps").values()):
+        text.append(f"\n{overlapped}")
+    return Panel(text, box=box.HEAVY, border_style=_STYLES[word].removeprefix("bold "), padding=(0, 1))
+
+
+def _places(folder: Path, replay: str) -> RenderableType:
+    """Paths and commands on lines of their own and never broken: they are there to be copied."""
+    lines = Text(no_wrap=True, overflow="ignore")
+    lines.append(f"  folder    {folder}\n  page      {folder / 'report.html'}\n  replay    {printable(replay)}")
+    return lines

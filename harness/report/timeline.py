@@ -1,0 +1,121 @@
+"""The timeline's data: sections, overlaps and faults as columns of small integers, for the canvas on the page.
+
+A hundred thousand sections must stay a few megabytes and load at once, so there is one array a column instead of one
+object a row, times are µs since the start, and starts are stored as differences. Names are stored once and referred
+to by number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from harness.checkers.base import Recorded
+from harness.overlaps import overlapping_pairs
+from harness.report.windows import Window, span_ns
+from harness.report.words import printable
+
+MOST_OVERLAPS: Final = 20_000
+"""A lock that excludes nobody makes every section overlap many; a picture needs no more pairs than this."""
+
+FOREVER_US: Final = 10**13
+"""Validities are cut off here: a lock that told none is given one without end, which JavaScript cannot count."""
+
+
+def timeline(run: Recorded, faults: Sequence[Window]) -> dict[str, object]:
+    """JSON values for `page.js`; every time in µs since the start of the load."""
+    start_ns, end_ns = span_ns(run)
+    sections = run.sections.sort_values("start_ns", kind="stable") if len(run.sections) else run.sections
+    clients = _names(run.config.client_names, [] if sections.empty else sections["client"].unique().tolist())
+    nodes = run.config.node_names
+    client_rows = {name: i for i, name in enumerate(clients)}
+    node_rows = {name: i for i, name in enumerate(nodes)}
+
+    def us(at_ns: int) -> int:
+        return (at_ns - start_ns) // 1_000
+
+    marks = [
+        (label, us(at_ns))
+        for label, at_ns in (
+            ("all healed", run.timeline.healed_ns),
+            ("asked to end", run.timeline.stop_ns),
+        )
+        if at_ns is not None
+    ]
+    data: dict[str, object] = {
+        "end": us(end_ns),
+        "interrupted": run.timeline.interrupted,
+        "clients": [printable(c) for c in clients],
+        "nodes": list(nodes),
+        "marks": marks,
+        "faults": [_fault(w, us, us(end_ns), client_rows, node_rows) for w in faults],
+        "sections": None,
+        "overlaps": [],
+    }
+    if not sections.empty:
+        keys = sorted(sections["key"].unique().tolist())
+        key_numbers = {key: i for i, key in enumerate(keys)}
+        starts = _us(sections["start_ns"], start_ns)
+        valid = _us(sections["deadline_min_ns"], start_ns) - starts
+        data["keys"] = [printable(k) for k in keys]
+        data["sections"] = {
+            "client": sections["client"].map(client_rows).tolist(),
+            "key": sections["key"].map(key_numbers).tolist(),
+            "number": sections["section"].tolist(),
+            "step": np.diff(starts, prepend=0).tolist(),
+            "length": (_us(sections["end_ns"], start_ns) - starts).tolist(),
+            "wait": (starts - _us(sections["asked_ns"], start_ns)).tolist(),
+            "valid": np.minimum(valid, FOREVER_US).tolist(),
+            "slack": np.minimum(_us(sections["deadline_max_ns"], start_ns) - starts - valid, FOREVER_US).tolist(),
+            "ended": [("release", "killed", "open").index(e) for e in sections["ended"]],
+            "token": [None if pd.isna(t) else int(t) for t in sections["token"].astype(object)],
+        }
+        data["overlaps"] = _overlaps(sections, start_ns)
+    return data
+
+
+def _overlaps(sections: pd.DataFrame, start_ns: int) -> list[tuple[int, ...]]:
+    """Pairs of rows, from when to when both were inside, and the blame by its place in (lock, client, undecided)."""
+    pairs = overlapping_pairs(sections, MOST_OVERLAPS)
+    begin, end = _us(sections["start_ns"], start_ns), _us(sections["end_ns"], start_ns)
+    blame = np.where(pairs.both_certain, 0, np.where(pairs.both_possible, 2, 1))
+    until = np.minimum(end[pairs.earlier], end[pairs.later])
+    return list(zip(*(c.tolist() for c in (pairs.earlier, pairs.later, begin[pairs.later], until, blame)), strict=True))
+
+
+def _fault(
+    window: Window, us: Callable[[int], int], end_us: int, clients: Mapping[str, int], nodes: Mapping[str, int]
+) -> dict[str, object]:
+    event = window.event
+
+    def pairs(links: Sequence[tuple[str, str]]) -> list[tuple[int, int]]:
+        """Links by numbers; -1 is the resource, which has no row of its own."""
+        return [(clients[c], nodes.get(n, -1)) for c, n in links if c in clients]
+
+    return {
+        "what": printable(event.what),
+        "nemesis": printable(event.nemesis),
+        "seen": printable(event.seen),
+        "from": us(window.from_ns),
+        "to": end_us if window.to_ns is None else us(window.to_ns),
+        "healed": window.to_ns is not None,
+        "took": window.took,
+        "cut": pairs(event.cut_links),
+        "slow": pairs(event.slow_links),
+        "nodes": [nodes[n] for n in event.nodes if n in nodes],
+        "paused": [clients[c] for c in event.paused_clients if c in clients],
+        "killed": [clients[c] for c in event.killed_clients if c in clients],
+    }
+
+
+def _us(column: object, start_ns: int) -> npt.NDArray[np.int64]:
+    return (np.asarray(column, dtype=np.int64) - start_ns) // 1_000
+
+
+def _names(planned: Sequence[str], seen: Sequence[str]) -> list[str]:
+    """The planned clients in their order, then whoever else appears in the history."""
+    return [*planned, *sorted(set(seen) - set(planned))]

@@ -1,0 +1,385 @@
+"""The run folder: what a run leaves behind, written so that a reader never sees a half-written file.
+
+    results/runs/20261121T082625.123456Z-fenced-counter-redlock-ng-partition-7/
+      config.json        the RunConfig and a schema version; a folder without it is no run folder
+      environment.json   versions, kernel, cores, git revision, the servers' effective CONFIG
+      schedule.json      the planned faults
+      timeline.json      the agreed moments
+      nemesis.jsonl      FaultEvent, a line each     } appended to while the run is on,
+      client-ends.jsonl  ClientEnd, a line each      } one write(2) a line: a crash costs
+      resource.jsonl     Write, a line each          } at most half a line at the end
+      clients/c1.1.jsonl Op, a line each: client c1, its first life
+      final.json         the counters at the last read
+      history.parquet    the operations again, as columns; made from clients/ and never instead of it
+      verdict.json       the verdict and its schema version
+      logs/              what servers, clients and libraries said
+
+Whole files are written beside their place, synced and renamed. Whatever is missing because a run was cut short is
+missing in the reading too (`Recorded` says how); what is there but cannot be understood is a UsageError.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import chain
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from fencepost.errors import BrokenEnvironmentError, UsageError
+from harness.checkers.base import Recorded, Verdict
+from harness.columns import OPS_SCHEMA, WRITES_SCHEMA, frame, ops_table, read_lines, writes_table
+from harness.config import RunConfig
+from harness.history import ClientEnd, FaultEvent, Op, Timeline, Write
+from harness.sections import derive_sections
+
+SCHEMA_VERSION: Final = 1
+RESULTS: Final = Path("results/runs")
+"""Where runs are kept, seen from the working directory, unless something else is said."""
+
+_LOG_NAME: Final = re.compile(r"(?P<client>.+)\.(?P<life>\d+)\.jsonl")
+T = TypeVar("T")
+S = TypeVar("S", bound=msgspec.Struct)
+
+
+class _Versioned(msgspec.Struct):
+    schema_version: int
+
+
+class LineLog:
+    """A log that is only ever appended to: one record, one line, one `write(2)`."""
+
+    __slots__ = ("_encode", "_fd", "_path")
+
+    def __init__(self, path: Path) -> None:
+        with _disk(path):
+            self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        self._path = path
+        self._encode = msgspec.json.Encoder().encode
+
+    def append(self, record: msgspec.Struct) -> None:
+        """Raises BrokenEnvironmentError when the disk is full; no half line of this record stays behind then."""
+        self._write(self._encode(record) + b"\n")
+
+    def extend(self, records: Iterable[msgspec.Struct]) -> None:
+        """Many records in one write; otherwise like `append`."""
+        if lines := b"".join(self._encode(record) + b"\n" for record in records):
+            self._write(lines)
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+    def __enter__(self) -> LineLog:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _write(self, line: bytes) -> None:
+        with _disk(self._path):
+            written = 0
+            try:
+                while written < len(line):
+                    written += os.write(self._fd, line[written:])
+            except OSError:
+                if written:
+                    os.ftruncate(self._fd, os.fstat(self._fd).st_size - written)
+                raise
+
+
+@dataclass(frozen=True, slots=True)
+class RunFolder:
+    """One run's folder. Made by `create` (to write) or `open` (to read)."""
+
+    path: Path
+
+    @classmethod
+    def create(cls, results: Path, config: RunConfig) -> RunFolder:
+        """A new folder in `results` for this run, with its config.json, and `results/latest` pointing to it.
+
+        Two runs never share a folder, also when they start in the same microsecond. Raises BrokenEnvironmentError when
+        it cannot be written.
+        """
+        lock = config.lock_command or config.lock
+        tail = "-".join(_safe(part) for part in (config.workload, lock, config.nemesis, str(config.seed)))
+        with _disk(results):
+            results.mkdir(parents=True, exist_ok=True)
+            while True:
+                path = results / f"{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}-{tail}"
+                try:
+                    path.mkdir()
+                except FileExistsError:
+                    continue
+                break
+            folder = cls(path)
+            folder.clients.mkdir()
+            folder.logs.mkdir()
+            folder._write_json("config.json", {"schema_version": SCHEMA_VERSION} | msgspec.to_builtins(config))
+            link = results / f".latest.{os.getpid()}.{path.name[:22]}"
+            link.symlink_to(path.name)
+            link.replace(results / "latest")
+        return folder
+
+    @classmethod
+    def open(cls, path: Path | str, results: Path = RESULTS) -> RunFolder:
+        """The folder at `path`; a bare name (`latest` too) is also looked for in `results`.
+
+        Raises UsageError if there is none, if it is not a run's, or if a newer fencepost wrote it.
+        """
+        wanted = Path(path)
+        if not wanted.exists() and (results / wanted).exists():
+            wanted = results / wanted
+        folder = cls(wanted.resolve())
+        if not wanted.is_dir():
+            raise UsageError(f"there is no run folder {path}; `fencepost list` shows those in {results}")
+        folder.read_config()
+        return folder
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+    @property
+    def clients(self) -> Path:
+        return self.path / "clients"
+
+    @property
+    def logs(self) -> Path:
+        return self.path / "logs"
+
+    def client_log(self, client: str, life: int) -> Path:
+        return self.clients / f"{client}.{life}.jsonl"
+
+    def nemesis_log(self) -> LineLog:
+        return LineLog(self.path / "nemesis.jsonl")
+
+    def resource_log(self) -> LineLog:
+        return LineLog(self.path / "resource.jsonl")
+
+    def client_ends_log(self) -> LineLog:
+        return LineLog(self.path / "client-ends.jsonl")
+
+    def write_environment(self, environment: Mapping[str, object]) -> None:
+        self._write_json("environment.json", environment)
+
+    def write_schedule(self, schedule: object) -> None:
+        """`schedule`: the text of the file, or a JSON value: a list of faults, or an object with a list `faults`."""
+        self._write_json("schedule.json", schedule)
+
+    def write_timeline(self, timeline: Timeline) -> None:
+        self._write_json("timeline.json", timeline)
+
+    def write_final(self, values: Mapping[str, int]) -> None:
+        """The counters at the last read, by key. Written after resource.jsonl: its presence says that that is whole."""
+        self._write_json("final.json", values)
+
+    def write_verdict(self, verdict: Verdict) -> None:
+        self._write_json("verdict.json", verdict)
+
+    def read_config(self) -> RunConfig:
+        """Raises UsageError if there is none, if it cannot be understood, or if a newer fencepost wrote it."""
+        if not (self.path / "config.json").exists():
+            raise UsageError(f"{self.path} is not a run folder: it has no config.json")
+        self._check_version("config.json")
+        return self._read_json("config.json", RunConfig)
+
+    def read_timeline(self) -> Timeline | None:
+        return self._read_json("timeline.json", Timeline) if self._has("timeline.json") else None
+
+    def read_final(self) -> dict[str, int] | None:
+        return self._read_json("final.json", dict[str, int]) if self._has("final.json") else None
+
+    def read_verdict(self) -> Verdict | None:
+        """None if it was not judged yet."""
+        if not self._has("verdict.json"):
+            return None
+        self._check_version("verdict.json")
+        return self._read_json("verdict.json", Verdict)
+
+    def read_environment(self) -> dict[str, Any]:
+        return self._read_json("environment.json", dict[str, Any]) if self._has("environment.json") else {}
+
+    def planned_faults(self) -> int:
+        """How many faults the schedule has; 0 if there is no schedule."""
+        if not self._has("schedule.json"):
+            return 0
+        schedule = self._read_json("schedule.json", object)
+        faults = schedule.get("faults") if isinstance(schedule, dict) else schedule
+        if not isinstance(faults, list):
+            raise UsageError(f"{self.path / 'schedule.json'} is not a schedule: it has no list of faults")
+        return len(faults)
+
+    def read_history(self) -> pa.Table:
+        """All operations, from the clients' logs; from history.parquet where a published run has no logs any more."""
+        lives = [(*_life(log), log) for log in self.clients.glob("*.jsonl")]
+        parquet = self.path / "history.parquet"
+        if not lives and parquet.exists():
+            try:
+                return pq.read_table(parquet, schema=OPS_SCHEMA)
+            except (pa.ArrowException, OSError) as error:
+                raise UsageError(f"{parquet} cannot be read: {_one_line(error)}") from error
+        tables = [ops_table(client, life, read_lines(log, Op)) for client, life, log in sorted(lives, key=_in_order)]
+        return pa.concat_tables(tables).unify_dictionaries() if tables else OPS_SCHEMA.empty_table()
+
+    def write_history(self, history: pa.Table) -> None:
+        """history.parquet, compressed with zstd."""
+        with self._in_place("history.parquet") as temporary, temporary.open("wb") as file:
+            pq.write_table(history, file, compression="zstd")
+            file.flush()
+            os.fsync(file.fileno())
+
+    def load(self, history: pa.Table | None = None) -> Recorded:
+        """The recorded run; `history`: what `read_history` returned, to spare reading it twice. See `load_recorded`."""
+        ops = frame([self.read_history() if history is None else history], OPS_SCHEMA)
+        ends = tuple(self._read_log("client-ends.jsonl", ClientEnd))
+        faults = tuple(self._read_log("nemesis.jsonl", FaultEvent))
+        timeline = self.read_timeline()
+        if timeline is None:
+            first = int(ops["invoke_ns"].min()) if len(ops) else 0
+            timeline = Timeline(start_ns=first, interrupted=True)
+        resource = self.path / "resource.jsonl"
+        writes = writes_table(read_lines(resource, Write)) if resource.exists() else WRITES_SCHEMA.empty_table()
+        return Recorded(
+            config=self.read_config(),
+            timeline=timeline,
+            ops=ops,
+            sections=derive_sections(ops, ends, faults),
+            writes=frame([writes], WRITES_SCHEMA),
+            faults=faults,
+            ends=ends,
+            planned_faults=self.planned_faults(),
+            final_values=self.read_final(),
+        )
+
+    def _has(self, name: str) -> bool:
+        return (self.path / name).exists()
+
+    def _read_log(self, name: str, kind: type[S]) -> Iterable[S]:
+        return chain.from_iterable(read_lines(self.path / name, kind)) if self._has(name) else ()
+
+    def _check_version(self, name: str) -> None:
+        version = self._read_json(name, _Versioned).schema_version
+        if version > SCHEMA_VERSION:
+            raise UsageError(
+                f"{self.path / name} has schema {version}; this fencepost reads up to {SCHEMA_VERSION}: get a newer one"
+            )
+
+    def _read_json(self, name: str, kind: type[T]) -> T:
+        path = self.path / name
+        try:
+            return msgspec.json.decode(path.read_bytes(), type=kind)
+        except OSError as error:
+            raise UsageError(f"{path} cannot be read ({error.strerror}); check its permissions") from error
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise UsageError(f"{path} is not what fencepost writes there: {_one_line(error)}") from error
+
+    def _write_json(self, name: str, value: object) -> None:
+        text = value.encode() if isinstance(value, str) else msgspec.json.format(msgspec.json.encode(value)) + b"\n"
+        with self._in_place(name) as temporary, temporary.open("wb") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+
+    @contextmanager
+    def _in_place(self, name: str) -> Iterator[Path]:
+        """A path to write to, renamed to `name` when the block ends well and removed when it does not."""
+        path = self.path / name
+        temporary = self.path / f".{name}.{os.getpid()}"
+        with _disk(path):
+            try:
+                yield temporary
+                temporary.replace(path)
+                _sync_folder(self.path)
+            except BaseException:
+                temporary.unlink(missing_ok=True)
+                raise
+
+
+@dataclass(frozen=True, slots=True)
+class RunListed:
+    """A line of `fencepost list`. `when`: the run's start, in UTC. `verdict`: its word, or `unjudged`, or `damaged`."""
+
+    name: str
+    path: Path
+    when: datetime
+    verdict: str
+
+
+def list_runs(results: Path = RESULTS) -> tuple[RunListed, ...]:
+    """The runs in `results`, oldest first; what is no run folder is left out. Empty if there is no such folder."""
+    runs = []
+    for path in sorted(results.iterdir()) if results.is_dir() else ():
+        if path.is_symlink() or not (path / "config.json").is_file():
+            continue
+        try:
+            judged = RunFolder(path).read_verdict()
+            word: str = judged.verdict if judged else "unjudged"
+        except UsageError:
+            word = "damaged"
+        runs.append(RunListed(path.name, path, _when(path), word))
+    return tuple(sorted(runs, key=lambda run: run.when))
+
+
+def load_recorded(folder: RunFolder) -> Recorded:
+    """The run as it was recorded, also one whose harness was killed in the middle of it.
+
+    Without a timeline the run began with its first operation and was interrupted; without final.json `final_values` is
+    None. Raises UsageError for a folder that was damaged.
+    """
+    return folder.load()
+
+
+def _life(log: Path) -> tuple[str, int]:
+    match = _LOG_NAME.fullmatch(log.name)
+    if match is None:
+        raise UsageError(f"{log} is not a client's log; those are called <client>.<life>.jsonl")
+    return match["client"], int(match["life"])
+
+
+def _in_order(life: tuple[str, int, Path]) -> tuple[int, str, int]:
+    """c2 before c10."""
+    return len(life[0]), life[0], life[1]
+
+
+def _when(path: Path) -> datetime:
+    try:
+        return datetime.strptime(path.name.partition("-")[0], "%Y%m%dT%H%M%S.%fZ").replace(tzinfo=UTC)
+    except ValueError:
+        return datetime.fromtimestamp((path / "config.json").stat().st_mtime, UTC)
+
+
+def _safe(part: str) -> str:
+    """Fit for a file name on any system, and not too long for one."""
+    return re.sub(r"[^A-Za-z0-9_.+=,]+", "-", part).strip("-.")[:60] or "none"
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())
+
+
+def _sync_folder(path: Path) -> None:
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+@contextmanager
+def _disk(path: Path) -> Iterator[None]:
+    """Errors of the file system while writing, in one line."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise BrokenEnvironmentError(f"no space left to write {path}; make room and run again") from error
+        raise BrokenEnvironmentError(f"{path} cannot be written: {os.strerror(error.errno or errno.EIO)}") from error

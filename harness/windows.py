@@ -1,0 +1,71 @@
+"""When faults can have been in force, and who could reach a majority meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import Final
+
+from harness.history import ClientEnd, FaultEvent
+
+FOREVER_NS: Final = 2**62
+"""The end of a fault that was never healed, and the latest deadline of a lock that told no validity."""
+
+
+def longest_windows(faults: Iterable[FaultEvent]) -> list[tuple[FaultEvent, int, int]]:
+    """Each injection with the longest time for which it can have been in force: from the beginning of the call that
+    injected it to the end of the call that healed it. In the order of their beginnings."""
+    events = list(faults)
+    healed = {event.fault: event.done_ns for event in events if event.event == "healed"}
+    injected = sorted((event for event in events if event.event == "injected"), key=lambda event: event.began_ns)
+    return [(event, event.began_ns, healed.get(event.fault, FOREVER_NS)) for event in injected]
+
+
+def merged(windows: Iterable[tuple[int, int]], start_ns: int, end_ns: int) -> list[tuple[int, int]]:
+    """The union of the windows within [start, end], as disjoint windows in order."""
+    result: list[tuple[int, int]] = []
+    for began, done in sorted((max(a, start_ns), min(b, end_ns)) for a, b in windows):
+        if done < began:
+            continue
+        if result and began <= result[-1][1]:
+            result[-1] = (result[-1][0], max(done, result[-1][1]))
+        else:
+            result.append((began, done))
+    return result
+
+
+def majority_windows(
+    clients: Sequence[str],
+    nodes: Sequence[str],
+    faults: Iterable[FaultEvent],
+    ends: Iterable[ClientEnd],
+    start_ns: int,
+    end_ns: int,
+) -> list[tuple[int, int]]:
+    """The times within [start, end] at which at least one working client surely could reach a majority of the nodes.
+
+    Cautious: a fault counts for as long as it can have been in force, a slow link counts as cut, and a client whose
+    last life has ended as gone.
+    """
+    windows = longest_windows(faults)
+    last_end: dict[str, ClientEnd] = {}
+    for end in ends:
+        if end.client not in last_end or last_end[end.client].life < end.life:
+            last_end[end.client] = end
+    edges = {start_ns, end_ns}
+    edges.update(t for _, *window in windows for t in window)
+    edges.update(end.at_ns for end in last_end.values())
+    times = sorted(t for t in edges if start_ns <= t <= end_ns)
+    good = []
+    for began, done in pairwise(times):
+        active = [event for event, since, until in windows if since < done and until > began]
+        gone = {name for event in active for name in (*event.paused_clients, *event.killed_clients)}
+        gone.update(name for name, end in last_end.items() if end.at_ns <= began)
+        down = {name for event in active for name in event.nodes}
+        cut = {link for event in active for link in (*event.cut_links, *event.slow_links)}
+        up = [node for node in nodes if node not in down]
+        majority = len(nodes) // 2 + 1
+        working = (client for client in clients if client not in gone)
+        if any(sum((client, node) not in cut for node in up) >= majority for client in working):
+            good.append((began, done))
+    return merged(good, start_ns, end_ns)

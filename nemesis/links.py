@@ -1,0 +1,75 @@
+"""What faults on links share: words for a set of links, healing every one, and the proof that bytes pass again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+
+from cluster.base import Direction, ProbeResult
+from nemesis.base import Evidence, World
+from nemesis.steps import do_all
+
+LinkName = tuple[str, str]
+Results = dict[LinkName, ProbeResult]
+
+PROBE_TIMEOUT_MS = 100.0
+RETRY_FOR_S = 0.3
+DIRECTIONS: tuple[Direction, ...] = ("to-node", "from-node", "both")
+WAYS: dict[Direction, str] = {"both": "both ways", "to-node": "to the nodes", "from-node": "from the nodes"}
+
+
+def in_words(links: Iterable[LinkName]) -> str:
+    """`c1,c2 | n3; c4 | n1,n3`: clients that share a set of nodes are named together."""
+    nodes_of: dict[str, list[str]] = {}
+    for client, node in links:
+        nodes_of.setdefault(client, []).append(node)
+    clients_of: dict[tuple[str, ...], list[str]] = {}
+    for client, nodes in nodes_of.items():
+        clients_of.setdefault(tuple(nodes), []).append(client)
+    return "; ".join(f"{','.join(clients)} | {','.join(nodes)}" for nodes, clients in clients_of.items())
+
+
+def probe_until(
+    world: World, links: Sequence[LinkName], good: Callable[[LinkName, ProbeResult], bool], timeout_ms: float
+) -> tuple[Results, list[LinkName]]:
+    """Probe the links until every result is good, for about `RETRY_FOR_S` beyond the first try; what was good once is
+    not asked again. Returns each link's last result, and the links that never were good."""
+    results: Results = {}
+    pending = list(links)
+    deadline = time.monotonic() + RETRY_FOR_S
+    while pending:
+        results |= world.cluster.probe(pending, timeout_ms)
+        pending = [link for link in pending if not good(link, results[link])]
+        if time.monotonic() > deadline:
+            break
+    return results, pending
+
+
+def heal_links(world: World, owner: str, links: Sequence[LinkName]) -> Evidence:
+    """Heal every link of this owner, also when one of them raises (the first error is raised in the end), and prove by
+    probes that each answers again, or say what else keeps it from answering."""
+    do_all(partial(world.cluster.links[link].heal, owner) for link in links)
+
+    def explained(link: LinkName, result: ProbeResult) -> bool:
+        return result.answered or result.applied is None or bool(world.cluster.links[link].owners())
+
+    results, silent = probe_until(world, links, explained, PROBE_TIMEOUT_MS)
+    answering = sum(result.answered for result in results.values())
+    words = [f"{answering} of {len(links)} links answer again"]
+    out = sorted({node for (_, node), result in results.items() if not result.answered and result.applied is None})
+    if out:
+        words.append(f"{','.join(out)} out of service")
+    others = [
+        link
+        for link, result in results.items()
+        if not result.answered and result.applied is not None and link not in silent
+    ]
+    if others:
+        words.append(f"removed, but still impaired by another fault: {in_words(others)}")
+    if silent:
+        words.append(f"still silent: {in_words(silent)}")
+    leftover = [link for link in links if owner in world.cluster.links[link].owners()]
+    if leftover:
+        words.append(f"not removed: {in_words(leftover)}")
+    return Evidence(holds=not silent and not leftover, seen="; ".join(words))

@@ -1,0 +1,141 @@
+"""Partitions: links between some clients and some nodes are cut, in a shape, in a way and in a direction.
+
+What each cut does to the connections is defined by `cluster.base.CutKind`; the probe relies on that alone.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Literal
+
+import msgspec
+
+from cluster.base import CutKind, Direction, ProbeResult
+from fencepost.errors import UsageError
+from fencepost.units import Duration
+from nemesis.base import Evidence, Impact, Topology, World
+from nemesis.draws import jittered, one_of
+from nemesis.links import DIRECTIONS, PROBE_TIMEOUT_MS, WAYS, LinkName, heal_links, in_words, probe_until
+from nemesis.shapes import SHAPES, possible
+
+KINDS: tuple[CutKind, ...] = ("refuse", "drop", "hold")
+
+ShapeName = Literal[
+    "any",
+    "one-node",
+    "minority-third",
+    "minority",
+    "halves",
+    "majority",
+    "ring",
+    "bridge",
+    "some-links",
+    "overlapping-majorities",
+    "one-client",
+    "own-minorities",
+]
+
+
+class PartitionOptions(msgspec.Struct, frozen=True):
+    """`any`: drawn anew for every partition."""
+
+    interval: Duration = Duration(4_000)
+    duration: Duration = Duration(2_000)
+    shape: ShapeName = "any"
+    kind: Literal["any", "refuse", "drop", "hold"] = "any"
+    direction: Literal["any", "to-node", "from-node", "both"] = "any"
+
+
+class Partition(msgspec.Struct, frozen=True):
+    """One partition: every one of `links` is cut. `shape` is only its name, for people."""
+
+    shape: str
+    kind: CutKind
+    direction: Direction
+    links: tuple[LinkName, ...]
+
+    def describe(self) -> str:
+        return f"{self.kind} {WAYS[self.direction]} ({self.shape}): {in_words(self.links)}"
+
+    def inject(self, world: World, owner: str) -> Impact:
+        for link in self.links:
+            world.cluster.links[link].cut(owner, self.kind, self.direction)
+        return Impact(cut_links=self.links)
+
+    def probe(self, world: World, impact: Impact) -> Evidence:
+        """Every cut link must show what its kind and direction promise. Up to one untouched link per node is probed as
+        well: it should answer, but may not for another fault's sake, so it is only told."""
+        shared = {link for link in impact.cut_links if len(world.cluster.links[link].owners()) > 1}
+
+        def cut_as_planned(link: LinkName, result: ProbeResult) -> bool:
+            # What another fault does to the node or to the same link hides all but the silence.
+            hidden = result.applied is None or link in shared
+            return not result.answered and (hidden or self._shows(result))
+
+        results, open_links = probe_until(world, impact.cut_links, cut_as_planned, PROBE_TIMEOUT_MS)
+        cut = len(impact.cut_links) - len(open_links)
+        words = [f"{cut} of {len(self.links)} links cut"]
+        unseen = sorted({node for (_, node), result in results.items() if result.applied is None})
+        if unseen:
+            words.append(f"{','.join(unseen)} out of service, so only the silence was seen")
+        if shared:
+            words.append(f"{len(shared)} of them impaired by another fault too, so only the silence was seen")
+        others = self._untouched(world.topology)
+        if others:
+            answers = world.cluster.probe(others, PROBE_TIMEOUT_MS)
+            words.append(f"{sum(a.answered for a in answers.values())} of {len(others)} untouched links answer")
+        if open_links:
+            words.append(f"not as planned: {', '.join(f'{c}-{n} ({_seen(results[c, n])})' for c, n in open_links)}")
+        return Evidence(holds=cut == len(self.links), seen="; ".join(words))
+
+    def heal(self, world: World, owner: str, impact: Impact) -> Evidence:
+        return heal_links(world, owner, self.links)
+
+    def _shows(self, result: ProbeResult) -> bool:
+        """Whether a probe without an answer shows this kind and direction."""
+        if self.kind == "refuse" and not result.refused:
+            return False
+        return result.applied == (self.direction == "from-node")
+
+    def _untouched(self, topology: Topology) -> list[LinkName]:
+        cut = set(self.links)
+        by_node = {n: (c, n) for n in topology.nodes for c in reversed(topology.clients) if (c, n) not in cut}
+        return list(by_node.values())
+
+
+def _seen(result: ProbeResult) -> str:
+    if result.answered:
+        return f"answered after {result.elapsed_ms:.0f} ms"
+    return f"{'refused' if result.refused else 'silent'}, {'applied' if result.applied else 'not applied'}"
+
+
+class _PartitionNemesis:
+    name = "partition"
+    help = (
+        "cuts links between clients and nodes: interval=4s, duration=2s, shape=any|"
+        + "|".join(SHAPES)
+        + ", kind=any|refuse|drop|hold, direction=any|to-node|from-node|both"
+    )
+    options = PartitionOptions
+    faults = Partition
+
+    def draw(self, rng: Random, topology: Topology, options: msgspec.Struct) -> tuple[Partition, int]:
+        assert isinstance(options, PartitionOptions)
+        duration_ms = jittered(rng, options.duration.ms(topology.ttl_ms))
+        kind, direction, shape = one_of(rng, KINDS), one_of(rng, DIRECTIONS), one_of(rng, possible(topology))
+        if options.shape != "any":
+            shape = SHAPES[options.shape]
+        if shape.min_nodes > len(topology.nodes):
+            raise UsageError(
+                f"partition:shape={shape.name} needs at least {shape.min_nodes} nodes, there are "
+                f"{len(topology.nodes)}; raise --nodes or choose another shape"
+            )
+        return Partition(
+            shape=shape.name,
+            kind=kind if options.kind == "any" else options.kind,
+            direction=direction if options.direction == "any" else options.direction,
+            links=shape.draw(rng, topology),
+        ), duration_ms
+
+
+NEMESIS = _PartitionNemesis()

@@ -1,0 +1,180 @@
+"""A seeded plan of faults: data that is drawn before the run and can be saved, edited and replayed.
+
+The file is JSON with one fault a line, so that a plan can be read, compared and edited by line:
+
+    {"schema_version":1,"seed":7,"spec":"partition","topology":{…},"duration_ms":30000,"faults":[
+    {"id":"f1","at_ms":412,"duration_ms":1730,"nemesis":"partition","fault":{…}},
+    …
+    ]}
+
+Equal seeds, specs and topologies give equal bytes on every machine. Each nemesis draws from streams of its own, one a
+fault, so adding a nemesis changes nothing in what the others do. In `fault`, the fields `links`, `nodes` and `clients`
+hold names of the topology; that is how a saved plan is checked against the run it is to be played in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import Any, cast
+
+import msgspec
+
+from cluster.base import RESOURCE
+from fencepost.errors import UsageError
+from nemesis.base import Fault, Topology
+from nemesis.draws import between, jittered
+from nemesis.registry import nemeses
+from nemesis.spec import SHORTEST_INTERVAL_MS, Chosen, Spec, parse_spec
+
+__all__ = ["Planned", "Schedule", "decode_fault", "draw_schedule", "load_schedule", "parse_spec"]
+
+SCHEMA_VERSION = 1
+GAP_MS = 300
+"""The least time from the end of a fault to the next one of the same nemesis: healing and its proof take a while."""
+
+
+class Planned(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One fault and when: `at_ms` since the start of the load, in force for `duration_ms`."""
+
+    id: str
+    at_ms: int
+    duration_ms: int
+    nemesis: str
+    fault: dict[str, Any]
+
+    @property
+    def end_ms(self) -> int:
+        return self.at_ms + self.duration_ms
+
+
+class PlannedFor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The topology that a schedule was drawn over."""
+
+    clients: tuple[str, ...]
+    nodes: tuple[str, ...]
+    ttl_ms: int
+
+
+class Schedule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The faults of a run in order of time, and what they were drawn from."""
+
+    schema_version: int
+    seed: int
+    spec: str
+    topology: PlannedFor
+    duration_ms: int
+    faults: tuple[Planned, ...] = ()
+
+    def to_bytes(self) -> bytes:
+        """The one way in which this schedule is written."""
+        head = msgspec.json.encode(msgspec.structs.replace(self, faults=()))
+        lines = b",\n".join(msgspec.json.encode(planned) for planned in self.faults)
+        return head.removesuffix(b"]}") + b"\n" + lines + (b"\n" if lines else b"") + b"]}\n"
+
+
+def draw_schedule(spec: Spec, seed: int, topology: Topology, duration_ms: float) -> Schedule:
+    """Draw the faults of a load of `duration_ms`. Every one is healed before its end, less a margin. A fault that does
+    not fit any more is left out, only the first one of a nemesis is shortened. Raises UsageError if an option cannot be
+    met by this topology."""
+    drawn = [fault for chosen in spec.chosen for fault in _draw_one(chosen, seed, topology, int(duration_ms))]
+    drawn.sort(key=lambda planned: (planned.at_ms, planned.nemesis))
+    return Schedule(
+        schema_version=SCHEMA_VERSION,
+        seed=seed,
+        spec=spec.text,
+        topology=PlannedFor(topology.clients, topology.nodes, topology.ttl_ms),
+        duration_ms=int(duration_ms),
+        faults=tuple(msgspec.structs.replace(planned, id=f"f{i}") for i, planned in enumerate(drawn, 1)),
+    )
+
+
+def last_heal_ms(duration_ms: int) -> int:
+    """When everything must be healed: a tenth of the load before its end, at most a second."""
+    return duration_ms - min(1_000, duration_ms // 10)
+
+
+def _draw_one(chosen: Chosen, seed: int, topology: Topology, duration_ms: int) -> Iterator[Planned]:
+    """The faults of one nemesis; the begins are about an interval apart, and no two overlap."""
+    name = chosen.nemesis.name
+    interval_ms = max(chosen.interval.ms(topology.ttl_ms), SHORTEST_INTERVAL_MS)
+    latest_ms = last_heal_ms(duration_ms)
+    at_ms = free_ms = index = 0
+    while True:
+        rng = Random(f"{seed}:{name}:{index}")
+        if index == 0:
+            at_ms = round(between(rng, 0.2, 1.0) * min(1_000, interval_ms))
+        else:
+            at_ms = max(at_ms + jittered(rng, interval_ms), free_ms)
+        fault, lasts_ms = chosen.nemesis.draw(rng, topology, chosen.options)
+        if index == 0:
+            lasts_ms = min(lasts_ms, latest_ms)
+            at_ms = min(at_ms, latest_ms - lasts_ms)
+        if at_ms + lasts_ms > latest_ms:
+            return
+        yield Planned("", at_ms, lasts_ms, name, msgspec.json.decode(msgspec.json.encode(fault)))
+        free_ms = at_ms + lasts_ms + GAP_MS
+        index += 1
+
+
+def decode_fault(planned: Planned) -> Fault:
+    """The fault itself. Raises UsageError if its nemesis is not known or its data do not fit."""
+    nemesis = nemeses().get(planned.nemesis)
+    if nemesis is None:
+        known = ", ".join(nemeses())
+        raise UsageError(f"fault {planned.id} is of a nemesis {planned.nemesis!r} that is not known; known are {known}")
+    try:
+        return cast(Fault, msgspec.convert(planned.fault, nemesis.faults, strict=True))
+    except msgspec.ValidationError as error:
+        raise UsageError(f"fault {planned.id} is not a {planned.nemesis} fault: {error}") from None
+
+
+def load_schedule(path: Path, topology: Topology) -> Schedule:
+    """Read a saved schedule, faults in order of time. Raises UsageError if it cannot be read, is something else, is of
+    another version, or names clients or nodes that the topology does not have."""
+    try:
+        data = msgspec.json.decode(path.read_bytes())
+    except OSError as error:
+        raise UsageError(
+            f"schedule {path} cannot be read: {error.strerror}; give the path of a schedule.json"
+        ) from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"schedule {path} is not JSON ({error}); give the path of a schedule.json") from None
+    version = data.get("schema_version") if isinstance(data, dict) else None
+    if not isinstance(version, int) or "faults" not in data:
+        raise UsageError(f"schedule {path} is JSON, but not a schedule; give the schedule.json of a run")
+    if version != SCHEMA_VERSION:
+        raise UsageError(
+            f"schedule {path} has schema version {version}, this fencepost reads {SCHEMA_VERSION}; "
+            "use the version that wrote it"
+        )
+    try:
+        schedule = msgspec.convert(data, Schedule, strict=True)
+        _check(schedule, topology)
+    except (msgspec.ValidationError, UsageError) as error:
+        raise UsageError(f"schedule {path}: {error}; mend it or draw a new one") from None
+    faults = tuple(sorted(schedule.faults, key=lambda planned: planned.at_ms))
+    return msgspec.structs.replace(schedule, faults=faults)
+
+
+def _check(schedule: Schedule, topology: Topology) -> None:
+    seen: set[str] = set()
+    for planned in schedule.faults:
+        if planned.id in seen:
+            raise UsageError(f"two faults are called {planned.id!r}")
+        seen.add(planned.id)
+        if planned.at_ms < 0 or planned.duration_ms < 0:
+            raise UsageError(f"fault {planned.id} begins or lasts less than 0 ms")
+        fault = decode_fault(planned)
+        clients = set(getattr(fault, "clients", ()))
+        nodes = set(getattr(fault, "nodes", ()))
+        for client, node in getattr(fault, "links", ()):
+            clients.add(client)
+            nodes |= {node} - {RESOURCE}
+        for what, names, there in (("clients", clients, topology.clients), ("nodes", nodes, topology.nodes)):
+            if foreign := sorted(names - set(there)):
+                raise UsageError(
+                    f"fault {planned.id} names {', '.join(foreign)}, but the {what} of this run are "
+                    f"{there[0]} to {there[-1]}"
+                )

@@ -1,0 +1,114 @@
+"""What `--nemesis` says: `partition:interval=4s,kind=hold+latency:delay=200ms`, or `none`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from difflib import get_close_matches
+from types import NoneType
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from fencepost.errors import UsageError
+from fencepost.units import Duration, DurationRange
+from nemesis.base import Nemesis
+from nemesis.registry import nemeses
+
+NONE = "none"
+SHORTEST_INTERVAL_MS = 100.0
+LONGEST_MS = 24 * 3_600_000.0
+MOST_TTLS = 1_000.0
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """One nemesis and its options."""
+
+    nemesis: Nemesis
+    options: msgspec.Struct
+
+    @property
+    def interval(self) -> Duration:
+        """The mean time between the begins of two faults."""
+        interval: Duration = self.options.interval  # type: ignore[attr-defined]
+        return interval
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """The nemeses of a run, in the order of their names; `text` is what the user wrote."""
+
+    text: str
+    chosen: tuple[Chosen, ...]
+
+
+def parse_spec(text: str) -> Spec:
+    """Read names joined by `+`, each with options after a colon, joined by commas; `none` alone is the empty spec.
+    Raises UsageError for an unknown name, option or value, naming those that are known and the nearest."""
+    text = text.strip()
+    if text == NONE:
+        return Spec(text, ())
+    known = nemeses()
+    chosen: dict[str, Chosen] = {}
+    for part in text.split("+"):
+        name, colon, options = (word.strip() for word in part.partition(":"))
+        if name == NONE and not colon:
+            raise UsageError(f"--nemesis {text!r}: none stands alone; leave it out or leave the others out")
+        if name not in known:
+            raise UsageError(f"--nemesis {text!r}: {_unknown('nemesis', name, [*known, NONE])}")
+        if name in chosen:
+            raise UsageError(f"--nemesis {text!r}: {name} is there twice; give it all its options at once")
+        if colon and not options:
+            raise UsageError(f"--nemesis {text!r}: there is no option after {name}: ; leave the colon out")
+        chosen[name] = Chosen(known[name], _parse_options(known[name], options))
+    return Spec(text, tuple(chosen[name] for name in sorted(chosen)))
+
+
+def _parse_options(nemesis: Nemesis, text: str) -> msgspec.Struct:
+    hints = get_type_hints(nemesis.options)
+    names = {name.replace("_", "-"): name for name in hints}
+    values: dict[str, object] = {}
+    for part in text.split(",") if text else ():
+        option, equals, value = (word.strip() for word in part.partition("="))
+        if option not in names:
+            raise UsageError(f"--nemesis {nemesis.name}: {_unknown('option', option, names)}")
+        if not equals or not value:
+            raise UsageError(f"--nemesis {nemesis.name}: option {option} has no value; write {option}=VALUE")
+        if names[option] in values:
+            raise UsageError(f"--nemesis {nemesis.name}: option {option} is there twice; keep one")
+        values[names[option]] = _parse_value(f"{nemesis.name}:{option}", hints[names[option]], value)
+    return nemesis.options(**values)
+
+
+def _parse_value(option: str, hint: Any, text: str) -> object:
+    """By the type of the option: one of some words, a duration, or a range of durations."""
+    kinds = [kind for kind in get_args(hint) if kind is not NoneType] if NoneType in get_args(hint) else [hint]
+    kind = kinds[0]
+    if get_origin(kind) is Literal:
+        if text not in get_args(kind):
+            raise UsageError(f"--nemesis {option}: {_unknown('value', text, get_args(kind))}")
+        return text
+    try:
+        value: Duration | DurationRange = kind.parse(text)
+        if isinstance(value, DurationRange) and value.low.in_ttls == value.high.in_ttls:
+            value.ms(1)
+    except UsageError as error:
+        raise UsageError(f"--nemesis {option}: {error}") from None
+    ends = (value.low, value.high) if isinstance(value, DurationRange) else (value,)
+    least = SHORTEST_INTERVAL_MS if option.endswith(":interval") else 0.0
+    for end in ends:
+        low, high, unit = (0.0, MOST_TTLS, "ttl") if end.in_ttls else (least, LONGEST_MS, "ms")
+        if not low <= end.amount <= high:
+            raise UsageError(
+                f"--nemesis {option}: {end.amount:.0f}{unit} is not between {low:.0f} and {high:.0f}{unit}"
+            )
+    return value
+
+
+def _unknown(what: str, found: str, known: Iterable[str]) -> str:
+    """`nemesis 'partitoin' is not known, did you mean partition? Known: …`."""
+    names = list(known)
+    near = get_close_matches(found, names, n=1)
+    question = f", did you mean {near[0]}?" if near else ";"
+    return f"{what} {found!r} is not known{question} known are {', '.join(names)}"

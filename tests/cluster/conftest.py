@@ -1,0 +1,114 @@
+"""Clusters of real processes for the tests; everything they leave behind would be found by a sweep."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from cluster.base import Address
+from cluster.lifetime import RunState
+from cluster.process import ProcessCluster
+from cluster.programs import ServerProgram, find_server
+
+MakeCluster = Callable[..., ProcessCluster]
+
+
+@pytest.fixture(scope="session")
+def redis_program() -> ServerProgram:
+    return find_server("redis")
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Iterator[RunState]:
+    with RunState.create(parent=tmp_path / "state") as state:
+        yield state
+
+
+@pytest.fixture
+def make_cluster(tmp_path: Path, state: RunState, redis_program: ServerProgram) -> Iterator[MakeCluster]:
+    """Start a cluster with so many nodes and clients; it is stopped after the test."""
+    with contextlib.ExitStack() as stops:
+
+        def make(nodes: int = 1, clients: int = 1, **options: object) -> ProcessCluster:
+            cluster = ProcessCluster(
+                state,
+                options.pop("server", redis_program),  # type: ignore[arg-type]
+                [f"n{i}" for i in range(1, nodes + 1)],
+                [f"c{i}" for i in range(1, clients + 1)],
+                tmp_path / "logs",
+                **options,  # type: ignore[arg-type]
+            )
+            stops.callback(cluster.stop)
+            cluster.start()
+            return cluster
+
+        yield make
+
+
+@pytest.fixture(scope="module")
+def shared_cluster(tmp_path_factory: pytest.TempPathFactory, redis_program: ServerProgram) -> Iterator[ProcessCluster]:
+    """Two clients and two nodes, for tests that leave the cluster as they found it."""
+    folder = tmp_path_factory.mktemp("cluster")
+    with RunState.create(parent=folder / "state") as state:
+        cluster = ProcessCluster(state, redis_program, ["n1", "n2"], ["c1", "c2"], folder / "logs")
+        cluster.start()
+        try:
+            yield cluster
+        finally:
+            cluster.stop()
+
+
+class Dialled:
+    """A plain connection that is kept open: what a client with a warm connection sees."""
+
+    def __init__(self, address: Address) -> None:
+        self._socket = socket.create_connection(address, timeout=2)
+
+    def send(self, text: str) -> None:
+        self._socket.sendall(text.encode() + b"\r\n")
+
+    def receive(self, within_s: float = 2) -> str:
+        """What arrives next; raises TimeoutError if nothing does, `''` is the end of the connection."""
+        self._socket.settimeout(within_s)
+        return self._socket.recv(65536).decode()
+
+    def ask(self, text: str, within_s: float = 2) -> str:
+        self.send(text)
+        return self.receive(within_s)
+
+    def asked_ms(self, text: str) -> float:
+        """How long the answer takes."""
+        began = time.perf_counter()
+        assert self.ask(text)
+        return (time.perf_counter() - began) * 1000
+
+    def is_silent(self, for_s: float = 0.15) -> bool:
+        """Whether nothing arrives, not even an end."""
+        try:
+            self.receive(for_s)
+        except TimeoutError:
+            return True
+        return False
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+@pytest.fixture
+def dial() -> Iterator[Callable[[Address], Dialled]]:
+    """Open a warm connection: it has carried a command and its reply."""
+    opened: list[Dialled] = []
+
+    def connect(address: Address) -> Dialled:
+        opened.append(connection := Dialled(address))
+        assert connection.ask("PING") == "+PONG\r\n"
+        return connection
+
+    yield connect
+    for connection in opened:
+        connection.close()

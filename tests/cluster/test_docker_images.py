@@ -1,0 +1,165 @@
+"""Images: what is here is used, then a registry is asked once and briefly, then the host's own programs are packed."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from docker import DockerClient
+from docker.errors import APIError, ImageNotFound
+
+from cluster.images import Recipe, content_hash, parse_ldd, provide, shared_libraries
+from fencepost.errors import BrokenEnvironmentError
+
+
+class FakeEngine:
+    """An engine with images in a dictionary, and a registry that may or may not answer."""
+
+    def __init__(self, *here: str, registry: tuple[str, ...] | None = None) -> None:
+        self.here = {reference: self._image(reference) for reference in here}
+        self.registry = registry
+        self.asked: list[tuple[str, int]] = []
+        self.imported: list[tuple[bytes, list[str]]] = []
+        self.api = SimpleNamespace(timeout=10, import_image_from_data=self._import)
+        self.images = SimpleNamespace(get=self._get, pull=self._pull, get_registry_data=self._get_registry_data)
+
+    def _image(self, reference: str) -> Any:
+        return SimpleNamespace(id=f"sha256:{reference}", attrs={"RepoDigests": [f"{reference}@sha256:1"]})
+
+    def _get(self, reference: str) -> Any:
+        if reference not in self.here:
+            raise ImageNotFound(reference)
+        return self.here[reference]
+
+    def _get_registry_data(self, reference: str) -> None:
+        self.asked.append((reference, self.api.timeout))
+        if self.registry is None or reference not in self.registry:
+            raise APIError("500 Server Error: no such host")
+
+    def _pull(self, repository: str, tag: str) -> None:
+        self.here[f"{repository}:{tag}"] = self._image(f"{repository}:{tag}")
+
+    def _import(self, data: bytes, repository: str, tag: str, changes: list[str]) -> None:
+        self.imported.append((data, changes))
+        self.here[f"{repository}:{tag}"] = SimpleNamespace(id="sha256:built", attrs={"RepoDigests": None})
+
+    def provide(self, recipe: Recipe) -> Any:
+        return provide(cast(DockerClient, self), recipe)
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Path:
+    """A small dynamic program that is on every machine."""
+    copy = tmp_path / "server"
+    copy.write_bytes(Path("/bin/true").resolve().read_bytes())
+    copy.chmod(0o755)
+    return copy
+
+
+def redis(program: Path | None, published: str | None = "redis:7.4") -> Recipe:
+    return Recipe("redis", published, program, "/usr/local/bin/redis-server")
+
+
+def test_a_published_image_that_is_here_is_used_and_no_registry_is_asked(program: Path) -> None:
+    engine = FakeEngine("redis:7.4")
+    image = engine.provide(redis(program))
+    assert (image.reference, image.origin, image.digests) == ("redis:7.4", "pulled", ("redis:7.4@sha256:1",))
+    assert engine.asked == []
+
+
+def test_a_published_image_is_pulled_where_a_registry_answers(program: Path) -> None:
+    engine = FakeEngine(registry=("redis:7.4",))
+    image = engine.provide(redis(program))
+    assert (image.reference, image.origin) == ("redis:7.4", "pulled")
+    assert engine.imported == []
+
+
+def test_a_registry_gets_a_few_seconds_and_the_client_its_own_timeout_back(program: Path) -> None:
+    engine = FakeEngine()
+    engine.provide(redis(program))
+    assert engine.asked == [("redis:7.4", 3)]
+    assert engine.api.timeout == 10
+
+
+def test_without_a_registry_the_program_of_the_host_is_packed_with_its_libraries(program: Path) -> None:
+    engine = FakeEngine()
+    image = engine.provide(redis(program))
+    assert image.origin == "built-from-host"
+    assert image.reference.startswith("fencepost/redis:")
+    ((data, changes),) = engine.imported
+    with tarfile.open(fileobj=io.BytesIO(data)) as archive:
+        names = archive.getnames()
+        assert all(not entry.issym() for entry in archive.getmembers())
+    assert "usr/local/bin/redis-server" in names
+    assert any("libc.so" in name for name in names)
+    assert any("ld-" in name for name in names), "the dynamic loader is missing"
+    assert 'ENTRYPOINT ["/usr/local/bin/redis-server"]' in changes
+
+
+def test_a_registry_that_did_not_answer_once_is_not_asked_again(program: Path) -> None:
+    engine = FakeEngine()
+    first = engine.provide(redis(program))
+    second = engine.provide(redis(program))
+    assert first == second
+    assert len(engine.asked) == 1
+    assert len(engine.imported) == 1
+
+
+def test_another_version_of_the_program_makes_another_image(program: Path) -> None:
+    engine = FakeEngine()
+    first = engine.provide(redis(program))
+    program.write_bytes(program.read_bytes() + b"newer")
+    assert engine.provide(redis(program)).reference != first.reference
+
+
+def test_a_program_that_the_user_named_is_never_replaced_by_a_published_image(program: Path) -> None:
+    engine = FakeEngine("redis:7.4", registry=("redis:7.4",))
+    assert engine.provide(redis(program, published=None)).origin == "built-from-host"
+    assert engine.asked == []
+
+
+def test_no_registry_and_no_program_is_one_clear_line() -> None:
+    with pytest.raises(
+        BrokenEnvironmentError, match=r"no registry answers for redis:7\.4, and this host has no program"
+    ):
+        FakeEngine().provide(redis(None))
+
+
+def test_a_script_is_refused_because_it_would_not_start_in_an_empty_image(tmp_path: Path) -> None:
+    script = tmp_path / "server"
+    script.write_text("#!/bin/sh\n")
+    with pytest.raises(BrokenEnvironmentError, match="not an ELF program"):
+        FakeEngine().provide(redis(script))
+
+
+def test_ldd_names_libraries_and_the_loader_and_the_kernels_own_is_left_out() -> None:
+    told = """
+        linux-vdso.so.1 (0x00007ffc)
+        libm.so.6 => /lib/x86_64-linux-gnu/libm.so.6 (0x00007f)
+        /lib64/ld-linux-x86-64.so.2 (0x00007f)
+    """
+    assert parse_ldd(told, Path("p")) == ("/lib/x86_64-linux-gnu/libm.so.6", "/lib64/ld-linux-x86-64.so.2")
+
+
+def test_a_library_that_the_host_lacks_is_named() -> None:
+    with pytest.raises(BrokenEnvironmentError, match=r"server needs liblzf\.so\.1"):
+        parse_ldd("\tliblzf.so.1 => not found\n", Path("server"))
+
+
+def test_a_static_program_has_no_libraries() -> None:
+    assert parse_ldd("\tstatically linked\n", Path("p")) == ()
+
+
+def test_a_dynamic_program_has_libraries_that_exist(program: Path) -> None:
+    libraries = shared_libraries(program)
+    assert libraries
+    assert all(Path(library).is_file() for library in libraries)
+
+
+def test_the_hash_sees_paths_contents_and_where_one_ends() -> None:
+    hashes = {content_hash(files) for files in ({"a": b"bc"}, {"ab": b"c"}, {"a": b"b", "c": b""}, {"a": b"bd"})}
+    assert len(hashes) == 4

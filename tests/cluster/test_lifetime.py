@@ -1,0 +1,213 @@
+"""What a dead run left goes away; what a living one has stays."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import psutil
+import pytest
+
+from cluster.lifetime import RUN_VARIABLE, RunState, is_alive, sweep
+from fencepost.errors import BrokenEnvironmentError
+
+HARNESS = """
+import sys, pathlib
+from cluster.lifetime import RunState
+from cluster.process import ProcessCluster
+from cluster.programs import find_server
+parent = pathlib.Path(sys.argv[1])
+state = RunState.create("run-under-test", parent=parent)
+cluster = ProcessCluster(state, find_server("redis"), ["n1", "n2"], ["c1"], parent.parent / "logs")
+cluster.start()
+cluster.nodes["n1"].pause()
+print("up", flush=True)
+sys.stdin.read()
+cluster.stop()
+state.close()
+"""
+
+
+@pytest.fixture
+def parent(tmp_path: Path) -> Path:
+    return tmp_path / "state"
+
+
+@pytest.fixture
+def harness(parent: Path) -> Iterator[subprocess.Popen[str]]:
+    """Another process that holds a running cluster, one of its nodes paused."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", HARNESS, parent], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "up\n"
+    yield process
+    process.kill()
+    process.communicate()
+    sweep(parent=parent)
+
+
+def servers_of(run_id: str) -> list[str]:
+    names = []
+    for process in psutil.process_iter():
+        try:
+            if process.environ().get(RUN_VARIABLE) == run_id:
+                names.append(process.name())
+        except psutil.Error:
+            continue
+    return sorted(names)
+
+
+ALL = ["redis-server", "redis-server", "redis-server", "toxiproxy-server"]
+
+
+def test_a_killed_harness_leaves_nothing_after_a_sweep(harness: subprocess.Popen[str], parent: Path) -> None:
+    harness.kill()
+    harness.wait()
+    assert servers_of("run-under-test") == ALL
+    swept = sweep(parent=parent)
+    assert servers_of("run-under-test") == []
+    (run,) = swept.runs
+    assert run.run_id == "run-under-test"
+    assert sorted(line.split()[1][:15] for line in run.processes) == [name[:15] for name in ALL]
+    assert not run.folder.exists()
+    assert sweep(parent=parent).runs == ()
+
+
+def test_a_living_run_is_not_swept(harness: subprocess.Popen[str], parent: Path) -> None:
+    assert sweep(parent=parent).runs == ()
+    assert is_alive(parent / "run-under-test")
+    assert servers_of("run-under-test") == ALL
+
+
+def test_a_harness_that_ends_by_itself_leaves_nothing(harness: subprocess.Popen[str], parent: Path) -> None:
+    harness.communicate("")
+    assert servers_of("run-under-test") == []
+    assert not (parent / "run-under-test").exists()
+
+
+def test_closing_ends_what_still_carries_the_run(parent: Path) -> None:
+    with RunState.create(parent=parent) as state:
+        forgotten = subprocess.Popen(["sleep", "60"], env={**os.environ, **state.environment})
+    assert forgotten.wait(5) == -signal.SIGKILL
+    assert not state.path.exists()
+    state.close()
+
+
+def test_a_process_of_another_run_is_not_touched(parent: Path) -> None:
+    with RunState.create("run-1", parent=parent) as one:
+        stranger = subprocess.Popen(["sleep", "60"], env={**os.environ, RUN_VARIABLE: "run-10"}, cwd=one.path)
+        try:
+            one.close()
+            assert stranger.poll() is None
+        finally:
+            stranger.kill()
+            stranger.wait()
+
+
+def dead_run(parent: Path, run_id: str) -> Path:
+    """What a harness leaves that died: a folder whose lock nobody holds."""
+    subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "import sys, os, pathlib; from cluster.lifetime import RunState; "
+            "RunState.create(sys.argv[2], parent=pathlib.Path(sys.argv[1])); os._exit(9)",
+            parent,
+            run_id,
+        ],
+        check=False,
+    )
+    folder = parent / run_id
+    assert folder.is_dir()
+    return folder
+
+
+def test_a_backends_sweeper_is_told_who_lives_before_folders_go(parent: Path) -> None:
+    dead = dead_run(parent, "dead")
+    asked: dict[str, bool] = {}
+
+    def sweeper(alive: Callable[[Path], bool]) -> Sequence[str]:
+        asked.update(dead=alive(dead), living=alive(living.path), gone=alive(parent / "gone"), there=dead.exists())
+        return ["container x"]
+
+    with RunState.create("living", parent=parent) as living:
+        swept = sweep([sweeper], parent=parent)
+    assert asked == {"dead": False, "living": True, "gone": False, "there": True}
+    assert swept.others == ("container x",)
+    assert [run.run_id for run in swept.runs] == ["dead"]
+
+
+def test_what_a_failing_sweeper_leaves_is_found_by_the_next_sweep(parent: Path) -> None:
+    dead = dead_run(parent, "dead")
+
+    def failing(alive: Callable[[Path], bool]) -> Sequence[str]:
+        raise BrokenEnvironmentError("the engine does not answer")
+
+    with pytest.raises(BrokenEnvironmentError, match="the engine"):
+        sweep([failing], parent=parent)
+    assert dead.exists()
+    assert [run.run_id for run in sweep(parent=parent).runs] == ["dead"]
+
+
+def test_a_folder_without_a_lock_file_is_a_dead_runs(parent: Path) -> None:
+    dead = dead_run(parent, "dead")
+    (dead / "owner.lock").unlink()
+    (dead / "nodes").mkdir()
+    (dead / "nodes" / "data").write_text("x")
+    assert [run.run_id for run in sweep(parent=parent).runs] == ["dead"]
+    assert not dead.exists()
+
+
+def test_of_sweeps_at_the_same_time_each_dead_run_goes_to_one_and_starting_runs_to_none(parent: Path) -> None:
+    for number in range(4):
+        dead_run(parent, f"dead-{number}")
+    swept: list[str] = []
+    problems: list[BaseException] = []
+
+    def sweeping() -> None:
+        try:
+            for _ in range(5):
+                swept.extend(run.run_id for run in sweep(parent=parent).runs)
+        except BaseException as error:
+            problems.append(error)
+
+    def starting(name: str) -> None:
+        try:
+            for number in range(50):
+                state = RunState.create(f"{name}-{number}", parent=parent)
+                assert is_alive(state.path)
+                state.close()
+        except BaseException as error:
+            problems.append(error)
+
+    threads = [threading.Thread(target=sweeping) for _ in range(3)]
+    threads += [threading.Thread(target=starting, args=(f"living-{i}",)) for i in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert problems == []
+    assert sorted(swept) == [f"dead-{number}" for number in range(4)]
+
+
+def test_the_same_run_cannot_be_created_twice(parent: Path) -> None:
+    with RunState.create("one", parent=parent), pytest.raises(BrokenEnvironmentError, match="temporary folder"):
+        RunState.create("one", parent=parent)
+
+
+def test_a_parent_folder_that_others_can_enter_is_refused(parent: Path, tmp_path: Path) -> None:
+    parent.mkdir(mode=0o755)
+    parent.chmod(0o755)
+    with pytest.raises(BrokenEnvironmentError, match="mode 0700"):
+        RunState.create(parent=parent)
+    link = tmp_path / "link"
+    (tmp_path / "target").mkdir(mode=0o700)
+    link.symlink_to(tmp_path / "target")
+    with pytest.raises(BrokenEnvironmentError, match="mode 0700"):
+        sweep(parent=link)

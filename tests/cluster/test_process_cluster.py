@@ -1,0 +1,109 @@
+"""A whole cluster of processes comes up, is reachable from this host only, and goes away without a trace."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import psutil
+import pytest
+
+from cluster.base import RESOURCE
+from cluster.lifetime import RUN_VARIABLE, RunState
+from cluster.ports import ephemeral_range
+from cluster.process import ProcessCluster
+from cluster.programs import ServerProgram, ToxiproxyProgram
+from fencepost.errors import BrokenEnvironmentError
+from tests.cluster.conftest import MakeCluster
+
+
+def processes_of(state: RunState) -> list[psutil.Process]:
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if process.environ().get(RUN_VARIABLE) == state.run_id:
+                found.append(process)
+        except psutil.Error:
+            continue
+    return found
+
+
+def test_sixty_links_come_up_and_all_answer(make_cluster: MakeCluster) -> None:
+    cluster = make_cluster(nodes=5, clients=10)
+    assert len(cluster.links) == 60
+    seen = cluster.probe(list(cluster.links), timeout_ms=1000)
+    assert all(result.answered and result.applied and not result.refused for result in seen.values())
+    assert len({link.address for link in cluster.links.values()}) == 60
+
+
+def test_nothing_listens_on_anything_but_loopback(make_cluster: MakeCluster, state: RunState) -> None:
+    cluster = make_cluster(nodes=2, clients=2)
+    processes = processes_of(state)
+    assert sorted(process.name() for process in processes) == ["redis-server"] * 3 + ["toxiproxy-server"]
+    listening = [
+        connection.laddr
+        for process in processes
+        for connection in process.net_connections("inet")
+        if connection.status == psutil.CONN_LISTEN
+    ]
+    assert len(listening) == 3 + 1 + len(cluster.links)
+    assert {address.ip for address in listening} == {"127.0.0.1"}
+    low, high = ephemeral_range()
+    assert not [address for address in listening if low <= address.port <= high]
+
+
+def test_stopping_leaves_no_process_and_no_folder_but_the_logs(
+    make_cluster: MakeCluster, state: RunState, tmp_path: Path
+) -> None:
+    cluster = make_cluster(nodes=2)
+    cluster.nodes["n1"].pause()
+    cluster.nodes["n2"].kill()
+    assert processes_of(state)
+    cluster.stop()
+    cluster.stop()
+    assert not processes_of(state)
+    assert [path.name for path in state.path.iterdir()] == ["owner.lock"]
+    logs = sorted(path.name for path in (tmp_path / "logs").iterdir())
+    assert logs == ["n1.log", "n2.log", "resource.log", "toxiproxy.log"]
+
+
+def broken_program(path: Path) -> Path:
+    path.write_text("#!/bin/sh\necho this program is broken >&2\nexit 7\n")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return path
+
+
+def test_a_server_that_ends_at_once_is_told_with_its_words_and_leaves_nothing(state: RunState, tmp_path: Path) -> None:
+    server = ServerProgram(broken_program(tmp_path / "broken"), "redis", "0")
+    cluster = ProcessCluster(state, server, ["n1"], ["c1"], tmp_path / "logs")
+    with pytest.raises(BrokenEnvironmentError, match="ended at once with 7; its last words: this program is broken"):
+        cluster.start()
+    assert not processes_of(state)
+
+
+def test_a_toxiproxy_that_ends_at_once_is_told_and_leaves_nothing(
+    state: RunState, redis_program: ServerProgram, tmp_path: Path
+) -> None:
+    proxy = ToxiproxyProgram(broken_program(tmp_path / "broken"), "0")
+    cluster = ProcessCluster(state, redis_program, ["n1"], ["c1"], tmp_path / "logs", toxiproxy=proxy)
+    with pytest.raises(BrokenEnvironmentError, match=r"toxiproxy-server at .* ended at once"):
+        cluster.start()
+    assert not processes_of(state)
+    assert not (state.path / "process").exists()
+
+
+def test_a_cluster_can_be_started_again_after_it_was_stopped(make_cluster: MakeCluster) -> None:
+    cluster = make_cluster()
+    cluster.stop()
+    assert not cluster.links
+    cluster.start()
+    assert cluster.probe([("c1", RESOURCE)], 500)["c1", RESOURCE].answered
+
+
+def test_the_environment_names_versions_and_paths(make_cluster: MakeCluster, redis_program: ServerProgram) -> None:
+    told = make_cluster().environment()
+    assert told["backend"] == "process"
+    assert told["server"] == {"flavour": "redis", "version": redis_program.version, "path": str(redis_program.path)}
+    proxy = told["toxiproxy"]
+    assert isinstance(proxy, dict)
+    assert str(proxy["version"]).startswith("2.")

@@ -1,0 +1,208 @@
+"""Every verb of a node of real processes, also twice in a row, and what survives which end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+from pathlib import Path
+
+import psutil
+import pytest
+
+from cluster import resp
+from cluster.base import Address, Cluster
+from cluster.children import is_stopped
+from cluster.lifetime import RunState
+from cluster.persistence import POLICIES, Policy, config_mismatch
+from cluster.process import ProcessCluster
+from cluster.process_node import ProcessNode
+from cluster.programs import ServerProgram, find_server
+from fencepost.errors import BrokenEnvironmentError
+from tests.cluster.conftest import MakeCluster
+
+
+def told(node: ProcessNode, *command: str) -> object:
+    (reply,) = resp.ask(node.address, command, timeout_ms=1000)
+    return reply
+
+
+@pytest.fixture
+def node(make_cluster: MakeCluster) -> ProcessNode:
+    return make_cluster().nodes["n1"]
+
+
+def test_starting_a_running_node_again_does_nothing(node: ProcessNode) -> None:
+    before = node.pid
+    node.start()
+    assert node.pid == before
+    assert node.is_up()
+
+
+def test_a_killed_node_is_down_and_comes_back_at_its_address_without_its_data(node: ProcessNode) -> None:
+    address = node.address
+    told(node, "SET", "key", "value")
+    node.kill()
+    node.kill()
+    assert not node.is_up()
+    node.start()
+    assert node.is_up()
+    assert node.address == address
+    assert told(node, "GET", "key") is None
+
+
+def test_a_stopped_node_ends_cleanly_and_comes_back(node: ProcessNode) -> None:
+    node.stop()
+    node.stop()
+    assert not node.is_up()
+    assert "ready to exit, bye bye" in node.log_text()
+    node.start()
+    assert node.is_up()
+    assert node.log_text().count("Ready to accept connections") == 2, "the log goes on over a restart"
+
+
+def test_a_paused_node_accepts_but_does_not_answer_until_it_is_resumed(node: ProcessNode) -> None:
+    pid = node.pid
+    node.pause()
+    node.pause()
+    assert pid is not None
+    assert is_stopped(pid)
+    assert not node.is_up(50)
+    with socket.create_connection(node.address, timeout=1) as accepted:
+        accepted.sendall(b"PING\r\n")
+        node.resume()
+        node.resume()
+        assert accepted.recv(100) == b"+PONG\r\n"
+    assert node.is_up()
+    assert node.pid == pid
+
+
+def test_a_paused_node_can_be_killed_and_started(node: ProcessNode) -> None:
+    node.pause()
+    node.kill()
+    node.resume()
+    assert not node.is_up()
+    node.start()
+    assert node.is_up()
+
+
+def test_a_paused_node_can_be_stopped_cleanly(node: ProcessNode) -> None:
+    node.pause()
+    node.stop()
+    assert "ready to exit, bye bye" in node.log_text()
+
+
+def test_a_paused_node_is_not_started_and_a_dead_one_not_paused(node: ProcessNode) -> None:
+    node.pause()
+    with pytest.raises(BrokenEnvironmentError, match="n1 is paused"):
+        node.start()
+    node.kill()
+    with pytest.raises(BrokenEnvironmentError, match="n1 is down"):
+        node.pause()
+
+
+def test_a_node_that_died_by_itself_is_seen_as_down(node: ProcessNode) -> None:
+    assert node.pid is not None
+    process = psutil.Process(node.pid)
+    os.kill(node.pid, signal.SIGKILL)
+    process.wait(5)
+    assert not node.is_up()
+    node.start()
+    assert node.is_up()
+
+
+def test_a_port_taken_while_a_node_was_down_is_told_in_one_line(node: ProcessNode) -> None:
+    node.kill()
+    with (
+        socket.create_server(node.address),
+        pytest.raises(BrokenEnvironmentError, match=rf"n1 .* port {node.address.port} is taken") as told_of,
+    ):
+        node.start()
+    assert "\n" not in str(told_of.value)
+    node.start()
+    assert node.is_up()
+
+
+def test_another_server_on_the_port_is_not_taken_for_the_node(node: ProcessNode, tmp_path: Path) -> None:
+    node.kill()
+    impostor = ProcessNode("impostor", node._program, tmp_path / "other", tmp_path / "other.log", "none", {})
+    impostor.claim(node.address)
+    impostor.start()
+    try:
+        assert not node.is_up()
+        with pytest.raises(BrokenEnvironmentError, match="is taken by another program"):
+            node.start()
+    finally:
+        impostor.kill()
+
+
+def test_a_port_taken_before_the_first_start_is_replaced_by_another(
+    state: RunState, redis_program: ServerProgram, tmp_path: Path
+) -> None:
+    node = ProcessNode("n1", redis_program, state.path / "n1", tmp_path / "n1.log", "none", state.environment)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        node.claim(Address("127.0.0.1", taken.getsockname()[1]))
+        node.start_first()
+        assert node.address.port != taken.getsockname()[1]
+        assert node.is_up()
+    node.kill()
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_node_runs_with_the_policy_it_was_given_and_the_resource_always_fsyncs(
+    make_cluster: MakeCluster, policy: Policy
+) -> None:
+    cluster = make_cluster(policy=policy)
+    assert config_mismatch(policy, cluster.nodes["n1"].effective_config()) is None
+    assert config_mismatch("aof-always", cluster.resource.effective_config()) is None
+
+
+@pytest.mark.parametrize(
+    ("policy", "killed", "stopped"),
+    [
+        ("none", None, None),
+        ("rdb", None, "kept"),
+        ("aof-no", "kept", "kept"),
+        ("aof-everysec", "kept", "kept"),
+        ("aof-always", "kept", "kept"),
+    ],
+)
+def test_what_a_policy_keeps_over_a_kill_and_over_a_clean_stop(
+    make_cluster: MakeCluster, policy: Policy, killed: str | None, stopped: str | None
+) -> None:
+    node = make_cluster(policy=policy).nodes["n1"]
+    told(node, "CONFIG", "SET", "save", "3600 1" if policy == "rdb" else "")  # no snapshot by itself in between
+    told(node, "SET", "key", "kept")
+    node.kill()
+    node.start()
+    assert told(node, "GET", "key") == killed
+    told(node, "SET", "key", "kept")
+    node.stop()
+    node.start()
+    assert told(node, "GET", "key") == stopped
+
+
+def test_valkey_stands_as_redis_does(make_cluster: MakeCluster) -> None:
+    try:
+        program = find_server("valkey")
+    except BrokenEnvironmentError as error:
+        pytest.skip(str(error))
+    cluster = make_cluster(nodes=2, server=program, policy="aof-always")
+    assert cluster.environment()["server"] == {
+        "flavour": "valkey",
+        "version": program.version,
+        "path": str(program.path),
+    }
+    node = cluster.nodes["n2"]
+    assert told(node, "SET", "key", "value") == "OK"
+    node.kill()
+    node.start()
+    assert told(node, "GET", "key") == "value"
+    assert cluster.probe([("c1", "n2")])["c1", "n2"].answered
+
+
+def test_a_cluster_of_processes_is_a_cluster(shared_cluster: ProcessCluster) -> None:
+    cluster: Cluster = shared_cluster
+    assert cluster.backend == "process"
+    assert list(cluster.nodes) == ["n1", "n2"]
+    assert set(cluster.links) == {(c, n) for c in ("c1", "c2") for n in ("n1", "n2", "resource")}

@@ -1,0 +1,81 @@
+"""Which program is taken, and what is said when there is none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cluster.programs import find_server, find_toxiproxy
+from fencepost.errors import BrokenEnvironmentError, UsageError
+
+
+def program(path: Path, prints: str, code: int = 0) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\necho '{prints}'\nexit {code}\n")
+    path.chmod(0o755)
+    return path
+
+
+@pytest.fixture
+def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty tools folder, and a PATH with nothing of ours on it."""
+    monkeypatch.setenv("FENCEPOST_TOOLS", str(tmp_path / "tools"))
+    monkeypatch.setenv("PATH", str(tmp_path / "path"))
+    return tmp_path / "tools" / "bin"
+
+
+def test_the_tools_folder_comes_before_path(tools: Path, tmp_path: Path) -> None:
+    program(tmp_path / "path" / "redis-server", "Redis server v=1.0 sha=0")
+    assert find_server("redis").version == "1.0"
+    ours = program(tools / "redis-server", "Redis server v=2.0 sha=0")
+    assert find_server("redis").path == ours
+
+
+def test_the_flavour_is_what_the_program_says(tools: Path) -> None:
+    path = program(tools / "my-server", "Valkey server v=8.1.8 sha=0")
+    found = find_server(str(path))
+    assert (found.flavour, found.version, found.path) == ("valkey", "8.1.8", path)
+
+
+@pytest.mark.parametrize("choice", ["redis", "valkey"])
+def test_a_missing_server_names_where_it_was_looked_for_and_what_to_do(tools: Path, choice: str) -> None:
+    with pytest.raises(BrokenEnvironmentError, match=rf"no {choice}-server in {tools} or on PATH; run `make setup`"):
+        find_server(choice)
+
+
+def test_a_missing_toxiproxy_names_where_it_was_looked_for(tools: Path) -> None:
+    with pytest.raises(BrokenEnvironmentError, match=rf"no toxiproxy-server in {tools} or on PATH; run `make setup`"):
+        find_toxiproxy()
+
+
+def test_an_unknown_word_and_a_wrong_path_are_the_users_mistake(tools: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="'memcached' is not known"):
+        find_server("memcached")
+    with pytest.raises(UsageError, match="no program that can be run"):
+        find_server(str(tmp_path / "missing"))
+    plain = tmp_path / "plain"
+    plain.write_text("no program")
+    with pytest.raises(UsageError, match="no program that can be run"):
+        find_server(str(plain))
+    with pytest.raises(UsageError, match="which no redis-server does"):
+        find_server(str(program(tmp_path / "other", "hello")))
+    with pytest.raises(UsageError, match="ended with 3"):
+        find_server(str(program(tmp_path / "failing", "Redis server v=1.0", code=3)))
+
+
+def test_a_toxiproxy_built_by_go_install_tells_its_true_version() -> None:
+    assert find_toxiproxy().version.startswith("2.")
+
+
+def test_a_version_noted_by_setup_is_used_where_the_program_has_none(tools: Path) -> None:
+    path = program(tools / "toxiproxy-server", "toxiproxy-server version git")
+    assert find_toxiproxy().version == "git"
+    path.with_name("toxiproxy-server.version").write_text("v2.12.0\n")
+    assert find_toxiproxy().version == "2.12.0"
+
+
+def test_a_program_that_only_has_the_name_is_not_taken_for_toxiproxy(tools: Path) -> None:
+    program(tools / "toxiproxy-server", "hello")
+    with pytest.raises(BrokenEnvironmentError, match="which no toxiproxy-server does"):
+        find_toxiproxy()

@@ -1,0 +1,110 @@
+"""What the library lets pass is caught: statuses, hanging servers, answers that are not what was asked for."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from cluster.base import Address
+from cluster.process import ProcessCluster
+from cluster.toxiproxy import ToxicLink, ToxiproxyServer
+from fencepost.errors import BrokenEnvironmentError, InternalError
+
+Answer = Callable[[str, str], tuple[int, object] | None]
+Fake = Callable[[Answer], Address]
+
+UPSTREAM = Address("127.0.0.1", 7)
+LISTEN = Address("127.0.0.1", 8)
+PROXY = {"name": "c1-n1", "listen": str(LISTEN), "upstream": str(UPSTREAM), "enabled": True, "toxics": []}
+
+
+@pytest.fixture
+def fake() -> Iterator[Fake]:
+    """A server that answers (method, path) with (status, JSON), or hangs for None until the test ends."""
+    over = threading.Event()
+    servers: list[ThreadingHTTPServer] = []
+
+    def serve(answer: Answer) -> Address:
+        class Handler(BaseHTTPRequestHandler):
+            def _answer(self) -> None:
+                self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                reply = answer(self.command, self.path)
+                if reply is None:
+                    over.wait()
+                    return
+                body = json.dumps(reply[1]).encode()
+                self.send_response(reply[0])
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            do_GET = do_POST = do_DELETE = _answer  # noqa: N815
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        server.daemon_threads = True
+        servers.append(server)
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        return Address("127.0.0.1", server.server_address[1])
+
+    yield serve
+    over.set()
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.mark.parametrize("status", [400, 404, 409, 500, 503])
+def test_every_status_but_success_raises_with_the_servers_reason(fake: Fake, status: int) -> None:
+    server = ToxiproxyServer(fake(lambda method, path: (status, {"error": "because of this"})))
+    with pytest.raises(BrokenEnvironmentError, match=f"{status}: because of this"):
+        server.set_enabled("c1-n1", True)
+
+
+def test_a_server_that_hangs_is_given_up(fake: Fake) -> None:
+    server = ToxiproxyServer(fake(lambda method, path: None), timeout_s=0.1)
+    with pytest.raises(BrokenEnvironmentError, match="does not answer GET /proxies"):
+        server.proxies()
+
+
+def test_a_server_that_is_gone_is_told_in_one_line() -> None:
+    with pytest.raises(BrokenEnvironmentError, match="does not answer") as told:
+        ToxiproxyServer(Address("127.0.0.1", 9)).proxies()
+    assert "\n" not in str(told.value)
+
+
+def test_a_change_that_does_not_read_back_raises(fake: Fake) -> None:
+    """A server that says yes to everything and does nothing."""
+    link = ToxicLink(ToxiproxyServer(fake(lambda method, path: (200, PROXY))), ("c1", "n1"), LISTEN)
+    with pytest.raises(BrokenEnvironmentError, match="c1 to n1 reads back as"):
+        link.cut("f1", "drop", "both")
+    with pytest.raises(BrokenEnvironmentError, match="c1 to n1 reads back as"):
+        link.cut("f1", "refuse", "both")
+
+
+def test_a_reset_that_leaves_a_toxic_raises(fake: Fake) -> None:
+    toxic = {"name": "f1:timeout:upstream", "type": "timeout", "stream": "upstream", "attributes": {"timeout": 0}}
+    left = {"c1-n1": {**PROXY, "toxics": [toxic]}}
+    server = ToxiproxyServer(fake(lambda method, path: (200, left) if method == "GET" else (204, None)))
+    with pytest.raises(BrokenEnvironmentError, match="healed but reads back as"):
+        server.heal_all([ToxicLink(server, ("c1", "n1"), LISTEN)])
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"enabled": False}, {"upstream": "127.0.0.1:6"}, {"listen": "0.0.0.0:8"}, {"listen": "127.0.0.1:9"}]
+)
+def test_a_populated_proxy_that_is_not_what_was_asked_for_raises(fake: Fake, wrong: dict[str, object]) -> None:
+    server = ToxiproxyServer(fake(lambda method, path: (201, {"proxies": [{**PROXY, **wrong}]})))
+    with pytest.raises(BrokenEnvironmentError, match="asked was"):
+        server.populate({("c1", "n1"): (LISTEN, UPSTREAM)})
+
+
+def test_an_owner_whose_name_could_be_taken_for_another_is_refused(shared_cluster: ProcessCluster) -> None:
+    with pytest.raises(InternalError, match="owner 'f1:x'"):
+        shared_cluster.links["c1", "n1"].cut("f1:x", "drop", "both")

@@ -1,0 +1,68 @@
+"""Making runs as a user makes them: the command, in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import psutil
+
+from cluster.lifetime import RUN_VARIABLE
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "fencepost", *arguments]
+
+
+def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
+    """Start `fencepost` in `folder`, in a session of its own, with pipes for what it says."""
+    return subprocess.Popen(
+        command(*arguments),
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env=os.environ | {"PYTHONPATH": str(ROOT), "COLUMNS": "100"},
+    )
+
+
+def finish(process: subprocess.Popen[str], timeout_s: float = 90) -> tuple[int, str, str]:
+    out, err = process.communicate(timeout=timeout_s)
+    return process.returncode, out, err
+
+
+def fencepost(folder: Path, *arguments: str, timeout_s: float = 90) -> tuple[int, str, str]:
+    """Exit code, stdout, stderr of one command."""
+    return finish(start(folder, *arguments), timeout_s)
+
+
+def short_run(*arguments: str, cluster: str = "process") -> Sequence[str]:
+    """The arguments of a run of a few seconds."""
+    few = ["--clients", "3", "--duration", "2s", "--recovery", "1s", "--seed", "7"]
+    return ["test", "--cluster", cluster, "--lock", "redlock", *few, *arguments]
+
+
+def only_run(folder: Path) -> Path:
+    """The one run folder below `folder`."""
+    runs = [path for path in (folder / "results" / "runs").iterdir() if not path.is_symlink()]
+    assert len(runs) == 1, runs
+    return runs[0]
+
+
+def processes_of(run: Path) -> list[str]:
+    """Processes of a run that are still there."""
+    left = []
+    for process in psutil.process_iter():
+        try:
+            if process.environ().get(RUN_VARIABLE) == run.name:
+                left.append(f"{process.pid} {process.name()}")
+        except psutil.Error:
+            continue
+    return left

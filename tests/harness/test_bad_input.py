@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.cli import run
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--clients", "-1"], "--clients"),
+        (["--clients", "many"], "whole number"),
+        (["--clients", "0"], "between 1 and 256"),
+        (["--nodes", "10"], "between 1 and 9"),
+        (["--nodes", "9", "--clients", "256"], "2000 links"),
+        (["--ttl", "-1s"], "duration"),
+        (["--ttl", "40ms"], "shorter than --node-timeout"),
+        (["--ttl", "1e400"], "duration"),
+        (["--duration", "0"], "--duration"),
+        (["--hold", "sometimes"], "hold"),
+        (["--seed", "-3"], "--seed"),
+        (["--seed", "nan"], "whole number"),
+        (["--lock", "redlok"], "redlock"),
+        (["--lock", "no.such.module:Lock"], "no.such.module"),
+        (["--lock", "json:JSONDecoder"], "json:JSONDecoder"),
+        (["--lock-command", "/no/such/program"], "/no/such/program"),
+        (["--nemesis", "partitions"], "partition"),
+        (["--nemesis", "partition:durations=2s"], "duration"),
+        (["--nemesis", "partition:duration=-2s"], "duration"),
+        (["--schedule", "/no/such/schedule.json"], "/no/such/schedule.json"),
+        (["--server", "/etc/hostname"], "/etc/hostname"),
+        (["--server", "memcached"], "memcached"),
+        (["--fencing", "some"], "--fencing"),
+        (["--no-such-option"], "--no-such-option"),
+    ],
+)
+def test_bad_input_is_one_clear_line_and_254_before_anything_starts(
+    arguments: list[str], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(["test", "--cluster", "process", "--lock", "redlock", *arguments]) == 254
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert len(err.splitlines()) == 1, err
+    assert words in err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_foreign_schedule_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "package.json").write_text('{"name": "something else"}')
+    assert run(["test", "--cluster", "process", "--lock", "redlock", "--schedule", "package.json"]) == 254
+    assert "package.json" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("given", ["nowhere", "foreign"])
+def test_analyze_refuses_what_is_no_run_folder(
+    given: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "foreign").mkdir()
+    assert run(["analyze", given]) == 254
+    err = capfd.readouterr().err
+    assert given in err
+    assert len(err.splitlines()) == 1
+
+
+def test_help_names_every_nemesis_and_every_lock(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        run(["test", "--help"])
+    assert left.value.code == 0
+    out = capsys.readouterr().out
+    for name in ("partition", "latency", "pause", "crash", "redlock-ng", "pottery", "control-quorum-of-two"):
+        assert name in out
+
+
+def test_a_machine_without_redis_server_says_so_and_starts_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("FENCEPOST_TOOLS", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert run(["test", "--cluster", "process", "--lock", "redlock"]) == 255
+    err = capfd.readouterr().err
+    assert "no redis-server" in err
+    assert "make setup" in err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_docker_asked_for_without_an_engine_is_one_clear_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/nobody.sock")
+    assert run(["test", "--cluster", "docker", "--lock", "redlock"]) == 255
+    err = capfd.readouterr().err
+    assert "no Docker engine answers" in err
+    assert len(err.splitlines()) == 1

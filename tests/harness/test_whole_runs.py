@@ -1,0 +1,183 @@
+"""The main job, end to end, as a user starts it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from random import Random
+
+import pytest
+
+import fencepost
+from cluster.engine import engine_answers
+from cluster.lifetime import state_parent
+from tests.harness import runs
+
+BACKENDS = ["process", pytest.param("docker", marks=pytest.mark.docker)]
+
+
+@pytest.fixture(params=BACKENDS)
+def backend(request: pytest.FixtureRequest) -> str:
+    if request.param == "docker" and not engine_answers():
+        pytest.skip("no Docker engine answers; `make setup-docker` brings one")
+    return str(request.param)
+
+
+def test_a_run_ends_with_a_verdict_and_leaves_its_folder_and_nothing_else(tmp_path: Path, backend: str) -> None:
+    code, out, err = runs.fencepost(tmp_path, *runs.short_run("--nemesis", "partition", cluster=backend))
+    assert code == 0, out + err
+    assert "VALID" in out
+    folder = runs.only_run(tmp_path)
+    present = {path.name for path in folder.iterdir()}
+    assert present >= {
+        "config.json",
+        "environment.json",
+        "schedule.json",
+        "timeline.json",
+        "nemesis.jsonl",
+        "resource.jsonl",
+        "client-ends.jsonl",
+        "clients",
+        "final.json",
+        "history.parquet",
+        "verdict.json",
+        "report.html",
+        "logs",
+    }
+    assert runs.processes_of(folder) == []
+    assert not (state_parent() / folder.name).exists()
+
+    run = fencepost.load(folder)
+    assert len(run.sections) > 50
+    assert run.verdict.figures["faults"]["observed"] == run.verdict.figures["faults"]["planned"] > 0
+    counter = run.verdict.figures["counter"]
+    assert counter["complete"]
+    assert counter["lost"] == 0
+    assert counter["final"]["k1"] == counter["accepted"]
+
+
+def test_the_same_seed_plays_the_same_schedule_byte_for_byte(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    for name in ("a", "b"):
+        runs.fencepost(tmp_path / name, *runs.short_run("--nemesis", "partition+latency", "--duration", "1s"))
+    first, second = (runs.only_run(tmp_path / name) / "schedule.json" for name in ("a", "b"))
+    assert first.read_bytes() == second.read_bytes()
+
+
+def test_a_saved_schedule_is_replayed(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    runs.fencepost(tmp_path / "a", *runs.short_run("--nemesis", "partition"))
+    schedule = runs.only_run(tmp_path / "a") / "schedule.json"
+    code, out, err = runs.fencepost(tmp_path / "b", *runs.short_run("--seed", "9", "--schedule", str(schedule)))
+    assert code == 0, out + err
+    assert (runs.only_run(tmp_path / "b") / "schedule.json").read_bytes() == schedule.read_bytes()
+
+
+def test_analyze_judges_a_run_again_without_a_cluster(tmp_path: Path) -> None:
+    runs.fencepost(tmp_path, *runs.short_run("--nemesis", "none"))
+    folder = runs.only_run(tmp_path)
+    before = (folder / "verdict.json").read_bytes()
+    (folder / "verdict.json").unlink()
+    code, out, err = runs.fencepost(tmp_path, "analyze", str(folder))
+    assert code == 0, out + err
+    assert (folder / "verdict.json").read_bytes() == before
+
+
+def await_load(process: object, tmp_path: Path) -> Path:
+    """The run's folder, once every client has recorded something."""
+    deadline = time.monotonic() + 40
+    while time.monotonic() < deadline:
+        logs = list(tmp_path.glob("results/runs/2*/clients/*.jsonl"))
+        if len(logs) == 3 and all(log.stat().st_size for log in logs):
+            return logs[0].parent.parent
+        time.sleep(0.01)
+    raise AssertionError("the load never began")
+
+
+def test_ctrl_c_under_load_heals_takes_down_and_still_judges(tmp_path: Path, backend: str) -> None:
+    process = runs.start(tmp_path, *runs.short_run("--duration", "60s", cluster=backend))
+    folder = await_load(process, tmp_path)
+    os.kill(process.pid, signal.SIGINT)
+    code, out, err = runs.finish(process)
+    assert code == 2, out + err
+    assert "UNKNOWN" in out
+    assert runs.processes_of(folder) == []
+    assert json.loads((folder / "timeline.json").read_text())["interrupted"]
+
+
+@pytest.mark.parametrize("delay_s", [0.05, 0.4, 0.8, 1.5])
+def test_ctrl_c_while_it_is_coming_up_leaves_nothing(tmp_path: Path, delay_s: float) -> None:
+    process = runs.start(tmp_path, *runs.short_run("--duration", "60s"))
+    time.sleep(delay_s)  # any moment will do: what must hold, holds at all of them
+    os.kill(process.pid, signal.SIGINT)
+    code, out, err = runs.finish(process)
+    assert code in (2, 255, -signal.SIGINT), out + err
+    assert "Traceback" not in err
+    for folder in tmp_path.glob("results/runs/2*"):
+        assert runs.processes_of(folder) == []
+        assert not (state_parent() / folder.name).exists()
+
+
+def test_after_sigkill_of_the_harness_the_next_start_removes_everything_and_the_history_reads(
+    tmp_path: Path, backend: str
+) -> None:
+    process = runs.start(tmp_path, *runs.short_run("--nemesis", "pause+crash", "--duration", "60s", cluster=backend))
+    folder = await_load(process, tmp_path)
+    time.sleep(Random(backend).uniform(0, 2))  # a random moment
+    process.kill()
+    process.communicate()
+
+    code, out, err = runs.fencepost(tmp_path, "clean")
+    assert code == 0, out + err
+    assert folder.name in out
+    assert runs.processes_of(folder) == []
+    assert not (state_parent() / folder.name).exists()
+    assert "nothing was left behind" in runs.fencepost(tmp_path, "clean")[1]
+
+    code, out, err = runs.fencepost(tmp_path, "analyze", str(folder))
+    assert code == 2, out + err
+    run = fencepost.load(folder)
+    assert set(run.ops["client"]) == {"c1", "c2", "c3"}
+    for _, ops in run.ops.groupby(["client", "life"], observed=True):
+        assert_nothing_missing_but_the_last(ops["f"].tolist(), ops["outcome"].tolist(), ops["section"].tolist())
+
+
+def assert_nothing_missing_but_the_last(names: list[str], outcomes: list[str], sections: list[int]) -> None:
+    """Sections are whole and follow one another; only the last one may stop early."""
+    for number in sorted(set(sections))[:-1]:
+        steps = [
+            name
+            for name, outcome, section in zip(names, outcomes, sections, strict=True)
+            if section == number and (name, outcome) not in (("acquire", "fail"), ("acquire", "info"))
+        ]
+        assert steps in (["acquire", "read", "write", "release"], ["acquire", "read", "release"]), (number, steps)
+    assert sorted(set(sections)) == list(range(min(sections), max(sections) + 1))
+
+
+def test_a_lock_command_that_dies_is_one_clear_line_and_the_history_is_kept(tmp_path: Path) -> None:
+    (tmp_path / "lock.py").write_text("import sys\nsys.stdin.readline()\nsys.exit('out of luck')\n")
+    given = f"{sys.executable} {tmp_path / 'lock.py'}"
+    code, _, err = runs.fencepost(tmp_path, *runs.short_run("--lock-command", given))
+    assert code == 255
+    assert len(err.strip().splitlines()) == 1, err
+    folder = runs.only_run(tmp_path)
+    assert runs.processes_of(folder) == []
+
+
+def test_a_lock_of_ones_own_is_imported_from_the_current_folder(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        "from workloads.locks.control_quorum_of_two import LOCK\n\n\nclass MyLock(LOCK):\n    '''My own.'''\n"
+    )
+    code, out, err = runs.fencepost(
+        tmp_path,
+        *runs.short_run("--lock", "mine:MyLock", "--expect", "violation", "--nemesis", "none", "--clients", "6"),
+    )
+    assert code == 0, out + err
+    assert "VIOLATION" in out
+    assert "lock" in out

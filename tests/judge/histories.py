@@ -1,0 +1,103 @@
+"""Tiny literal histories. Times are milliseconds since the start; `ms` turns them into the recorded nanoseconds."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+from harness.checkers.base import Recorded
+from harness.columns import ops_frame, writes_frame
+from harness.config import RunConfig
+from harness.history import ClientEnd, FaultEvent, Op, Timeline, Write
+from harness.sections import derive_sections
+
+START_NS = 10**15
+
+
+def ms(at: float) -> int:
+    return START_NS + round(at * 1_000_000)
+
+
+class History:
+    """Build it up in words, then ask for `recorded()`."""
+
+    def __init__(self, **config: Any) -> None:
+        settings = {"seed": 1, "clients": 2, "nodes": 3, "ttl_ms": 100, "nemesis": "none"} | config
+        self.config = RunConfig(**settings)
+        self.ops: defaultdict[tuple[str, int], list[Op]] = defaultdict(list)
+        self.ends: list[ClientEnd] = []
+        self.faults: list[FaultEvent] = []
+        self.writes: list[Write] = []
+        self.timeline = Timeline(start_ns=START_NS, healed_ns=ms(1000), stop_ns=ms(1100), end_ns=ms(1200))
+        self.final: dict[str, int] | None = None
+        self.planned = 0
+        self.final_is_last_write = True
+
+    def op(self, client: str, f: Any, outcome: Any, section: int, invoke: float, complete: float, **more: Any) -> History:
+        life, key = more.pop("life", 1), more.pop("key", "k1")
+        self.ops[client, life].append(Op(f, outcome, key, section, ms(invoke), ms(complete), **more))
+        return self
+
+    def section(
+        self, client: str, start: float, end: float | None, *, number: int = 1, deadline: Any = None, **more: Any
+    ) -> History:
+        """A section with an exact deadline, or with the earliest and the latest one as a pair."""
+        deadline = start + 100 if deadline is None else deadline
+        asked = more.pop("asked", start - 1)
+        ends = {key: more[key] for key in ("life", "key") if key in more}
+        if isinstance(deadline, tuple):
+            low, high = deadline
+            width = max(high - low, 0)
+            more |= {"computed_after_ns": ms(start - width), "computed_before_ns": ms(start)}
+            asked = start - width - 1
+            more["validity_ms"] = high - start
+        else:
+            more |= {"deadline_ns": ms(deadline), "validity_ms": deadline - start}
+        self.op(client, "acquire", "ok", number, asked, start, **more)
+        if end is not None:
+            self.op(client, "release", "ok", number, end, end + 1, **ends)
+        return self
+
+    def write(self, client: str, value: int, *, number: int = 1, told: bool = True, at: float = 0, **more: Any) -> History:
+        """An accepted write; `told`: the client saw that it was."""
+        key, token = more.get("key", "k1"), more.get("token")
+        self.op(client, "write", "ok" if told else "info", number, at, at + 1, value=value, **more)
+        self.writes.append(Write(key, 0, client, number, value, token))
+        return self
+
+    def fault(self, name: str, began: float, healed: float | None, *, holds: bool = True, gone: bool = True, **hit: Any):
+        nemesis = hit.pop("nemesis", "partition")
+        injected = FaultEvent("injected", name, nemesis, "it", ms(began), ms(began + 1), holds, "seen", **hit)
+        self.faults.append(injected)
+        if healed is not None:
+            self.faults.append(FaultEvent("healed", name, nemesis, "it", ms(healed - 1), ms(healed), gone, "seen"))
+        return self
+
+    def end(self, client: str, how: Any, at: float, life: int = 1) -> History:
+        self.ends.append(ClientEnd(client, life, how, ms(at)))
+        return self
+
+    def recorded(self) -> Recorded:
+        ops = ops_frame([(client, life, ops) for (client, life), ops in self.ops.items()])
+        final = self.final
+        if final is None and self.final_is_last_write:
+            final = {write.key: write.value for write in self.writes}
+        return Recorded(
+            config=self.config,
+            timeline=self.timeline,
+            ops=ops,
+            sections=derive_sections(ops, self.ends, self.faults),
+            writes=writes_frame(self.writes),
+            faults=tuple(self.faults),
+            ends=tuple(self.ends),
+            planned_faults=self.planned,
+            final_values=final,
+        )
+
+    def sections(self) -> list[dict[str, Any]]:
+        """The derived sections with their times in milliseconds since the start."""
+        rows = self.recorded().sections.to_dict("records")
+        for row in rows:
+            for name in [name for name in row if name.endswith("_ns") and name != "requested_ns"]:
+                row[name.removesuffix("_ns")] = (row.pop(name) - START_NS) / 1e6
+        return rows

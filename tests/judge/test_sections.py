@@ -1,0 +1,189 @@
+"""Which sections there were, from when to when, and for how long their clients had been told that they may be inside."""
+
+from __future__ import annotations
+
+import pytest
+from histories import History
+
+from fencepost.errors import UsageError
+from harness.history import ClientEnd, Op  # noqa: F401
+from harness.sections import FOREVER_NS
+
+
+def only(history: History) -> dict:
+    (section,) = history.sections()
+    return section
+
+
+def test_a_section_lasts_from_the_grant_to_the_moment_the_release_is_invoked() -> None:
+    section = only(History().section("c1", 10, 30, asked=8))
+    assert (section["asked"], section["start"], section["end"], section["ended"]) == (8, 10, 30, "release")
+
+
+def test_a_refused_or_indefinite_acquire_starts_no_section() -> None:
+    assert History().op("c1", "acquire", "fail", 1, 1, 2).op("c1", "acquire", "info", 1, 3, 4).sections() == []
+
+
+def test_waiting_begins_with_the_first_try_for_the_section() -> None:
+    history = History().op("c1", "acquire", "fail", 1, 1, 2).op("c1", "acquire", "info", 1, 3, 4)
+    assert only(history.section("c1", 10, 30))["asked"] == 1
+
+
+@pytest.mark.parametrize("outcome", ["ok", "fail", "info"])
+def test_the_release_ends_the_section_whatever_came_of_it(outcome: str) -> None:
+    section = only(History().section("c1", 10, None).op("c1", "release", outcome, 1, 30, 80))
+    assert (section["end"], section["ended"]) == (30, "release")
+
+
+def test_a_client_killed_inside_was_inside_until_it_was_killed() -> None:
+    section = only(History().section("c1", 10, None).end("c1", "killed", 55))
+    assert (section["end"], section["ended"]) == (55, "killed")
+
+
+def test_a_client_cut_off_inside_leaves_its_section_open_until_then() -> None:
+    section = only(History().section("c1", 10, None).end("c1", "cut-off", 55))
+    assert (section["end"], section["ended"]) == (55, "open")
+
+
+def test_without_a_recorded_end_the_last_thing_recorded_is_as_far_as_it_is_known() -> None:
+    section = only(History().section("c1", 10, None).op("c1", "read", "ok", 1, 12, 14, value=0))
+    assert (section["end"], section["ended"]) == (14, "open")
+
+
+def test_the_end_of_one_life_says_nothing_about_another() -> None:
+    history = History().section("c1", 10, None, life=1).section("c1", 60, None, life=2, number=2)
+    first, second = history.end("c1", "killed", 55, life=1).end("c1", "cut-off", 90, life=2).sections()
+    assert (first["end"], first["ended"], second["end"], second["ended"]) == (55, "killed", 90, "open")
+
+
+def test_a_client_that_went_on_without_a_recorded_release_was_out_by_then() -> None:
+    history = History().section("c1", 10, None, number=1).op("c1", "acquire", "fail", 2, 40, 41)
+    section = only(history.end("c1", "killed", 90))
+    assert (section["end"], section["ended"]) == (40, "open")
+
+
+def test_a_reported_deadline_is_taken_exactly() -> None:
+    section = only(History().section("c1", 10, 30, deadline=104.5))
+    assert (section["deadline_min"], section["deadline_max"]) == (104.5, 104.5)
+
+
+def test_a_validity_counts_from_somewhere_between_the_lock_s_own_stamps() -> None:
+    history = History().op(
+        "c1", "acquire", "ok", 1, 0, 20, validity_ms=90.0, computed_after_ns=10**15 + 5_000_000, computed_before_ns=10**15 + 8_000_000
+    )  # fmt: skip
+    section = only(history)
+    assert (section["deadline_min"], section["deadline_max"]) == (95, 98)
+
+
+def test_without_stamps_a_validity_counts_from_somewhere_within_the_call() -> None:
+    section = only(History().op("c1", "acquire", "ok", 1, 0, 20, validity_ms=90.0))
+    assert (section["deadline_min"], section["deadline_max"]) == (90, 110)
+
+
+def test_stamps_from_outside_the_call_are_not_believed() -> None:
+    history = History().op(
+        "c1", "acquire", "ok", 1, 0, 20, validity_ms=90.0, computed_after_ns=10**15 - 5_000_000, computed_before_ns=10**15 + 70_000_000
+    )  # fmt: skip
+    section = only(history)
+    assert (section["deadline_min"], section["deadline_max"]) == (90, 110)
+
+
+def test_a_validity_is_computed_after_the_request_that_granted_it() -> None:
+    section = only(History().op("c1", "acquire", "ok", 1, 0, 20, validity_ms=90.0, requested_ns=10**15 + 15_000_000))
+    assert (section["deadline_min"], section["deadline_max"]) == (105, 110)
+
+
+def test_a_lock_that_tells_no_validity_leaves_everything_open() -> None:
+    section = History().op("c1", "acquire", "ok", 1, 0, 20).recorded().sections.iloc[0]
+    assert section.deadline_min_ns < section.start_ns
+    assert section.deadline_max_ns == FOREVER_NS
+
+
+def stamped(after: float, before: float, invoke: float = 0) -> History:
+    stamps = {"computed_after_ns": 10**15 + round(after * 1e6), "computed_before_ns": 10**15 + round(before * 1e6)}
+    return History().op("c1", "acquire", "ok", 1, invoke, 1000, validity_ms=90.0, **stamps)
+
+
+def test_a_pause_between_computing_and_stamping_moves_the_earliest_deadline_back_before_the_pause() -> None:
+    section = only(stamped(898, 900).fault("p1", 200, 899, paused_clients=("c1",)))
+    assert section["deadline_min"] == pytest.approx(90 + 198)
+    assert section["deadline_max"] == 990
+
+
+def test_a_stamp_taken_right_after_a_pause_may_be_late_because_of_it() -> None:
+    section = only(stamped(900, 900).fault("p1", 200, 890, paused_clients=("c1",)))
+    assert section["deadline_min"] <= 90 + 200
+
+
+def test_several_pauses_are_all_left_out() -> None:
+    history = stamped(890, 900).fault("p1", 300, 400, paused_clients=("c1",)).fault("p2", 450, 895, paused_clients=("c1",))
+    assert only(history)["deadline_min"] == pytest.approx(90 + 290)
+
+
+def test_overlapping_pauses_are_one_pause() -> None:
+    history = stamped(898, 900).fault("p1", 200, 700, paused_clients=("c1",)).fault("p2", 600, 899, paused_clients=("c1",))
+    assert only(history)["deadline_min"] == pytest.approx(90 + 198)
+
+
+def test_a_pause_that_was_never_healed_lasts() -> None:
+    assert only(stamped(898, 900).fault("p1", 200, None, paused_clients=("c1",)))["deadline_min"] == pytest.approx(288)
+
+
+def test_a_pause_never_moves_the_computation_before_the_call() -> None:
+    assert only(stamped(898, 900, invoke=150).fault("p1", 100, 899, paused_clients=("c1",)))["deadline_min"] == 240
+
+
+@pytest.mark.parametrize(
+    "pause",
+    [(200, 700, ("c1",)), (901, 950, ("c1",)), (200, 899, ("c2",))],
+    ids=["long before", "after the stamp", "of another client"],
+)
+def test_a_pause_that_cannot_have_come_in_between_changes_nothing(pause: tuple[float, float, tuple[str, ...]]) -> None:
+    began, healed, who = pause
+    assert only(stamped(898, 900).fault("p1", began, healed, paused_clients=who))["deadline_min"] == 988
+
+
+def test_a_pause_does_not_touch_a_reported_deadline() -> None:
+    history = History().section("c1", 900, 950, deadline=995, asked=0)
+    assert only(history.fault("p1", 200, 899, paused_clients=("c1",)))["deadline_min"] == 995
+
+
+def test_an_extension_moves_the_deadline() -> None:
+    history = History().section("c1", 0, None, deadline=100)
+    history.op("c1", "extend", "ok", 1, 50, 52, validity_ms=95.0, deadline_ns=10**15 + 147_000_000)
+    section = only(history.op("c1", "release", "ok", 1, 140, 141))
+    assert (section["deadline_min"], section["deadline_max"], section["extensions"]) == (147, 147, 1)
+
+
+def test_a_refused_extension_leaves_the_old_lease_as_it_was() -> None:
+    section = only(History().section("c1", 0, None, deadline=100).op("c1", "extend", "fail", 1, 50, 52))
+    assert (section["deadline_min"], section["deadline_max"], section["extensions"]) == (100, 100, 0)
+
+
+def test_after_an_extension_that_came_too_late_nothing_is_certain_any_more() -> None:
+    history = History().section("c1", 0, None, deadline=100)
+    history.op("c1", "extend", "ok", 1, 110, 120, validity_ms=95.0, deadline_ns=10**15 + 215_000_000)
+    section = only(history)
+    assert (section["deadline_min"], section["deadline_max"]) == (100, 215)
+
+
+def test_a_token_is_the_lock_s_own_or_the_one_drawn_from_the_resource() -> None:
+    history = History().section("c1", 0, 10, token=7, token_source="lock")
+    history.section("c2", 20, None).op("c2", "token", "ok", 1, 20, 21, token=8).op("c2", "release", "ok", 1, 30, 31)
+    history.section("c1", 40, 50, number=2)
+    assert [(s["token_source"]) for s in history.sections()] == ["lock", "resource", None]
+    assert history.recorded().sections["token"].tolist()[:2] == [7, 8]
+
+
+def test_sections_of_one_life_never_overlap() -> None:
+    sections = History().section("c1", 0, None).section("c1", 50, 60, number=2, asked=40).sections()
+    assert sections[0]["end"] <= sections[1]["start"]
+
+
+def test_a_log_that_grants_a_section_twice_is_refused() -> None:
+    with pytest.raises(UsageError, match="grants section 1 twice"):
+        History().section("c1", 0, None).section("c1", 20, 30).sections()
+
+
+def test_no_operations_are_no_sections() -> None:
+    assert History().sections() == []

@@ -1,0 +1,96 @@
+"""Bare redis-servers on loopback for the locks' tests, ended by pid."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from workloads.base import NodeAddress
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@dataclass
+class Server:
+    """One redis-server without persistence."""
+
+    address: NodeAddress
+    process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        host, port = self.address
+        words = ["redis-server", "--port", str(port), "--bind", host, "--save", "", "--appendonly", "no"]
+        self.process = subprocess.Popen(words, stdout=subprocess.DEVNULL, cwd="/tmp")
+        deadline = time.monotonic() + 10
+        while True:
+            try:
+                if self.client().ping():
+                    return
+            except redis.ConnectionError:
+                assert time.monotonic() < deadline, "redis-server did not start"
+                time.sleep(0.01)
+
+    def client(self) -> redis.Redis:
+        return redis.Redis(*self.address, socket_timeout=2, retry=Retry(NoBackoff(), 0), decode_responses=True)
+
+    def stop(self) -> None:
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+            self.process = None
+
+    def pause(self) -> None:
+        assert self.process is not None
+        self.process.send_signal(signal.SIGSTOP)
+        stat = Path(f"/proc/{self.process.pid}/stat")
+        while stat.read_text().rsplit(")", 1)[1].split()[0] != "T":
+            os.sched_yield()
+
+    def resume(self) -> None:
+        if self.process is not None:
+            self.process.send_signal(signal.SIGCONT)
+            self.client().ping()
+
+
+@pytest.fixture(scope="session")
+def _five_servers() -> Iterator[list[Server]]:
+    servers = [Server(NodeAddress("127.0.0.1", free_port())) for _ in range(5)]
+    try:
+        for server in servers:
+            server.start()
+        yield servers
+    finally:
+        for server in servers:
+            server.stop()
+
+
+@pytest.fixture
+def servers(_five_servers: list[Server]) -> Iterator[list[Server]]:
+    """Five servers that run and are empty; what a test does to them is undone."""
+    yield _five_servers
+    for server in _five_servers:
+        if server.process is None:
+            server.start()
+        else:
+            server.resume()
+        server.client().flushall()
+
+
+@pytest.fixture
+def nodes(servers: list[Server]) -> list[NodeAddress]:
+    return [server.address for server in servers]

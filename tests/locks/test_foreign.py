@@ -1,0 +1,334 @@
+"""Locks that run in a program of their own: the real libraries, and programs that misbehave."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+from fencepost.errors import BrokenEnvironmentError, UsageError
+from tests.locks.conftest import Server
+from workloads import foreign
+from workloads.base import Lock, LockSettings, NodeAddress
+from workloads.foreign import ForeignLock, UnknownOutcomeError
+from workloads.registry import check_lock, open_lock
+
+SUBJECTS = ["redlock-ng", "redlock-py", "pottery"]
+DOCUMENT = Path(__file__).parents[2] / "docs" / "lock-protocol.md"
+
+
+def open_subject(name: str, nodes: list[NodeAddress], log: Path) -> Lock:
+    try:
+        check_lock(name, None)
+    except UsageError as error:
+        pytest.skip(str(error))
+    return open_lock(name, None, nodes, LockSettings(log_path=log))
+
+
+@pytest.mark.parametrize("name", SUBJECTS)
+def test_a_library_acquires_refuses_and_releases(
+    name: str, servers: list[Server], nodes: list[NodeAddress], tmp_path: Path
+) -> None:
+    one, other = (open_subject(name, nodes, tmp_path / f"{who}.log") for who in ("one", "other"))
+    try:
+        before_ns = time.monotonic_ns()
+        lease = one.acquire("k", 10_000)
+        after_ns = time.monotonic_ns()
+        assert lease is not None
+        assert 9_000 < lease.validity_ms < 10_000
+        assert lease.computed_after_ns is not None
+        assert lease.computed_before_ns is not None
+        assert before_ns <= lease.computed_after_ns <= lease.computed_before_ns <= after_ns
+        assert other.acquire("k", 10_000) is None
+        assert one.release(lease) is True
+        assert [server.client().dbsize() for server in servers] == [0] * 5
+        assert other.acquire("k", 10_000) is not None
+    finally:
+        one.close()
+        other.close()
+
+
+@pytest.mark.parametrize("name", SUBJECTS)
+def test_a_library_s_versions_timeouts_and_retries_are_told(
+    name: str, nodes: list[NodeAddress], tmp_path: Path
+) -> None:
+    lock = open_subject(name, nodes, tmp_path / "log")
+    lock.close()
+    described = lock.describe()
+    assert str(described["library"]).startswith(name + " ")
+    assert {"redis-py", "socket_timeout_s", "socket_connect_timeout_s", "socket_retries"} <= described.keys()
+
+
+@pytest.mark.parametrize("name", ["redlock-ng", "pottery"])
+def test_a_library_that_can_extends(name: str, servers: list[Server], nodes: list[NodeAddress], tmp_path: Path) -> None:
+    lock = open_subject(name, nodes, tmp_path / "log")
+    try:
+        lease = lock.acquire("k", 10_000)
+        assert lease is not None
+        extended = lock.extend(lease, 10_000)
+        assert extended is not None
+        assert extended.validity_ms > 9_000
+        for server in servers:
+            server.client().flushall()
+        assert lock.extend(extended, 10_000) is None
+    finally:
+        lock.close()
+
+
+def test_a_grant_with_a_failed_node_is_info_from_redlock_py(
+    servers: list[Server], nodes: list[NodeAddress], tmp_path: Path
+) -> None:
+    servers[0].client().set("k", "held")
+    servers[0].client().config_set("min-replicas-to-write", 1)
+    lock = open_subject("redlock-py", nodes, tmp_path / "log")
+    try:
+        with pytest.raises(UnknownOutcomeError, match="MultipleRedlockException"):
+            lock.acquire("k", 10_000)
+    finally:
+        servers[0].client().config_set("min-replicas-to-write", 0)
+        lock.close()
+
+
+def test_the_bounds_are_narrower_than_the_call(nodes: list[NodeAddress], servers: list[Server], tmp_path: Path) -> None:
+    """A call that waited long for a hung node still tells closely when it computed its validity."""
+    lock = open_subject("redlock-ng", nodes, tmp_path / "log")
+    servers[0].pause()
+    try:
+        before_ns = time.monotonic_ns()
+        lease = lock.acquire("k", 10_000)
+        assert lease is not None
+        assert lease.computed_after_ns is not None
+        assert lease.computed_before_ns is not None
+        waited_ns = lease.computed_before_ns - before_ns
+        assert waited_ns > 90_000_000, "the library waits 100 ms for a hung node"
+        assert lease.computed_before_ns - lease.computed_after_ns < waited_ns / 2
+    finally:
+        lock.close()
+
+
+# Programs that misbehave.
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Callable[..., list[str]]:
+    """Writes an adapter that opens, and then runs the given lines for every further request."""
+
+    def write(body: str, opening: str = 'say({"outcome": "ok"})') -> list[str]:
+        lines = f"""
+            import json, os, signal, sys, time
+            def say(answer): print(json.dumps(answer), flush=True)
+            def main():
+                sys.stdin.readline()
+                {opening}
+                for line in sys.stdin:
+                    request = json.loads(line)
+                    if request["do"] == "close":
+                        return
+                    {body}
+            main()
+        """
+        path = tmp_path / "adapter.py"
+        path.write_text(textwrap.dedent(lines))
+        return [sys.executable, str(path)]
+
+    return write
+
+
+def opened(command: list[str], log: Path) -> ForeignLock:
+    return ForeignLock(command, [NodeAddress("127.0.0.1", 1)], LockSettings(log_path=log))
+
+
+def broken(command: list[str], log: Path) -> str:
+    """The message with which an acquire ends the client."""
+    lock = opened(command, log)
+    with pytest.raises(BrokenEnvironmentError) as caught:
+        lock.acquire("k", 1_000)
+    lock.close()
+    message = str(caught.value)
+    assert "\n" not in message
+    assert command[-1] in message
+    assert str(log) in message
+    return message
+
+
+def test_an_adapter_that_dies_is_named_with_its_last_words(program: Callable[..., list[str]], tmp_path: Path) -> None:
+    message = broken(program("raise ValueError('no such luck')"), tmp_path / "log")
+    assert "ended with exit code 1 before it answered" in message
+    assert "ValueError: no such luck" in message
+
+
+def test_an_adapter_that_is_killed_is_named_with_the_signal(program: Callable[..., list[str]], tmp_path: Path) -> None:
+    assert "was killed by signal 9" in broken(program("os.kill(os.getpid(), signal.SIGKILL)"), tmp_path / "log")
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("print('hello', flush=True)", "answered acquire with 'hello', which is no answer"),
+        ("say({'outcome': 'maybe'})", "which is no answer"),
+        ("say({'outcome': 'ok', 'value': 7, 'validity_ms': 1})", "which is no answer"),
+        ("say({'outcome': 'ok'})", "granted a lock without telling its value and validity_ms"),
+        ("say([])", "which is no answer"),
+        ("sys.stdout.write('x' * 2_000_000); sys.stdout.flush()", "more than a megabyte without ending its line"),
+        ("print('par', end='', flush=True); return", "ended with exit code 0 before it answered, after saying 'par'"),
+        ("sys.stdout.close(); os.close(1); time.sleep(60)", "closed its stdout, but runs on"),
+    ],
+)
+def test_an_adapter_that_talks_nonsense_is_quoted(
+    program: Callable[..., list[str]], tmp_path: Path, body: str, expected: str
+) -> None:
+    assert expected in broken(program(body), tmp_path / "log")
+
+
+def test_info_is_about_one_operation(program: Callable[..., list[str]], tmp_path: Path) -> None:
+    lock = opened(program("say({'outcome': 'info', 'error': 'the reply was lost'})"), tmp_path / "log")
+    for _ in range(2):
+        with pytest.raises(UnknownOutcomeError, match="the reply was lost"):
+            lock.acquire("k", 1_000)
+    lock.close()
+
+
+@pytest.mark.parametrize(
+    ("opening", "expected"),
+    [
+        ("say({'outcome': 'fail', 'error': 'no driver'})", "did not open: no driver"),
+        ("sys.exit('cannot work here')", "ended with exit code 1 before it answered; .*cannot work here"),
+        ("time.sleep(60)", "did not answer open within 0.5 s"),
+    ],
+)
+def test_an_adapter_that_never_opens(
+    program: Callable[..., list[str]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    opening: str,
+    expected: str,
+) -> None:
+    monkeypatch.setattr(foreign, "OPEN_TIMEOUT_S", 0.5)
+    with pytest.raises(BrokenEnvironmentError, match=expected):
+        opened(program("pass", opening), tmp_path / "log")
+    assert not psutil.Process().children(), "a program that did not open is ended"
+
+
+def test_a_program_that_cannot_be_started_is_named(tmp_path: Path) -> None:
+    with pytest.raises(BrokenEnvironmentError, match="`/does/not/exist` cannot be started: No such file"):
+        opened(["/does/not/exist"], tmp_path / "log")
+
+
+def test_closing_kills_an_adapter_that_does_not_listen(program: Callable[..., list[str]], tmp_path: Path) -> None:
+    lock = opened(program("pass", "say({'outcome': 'ok'}); time.sleep(60)"), tmp_path / "log")
+    began = time.monotonic()
+    lock.close()
+    assert time.monotonic() - began < 3
+    assert not psutil.Process().children()
+
+
+CLIENT = """
+import sys
+from pathlib import Path
+from workloads.base import LockSettings
+from workloads.registry import open_lock
+lock = open_lock("redlock-ng", None, [], LockSettings()) if len(sys.argv) < 2 else open_lock(
+    "", " ".join(sys.argv[1:]), [], LockSettings())
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
+
+def client_with_child(command: list[str]) -> tuple[subprocess.Popen[bytes], psutil.Process]:
+    """A process that holds a foreign lock, in a process group of its own, and the lock's process."""
+    client = subprocess.Popen(
+        [sys.executable, "-c", CLIENT, *command],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+        cwd=Path(__file__).parents[2],
+    )
+    assert client.stdout is not None
+    assert client.stdout.readline() == b"ready\n"
+    [child] = psutil.Process(client.pid).children()
+    return client, child
+
+
+def test_the_child_is_stopped_and_killed_with_the_client_s_group(program: Callable[..., list[str]]) -> None:
+    client, child = client_with_child(program("pass"))
+    assert os.getpgid(child.pid) == client.pid
+    os.killpg(client.pid, signal.SIGSTOP)
+    deadline = time.monotonic() + 5
+    while child.status() != psutil.STATUS_STOPPED:
+        assert time.monotonic() < deadline
+    os.killpg(client.pid, signal.SIGKILL)
+    client.wait()
+    psutil.wait_procs([child], timeout=5)
+    assert not child.is_running() or child.status() == psutil.STATUS_ZOMBIE
+
+
+@pytest.mark.parametrize("name", SUBJECTS)
+def test_an_adapter_ends_when_its_client_is_gone(name: str, nodes: list[NodeAddress], tmp_path: Path) -> None:
+    open_subject(name, nodes, tmp_path / "log").close()
+    from workloads.registry import ENVIRONMENTS_FOLDER, SUBJECTS_FOLDER
+
+    folder = name.replace("-", "_")
+    adapter = [str(ENVIRONMENTS_FOLDER / folder / "bin" / "python"), str(SUBJECTS_FOLDER / folder / "adapter.py")]
+    client, child = client_with_child(adapter)
+    client.kill()
+    client.wait()
+    psutil.wait_procs([child], timeout=5)
+    assert not child.is_running() or child.status() == psutil.STATUS_ZOMBIE
+
+
+# What the documentation shows.
+
+
+def example(language: str) -> str:
+    text = DOCUMENT.read_text(encoding="utf-8")
+    return text.split(f"```{language}\n", 1)[1].split("```", 1)[0]
+
+
+def test_every_message_in_the_document_is_json(tmp_path: Path) -> None:
+    text = DOCUMENT.read_text(encoding="utf-8")
+    messages = [block.split("```", 1)[0] for block in text.split("```json\n")[1:]]
+    assert len(messages) >= 5
+    for message in messages:
+        for line in message.strip().splitlines():
+            json.loads(line)
+
+
+def test_the_documented_example_is_a_working_lock_of_at_most_forty_lines(
+    servers: list[Server], nodes: list[NodeAddress], tmp_path: Path
+) -> None:
+    if shutil.which("node") is None:
+        pytest.skip("node is not installed")
+    source = example("javascript")
+    assert len(source.splitlines()) <= 40
+    (tmp_path / "lock.js").write_text(source)
+    command = f"node {tmp_path / 'lock.js'}"
+    one, other = (open_lock("", command, nodes, LockSettings(log_path=tmp_path / "log")) for _ in range(2))
+    try:
+        before_ns = time.monotonic_ns()
+        lease = one.acquire("k", 10_000)
+        after_ns = time.monotonic_ns()
+        assert lease is not None
+        assert servers[0].client().get("k") == lease.value
+        assert lease.deadline_ns is not None
+        assert before_ns <= lease.deadline_ns - 10_000_000_000 <= after_ns
+        assert other.acquire("k", 10_000) is None
+        assert one.extend(lease, 20_000) is None or servers[0].client().pttl("k") > 10_000  # type: ignore[operator]
+        assert one.release(lease) is True
+        assert one.release(lease) is False
+        assert other.acquire("k", 10_000) is not None
+        servers[0].stop()
+        with pytest.raises(UnknownOutcomeError):
+            one.acquire("k", 10_000)
+    finally:
+        one.close()
+        other.close()

@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fencepost.errors import UsageError
+from workloads import registry
+from workloads.base import Lock, LockSettings
+from workloads.locks.no_op import NoOp
+from workloads.registry import check_lock, lock_names, open_lock
+
+OWN_LOCK = """
+class Mine:
+    def __init__(self, nodes, settings): self.nodes = nodes
+    def acquire(self, key, ttl_ms): return None
+    def extend(self, lease, ttl_ms): return None
+    def release(self, lease): return True
+    def close(self): pass
+    def describe(self): return {}
+
+class NoArguments(Mine):
+    def __init__(self): pass
+
+class Half:
+    def acquire(self, key, ttl_ms): return None
+
+helper = 7
+"""
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty current directory; what is imported from it is forgotten."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    known = set(sys.modules)
+    yield tmp_path
+    for name in set(sys.modules) - known:
+        del sys.modules[name]
+
+
+def refused(lock: str, lock_command: str | None = None) -> str:
+    with pytest.raises(UsageError) as caught:
+        check_lock(lock, lock_command)
+    with pytest.raises(UsageError):
+        open_lock(lock, lock_command, [], LockSettings())
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_every_file_in_the_folder_is_a_lock_with_a_summary() -> None:
+    infos = {info.name: info for info in lock_names()}
+    assert {"redlock", "set-nx-px", "no-op"} <= {name for name, info in infos.items() if info.kind == "recipe"}
+    assert {"redlock-ng", "redlock-py", "pottery"} == {name for name, info in infos.items() if info.kind == "subject"}
+    assert {name for name, info in infos.items() if info.kind == "control"} == {
+        "control-quorum-of-two",
+        "control-release-without-comparing",
+        "control-no-validity-check",
+        "control-no-unique-value",
+    }
+    assert all(info.summary for info in infos.values())
+
+
+def test_looking_for_locks_imports_none() -> None:
+    program = "import sys; from workloads.registry import lock_names; lock_names(); print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
+    assert "workloads.registry" in loaded
+    assert not [name for name in loaded if name.startswith(("redis", "pottery", "redlock", "workloads.locks."))]
+
+
+def test_a_recipe_is_opened_by_its_name() -> None:
+    check_lock("no-op", None)
+    assert isinstance(open_lock("no-op", None, [], LockSettings()), NoOp)
+
+
+def test_an_unknown_name_is_answered_with_the_nearest_and_all_known() -> None:
+    message = refused("redlok-ng")
+    assert "did you mean redlock-ng?" in message
+    assert "set-nx-px" in message
+    assert "did you mean" not in refused("zookeeper")
+
+
+def test_a_subject_without_its_environment_says_how_to_make_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "ENVIRONMENTS_FOLDER", tmp_path)
+    message = refused("redlock-ng")
+    assert "redlock-ng is missing" in message
+    assert "make setup" in message
+
+
+def test_a_class_in_the_current_directory_is_a_lock(here: Path) -> None:
+    (here / "my_locks.py").write_text(OWN_LOCK)
+    check_lock("my_locks:Mine", None)
+    lock: Lock = open_lock("my_locks:Mine", None, [], LockSettings())
+    assert lock.release(None) is True  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("lock", "expected"),
+    [
+        ("my_locks:Other", "my_locks has no 'Other'; its classes: Mine, NoArguments, Half"),
+        ("my_locks:Half", "missing: extend, release, close, describe"),
+        ("my_locks:helper", "is not a class with"),
+        ("my_locks:NoArguments", "its constructor must take (nodes, settings)"),
+        ("no_such_module:Mine", "'no_such_module' cannot be imported from"),
+        ("broken_lock:Mine", "'broken_lock' cannot be imported from"),
+        ("raising_lock:Mine", "RuntimeError: two lines"),
+        (":Mine", "cannot be imported"),
+    ],
+)
+def test_a_class_that_is_no_lock_is_refused_with_the_reason(here: Path, lock: str, expected: str) -> None:
+    (here / "my_locks.py").write_text(OWN_LOCK)
+    (here / "broken_lock.py").write_text("def (")
+    (here / "raising_lock.py").write_text("raise RuntimeError('two\\nlines')")
+    assert expected in refused(lock)
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("no-such-program --fast", "no program 'no-such-program' was found"),
+        ("./not-there", "no program './not-there' was found"),
+        ("", "is empty"),
+        ("python 'unbalanced", "cannot be split into words"),
+    ],
+)
+def test_a_lock_command_that_cannot_be_run_is_refused(command: str, expected: str) -> None:
+    assert expected in refused("redlock-ng", command)
+
+
+def test_a_lock_command_replaces_the_lock() -> None:
+    check_lock("no such lock", "sh -c true")

@@ -1,0 +1,196 @@
+"""A world without processes: nodes, links and clients in memory, that keep the promises of the protocols."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from cluster.base import Address, CutKind, Direction, ProbeResult
+from fencepost.errors import BrokenEnvironmentError
+from nemesis.base import Topology, World
+
+NOWHERE = Address("127.0.0.1", 1)
+
+
+def topology(clients: int = 10, nodes: int = 5, ttl_ms: int = 1_000) -> Topology:
+    return Topology(tuple(f"c{i}" for i in range(1, clients + 1)), tuple(f"n{i}" for i in range(1, nodes + 1)), ttl_ms)
+
+
+@dataclass
+class FakeNode:
+    name: str
+    calls: list[str]
+    running: bool = True
+    paused: bool = False
+    immortal: bool = False
+    address: Address = NOWHERE
+
+    def _note(self, verb: str) -> None:
+        self.calls.append(f"{self.name}.{verb}")
+
+    def start(self) -> None:
+        self._note("start")
+        self.running = True
+
+    def stop(self) -> None:
+        self._note("stop")
+        self.running = self.paused = False
+
+    def kill(self) -> None:
+        self._note("kill")
+        if not self.immortal:
+            self.running = self.paused = False
+
+    def pause(self) -> None:
+        self._note("pause")
+        self.paused = self.running and not self.immortal
+
+    def resume(self) -> None:
+        self._note("resume")
+        self.paused = False
+
+    def is_up(self, timeout_ms: float = 200) -> bool:
+        return self.running and not self.paused
+
+    def effective_config(self) -> Mapping[str, str]:
+        return {}
+
+    def log_text(self) -> str:
+        return ""
+
+
+@dataclass
+class FakeLink:
+    client: str
+    node: str
+    calls: list[str]
+    cuts: dict[str, tuple[CutKind, Direction]] = field(default_factory=dict)
+    delays: dict[str, tuple[float, Direction]] = field(default_factory=dict)
+    deaf: bool = False
+    stuck: bool = False
+    address: Address = NOWHERE
+
+    def _note(self, what: str) -> None:
+        self.calls.append(f"{self.client}-{self.node}.{what}")
+
+    def cut(self, owner: str, kind: CutKind, direction: Direction) -> None:
+        self._note(f"cut {owner} {kind} {direction}")
+        if not self.deaf:
+            self.cuts[owner] = (kind, direction)
+
+    def delay(self, owner: str, delay_ms: int, jitter_ms: int, direction: Direction) -> None:
+        self._note(f"delay {owner} {delay_ms} {jitter_ms} {direction}")
+        if not self.deaf:
+            self.delays[owner] = (float(delay_ms), direction)
+
+    def throttle(self, owner: str, rate_kb_per_s: int, direction: Direction) -> None:
+        self._note(f"throttle {owner} {rate_kb_per_s} {direction}")
+        if not self.deaf:
+            self.delays[owner] = (90 / rate_kb_per_s, direction)
+
+    def reset(self, owner: str) -> None:
+        self.cut(owner, "refuse", "both")
+
+    def owners(self) -> frozenset[str]:
+        return frozenset(self.cuts) | frozenset(self.delays)
+
+    def heal(self, owner: str) -> None:
+        self._note(f"heal {owner}")
+        if self.stuck:
+            raise BrokenEnvironmentError(f"{self.client}-{self.node} is stuck")
+        self.cuts.pop(owner, None)
+        self.delays.pop(owner, None)
+
+    def probe(self, node: FakeNode, timeout_ms: float) -> ProbeResult:
+        """What the promises of `CutKind` and `Direction` make of one command."""
+        ways = [way for _, way in self.cuts.values()]
+        there = sum(ms for ms, way in self.delays.values() if way != "from-node")
+        back = sum(ms for ms, way in self.delays.values() if way != "to-node")
+        arrives = all(way == "from-node" for way in ways) and there <= timeout_ms
+        applied = arrives if node.is_up() else None
+        refused = any(kind == "refuse" for kind, _ in self.cuts.values()) and there <= timeout_ms
+        answered = not ways and there + back <= timeout_ms and node.is_up()
+        return ProbeResult(answered, applied, refused, there + back + 1 if answered or refused else timeout_ms)
+
+
+@dataclass
+class FakeCluster:
+    """`calls` has every verb on any part, in order; `probes` which links were asked."""
+
+    of: Topology
+    calls: list[str] = field(default_factory=list)
+    probes: list[tuple[tuple[str, str], ...]] = field(default_factory=list)
+    backend: str = "fake"
+
+    def __post_init__(self) -> None:
+        self.nodes = {name: FakeNode(name, self.calls) for name in self.of.nodes}
+        self.links = {(c, n): FakeLink(c, n, self.calls) for c in self.of.clients for n in self.of.nodes}
+        self.resource = FakeNode("resource", self.calls)
+
+    def start(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+    def heal(self) -> None:
+        for link in self.links.values():
+            link.cuts.clear()
+            link.delays.clear()
+
+    def probe(self, links: Sequence[tuple[str, str]], timeout_ms: float = 100) -> dict[tuple[str, str], ProbeResult]:
+        self.probes.append(tuple(links))
+        return {link: self.links[link].probe(self.nodes[link[1]], timeout_ms) for link in links}
+
+    def environment(self) -> dict[str, object]:
+        return {}
+
+
+@dataclass
+class FakeClient:
+    """`inside` is asked every time, so that a test can let a client slip out between two looks."""
+
+    name: str
+    calls: list[str]
+    inside: Callable[[], bool] = lambda: False
+    alive: bool = True
+    paused: bool = False
+
+    def is_inside(self) -> bool:
+        return self.alive and self.inside()
+
+    def pause(self) -> None:
+        self.calls.append(f"{self.name}.pause")
+        self.paused = self.alive
+
+    def resume(self) -> None:
+        self.calls.append(f"{self.name}.resume")
+        self.paused = False
+
+    def is_paused(self) -> bool:
+        return self.paused
+
+    def kill(self) -> None:
+        self.calls.append(f"{self.name}.kill")
+        self.alive = self.paused = False
+
+    def restart(self) -> None:
+        self.calls.append(f"{self.name}.restart")
+        self.alive = True
+
+    def is_alive(self) -> bool:
+        return self.alive
+
+
+@dataclass
+class FakeWorld:
+    """The world for a fault, and its parts as what they are, for a test to reach into."""
+
+    of: Topology
+
+    def __post_init__(self) -> None:
+        self.cluster = FakeCluster(self.of)
+        self.clients = {name: FakeClient(name, self.cluster.calls) for name in self.of.clients}
+        self.world = World(self.cluster, self.clients, self.of)
+
+    @property
+    def calls(self) -> list[str]:
+        return self.cluster.calls

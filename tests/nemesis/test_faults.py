@@ -1,0 +1,314 @@
+"""Each fault does what its data says, its probe cannot be fooled, and healing undoes also the half of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from cluster.base import CutKind, Direction
+from fencepost.errors import BrokenEnvironmentError
+from nemesis import pause
+from nemesis.base import Impact
+from nemesis.crash import Crash
+from nemesis.latency import Latency
+from nemesis.partition import Partition
+from nemesis.pause import Pause
+from tests.nemesis.fakes import FakeWorld, topology
+
+LINKS = (("c1", "n1"), ("c2", "n1"), ("c2", "n2"))
+
+
+@pytest.fixture
+def fake() -> FakeWorld:
+    return FakeWorld(topology(clients=3, nodes=3))
+
+
+def partition(kind: CutKind = "drop", direction: Direction = "both") -> Partition:
+    return Partition("some-links", kind, direction, LINKS)
+
+
+def looks(*answers: bool) -> Iterator[bool]:
+    """These answers in their order, and the last one for ever."""
+    yield from answers
+    while True:
+        yield answers[-1]
+
+
+@pytest.mark.parametrize("kind", ["refuse", "drop", "hold"])
+@pytest.mark.parametrize("direction", ["to-node", "from-node", "both"])
+def test_a_partition_cuts_its_links_and_no_other_and_heals_them(
+    fake: FakeWorld, kind: CutKind, direction: Direction
+) -> None:
+    fault = partition(kind, direction)
+    impact = fault.inject(fake.world, "f1")
+    assert impact.cut_links == LINKS
+    assert fake.calls == [f"{c}-{n}.cut f1 {kind} {direction}" for c, n in LINKS]
+    evidence = fault.probe(fake.world, impact)
+    assert evidence.holds
+    assert "3 of 3 links cut" in evidence.seen
+    assert "3 of 3 untouched links answer" in evidence.seen
+    healed = fault.heal(fake.world, "f1", impact)
+    assert healed.holds
+    assert "3 of 3 links answer again" in healed.seen
+    assert not any(link.owners() for link in fake.cluster.links.values())
+
+
+def test_a_partition_that_did_not_take_on_one_link_is_a_miss(fake: FakeWorld) -> None:
+    fake.cluster.links["c2", "n1"].deaf = True
+    fault = partition()
+    evidence = fault.probe(fake.world, fault.inject(fake.world, "f1"))
+    assert not evidence.holds
+    assert "c2-n1 (answered" in evidence.seen
+
+
+@pytest.mark.parametrize(
+    ("planned", "made"),
+    [
+        (("drop", "to-node"), ("drop", "from-node")),
+        (("drop", "from-node"), ("drop", "both")),
+        (("refuse", "both"), ("drop", "both")),
+    ],
+)
+def test_silence_of_another_kind_or_direction_than_planned_is_a_miss(fake: FakeWorld, planned, made) -> None:
+    fault = partition(*planned)
+    impact = fault.inject(fake.world, "f1")
+    fake.cluster.links["c1", "n1"].cut("f1", *made)
+    evidence = fault.probe(fake.world, impact)
+    assert not evidence.holds
+    assert "not as planned: c1-n1" in evidence.seen
+
+
+def test_a_cut_to_a_node_that_is_down_is_believed_for_its_silence_and_says_so(fake: FakeWorld) -> None:
+    fake.cluster.nodes["n1"].kill()
+    fault = partition("drop", "from-node")
+    evidence = fault.probe(fake.world, fault.inject(fake.world, "f1"))
+    assert evidence.holds
+    assert "n1 out of service, so only the silence was seen" in evidence.seen
+
+
+def test_a_cut_under_another_faults_delay_is_believed_for_its_silence_and_says_so(fake: FakeWorld) -> None:
+    fake.cluster.links["c1", "n1"].delay("f2", 5_000, 0, "to-node")
+    fault = partition("drop", "from-node")
+    evidence = fault.probe(fake.world, fault.inject(fake.world, "f1"))
+    assert evidence.holds
+    assert "1 of them impaired by another fault too" in evidence.seen
+
+
+def test_healing_leaves_the_impairments_of_other_faults_and_says_so(fake: FakeWorld) -> None:
+    other = fake.cluster.links["c1", "n1"]
+    fault = partition()
+    impact = fault.inject(fake.world, "f1")
+    other.cut("f2", "hold", "both")
+    healed = fault.heal(fake.world, "f1", impact)
+    assert healed.holds
+    assert other.owners() == {"f2"}
+    assert "still impaired by another fault: c1 | n1" in healed.seen
+
+
+def test_healing_while_a_node_is_down_tells_that_it_is(fake: FakeWorld) -> None:
+    fault = partition()
+    impact = fault.inject(fake.world, "f1")
+    fake.cluster.nodes["n2"].kill()
+    healed = fault.heal(fake.world, "f1", impact)
+    assert healed.holds
+    assert "2 of 3 links answer again; n2 out of service" in healed.seen
+
+
+def test_a_link_that_resists_does_not_keep_the_others_cut(fake: FakeWorld) -> None:
+    fault = partition()
+    fault.inject(fake.world, "f1")
+    fake.cluster.links["c1", "n1"].stuck = True
+    with pytest.raises(BrokenEnvironmentError, match="c1-n1 is stuck"):
+        fault.heal(fake.world, "f1", Impact())
+    assert [link for link in LINKS if fake.cluster.links[link].owners()] == [("c1", "n1")]
+
+
+def test_a_partition_half_injected_is_healed_whole_without_an_impact(fake: FakeWorld) -> None:
+    fake.cluster.links["c1", "n1"].cut("f1", "drop", "both")
+    assert partition().heal(fake.world, "f1", Impact()).holds
+    assert not fake.cluster.links["c1", "n1"].owners()
+
+
+def slow(direction: Direction = "to-node", delay_ms: int = 80, jitter_ms: int = 10) -> Latency:
+    return Latency("delay", "one-node", direction, LINKS, delay_ms=delay_ms, jitter_ms=jitter_ms)
+
+
+@pytest.mark.parametrize("direction", ["to-node", "from-node", "both"])
+def test_latency_is_measured_and_gone_after_the_heal(fake: FakeWorld, direction: Direction) -> None:
+    fault = slow(direction)
+    impact = fault.inject(fake.world, "f1")
+    assert impact.slow_links == LINKS
+    assert fake.calls[0] == f"c1-n1.delay f1 80 10 {direction}"
+    evidence = fault.probe(fake.world, impact)
+    assert evidence.holds
+    assert f"replies after {161 if direction == 'both' else 81}" in evidence.seen
+    assert fault.heal(fake.world, "f1", impact).holds
+
+
+def test_a_link_that_is_faster_than_planned_is_a_miss(fake: FakeWorld) -> None:
+    fake.cluster.links["c2", "n2"].deaf = True
+    fault = slow()
+    evidence = fault.probe(fake.world, fault.inject(fake.world, "f1"))
+    assert not evidence.holds
+    assert "2 of 3 links slow" in evidence.seen
+    assert "at least 68 ms on c2 | n2" in evidence.seen
+
+
+def test_a_delay_one_way_where_both_ways_were_planned_is_a_miss(fake: FakeWorld) -> None:
+    fault = slow("both")
+    impact = fault.inject(fake.world, "f1")
+    fake.cluster.links["c1", "n1"].delay("f1", 80, 10, "to-node")
+    assert not fault.probe(fake.world, impact).holds
+
+
+def test_a_narrow_pipe_is_felt_and_gone_after_the_heal(fake: FakeWorld) -> None:
+    fault = Latency("throttle", "one-node", "to-node", LINKS, rate_kb_per_s=1)
+    impact = fault.inject(fake.world, "f1")
+    assert fake.calls[0] == "c1-n1.throttle f1 1 to-node"
+    assert fault.probe(fake.world, impact).holds
+    assert fault.heal(fake.world, "f1", impact).holds
+
+
+def test_a_slow_link_that_another_fault_refuses_is_not_a_miss_but_told(fake: FakeWorld) -> None:
+    fake.cluster.links["c1", "n1"].cut("f2", "refuse", "both")
+    fault = slow()
+    evidence = fault.probe(fake.world, fault.inject(fake.world, "f1"))
+    assert evidence.holds
+    assert "not to be seen for another fault: c1 | n1" in evidence.seen
+
+
+INSIDE = Pause(inside=True, first=1, clients=("c1", "c2", "c3"))
+
+
+def test_a_pause_aimed_inside_hits_the_first_client_inside_from_the_preferred_one_on(fake: FakeWorld) -> None:
+    fake.clients["c1"].inside = fake.clients["c3"].inside = lambda: True
+    impact = INSIDE.inject(fake.world, "f1")
+    assert impact == Impact(paused_clients=("c3",))
+    assert fake.calls == ["c3.pause"]
+    evidence = INSIDE.probe(fake.world, impact)
+    assert evidence.holds
+    assert evidence.seen == "c3 stopped, c3 inside"
+    healed = INSIDE.heal(fake.world, "f1", impact)
+    assert healed.holds
+    assert healed.seen == "c3 running"
+    assert not fake.clients["c3"].paused
+
+
+def test_a_client_that_slipped_out_before_the_signal_runs_on_and_another_is_caught(fake: FakeWorld) -> None:
+    slipping = looks(True, False)
+    fake.clients["c2"].inside = lambda: next(slipping)
+    fake.clients["c3"].inside = lambda: True
+    impact = INSIDE.inject(fake.world, "f1")
+    assert impact.paused_clients == ("c3",)
+    assert fake.calls == ["c2.pause", "c2.resume", "c3.pause"]
+
+
+def test_somebody_who_gets_inside_later_is_waited_for(fake: FakeWorld) -> None:
+    later = looks(*[False] * 5, True)
+    fake.clients["c1"].inside = lambda: next(later)
+    assert INSIDE.inject(fake.world, "f1").paused_clients == ("c1",)
+
+
+def test_when_nobody_is_inside_in_time_the_pause_missed(fake: FakeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pause, "CATCH_WITHIN_S", 0.02)
+    impact = INSIDE.inject(fake.world, "f1")
+    assert impact == Impact()
+    evidence = INSIDE.probe(fake.world, impact)
+    assert not evidence.holds
+    assert "nobody was caught inside" in evidence.seen
+    assert INSIDE.heal(fake.world, "f1", impact).seen == "nobody had been paused"
+    assert fake.calls == []
+
+
+def test_a_client_that_another_fault_paused_is_neither_caught_nor_woken(
+    fake: FakeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pause, "CATCH_WITHIN_S", 0.02)
+    fake.clients["c2"].inside = lambda: True
+    fake.clients["c2"].paused = True
+    impact = INSIDE.inject(fake.world, "f1")
+    assert impact == Impact()
+    assert fake.clients["c2"].paused
+
+
+def test_a_client_that_runs_although_it_should_be_stopped_is_a_miss(fake: FakeWorld) -> None:
+    fake.clients["c2"].inside = lambda: True
+    impact = INSIDE.inject(fake.world, "f1")
+    fake.clients["c2"].paused = False
+    assert not INSIDE.probe(fake.world, impact).holds
+
+
+def test_clients_and_nodes_are_paused_and_resumed(fake: FakeWorld) -> None:
+    fault = Pause(clients=("c1",), nodes=("n1", "n2"))
+    impact = fault.inject(fake.world, "f1")
+    assert impact == Impact(paused_clients=("c1",), nodes=("n1", "n2"))
+    evidence = fault.probe(fake.world, impact)
+    assert evidence.holds
+    assert evidence.seen == "c1 stopped, nobody inside; n1,n2 silent"
+    healed = fault.heal(fake.world, "f1", impact)
+    assert healed.holds
+    assert healed.seen == "c1 running; n1,n2 answering"
+
+
+def test_a_node_that_is_down_cannot_be_paused_and_that_is_a_miss(fake: FakeWorld) -> None:
+    fake.cluster.nodes["n1"].kill()
+    fault = Pause(nodes=("n1", "n2"))
+    impact = fault.inject(fake.world, "f1")
+    assert impact.nodes == ("n2",)
+    evidence = fault.probe(fake.world, impact)
+    assert not evidence.holds
+    assert "n1 not paused" in evidence.seen
+    assert fault.heal(fake.world, "f1", impact).seen == "n2 answering; n1 down by another fault"
+
+
+def test_a_node_that_answers_although_it_should_be_paused_is_a_miss(fake: FakeWorld) -> None:
+    fake.cluster.nodes["n1"].immortal = True
+    fault = Pause(nodes=("n1",))
+    assert not fault.probe(fake.world, fault.inject(fake.world, "f1")).holds
+
+
+def test_a_paused_client_that_is_killed_meanwhile_is_no_error(fake: FakeWorld) -> None:
+    fault = Pause(clients=("c1", "c2"))
+    impact = fault.inject(fake.world, "f1")
+    fake.clients["c1"].kill()
+    healed = fault.heal(fake.world, "f1", impact)
+    assert healed.holds
+    assert healed.seen == "c2 running; c1 killed or ended meanwhile"
+
+
+def test_a_crash_kills_and_restarts_nodes(fake: FakeWorld) -> None:
+    fault = Crash(nodes=("n1", "n3"))
+    impact = fault.inject(fake.world, "f1")
+    assert impact == Impact(nodes=("n1", "n3"))
+    assert fault.probe(fake.world, impact).seen == "n1,n3 dead"
+    assert fake.cluster.nodes["n2"].running
+    healed = fault.heal(fake.world, "f1", impact)
+    assert healed.holds
+    assert healed.seen == "n1,n3 answering"
+    assert fake.calls == ["n1.kill", "n3.kill", "n1.start", "n3.start"]
+
+
+def test_a_node_that_survives_its_kill_is_a_miss(fake: FakeWorld) -> None:
+    fake.cluster.nodes["n1"].immortal = True
+    fault = Crash(nodes=("n1", "n2"))
+    evidence = fault.probe(fake.world, fault.inject(fake.world, "f1"))
+    assert not evidence.holds
+    assert "n1 still there" in evidence.seen
+
+
+def test_a_crash_of_clients_restarts_them_in_their_slots(fake: FakeWorld) -> None:
+    fault = Crash(clients=("c1", "c3"))
+    impact = fault.inject(fake.world, "f1")
+    assert impact == Impact(killed_clients=("c1", "c3"))
+    assert fault.probe(fake.world, impact).holds
+    assert fault.heal(fake.world, "f1", impact).seen == "c1,c3 running"
+    assert all(client.alive for client in fake.clients.values())
+
+
+def test_a_client_that_had_ended_before_its_kill_is_a_miss(fake: FakeWorld) -> None:
+    fake.clients["c1"].alive = False
+    fault = Crash(clients=("c1", "c3"))
+    evidence = fault.probe(fake.world, fault.inject(fake.world, "f1"))
+    assert not evidence.holds
+    assert "c1 had ended before" in evidence.seen

@@ -1,0 +1,147 @@
+"""On real servers, a real Toxiproxy and real processes: every fault is seen to take, and seen to be gone."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from cluster.base import CutKind, Direction
+from nemesis.base import Evidence, Fault, Impact, World
+from nemesis.crash import Crash
+from nemesis.latency import Latency
+from nemesis.partition import Partition
+from nemesis.pause import Pause
+from nemesis.schedule import decode_fault, draw_schedule, parse_spec
+from nemesis.shapes import SHAPES
+from tests.nemesis.conftest import ProcessClient
+
+
+def takes_and_heals(world: World, fault: Fault, owner: str = "f1") -> tuple[Impact, Evidence, Evidence]:
+    impact = fault.inject(world, owner)
+    took = fault.probe(world, impact)
+    healed = fault.heal(world, owner, impact)
+    assert took.holds, took.seen
+    assert healed.holds, healed.seen
+    return impact, took, healed
+
+
+def is_whole(world: World) -> bool:
+    links = [(c, n) for c in world.topology.clients for n in world.topology.nodes]
+    return all(result.answered for result in world.cluster.probe(links, 500).values())
+
+
+@pytest.mark.parametrize("kind", ["refuse", "drop", "hold"])
+@pytest.mark.parametrize("direction", ["to-node", "from-node", "both"])
+def test_every_way_to_cut_takes_and_heals(real_world: World, kind: CutKind, direction: Direction) -> None:
+    links = SHAPES["ring"].draw(Random(3), real_world.topology)
+    _, took, healed = takes_and_heals(real_world, Partition("ring", kind, direction, links))
+    assert took.seen.startswith("20 of 20 links cut; 5 of 5 untouched links answer")
+    assert healed.seen == "20 of 20 links answer again"
+    assert is_whole(real_world)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_every_shape_takes_and_heals(real_world: World, shape: str) -> None:
+    links = SHAPES[shape].draw(Random(5), real_world.topology)
+    takes_and_heals(real_world, Partition(shape, "drop", "both", links))
+    assert is_whole(real_world)
+
+
+@pytest.mark.parametrize("planned", ["to-node", "from-node", "both"])
+@pytest.mark.parametrize("made", ["to-node", "from-node", "both"])
+def test_the_probe_tells_the_directions_apart_as_far_as_they_differ(
+    real_world: World, planned: Direction, made: Direction
+) -> None:
+    links = (("c1", "n1"),)
+    impact = Partition("some-links", "drop", made, links).inject(real_world, "f1")
+    seen = Partition("some-links", "drop", planned, links).probe(real_world, impact)
+    # A command that never arrives has no reply that could be stopped as well.
+    assert seen.holds == ((planned == "from-node") == (made == "from-node"))
+
+
+@pytest.mark.parametrize("direction", ["to-node", "from-node", "both"])
+def test_a_delay_is_measured_and_heals(real_world: World, direction: Direction) -> None:
+    links = tuple((c, "n2") for c in real_world.topology.clients)
+    fault = Latency("delay", "one-node", direction, links, delay_ms=120, jitter_ms=30)
+    takes_and_heals(real_world, fault)
+    assert is_whole(real_world)
+
+
+def test_a_delay_longer_than_a_probe_waits_is_seen_by_silence(real_world: World) -> None:
+    fault = Latency("delay", "one-client", "to-node", (("c1", "n1"),), delay_ms=60_000)
+    _, took, _ = takes_and_heals(real_world, fault)
+    assert "1 without a reply" in took.seen
+
+
+@pytest.mark.parametrize("rate", [1, 2])
+def test_a_narrow_pipe_is_felt_and_heals(real_world: World, rate: int) -> None:
+    links = tuple((c, "n2") for c in real_world.topology.clients)
+    takes_and_heals(real_world, Latency("throttle", "one-node", "to-node", links, rate_kb_per_s=rate))
+    assert is_whole(real_world)
+
+
+def test_latency_that_was_never_set_is_a_miss(real_world: World) -> None:
+    fault = Latency("delay", "one-client", "to-node", (("c1", "n1"),), delay_ms=50)
+    assert not fault.probe(real_world, Impact(slow_links=fault.links)).holds
+
+
+def test_two_faults_on_one_link_heal_apart(real_world: World) -> None:
+    links = (("c1", "n1"),)
+    slow = Latency("delay", "one-client", "to-node", links, delay_ms=400)
+    cut = Partition("some-links", "drop", "from-node", links)
+    slow_impact, cut_impact = slow.inject(real_world, "f1"), cut.inject(real_world, "f2")
+    assert cut.probe(real_world, cut_impact).holds
+    healed = cut.heal(real_world, "f2", cut_impact)
+    assert healed.holds
+    assert "still impaired by another fault: c1 | n1" in healed.seen
+    assert slow.probe(real_world, slow_impact).holds
+    assert slow.heal(real_world, "f1", slow_impact).holds
+    assert is_whole(real_world)
+
+
+def test_a_partition_of_a_node_that_is_down_heals_while_it_stays_down(real_world: World) -> None:
+    real_world.cluster.nodes["n1"].kill()
+    links = tuple((c, n) for c in real_world.topology.clients for n in ("n1", "n2"))
+    _, took, healed = takes_and_heals(real_world, Partition("minority", "drop", "from-node", links))
+    assert "n1 out of service" in took.seen
+    assert "10 of 20 links answer again; n1 out of service" in healed.seen
+
+
+def test_nodes_are_paused_and_answer_again(real_world: World) -> None:
+    _, took, healed = takes_and_heals(real_world, Pause(nodes=("n1", "n4")))
+    assert (took.seen, healed.seen) == ("n1,n4 silent", "n1,n4 answering")
+
+
+@pytest.mark.parametrize("nodes", [("n1",), ("n1", "n2"), ("n1", "n2", "n3", "n4", "n5")])
+def test_nodes_are_killed_and_answer_again(real_world: World, nodes: tuple[str, ...]) -> None:
+    real_world.cluster.nodes["n1"].pause()
+    takes_and_heals(real_world, Crash(nodes=nodes))
+    assert is_whole(real_world)
+
+
+def test_clients_are_caught_inside_every_time(real_world: World, real_clients: dict[str, ProcessClient]) -> None:
+    world = World(real_world.cluster, real_clients, real_world.topology)
+    for first in range(12):
+        impact, took, _ = takes_and_heals(world, Pause(inside=True, first=first, clients=tuple(real_clients)))
+        (name,) = impact.paused_clients
+        assert took.seen == f"{name} stopped, {name} inside"
+        assert real_clients[name].goes_in_and_out()
+
+
+def test_clients_are_killed_and_run_again(real_world: World, real_clients: dict[str, ProcessClient]) -> None:
+    world = World(real_world.cluster, real_clients, real_world.topology)
+    takes_and_heals(world, Crash(clients=("c1", "c3")))
+    assert all(client.goes_in_and_out() for client in real_clients.values())
+
+
+def test_a_drawn_schedule_takes_and_heals_from_the_first_fault_to_the_last(
+    real_world: World, real_clients: dict[str, ProcessClient]
+) -> None:
+    topology = real_world.topology
+    schedule = draw_schedule(parse_spec("partition+latency:delay=5ms-200ms+crash:targets=one"), 11, topology, 20_000)
+    world = World(real_world.cluster, real_clients, topology)
+    assert len(schedule.faults) >= 12
+    for planned in schedule.faults:
+        takes_and_heals(world, decode_fault(planned), planned.id)
+    assert is_whole(real_world)

@@ -1,0 +1,165 @@
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from synthetic import Made, make_empty_run, make_run
+
+from harness.checkers.base import Finding
+from harness.report.page import render_page, script_json, write_page
+
+HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\u2028'\"&"
+
+
+def page_of(made: Made, **options: Any) -> str:
+    return render_page(made.recorded, made.verdict, made.environment, **options)
+
+
+def data_of(page: str) -> dict[str, Any]:
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
+    assert found
+    data: dict[str, Any] = json.loads(found[1])
+    return data
+
+
+class Tags(HTMLParser):
+    """Which elements a browser would see, and what they load."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.names: list[str] = []
+        self.attributes: list[tuple[str, str | None]] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.names.append(tag)
+        self.attributes += attrs
+
+
+def test_the_page_tells_the_verdict_the_blame_and_how_to_repeat_it() -> None:
+    page = page_of(make_run(lock_overlaps=3, client_overlaps=2), replay="fencepost test --seed 7")
+    assert '<span class="word">VIOLATION</span> — the lock is to blame: 3 pairs of clients' in page
+    assert "Overlaps: 3 blamed on the lock, 2 on a client that outlived its lease, 0 undecided." in page
+    assert "<pre>fencepost test --seed 7</pre>" in page
+    assert "12 planned, 12 injected, 12 seen to work, 12 seen healed" in page
+
+
+def test_the_page_needs_no_network() -> None:
+    page = page_of(make_run(lock_overlaps=1))
+    assert not re.search(r"https?:|//[a-z]+\.|url\(|@import", page)
+    assert not {"src", "href"} & {name for name, _ in Tags(page).attributes}
+    assert "default-src 'none'" in page
+
+
+def test_the_only_script_that_may_run_is_the_one_whose_hash_is_in_the_policy() -> None:
+    import base64
+    import hashlib
+
+    page = page_of(make_run())
+    script = re.findall(r"<script>(.*?)</script>", page, re.DOTALL)
+    assert len(script) == 1
+    digest = base64.b64encode(hashlib.sha256(script[0].encode()).digest()).decode()
+    assert f"script-src 'sha256-{digest}'" in page
+
+
+def test_hostile_names_errors_and_keys_are_text_wherever_they_appear() -> None:
+    made = make_run(lock_overlaps=1, lock_command=HOSTILE)
+    recorded = replace(
+        made.recorded,
+        sections=made.recorded.sections.assign(key=HOSTILE),
+        faults=tuple(msgspec.structs.replace(e, what=HOSTILE, seen=HOSTILE) for e in made.recorded.faults),
+    )
+    finding = Finding("counter", HOSTILE, "resource", HOSTILE, breaks=("lease",), examples=({HOSTILE: HOSTILE},))
+    verdict = msgspec.structs.replace(made.verdict, findings=(finding,), unknown=(HOSTILE,))
+    environment: dict[str, object] = {HOSTILE: HOSTILE, "lock": {"error": HOSTILE}, "cluster": {HOSTILE: [HOSTILE]}}
+    page = render_page(recorded, verdict, environment, replay=HOSTILE)
+    clean = Tags(page_of(make_run(lock_overlaps=1), replay="x"))
+    tags = Tags(page)
+    assert tags.names.count("script") == clean.names.count("script") == 2
+    assert "img" not in tags.names
+    assert not any(name.startswith("on") for name, _ in tags.attributes)
+    assert data_of(page)["keys"][0].startswith("</script><script>alert(1)</script><img src=x")
+
+
+def test_json_in_a_script_holds_nothing_that_ends_it() -> None:
+    text = str(script_json({"a": HOSTILE, "b": "<!--"}))
+    assert not set("<>&\u2028\u2029") & set(text)
+    assert json.loads(text) == {"a": HOSTILE, "b": "<!--"}
+
+
+def test_the_timeline_holds_every_section_overlap_and_fault() -> None:
+    made = make_run(lock_overlaps=2, client_overlaps=3, undecided_overlaps=1)
+    data = data_of(page_of(made))
+    sections = made.recorded.sections.sort_values("start_ns")
+    columns = data["sections"]
+    assert {len(column) for column in columns.values()} == {len(sections)}
+    starts = [sum(columns["step"][: n + 1]) for n in (0, 10, len(sections) - 1)]
+    real = (sections["start_ns"] - made.recorded.timeline.start_ns) // 1000
+    assert starts == [int(real.iloc[n]) for n in (0, 10, -1)]
+    blames = [overlap[4] for overlap in data["overlaps"]]
+    assert (blames.count(0), blames.count(1), blames.count(2)) == (2, 3, 1)
+    for first, second, begin, end, _ in data["overlaps"]:
+        assert columns["client"][first] != columns["client"][second]
+        assert begin <= end
+    assert [f["what"] for f in data["faults"]] == [e.what for e in made.recorded.faults if e.event == "injected"]
+    assert any(f["cut"] for f in data["faults"])
+    assert any(f["nodes"] for f in data["faults"])
+    assert any(f["paused"] for f in data["faults"])
+
+
+def test_a_fault_that_did_not_take_and_one_that_was_never_healed_are_said_to_be() -> None:
+    made = make_run()
+    first, second, *_ = (e for e in made.recorded.faults if e.event == "injected")
+    missed = msgspec.structs.replace(first, holds=False, seen="3 of 8 links still answer")
+    recorded = replace(made.recorded, faults=(missed, second))
+    page = render_page(recorded, made.verdict, {})
+    assert "DID NOT TAKE: 3 of 8 links still answer" in page
+    assert "no healing was recorded" in page
+    assert [(f["took"], f["healed"]) for f in data_of(page)["faults"]] == [(False, False), (True, False)]
+
+
+def test_a_run_without_sections_is_a_page_that_says_so() -> None:
+    page = page_of(make_empty_run())
+    assert "UNKNOWN" in page
+    assert "nobody acquired the lock; no planned fault was observed" in page
+    data = data_of(page)
+    assert data["sections"] is None
+    assert data["end"] == 500_000, "a run that broke off is drawn over the time that was planned"
+
+
+@pytest.mark.parametrize("missing", ["exclusion", "counter", "fencing", "liveness", "faults", "phases"])
+def test_any_checker_may_be_missing(missing: str) -> None:
+    made = make_run()
+    figures = {name: value for name, value in made.verdict.figures.items() if name != missing}
+    page = render_page(made.recorded, msgspec.structs.replace(made.verdict, figures=figures), {})
+    assert "VALID" in page
+
+
+def test_a_lock_that_told_no_validity_is_drawn_within_it() -> None:
+    made = make_run()
+    forever = made.recorded.sections.assign(deadline_min_ns=2**62, deadline_max_ns=2**62)
+    data = data_of(render_page(replace(made.recorded, sections=forever), made.verdict, {}))
+    assert set(data["sections"]["valid"]) == {10**13}
+    assert set(data["sections"]["slack"]) == {0}
+
+
+def test_a_hundred_thousand_sections_stay_a_few_megabytes() -> None:
+    made = make_run(seconds=950, hold_ms=(1, 4), rest_ms=(3, 6))
+    assert len(made.recorded.sections) > 100_000
+    page = page_of(made)
+    assert len(page) < 6_000_000
+
+
+def test_the_page_is_written_whole_and_leaves_nothing_beside_it(tmp_path: Path) -> None:
+    made = make_run()
+    path = tmp_path / "report.html"
+    path.write_text("old")
+    write_page(made.recorded, made.verdict, made.environment, path)
+    assert path.read_text("utf-8").startswith("<!doctype html>")
+    assert [p.name for p in tmp_path.iterdir()] == ["report.html"]

@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+import pytest
+from rich.console import Console
+from synthetic import Made, make_empty_run, make_run
+
+from harness.report.summary import render_summary
+
+FOLDER = Path("results/runs/20260101T000000Z-fenced-counter-redlock-ng-partition-7")
+REPLAY = f"fencepost test --seed 7 --lock redlock-ng --nemesis partition --schedule {FOLDER}/schedule.json"
+
+
+def shown(made: Made, *, colour: bool = False) -> str:
+    out = io.StringIO()
+    console = Console(file=out, width=80, force_terminal=colour, color_system="truecolor" if colour else None)
+    console.print(render_summary(made.recorded, made.verdict, FOLDER, REPLAY, made.environment), crop=False)
+    return out.getvalue()
+
+
+def words_of(text: str) -> str:
+    return " ".join(text.replace("┃", " ").split())
+
+
+def test_an_ordinary_run_fits_on_one_screen_and_says_everything() -> None:
+    text = shown(make_run(nemesis="partition"))
+    assert len(text.splitlines()) <= 40
+    flat = words_of(text)
+    for part in (
+        "VALID — no overlap blamed on the lock in",
+        "95 % upper bound 0.",
+        "5 × redis 7.0.15 in containers (images built from this machine's binaries), toxiproxy 2.12.0",
+        "seed 7",
+        "planned, 12 injected, 12 seen to work, 12 seen healed",
+        "0 lost of",
+        "p99",
+        "nobody got in for 812 ms",
+        "adds 61.2 µs at p50",
+    ):
+        assert part in flat, part
+
+
+def test_the_word_safe_never_appears() -> None:
+    for made in (make_run(), make_run(lock_overlaps=2), make_empty_run()):
+        assert "safe" not in shown(made).lower()
+
+
+def test_a_violation_names_the_lock_and_shows_examples() -> None:
+    text = words_of(shown(make_run(lock_overlaps=3, client_overlaps=2, undecided_overlaps=1)))
+    assert "VIOLATION — the lock is to blame: 3 pairs of clients" in text
+    assert "lock 3 of" in text
+    assert "client 2 · undecided 1" in text
+    assert "earlier c1 in section 4" in text
+
+
+def test_colour_only_repeats_what_the_words_say() -> None:
+    made = make_run(lock_overlaps=1)
+    plain = shown(made)
+    assert "\x1b" not in plain
+    assert "\x1b" in shown(made, colour=True)
+
+
+def test_paths_and_commands_stay_whole() -> None:
+    lines = shown(make_run()).splitlines()
+    assert f"  page      {FOLDER}/report.html" in lines
+    assert f"  replay    {REPLAY}" in lines
+
+
+def test_a_crashed_run_is_shown_with_what_there_is() -> None:
+    text = words_of(shown(make_empty_run()))
+    assert "UNKNOWN — nobody acquired the lock; no planned fault was observed" in text
+    assert "broken off (interrupted)" in text
+    assert "6 planned" in text
+
+
+@pytest.mark.parametrize("missing", ["exclusion", "counter", "fencing", "liveness", "faults", "phases"])
+def test_any_checker_may_be_missing(missing: str) -> None:
+    made = make_run(lock_overlaps=1)
+    figures = {name: value for name, value in made.verdict.figures.items() if name != missing}
+    assert "VIOLATION" in shown(replace(made, verdict=msgspec.structs.replace(made.verdict, figures=figures)))
+
+
+def test_figures_without_values_are_dashes_and_not_errors() -> None:
+    made = make_run()
+    figures: dict[str, dict[str, object]] = {
+        "exclusion": {"sections": None, "overlaps": None},
+        "counter": {"lost": None},
+        "fencing": {"mode": "all"},
+        "liveness": {"wait_ms": {"p50": float("nan")}, "recovery_first_ms": None, "never_acquired": ["c3"]},
+        "faults": {"planned": 3},
+        "phases": {"load": {}},
+    }
+    text = words_of(
+        shown(replace(made, verdict=msgspec.structs.replace(made.verdict, figures=figures), environment={}))
+    )
+    assert "– lost of – acknowledged" in text
+    assert "never got in: c3" in text
+
+
+def test_markup_and_escapes_in_a_lock_name_are_shown_and_not_obeyed() -> None:
+    made = make_run(lock_command="evil [red]x[/red] \x1b[2J")
+    text = shown(made)
+    assert "evil [red]x[/red]" in text
+    assert "\x1b" not in text

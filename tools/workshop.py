@@ -1,0 +1,203 @@
+"""How set-up works: commands that log, scratch folders that go away, stamps that remember, one set-up at a time.
+
+Everything that is brought is made in `.tools/tmp` first and renamed when it is whole; only then is its stamp written.
+So a set-up that is interrupted at any moment leaves either the old thing or the new one, and is simply run again.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import shutil
+import signal
+import subprocess
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+class SetupError(Exception):
+    """What failed, in one line that says where the log is."""
+
+
+class InterruptedSetupError(SetupError):
+    """The command was ended because set-up was."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One thing to bring.
+
+    `inputs`: texts that decide what the result is; a change of any makes the step run again. `products`: programs that
+    must be there and executable for the step to count as done. `make` brings it and returns what was found or made,
+    for the one line that the user sees.
+    """
+
+    name: str
+    inputs: tuple[str, ...]
+    products: tuple[Path, ...]
+    make: Callable[[Workshop], str]
+
+    @property
+    def digest(self) -> str:
+        return hashlib.sha256("\0".join(self.inputs).encode()).hexdigest()
+
+
+@dataclass(slots=True)
+class Workshop:
+    """A project folder and its `.tools`. Safe to use from several threads, one step each."""
+
+    root: Path
+    _running: set[subprocess.Popen[str]] = field(default_factory=set)
+    _guard: threading.Lock = field(default_factory=threading.Lock)
+    _stopped: bool = False
+    apt: threading.Lock = field(default_factory=threading.Lock)
+    """Held around apt-get, which knows one user at a time."""
+
+    @property
+    def tools(self) -> Path:
+        return self.root / ".tools"
+
+    @property
+    def bin(self) -> Path:
+        return self.tools / "bin"
+
+    # -- what is done already ------------------------------------------------------------------------------------
+
+    def is_done(self, step: Step) -> bool:
+        """Whether the step's stamp is that of its inputs and its products are still there."""
+        try:
+            stamped = self._stamp(step).read_text()
+        except OSError:
+            return False
+        return stamped == step.digest and all(os.access(product, os.X_OK) for product in step.products)
+
+    def perform(self, step: Step) -> str:
+        """Do the step and stamp it. Raises SetupError, and then the stamp is gone."""
+        self._stamp(step).unlink(missing_ok=True)
+        self._log(step.name).unlink(missing_ok=True)
+        try:
+            found = step.make(self)
+        except OSError as error:
+            raise SetupError(f"{step.name}: {error}") from error
+        missing = [str(product) for product in step.products if not os.access(product, os.X_OK)]
+        if missing:
+            raise SetupError(f"{step.name}: {', '.join(missing)} is not there or does not run; {self._see(step.name)}")
+        self._stamp(step).parent.mkdir(parents=True, exist_ok=True)
+        self._stamp(step).write_text(step.digest)
+        return found
+
+    def _stamp(self, step: Step) -> Path:
+        return self.tools / "stamps" / step.name
+
+    # -- commands ------------------------------------------------------------------------------------------------
+
+    def run(
+        self, step: str, *command: str | Path, env: Mapping[str, str] | None = None, cwd: Path | None = None
+    ) -> str:
+        """Run to the end and return what it printed, which is logged too. Raises SetupError for any other exit than 0.
+
+        The command leads a session of its own, so that Ctrl-C reaches set-up alone and set-up ends all of it.
+        """
+        log = self._log(step)
+        log.parent.mkdir(parents=True, exist_ok=True)
+        words = [str(word) for word in command]
+        with log.open("a") as record:
+            record.write(f"$ {' '.join(words)}\n")
+        with self._guard:
+            if self._stopped:
+                raise InterruptedSetupError(f"{step}: not started")
+            try:
+                process = subprocess.Popen(
+                    words,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                    text=True,
+                    errors="replace",
+                    env={**os.environ, **(env or {})},
+                    cwd=cwd or self.root,
+                    start_new_session=True,
+                )
+            except OSError as error:
+                raise SetupError(f"{step}: cannot run {words[0]}: {error.strerror}") from error
+            self._running.add(process)
+        lines = []
+        try:
+            assert process.stdout is not None
+            with process.stdout, log.open("a") as record:
+                for line in process.stdout:
+                    lines.append(line)
+                    record.write(line)
+                    record.flush()
+            status = process.wait()
+        finally:
+            with self._guard:
+                self._running.discard(process)
+        if self._stopped:
+            raise InterruptedSetupError(f"{step}: interrupted")
+        if status != 0:
+            raise SetupError(f"{step}: {_complaint(lines) or f'{words[0]} ended with {status}'}; {self._see(step)}")
+        return "".join(lines).strip()
+
+    def stop(self) -> None:
+        """End every command under way, and start no other."""
+        with self._guard:
+            self._stopped = True
+            for process in self._running:
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+
+    def _log(self, step: str) -> Path:
+        return self.tools / "log" / f"{step}.log"
+
+    def _see(self, step: str) -> str:
+        return f"the log is {self._log(step).relative_to(self.root)}"
+
+    # -- places --------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def scratch(self, step: str) -> Iterator[Path]:
+        """A folder on the same file system as the results, gone afterwards."""
+        place = self.tools / "tmp" / f"{step}.{os.getpid()}"
+        remove(place)
+        place.mkdir(parents=True)
+        try:
+            yield place
+        finally:
+            remove(place)
+
+    @contextmanager
+    def alone(self, waiting: Callable[[], None]) -> Iterator[None]:
+        """Let one set-up of this folder in at a time; calls `waiting` once when another one is under way."""
+        self.tools.mkdir(exist_ok=True)
+        with (self.tools / "lock").open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                waiting()
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            remove(self.tools / "tmp")
+            yield
+
+
+def replace(new: Path, target: Path) -> None:
+    """Put what was made in a scratch folder in its place; a folder that was there goes into the same scratch folder."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if target.is_dir() and not target.is_symlink():
+        target.rename(new.with_name(f"{new.name}.old"))
+    new.replace(target)
+
+
+def remove(place: Path) -> None:
+    shutil.rmtree(place, ignore_errors=True)
+
+
+def _complaint(lines: list[str]) -> str:
+    """The line of a failed command's output that says why: the last one that calls itself an error, else the last."""
+    spoken = [line.strip() for line in lines if line.strip()]
+    errors = [line for line in spoken if line.lower().startswith(("error", "e:", "fatal"))]
+    return (errors or spoken or [""])[-1]

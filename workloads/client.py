@@ -1,0 +1,110 @@
+"""The client process: `python -m workloads.client SPEC.json`.
+
+Started fresh by the harness, one a client. It opens its lock, connects, says that it is ready, waits for the moment
+that was agreed, and then needs nobody: it works, records and ends by itself.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+from time import monotonic_ns, sleep
+
+import msgspec
+
+from fencepost.errors import FencepostError
+from workloads import fenced_counter
+from workloads.base import LockSettings, NodeAddress
+from workloads.control import Control, State
+from workloads.fenced_counter import Fencing, Plan
+from workloads.hold import Hold
+from workloads.recorder import Recorder
+from workloads.registry import open_lock
+from workloads.resource import RedisResource
+
+
+class ClientSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """All that a client needs to know. `nodes` and `resource` are its own links; `first_section` goes on counting where
+    a killed predecessor in the same slot stopped."""
+
+    client: str
+    seed: str
+    nodes: Sequence[tuple[str, int]]
+    resource: tuple[str, int]
+    resource_timeout_ms: float
+    lock: str
+    lock_command: str | None
+    lock_log: str
+    acquire_mode: str
+    node_timeout_ms: float
+    retry_delay_ms: float
+    keys: int
+    ttl_ms: int
+    hold: Hold
+    fencing: Fencing
+    first_section: int
+    history: str
+    control: str
+    description: str
+
+
+def work(spec: ClientSpec) -> None:
+    """The whole life of a client. Raises FencepostError when the lock or the disk is broken."""
+    control = Control(Path(spec.control))
+    settings = LockSettings(
+        node_timeout_ms=spec.node_timeout_ms,
+        retry_delay_ms=spec.retry_delay_ms,
+        acquire_mode=spec.acquire_mode,
+        rng=Random(f"{spec.seed}:lock"),
+        log_path=Path(spec.lock_log),
+    )
+    lock = open_lock(spec.lock, spec.lock_command, [NodeAddress(*node) for node in spec.nodes], settings)
+    resource = RedisResource(*spec.resource, spec.resource_timeout_ms)
+    record = Recorder(Path(spec.history))
+    plan = Plan(
+        client=spec.client,
+        keys=[f"k{number}" for number in range(1, spec.keys + 1)],
+        ttl_ms=spec.ttl_ms,
+        hold=spec.hold,
+        fencing=spec.fencing,
+        retry_delay_ms=spec.retry_delay_ms,
+        rng=Random(f"{spec.seed}:workload"),
+        first_section=spec.first_section,
+    )
+    try:
+        resource.warm_up()
+        Path(spec.description).write_bytes(msgspec.json.encode(lock.describe()))
+        gc.collect()
+        gc.freeze()
+        control.enter(State.READY, monotonic_ns())
+        _await_start(control)
+        fenced_counter.run(plan, lock, resource, record, control)
+        control.enter(State.DONE, monotonic_ns())
+    finally:
+        lock.close()
+        resource.close()
+        record.close()
+
+
+def _await_start(control: Control) -> None:
+    """Sleep until the agreed moment, or until the run is called off before it began."""
+    while control.start_ns == 0 and monotonic_ns() < control.stop_ns:
+        sleep(0.002)
+    while (left_ns := min(control.start_ns, control.stop_ns) - monotonic_ns()) > 0:
+        sleep(left_ns / 1e9)
+
+
+def main(argv: Sequence[str]) -> int:
+    try:
+        work(msgspec.json.decode(Path(argv[1]).read_bytes(), type=ClientSpec))
+    except FencepostError as error:
+        sys.stderr.write(f"{error}\n")
+        return error.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv))

@@ -1,0 +1,102 @@
+"""The few numbers that a client process and the harness share while a run is on.
+
+A small file, mapped by both sides, one a client. Every field is eight aligned bytes with one writer, so that no side
+ever waits for the other: a paused, killed or cut-off client, or a dead harness, blocks nobody. The history never
+depends on it; it carries the agreed moments to the client, and life signs to the progress line and to faults that aim.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from enum import IntEnum
+from pathlib import Path
+
+NEVER_NS = 2**62
+"""A stop time that lies beyond every run."""
+
+_START, _STOP, _STATE, _SINCE, _OPS, _SECTIONS = range(6)
+_SIZE = 64
+
+
+class State(IntEnum):
+    """What a client says that it is doing."""
+
+    STARTING = 0
+    READY = 1
+    ACQUIRING = 2
+    INSIDE = 3
+    RELEASING = 4
+    DONE = 5
+
+
+class Control:
+    """One client's control block. `start_ns` and `stop_ns` belong to the harness, all else to the client."""
+
+    __slots__ = ("_map", "_words")
+
+    def __init__(self, path: Path) -> None:
+        """Map an existing block. Raises OSError if there is none."""
+        with path.open("r+b") as file:
+            self._map = mmap.mmap(file.fileno(), _SIZE)
+        self._words = memoryview(self._map).cast("q")
+
+    @classmethod
+    def create(cls, path: Path) -> Control:
+        """A fresh block: no start agreed (0), a stop that never comes."""
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
+        try:
+            os.ftruncate(fd, _SIZE)
+        finally:
+            os.close(fd)
+        control = cls(path)
+        control.stop_ns = NEVER_NS
+        return control
+
+    @property
+    def start_ns(self) -> int:
+        """The agreed start on CLOCK_MONOTONIC; 0 while it is not agreed."""
+        return self._words[_START]
+
+    @start_ns.setter
+    def start_ns(self, value: int) -> None:
+        self._words[_START] = value
+
+    @property
+    def stop_ns(self) -> int:
+        """No section begins after this moment."""
+        return self._words[_STOP]
+
+    @stop_ns.setter
+    def stop_ns(self, value: int) -> None:
+        self._words[_STOP] = value
+
+    @property
+    def state(self) -> State:
+        return State(self._words[_STATE])
+
+    @property
+    def since_ns(self) -> int:
+        """When the client entered its state."""
+        return self._words[_SINCE]
+
+    def enter(self, state: State, at_ns: int) -> None:
+        self._words[_SINCE] = at_ns
+        self._words[_STATE] = state
+
+    @property
+    def ops(self) -> int:
+        return self._words[_OPS]
+
+    @property
+    def sections(self) -> int:
+        """Sections entered so far, over all lives of this client."""
+        return self._words[_SECTIONS]
+
+    def count(self, ops: int, sections: int) -> None:
+        self._words[_OPS] = ops
+        self._words[_SECTIONS] = sections
+
+    def close(self) -> None:
+        self._words.release()
+        self._map.close()

@@ -1,0 +1,197 @@
+"""`ForeignLock`: a lock that runs in a program of its own and speaks JSON lines on stdin and stdout.
+
+The protocol is described in `docs/lock-protocol.md`. The program is a child in the client's own process group, so that
+a pause or a kill of the group hits both, and it ends when its stdin closes, so that it never outlives the client. What
+it writes on stderr goes into the log that the settings name.
+
+An adapter that answers `info` raises `UnknownOutcomeError`, which is about one operation. An adapter that dies, or
+whose words are not the protocol's, raises `BrokenEnvironmentError`: nothing that it would say later could be believed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import shlex
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO, Final, Literal
+
+import msgspec
+
+from fencepost.errors import BrokenEnvironmentError
+from workloads.base import Lease, LockSettings, NodeAddress
+
+PROTOCOL_VERSION: Final = 1
+OPEN_TIMEOUT_S: Final = 30.0
+"""The longest wait for the answer to `open`. Later answers are waited for as long as the lock takes: how long an
+acquire may last is a property of the lock, and the harness ends clients that do not come back."""
+CLOSE_TIMEOUT_S: Final = 1.0
+_MAX_LINE_BYTES: Final = 1 << 20
+_SHOWN_CHARACTERS: Final = 200
+
+
+class UnknownOutcomeError(Exception):
+    """The adapter answered `info`: nobody can know whether it happened."""
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """One line from the adapter. The fields of a lease are those of `workloads.base.Lease`."""
+
+    outcome: Literal["ok", "fail", "info"]
+    error: str | None = None
+    describe: dict[str, object] | None = None
+    value: str | None = None
+    validity_ms: float | None = None
+    deadline_ns: int | None = None
+    computed_after_ns: int | None = None
+    computed_before_ns: int | None = None
+    requested_ns: int | None = None
+    token: int | None = None
+
+
+class ForeignLock:
+    """A lock behind the protocol. The constructor starts the program and waits until it has opened."""
+
+    def __init__(self, command: Sequence[str], nodes: Sequence[NodeAddress], settings: LockSettings) -> None:
+        self._command = list(command)
+        self._log_path = settings.log_path
+        self._decoder = msgspec.json.Decoder(Answer)
+        self._unread = b""
+        self._child = self._start()
+        assert self._child.stdin is not None
+        assert self._child.stdout is not None
+        self._to_child: IO[bytes] = self._child.stdin
+        self._from_child = self._child.stdout.fileno()
+        request = {
+            "do": "open",
+            "protocol": PROTOCOL_VERSION,
+            "nodes": [{"host": node.host, "port": node.port, "url": node.url} for node in nodes],
+            "settings": {
+                "node_timeout_ms": settings.node_timeout_ms,
+                "retry_delay_ms": settings.retry_delay_ms,
+                "acquire_mode": settings.acquire_mode,
+                "seed": settings.rng.getrandbits(48),
+            },
+        }
+        try:
+            answer = self._ask(request, OPEN_TIMEOUT_S)
+            if answer.outcome != "ok":
+                raise self._broken(f"did not open: {answer.error or 'no reason given'}")
+        except BaseException:
+            self.close()
+            raise
+        self._description = answer.describe or {}
+
+    def acquire(self, key: str, ttl_ms: int) -> Lease | None:
+        answer = self._ask({"do": "acquire", "key": key, "ttl_ms": ttl_ms})
+        return self._lease(key, answer) if _definite(answer) else None
+
+    def extend(self, lease: Lease, ttl_ms: int) -> Lease | None:
+        answer = self._ask({"do": "extend", "key": lease.key, "value": lease.value, "ttl_ms": ttl_ms})
+        return self._lease(lease.key, answer) if _definite(answer) else None
+
+    def release(self, lease: Lease) -> bool:
+        return _definite(self._ask({"do": "release", "key": lease.key, "value": lease.value}))
+
+    def close(self) -> None:
+        """Ask the program to end, close its stdin, and kill it if it is still there a second later."""
+        with contextlib.suppress(OSError):
+            self._to_child.write(b'{"do":"close"}\n')
+        with contextlib.suppress(OSError):
+            self._to_child.close()
+        try:
+            self._child.wait(CLOSE_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self._child.kill()
+            self._child.wait()
+        if self._child.stdout is not None:
+            self._child.stdout.close()
+
+    def describe(self) -> dict[str, object]:
+        """What the adapter told about itself when it opened, and the command that runs it."""
+        return {**self._description, "command": self._command}
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        with contextlib.ExitStack() as files:
+            log = files.enter_context(self._log_path.open("ab")) if self._log_path else subprocess.DEVNULL
+            try:
+                return subprocess.Popen(
+                    self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, bufsize=0
+                )
+            except OSError as error:
+                raise self._broken(f"cannot be started: {error.strerror}") from None
+
+    def _ask(self, request: dict[str, object], timeout_s: float | None = None) -> Answer:
+        try:
+            self._to_child.write(msgspec.json.encode(request) + b"\n")
+            line = self._read_line(None if timeout_s is None else time.monotonic() + timeout_s)
+        except BrokenPipeError:
+            raise self._ended() from None
+        try:
+            return self._decoder.decode(line)
+        except msgspec.MsgspecError as error:
+            said = line.decode(errors="replace").strip()[:_SHOWN_CHARACTERS]
+            raise self._broken(f"answered {request['do']} with {said!r}, which is no answer ({error})") from None
+
+    def _read_line(self, deadline: float | None) -> bytes:
+        while b"\n" not in self._unread:
+            if len(self._unread) > _MAX_LINE_BYTES:
+                start = self._unread.decode(errors="replace")[:_SHOWN_CHARACTERS]
+                raise self._broken(f"wrote more than a megabyte without ending its line, beginning {start!r}")
+            if deadline is not None:
+                left_s = max(deadline - time.monotonic(), 0)
+                if not select.select([self._from_child], [], [], left_s)[0]:
+                    raise self._broken(f"did not answer open within {OPEN_TIMEOUT_S:g} s")
+            data = os.read(self._from_child, 65_536)
+            if not data:
+                raise self._ended()
+            self._unread += data
+        line, _, self._unread = self._unread.partition(b"\n")
+        return line
+
+    def _lease(self, key: str, answer: Answer) -> Lease:
+        if answer.value is None or answer.validity_ms is None:
+            raise self._broken("granted a lock without telling its value and validity_ms")
+        return Lease(
+            key,
+            answer.value,
+            answer.validity_ms,
+            deadline_ns=answer.deadline_ns,
+            computed_after_ns=answer.computed_after_ns,
+            computed_before_ns=answer.computed_before_ns,
+            requested_ns=answer.requested_ns,
+            token=answer.token,
+        )
+
+    def _ended(self) -> BrokenEnvironmentError:
+        try:
+            code = self._child.wait(CLOSE_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            return self._broken("closed its stdout, but runs on")
+        how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
+        said = self._unread.decode(errors="replace").strip()[:_SHOWN_CHARACTERS]
+        return self._broken(f"{how} before it answered" + (f", after saying {said!r}" if said else ""))
+
+    def _broken(self, what: str) -> BrokenEnvironmentError:
+        where = f"; its log is {self._log_path}{_last_words(self._log_path)}" if self._log_path else ""
+        return BrokenEnvironmentError(f"the lock command `{shlex.join(self._command)}` {what}{where}")
+
+
+def _definite(answer: Answer) -> bool:
+    if answer.outcome == "info":
+        raise UnknownOutcomeError(answer.error or "the adapter answered info")
+    return answer.outcome == "ok"
+
+
+def _last_words(log_path: Path) -> str:
+    """The last line of the log, which in most languages names the exception."""
+    with contextlib.suppress(OSError):
+        lines = log_path.read_text(encoding="utf-8", errors="replace").split("\n")
+        words = [line.strip() for line in lines if line.strip()]
+        if words:
+            return f" ({words[-1][:_SHOWN_CHARACTERS]})"
+    return ""

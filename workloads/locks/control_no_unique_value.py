@@ -1,0 +1,15 @@
+"""A control, broken on purpose: Redlock in which everybody's value is the same, so that comparing it proves nothing."""
+
+from __future__ import annotations
+
+from workloads.locks.redlock import Redlock
+
+
+class NoUniqueValue(Redlock):
+    """One client's release, or failed try, frees another client's lock."""
+
+    def unique_value(self) -> str:
+        return "locked"
+
+
+LOCK = NoUniqueValue

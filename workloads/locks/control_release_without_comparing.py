@@ -1,0 +1,16 @@
+"""A control, broken on purpose: Redlock that deletes the key whoever owns it, also after a refused try."""
+
+from __future__ import annotations
+
+from workloads.locks.redlock import Redlock
+from workloads.wire import pack
+
+
+class ReleaseWithoutComparing(Redlock):
+    """One client's failed try frees another client's lock."""
+
+    def release_request(self, key: str, value: str) -> bytes:
+        return pack("DEL", key)
+
+
+LOCK = ReleaseWithoutComparing

@@ -1,0 +1,150 @@
+"""Redlock as the Redis documentation describes it today ("Distributed Locks with Redis").
+
+All nodes are asked in parallel, over warm connections and each within a small timeout; the lock is held if a majority
+said yes and the validity, TTL − elapsed − allowance for drift, is positive; after a failure it is released on *all*
+nodes and tried again after a random delay. Releasing and extending compare the unique value by a script (DELEX IFEQ
+would do for the release, but is known to Redis 8.4 and later only). `acquire_mode="sequential"` is the original form,
+one node after the other.
+
+Each step of which the algorithm's safety depends is a small method of its own, so that the controls (and mutants) can
+be this class with one method made wrong.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from typing import ClassVar
+
+import hiredis
+
+from workloads.base import Lease, LockSettings, NodeAddress
+from workloads.wire import SILENT, Reply, Wires, pack
+
+RELEASE_SCRIPT = b"""\
+if redis.call("get",KEYS[1]) == ARGV[1] then
+    return redis.call("del",KEYS[1])
+else
+    return 0
+end"""
+
+EXTEND_SCRIPT = b"""\
+if redis.call("get",KEYS[1]) == ARGV[1] then
+    return redis.call("pexpire",KEYS[1],ARGV[2])
+else
+    return 0
+end"""
+
+
+class Redlock:
+    """The reference. `acquire` takes at most `ROUNDS` rounds, each of at most two node timeouts and one delay."""
+
+    ROUNDS: ClassVar[int] = 3
+
+    def __init__(self, nodes: Sequence[NodeAddress], settings: LockSettings) -> None:
+        self._settings = settings
+        self._wires = Wires(nodes, settings.node_timeout_ms)
+
+    # What the safety rests upon.
+
+    def quorum(self) -> int:
+        """How many nodes must say yes."""
+        return len(self._wires) // 2 + 1
+
+    def drift_ms(self, ttl_ms: int) -> float:
+        """The allowance for clocks that run at different rates, and for the millisecond to which Redis expires keys."""
+        return ttl_ms * 0.01 + 2
+
+    def deadline_ns(self, requested_ns: int, answered_ns: int, ttl_ms: int) -> int:
+        """The end of the validity on CLOCK_MONOTONIC: counted from before the first request, since that is the earliest
+        moment at which a node can have started the key's TTL."""
+        return requested_ns + int((ttl_ms - self.drift_ms(ttl_ms)) * 1e6)
+
+    def is_valid(self, deadline_ns: int, now_ns: int) -> bool:
+        """Whether anything of the validity is left."""
+        return now_ns < deadline_ns
+
+    def unique_value(self) -> str:
+        """20 bytes from the kernel's random source, in hex; another one for every round."""
+        return os.urandom(20).hex()
+
+    def acquire_request(self, key: str, value: str, ttl_ms: int) -> bytes:
+        return pack("SET", key, value, "NX", "PX", ttl_ms)
+
+    def release_request(self, key: str, value: str) -> bytes:
+        return pack("EVAL", RELEASE_SCRIPT, 1, key, value)
+
+    def extend_request(self, key: str, value: str, ttl_ms: int) -> bytes:
+        return pack("EVAL", EXTEND_SCRIPT, 1, key, value, ttl_ms)
+
+    # The algorithm.
+
+    def acquire(self, key: str, ttl_ms: int) -> Lease | None:
+        """The lease of the first round that succeeded, or None after `ROUNDS` refusals."""
+        for round_number in range(self.ROUNDS):
+            if round_number > 0:
+                time.sleep(self._settings.rng.uniform(0, self._settings.retry_delay_ms) / 1e3)
+            value = self.unique_value()
+            requested_ns = time.monotonic_ns()
+            said_yes = sum(reply == b"OK" for reply in self._ask(self.acquire_request(key, value, ttl_ms)))
+            lease = self._lease(key, value, ttl_ms, requested_ns)
+            if said_yes >= self.quorum() and lease is not None:
+                return lease
+            # On all nodes: also on those that said nothing, which may have set the key, or may yet. The silent ones
+            # had their time and are not waited for again.
+            self._wires.ask(self.release_request(key, value), patient=False)
+        return None
+
+    def extend(self, lease: Lease, ttl_ms: int) -> Lease | None:
+        """Prolong a lease, in one round. Refused after its end, and when the round itself outlasts what was left of it
+        ("within the validity time"). How often a lease may be extended is for the caller to limit."""
+        requested_ns = time.monotonic_ns()
+        if lease.deadline_ns is None or not self.is_valid(lease.deadline_ns, requested_ns):
+            return None
+        said_yes = sum(reply == 1 for reply in self._ask(self.extend_request(lease.key, lease.value, ttl_ms)))
+        extended = self._lease(lease.key, lease.value, ttl_ms, requested_ns)
+        in_time = self.is_valid(lease.deadline_ns, time.monotonic_ns())
+        return extended if said_yes >= self.quorum() and in_time else None
+
+    def release(self, lease: Lease) -> bool:
+        """Delete the key on all nodes. Raises TimeoutError if so many were silent that nobody can tell whether the lock
+        was still held on a majority."""
+        replies = self._wires.ask(self.release_request(lease.key, lease.value))
+        released = sum(reply == 1 for reply in replies)
+        unknown = sum(reply is SILENT or isinstance(reply, hiredis.ReplyError) for reply in replies)
+        if released >= self.quorum():
+            return True
+        if released + unknown < self.quorum():
+            return False
+        raise TimeoutError(f"{released} of {len(replies)} nodes released the lock, {unknown} gave no answer")
+
+    def close(self) -> None:
+        self._wires.close()
+
+    def describe(self) -> dict[str, object]:
+        return {
+            "acquire_mode": self._settings.acquire_mode,
+            "node_timeout_ms": self._settings.node_timeout_ms,
+            "retry_delay_ms": self._settings.retry_delay_ms,
+            "rounds": self.ROUNDS,
+            "quorum": self.quorum(),
+            "hiredis": hiredis.__version__,
+        }
+
+    def _ask(self, request: bytes) -> list[Reply]:
+        if self._settings.acquire_mode == "parallel":
+            return self._wires.ask(request)
+        return [self._wires.ask(request, only=index)[0] for index in range(len(self._wires))]
+
+    def _lease(self, key: str, value: str, ttl_ms: int, requested_ns: int) -> Lease | None:
+        """What the replies that have just come in are worth; None: too late."""
+        answered_ns = time.monotonic_ns()
+        deadline_ns = self.deadline_ns(requested_ns, answered_ns, ttl_ms)
+        if not self.is_valid(deadline_ns, answered_ns):
+            return None
+        validity_ms = (deadline_ns - answered_ns) / 1e6
+        return Lease(key, value, validity_ms, deadline_ns=deadline_ns, requested_ns=requested_ns)
+
+
+LOCK = Redlock

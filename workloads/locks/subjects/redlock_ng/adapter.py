@@ -1,0 +1,58 @@
+"""redlock-ng, through its synchronous `Redlock([urls])` with its own defaults.
+
+Its faults are what is tested: nothing is mended here.
+"""
+
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).resolve().parent.parent))
+
+import redlock
+from jsonl import Answer, BoundedCall, Nodes, Settings, describe_redis, fail, ok, serve, warm_up
+
+
+class RedlockNg:
+    """`acquire` returns a lease with a validity in whole milliseconds, computed right before it returns."""
+
+    def __init__(self, nodes: Nodes, settings: Settings) -> None:
+        del settings  # the library's own timeouts and delays are part of what is tested
+        self._library = redlock.Redlock([node["url"] for node in nodes])
+        warm_up(self._library.client.instances)
+        self._held = {}
+
+    def acquire(self, key: str, ttl_ms: int) -> Answer:
+        with BoundedCall() as call:
+            lock = self._library.acquire(key, ttl_ms)
+        if lock is None:
+            return fail()
+        self._held[lock.value] = lock
+        return ok(value=lock.value, validity_ms=lock.validity, **call.bounds())
+
+    def extend(self, key: str, value: str, ttl_ms: int) -> Answer:
+        """The library says yes or no and tells no validity; the most that a caller may read into a yes is the TTL,
+        counted from before the call."""
+        del key
+        with BoundedCall() as call:
+            extended = self._library.extend(self._held[value], ttl_ms)
+        if not extended:
+            return fail()
+        return ok(value=value, validity_ms=ttl_ms, computed_after_ns=call.began_ns, computed_before_ns=call.began_ns)
+
+    def release(self, key: str, value: str) -> Answer:
+        """The library tells nothing about how a release went, also when no node could be reached."""
+        del key
+        self._library.release(self._held.pop(value))
+        return ok()
+
+    def describe(self) -> Answer:
+        return {
+            "library": "redlock-ng " + version("redlock-ng"),
+            "retry_count": self._library.retry_count,
+            "retry_delay_s": [self._library.retry_delay_min, self._library.retry_delay_max],
+            **describe_redis(self._library.client.instances[0]),
+        }
+
+
+serve(RedlockNg)

@@ -1,0 +1,154 @@
+"""Which locks there are, and how one is opened.
+
+A lock is found by looking into folders: a recipe is a module in `locks/` with a `LOCK` in it, a subject a folder in
+`locks/subjects/` with an `adapter.py`; their names are the files' names, with dashes. Nothing is imported to find them,
+so that a foreign library needs to be there only when it is opened. A user's own lock is `package.module:Class`, or any
+program that speaks the protocol of `docs/lock-protocol.md`.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import importlib
+import inspect
+import os
+import shlex
+import shutil
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal, cast
+
+from fencepost.errors import UsageError
+from workloads.base import Lock, LockFactory, LockSettings, NodeAddress
+from workloads.foreign import ForeignLock
+
+LOCKS_FOLDER: Final = Path(__file__).parent / "locks"
+SUBJECTS_FOLDER: Final = LOCKS_FOLDER / "subjects"
+ENVIRONMENTS_FOLDER: Final = Path(__file__).parent.parent / ".tools" / "subjects"
+"""Where set-up makes an environment for each subject, named like its folder, with its pinned versions."""
+
+_VERBS: Final = ("acquire", "extend", "release", "close", "describe")
+
+
+@dataclass(frozen=True, slots=True)
+class LockInfo:
+    """A lock that ships with fencepost; a `control` is broken on purpose. `summary`: its module's first sentence."""
+
+    name: str
+    kind: Literal["recipe", "control", "subject"]
+    path: Path
+    summary: str
+
+
+def lock_names() -> tuple[LockInfo, ...]:
+    """All locks that ship with fencepost, by kind and name, whether or not this machine can run them."""
+    recipes = [path for path in LOCKS_FOLDER.glob("*.py") if not path.stem.startswith("_")]
+    adapters = list(SUBJECTS_FOLDER.glob("*/adapter.py"))
+    infos = [_info(path, path.stem) for path in recipes] + [_info(path, path.parent.name) for path in adapters]
+    return tuple(sorted(infos, key=lambda info: (("recipe", "subject", "control").index(info.kind), info.name)))
+
+
+def check_lock(lock: str, lock_command: str | None) -> None:
+    """Raise UsageError if `open_lock` could not open this lock on this machine. Starts nothing."""
+    if lock_command is not None:
+        _program(lock_command)
+    elif ":" in lock:
+        _user_class(lock)
+    else:
+        info = _find(lock)
+        if info.kind == "subject":
+            _interpreter(info)
+
+
+def open_lock(lock: str, lock_command: str | None, nodes: Sequence[NodeAddress], settings: LockSettings) -> Lock:
+    """A lock that is connected to its nodes and ready. `lock_command`, if given, replaces `lock`.
+
+    Raises UsageError as `check_lock` does, and BrokenEnvironmentError for a program that does not open.
+    """
+    if lock_command is not None:
+        return ForeignLock(_program(lock_command), nodes, settings)
+    if ":" in lock:
+        return _user_class(lock)(nodes, settings)
+    info = _find(lock)
+    if info.kind == "subject":
+        return ForeignLock([str(_interpreter(info)), str(info.path)], nodes, settings)
+    factory = cast(LockFactory, importlib.import_module(f"workloads.locks.{info.path.stem}").LOCK)
+    return factory(nodes, settings)
+
+
+def _info(path: Path, name: str) -> LockInfo:
+    name = name.replace("_", "-")
+    kind: Literal["recipe", "control", "subject"] = "recipe"
+    if path.name == "adapter.py":
+        kind = "subject"
+    elif name.startswith("control-"):
+        kind = "control"
+    docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+    sentence = " ".join(docstring.split("\n\n")[0].split()).split(". ")[0].rstrip(".")
+    return LockInfo(name, kind, path, sentence)
+
+
+def _find(lock: str) -> LockInfo:
+    infos = {info.name: info for info in lock_names()}
+    if lock in infos:
+        return infos[lock]
+    nearest = difflib.get_close_matches(lock, infos, n=1)
+    hint = f"did you mean {nearest[0]}? " if nearest else ""
+    raise UsageError(
+        f"no lock is named {lock!r}: {hint}known are {', '.join(infos)}; bring your own as --lock package.module:Class "
+        "or with --lock-command"
+    )
+
+
+def _interpreter(info: LockInfo) -> Path:
+    python = ENVIRONMENTS_FOLDER / info.path.parent.name / "bin" / "python"
+    if not os.access(python, os.X_OK):
+        raise UsageError(f"the environment of the lock {info.name} is missing ({python}): run 'make setup'")
+    return python
+
+
+def _program(lock_command: str) -> list[str]:
+    try:
+        words = shlex.split(lock_command)
+    except ValueError as error:
+        raise UsageError(f"--lock-command {lock_command!r} cannot be split into words: {error}") from None
+    if not words:
+        raise UsageError("--lock-command is empty; give a program that speaks the lock protocol, and its arguments")
+    program = shutil.which(words[0])
+    if program is None:
+        raise UsageError(f"--lock-command: no program {words[0]!r} was found that can be run; check its name and path")
+    return [program, *words[1:]]
+
+
+def _user_class(lock: str) -> LockFactory:
+    """The class behind `package.module:Class`, looked for in the current directory as well, as `python -m` would."""
+    module_name, _, class_name = lock.partition(":")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        module = importlib.import_module(module_name)
+    except Exception as error:  # whatever a stranger's module raises while it is imported
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        raise UsageError(
+            f"--lock {lock}: the module {module_name!r} cannot be imported from {here}: {reason}"
+        ) from error
+    factory = getattr(module, class_name, None)
+    if factory is None:
+        classes = [name for name, value in vars(module).items() if inspect.isclass(value)]
+        raise UsageError(
+            f"--lock {lock}: {module_name} has no {class_name!r}; its classes: {', '.join(classes) or 'none'}"
+        )
+    missing = [verb for verb in _VERBS if not callable(getattr(factory, verb, None))]
+    if not inspect.isclass(factory) or missing:
+        raise UsageError(
+            f"--lock {lock} is not a class with {', '.join(_VERBS)}; missing: {', '.join(missing) or 'a class'}"
+        )
+    try:
+        inspect.signature(factory).bind([], LockSettings())
+    except TypeError as error:
+        raise UsageError(f"--lock {lock}: its constructor must take (nodes, settings): {error}") from None
+    return cast(LockFactory, factory)
