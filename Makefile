@@ -3,8 +3,9 @@
 PYTHON ?= python3
 
 # What the user set, as options of `fencepost test`.
-OPTIONS = $(if $(SEED),--seed $(SEED)) $(if $(LOCK),--lock $(LOCK)) $(if $(CLIENTS),--clients $(CLIENTS)) \
-          $(if $(DURATION),--duration $(DURATION)) $(if $(CLUSTER),--cluster $(CLUSTER)) $(ARGS)
+COMMON = $(if $(SEED),--seed $(SEED)) $(if $(CLIENTS),--clients $(CLIENTS)) $(if $(DURATION),--duration $(DURATION)) \
+         $(if $(CLUSTER),--cluster $(CLUSTER)) $(ARGS)
+OPTIONS = $(if $(LOCK),--lock $(LOCK)) $(COMMON)
 TEST = .venv/bin/fencepost test
 
 CONTROLS = $(subst _,-,$(patsubst workloads/locks/%.py,%,$(wildcard workloads/locks/control_*.py)))
@@ -66,7 +67,7 @@ test-crash: setup ## servers and clients that are killed
 test-controls: setup ## locks that are broken on purpose: each must be found out
 	@test -n "$(CONTROLS)" || { echo "test-controls: no workloads/locks/control_*.py here" >&2; exit 1; }
 	@set -e; for lock in $(CONTROLS); do \
-		$(TEST) --nemesis partition+pause --expect violation --lock $$lock $(filter-out --lock $(LOCK),$(OPTIONS)); done
+		$(TEST) --nemesis partition+pause --expect violation --lock $$lock $(COMMON); done
 
 test-all: test-partition test-latency test-pause test-crash test-controls ## all of these, one after the other
 

@@ -9,19 +9,18 @@ rates and their ratio, and ends with 1 if the ratio is below the target.
 
 from __future__ import annotations
 
-import http.client
-import json
-import os
-import shutil
 import socket
 import statistics
-import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
+from cluster.lifetime import RunState
+from cluster.process import ProcessCluster
+from cluster.programs import find_server
 from workloads.base import LockSettings, NodeAddress
 from workloads.locks.redlock import Redlock
 from workloads.wire import pack
@@ -71,56 +70,15 @@ def rate_per_s(turn: Callable[[], None]) -> float:
 
 @contextmanager
 def proxied_nodes() -> Iterator[list[NodeAddress]]:
-    """Five bare redis-servers, each behind a proxy of one real Toxiproxy."""
-    ports = _free_ports(2 * NODES + 1)
-    api, servers, proxies = ports[0], ports[1 : NODES + 1], ports[NODES + 1 :]
-    with ExitStack() as stack:
-        for port in servers:
-            _run(
-                stack, ["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]
-            )
-        tools = Path(__file__).parent.parent / ".tools" / "bin"
-        toxiproxy = shutil.which("toxiproxy-server", path=f"{tools}{os.pathsep}{os.environ['PATH']}")
-        if toxiproxy is None:
-            sys.exit("toxiproxy-server was not found: run 'make setup'")
-        _run(stack, [toxiproxy, "-host", "127.0.0.1", "-port", str(api)])
-        for port in (api, *servers):
-            _await_listener(port)
-        links = [
-            {"name": f"n{i}", "listen": f"127.0.0.1:{proxy}", "upstream": f"127.0.0.1:{server}", "enabled": True}
-            for i, (proxy, server) in enumerate(zip(proxies, servers, strict=True), 1)
-        ]
-        connection = http.client.HTTPConnection("127.0.0.1", api, timeout=10)
-        connection.request("POST", "/populate", json.dumps(links))
-        assert connection.getresponse().status == http.client.CREATED
-        connection.close()
-        yield [NodeAddress("127.0.0.1", port) for port in proxies]
-
-
-def _run(stack: ExitStack, words: Sequence[str]) -> None:
-    process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd="/")
-    stack.callback(process.wait)
-    stack.callback(process.kill)
-
-
-def _free_ports(count: int) -> list[int]:
-    with ExitStack() as stack:
-        probes = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for probe in probes:
-            probe.bind(("127.0.0.1", 0))
-        return [int(probe.getsockname()[1]) for probe in probes]
-
-
-def _await_listener(port: int) -> None:
-    deadline = time.monotonic() + 10
-    while True:
+    """Five servers, each behind a link through the real Toxiproxy, as one client of a run sees them."""
+    names = [f"n{i}" for i in range(1, NODES + 1)]
+    with tempfile.TemporaryDirectory() as logs, RunState.create() as state:
+        cluster = ProcessCluster(state, find_server("redis"), names, ["c1"], Path(logs))
+        cluster.start()
         try:
-            socket.create_connection(("127.0.0.1", port), 1).close()
-        except ConnectionRefusedError:
-            assert time.monotonic() < deadline, f"nothing listens on port {port}"
-            time.sleep(0.01)
-        else:
-            return
+            yield [NodeAddress(*cluster.links["c1", name].address) for name in names]
+        finally:
+            cluster.stop()
 
 
 def main(argv: Sequence[str]) -> int:

@@ -8,7 +8,6 @@ it cannot touch what is not ours.
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -20,9 +19,11 @@ import docker
 import requests
 from docker import DockerClient
 from docker.errors import APIError, DockerException, NotFound
+from docker.models.containers import Container
 from docker.types import IPAMConfig, IPAMPool
 
 from cluster.lifetime import state_parent
+from cluster.waiting import becomes_true
 from fencepost.errors import BrokenEnvironmentError
 
 ENGINE_ERRORS = (DockerException, requests.RequestException, OSError)
@@ -150,7 +151,8 @@ def sweep_docker(is_alive: Callable[[Path], bool], *, parent: Path | None = None
         removed: list[str] = []
         for run_id, state in sorted(_labelled_runs(client)):
             if Path(state).parent == parent and not is_alive(Path(state)):
-                removed += remove_run(client, {RUN_LABEL: run_id, STATE_LABEL: state})
+                labels = {RUN_LABEL: run_id, STATE_LABEL: state}
+                removed += [f"removed {what} from the Docker engine" for what in remove_run(client, labels)]
         return removed
     except ENGINE_ERRORS as error:
         raise BrokenEnvironmentError(f"cannot sweep the Docker engine: {words_of(error)}") from error
@@ -186,19 +188,25 @@ def remove_run(client: DockerClient, labels: Mapping[str, str]) -> list[str]:
         except APIError as error:  # in removal by another, or a network that still has a container: look again
             problem = words_of(error)
 
-    deadline_s = time.monotonic() + _CALL_S
-    while True:
+    def is_gone() -> bool:
         containers = client.containers.list(all=True, filters=filters, sparse=True, ignore_removed=True)
         at_once(
-            partial(remove, f"container {each.attrs['Names'][0].lstrip('/')}", partial(each.remove, force=True, v=True))
+            partial(remove, f"container {_name_of(each)}", partial(each.remove, force=True, v=True))
             for each in containers
         )
         networks = client.networks.list(filters=filters)
         at_once(partial(remove, f"network {each.name}", each.remove) for each in networks)
-        if not containers and not networks:
-            return list(removed)
-        if time.monotonic() > deadline_s:
-            raise BrokenEnvironmentError(
-                f"the Docker engine did not remove {', '.join(removed)} within 10 s: {problem}; "
-                "try `fencepost clean` when it works again"
-            )
+        return not containers and not networks
+
+    if not becomes_true(is_gone, within_s=_CALL_S, every_s=0.02):
+        raise BrokenEnvironmentError(
+            f"the Docker engine did not remove {', '.join(removed)} within {_CALL_S} s: {problem}; "
+            "try `fencepost clean` when it works again"
+        )
+    return list(removed)
+
+
+def _name_of(container: Container) -> str:
+    # One that the engine is just removing may have lost its name already.
+    names = container.attrs.get("Names") or [str(container.id)]
+    return str(names[0]).lstrip("/")

@@ -12,13 +12,14 @@ from subprocess import Popen
 from cluster.base import RESOURCE, Address, ProbeResult
 from cluster.children import end_child, spawn
 from cluster.lifetime import RunState
+from cluster.links import make_links
 from cluster.persistence import Policy
 from cluster.ports import LOOPBACK, ephemeral_range, free_ports
 from cluster.probe import probe_links
 from cluster.process_node import ProcessNode
 from cluster.programs import ServerProgram, ToxiproxyProgram, find_toxiproxy
 from cluster.toxiproxy import LinkKey, ToxicLink, ToxiproxyServer
-from fencepost.errors import BrokenEnvironmentError
+from fencepost.errors import BrokenEnvironmentError, InternalError
 
 _PORT_TRIES = 5
 _START_LIMIT_S = 9.0
@@ -76,8 +77,9 @@ class ProcessCluster:
         try:
             self._toxiproxy_program = self._toxiproxy_program or find_toxiproxy()
             self._log_dir.mkdir(parents=True, exist_ok=True)
-            self._start_servers_and_proxy(self._toxiproxy_program)
-            self._make_links()
+            api = self._start_servers_and_proxy(self._toxiproxy_program)
+            servers = {server.name: server.address for server in self._everyone()}
+            self._links = make_links(api, self._clients, servers)
         except OSError as error:
             self.stop()
             raise BrokenEnvironmentError(f"the cluster cannot be started: {error}") from error
@@ -130,18 +132,19 @@ class ProcessCluster:
     def _everyone(self) -> tuple[ProcessNode, ...]:
         return (*self._nodes.values(), self._resource)
 
-    def _start_servers_and_proxy(self, program: ToxiproxyProgram) -> None:
+    def _start_servers_and_proxy(self, program: ToxiproxyProgram) -> ToxiproxyServer:
         """All processes are spawned before the first of them is waited for."""
         servers = self._everyone()
         for server, port in zip(servers, free_ports(len(servers)), strict=True):
             server.claim(Address(LOOPBACK, port))
         with ThreadPoolExecutor(len(servers)) as pool:
             starting = [pool.submit(server.start_first) for server in servers]
-            self._start_proxy(program)
+            api = self._start_proxy(program)
             for started in starting:
                 started.result()
+        return api
 
-    def _start_proxy(self, program: ToxiproxyProgram) -> None:
+    def _start_proxy(self, program: ToxiproxyProgram) -> ToxiproxyServer:
         for last_try in (*[False] * (_PORT_TRIES - 1), True):
             (port,) = free_ports(1)
             self._proxy = spawn(
@@ -150,32 +153,16 @@ class ProcessCluster:
                 log=self._log_dir / "toxiproxy.log",
                 environment={**self._state.environment, "LOG_LEVEL": "warn"},
             )
-            self._api = ToxiproxyServer(Address(LOOPBACK, port))
+            self._api = api = ToxiproxyServer(Address(LOOPBACK, port))
             try:
-                self._api.wait_until_up(self._proxy_runs, _START_LIMIT_S)
+                api.wait_until_up(self._proxy_runs, _START_LIMIT_S)
             except BrokenEnvironmentError:
                 end_child(self._proxy)
                 if last_try:
                     raise
             else:
-                return
+                return api
+        raise InternalError("the last try returns or raises")
 
     def _proxy_runs(self) -> bool:
         return self._proxy is not None and self._proxy.poll() is None
-
-    def _make_links(self) -> None:
-        """One call makes all proxies; a port that was taken in the meantime means another try with fresh ones."""
-        assert self._api is not None
-        keys = [(client, server) for client in self._clients for server in self._everyone()]
-        for last_try in (*[False] * (_PORT_TRIES - 1), True):
-            wanted = {
-                (client, server.name): (Address(LOOPBACK, port), server.address)
-                for (client, server), port in zip(keys, free_ports(len(keys)), strict=True)
-            }
-            try:
-                self._links = self._api.populate(wanted)
-            except BrokenEnvironmentError as error:
-                if last_try or "address already in use" not in str(error):
-                    raise
-            else:
-                return

@@ -84,8 +84,8 @@ def check_module_names() -> None:
         found = spec.origin if spec else None
         if found is None or Path(found).resolve().parent != home / name:
             raise UsageError(
-                f"the module {name} comes from {found or 'nowhere'}, not from {home / name}: fencepost needs that name; "
-                "use an environment of its own or another folder"
+                f"the module {name} comes from {found or 'nowhere'}, not from {home / name}; "
+                "fencepost needs that name: use an environment of its own or another folder"
             )
 
 

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
-    from fencepost import check_import_names
+    from fencepost import check_module_names
     from fencepost.errors import FencepostError
 
     try:
-        check_import_names()
+        check_module_names()
     except FencepostError as error:
         sys.stderr.write(f"fencepost: {error}\n")
         return error.exit_code

@@ -100,17 +100,17 @@ def config_from(arguments: argparse.Namespace) -> RunConfig:
         lock_command=arguments.lock_command,
         nemesis=arguments.nemesis,
         schedule=arguments.schedule,
-        duration_ms=parse_duration_ms(arguments.duration, "s"),
-        recovery_ms=parse_duration_ms(arguments.recovery, "s"),
+        duration_ms=_duration_ms("--duration", arguments.duration, "s"),
+        recovery_ms=_duration_ms("--recovery", arguments.recovery, "s"),
         clients=_whole("--clients", arguments.clients),
         nodes=_whole("--nodes", arguments.nodes),
         keys=_whole("--keys", arguments.keys),
-        ttl_ms=round(parse_duration_ms(arguments.ttl)),
-        hold=Hold.parse(arguments.hold),
+        ttl_ms=round(_duration_ms("--ttl", arguments.ttl)),
+        hold=_hold(arguments.hold),
         fencing=arguments.fencing,
         acquire_mode=arguments.acquire,
-        node_timeout_ms=parse_duration_ms(arguments.node_timeout),
-        retry_delay_ms=parse_duration_ms(arguments.retry_delay),
+        node_timeout_ms=_duration_ms("--node-timeout", arguments.node_timeout),
+        retry_delay_ms=_duration_ms("--retry-delay", arguments.retry_delay),
         require=arguments.require,
         cluster=arguments.cluster,
         server=arguments.server,
@@ -124,6 +124,20 @@ def _whole(option: str, text: str) -> int:
         return int(text)
     except ValueError:
         raise UsageError(f"{option} is {text!r}; it must be a whole number") from None
+
+
+def _duration_ms(option: str, text: str, default_unit: str = "ms") -> float:
+    try:
+        return parse_duration_ms(text, default_unit)
+    except UsageError as error:
+        raise UsageError(f"{option}: {error}") from None
+
+
+def _hold(text: str) -> Hold:
+    try:
+        return Hold.parse(text)
+    except UsageError as error:
+        raise UsageError(f"--hold: {error}; write 20ms, uniform:2ms-20ms or exponential:20ms") from None
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -164,7 +178,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _add_test(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def _add_test(commands: argparse._SubParsersAction[_Parser]) -> None:
     from nemesis.registry import nemeses
     from workloads.registry import lock_names
 

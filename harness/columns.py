@@ -14,6 +14,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 
@@ -95,7 +96,8 @@ def _decode(path: Path, decoder: msgspec.json.Decoder[S], lines: bytes, done: in
     except (msgspec.DecodeError, UnicodeDecodeError):
         for number, line in enumerate(lines.split(b"\n"), done + 1):
             try:
-                decoder.decode(line)
+                if line:
+                    decoder.decode(line)
             except (msgspec.DecodeError, UnicodeDecodeError) as error:
                 raise UsageError(
                     f"{path} line {number} is not a record of this kind ({error}): the file was damaged or is foreign"
@@ -159,3 +161,15 @@ def ops_frame(lives: Iterable[tuple[str, int, Sequence[Op]]]) -> pd.DataFrame:
 def writes_frame(writes: Sequence[Write]) -> pd.DataFrame:
     """Accepted writes in the resource's order, as `Recorded.writes`."""
     return frame([writes_table([writes])], WRITES_SCHEMA)
+
+
+def codes_in(names: pd.Index, column: pd.Series) -> npt.NDArray[np.int64]:
+    """The column's names as positions in `names`; -1 for others and for missing ones.
+
+    Not by `astype`: pandas takes categoricals that differ only in the order of their names for equal, and keeps the
+    codes.
+    """
+    own = column.astype("category").cat
+    places = np.append(names.get_indexer(own.categories), -1).astype(np.int64)
+    codes: npt.NDArray[np.int64] = places[np.asarray(own.codes, np.int64)]
+    return codes

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import os
+import platform
 import re
 import shutil
 import signal
@@ -52,12 +53,12 @@ def examine() -> tuple[Check, ...]:
     """Look at everything, essential things first. Takes about a second; raises nothing that a broken machine causes."""
     return (
         _python(),
-        _program("redis-server", _redis, essential=True),
-        _program("toxiproxy-server", _toxiproxy, essential=True),
+        _program("redis-server", _redis, _SET_UP, essential=True),
+        _program("toxiproxy-server", _toxiproxy, _SET_UP, essential=True),
         *(_subject(path) for path in sorted(SUBJECTS_FOLDER.glob("*/requirements.txt"))),
         _stopping(),
         _room(),
-        _program("valkey-server", _valkey, essential=False),
+        _program("valkey-server", _valkey, _SET_UP if platform.machine() == "x86_64" else "install Valkey"),
         _docker(),
         _root(),
         _loop_devices(),
@@ -75,7 +76,11 @@ def render(checks: Sequence[Check]) -> Table:
     """A table for `rich`, with one line below it that says what the whole means."""
     able = exit_code(checks) == 0
     summary = "the main job can run here" if able else "the main job cannot run here: mend what is marked missing"
-    table = Table("", "", "found", "to mend it", box=box.SIMPLE, caption=summary, caption_justify="left")
+    table = Table(box=box.SIMPLE, caption=summary, caption_justify="left")
+    for heading in ("", ""):
+        table.add_column(heading, no_wrap=True)
+    for heading in ("found", "to mend it"):
+        table.add_column(heading, overflow="fold")
     for check in checks:
         mark = "[green]ok" if check.ok else "[red]missing" if check.essential else "[yellow]not here"
         table.add_row(mark, check.name, _plain(check.found), _plain(check.mend))
@@ -86,35 +91,40 @@ def _plain(text: str) -> str:
     return text.replace("[", r"\[")
 
 
+def _short(path: Path) -> Path:
+    """A path in the current folder without that folder's name."""
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+
+
 def _python() -> Check:
     version = sys.version.split()[0]
     ok = sys.version_info >= (3, 11) and sys.platform == "linux"
-    found = f"{version} on {sys.platform}, {sys.executable}"
+    found = f"{version} on {sys.platform}, {_short(Path(sys.executable))}"
     return Check("Python", ok, found, "" if ok else "Python 3.11 or newer on Linux", essential=True)
 
 
-def _program(name: str, ask: Callable[[], str], *, essential: bool) -> Check:
+def _program(name: str, ask: Callable[[], str], mend: str, *, essential: bool = False) -> Check:
     try:
         return Check(name, True, ask(), essential=essential)
     except FencepostError as error:
-        return Check(name, False, str(error), _SET_UP, essential)
+        return Check(name, False, str(error), mend, essential)
 
 
 def _redis() -> str:
     program = find_server("redis")
-    return f"{program.version}, {program.path}"
+    return f"{program.version}, {_short(program.path)}"
 
 
 def _valkey() -> str:
     program = find_server("valkey")
-    return f"{program.version}, {program.path}"
+    return f"{program.version}, {_short(program.path)}"
 
 
 def _toxiproxy() -> str:
     program = find_toxiproxy()
     if not program.version.startswith(_TOXIPROXY):
         raise BrokenEnvironmentError(f"{program.path} is version {program.version}, not {_TOXIPROXY}x")
-    return f"{program.version}, {program.path}"
+    return f"{program.version}, {_short(program.path)}"
 
 
 def _subject(pins: Path) -> Check:

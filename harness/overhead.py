@@ -14,7 +14,7 @@ _PING = b"PING\r\n"
 _PONG = b"+PONG\r\n"
 
 
-def measure_overhead_us(direct: Address, through: Address, rounds: int = 300) -> dict[str, float]:
+def measure_overhead_us(direct: Address, through: Address, rounds: int = 1_000) -> dict[str, float]:
     """Round-trip times in µs: `direct_p50`, `direct_p99`, `through_p50`, `through_p99`, and the differences `p50`,
     `p99`.
     """

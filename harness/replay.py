@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from harness.config import RunConfig
 
@@ -22,7 +24,7 @@ def _ms(value: float) -> str:
     return f"{value:g}ms"
 
 
-_REPLAYED = {
+_REPLAYED: dict[str, tuple[str, Callable[[Any], str]]] = {
     "--lock": ("lock", str),
     "--lock-command": ("lock_command", str),
     "--nemesis": ("nemesis", str),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -123,7 +122,7 @@ class _Run:
 
     def _start_clients(self, cluster: Cluster, on_end: Callable[[ClientEnd], None]) -> None:
         self._show(f"starting {self._config.clients} clients")
-        environment = os.environ | self._state.environment | {"PYTHONPATH": os.pathsep.join(_import_path())}
+        environment = os.environ | self._state.environment
         for name in self._config.client_names:
             self._slots[name] = ClientSlot(
                 name, self._config, cluster.links, self._folder, self._state.path, environment, on_end
@@ -253,8 +252,3 @@ class _Run:
                 clients_alive=sum(slot.is_alive() for slot in slots),
             )
         )
-
-
-def _import_path() -> list[str]:
-    """Clients import what we import: a user's own lock lies in the current folder."""
-    return [str(Path.cwd()), *(entry for entry in sys.path if entry)]

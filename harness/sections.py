@@ -24,6 +24,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from fencepost.errors import UsageError
+from harness.columns import codes_in
 from harness.history import ClientEnd, FaultEvent
 from harness.windows import FOREVER_NS, longest_windows
 
@@ -126,13 +127,11 @@ def pause_windows(faults: Iterable[FaultEvent]) -> dict[str, list[tuple[int, int
 
 def positions_of(writes: pd.DataFrame, sections: pd.DataFrame) -> Ints:
     """For each accepted write the position of its section in `sections`; -1 where the section is not on record."""
-    names = pd.CategoricalDtype(sections["client"].astype("category").cat.categories)
+    names = pd.Index(sections["client"].astype(str).unique())
     width = max(int(table["section"].max()) if len(table) else 0 for table in (writes, sections)) + 1
-    known, wanted = (
-        np.asarray(table["client"].astype(names).cat.codes, np.int64) * width + table["section"].to_numpy(np.int64)
-        for table in (sections, writes)
-    )
-    wanted = np.where(np.asarray(writes["client"].astype(names).isna()), -1, wanted)
+    client, section = codes_in(names, writes["client"]), writes["section"].to_numpy(np.int64)
+    wanted = np.where(client < 0, -1, client * width + section)
+    known = codes_in(names, sections["client"]) * width + sections["section"].to_numpy(np.int64)
     order = np.argsort(known, kind="stable")
     place = np.searchsorted(known[order], wanted, side="right") - 1
     if not len(order):
@@ -216,7 +215,7 @@ def _ends(ops: pd.DataFrame, ids: _Ids, at: Ints, ends: Sequence[ClientEnd]) -> 
     return np.where(by_release, released, open_end), how.tolist()
 
 
-def _tokens(ops: pd.DataFrame, ids: _Ids, at: Ints, grants: pd.DataFrame) -> tuple[pd.Series, list[str | None]]:
+def _tokens(ops: pd.DataFrame, ids: _Ids, at: Ints, grants: pd.DataFrame) -> tuple[pd.Series, pd.Series]:
     """The token of each section and its source: the lock's own, or else the one drawn from the resource."""
     drawn = np.flatnonzero((ops["f"] == "token") & (ops["outcome"] == "ok") & ops["token"].notna())
     drawn = drawn[np.isin(ids.section[drawn], at)]
@@ -228,9 +227,8 @@ def _tokens(ops: pd.DataFrame, ids: _Ids, at: Ints, grants: pd.DataFrame) -> tup
     from_resource &= ~own
     fitting = ~own[place]
     token.iloc[place[fitting]] = ops["token"].iloc[drawn[fitting]].to_numpy(np.int64)
-    source = [
-        "lock" if o else "resource" if r else None for o, r in zip(own.tolist(), from_resource.tolist(), strict=True)
-    ]
+    code = np.where(own, 0, np.where(from_resource, 1, -1))
+    source = pd.Series(pd.Categorical.from_codes(code, categories=pd.Index(["lock", "resource"])))
     return token, source
 
 

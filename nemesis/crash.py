@@ -18,7 +18,7 @@ from nemesis.draws import below, some, weighted
 from nemesis.shapes import spare
 from nemesis.steps import await_that, do_all, in_service
 
-ALIVE_WITHIN_S = 2.0
+BACK_WITHIN_S = 2.0
 
 
 class CrashOptions(msgspec.Struct, frozen=True):
@@ -66,8 +66,8 @@ class Crash(msgspec.Struct, frozen=True):
         nodes = [world.cluster.nodes[name] for name in self.nodes]
         clients = [world.clients[name] for name in self.clients]
         do_all([node.start for node in nodes] + [client.restart for client in clients])
-        up = in_service(world, self.nodes)
-        alive = [c.name for c in clients if await_that(c.is_alive, ALIVE_WITHIN_S)]
+        up = [n.name for n in nodes if await_that(n.is_up, BACK_WITHIN_S)]
+        alive = [c.name for c in clients if await_that(c.is_alive, BACK_WITHIN_S)]
         absent = [name for name in (*self.nodes, *self.clients) if name not in (*up, *alive)]
         words = [f"{','.join(up)} answering"] if up else []
         if alive:

@@ -167,6 +167,36 @@ def test_of_two_set_ups_one_waits_for_the_other(tmp_path: Path) -> None:
 # -- the whole, without a network: the servers are on PATH and nothing has to be downloaded
 
 
+PROJECT = """
+[build-system]
+requires = []
+build-backend = "backend"
+backend-path = ["."]
+[project]
+name = "fencepost"
+version = "0.1.0"
+[tool.setuptools]
+"""
+
+BACKEND = """
+from pathlib import Path
+from zipfile import ZipFile
+
+def build_editable(folder, config_settings=None, metadata_directory=None):
+    name = "fencepost-0.1.0-py3-none-any.whl"
+    files = {
+        "METADATA": "Metadata-Version: 2.1\\nName: fencepost\\nVersion: 0.1.0\\n",
+        "WHEEL": "Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n",
+        "entry_points.txt": "[console_scripts]\\nfencepost = platform:python_version\\n",
+        "RECORD": "",
+    }
+    with ZipFile(Path(folder) / name, "w") as wheel:
+        for file, text in files.items():
+            wheel.writestr(f"fencepost-0.1.0.dist-info/{file}", text)
+    return name
+"""
+
+
 class Machine:
     """A tree with the project's own tools and no dependencies, and a PATH with servers of our making."""
 
@@ -174,7 +204,8 @@ class Machine:
         self.tree, self.programs = place / "tree", place / "programs"
         shutil.copytree(TOOLS, self.tree / "tools", ignore=shutil.ignore_patterns("__pycache__"))
         (self.tree / "requirements.lock").write_text("# nothing\n")
-        shutil.copy(ROOT / "pyproject.toml", self.tree)
+        (self.tree / "pyproject.toml").write_text(PROJECT)
+        (self.tree / "backend.py").write_text(BACKEND)
         self.programs.mkdir()
         self.program("toxiproxy-server", "echo toxiproxy-server version 2.12.0")
         self.program("redis-server", "echo Redis server v=7.0.15 sha=0")
@@ -217,9 +248,11 @@ def test_what_cannot_be_downloaded_is_said_in_one_line_and_the_rest_is_kept(mach
     )
     assert "7.0.15" in out
     stamps = {path.name for path in (machine.tree / ".tools/stamps").iterdir()}
+    shebang = (machine.tree / ".venv/bin/fencepost").read_text().splitlines()[0]
+    assert shebang == f"#!{machine.tree}/.venv/bin/python"
     assert stamps == {"python", "redis-server", "toxiproxy-server"}
     assert (machine.tree / ".tools/bin/toxiproxy-server.version").read_text() == "2.12.0\n"
-    assert os.readlink(machine.tree / ".tools/bin/redis-server") == str(machine.programs / "redis-server")
+    assert (machine.tree / ".tools/bin/redis-server").readlink() == machine.programs / "redis-server"
 
 
 @pytest.fixture
@@ -246,5 +279,5 @@ def test_an_interruption_ends_everything_in_one_line(
     assert process.returncode == 130
     assert err == "\nsetup: interrupted; nothing half-done was kept, run it again to go on\n"
     assert eventually(lambda: not Path(f"/proc/{server}").exists())
-    assert list((machine.tree / ".tools/tmp").iterdir()) == []
+    assert not (machine.tree / ".tools/tmp").exists()
     assert not (machine.tree / ".tools/bin/redis-server").is_symlink()

@@ -61,7 +61,7 @@ def _bring(shop: Workshop) -> str:
     deadline = time.monotonic() + _PATIENCE_S
     while not _answers():
         if engine is not None and engine.poll() is not None:
-            raise SetupError(f"dockerd ended with {engine.returncode} instead of answering; see {log}")
+            raise SetupError(f"dockerd ended with {engine.returncode}{_reason(shop.root / log)}; see {log}")
         if time.monotonic() > deadline:
             raise SetupError(f"dockerd did not answer at {_SOCKET} within {_PATIENCE_S} s; see {log}")
         time.sleep(0.1)
@@ -80,6 +80,12 @@ def _start_engine(shop: Workshop) -> subprocess.Popen[bytes]:
             cwd="/",
             start_new_session=True,
         )
+
+
+def _reason(log: Path) -> str:
+    """Why an engine ended, if it wrote that, as the end of a sentence."""
+    reasons = [line for line in log.read_text(errors="replace").splitlines() if line.startswith("failed to start")]
+    return f", {reasons[-1]}" if reasons else ""
 
 
 def _is_starting() -> bool:

@@ -9,7 +9,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from types import FrameType
 
-from steps import environment_steps, installation_step, prepare_pip, server_steps
+from steps import environment_steps, prepare_pip, server_steps
 from workshop import InterruptedSetupError, SetupError, Step, Workshop
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -37,20 +37,19 @@ def main() -> int:
 
 
 def _bring(shop: Workshop, clock: _Clock) -> int:
-    # What takes longest goes first. The project itself is installed into the environment that the others leave ready.
-    todo = [step for step in (*environment_steps(shop), *server_steps(shop)) if not shop.is_done(step)]
-    last = installation_step(shop)
-    if not todo and shop.is_done(last):
+    # What takes longest goes first.
+    environment, *subjects = environment_steps(shop)
+    toxiproxy, *servers = server_steps(shop)
+    todo = [step for step in (environment, toxiproxy, *subjects, *servers) if not shop.is_done(step)]
+    if not todo:
         return 0
     shop.bin.mkdir(parents=True, exist_ok=True)
-    names = ", ".join(step.name for step in (*todo, last))
+    names = ", ".join(step.name for step in todo)
     clock.say(f"bringing {names} (Python {sys.version.split()[0]} at {sys.executable})")
     prepare_pip(shop)
     if not _all_at_once(shop, clock, todo):
         return 1
-    found = shop.perform(last)
-    clock.done(last.name, found)
-    clock.say("ready")
+    clock.say(f"ready ({clock.elapsed():.1f} s)")
     return 0
 
 
@@ -102,20 +101,19 @@ class _Clock:
 
     def say(self, text: str) -> None:
         self.clear()
-        print(f"setup: {text} ({self._elapsed():.1f} s)" if text == "ready" else f"setup: {text}", flush=True)
+        print(f"setup: {text}", flush=True)
 
-    def done(self, name: str, found: str, seconds: float | None = None) -> None:
+    def done(self, name: str, found: str, seconds: float) -> None:
         self.clear()
-        took = f"{seconds:6.1f} s" if seconds is not None else " " * 8
-        print(f"  {took}  {name:<17} {found}", flush=True)
+        print(f"  {seconds:6.1f} s  {name:<17} {found}", flush=True)
 
     def tick(self, names: list[str]) -> None:
         if self._live and names:
-            print(f"\r\x1b[K  {self._elapsed():6.0f} s  … {', '.join(names)}", end="", flush=True)
+            print(f"\r\x1b[K  {self.elapsed():6.0f} s  … {', '.join(names)}", end="", flush=True)
 
     def clear(self) -> None:
         if self._live:
             print("\r\x1b[K", end="", flush=True)
 
-    def _elapsed(self) -> float:
+    def elapsed(self) -> float:
         return time.monotonic() - self._began

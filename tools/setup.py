@@ -10,13 +10,10 @@ import sys
 if __name__ == "__main__":
     if sys.version_info < (3, 11):  # noqa: UP036 - the interpreter is whatever the machine calls python3
         newer = [name for name in ("python3.14", "python3.13", "python3.12", "python3.11") if shutil.which(name)]
+        advice = "run" if newer else "install one and name it"
         sys.exit(
-            "setup: %s is Python %d.%d, and fencepost needs 3.11 or newer; %s"  # noqa: UP031
-            % (
-                sys.executable,
-                sys.version_info[0],
-                sys.version_info[1],
-                "run: make setup PYTHON=%s" % newer[0] if newer else "install one and name it: make setup PYTHON=…",  # noqa: UP031
+            "setup: {} is Python {}.{}, and fencepost needs 3.11 or newer; {}: make setup PYTHON={}".format(
+                sys.executable, sys.version_info[0], sys.version_info[1], advice, (newer or ["python3.12"])[0]
             )
         )
     import provision

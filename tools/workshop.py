@@ -180,8 +180,11 @@ class Workshop:
             except BlockingIOError:
                 waiting()
                 fcntl.flock(lock, fcntl.LOCK_EX)
-            remove(self.tools / "tmp")
-            yield
+            try:
+                remove(self.tools / "tmp")  # of a set-up that was killed
+                yield
+            finally:
+                remove(self.tools / "tmp")
 
 
 def replace(new: Path, target: Path) -> None:

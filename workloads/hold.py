@@ -32,7 +32,7 @@ class Hold(msgspec.Struct, frozen=True):
             case "exponential":
                 value = parse_duration_ms(rest)
                 return cls("exponential", value, value)
-        raise UsageError(f"hold {text!r} is not known; write 20ms, uniform:5ms-50ms or exponential:20ms")
+        raise UsageError(f"{text!r} is not a known distribution")
 
     def __str__(self) -> str:
         """As `parse` reads it."""

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, cast
 
-from fencepost.errors import UsageError
+from fencepost.errors import BrokenEnvironmentError, UsageError
 from workloads.base import Lock, LockFactory, LockSettings, NodeAddress
 from workloads.foreign import ForeignLock
 
@@ -66,17 +66,22 @@ def check_lock(lock: str, lock_command: str | None) -> None:
 def open_lock(lock: str, lock_command: str | None, nodes: Sequence[NodeAddress], settings: LockSettings) -> Lock:
     """A lock that is connected to its nodes and ready. `lock_command`, if given, replaces `lock`.
 
-    Raises UsageError as `check_lock` does, and BrokenEnvironmentError for a program that does not open.
+    Raises UsageError as `check_lock` does, and BrokenEnvironmentError for a program or a class that does not open.
     """
     if lock_command is not None:
         return ForeignLock(_program(lock_command), nodes, settings)
     if ":" in lock:
-        return _user_class(lock)(nodes, settings)
+        factory = _user_class(lock)
+        try:
+            return factory(nodes, settings)
+        except Exception as error:  # whatever a stranger's constructor raises
+            raise BrokenEnvironmentError(f"--lock {lock} cannot be opened: {_one_line(error)}") from error
     info = _find(lock)
     if info.kind == "subject":
-        return ForeignLock([str(_interpreter(info)), str(info.path)], nodes, settings)
-    factory = cast(LockFactory, importlib.import_module(f"workloads.locks.{info.path.stem}").LOCK)
-    return factory(nodes, settings)
+        # -E: what our own interpreter is told by PYTHONPATH is not meant for theirs
+        return ForeignLock([str(_interpreter(info)), "-E", str(info.path)], nodes, settings)
+    recipe = cast(LockFactory, importlib.import_module(f"workloads.locks.{info.path.stem}").LOCK)
+    return recipe(nodes, settings)
 
 
 def _info(path: Path, name: str) -> LockInfo:
@@ -132,9 +137,8 @@ def _user_class(lock: str) -> LockFactory:
     try:
         module = importlib.import_module(module_name)
     except Exception as error:  # whatever a stranger's module raises while it is imported
-        reason = " ".join(f"{type(error).__name__}: {error}".split())
         raise UsageError(
-            f"--lock {lock}: the module {module_name!r} cannot be imported from {here}: {reason}"
+            f"--lock {lock}: the module {module_name!r} cannot be imported from {here}: {_one_line(error)}"
         ) from error
     factory = getattr(module, class_name, None)
     if factory is None:
@@ -152,3 +156,7 @@ def _user_class(lock: str) -> LockFactory:
     except TypeError as error:
         raise UsageError(f"--lock {lock}: its constructor must take (nodes, settings): {error}") from None
     return cast(LockFactory, factory)
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())

@@ -222,8 +222,7 @@ class Wires:
 
     def _clear(self) -> None:
         """Throw away late replies and find out which connections have ended, before anything new is sent."""
-        while self._poll(0):
-            pass
+        self._poll(0)
 
     def _finish_dialling(self, awaited: Sequence[Wire], deadline_ns: int) -> None:
         """Until every connection that is being made has either carried its request away, or failed, or had its time."""
@@ -233,14 +232,12 @@ class Wires:
                 return
             self._poll(left_ms)
 
-    def _poll(self, timeout_ms: float) -> bool:
-        """Handle what has happened by now, or wait for something; whether anything had."""
-        events = self._poller.poll(timeout_ms)
-        for fd, event in events:
+    def _poll(self, timeout_ms: float) -> None:
+        """Handle what has happened by now, or wait for something."""
+        for fd, event in self._poller.poll(timeout_ms):
             wire = self._by_fd.get(fd)
             if wire is not None:
                 wire.on_event(event)
-        return bool(events)
 
     def _warm_up(self) -> None:
         """Connect everywhere and let each connection carry its first bytes, which cost more than later ones."""

@@ -18,6 +18,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from harness.checkers.base import Answer, Blame, Finding, Recorded
+from harness.columns import codes_in
 from harness.config import Requirement
 from harness.overlaps import blames_between, overlapping_pairs
 from harness.sections import positions_of
@@ -65,16 +66,11 @@ def check(run: Recorded) -> Answer:
 
 def _matched(acknowledged: pd.DataFrame, writes: pd.DataFrame) -> tuple[Bools, Bools]:
     """Which accepted writes were acknowledged, and which acknowledged writes were not accepted."""
-    names = pd.CategoricalDtype(
-        acknowledged["client"]
-        .astype("category")
-        .cat.categories.union(writes["client"].astype("category").cat.categories)
-    )
     tables = (acknowledged, writes)
+    names = pd.Index(sorted({name for t in tables for name in t["client"].astype(str).unique()}))
     wide, tall = (1 + max(int(t[c].max()) if len(t) else 0 for t in tables) for c in ("section", "value"))
     ours, theirs = (
-        (np.asarray(t["client"].astype(names).cat.codes, np.int64) * wide + t["section"].to_numpy(np.int64)) * tall
-        + t["value"].to_numpy(np.int64)
+        (codes_in(names, t["client"]) * wide + t["section"].to_numpy(np.int64)) * tall + t["value"].to_numpy(np.int64)
         for t in tables
     )
     return np.isin(theirs, ours), ~np.isin(ours, theirs)

@@ -73,7 +73,7 @@ def _example(run: Recorded, pairs: Pairs, position: int) -> dict[str, object]:
     result: dict[str, object] = {
         "key": str(a.key),
         "overlap_from_ms": _ms(run, b.start_ns),
-        "overlap_ms": (min(a.end_ns, b.end_ns) - b.start_ns) / 1e6,
+        "overlap_ms": float(min(a.end_ns, b.end_ns) - b.start_ns) / 1e6,
         "earlier": _side(run, a),
         "later": _side(run, b),
     }

@@ -18,14 +18,17 @@ from harness.windows import majority_windows
 Ints = npt.NDArray[np.int64]
 
 _TTLS_TO_RECOVER: Final = 2
-"""A key that was set as late as the heal is gone one TTL later; with this much time and no grant, something is stuck."""
+"""A key set as late as the heal is gone one TTL later; with this much time and no grant, something is stuck."""
 
 
 def check(run: Recorded) -> Answer:
-    """Figures: `wait_ms` from the first try to the grant; `longest_gap_ms` between grants with a majority in reach,
-    and where it began; `recovery_first_ms`, `recovery_all_ms` from the heal to the first grant, and until every client that
-    still worked had one; `never_acquired`; `jain`: fairness of sections over clients, 1 if all had the same number;
-    `acquires_longer_than_ttl`; `late_grants`: the validity was surely over when the client got to know."""
+    """Figures:
+
+    `wait_ms`: from the first try to the grant. `longest_gap_ms`, `longest_gap_at_ms`: between grants, with a majority
+    in reach, and where it began. `recovery_first_ms`, `recovery_all_ms`: from the heal to the first grant, and until
+    every client that still worked had one. `never_acquired`. `jain`: fairness of sections over clients, 1 if all had
+    as many. `acquires_longer_than_ttl`. `late_grants`: the validity was surely over when the client learnt of it.
+    """
     start: Ints = run.sections["start_ns"].to_numpy(np.int64)
     wait_ms = (start - run.sections["asked_ns"].to_numpy(np.int64)) / 1e6
     by_client = run.sections["client"].astype(str).value_counts()

@@ -126,10 +126,11 @@ def distribution(values_ms: npt.NDArray[np.float64], label: str, width: int = 57
         # Left and above of the middle, right and below of the upper end, the curve leaves room.
         upper = share > 0.9
         side, shift = ("start", 8) if x(value) < (frame.x1 - 90 if upper else frame.x0 + 100) else ("end", -8)
+        drop = 18 if upper or side == "start" else -6
         frame.parts.append(f'<circle class="dot" cx="{x(value):.1f}" cy="{y(share):.1f}" r="3.5"/>')
         frame.parts.append(
             f'<text class="note {side}" x="{x(value) + shift:.1f}" '
-            f'y="{y(share) + (18 if upper else -6):.1f}">'
+            f'y="{y(share) + drop:.1f}">'
             f"{name} {milliseconds(value)}</text>"
         )
     return frame.svg()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
@@ -36,6 +37,7 @@ from harness.report.words import (
     headline,
     milliseconds,
     number,
+    ordered,
     printable,
 )
 
@@ -50,7 +52,6 @@ _PHASE_COLUMNS: Final = (
     ("unknown", "acquire_info"),
     ("acquire p50", "acquire_ms_p50"),
     ("acquire p99", "acquire_ms_p99"),
-    ("errors", "errors"),
 )
 
 
@@ -89,7 +90,7 @@ def render_page(
         verdict=verdict,
         tiles=tell.tiles(recorded, verdict, environment),
         capped=count(MOST_OVERLAPS) if isinstance(drawn, list) and len(drawn) >= MOST_OVERLAPS else None,
-        findings=[_finding(f, verdict) for f in verdict.findings],
+        findings=[_finding(f, verdict) for f in ordered(verdict)],
         throughput=charts.throughput(recorded, faults),
         waiting=_waiting(recorded),
         acquiring=_acquiring(recorded),
@@ -181,20 +182,42 @@ def _phases(verdict: Verdict) -> dict[str, object] | None:
         cells = []
         for _, key in _PHASE_COLUMNS:
             value = figure(verdict, "phases", name, key)
-            if isinstance(value, Mapping):
-                value = sum(n for n in value.values() if isinstance(n, int))
             cells.append(
                 milliseconds(value) if "_ms_" in key else count(value) if isinstance(value, int) else number(value)
             )
         rows.append({"name": printable(name), "cells": cells})
-    return {"columns": [label for label, _ in _PHASE_COLUMNS], "rows": rows}
+    errors = [
+        {"phase": printable(name), "text": printable(str(text)), "count": count(times)}
+        for name in phases
+        for text, times in figures(verdict, "phases", name, "errors").items()
+    ]
+    return {"columns": [label for label, _ in _PHASE_COLUMNS], "rows": rows, "errors": errors}
 
 
 def _groups(environment: Mapping[str, object]) -> list[tuple[str, list[tuple[str, str]]]]:
     """The environment in parts: what is a mapping of some size for itself, the rest under "machine"."""
-    groups = [(name, _rows(value)) for name in _GROUPS if isinstance(value := environment.get(name), Mapping) and value]
+    groups = [
+        (name, _servers(value) if name == "servers" else _rows(value))
+        for name in _GROUPS
+        if isinstance(value := environment.get(name), Mapping) and value
+    ]
     rest = {name: value for name, value in environment.items() if name not in dict(groups)}
     return ([("machine", _rows(rest))] if rest else []) + groups
+
+
+def _servers(servers: Mapping[str, object]) -> list[tuple[str, str]]:
+    """One row an option of the servers' configuration: what most of them have, then who differs."""
+    configs = {name: config for name, config in servers.items() if isinstance(config, Mapping)}
+    rows = []
+    for option in sorted({str(option) for config in configs.values() for option in config}):
+        values = {name: str(config.get(option, MISSING)) for name, config in configs.items()}
+        common, alike = Counter(values.values()).most_common(1)[0]
+        others = ", ".join(f"{name} {value or '(empty)'}" for name, value in values.items() if value != common)
+        if alike == 1 < len(values):
+            rows.append((option, ", ".join(f"{name} {value}" for name, value in values.items())))
+        else:
+            rows.append((option, f"{common} (but {others})" if others else common))
+    return [(printable(option), printable(text)) for option, text in rows]
 
 
 def _rows(values: object, prefix: str = "") -> list[tuple[str, str]]:

@@ -29,6 +29,7 @@ from harness.report.words import (
     hold,
     milliseconds,
     number,
+    ordered,
     plural,
     printable,
 )
@@ -130,28 +131,27 @@ def _waits(verdict: Verdict) -> list[tuple[str, str]]:
         at = liveness.get("longest_gap_at_ms")
         since = f", from {number(at / 1000)} s on" if isinstance(at, int | float) else ""
         rows.append(("gap", f"nobody got in for {milliseconds(liveness['longest_gap_ms'])} at the longest{since}"))
-    if "recovery_first_ms" in liveness:
-        never = liveness.get("never_acquired")
-        names = ", ".join(map(str, never)) if isinstance(never, list | tuple) else count(never) if never else ""
-        rows.append(
-            (
-                "recovery",
-                f"after the heal the first client got in within {milliseconds(liveness.get('recovery_first_ms'))}, all "
-                f"within {milliseconds(liveness.get('recovery_all_ms'))}"
-                + (f"; never got in: {printable(names)}" if names else ""),
-            )
-        )
+    late, slow = liveness.get("late_grants"), liveness.get("acquires_longer_than_ttl")
+    if late or slow:
+        rows.append(("late", f"{count(late)} grants with the validity over, {count(slow)} acquire calls over the TTL"))
+    if liveness.get("recovery_first_ms") is not None:
+        first, everyone = milliseconds(liveness["recovery_first_ms"]), milliseconds(liveness.get("recovery_all_ms"))
+        rows.append(("recovery", f"after the heal the first client got in within {first}, all within {everyone}"))
+    never = liveness.get("never_acquired")
+    if never:
+        names = ", ".join(map(str, never)) if isinstance(never, list | tuple) else count(never)
+        rows.append(("starved", f"never got in: {printable(names)}"))
     return rows
 
 
 def _findings(verdict: Verdict) -> list[RenderableType]:
     lines: list[RenderableType] = []
-    ordered = sorted(verdict.findings, key=lambda f: verdict.require not in f.breaks)
-    for finding in ordered[:_FINDINGS]:
+    found = ordered(verdict)
+    for finding in found[:_FINDINGS]:
         lines.append(_hanging("finding ", Text(f"{printable(finding.text).rstrip('.')} ({blame(finding.blame)})")))
         lines += _examples(finding)
-    if len(ordered) > _FINDINGS:
-        lines.append(Text(f"           and {len(ordered) - _FINDINGS} more: see the page"))
+    if len(found) > _FINDINGS:
+        lines.append(Text(f"           and {len(found) - _FINDINGS} more: see the page"))
     return lines
 
 

@@ -106,7 +106,7 @@ def story(run: Recorded) -> list[str]:
     return [
         f"{plural(config.clients, 'client')}, each an operating-system process, competed for {keys} with the lock "
         f"{lock_name(run)} (it expires after {config.ttl_ms:,} ms) on {plural(config.nodes, 'node')}. Whoever got in "
-        f"read a counter, stayed for {hold(config.hold)}, wrote the counter plus one, and gave the lock back. {fencing}",
+        f"read a counter, stayed for {hold(config.hold)}, wrote it back plus one, and gave the lock back. {fencing}",
         _story_of_faults(run),
     ]
 
@@ -174,6 +174,9 @@ def tiles(run: Recorded, verdict: Verdict, environment: Mapping[str, object]) ->
         at = figure(verdict, "liveness", "longest_gap_at_ms")
         note = f"nobody got in, from {number(at / 1000)} s on" if isinstance(at, int | float) else "nobody got in"
         shown.append(Tile("Longest gap", milliseconds(gap), note))
+    late = figure(verdict, "liveness", "late_grants")
+    if isinstance(late, int) and late:
+        shown.append(Tile("Late grants", count(late), "the validity was over when the client got to know", "warn"))
     recovery = figure(verdict, "liveness", "recovery_all_ms")
     if recovery is not None:
         first = milliseconds(figure(verdict, "liveness", "recovery_first_ms"))
@@ -208,6 +211,8 @@ def data_rows(run: Recorded, verdict: Verdict) -> list[tuple[str, str]]:
             ("Counter at the last read", _final(counter.get("final"))),
             ("Lost updates", count(counter.get("lost"))),
         ]
+        if counter.get("lost_unacknowledged"):
+            rows.append(("Lost, but never acknowledged", count(counter["lost_unacknowledged"])))
         if counter.get("complete") is False:
             rows.append(("Complete", "no: the last read, or a part of the record, is missing"))
     if fencing:

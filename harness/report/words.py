@@ -128,10 +128,14 @@ def blame(value: Blame) -> str:
     return _BLAME[value]
 
 
+def ordered(verdict: Verdict) -> tuple[Finding, ...]:
+    """All findings, those that make it a violation first."""
+    return tuple(sorted(verdict.findings, key=lambda f: (verdict.require not in f.breaks, f.blame != "lock")))
+
+
 def breaking(verdict: Verdict) -> tuple[Finding, ...]:
     """The findings that make it a violation of what was required; the lock's before everybody else's."""
-    found = [f for f in verdict.findings if verdict.require in f.breaks]
-    return tuple(sorted(found, key=lambda f: f.blame != "lock"))
+    return tuple(f for f in ordered(verdict) if verdict.require in f.breaks)
 
 
 def headline(verdict: Verdict) -> tuple[str, str]:
@@ -179,8 +183,9 @@ def _plain(value: object) -> str:
     if isinstance(value, Mapping) and {"client", "section"} <= value.keys():
         text = f"{value['client']} in section {value['section']}"
         begin, end = value.get("start_ms"), value.get("end_ms")
-        times = f" ({_plain(begin)} to {_plain(end)} ms)" if begin is not None and end is not None else ""
-        return text + times
+        if begin is not None and end is not None:
+            text += f" ({_plain(begin)} to {_plain(end)} ms)"
+        return text + "".join(f", {name} {value[name]}" for name in ("value", "token") if value.get(name) is not None)
     if isinstance(value, Mapping):
         return "(" + ", ".join(f"{k} {_plain(v)}" for k, v in value.items()) + ")"
     return f"{value:,.1f}" if isinstance(value, float) else str(value)

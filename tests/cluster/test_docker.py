@@ -387,8 +387,11 @@ def test_what_a_killed_harness_left_is_swept_and_what_lives_is_not(
         harness.wait()
     removed = sweep([sweeper], parent=parent).others
     assert sorted(removed) == sorted(
-        [f"container fencepost-{run_id}-{name}" for name in ("n1", "n2", "resource", "toxiproxy")]
-        + [f"network fencepost-{run_id}"]
+        f"removed {what} from the Docker engine"
+        for what in (
+            *(f"container fencepost-{run_id}-{name}" for name in ("n1", "n2", "resource", "toxiproxy")),
+            f"network fencepost-{run_id}",
+        )
     )
     assert traces(engine, run_id) == []
     assert all(node.is_up() for node in up.nodes.values())

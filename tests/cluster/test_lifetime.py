@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import subprocess
@@ -194,6 +195,38 @@ def test_of_sweeps_at_the_same_time_each_dead_run_goes_to_one_and_starting_runs_
         thread.join()
     assert problems == []
     assert sorted(swept) == [f"dead-{number}" for number in range(4)]
+
+
+def test_a_run_waits_with_its_folder_while_someone_decides_who_is_dead(parent: Path) -> None:
+    RunState.create(parent=parent).close()
+    made: list[RunState] = []
+    with (parent / ".lock").open() as deciding:
+        fcntl.flock(deciding, fcntl.LOCK_EX)
+        starting = threading.Thread(target=lambda: made.append(RunState.create("starting", parent=parent)))
+        starting.start()
+        starting.join(0.1)
+        assert not (parent / "starting").exists(), "a folder without its lock would be taken for a dead run's"
+    starting.join(5)
+    (state,) = made
+    assert is_alive(state.path)
+    state.close()
+
+
+def test_a_sweep_decides_nothing_while_a_run_is_between_its_folder_and_its_lock(parent: Path) -> None:
+    RunState.create(parent=parent).close()
+    swept: list[str] = []
+    with (parent / ".lock").open() as starting:
+        fcntl.flock(starting, fcntl.LOCK_EX)
+        (parent / "starting").mkdir()
+        sweeping = threading.Thread(target=lambda: swept.extend(run.run_id for run in sweep(parent=parent).runs))
+        sweeping.start()
+        sweeping.join(0.1)
+        with (parent / "starting" / "owner.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(starting, fcntl.LOCK_UN)
+            sweeping.join(5)
+            assert swept == []
+            assert is_alive(parent / "starting")
 
 
 def test_the_same_run_cannot_be_created_twice(parent: Path) -> None:

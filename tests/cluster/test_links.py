@@ -29,8 +29,13 @@ def link(cluster: ProcessCluster) -> ToxicLink:
     return cluster.links["c1", "n1"]
 
 
-def probed(cluster: ProcessCluster, client: str = "c1", node: str = "n1", timeout_ms: float = 100) -> ProbeResult:
+def probed(cluster: ProcessCluster, client: str = "c1", node: str = "n1", timeout_ms: float = 150) -> ProbeResult:
     return cluster.probe([(client, node)], timeout_ms)[client, node]
+
+
+def is_whole(cluster: ProcessCluster, client: str = "c1", node: str = "n1") -> bool:
+    """Whether bytes pass both ways; on a busy machine that may take a while."""
+    return probed(cluster, client, node, timeout_ms=2000)[:3] == (True, True, False)
 
 
 # kind, direction: answered, applied by the node, refused
@@ -51,13 +56,13 @@ SEEN: dict[tuple[CutKind, Direction], tuple[bool, bool, bool]] = {
 def test_a_cut_is_seen_by_a_probe_and_is_gone_after_healing(
     cluster: ProcessCluster, link: ToxicLink, kind: CutKind, direction: Direction
 ) -> None:
-    assert probed(cluster)[:3] == (True, True, False)
+    assert is_whole(cluster)
     link.cut("f1", kind, direction)
     assert probed(cluster)[:3] == SEEN[kind, direction]
-    assert probed(cluster, "c2")[:3] == (True, True, False), "another client's link to the same node is whole"
-    assert probed(cluster, "c1", "n2")[:3] == (True, True, False), "the client's other link is whole"
+    assert is_whole(cluster, "c2"), "another client's link to the same node is whole"
+    assert is_whole(cluster, "c1", "n2"), "the client's other link is whole"
     link.heal("f1")
-    assert probed(cluster)[:3] == (True, True, False)
+    assert is_whole(cluster)
 
 
 @pytest.mark.parametrize("kind", ["refuse", "drop", "hold"])
@@ -67,7 +72,7 @@ def test_cutting_and_healing_twice_is_the_same_as_once(cluster: ProcessCluster, 
     assert not probed(cluster).answered
     link.heal("f1")
     link.heal("f1")
-    assert probed(cluster).answered
+    assert is_whole(cluster)
 
 
 def test_held_bytes_arrive_when_the_link_heals(cluster: ProcessCluster, link: ToxicLink, dial: Dial) -> None:
@@ -88,6 +93,41 @@ def test_held_replies_arrive_when_the_link_heals(cluster: ProcessCluster, link: 
     assert resp.ask(cluster.nodes["n1"].address, ("GET", "held-reply"), timeout_ms=500) == ["yes"]
     link.heal("f1")
     assert warm.receive(within_s=0.5) == "+OK\r\n"
+
+
+@pytest.mark.parametrize("heal", ["link", "cluster"])
+@pytest.mark.parametrize("direction", ["to-node", "from-node", "both"])
+def test_healing_a_hold_does_not_wait_for_clients_that_gave_up(
+    cluster: ProcessCluster, link: ToxicLink, dial: Dial, direction: Direction, heal: str
+) -> None:
+    """Toxiproxy itself would hang for seconds: it hands the replies to a client that is gone one by one."""
+    stays, *leave = [dial(link.address) for _ in range(8)]
+    link.cut("f1", "hold", direction)
+    for _ in range(6):
+        for connection in (stays, *leave):
+            connection.send("PING")
+        assert leave[0].is_silent(0.01), "so that each command is a chunk of its own"
+    for connection in leave:
+        connection.close()
+    began = time.perf_counter()
+    link.heal("f1") if heal == "link" else cluster.heal()
+    assert time.perf_counter() - began < 1
+    arrived = ""
+    while arrived.count("+PONG") < 6:
+        arrived += stays.receive(within_s=0.5)
+    assert is_whole(cluster)
+
+
+def test_a_healed_link_has_no_owner_and_can_be_slowed_by_nothing_again(link: ToxicLink) -> None:
+    link.cut("f1", "hold", "both")
+    link.cut("f2", "refuse", "both")
+    assert link.owners() == {"f1", "f2"}
+    link.heal("f1")
+    assert link.owners() == {"f2"}
+    link.heal("f2")
+    assert link.owners() == set()
+    link.delay("f1", 0, 0, "both")
+    assert link.owners() == {"f1"}
 
 
 def test_dropped_bytes_are_lost_and_the_connection_is_closed_at_heal(
@@ -125,19 +165,19 @@ def test_a_reset_link_resets_new_connections(cluster: ProcessCluster, link: Toxi
         fresh.recv(100)
     fresh.close()
     link.heal("f1")
-    assert probed(cluster).answered
+    assert is_whole(cluster)
 
 
 @pytest.mark.parametrize(
-    ("direction", "low", "high"), [("to-node", 80, 140), ("from-node", 80, 140), ("both", 160, 260)]
+    ("direction", "low", "high"), [("to-node", 80, 160), ("from-node", 80, 160), ("both", 160, 320)]
 )
 def test_a_delay_is_as_long_as_asked(link: ToxicLink, dial: Dial, direction: Direction, low: int, high: int) -> None:
     warm = dial(link.address)
-    assert warm.asked_ms("PING") < 50
+    assert warm.asked_ms("PING") < 80
     link.delay("f1", 100, 20, direction)
-    assert low <= warm.asked_ms("PING") <= high
+    assert low <= warm.asked_ms("PING") < high
     link.heal("f1")
-    assert warm.asked_ms("PING") < 50
+    assert warm.asked_ms("PING") < 80
 
 
 def test_throttling_makes_a_large_reply_as_slow_as_asked(link: ToxicLink, dial: Dial) -> None:
@@ -156,26 +196,26 @@ def test_healing_one_owner_leaves_the_others_cut_in_force(cluster: ProcessCluste
     link.cut("f1", "refuse", "both")
     link.cut("f2", "refuse", "both")
     link.cut("f3", "drop", "from-node")
-    link.delay("f4", 10, 0, "both")
+    link.delay("f4", 60, 0, "both")
     link.heal("f1")
     assert probed(cluster).refused, "f2 still refuses"
     link.heal("f2")
     assert probed(cluster)[:3] == (False, True, False), "f3 still drops the replies"
     link.heal("f3")
-    assert probed(cluster).answered
-    assert probed(cluster).elapsed_ms >= 20, "f4 still delays both ways"
+    assert is_whole(cluster)
+    assert probed(cluster, timeout_ms=2000).elapsed_ms >= 120, "f4 still delays both ways"
     link.heal("f4")
-    assert probed(cluster).elapsed_ms < 20
+    assert probed(cluster).elapsed_ms < 60
 
 
 def test_a_second_cut_of_the_same_owner_replaces_the_first(cluster: ProcessCluster, link: ToxicLink) -> None:
     link.cut("f1", "refuse", "both")
     link.cut("f1", "drop", "from-node")
     assert probed(cluster)[:3] == (False, True, False)
-    link.delay("f1", 10, 0, "to-node")
-    assert 10 <= probed(cluster).elapsed_ms < 60
-    link.delay("f1", 30, 0, "to-node")
-    assert 30 <= probed(cluster).elapsed_ms < 90
+    link.delay("f1", 40, 0, "to-node")
+    assert 40 <= probed(cluster, timeout_ms=2000).elapsed_ms < 150
+    link.delay("f1", 150, 0, "to-node")
+    assert probed(cluster, timeout_ms=2000).elapsed_ms >= 150
 
 
 def test_holding_again_lets_no_held_byte_through(link: ToxicLink, dial: Dial) -> None:
@@ -194,11 +234,11 @@ def test_healing_the_cluster_removes_what_every_owner_did(cluster: ProcessCluste
         link.cut(f"f{number}", kinds[number % 3], "both")
         assert not cluster.probe([key], 50)[key].answered
     cluster.heal()
-    assert all(seen.answered for seen in cluster.probe(list(cluster.links)).values())
+    assert all(seen.answered for seen in cluster.probe(list(cluster.links), 2000).values())
     link = cluster.links["c1", "n1"]
     link.cut("later", "refuse", "both")
     link.heal("later")
-    assert probed(cluster).answered, "who refused before the healing is forgotten"
+    assert is_whole(cluster), "who refused before the healing is forgotten"
 
 
 def test_a_port_taken_while_the_link_refuses_is_told_in_one_line_and_can_be_healed_later(
@@ -212,6 +252,6 @@ def test_a_port_taken_while_the_link_refuses_is_told_in_one_line_and_can_be_heal
         assert "\n" not in str(told.value)
         with pytest.raises(BrokenEnvironmentError, match="was taken"):
             cluster.heal()
-        assert probed(cluster, "c2").answered, "what can be healed is healed"
+        assert is_whole(cluster, "c2"), "what can be healed is healed"
     link.heal("f1")
-    assert probed(cluster).answered
+    assert is_whole(cluster)

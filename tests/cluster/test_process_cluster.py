@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 from pathlib import Path
 
@@ -65,6 +66,14 @@ def test_stopping_leaves_no_process_and_no_folder_but_the_logs(
     assert [path.name for path in state.path.iterdir()] == ["owner.lock"]
     logs = sorted(path.name for path in (tmp_path / "logs").iterdir())
     assert logs == ["n1.log", "n2.log", "resource.log", "toxiproxy.log"]
+
+
+def test_every_process_has_a_session_of_its_own(make_cluster: MakeCluster, state: RunState) -> None:
+    """A Ctrl-C at the terminal goes to the harness alone, which then heals and ends the others in order."""
+    make_cluster()
+    processes = processes_of(state)
+    assert len(processes) == 3
+    assert all(os.getsid(process.pid) == process.pid for process in processes)
 
 
 def broken_program(path: Path) -> Path:

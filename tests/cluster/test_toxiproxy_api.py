@@ -90,9 +90,10 @@ def test_a_change_that_does_not_read_back_raises(fake: Fake) -> None:
 
 def test_a_reset_that_leaves_a_toxic_raises(fake: Fake) -> None:
     toxic = {"name": "f1:timeout:upstream", "type": "timeout", "stream": "upstream", "attributes": {"timeout": 0}}
-    left = {"c1-n1": {**PROXY, "toxics": [toxic]}}
-    server = ToxiproxyServer(fake(lambda method, path: (200, left) if method == "GET" else (204, None)))
-    with pytest.raises(BrokenEnvironmentError, match="healed but reads back as"):
+    left = {**PROXY, "toxics": [toxic]}
+    answers = {"/proxies": {"c1-n1": left}, "/proxies/c1-n1": left}
+    server = ToxiproxyServer(fake(lambda method, path: (200, answers.get(path))))
+    with pytest.raises(BrokenEnvironmentError, match="reads back as"):
         server.heal_all([ToxicLink(server, ("c1", "n1"), LISTEN)])
 
 

@@ -33,7 +33,9 @@ class History:
         self.planned = 0
         self.final_is_last_write = True
 
-    def op(self, client: str, f: Any, outcome: Any, section: int, invoke: float, complete: float, **more: Any) -> History:
+    def op(
+        self, client: str, f: Any, outcome: Any, section: int, invoke: float, complete: float, **more: Any
+    ) -> History:
         life, key = more.pop("life", 1), more.pop("key", "k1")
         self.ops[client, life].append(Op(f, outcome, key, section, ms(invoke), ms(complete), **more))
         return self
@@ -58,14 +60,18 @@ class History:
             self.op(client, "release", "ok", number, end, end + 1, **ends)
         return self
 
-    def write(self, client: str, value: int, *, number: int = 1, told: bool = True, at: float = 0, **more: Any) -> History:
+    def write(
+        self, client: str, value: int, *, number: int = 1, told: bool = True, at: float = 0, **more: Any
+    ) -> History:
         """An accepted write; `told`: the client saw that it was."""
         key, token = more.get("key", "k1"), more.get("token")
         self.op(client, "write", "ok" if told else "info", number, at, at + 1, value=value, **more)
         self.writes.append(Write(key, 0, client, number, value, token))
         return self
 
-    def fault(self, name: str, began: float, healed: float | None, *, holds: bool = True, gone: bool = True, **hit: Any):
+    def fault(
+        self, name: str, began: float, healed: float | None, *, holds: bool = True, gone: bool = True, **hit: Any
+    ):
         nemesis = hit.pop("nemesis", "partition")
         injected = FaultEvent("injected", name, nemesis, "it", ms(began), ms(began + 1), holds, "seen", **hit)
         self.faults.append(injected)

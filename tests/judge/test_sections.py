@@ -1,13 +1,12 @@
-"""Which sections there were, from when to when, and for how long their clients had been told that they may be inside."""
+"""Which sections there were, from when to when, and until when their clients had been told that they may be inside."""
 
 from __future__ import annotations
 
 import pytest
-from histories import History
 
 from fencepost.errors import UsageError
-from harness.history import ClientEnd, Op  # noqa: F401
-from harness.sections import FOREVER_NS
+from harness.windows import FOREVER_NS
+from tests.judge.histories import History, ms
 
 
 def only(history: History) -> dict:
@@ -68,9 +67,8 @@ def test_a_reported_deadline_is_taken_exactly() -> None:
 
 
 def test_a_validity_counts_from_somewhere_between_the_lock_s_own_stamps() -> None:
-    history = History().op(
-        "c1", "acquire", "ok", 1, 0, 20, validity_ms=90.0, computed_after_ns=10**15 + 5_000_000, computed_before_ns=10**15 + 8_000_000
-    )  # fmt: skip
+    stamps = {"computed_after_ns": ms(5), "computed_before_ns": ms(8)}
+    history = History().op("c1", "acquire", "ok", 1, 0, 20, validity_ms=90.0, **stamps)
     section = only(history)
     assert (section["deadline_min"], section["deadline_max"]) == (95, 98)
 
@@ -81,15 +79,14 @@ def test_without_stamps_a_validity_counts_from_somewhere_within_the_call() -> No
 
 
 def test_stamps_from_outside_the_call_are_not_believed() -> None:
-    history = History().op(
-        "c1", "acquire", "ok", 1, 0, 20, validity_ms=90.0, computed_after_ns=10**15 - 5_000_000, computed_before_ns=10**15 + 70_000_000
-    )  # fmt: skip
+    stamps = {"computed_after_ns": ms(-5), "computed_before_ns": ms(70)}
+    history = History().op("c1", "acquire", "ok", 1, 0, 20, validity_ms=90.0, **stamps)
     section = only(history)
     assert (section["deadline_min"], section["deadline_max"]) == (90, 110)
 
 
 def test_a_validity_is_computed_after_the_request_that_granted_it() -> None:
-    section = only(History().op("c1", "acquire", "ok", 1, 0, 20, validity_ms=90.0, requested_ns=10**15 + 15_000_000))
+    section = only(History().op("c1", "acquire", "ok", 1, 0, 20, validity_ms=90.0, requested_ns=ms(15)))
     assert (section["deadline_min"], section["deadline_max"]) == (105, 110)
 
 
@@ -100,7 +97,7 @@ def test_a_lock_that_tells_no_validity_leaves_everything_open() -> None:
 
 
 def stamped(after: float, before: float, invoke: float = 0) -> History:
-    stamps = {"computed_after_ns": 10**15 + round(after * 1e6), "computed_before_ns": 10**15 + round(before * 1e6)}
+    stamps = {"computed_after_ns": ms(after), "computed_before_ns": ms(before)}
     return History().op("c1", "acquire", "ok", 1, invoke, 1000, validity_ms=90.0, **stamps)
 
 
@@ -116,12 +113,16 @@ def test_a_stamp_taken_right_after_a_pause_may_be_late_because_of_it() -> None:
 
 
 def test_several_pauses_are_all_left_out() -> None:
-    history = stamped(890, 900).fault("p1", 300, 400, paused_clients=("c1",)).fault("p2", 450, 895, paused_clients=("c1",))
+    history = (
+        stamped(890, 900).fault("p1", 300, 400, paused_clients=("c1",)).fault("p2", 450, 895, paused_clients=("c1",))
+    )
     assert only(history)["deadline_min"] == pytest.approx(90 + 290)
 
 
 def test_overlapping_pauses_are_one_pause() -> None:
-    history = stamped(898, 900).fault("p1", 200, 700, paused_clients=("c1",)).fault("p2", 600, 899, paused_clients=("c1",))
+    history = (
+        stamped(898, 900).fault("p1", 200, 700, paused_clients=("c1",)).fault("p2", 600, 899, paused_clients=("c1",))
+    )
     assert only(history)["deadline_min"] == pytest.approx(90 + 198)
 
 
@@ -150,7 +151,7 @@ def test_a_pause_does_not_touch_a_reported_deadline() -> None:
 
 def test_an_extension_moves_the_deadline() -> None:
     history = History().section("c1", 0, None, deadline=100)
-    history.op("c1", "extend", "ok", 1, 50, 52, validity_ms=95.0, deadline_ns=10**15 + 147_000_000)
+    history.op("c1", "extend", "ok", 1, 50, 52, validity_ms=95.0, deadline_ns=ms(147))
     section = only(history.op("c1", "release", "ok", 1, 140, 141))
     assert (section["deadline_min"], section["deadline_max"], section["extensions"]) == (147, 147, 1)
 
@@ -162,7 +163,7 @@ def test_a_refused_extension_leaves_the_old_lease_as_it_was() -> None:
 
 def test_after_an_extension_that_came_too_late_nothing_is_certain_any_more() -> None:
     history = History().section("c1", 0, None, deadline=100)
-    history.op("c1", "extend", "ok", 1, 110, 120, validity_ms=95.0, deadline_ns=10**15 + 215_000_000)
+    history.op("c1", "extend", "ok", 1, 110, 120, validity_ms=95.0, deadline_ns=ms(215))
     section = only(history)
     assert (section["deadline_min"], section["deadline_max"]) == (100, 215)
 
@@ -171,8 +172,10 @@ def test_a_token_is_the_lock_s_own_or_the_one_drawn_from_the_resource() -> None:
     history = History().section("c1", 0, 10, token=7, token_source="lock")
     history.section("c2", 20, None).op("c2", "token", "ok", 1, 20, 21, token=8).op("c2", "release", "ok", 1, 30, 31)
     history.section("c1", 40, 50, number=2)
-    assert [(s["token_source"]) for s in history.sections()] == ["lock", "resource", None]
-    assert history.recorded().sections["token"].tolist()[:2] == [7, 8]
+    sections = history.recorded().sections
+    assert sections["token_source"].tolist()[:2] == ["lock", "resource"]
+    assert sections["token"].tolist()[:2] == [7, 8]
+    assert sections[["token", "token_source"]].isna().all(axis=1).tolist() == [False, False, True]
 
 
 def test_sections_of_one_life_never_overlap() -> None:

@@ -10,9 +10,10 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import msgspec
 import psutil
 import pytest
 
@@ -21,7 +22,7 @@ from tests.locks.conftest import Server
 from workloads import foreign
 from workloads.base import Lock, LockSettings, NodeAddress
 from workloads.foreign import ForeignLock, UnknownOutcomeError
-from workloads.registry import check_lock, open_lock
+from workloads.registry import ENVIRONMENTS_FOLDER, SUBJECTS_FOLDER, check_lock, open_lock
 
 SUBJECTS = ["redlock-ng", "redlock-py", "pottery"]
 DOCUMENT = Path(__file__).parents[2] / "docs" / "lock-protocol.md"
@@ -144,6 +145,11 @@ def program(tmp_path: Path) -> Callable[..., list[str]]:
     return write
 
 
+def running(folder: Path) -> list[psutil.Process]:
+    """Our children that run a program from this folder."""
+    return [child for child in psutil.Process().children() if str(folder) in " ".join(child.cmdline())]
+
+
 def opened(command: list[str], log: Path) -> ForeignLock:
     return ForeignLock(command, [NodeAddress("127.0.0.1", 1)], LockSettings(log_path=log))
 
@@ -216,7 +222,7 @@ def test_an_adapter_that_never_opens(
     monkeypatch.setattr(foreign, "OPEN_TIMEOUT_S", 0.5)
     with pytest.raises(BrokenEnvironmentError, match=expected):
         opened(program("pass", opening), tmp_path / "log")
-    assert not psutil.Process().children(), "a program that did not open is ended"
+    assert not running(tmp_path), "a program that did not open is ended"
 
 
 def test_a_program_that_cannot_be_started_is_named(tmp_path: Path) -> None:
@@ -229,25 +235,26 @@ def test_closing_kills_an_adapter_that_does_not_listen(program: Callable[..., li
     began = time.monotonic()
     lock.close()
     assert time.monotonic() - began < 3
-    assert not psutil.Process().children()
+    assert not running(tmp_path)
 
 
 CLIENT = """
-import sys
-from pathlib import Path
-from workloads.base import LockSettings
+import json, shlex, sys
+from workloads.base import LockSettings, NodeAddress
 from workloads.registry import open_lock
-lock = open_lock("redlock-ng", None, [], LockSettings()) if len(sys.argv) < 2 else open_lock(
-    "", " ".join(sys.argv[1:]), [], LockSettings())
+nodes, command = json.loads(sys.argv[1])
+lock = open_lock("", shlex.join(command), [NodeAddress(*node) for node in nodes], LockSettings())
 print("ready", flush=True)
 sys.stdin.read()
 """
 
 
-def client_with_child(command: list[str]) -> tuple[subprocess.Popen[bytes], psutil.Process]:
+def client_with_child(
+    command: list[str], nodes: Sequence[NodeAddress] = ()
+) -> tuple[subprocess.Popen[bytes], psutil.Process]:
     """A process that holds a foreign lock, in a process group of its own, and the lock's process."""
     client = subprocess.Popen(
-        [sys.executable, "-c", CLIENT, *command],
+        [sys.executable, "-c", CLIENT, json.dumps([nodes, command])],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         start_new_session=True,
@@ -275,11 +282,9 @@ def test_the_child_is_stopped_and_killed_with_the_client_s_group(program: Callab
 @pytest.mark.parametrize("name", SUBJECTS)
 def test_an_adapter_ends_when_its_client_is_gone(name: str, nodes: list[NodeAddress], tmp_path: Path) -> None:
     open_subject(name, nodes, tmp_path / "log").close()
-    from workloads.registry import ENVIRONMENTS_FOLDER, SUBJECTS_FOLDER
-
     folder = name.replace("-", "_")
     adapter = [str(ENVIRONMENTS_FOLDER / folder / "bin" / "python"), str(SUBJECTS_FOLDER / folder / "adapter.py")]
-    client, child = client_with_child(adapter)
+    client, child = client_with_child(adapter, nodes)
     client.kill()
     client.wait()
     psutil.wait_procs([child], timeout=5)
@@ -294,13 +299,13 @@ def example(language: str) -> str:
     return text.split(f"```{language}\n", 1)[1].split("```", 1)[0]
 
 
-def test_every_message_in_the_document_is_json(tmp_path: Path) -> None:
-    text = DOCUMENT.read_text(encoding="utf-8")
-    messages = [block.split("```", 1)[0] for block in text.split("```json\n")[1:]]
-    assert len(messages) >= 5
-    for message in messages:
-        for line in message.strip().splitlines():
-            json.loads(line)
+def test_every_message_in_the_document_is_one_of_the_protocol() -> None:
+    blocks = DOCUMENT.read_text(encoding="utf-8").split("```json\n")[1:]
+    messages = [line for block in blocks for line in block.split("```", 1)[0].strip().splitlines()]
+    requests = [json.loads(line)["do"] for line in messages if '"do"' in line]
+    answers = [msgspec.json.decode(line, type=foreign.Answer) for line in messages if '"do"' not in line]
+    assert requests == ["open", "acquire", "extend", "release", "close"]
+    assert {answer.outcome for answer in answers} == {"ok", "fail", "info"}
 
 
 def test_the_documented_example_is_a_working_lock_of_at_most_forty_lines(
@@ -310,8 +315,8 @@ def test_the_documented_example_is_a_working_lock_of_at_most_forty_lines(
         pytest.skip("node is not installed")
     source = example("javascript")
     assert len(source.splitlines()) <= 40
-    (tmp_path / "lock.js").write_text(source)
-    command = f"node {tmp_path / 'lock.js'}"
+    (tmp_path / "lock.mjs").write_text(source)
+    command = f"node {tmp_path / 'lock.mjs'}"
     one, other = (open_lock("", command, nodes, LockSettings(log_path=tmp_path / "log")) for _ in range(2))
     try:
         before_ns = time.monotonic_ns()
@@ -322,13 +327,21 @@ def test_the_documented_example_is_a_working_lock_of_at_most_forty_lines(
         assert lease.deadline_ns is not None
         assert before_ns <= lease.deadline_ns - 10_000_000_000 <= after_ns
         assert other.acquire("k", 10_000) is None
-        assert one.extend(lease, 20_000) is None or servers[0].client().pttl("k") > 10_000  # type: ignore[operator]
+        extended = one.extend(lease, 20_000)
+        assert extended is not None
+        assert 19_000 < extended.validity_ms < 20_000
+        assert servers[0].client().pttl("k") > 10_000
         assert one.release(lease) is True
         assert one.release(lease) is False
         assert other.acquire("k", 10_000) is not None
+        servers[0].pause()
+        with pytest.raises(UnknownOutcomeError, match="no reply in time"):
+            one.acquire("late", 10_000)
+        servers[0].resume()
+        assert one.acquire("k2", 10_000) is not None, "over a new connection"
         servers[0].stop()
         with pytest.raises(UnknownOutcomeError):
-            one.acquire("k", 10_000)
+            one.acquire("k3", 10_000)
     finally:
         one.close()
         other.close()

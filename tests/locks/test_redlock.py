@@ -16,7 +16,7 @@ from workloads.locks.redlock import Redlock
 from workloads.locks.set_nx_px import SetNxPx
 
 TTL_MS = 10_000
-TIMEOUT_MS = 60.0
+TIMEOUT_MS = 100.0
 
 Open = Callable[..., Redlock]
 
@@ -112,24 +112,24 @@ def test_a_hung_node_costs_one_node_timeout_and_not_more(opened: Open, servers: 
     lock = opened()
     servers[0].pause()
     leases: list[Lease | None] = []
-    assert TIMEOUT_MS <= elapsed_ms(lambda: leases.append(lock.acquire("k", TTL_MS))) < TIMEOUT_MS * 1.5
+    assert TIMEOUT_MS <= elapsed_ms(lambda: leases.append(lock.acquire("k", TTL_MS))) < TIMEOUT_MS * 2
     lease = granted(leases[0])
-    assert elapsed_ms(lambda: lock.release(lease)) < TIMEOUT_MS * 1.5
+    assert elapsed_ms(lambda: lock.release(lease)) < TIMEOUT_MS * 2
 
 
 def test_two_hung_nodes_cost_one_timeout_in_parallel_and_two_in_sequence(opened: Open, servers: list[Server]) -> None:
     parallel, sequential = opened(), opened(mode="sequential")
     for server in servers[:2]:
         server.pause()
-    assert elapsed_ms(lambda: parallel.acquire("k1", TTL_MS)) < TIMEOUT_MS * 1.5
-    assert TIMEOUT_MS * 2 <= elapsed_ms(lambda: sequential.acquire("k2", TTL_MS)) < TIMEOUT_MS * 2.5
+    assert elapsed_ms(lambda: parallel.acquire("k1", TTL_MS)) < TIMEOUT_MS * 2
+    assert TIMEOUT_MS * 2 <= elapsed_ms(lambda: sequential.acquire("k2", TTL_MS)) < TIMEOUT_MS * 3
 
 
 def test_a_refused_round_waits_for_a_hung_node_only_once(opened: Open, servers: list[Server]) -> None:
     lock = opened()
     for server in servers[:3]:
         server.pause()
-    assert elapsed_ms(lambda: lock.acquire("k", TTL_MS)) < TIMEOUT_MS * lock.ROUNDS * 1.3
+    assert elapsed_ms(lambda: lock.acquire("k", TTL_MS)) < TIMEOUT_MS * lock.ROUNDS * 1.5
 
 
 def test_what_a_hung_node_was_asked_is_taken_back_when_it_wakes(opened: Open, servers: list[Server]) -> None:

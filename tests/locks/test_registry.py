@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.errors import UsageError
+from fencepost.errors import BrokenEnvironmentError, UsageError
 from workloads import registry
 from workloads.base import Lock, LockSettings
 from workloads.locks.no_op import NoOp
@@ -27,6 +27,9 @@ class NoArguments(Mine):
 
 class Half:
     def acquire(self, key, ttl_ms): return None
+
+class Raising(Mine):
+    def __init__(self, nodes, settings): raise OSError("no\\nroute")
 
 helper = 7
 """
@@ -98,10 +101,16 @@ def test_a_class_in_the_current_directory_is_a_lock(here: Path) -> None:
     assert lock.release(None) is True  # type: ignore[arg-type]
 
 
+def test_a_class_that_does_not_open_breaks_the_environment_in_one_line(here: Path) -> None:
+    (here / "my_locks.py").write_text(OWN_LOCK)
+    with pytest.raises(BrokenEnvironmentError, match="my_locks:Raising cannot be opened: OSError: no route"):
+        open_lock("my_locks:Raising", None, [], LockSettings())
+
+
 @pytest.mark.parametrize(
     ("lock", "expected"),
     [
-        ("my_locks:Other", "my_locks has no 'Other'; its classes: Mine, NoArguments, Half"),
+        ("my_locks:Other", "my_locks has no 'Other'; its classes: Mine, NoArguments, Half, Raising"),
         ("my_locks:Half", "missing: extend, release, close, describe"),
         ("my_locks:helper", "is not a class with"),
         ("my_locks:NoArguments", "its constructor must take (nodes, settings)"),

@@ -14,7 +14,7 @@ from tests.locks.conftest import Server, free_port
 from workloads.base import NodeAddress
 from workloads.wire import MAX_OWED, SILENT, Wires, pack
 
-TIMEOUT_MS = 80.0
+TIMEOUT_MS = 100.0
 
 
 class FakeServer:
@@ -174,7 +174,7 @@ def test_a_reply_that_never_ends_takes_no_longer_than_the_timeout(fake: FakeServ
 
 def test_silence_costs_the_timeout_and_not_more(fake: FakeServer) -> None:
     wires, _ = fake.open_wires()
-    assert TIMEOUT_MS <= elapsed_ms(lambda: wires.ask(pack("PING"))) < TIMEOUT_MS * 1.5
+    assert TIMEOUT_MS <= elapsed_ms(lambda: wires.ask(pack("PING"))) < TIMEOUT_MS * 2
     wires.close()
 
 
@@ -247,7 +247,7 @@ def test_a_request_whose_connection_was_not_made_in_time_is_never_sent() -> None
     with socket.create_server(("127.0.0.1", 0), backlog=0) as listener, socket.socket() as filler:
         filler.connect(listener.getsockname())
         wires = Wires([NodeAddress(*listener.getsockname())], TIMEOUT_MS)
-        assert TIMEOUT_MS <= elapsed_ms(lambda: wires.ask(pack("SET", "k", "v"))) < TIMEOUT_MS * 1.5
+        assert TIMEOUT_MS <= elapsed_ms(lambda: wires.ask(pack("SET", "k", "v"))) < TIMEOUT_MS * 2
         listener.settimeout(10)
         listener.accept()[0].close()
         end, _ = listener.accept()  # the kernel has gone on dialling

@@ -82,7 +82,7 @@ def test_a_narrow_pipe_is_felt_and_heals(real_world: World, rate: int) -> None:
 
 
 def test_latency_that_was_never_set_is_a_miss(real_world: World) -> None:
-    fault = Latency("delay", "one-client", "to-node", (("c1", "n1"),), delay_ms=50)
+    fault = Latency("delay", "one-client", "to-node", (("c1", "n1"),), delay_ms=150)
     assert not fault.probe(real_world, Impact(slow_links=fault.links)).holds
 
 

@@ -18,9 +18,22 @@ MS = 1_000_000
 START_NS = 5_000_000_000_000
 OP_COLUMNS = ["client", "life", "f", "outcome", "key", "section", "invoke_ns", "complete_ns", "error"]
 SECTION_COLUMNS = [
-    "client", "life", "section", "key", "asked_ns", "start_ns", "end_ns", "ended", "deadline_min_ns",
-    "deadline_max_ns", "validity_ms", "requested_ns", "token", "token_source", "extensions",
-]  # fmt: skip
+    "client",
+    "life",
+    "section",
+    "key",
+    "asked_ns",
+    "start_ns",
+    "end_ns",
+    "ended",
+    "deadline_min_ns",
+    "deadline_max_ns",
+    "validity_ms",
+    "requested_ns",
+    "token",
+    "token_source",
+    "extensions",
+]
 
 ENVIRONMENT: dict[str, object] = {
     "fencepost": "0.1.0",
@@ -73,12 +86,25 @@ def make_run(
 
     def section(client: str, start: int, end: int, valid_ms: float = 980, slack_ms: float = 0) -> None:
         numbers[client] += 1
-        rows.append({
-            "client": client, "life": 1, "section": numbers[client], "key": "k1", "asked_ns": free[client],
-            "start_ns": start, "end_ns": end, "ended": "release", "deadline_min_ns": start + int(valid_ms * MS),
-            "deadline_max_ns": start + int((valid_ms + slack_ms) * MS), "validity_ms": valid_ms, "requested_ns": start - MS,
-            "token": len(rows) + 1, "token_source": "resource", "extensions": 0,
-        })  # fmt: skip
+        rows.append(
+            {
+                "client": client,
+                "life": 1,
+                "section": numbers[client],
+                "key": "k1",
+                "asked_ns": free[client],
+                "start_ns": start,
+                "end_ns": end,
+                "ended": "release",
+                "deadline_min_ns": start + int(valid_ms * MS),
+                "deadline_max_ns": start + int((valid_ms + slack_ms) * MS),
+                "validity_ms": valid_ms,
+                "requested_ns": start - MS,
+                "token": len(rows) + 1,
+                "token_source": "resource",
+                "extensions": 0,
+            }
+        )
         free[client] = end + MS
 
     wanted = ["lock"] * lock_overlaps + ["client"] * client_overlaps + ["undecided"] * undecided_overlaps
@@ -171,32 +197,74 @@ def verdict(run: Recorded, overlaps: Mapping[str, int]) -> Verdict:
     side = {"client": "c1", "life": 1, "section": 4, "start_ms": 1200.0, "end_ms": 1274.5, "ended": "release"}
     findings = tuple(
         Finding(
-            "exclusion", "overlap", blame,  # type: ignore[arg-type]
+            "exclusion",
+            "overlap",
+            blame,  # type: ignore[arg-type]
             f"{n} pairs of clients were in the critical section at once, and {because}",
-            breaks=("lease", "exclusion") if blame == "lock" else ("exclusion",), count=n,
-            examples=({"key": "k1", "overlap_from_ms": 1234.5, "overlap_ms": 40.0, "earlier": side, "later": side},) * min(n, 3),
+            breaks=("lease", "exclusion") if blame == "lock" else ("exclusion",),
+            count=n,
+            examples=({"key": "k1", "overlap_from_ms": 1234.5, "overlap_ms": 40.0, "earlier": side, "later": side},)
+            * min(n, 3),
         )
-        for blame, because in (("lock", "both were within their validity"), ("client", "one had outlived its lease"),
-                               ("undecided", "the record allows both readings"))
+        for blame, because in (
+            ("lock", "both were within their validity"),
+            ("client", "one had outlived its lease"),
+            ("undecided", "the record allows both readings"),
+        )
         if (n := overlaps[blame])
-    )  # fmt: skip
+    )
     faults = run.planned_faults
-    phase = {"seconds": 30.0, "sections": len(sections), "sections_per_s": len(sections) / 33, "acquire_ok": len(sections),
-             "acquire_fail": 900, "acquire_info": 12, "acquire_ms_p50": 1.9, "acquire_ms_p99": 7.7, "errors": 3}  # fmt: skip
+    phase = {
+        "seconds": 30.0,
+        "sections": len(sections),
+        "sections_per_s": len(sections) / 33,
+        "acquire_ok": len(sections),
+        "acquire_fail": 900,
+        "acquire_info": 12,
+        "acquire_ms_p50": 1.9,
+        "acquire_ms_p99": 7.7,
+        "errors": {"TimeoutError: n3 did not answer": 12},
+    }
     names = sorted({e.nemesis for e in run.faults})
     figures: dict[str, dict[str, object]] = {
-        "exclusion": {"sections": len(sections), "overlaps": dict(overlaps), "longest_overlap_ms": 60.0 if any(overlaps.values()) else 0.0},
-        "counter": {"acknowledged": len(sections), "accepted": len(sections), "lost": overlaps["client"] + overlaps["lock"],
-                    "final": {"k1": len(sections)}, "complete": True},
-        "fencing": {"mode": "none", "token_source": None, "stale_writes_accepted": 0, "stale_writes_rejected": 0,
-                    "stale_reads_rejected": 0, "tokens_not_increasing": 0},
-        "liveness": {"wait_ms": {"count": len(waits), "p50": p50, "p90": p90, "p99": p99, "max": float(waits.max())},
-                     "longest_gap_ms": 812.0, "longest_gap_at_ms": 12_034.0, "recovery_first_ms": 14.2,
-                     "recovery_all_ms": 431.0, "never_acquired": [], "jain": 0.986},
-        "faults": {"planned": faults, "injected": faults, "observed": faults, "healed": faults,
-                   "by_nemesis": {n: {"injected": 2, "observed": 2, "healed": 2} for n in names}},
+        "exclusion": {
+            "sections": len(sections),
+            "overlaps": dict(overlaps),
+            "longest_overlap_ms": 60.0 if any(overlaps.values()) else 0.0,
+        },
+        "counter": {
+            "acknowledged": len(sections),
+            "accepted": len(sections),
+            "lost": overlaps["client"] + overlaps["lock"],
+            "final": {"k1": len(sections)},
+            "complete": True,
+        },
+        "fencing": {
+            "mode": "none",
+            "token_source": None,
+            "stale_writes_accepted": 0,
+            "stale_writes_rejected": 0,
+            "stale_reads_rejected": 0,
+            "tokens_not_increasing": 0,
+        },
+        "liveness": {
+            "wait_ms": {"count": len(waits), "p50": p50, "p90": p90, "p99": p99, "max": float(waits.max())},
+            "longest_gap_ms": 812.0,
+            "longest_gap_at_ms": 12_034.0,
+            "recovery_first_ms": 14.2,
+            "recovery_all_ms": 431.0,
+            "never_acquired": [],
+            "jain": 0.986,
+        },
+        "faults": {
+            "planned": faults,
+            "injected": faults,
+            "observed": faults,
+            "healed": faults,
+            "by_nemesis": {n: {"injected": 2, "observed": 2, "healed": 2} for n in names},
+        },
         "phases": {"load": phase, "recovery": phase | {"seconds": 3.0}},
-    }  # fmt: skip
+    }
     assert first["start_ns"] > run.timeline.start_ns
     broken = "violation" if overlaps["lock"] else "valid"
     return Verdict(broken, "lease", findings, (), figures)  # type: ignore[arg-type]

@@ -87,6 +87,18 @@ def test_hostile_names_errors_and_keys_are_text_wherever_they_appear() -> None:
     assert data_of(page)["keys"][0].startswith("</script><script>alert(1)</script><img src=x")
 
 
+def test_the_servers_configuration_is_one_row_an_option_that_names_who_differs() -> None:
+    servers = {"n1": {"appendfsync": "no"}, "n2": {"appendfsync": "no"}, "resource": {"appendfsync": "always"}}
+    made = make_run()
+    page = render_page(made.recorded, made.verdict, {"servers": servers})
+    assert "<tr><th>appendfsync</th><td>no (but resource always)</td></tr>" in page
+
+
+def test_the_word_safe_never_appears() -> None:
+    for made in (make_run(), make_run(lock_overlaps=2), make_empty_run()):
+        assert not re.search(r"\bsafe", page_of(made), re.IGNORECASE)
+
+
 def test_json_in_a_script_holds_nothing_that_ends_it() -> None:
     text = str(script_json({"a": HOSTILE, "b": "<!--"}))
     assert not set("<>&\u2028\u2029") & set(text)

@@ -1,0 +1,207 @@
+"""The HTTP API of one Toxiproxy, spoken through `toxiproxy-python`, mended.
+
+In the library host and port belong to the class (one server a process), no call has a time limit, a 5xx passes
+silently, and populate is a loop that drops live connections. Here each server has a consumer of its own over one
+kept-alive connection, every status is checked, one call makes all proxies, and what holds can be read back.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+from urllib.parse import quote
+
+import requests
+from toxiproxy.api import APIConsumer, validate_response
+from toxiproxy.exceptions import InvalidToxic, NotFound, ProxyExists
+from toxiproxy.toxic import Toxic
+
+from cluster.base import Address
+from cluster.waiting import becomes_true
+from fencepost.errors import BrokenEnvironmentError
+
+Stream = Literal["upstream", "downstream"]
+
+_API_TIMEOUT_S = 5.0
+
+
+class ToxicSpec(NamedTuple):
+    """One toxic as it is asked for and as it is read back."""
+
+    type: str
+    stream: Stream
+    attributes: tuple[tuple[str, int], ...]
+    toxicity: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class ProxyState:
+    """One proxy as the server describes it; toxics by name."""
+
+    listen: Address
+    upstream: Address
+    enabled: bool
+    toxics: Mapping[str, ToxicSpec]
+
+
+class _Consumer(APIConsumer):  # type: ignore[misc]
+    """The library's consumer for *one* server: a connection that is kept, a time limit, and no status unchecked."""
+
+    def __init__(self, address: Address, timeout_s: float) -> None:
+        self._base = f"http://{address}"
+        self._address = address
+        self._timeout_s = timeout_s
+        self._one_at_a_time = threading.Lock()
+        self._session = requests.Session()
+        self._session.trust_env = False  # HTTP_PROXY must not carry calls to loopback
+
+    def get(self, url: str, params: Any = None, **kwargs: Any) -> Any:
+        return self._call("GET", url, params=params, **kwargs)
+
+    def delete(self, url: str, **kwargs: Any) -> Any:
+        return self._call("DELETE", url, **kwargs)
+
+    def post(self, url: str, data: Any = None, json: Any = None, **kwargs: Any) -> Any:
+        return self._call("POST", url, data=data, json=json, **kwargs)
+
+    def close(self) -> None:
+        self._session.close()
+
+    def _call(self, method: str, url: str, **kwargs: Any) -> requests.Response:
+        """The checked response. Raises BrokenEnvironmentError for anything but success."""
+        try:
+            with self._one_at_a_time:
+                response = self._session.request(method, self._base + url, timeout=self._timeout_s, **kwargs)
+            validate_response(response)
+        except requests.RequestException as error:
+            reason = type(error).__name__
+            raise BrokenEnvironmentError(
+                f"Toxiproxy at {self._address} does not answer {method} {url}: {reason}"
+            ) from None
+        except (ProxyExists, NotFound, InvalidToxic):
+            pass  # told below in one line with the other statuses
+        if response.status_code >= 300:
+            raise BrokenEnvironmentError(
+                f"Toxiproxy at {self._address} answered {method} {url} with {response.status_code}: {_reason(response)}"
+            )
+        return response
+
+
+class ToxiproxyApi:
+    """One running Toxiproxy, by the address of its API."""
+
+    def __init__(self, address: Address, timeout_s: float = _API_TIMEOUT_S) -> None:
+        self.address = address
+        self._api = _Consumer(address, timeout_s)
+
+    def wait_until_up(self, is_running: Callable[[], bool], within_s: float) -> None:
+        """Wait until the API answers. Raises BrokenEnvironmentError if it does not, or once `is_running()` is false."""
+        if not becomes_true(lambda: not is_running() or self._answers(), within_s=within_s):
+            raise BrokenEnvironmentError(f"toxiproxy-server at {self.address} does not answer; its log says why")
+        if not is_running():
+            raise BrokenEnvironmentError(f"toxiproxy-server at {self.address} ended at once; its log says why")
+
+    def create_all(self, wanted: Mapping[str, tuple[Address, Address]]) -> dict[str, ProxyState]:
+        """Make all proxies, by name each (listen, upstream), in one call; what the server made of them.
+
+        A listen port of 0 leaves the choice to the kernel. Raises BrokenEnvironmentError, also if the server's
+        answer is not what was asked for.
+        """
+        asked = [
+            {"name": name, "listen": str(listen), "upstream": str(upstream), "enabled": True}
+            for name, (listen, upstream) in wanted.items()
+        ]
+        made = {
+            proxy["name"]: _proxy_state(proxy) for proxy in self._api.post("/populate", json=asked).json()["proxies"]
+        }
+        for name, (listen, upstream) in wanted.items():
+            state = made.get(name)
+            fits = (
+                state is not None
+                and state.enabled
+                and not state.toxics
+                and state.upstream == upstream
+                and state.listen.host == listen.host
+                and listen.port in (0, state.listen.port)
+            )
+            if not fits:
+                raise BrokenEnvironmentError(f"Toxiproxy made {state} of {name}, asked was {listen} to {upstream}")
+        return {name: made[name] for name in wanted}
+
+    def proxy(self, name: str) -> ProxyState:
+        """The proxy as it is now."""
+        return _proxy_state(self._api.get(_path(name)).json())
+
+    def proxies(self) -> dict[str, ProxyState]:
+        """All proxies as they are now."""
+        return {name: _proxy_state(proxy) for name, proxy in self._api.get("/proxies").json().items()}
+
+    def set_enabled(self, name: str, enabled: bool) -> None:
+        self._api.post(_path(name), json={"enabled": enabled})
+
+    def add_toxic(self, proxy: str, name: str, spec: ToxicSpec) -> None:
+        self._api.post(
+            f"{_path(proxy)}/toxics",
+            json={
+                "name": name,
+                "type": spec.type,
+                "stream": spec.stream,
+                "toxicity": spec.toxicity,
+                "attributes": dict(spec.attributes),
+            },
+        )
+
+    def update_toxic(self, proxy: str, name: str, spec: ToxicSpec) -> None:
+        self._api.post(
+            f"{_path(proxy)}/toxics/{quote(name, safe='')}",
+            json={"toxicity": spec.toxicity, "attributes": dict(spec.attributes)},
+        )
+
+    def remove_toxic(self, proxy: str, name: str) -> None:
+        self._api.delete(f"{_path(proxy)}/toxics/{quote(name, safe='')}")
+
+    def reset(self) -> None:
+        """Remove every toxic and enable every proxy; the server stops at the first that it cannot enable."""
+        self._api.post("/reset")
+
+    def close(self) -> None:
+        """Let go of the connection to the API."""
+        self._api.close()
+
+    def _answers(self) -> bool:
+        try:
+            self._api.get("/version")
+        except BrokenEnvironmentError:
+            return False
+        return True
+
+
+def _path(proxy: str) -> str:
+    return f"/proxies/{quote(proxy, safe='')}"
+
+
+def _address(text: str) -> Address:
+    host, _, port = text.rpartition(":")
+    return Address(host, int(port))
+
+
+def _proxy_state(proxy: Mapping[str, Any]) -> ProxyState:
+    toxics = [Toxic(**toxic) for toxic in proxy["toxics"]]
+    return ProxyState(
+        listen=_address(proxy["listen"]),
+        upstream=_address(proxy["upstream"]),
+        enabled=proxy["enabled"],
+        toxics={
+            toxic.name: ToxicSpec(toxic.type, toxic.stream, tuple(sorted(toxic.attributes.items())), toxic.toxicity)
+            for toxic in toxics
+        },
+    )
+
+
+def _reason(response: requests.Response) -> str:
+    try:
+        return str(response.json()["error"])
+    except (ValueError, KeyError, TypeError):
+        return response.text.strip()[:200] or response.reason

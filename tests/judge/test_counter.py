@@ -1,0 +1,143 @@
+"""Which increments were lost, through whom, and whether the resource can be believed."""
+
+from __future__ import annotations
+
+from harness.checkers.base import Finding
+from harness.checkers.counter import check
+from tests.judge.histories import History
+
+
+def findings(history: History) -> dict[tuple[str, str], Finding]:
+    return {(finding.kind, finding.blame): finding for finding in check(history.recorded()).findings}
+
+
+def clean() -> History:
+    history = History().section("c1", 0, 10).section("c2", 20, 30)
+    return history.write("c1", 1, at=5).write("c2", 2, at=25)
+
+
+def test_writes_that_build_on_each_other_lose_nothing() -> None:
+    answer = check(clean().recorded())
+    assert answer.findings == answer.unknown == ()
+    assert answer.figures == {
+        "acknowledged": 2, "accepted": 2, "lost": 0, "lost_unacknowledged": 0, "final": {"k1": 2}, "complete": True,
+    }  # fmt: skip
+
+
+def overlapping(until: float = 50) -> History:
+    history = History().section("c1", 0, until).section("c2", 10, 60)
+    return history.write("c2", 1, at=20).write("c1", 1, at=30)
+
+
+def test_two_that_read_the_same_lose_one() -> None:
+    finding = findings(overlapping())["lost-update", "lock"]
+    assert (finding.count, finding.breaks) == (1, ("data",))
+    lost, by = finding.examples[0]["lost"], finding.examples[0]["by"]
+    assert (lost["client"], by["client"]) == ("c2", "c1")  # type: ignore[index]
+
+
+def test_the_overlap_s_blame_is_the_loss_s_blame() -> None:
+    history = History().section("c1", 0, 500).section("c2", 120, 140)
+    assert set(findings(history.write("c2", 1).write("c1", 1))) == {("lost-update", "client")}
+    history = History().section("c1", 50, 500, deadline=(110, 130)).section("c2", 120, 140)
+    assert set(findings(history.write("c2", 1).write("c1", 1))) == {("lost-update", "undecided")}
+
+
+def test_a_late_write_loses_everything_built_since() -> None:
+    history = History(clients=3).section("c1", 0, 500).section("c2", 110, 200).section("c3", 210, 300)
+    history.write("c2", 1).write("c3", 2).write("c1", 1)
+    assert findings(history)["lost-update", "client"].count == 2
+
+
+def test_what_was_lost_already_is_not_lost_again() -> None:
+    history = History(clients=3).section("c1", 0, 50).section("c2", 10, 60).section("c3", 20, 70)
+    history.write("c1", 1).write("c2", 1).write("c3", 1)
+    finding = findings(history)["lost-update", "lock"]
+    assert finding.count == 2
+    assert [(e["lost"]["client"], e["by"]["client"]) for e in finding.examples] == [("c1", "c2"), ("c2", "c3")]  # type: ignore[index]
+
+
+def test_an_increment_that_nobody_was_told_of_is_listed_apart() -> None:
+    history = History().section("c1", 0, 50).section("c2", 10, 60).write("c1", 1, told=False).write("c2", 1)
+    answer = check(history.recorded())
+    assert answer.findings == ()
+    assert (answer.figures["lost"], answer.figures["lost_unacknowledged"]) == (0, 1)
+
+
+def test_keys_are_counted_apart() -> None:
+    history = History().section("c1", 0, 10, key="k1").section("c2", 5, 30, key="k2")
+    assert findings(history.write("c1", 1, key="k1").write("c2", 1, key="k2")) == {}
+
+
+def test_a_loss_without_any_overlap_breaks_everything_because_the_harness_must_be_wrong() -> None:
+    history = History().section("c1", 0, 10).section("c2", 20, 30).write("c1", 1).write("c2", 1)
+    assert findings(history)["lost-update", "harness"].breaks == ("lease", "exclusion", "data")
+
+
+def test_an_overlap_of_another_key_is_no_excuse() -> None:
+    history = History().section("c1", 0, 10).section("c2", 20, 30).write("c1", 1).write("c2", 1)
+    history.section("c1", 100, 120, key="k2", number=2).section("c2", 110, 130, key="k2", number=2)
+    assert ("lost-update", "harness") in findings(history)
+
+
+def test_an_overlap_elsewhere_on_the_key_leaves_it_undecided() -> None:
+    history = History().section("c1", 0, 10).section("c2", 20, 30).write("c1", 1).write("c2", 1)
+    history.section("c1", 100, 120, number=2).section("c2", 110, 130, number=2)
+    assert findings(history)["lost-update", "undecided"].breaks == ("data",)
+
+
+def test_a_record_that_was_cut_short_accuses_nobody_of_a_loss_without_overlap() -> None:
+    history = History().section("c1", 0, 10).section("c2", 20, 30).write("c1", 1).write("c2", 1)
+    history.timeline.end_ns = None
+    assert set(findings(history)) == {("lost-update", "undecided")}
+
+
+def test_an_acknowledged_write_that_the_record_does_not_have_is_the_resource_s_fault() -> None:
+    history = clean()
+    del history.writes[1]
+    finding = findings(history)["unrecorded-write", "resource"]
+    assert (finding.count, finding.breaks) == (1, ("lease", "exclusion", "data"))
+
+
+def test_an_incomplete_record_is_not_accused_of_missing_writes_but_vouches_for_nothing() -> None:
+    history = clean()
+    del history.writes[1]
+    history.final_is_last_write = False
+    answer = check(history.recorded())
+    assert answer.findings == ()
+    assert answer.unknown == ("the resource's record is incomplete: lost updates cannot be ruled out",)
+
+
+def test_an_incomplete_record_still_convicts() -> None:
+    history = overlapping()
+    history.final_is_last_write = False
+    answer = check(history.recorded())
+    assert [finding.kind for finding in answer.findings] == ["lost-update"]
+    assert answer.unknown == ()
+
+
+def test_the_last_read_must_give_what_the_last_write_left() -> None:
+    history = clean()
+    history.final = {"k1": 1}
+    finding = findings(history)["final-value", "resource"]
+    assert finding.breaks == ("lease", "exclusion", "data")
+    assert finding.examples == ({"key": "k1", "read": 1, "last_write": 2},)
+
+
+def test_a_counter_that_nobody_wrote_reads_zero() -> None:
+    history = clean()
+    history.final = {"k1": 2, "k2": 0}
+    assert findings(history) == {}
+    history.final = {"k1": 2, "k2": 1}
+    assert ("final-value", "resource") in findings(history)
+
+
+def test_a_value_that_no_read_can_have_led_to_is_the_resource_s_fault() -> None:
+    history = History().section("c1", 0, 10).section("c2", 20, 30).write("c1", 1).write("c2", 3)
+    assert ("impossible-value", "resource") in findings(history)
+
+
+def test_two_lives_of_a_client_are_kept_apart_by_their_sections() -> None:
+    history = History().section("c1", 0, None, life=1).section("c1", 120, 140, life=2, number=2)
+    history.write("c1", 1, life=1).write("c1", 2, number=2, life=2)
+    assert findings(history.end("c1", "killed", 10)) == {}

@@ -1,0 +1,163 @@
+"""Who is to blame for an overlap: the lock, a client, or nobody can say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness.checkers.exclusion import check
+from harness.overlaps import overlapping_pairs
+from tests.judge.histories import History
+
+
+def blames(history: History) -> dict[str, int]:
+    """Only what is not zero."""
+    counts: Any = check(history.recorded()).figures["overlaps"]
+    return {blame: count for blame, count in counts.items() if count}
+
+
+def test_sections_one_after_the_other_are_no_overlap() -> None:
+    assert blames(History().section("c1", 0, 10).section("c2", 11, 20)) == {}
+
+
+def test_sections_of_different_keys_are_no_overlap() -> None:
+    assert blames(History().section("c1", 0, 10, key="k1").section("c2", 5, 20, key="k2")) == {}
+
+
+def test_equal_ends_overlap() -> None:
+    assert blames(History().section("c1", 0, 10).section("c2", 10, 20)) == {"lock": 1}
+
+
+def test_one_nanosecond_later_they_do_not() -> None:
+    assert blames(History().section("c1", 0, 10).section("c2", 10.000001, 20)) == {}
+
+
+def test_the_lock_is_to_blame_when_both_were_within_their_validity() -> None:
+    assert blames(History().section("c1", 0, 50).section("c2", 20, 60)) == {"lock": 1}
+
+
+def test_a_client_is_to_blame_when_the_earlier_one_had_outlived_its_validity() -> None:
+    history = History().section("c1", 0, 500, deadline=100).section("c2", 120, 140)
+    assert blames(history) == {"client": 1}
+    assert check(history.recorded()).findings[0].examples[0]["outlived"] == ["earlier"]
+
+
+def test_a_deadline_that_ends_as_the_other_begins_still_counts_for_the_lock() -> None:
+    assert blames(History().section("c1", 0, 500, deadline=120).section("c2", 120, 140)) == {"lock": 1}
+    assert blames(History().section("c1", 0, 500, deadline=119.999999).section("c2", 120, 140)) == {"client": 1}
+
+
+def test_a_late_entry_is_the_client_s_fault() -> None:
+    """The later one got to know of its lease only when that was over, and walked in on the earlier one."""
+    history = History().section("c1", 0, 50, deadline=100).section("c2", 20, 60, deadline=10, asked=1)
+    assert blames(history) == {"client": 1}
+    assert check(history.recorded()).findings[0].examples[0]["outlived"] == ["later"]
+
+
+def test_the_same_holds_when_both_come_in_at_the_same_moment() -> None:
+    assert blames(History().section("c1", 20, 50, deadline=100).section("c2", 20, 60, deadline=10)) == {"client": 1}
+    assert blames(History().section("c2", 20, 60, deadline=10).section("c1", 20, 50, deadline=100)) == {"client": 1}
+
+
+def test_it_is_undecided_when_only_one_reading_of_the_deadline_excuses_the_lock() -> None:
+    assert blames(History().section("c1", 50, 500, deadline=(110, 130)).section("c2", 120, 140)) == {"undecided": 1}
+
+
+def test_every_reading_must_convict_before_the_lock_is_blamed() -> None:
+    assert blames(History().section("c1", 50, 500, deadline=(120, 140)).section("c2", 120, 140)) == {"lock": 1}
+    assert blames(History().section("c1", 50, 500, deadline=(90, 119)).section("c2", 120, 140)) == {"client": 1}
+
+
+def test_a_pause_between_computing_and_stamping_leaves_it_undecided() -> None:
+    """The stamps alone would convict the lock; the client was stopped between the grant and the stamp."""
+
+    def history() -> History:
+        return History().section("c1", 300, 350, deadline=(389, 390)).section("c2", 320, 330)
+
+    stretched = history()
+    stretched.ops["c1", 1][0].invoke_ns -= 290_000_000
+    assert blames(stretched) == {"lock": 1}
+    assert blames(stretched.fault("p1", 100, 299, paused_clients=("c1",))) == {"undecided": 1}
+
+
+def test_a_client_killed_inside_overlaps_until_it_was_killed_and_not_after() -> None:
+    assert blames(History().section("c1", 0, None).end("c1", "killed", 30).section("c2", 30, 60)) == {"lock": 1}
+    assert blames(History().section("c1", 0, None).end("c1", "killed", 30).section("c2", 31, 60)) == {}
+
+
+def test_two_lives_of_one_client_are_two_clients() -> None:
+    history = History().section("c1", 0, None, life=1).section("c1", 20, 40, life=2, number=2)
+    assert blames(history.end("c1", "killed", 25, life=1)) == {"lock": 1}
+
+
+def test_an_extension_keeps_the_lock_responsible() -> None:
+    history = History().section("c1", 0, None, deadline=100).section("c2", 120, 140)
+    history.op("c1", "release", "ok", 1, 130, 131)
+    assert blames(history) == {"client": 1}
+    history = History().section("c1", 0, None, deadline=100).section("c2", 120, 140)
+    history.op("c1", "extend", "ok", 1, 50, 51, validity_ms=99.0, deadline_ns=10**15 + 150_000_000)
+    assert blames(history.op("c1", "release", "ok", 1, 130, 131)) == {"lock": 1}
+
+
+def test_every_pair_counts() -> None:
+    history = History(clients=3).section("c1", 0, 50).section("c2", 10, 60).section("c3", 20, 70)
+    assert blames(history) == {"lock": 3}
+
+
+def test_what_breaks_which_requirement() -> None:
+    lock, client = History().section("c1", 0, 50).section("c2", 20, 60), History().section("c1", 0, 500)
+    client.section("c2", 120, 140)
+    undecided = History().section("c1", 50, 500, deadline=(110, 130)).section("c2", 120, 140)
+    broken = [check(history.recorded()).findings[0].breaks for history in (lock, client, undecided)]
+    assert broken == [("lease", "exclusion"), ("exclusion",), ("exclusion",)]
+
+
+def test_the_examples_name_the_first_and_the_longest() -> None:
+    history = History()
+    for n in range(6):
+        history.section("c1", 100 * n, 100 * n + 20 + n, number=n + 1).section(
+            "c2", 100 * n + 10, 100 * n + 90, number=n + 1
+        )
+    answer = check(history.recorded())
+    examples = answer.findings[0].examples
+    assert examples[0]["overlap_from_ms"] == 10
+    assert examples[-1]["overlap_ms"] == answer.figures["longest_overlap_ms"] == 15
+    assert answer.findings[0].count == 6
+
+
+def frame(rows: list[tuple[int, int, int, int, int, int]]) -> pd.DataFrame:
+    names = ["client", "key", "start_ns", "end_ns", "deadline_min_ns", "deadline_max_ns"]
+    table = pd.DataFrame(rows, columns=names).astype(np.int64)
+    return table.assign(client=[f"c{n}" for n in range(len(rows))], key=table["key"].astype(str), life=1)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.tuples(st.just(0), st.integers(0, 2), *[st.integers(0, 9)] * 4), max_size=9))
+def test_sorting_finds_what_looking_at_every_pair_finds(rows: list[tuple[int, int, int, int, int, int]]) -> None:
+    rows = [(c, k, s, s + length, d, d + more) for c, k, s, length, d, more in rows]
+    expected = []
+    for i, a in enumerate(rows):
+        for b in rows[:i]:
+            if a[1] != b[1] or max(a[2], b[2]) > min(a[3], b[3]):
+                continue
+            met = [max(a[2], b[2]) <= min(a[3], b[3], a[limit], b[limit]) for limit in (4, 5)]
+            expected.append("lock" if met[0] else "undecided" if met[1] else "client")
+    pairs = overlapping_pairs(frame(rows))
+    assert sorted(pairs.blame(n) for n in range(len(pairs.later))) == sorted(expected)
+    assert pairs.total == len(expected)
+
+
+def test_too_many_pairs_are_counted_exactly_and_blamed_up_to_the_bound() -> None:
+    pairs = overlapping_pairs(frame([(0, 0, n, 1000, 2000, 2000) for n in range(100)]), most=50)
+    assert pairs.total == 4950
+    assert len(pairs.later) == 50
+
+
+@pytest.mark.parametrize("rows", [[], [(0, 0, 1, 2, 3, 3)]])
+def test_no_pairs_without_two_sections(rows: list[Any]) -> None:
+    assert overlapping_pairs(frame(rows)).total == 0

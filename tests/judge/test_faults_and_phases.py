@@ -1,0 +1,87 @@
+"""Which faults worked, and what the lock did in calm, under faults and after the heal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from harness.checkers import checkers, faults, phases
+from tests.judge.histories import History
+
+
+def planned(count: int) -> History:
+    history = History()
+    history.planned = count
+    return history
+
+
+def test_faults_that_were_seen_to_take_and_to_be_gone_are_counted() -> None:
+    history = planned(3).fault("f1", 10, 20).fault("f2", 30, 40, nemesis="pause")
+    answer = faults.check(history.recorded())
+    each = {"injected": 1, "observed": 1, "healed": 1}
+    assert answer.figures == {
+        "planned": 3, "injected": 2, "observed": 2, "healed": 2, "by_nemesis": {"partition": each, "pause": each},
+    }  # fmt: skip
+    assert answer.findings == answer.unknown == ()
+
+
+def test_a_run_whose_faults_all_missed_proves_nothing() -> None:
+    answer = faults.check(planned(1).fault("f1", 10, 20, holds=False).recorded())
+    assert answer.unknown == ("no planned fault was observed to work",)
+    (finding,) = answer.findings
+    assert (finding.kind, finding.blame, finding.breaks) == ("fault-missed", "harness", ())
+
+
+def test_one_fault_that_took_is_enough_and_the_others_are_named() -> None:
+    answer = faults.check(planned(2).fault("f1", 10, 20, holds=False).fault("f2", 30, 40).recorded())
+    assert answer.unknown == ()
+    assert "f1" in answer.findings[0].text
+
+
+def test_without_planned_faults_none_is_missing() -> None:
+    assert faults.check(planned(0).recorded()).unknown == ()
+
+
+def test_planned_faults_that_were_never_injected_prove_nothing() -> None:
+    assert faults.check(planned(2).recorded()).unknown == ("no planned fault was observed to work",)
+
+
+def test_what_was_not_seen_to_be_healed_is_reported() -> None:
+    for history in (planned(1).fault("f1", 10, None), planned(1).fault("f1", 10, 20, gone=False)):
+        answer = faults.check(history.recorded())
+        assert [finding.kind for finding in answer.findings] == ["not-healed"]
+        assert answer.figures["healed"] == 0
+
+
+def by_phase(history: History) -> dict[str, Any]:
+    return phases.check(history.recorded()).figures
+
+
+def test_time_is_split_at_the_faults_and_at_the_heal() -> None:
+    found = by_phase(History().fault("f1", 100, 300).fault("f2", 200, 400))
+    assert {phase: figures["seconds"] for phase, figures in found.items()} == {
+        "calm": 0.7,
+        "faults": 0.3,
+        "recovery": 0.1,
+    }
+
+
+def test_sections_and_acquires_belong_to_the_phase_that_they_began_in() -> None:
+    history = History().fault("f1", 100, 300).section("c1", 50, 60).section("c1", 150, 160, number=2)
+    history.section("c1", 1050, 1060, number=3).op("c2", "acquire", "fail", 1, 200, 290, error="timeout")
+    history.op("c2", "acquire", "info", 1, 500, 520, error="reset")
+    found = by_phase(history)
+    assert [found[phase]["sections"] for phase in phases.PHASES] == [1, 1, 1]
+    assert (found["faults"]["acquire_ok"], found["faults"]["acquire_fail"], found["calm"]["acquire_info"]) == (1, 1, 1)
+    assert (found["faults"]["errors"], found["calm"]["errors"]) == ({"timeout": 1}, {"reset": 1})
+    assert found["recovery"]["sections_per_s"] == 10
+    assert found["calm"]["acquire_ms_p50"] == 1
+
+
+def test_a_phase_that_did_not_happen_has_no_figures() -> None:
+    history = History().section("c1", 50, 60)
+    history.timeline.healed_ns = history.timeline.stop_ns = None
+    assert set(by_phase(history)) == {"calm"}
+
+
+def test_the_checkers_are_those_in_the_folder() -> None:
+    assert list(checkers()) == ["counter", "exclusion", "faults", "fencing", "liveness", "phases", "validity"]

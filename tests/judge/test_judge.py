@@ -1,0 +1,94 @@
+"""From findings to a verdict, and from a verdict to an exit code."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.checkers.base import Verdict
+from harness.judge import exit_code, judge
+from tests.judge.histories import History
+
+
+def clean(**config: str) -> History:
+    history = History(**config).section("c1", 0, 10).section("c2", 20, 30)
+    return history.write("c1", 1).write("c2", 2)
+
+
+def word(history: History) -> str:
+    return judge(history.recorded()).verdict
+
+
+def overlap(require: str) -> History:
+    return clean(require=require).section("c1", 100, 150, number=2).section("c2", 120, 160, number=2)
+
+
+def lapse(require: str) -> History:
+    return clean(require=require).section("c1", 100, 350, number=2).section("c2", 220, 260, number=2)
+
+
+def lapse_that_costs(require: str) -> History:
+    return lapse(require).write("c2", 3, number=2).write("c1", 3, number=2)
+
+
+def test_a_clean_run_is_valid() -> None:
+    assert word(clean()) == "valid"
+
+
+@pytest.mark.parametrize(
+    ("history", "violates"),
+    [
+        (overlap, {"lease", "exclusion"}),
+        (lapse, {"exclusion"}),
+        (lapse_that_costs, {"exclusion", "data"}),
+    ],
+)
+def test_what_is_required_decides_what_is_a_violation(history: object, violates: set[str]) -> None:
+    for require in ("lease", "exclusion", "data"):
+        expected = "violation" if require in violates else "valid"
+        assert word(history(require)) == expected, require  # type: ignore[operator]
+
+
+def test_everything_found_is_reported_whatever_is_required() -> None:
+    verdict = judge(lapse_that_costs("lease").recorded())
+    assert verdict.verdict == "valid"
+    kinds = {(finding.kind, finding.blame) for finding in verdict.findings}
+    assert kinds == {("overlap", "client"), ("lost-update", "client"), ("stale-write-accepted", "client")}
+
+
+def test_an_interrupted_run_is_unknown() -> None:
+    history = clean()
+    history.timeline.interrupted = True
+    assert judge(history.recorded()).unknown == ("the run was interrupted",)
+    assert word(history) == "unknown"
+
+
+def test_a_run_without_an_end_is_unknown() -> None:
+    history = clean()
+    history.timeline.end_ns = None
+    assert word(history) == "unknown"
+
+
+def test_a_violation_is_one_even_if_the_run_was_interrupted() -> None:
+    history = overlap("lease")
+    history.timeline.interrupted = True
+    assert word(history) == "violation"
+
+
+def test_a_run_in_which_nobody_acquired_anything_is_unknown() -> None:
+    assert word(History()) == "unknown"
+
+
+def test_a_run_whose_faults_all_missed_is_unknown() -> None:
+    history = clean()
+    history.planned = 1
+    assert word(history.fault("f1", 10, 20, holds=False)) == "unknown"
+    assert word(history.fault("f2", 10, 20)) == "valid"
+
+
+@pytest.mark.parametrize(
+    ("verdict", "code", "code_if_expected"), [("valid", 0, 1), ("violation", 1, 0), ("unknown", 2, 2)]
+)
+def test_exit_codes(verdict: str, code: int, code_if_expected: int) -> None:
+    judged = Verdict(verdict, "lease", (), (), {})  # type: ignore[arg-type]
+    assert exit_code(judged) == code
+    assert exit_code(judged, expect_violation=True) == code_if_expected

@@ -1,0 +1,119 @@
+"""Does the lock come free, soon, and for everybody?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from harness.checkers.liveness import check
+from tests.judge.histories import History, ms
+
+CUT = (("c1", "n1"), ("c1", "n2"), ("c2", "n1"), ("c2", "n2"))
+
+
+def figures(history: History) -> dict[str, Any]:
+    return check(history.recorded()).figures
+
+
+def test_a_run_in_which_nobody_acquired_is_unknown() -> None:
+    assert check(History().op("c1", "acquire", "fail", 1, 1, 2).recorded()).unknown == ("nobody acquired the lock",)
+    assert check(History().section("c1", 1, 2).recorded()).unknown == ()
+
+
+def test_waiting_is_from_the_first_try_to_the_grant() -> None:
+    wait = figures(
+        History().op("c1", "acquire", "fail", 1, 10, 12).section("c1", 40, 50).section("c2", 60, 70, asked=50)
+    )
+    assert wait["wait_ms"] == {"count": 2, "p50": 20, "p90": 28, "p99": pytest.approx(29.8), "max": 30}
+
+
+def busy(until: float = 1100, gap: tuple[float, float] = (0, 0)) -> History:
+    history = History(nodes=3)
+    for number, at in enumerate(range(0, int(until), 50), 1):
+        if not gap[0] < at < gap[1]:
+            history.section(f"c{1 + number % 2}", at, at + 10, number=number)
+    return history
+
+
+def test_the_longest_time_without_a_grant_is_found() -> None:
+    found = figures(busy(gap=(300, 700)))
+    assert (found["longest_gap_ms"], found["longest_gap_at_ms"]) == (400, 300)
+
+
+def test_time_in_which_nobody_could_reach_a_majority_is_not_held_against_the_lock() -> None:
+    assert figures(busy(gap=(300, 700)).fault("f1", 320, 680, cut_links=CUT))["longest_gap_ms"] == 50
+
+
+def test_one_client_with_a_majority_in_reach_is_enough() -> None:
+    assert figures(busy(gap=(300, 700)).fault("f1", 320, 680, cut_links=CUT[:2]))["longest_gap_ms"] == 400
+    assert figures(busy(gap=(300, 700)).fault("f1", 320, 680, cut_links=CUT[1:]))["longest_gap_ms"] == 400
+
+
+@pytest.mark.parametrize(
+    "hit",
+    [
+        {"nodes": ("n1", "n2")},
+        {"slow_links": CUT},
+        {"paused_clients": ("c1", "c2")},
+        {"killed_clients": ("c1",), "paused_clients": ("c2",)},
+        {"nodes": ("n1",), "cut_links": (("c1", "n2"), ("c2", "n3"))},
+    ],
+)
+def test_whatever_keeps_everyone_from_a_majority_excuses_the_lock(hit: dict[str, Any]) -> None:
+    assert figures(busy(gap=(300, 700)).fault("f1", 320, 680, **hit))["longest_gap_ms"] == 50
+
+
+def test_a_minority_of_dead_nodes_is_no_excuse() -> None:
+    assert figures(busy(gap=(300, 700)).fault("f1", 320, 680, nodes=("n1",)))["longest_gap_ms"] == 400
+
+
+def test_recovery_is_from_the_heal_to_the_first_grant_and_to_everybody_s() -> None:
+    found = figures(History().section("c1", 990, 1010).section("c1", 1020, 1030, number=2).section("c2", 1050, 1060))
+    assert (found["recovery_first_ms"], found["recovery_all_ms"]) == (20, 50)
+
+
+def test_not_everybody_recovered_if_one_that_works_got_nothing() -> None:
+    history = History().section("c1", 1020, 1030).section("c2", 10, 20).op("c2", "acquire", "fail", 2, 1030, 1090)
+    found = figures(history)
+    assert (found["recovery_first_ms"], found["recovery_all_ms"]) == (20, None)
+
+
+def test_a_client_that_was_dead_by_then_need_not_recover() -> None:
+    history = History().section("c1", 1020, 1030).section("c2", 10, 20).end("c2", "killed", 30)
+    assert figures(history)["recovery_all_ms"] == 20
+
+
+def test_no_grant_after_the_heal_is_reported_once_there_was_time_for_one() -> None:
+    history = History(ttl_ms=100).section("c1", 10, 20)
+    history.timeline.stop_ns = ms(1199)
+    assert check(history.recorded()).findings == ()
+    history.timeline.stop_ns = ms(1200)
+    (finding,) = check(history.recorded()).findings
+    assert (finding.kind, finding.blame, finding.breaks) == ("no-recovery", "lock", ())
+    assert check(history.section("c2", 1100, 1110).recorded()).findings == ()
+
+
+def test_who_never_got_in_is_named_and_makes_it_unfair() -> None:
+    found = figures(History(clients=3).section("c1", 0, 10).section("c2", 20, 30))
+    assert found["never_acquired"] == ["c3"]
+    assert found["jain"] == pytest.approx(2 / 3)
+
+
+def test_slow_acquires_and_leases_that_arrive_over_are_counted() -> None:
+    history = History(ttl_ms=100).section("c1", 150, 160, asked=10, deadline=120).section("c2", 200, 210, asked=100)
+    found = figures(history)
+    assert (found["acquires_longer_than_ttl"], found["late_grants"]) == (1, 1)
+
+
+def test_of_several_times_with_a_majority_the_longest_gap_in_any_counts() -> None:
+    """Apart from the gaps, a grant every 50 ms; the longer gap lies in the second of three windows."""
+    history = busy(gap=(300, 700)).fault("f1", 100, 140, cut_links=CUT).fault("f2", 800, 840, cut_links=CUT)
+    assert (figures(history)["longest_gap_ms"], figures(history)["longest_gap_at_ms"]) == (400, 300)
+
+
+def test_a_client_that_has_ended_reaches_nobody() -> None:
+    only_c2_is_cut = (("c2", "n1"), ("c2", "n2"))
+    history = busy(gap=(300, 700)).fault("f1", 320, 680, cut_links=only_c2_is_cut)
+    assert figures(history)["longest_gap_ms"] == 400
+    assert figures(history.end("c1", "killed", 310).end("c2", "finished", 1090))["longest_gap_ms"] == 50

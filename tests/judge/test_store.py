@@ -1,0 +1,306 @@
+"""The run folder: what is written whole, what is appended, and what a crash may leave of it."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pyarrow.parquet as pq
+import pytest
+
+import fencepost
+from fencepost.errors import BrokenEnvironmentError, UsageError
+from harness.checkers.base import Recorded
+from harness.columns import read_lines
+from harness.config import RunConfig
+from harness.history import FaultEvent, Op, Timeline, Write
+from harness.judge import judge_folder
+from harness.store import LineLog, RunFolder, list_runs, load_recorded
+from tests.judge.histories import History, ms
+
+CONFIG = RunConfig(seed=7, clients=2, nodes=3, ttl_ms=100, nemesis="none")
+
+
+def story() -> History:
+    history = History().section("c1", 0, 10).section("c2", 20, None).end("c2", "killed", 25).end("c1", "finished", 30)
+    return history.write("c1", 1, at=5).fault("f1", 1, 2, cut_links=(("c1", "n1"),))
+
+
+def written(results: Path, history: History | None = None) -> RunFolder:
+    """A folder as a run writes it."""
+    history = history or story()
+    folder = RunFolder.create(results, history.config)
+    for (client, life), ops in history.ops.items():
+        with LineLog(folder.client_log(client, life)) as log:
+            for op in ops:
+                log.append(op)
+    with folder.nemesis_log() as faults, folder.client_ends_log() as ends, folder.resource_log() as writes:
+        faults.extend(history.faults)
+        ends.extend(history.ends)
+        writes.extend(history.writes)
+    folder.write_schedule({"faults": [{"id": "f1"}]})
+    folder.write_environment({"redis": "7.0.15"})
+    folder.write_timeline(history.timeline)
+    folder.write_final({"k1": 1})
+    return folder
+
+
+def same(one: Recorded, other: Recorded) -> bool:
+    return all(getattr(one, t).astype(str).equals(getattr(other, t).astype(str)) for t in ("ops", "sections", "writes"))
+
+
+def test_what_was_recorded_is_read_back(tmp_path: Path) -> None:
+    run = load_recorded(written(tmp_path))
+    expected = story().recorded()
+    assert same(run, expected)
+    assert (run.config, run.timeline, run.faults, run.ends) == (
+        expected.config, expected.timeline, expected.faults, expected.ends,
+    )  # fmt: skip
+    assert (run.planned_faults, run.final_values) == (1, {"k1": 1})
+
+
+def test_times_are_whole_nanoseconds_also_where_one_may_be_missing(tmp_path: Path) -> None:
+    odd = 2**60 + 1
+    history = History().op("c1", "acquire", "ok", 1, 0, 1, validity_ms=1.0, deadline_ns=odd, requested_ns=odd)
+    history.op("c1", "read", "ok", 1, 2, 3, value=0)
+    ops = load_recorded(written(tmp_path, history)).ops
+    assert ops["deadline_ns"].iloc[0] == ops["requested_ns"].iloc[0] == odd
+    assert ops["deadline_ns"].isna().tolist() == [False, True]
+    assert str(ops["invoke_ns"].dtype) == "int64"
+
+
+def test_a_folder_is_named_after_its_run_in_characters_that_every_file_system_takes(tmp_path: Path) -> None:
+    config = msgspec.structs.replace(CONFIG, lock="my.module:Cl/ass ä", nemesis="partition:kind=drop+pause")
+    folder = RunFolder.create(tmp_path, config)
+    assert folder.name.endswith("-fenced-counter-my.module-Cl-ass-partition-kind=drop+pause-7")
+    assert RunFolder.create(tmp_path, msgspec.structs.replace(CONFIG, lock_command="x" * 5000)).path.is_dir()
+
+
+def test_runs_that_start_at_once_have_folders_of_their_own_and_latest_is_one_of_them(tmp_path: Path) -> None:
+    script = f"""
+from pathlib import Path
+from tests.judge.test_store import CONFIG, RunFolder
+for _ in range(50):
+    print(RunFolder.create(Path({str(tmp_path)!r}), CONFIG).name)
+"""
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2]
+        )
+        for _ in range(2)
+    ]
+    names = [name for process in processes for name in process.communicate()[0].split()]
+    assert len(names) == len(set(names)) == 100
+    assert (tmp_path / "latest").readlink().name in names
+    assert {path.name for path in tmp_path.iterdir()} == {*names, "latest"}
+
+
+def test_latest_and_bare_names_are_found_among_the_results(tmp_path: Path) -> None:
+    first, second = RunFolder.create(tmp_path, CONFIG), RunFolder.create(tmp_path, CONFIG)
+    assert RunFolder.open("latest", tmp_path).path == second.path
+    assert RunFolder.open(first.name, tmp_path).path == RunFolder.open(first.path).path == first.path
+
+
+def test_what_is_no_run_folder_is_refused_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    (tmp_path / "foreign").mkdir()
+    (tmp_path / "foreign" / "config.json").write_text('{"schema_version": 1, "name": "somebody else"}')
+    (tmp_path / "garbage").mkdir()
+    (tmp_path / "garbage" / "config.json").write_bytes(b"\xff\xfe\x00")
+    for name in ("nothing", "file", "foreign", "garbage", "."):
+        with pytest.raises(UsageError) as caught:
+            RunFolder.open(tmp_path / name)
+        assert str(tmp_path) in str(caught.value)
+        assert "\n" not in str(caught.value)
+
+
+def test_a_newer_schema_is_refused(tmp_path: Path) -> None:
+    folder = written(tmp_path)
+    judge_folder(folder)
+    for name in ("verdict.json", "config.json"):
+        document = msgspec.json.decode((folder.path / name).read_bytes())
+        (folder.path / name).write_bytes(msgspec.json.encode(document | {"schema_version": 2}))
+        with pytest.raises(UsageError, match=r"schema 2; this fencepost reads up to 1"):
+            RunFolder.open(folder.path).read_verdict()
+
+
+def test_half_a_line_at_the_end_is_dropped_in_every_log(tmp_path: Path) -> None:
+    folder = written(tmp_path)
+    for log in [*folder.path.glob("*.jsonl"), *folder.clients.glob("*.jsonl")]:
+        whole = log.read_bytes()
+        log.write_bytes(whole + whole[: len(whole.splitlines()[0]) // 2])
+    assert same(load_recorded(folder), story().recorded())
+
+
+@pytest.mark.parametrize("cut", range(1, 60, 7))
+def test_a_crash_at_any_byte_costs_at_most_the_last_operation(tmp_path: Path, cut: int) -> None:
+    folder = written(tmp_path)
+    log = folder.client_log("c1", 1)
+    log.write_bytes(log.read_bytes()[:-cut])
+    kept = sum(1 for ops in read_lines(log, Op) for _ in ops)
+    assert kept == len(story().ops["c1", 1]) - (cut > 1)
+
+
+def test_a_last_line_that_lacks_only_its_line_end_is_kept(tmp_path: Path) -> None:
+    folder = written(tmp_path)
+    log = folder.client_log("c1", 1)
+    log.write_bytes(log.read_bytes().rstrip(b"\n"))
+    assert same(load_recorded(folder), story().recorded())
+
+
+def test_garbage_in_the_middle_is_named_by_file_and_line(tmp_path: Path) -> None:
+    folder = written(tmp_path)
+    log = folder.client_log("c1", 1)
+    lines = log.read_bytes().splitlines(keepends=True)
+    for garbage in (b"\xff\n", b'{"f":"fly"}\n', b'{"f":"read"\n'):
+        log.write_bytes(b"".join([lines[0], garbage, *lines[1:]]))
+        with pytest.raises(UsageError, match=r"c1\.1\.jsonl line 2 is not a record of this kind") as caught:
+            load_recorded(folder)
+        assert "\n" not in str(caught.value)
+
+
+def test_long_logs_are_read_in_pieces_that_cut_lines_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = written(tmp_path)
+    for size in (1, 7, 150, 1000):
+        monkeypatch.setattr("harness.columns._PIECE_BYTES", size)
+        assert same(load_recorded(folder), story().recorded())
+
+
+def test_a_run_whose_harness_was_killed_in_the_middle_is_read_and_judged(tmp_path: Path) -> None:
+    folder = written(tmp_path)
+    for name in ("final.json", "client-ends.jsonl", "resource.jsonl"):
+        (folder.path / name).unlink()
+    folder.write_timeline(Timeline(start_ns=ms(0)))
+    run, verdict = judge_folder(folder)
+    assert (len(run.sections), run.final_values, run.ends) == (2, None, ())
+    assert run.sections["ended"].tolist() == ["release", "open"]
+    assert verdict.verdict == "unknown"
+
+
+def test_a_run_that_was_killed_before_anything_happened_is_read_and_judged(tmp_path: Path) -> None:
+    run, verdict = judge_folder(RunFolder.create(tmp_path, CONFIG))
+    assert len(run.ops) == len(run.sections) == len(run.writes) == 0
+    assert run.timeline.interrupted
+    assert verdict.verdict == "unknown"
+
+
+def test_judging_leaves_the_history_as_parquet_and_the_verdict(tmp_path: Path) -> None:
+    folder = written(tmp_path)
+    _, verdict = judge_folder(folder)
+    assert folder.read_verdict() == verdict
+    metadata = pq.ParquetFile(folder.path / "history.parquet").metadata
+    assert metadata.row_group(0).column(0).compression == "ZSTD"
+    for log in folder.clients.iterdir():
+        log.unlink()
+    assert same(load_recorded(folder), story().recorded())
+    assert judge_folder(folder)[1] == verdict
+
+
+def test_a_reader_sees_the_old_file_or_the_new_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = written(tmp_path)
+    seen: list[str] = []
+
+    def look(self: Path, target: Path) -> Path:
+        seen.append(msgspec.json.decode((folder.path / "final.json").read_bytes())["k1"])
+        os.rename(self, target)  # noqa: PTH104
+        return target
+
+    monkeypatch.setattr(Path, "replace", look)
+    folder.write_final({"k1": 2})
+    assert (seen, folder.read_final()) == ([1], {"k1": 2})
+    assert not list(folder.path.glob(".*"))
+
+
+def test_a_full_disk_is_one_line_and_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = written(tmp_path)
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(BrokenEnvironmentError, match=r"no space left to write .*final\.json; make room"):
+        folder.write_final({"k1": 2})
+    monkeypatch.undo()
+    assert folder.read_final() == {"k1": 1}
+    assert not list(folder.path.glob(".*"))
+
+
+def test_a_log_on_a_full_disk_keeps_no_half_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "log.jsonl"
+    log = LineLog(path)
+    log.append(Write("k1", 0, "c1", 1, 1))
+    real = os.write
+    left = [10]
+
+    def nearly_full(fd: int, data: bytes) -> int:
+        if not left:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return real(fd, data[: left.pop()])
+
+    monkeypatch.setattr(os, "write", nearly_full)
+    with pytest.raises(BrokenEnvironmentError, match="no space left"):
+        log.append(Write("k1", 0, "c1", 2, 2))
+    monkeypatch.undo()
+    log.append(Write("k1", 0, "c1", 3, 3))
+    log.close()
+    assert [write.section for piece in read_lines(path, Write) for write in piece] == [1, 3]
+
+
+def test_a_record_is_one_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+    real = os.write
+    with LineLog(tmp_path / "log.jsonl") as log:
+        monkeypatch.setattr(os, "write", lambda fd, data: sizes.append(data.count(b"\n")) or real(fd, data))
+        log.append(FaultEvent("injected", "f1", "pause", "it", 1, 2, True, "seen"))
+        log.extend([Write("k1", 0, "c1", n, n) for n in range(3)])
+        log.extend([])
+    assert sizes == [1, 3]
+
+
+def test_runs_are_listed_oldest_first_with_their_verdicts(tmp_path: Path) -> None:
+    assert list_runs(tmp_path / "nothing") == ()
+    (tmp_path / "foreign").mkdir()
+    judged, unjudged, damaged = written(tmp_path), written(tmp_path), written(tmp_path)
+    word = judge_folder(judged)[1].verdict
+    (damaged.path / "verdict.json").write_text("{")
+    assert [(run.name, run.verdict) for run in list_runs(tmp_path)] == [
+        (judged.name, word), (unjudged.name, "unjudged"), (damaged.name, "damaged"),
+    ]  # fmt: skip
+
+
+def test_one_line_gives_tables(tmp_path: Path) -> None:
+    run = fencepost.load(written(tmp_path).path)
+    assert (len(run.ops), len(run.sections), len(run.faults), len(run.writes)) == (4, 2, 2, 1)
+    assert run.faults["cut_links"].iloc[0] == (("c1", "n1"),)
+    assert run.config.seed == 1
+    assert run.verdict.verdict == "valid"
+
+
+def test_importing_the_errors_imports_nothing_heavy() -> None:
+    heavy = "{'pandas', 'numpy', 'pyarrow', 'msgspec', 'redis', 'workloads', 'harness'}"
+    script = f"import sys, fencepost.errors; print({heavy} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
+
+
+def test_the_protocols_are_there_to_import() -> None:
+    from fencepost import Lease, Lock, LockSettings, NodeAddress
+    from workloads import base
+
+    assert (Lease, Lock, LockSettings, NodeAddress) == (base.Lease, base.Lock, base.LockSettings, base.NodeAddress)
+    with pytest.raises(AttributeError, match="nonsense"):
+        fencepost.nonsense  # noqa: B018
+
+
+def test_another_project_s_module_of_our_name_is_named(tmp_path: Path) -> None:
+    (tmp_path / "harness.py").write_text("")
+    script = "import fencepost\ntry: fencepost.load('x')\nexcept fencepost.errors.UsageError as error: print(error)"
+    done = subprocess.run(
+        [sys.executable, "-c", "import fencepost.errors\n" + script],
+        capture_output=True, text=True, check=True, cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(tmp_path)},
+    )  # fmt: skip
+    assert done.stdout.startswith(f"the module harness comes from {tmp_path / 'harness.py'}")
