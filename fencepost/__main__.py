@@ -7,18 +7,23 @@ from collections.abc import Sequence
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit code."""
-    from fencepost import check_module_names
+    """Run the command line and return its exit code. What is imported here takes long enough for a Ctrl-C to fall
+    into it."""
     from fencepost.errors import FencepostError
 
     try:
+        from fencepost import check_module_names
+
         check_module_names()
+        from harness.cli import run
+
+        return run(sys.argv[1:] if argv is None else argv)
     except FencepostError as error:
         sys.stderr.write(f"fencepost: {error}\n")
         return error.exit_code
-    from harness.cli import run
-
-    return run(sys.argv[1:] if argv is None else argv)
+    except KeyboardInterrupt:
+        sys.stderr.write("fencepost: interrupted before anything was started\n")
+        return 255
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import secrets
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
@@ -30,7 +29,8 @@ class _Parser(argparse.ArgumentParser):
 
 
 def run(argv: Sequence[str]) -> int:
-    """Parse, do, and return the exit code. Every expected error is one line on stderr."""
+    """Parse, do, and return the exit code. Every expected error is one line on stderr. KeyboardInterrupt passes through
+    while nothing runs; a run handles Ctrl-C by itself."""
     out = Console(highlight=False)
     try:
         arguments = _parser().parse_args(argv)
@@ -38,9 +38,6 @@ def run(argv: Sequence[str]) -> int:
     except FencepostError as error:
         Console(stderr=True, highlight=False, soft_wrap=True).print(f"fencepost: {error}", markup=False)
         return error.exit_code
-    except KeyboardInterrupt:
-        sys.stderr.write("fencepost: interrupted\n")
-        return 255
     except BrokenPipeError:
         return 255
     return code

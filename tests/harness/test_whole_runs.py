@@ -111,7 +111,7 @@ def test_ctrl_c_under_load_heals_takes_down_and_still_judges(tmp_path: Path, bac
     assert json.loads((folder / "timeline.json").read_text())["interrupted"]
 
 
-@pytest.mark.parametrize("delay_s", [0.05, 0.4, 0.8, 1.5])
+@pytest.mark.parametrize("delay_s", [0.3, 0.6, 1.0, 1.5])
 def test_ctrl_c_while_it_is_coming_up_leaves_nothing(tmp_path: Path, delay_s: float) -> None:
     process = runs.start(tmp_path, *runs.short_run("--duration", "60s"))
     time.sleep(delay_s)  # any moment will do: what must hold, holds at all of them
