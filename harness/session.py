@@ -8,6 +8,7 @@ from rich.console import Console
 
 from cluster.lifetime import RunState
 from fencepost.errors import FencepostError
+from harness.bench import Stand
 from harness.judge import exit_code, judge_folder
 from harness.replay import replay_command
 from harness.report.page import write_page
@@ -20,15 +21,10 @@ from harness.store import RunFolder
 def make_run(prepared: Prepared, results: Path, *, expect_violation: bool, out: Console) -> int:
     """Make a run, judge it and show it; the exit code. Raises FencepostError when the run broke off: what was recorded
     by then stays in the run's folder."""
-    config = prepared.config
+    config, stand = prepared.stand.config, prepared.stand
     folder = RunFolder.create(results, config)
     folder.write_schedule(prepared.schedule.to_bytes().decode())
-    out.print(
-        f"{config.nodes} × {prepared.server.flavour} {prepared.server.version} as {_plural(prepared.backend)}, "
-        f"{config.clients} clients of {config.lock_command or config.lock}, nemesis {config.nemesis}, "
-        f"seed {config.seed}",
-        markup=False,
-    )
+    out.print(f"{stand_in_words(stand)}, nemesis {config.nemesis}, seed {config.seed}", markup=False)
     try:
         with RunState.create(folder.path.name) as state, Progress(out) as progress:
             perform(prepared, folder, state, progress)
@@ -47,6 +43,15 @@ def report_run(folder: RunFolder, *, expect_violation: bool, out: Console) -> in
     write_page(recorded, verdict, environment, page, replay=replay)
     out.print(render_summary(recorded, verdict, folder.path, replay, environment), crop=False)  # paths stay whole
     return exit_code(verdict, expect_violation=expect_violation)
+
+
+def stand_in_words(stand: Stand) -> str:
+    """`5 × redis 7.0.15 as processes, 10 clients of redlock`."""
+    config, server = stand.config, stand.server
+    return (
+        f"{config.nodes} × {server.flavour} {server.version} as {_plural(stand.backend)}, "
+        f"{config.clients} clients of {config.lock_command or config.lock}"
+    )
 
 
 def _plural(backend: str) -> str:
