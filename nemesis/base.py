@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from random import Random
-from typing import Protocol
+from typing import ClassVar, Protocol, runtime_checkable
 
 import msgspec
 
@@ -104,6 +104,13 @@ class Fault(Protocol):
     def heal(self, world: World, owner: str, impact: Impact) -> Evidence:
         """Undo it, also when it was only half done, and prove that it is gone."""
         ...
+
+
+@runtime_checkable
+class NeedsDisks(Protocol):
+    """An optional ability of a fault: it cuts the power of nodes, so these must have disks of their own."""
+
+    needs_disks: ClassVar[bool]
 
 
 class Nemesis(Protocol):
