@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import msgspec
 
@@ -70,13 +70,17 @@ class World:
 
 class Impact(msgspec.Struct, frozen=True, omit_defaults=True):
     """Whom a fault really hit, in names: cut links as (client, node), slow links, nodes out of service, clients stopped
-    or killed. Checkers and plots read this, and need not know the fault."""
+    or killed. Checkers and plots read this, and need not know the fault.
+
+    `keys_at_stake`, where nodes went down: the keys that so many nodes held right before that a majority of the nodes
+    did, and without those that went down no longer does."""
 
     cut_links: tuple[tuple[str, str], ...] = ()
     slow_links: tuple[tuple[str, str], ...] = ()
     nodes: tuple[str, ...] = ()
     paused_clients: tuple[str, ...] = ()
     killed_clients: tuple[str, ...] = ()
+    keys_at_stake: tuple[str, ...] | None = None
 
 
 class Evidence(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -132,6 +136,13 @@ class Attentive(Protocol):
     that what was played can be replayed without it."""
 
     def watch(self, world: World) -> Watch: ...
+
+
+@runtime_checkable
+class NeedsDisks(Protocol):
+    """An optional ability of a fault: it cuts the power of nodes, so these must have disks of their own."""
+
+    needs_disks: ClassVar[bool]
 
 
 class Nemesis(Protocol):
