@@ -16,7 +16,9 @@ class Expectation:
     holds: Callable[[Verdict], bool]
 
     def __and__(self, other: Expectation) -> Expectation:
-        return Expectation(f"{self.says}, and {other.says}", lambda verdict: self.holds(verdict) and other.holds(verdict))
+        return Expectation(
+            f"{self.says}, and {other.says}", lambda verdict: self.holds(verdict) and other.holds(verdict)
+        )
 
 
 def overlaps_blamed_on(blame: Blame) -> Expectation:
@@ -30,14 +32,14 @@ def no_overlaps_blamed_on(blame: Blame) -> Expectation:
 
 def no_overlaps() -> Expectation:
     """Never were two clients inside at once, whoever would be to blame."""
-    return Expectation("never two holders at once", lambda verdict: _count(verdict, "exclusion", "overlapping_pairs") == 0)
+    return Expectation(
+        "never two holders at once", lambda verdict: _count(verdict, "exclusion", "overlapping_pairs") == 0
+    )
 
 
 def sections(number: int) -> Expectation:
     """So many times was a client let in: keeps an experiment in which nothing happened from passing."""
-    return Expectation(
-        f"{number} sections in all", lambda verdict: _count(verdict, "exclusion", "sections") == number
-    )
+    return Expectation(f"{number} sections in all", lambda verdict: _count(verdict, "exclusion", "sections") == number)
 
 
 def lost_updates() -> Expectation:

@@ -37,9 +37,13 @@ def make_run(prepared: Prepared, results: Path, *, expect_violation: bool, out: 
 def report_run(folder: RunFolder, *, expect_violation: bool, out: Console) -> int:
     """Judge a run folder, write its page, print the summary; the exit code."""
     recorded, verdict = judge_folder(folder)
-    environment = folder.read_environment()
+    environment, experiment = folder.read_environment(), folder.read_experiment()
+    if experiment is not None:
+        environment["experiment"] = experiment
     page = folder.path / "report.html"
-    replay = replay_command(recorded.config, folder.path / "schedule.json")
+    replay = replay_command(
+        recorded.config, folder.path / "schedule.json", str(experiment["target"]) if experiment else None
+    )
     write_page(recorded, verdict, environment, page, replay=replay)
     out.print(render_summary(recorded, verdict, folder.path, replay, environment), crop=False)  # paths stay whole
     return exit_code(verdict, expect_violation=expect_violation)
