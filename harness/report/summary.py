@@ -99,6 +99,8 @@ def _seen(run: Recorded, verdict: Verdict, environment: Mapping[str, object]) ->
             for name in figures(verdict, "phases")
         )
         rows[0] = ("sections", f"{count(sections)} ({per_phase})")
+    if at_stake := tell.opportunities_line(verdict):
+        rows.append(("at stake", at_stake))
     counter = figures(verdict, "counter")
     if counter:
         rows.append(
