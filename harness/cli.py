@@ -14,8 +14,10 @@ from typing import NoReturn
 
 from rich.console import Console
 
+from cluster.disk import FILE_SYSTEMS
+from cluster.persistence import POLICIES
 from fencepost.errors import FencepostError, UsageError
-from fencepost.units import parse_duration_ms
+from fencepost.units import Duration, parse_duration_ms
 from harness.config import RunConfig
 from harness.store import RESULTS
 from workloads.hold import Hold
@@ -95,7 +97,7 @@ def config_from(arguments: argparse.Namespace) -> RunConfig:
         seed=secrets.randbelow(10**6) if arguments.seed is None else _whole("--seed", arguments.seed),
         lock=arguments.lock,
         lock_command=arguments.lock_command,
-        nemesis=arguments.nemesis,
+        nemesis=_nemesis(arguments),
         schedule=arguments.schedule,
         duration_ms=_duration_ms("--duration", arguments.duration, "s"),
         recovery_ms=_duration_ms("--recovery", arguments.recovery, "s"),
@@ -111,9 +113,28 @@ def config_from(arguments: argparse.Namespace) -> RunConfig:
         require=arguments.require,
         cluster=arguments.cluster,
         server=arguments.server,
+        persistence=arguments.persistence,
+        disks=arguments.disks,
+        disk_fs=arguments.disk_fs,
     )
     config.check()
     return config
+
+
+def _nemesis(arguments: argparse.Namespace) -> str:
+    """The spec of the nemeses, with `--restart-delay` written into it."""
+    from nemesis.spec import with_option
+
+    spec: str = arguments.nemesis
+    if arguments.restart_delay is None:
+        return spec
+    if arguments.schedule is not None:
+        raise UsageError("--restart-delay cannot change a saved schedule; edit its duration_ms, or draw a new one")
+    try:
+        Duration.parse(arguments.restart_delay)
+    except UsageError as error:
+        raise UsageError(f"--restart-delay: {error}") from None
+    return with_option(spec, "restart-delay", arguments.restart_delay.strip())
 
 
 def _whole(option: str, text: str) -> int:
@@ -169,7 +190,7 @@ def _parser() -> argparse.ArgumentParser:
     clean = commands.add_parser(
         "clean",
         help="remove what dead runs left behind",
-        description="Remove processes, containers, networks and temporary folders of runs whose harness is dead.",
+        description="Remove processes, containers, networks, disks and folders of runs whose harness is dead.",
     )
     clean.set_defaults(do=_clean)
     return parser
@@ -237,6 +258,11 @@ examples:
 
     faults = test.add_argument_group("faults")
     faults.add_argument("--nemesis", default="partition", metavar="SPEC", help="which faults, see below (partition)")
+    faults.add_argument(
+        "--restart-delay",
+        metavar="TIME",
+        help="how long nodes stay down under crash, power and shutdown: 0, 500ms, 1.2ttl (1.2ttl)",
+    )
     faults.add_argument("--seed", metavar="N", help="same seed, same schedule (random, printed)")
     faults.add_argument("--schedule", metavar="FILE", help="play a saved schedule.json instead of drawing one")
 
@@ -248,6 +274,11 @@ examples:
     cluster.add_argument(
         "--server", default="redis", metavar="NAME", help="redis, valkey, or a path to a server (redis)"
     )
+    cluster.add_argument("--persistence", choices=POLICIES, default="none", help="what a node keeps on disk (none)")
+    cluster.add_argument(
+        "--disks", action="store_true", help="a file system for each node (root); power cuts bring them anyway"
+    )
+    cluster.add_argument("--disk-fs", choices=FILE_SYSTEMS, default="ext4", help="its kind (ext4)")
     _add_results(cluster)
     test.set_defaults(do=_test)
 

@@ -13,6 +13,8 @@ from harness.config import RunConfig
 def replay_command(config: RunConfig, schedule: Path) -> str:
     """The command that makes this run again: the same schedule, the same seed for everything else."""
     words = ["fencepost", "test", "--seed", str(config.seed), "--schedule", str(schedule)]
+    if config.disks:
+        words.append("--disks")
     default = RunConfig(seed=0)
     for option, (field, text) in _REPLAYED.items():
         if getattr(config, field) != getattr(default, field):
@@ -42,4 +44,6 @@ _REPLAYED: dict[str, tuple[str, Callable[[Any], str]]] = {
     "--require": ("require", str),
     "--cluster": ("cluster", str),
     "--server": ("server", str),
+    "--persistence": ("persistence", str),
+    "--disk-fs": ("disk_fs", str),
 }

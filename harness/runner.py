@@ -112,9 +112,8 @@ class _Run:
 
             stack.callback(self._cut_off_all)
             self._start_clients(cluster, ends_log.append)
-            self._folder.write_environment(
-                describe_environment(cluster, self._slots[config.client_names[0]].lock_description(), overhead)
-            )
+            lock = self._slots[config.client_names[0]].lock_description()
+            self._folder.write_environment(describe_environment(cluster, lock, overhead, config.persistence))
             if self._interruption:
                 self._folder.write_timeline(Timeline(start_ns=monotonic_ns(), interrupted=True))
                 return
