@@ -45,7 +45,7 @@ PROMISED: dict[Policy, tuple[Loss, Loss, Loss]] = {
 LONG_S, SHORT_S = 3.5, 0.7
 """How long to write; a tail is told from the rest only when there is a rest."""
 SURELY_SYNCED_S = 2.5
-"""`everysec` lets a slow fsync take up to a second more, and `rdb` takes a snapshot a second after the last one ended."""
+"""`everysec` lets a slow fsync take up to a second more; `rdb` begins a snapshot a second after the last one ended."""
 
 
 @dataclass
