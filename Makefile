@@ -12,7 +12,7 @@ CONTROLS = $(subst _,-,$(patsubst workloads/locks/%.py,%,$(wildcard workloads/lo
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup setup-docker doctor test test-partition test-latency test-pause test-crash test-controls test-all \
+.PHONY: help setup setup-docker doctor test test-partition test-latency test-pause test-crash test-power test-controls test-all \
         lint lock clean
 
 help: ## this page
@@ -63,6 +63,9 @@ test-pause: setup ## servers and clients that stop for a while
 
 test-crash: setup ## servers and clients that are killed
 	$(TEST) --nemesis crash $(OPTIONS)
+
+test-power: setup ## servers whose power is cut: what was not fsynced is lost (root)
+	$(TEST) --nemesis power --persistence aof-everysec $(OPTIONS)
 
 test-controls: setup ## locks that are broken on purpose: each must be found out
 	@test -n "$(CONTROLS)" || { echo "test-controls: no workloads/locks/control_*.py here" >&2; exit 1; }
