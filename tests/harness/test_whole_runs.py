@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -89,15 +90,16 @@ def test_analyze_judges_a_run_again_without_a_cluster(tmp_path: Path) -> None:
     assert (folder / "verdict.json").read_bytes() == before
 
 
-def await_load(process: object, tmp_path: Path) -> Path:
+def await_load(process: subprocess.Popen[str], tmp_path: Path) -> Path:
     """The run's folder, once every client has recorded something."""
     deadline = time.monotonic() + 40
-    while time.monotonic() < deadline:
-        logs = list(tmp_path.glob("results/runs/2*/clients/*.jsonl"))
+    while time.monotonic() < deadline and process.poll() is None:
+        logs = list(tmp_path.glob("results/runs/2*/clients/*.1.jsonl"))
         if len(logs) == 3 and all(log.stat().st_size for log in logs):
             return logs[0].parent.parent
         time.sleep(0.01)
-    raise AssertionError("the load never began")
+    process.terminate()
+    raise AssertionError(f"the load never began: {runs.finish(process)}")
 
 
 def test_ctrl_c_under_load_heals_takes_down_and_still_judges(tmp_path: Path, backend: str) -> None:
