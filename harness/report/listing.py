@@ -11,17 +11,14 @@ from fencepost.errors import UsageError
 from harness.report.words import count, figure
 from harness.store import RunFolder, RunListed
 
-
 _CAPTION = "overlaps: blamed on the lock / on a client that outlived its lease / undecided; lost: updates"
 
 
 def render_listing(runs: Iterable[RunListed]) -> Table:
     """One row a run: what was tested and what came out. A run that was not judged, or cannot be read, shows only so."""
-    table = Table(box=box.SIMPLE, pad_edge=False, caption=_CAPTION, caption_justify="left")
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), caption=_CAPTION, caption_justify="left")
     table.add_column("begun (UTC)", no_wrap=True)
-    for title in ("lock", "nemesis"):
-        table.add_column(title, overflow="fold")
-    table.add_column("fencing", no_wrap=True)
+    table.add_column("lock, nemesis, fencing", overflow="fold", min_width=26)
     for title in ("sections", "overlaps", "lost"):
         table.add_column(title, justify="right", no_wrap=True)
     table.add_column("verdict", no_wrap=True)
@@ -35,15 +32,15 @@ def _cells(run: RunListed) -> list[str]:
     try:
         config, verdict = folder.read_config(), folder.read_verdict()
     except UsageError:
-        return [run.name, *[""] * 5]
+        return [run.name, *[""] * 3]
     nemeses = "+".join(part.partition(":")[0] for part in config.nemesis.split("+"))
-    what = [config.lock_command or config.lock, nemeses, config.fencing]
+    what = f"{config.lock_command or config.lock}, {nemeses}, {config.fencing}"
     if verdict is None:
-        return [*what, *[""] * 3]
+        return [what, *[""] * 3]
     overlaps = [count(figure(verdict, "exclusion", "overlaps", blame)) for blame in ("lock", "client", "undecided")]
     return [
-        *what,
+        what,
         count(figure(verdict, "exclusion", "sections")),
-        " / ".join(overlaps),
+        "/".join(overlaps),
         count(figure(verdict, "counter", "lost")),
     ]
