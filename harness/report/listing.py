@@ -18,7 +18,7 @@ def render_listing(runs: Iterable[RunListed]) -> Table:
     """One row a run: what was tested and what came out. A run that was not judged, or cannot be read, shows only so."""
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), caption=_CAPTION, caption_justify="left")
     table.add_column("begun (UTC)", no_wrap=True)
-    table.add_column("lock, nemesis, fencing", overflow="fold", min_width=24)
+    table.add_column("lock, nemesis, fencing", overflow="fold", min_width=18)
     for title in ("sections", "overlaps", "lost"):
         table.add_column(title, justify="right", no_wrap=True)
     table.add_column("verdict", no_wrap=True, min_width=9)

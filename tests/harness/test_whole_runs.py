@@ -15,7 +15,6 @@ import pytest
 
 import fencepost
 from cluster.engine import engine_answers
-from cluster.lifetime import state_parent
 from tests.harness import runs
 
 BACKENDS = ["process", pytest.param("docker", marks=pytest.mark.docker)]
@@ -50,7 +49,7 @@ def test_a_run_ends_with_a_verdict_and_leaves_its_folder_and_nothing_else(tmp_pa
         "logs",
     }
     assert runs.processes_of(folder) == []
-    assert not (state_parent() / folder.name).exists()
+    assert runs.state_left(tmp_path) == []
 
     run = fencepost.load(folder)
     assert len(run.sections) > 50
@@ -123,7 +122,7 @@ def test_ctrl_c_while_it_is_coming_up_leaves_nothing(tmp_path: Path, delay_s: fl
     assert "Traceback" not in err
     for folder in tmp_path.glob("results/runs/2*"):
         assert runs.processes_of(folder) == []
-        assert not (state_parent() / folder.name).exists()
+        assert runs.state_left(tmp_path) == []
 
 
 def test_after_sigkill_of_the_harness_the_next_start_removes_everything_and_the_history_reads(
@@ -139,7 +138,7 @@ def test_after_sigkill_of_the_harness_the_next_start_removes_everything_and_the_
     assert code == 0, out + err
     assert folder.name in out
     assert runs.processes_of(folder) == []
-    assert not (state_parent() / folder.name).exists()
+    assert runs.state_left(tmp_path) == []
     assert "nothing was left behind" in runs.fencepost(tmp_path, "clean")[1]
 
     code, out, err = runs.fencepost(tmp_path, "analyze", str(folder))
