@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shlex
+import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +15,7 @@ from harness.config import RunConfig
 
 def replay_command(config: RunConfig, schedule: Path) -> str:
     """The command that makes this run again: the same schedule, the same seed for everything else."""
-    words = ["fencepost", "test", "--seed", str(config.seed), "--schedule", str(schedule)]
+    words = [program(), "test", "--seed", str(config.seed), "--schedule", str(schedule)]
     if config.disks:
         words.append("--disks")
     default = RunConfig(seed=0)
@@ -20,6 +23,14 @@ def replay_command(config: RunConfig, schedule: Path) -> str:
         if getattr(config, field) != getattr(default, field):
             words += [option, text(getattr(config, field))]
     return shlex.join(words)
+
+
+def program() -> str:
+    """How the user calls fencepost: by its name where that is on PATH, else by the path that was used now."""
+    called = Path(sys.argv[0])
+    if shutil.which("fencepost") or called.name != "fencepost":
+        return "fencepost"
+    return os.path.relpath(called)
 
 
 def _ms(value: float) -> str:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
+import msgspec
 from rich.console import Console
 
 from cluster.lifetime import RunState
 from fencepost.errors import FencepostError
+from harness.config import RunConfig
 from harness.judge import exit_code, judge_folder
 from harness.replay import replay_command
 from harness.report.page import write_page
@@ -28,12 +31,13 @@ def make_run(prepared: Prepared, results: Path, *, expect_violation: bool, out: 
         f"{config.clients} clients of {config.lock_command or config.lock}, nemesis {config.nemesis}, "
         f"seed {config.seed}",
         markup=False,
+        soft_wrap=True,
     )
     try:
         with RunState.create(folder.path.name) as state, Progress(out) as progress:
             perform(prepared, folder, state, progress)
     except FencepostError:
-        out.print(f"the run broke off; what was recorded is in {folder.path}", markup=False)
+        out.print(f"the run broke off; `fencepost analyze {folder.path}` judges what was recorded", markup=False)
         raise
     return report_run(folder, expect_violation=expect_violation, out=out)
 
@@ -43,10 +47,17 @@ def report_run(folder: RunFolder, *, expect_violation: bool, out: Console) -> in
     recorded, verdict = judge_folder(folder)
     environment = folder.read_environment()
     page = folder.path / "report.html"
-    replay = replay_command(recorded.config, folder.path / "schedule.json")
+    replay = replay_command(_as_it_ran(recorded.config, environment), folder.path / "schedule.json")
     write_page(recorded, verdict, environment, page, replay=replay)
     out.print(render_summary(recorded, verdict, folder.path, replay, environment), crop=False)  # paths stay whole
     return exit_code(verdict, expect_violation=expect_violation)
+
+
+def _as_it_ran(config: RunConfig, environment: Mapping[str, object]) -> RunConfig:
+    """The configuration with the cluster that `auto` turned out to be."""
+    cluster = environment.get("cluster")
+    backend = cluster.get("backend") if isinstance(cluster, Mapping) else None
+    return msgspec.structs.replace(config, cluster=backend) if backend in ("process", "docker") else config
 
 
 def _plural(backend: str) -> str:
