@@ -134,7 +134,7 @@ class Disk:
 
     def _run(self, program: str, *arguments: str) -> None:
         if problem := _problem_of(program, *arguments, environment=self._environment):
-            raise BrokenEnvironmentError(f"the disk of {self.name} cannot be made: {problem}")
+            raise BrokenEnvironmentError(f"the disk of {self.name} cannot be used: {problem}")
 
 
 def no_disk(name: str) -> BrokenEnvironmentError:
@@ -270,8 +270,8 @@ def _problem_of(program: str, *arguments: str, environment: Mapping[str, str]) -
         return f"{program}: {error}"
     if done.returncode == 0:
         return None
-    words = " ".join((done.stderr or done.stdout).split())
-    return f"{program} ended with {done.returncode}: {words[:300] or 'without a word'}"
+    words = (done.stderr or done.stdout).strip().splitlines()
+    return f"{program} ended with {done.returncode}: {words[0] if words else 'without a word'}"
 
 
 def _side_by_side(calls: Sequence[Callable[[], object]]) -> None:
