@@ -82,8 +82,6 @@ class Disk:
 
     def cut_power(self) -> None:
         """Freeze what is on the disk and lose the rest; from now on every access fails."""
-        if self._cut:
-            return
         # Set first: of a disk that was cut half-way nothing is known, and only a new mount makes it whole.
         self._cut = True
         _pull_the_plug(self.path)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from random import Random
-from typing import ClassVar, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import msgspec
 
@@ -110,7 +110,8 @@ class Fault(Protocol):
 class NeedsDisks(Protocol):
     """An optional ability of a fault: it cuts the power of nodes, so these must have disks of their own."""
 
-    needs_disks: ClassVar[bool]
+    @property
+    def needs_disks(self) -> bool: ...
 
 
 class Nemesis(Protocol):
