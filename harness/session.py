@@ -8,6 +8,7 @@ from rich.console import Console
 
 from cluster.lifetime import RunState
 from fencepost.errors import FencepostError
+from harness.checkers.base import Recorded, Verdict
 from harness.judge import exit_code, judge_folder
 from harness.replay import replay_command
 from harness.report.page import write_page
@@ -21,8 +22,7 @@ def make_run(prepared: Prepared, results: Path, *, expect_violation: bool, out: 
     """Make a run, judge it and show it; the exit code. Raises FencepostError when the run broke off: what was recorded
     by then stays in the run's folder."""
     config = prepared.config
-    folder = RunFolder.create(results, config)
-    folder.write_schedule(prepared.schedule.to_bytes().decode())
+    folder = new_folder(prepared, results)
     out.print(
         f"{config.nodes} × {prepared.server.flavour} {prepared.server.version} as {_plural(prepared.backend)}, "
         f"{config.clients} clients of {config.lock_command or config.lock}, nemesis {config.nemesis}, "
@@ -30,21 +30,41 @@ def make_run(prepared: Prepared, results: Path, *, expect_violation: bool, out: 
         markup=False,
     )
     try:
-        with RunState.create(folder.path.name) as state, Progress(out) as progress:
-            perform(prepared, folder, state, progress)
+        with Progress(out) as progress:
+            record_run(prepared, folder, progress)
     except FencepostError:
         out.print(f"the run broke off; what was recorded is in {folder.path}", markup=False)
         raise
     return report_run(folder, expect_violation=expect_violation, out=out)
 
 
+def new_folder(prepared: Prepared, results: Path) -> RunFolder:
+    """A folder in `results` for this run, with its configuration and its schedule."""
+    folder = RunFolder.create(results, prepared.config)
+    folder.write_schedule(prepared.schedule.to_bytes().decode())
+    return folder
+
+
+def record_run(prepared: Prepared, folder: RunFolder, progress: Progress) -> None:
+    """Make the run, with everything that belongs to it held under its name until it is over. Raises FencepostError when
+    it broke off."""
+    with RunState.create(folder.path.name) as state:
+        perform(prepared, folder, state, progress)
+
+
+def judge_and_draw(folder: RunFolder) -> tuple[Recorded, Verdict]:
+    """Judge a run folder and write its page."""
+    recorded, verdict = judge_folder(folder)
+    replay = replay_command(recorded.config, folder.path / "schedule.json")
+    write_page(recorded, verdict, folder.read_environment(), folder.path / "report.html", replay=replay)
+    return recorded, verdict
+
+
 def report_run(folder: RunFolder, *, expect_violation: bool, out: Console) -> int:
     """Judge a run folder, write its page, print the summary; the exit code."""
-    recorded, verdict = judge_folder(folder)
+    recorded, verdict = judge_and_draw(folder)
     environment = folder.read_environment()
-    page = folder.path / "report.html"
     replay = replay_command(recorded.config, folder.path / "schedule.json")
-    write_page(recorded, verdict, environment, page, replay=replay)
     out.print(render_summary(recorded, verdict, folder.path, replay, environment), crop=False)  # paths stay whole
     return exit_code(verdict, expect_violation=expect_violation)
 
