@@ -1,4 +1,4 @@
-"""The command line: `fencepost test | analyze | list | doctor | clean`.
+"""The command line: `fencepost test | compare | analyze | list | doctor | clean`.
 
 Exit codes: 0 valid, 1 violation, 2 unknown, 254 bad arguments or configuration, 255 the harness or its surroundings
 failed. With `--expect violation` 0 means that it was found.
@@ -33,7 +33,9 @@ def run(argv: Sequence[str]) -> int:
     while nothing runs; a run handles Ctrl-C by itself."""
     out = Console(highlight=False)
     try:
-        arguments = _parser().parse_args(argv)
+        own, common = _behind_dashes(argv)
+        arguments = _parser().parse_args(own)
+        arguments.given, arguments.common = argv, common
         code: int = arguments.do(arguments, out)
     except FencepostError as error:
         Console(stderr=True, highlight=False, soft_wrap=True).print(f"fencepost: {error}", markup=False)
@@ -41,6 +43,15 @@ def run(argv: Sequence[str]) -> int:
     except BrokenPipeError:
         return 255
     return code
+
+
+def _behind_dashes(argv: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The command's own arguments, and what stands behind `--` (options for the runs of a comparison)."""
+    words = list(argv)
+    if "--" not in words or words[:1] != ["compare"]:
+        return words, []
+    at = words.index("--")
+    return words[:at], words[at + 1 :]
 
 
 def _test(arguments: argparse.Namespace, out: Console) -> int:
@@ -51,6 +62,37 @@ def _test(arguments: argparse.Namespace, out: Console) -> int:
     prepared = prepare(config)
     remove_leftovers(out)
     return make_run(prepared, arguments.results, expect_violation=arguments.expect == "violation", out=out)
+
+
+def _compare(arguments: argparse.Namespace, out: Console) -> int:
+    import shlex
+
+    from harness.campaign.grid import check, common_options, from_axes, load_grid, with_options
+    from harness.campaign.session import compare
+
+    seeds = None if arguments.seeds is None else _whole("--seeds", arguments.seeds)
+    first_seed = _whole("--first-seed", arguments.first_seed)
+    common = common_options(arguments.common)
+    if bool(arguments.grid) == bool(arguments.axis):
+        raise UsageError("give either --axis, once or more, or --grid; see `fencepost compare --help`")
+    if arguments.grid:
+        grid = with_options(load_grid(arguments.grid, quick=arguments.quick), seeds, first_seed, common)
+    else:
+        grid = check(from_axes(arguments.axis, 10 if seeds is None else seeds, first_seed, common))
+    return compare(
+        grid,
+        parse_run,
+        arguments.report,
+        arguments.results,
+        yes=arguments.yes,
+        command=shlex.join(["fencepost", *arguments.given]),
+        out=out,
+    )
+
+
+def parse_run(words: Sequence[str]) -> RunConfig:
+    """The run that these arguments of `fencepost test` ask for. Raises UsageError."""
+    return config_from(_parser().parse_args(["test", *words]))
 
 
 def _analyze(arguments: argparse.Namespace, out: Console) -> int:
@@ -147,6 +189,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_test(commands)
+    _add_compare(commands)
 
     analyze = commands.add_parser(
         "analyze", help="judge a recorded run again", description="Judge a recorded run again."
@@ -250,6 +293,38 @@ examples:
     )
     _add_results(cluster)
     test.set_defaults(do=_test)
+
+
+def _add_compare(commands: argparse._SubParsersAction[_Parser]) -> None:
+    compare = commands.add_parser(
+        "compare",
+        help="make many runs over a grid of configurations, and a report",
+        description="Run every configuration of a grid with the same seeds, one run after the other, and compare them.",
+        usage="fencepost compare (--axis NAME=VALUE,VALUE … | --grid FILE) [options] [-- options of fencepost test]",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="""examples:
+  fencepost compare --axis lock=redlock,redlock-ng --axis nemesis=pause,crash --seeds 10 -- --duration 20s
+  fencepost compare --axis "nemesis=crash:targets=majority,restart-delay=0;none" --axis clients=4,16
+  fencepost compare --grid fsync --quick
+
+The same command goes on where it was interrupted. A run that is finished is never made again.
+exit codes: 0 all runs are finished, 2 some are not, 254 bad arguments, 255 the harness or its surroundings failed
+""",
+    )
+    compare.add_argument(
+        "--axis",
+        action="append",
+        metavar="NAME=VALUES",
+        help="an option of `fencepost test` and its values, joined by commas (or by semicolons); every combination",
+    )
+    compare.add_argument("--grid", metavar="FILE", help="a grid in JSON or Python, or the name of one that comes along")
+    compare.add_argument("--quick", action="store_true", help="the small form of a grid that has one")
+    compare.add_argument("--seeds", metavar="N", help="runs of each configuration (10, or what the grid says)")
+    compare.add_argument("--first-seed", default="1", metavar="N", help="the seeds are N, N+1, … (1)")
+    compare.add_argument("--report", type=Path, metavar="DIR", help="folder of the report (results/reports/NAME)")
+    compare.add_argument("--yes", action="store_true", help="also if these are more than 10,000 runs")
+    _add_results(compare)
+    compare.set_defaults(do=_compare)
 
 
 def _add_expect(parser: argparse.ArgumentParser) -> None:

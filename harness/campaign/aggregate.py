@@ -177,7 +177,9 @@ def _contrast(part: Part, axis: str, first: Summary, second: Summary) -> Contras
 
 
 def _speed(first: dict[int, float], second: dict[int, float]) -> tuple[float, float, float] | None:
-    ratios = [second[seed] / first[seed] for seed in sorted(first.keys() & second.keys()) if first[seed] and second[seed]]
+    ratios = [
+        second[seed] / first[seed] for seed in sorted(first.keys() & second.keys()) if first[seed] and second[seed]
+    ]
     if not ratios:
         return None
     return float(np.exp(np.mean(np.log(ratios)))), min(ratios), max(ratios)

@@ -1,10 +1,10 @@
 """The report folder: what the campaign is, one line for every finished run, and what is drawn from them.
 
-    results/reports/fsync/
-      campaign.json     the grid, the git revision and the machine it began on; a folder without it is no campaign's
-      runs.jsonl        a line for each run, appended in one write(2) after its verdict
-      timelines/*.json  a moment of the first violation of each cell that has one
-      index.html  report.md  cells.csv  runs.csv  report.json    drawn from the above, at any time again
+results/reports/fsync/
+  campaign.json     the grid, the git revision and the machine it began on; a folder without it is no campaign's
+  runs.jsonl        a line for each run, appended in one write(2) after its verdict
+  timelines/*.json  a moment of the first violation of each cell that has one
+  index.html  report.md  cells.csv  runs.csv  report.json    drawn from the above, at any time again
 """
 
 from __future__ import annotations

@@ -76,7 +76,9 @@ class Grid(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     def words(self, name: str, seed: int) -> list[str]:
         """The arguments of `fencepost test` for this cell and seed."""
         part, cell = self.cells[name]
-        return [f"--{option}={value}" for option, value in {**part.options, **cell.options}.items()] + [f"--seed={seed}"]
+        return [f"--{option}={value}" for option, value in {**part.options, **cell.options}.items()] + [
+            f"--seed={seed}"
+        ]
 
 
 def every_combination(axes: Mapping[str, Mapping[str, Mapping[str, str]]]) -> tuple[Cell, ...]:
@@ -96,7 +98,9 @@ def from_axes(texts: Sequence[str], seeds: int, first_seed: int, common: Mapping
         name, equals, values = text.partition("=")
         name = name.strip().removeprefix("--")
         if not equals or not name:
-            raise UsageError(f"--axis {text!r} is not an axis; write NAME=VALUE,VALUE, like persistence=none,aof-always")
+            raise UsageError(
+                f"--axis {text!r} is not an axis; write NAME=VALUE,VALUE, like persistence=none,aof-always"
+            )
         if name in axes:
             raise UsageError(f"--axis {name} is there twice; give it all its values at once")
         words = split_values(values)
@@ -144,6 +148,15 @@ def load_grid(text: str, *, quick: bool) -> Grid:
         return check(msgspec.json.decode(path.read_bytes(), type=Grid))
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"--grid {text} is not a grid in JSON: {' '.join(str(error).split())}") from None
+
+
+def with_options(grid: Grid, seeds: int | None, first_seed: int, common: Mapping[str, str]) -> Grid:
+    """The grid with other seeds, and with options that all parts have in common where their cells say nothing else."""
+    parts = tuple(
+        msgspec.structs.replace(part, seeds=part.seeds if seeds is None else seeds, options={**part.options, **common})
+        for part in grid.parts
+    )
+    return check(msgspec.structs.replace(grid, parts=parts, first_seed=first_seed))
 
 
 def check(grid: Grid) -> Grid:
@@ -199,5 +212,3 @@ def _from_python(path: Path, name: str) -> Grid:
     if not isinstance(found, Grid):
         raise UsageError(f"--grid {path} has no {name}: it must be a harness.campaign.grid.Grid")
     return found
-
-

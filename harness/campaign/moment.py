@@ -51,7 +51,10 @@ def moment_of(run: Recorded) -> dict[str, object] | None:
     origin = run.timeline.start_ns
 
     a, b = run.sections.iloc[first], run.sections.iloc[second]
-    steps = [(int(a.start_ns), f"{a.client} was granted {a.key}"), (int(b.start_ns), f"{b.client} was granted {b.key} too")]
+    steps = [
+        (int(a.start_ns), f"{a.client} was granted {a.key}"),
+        (int(b.start_ns), f"{b.client} was granted {b.key} too"),
+    ]
     if strike:
         steps.append((strike.began_ns, strike.what))
     both_ms = float(min(a.end_ns, b.end_ns) - b.start_ns) / 1e6

@@ -84,7 +84,7 @@ def play(plan: Plan, parse: Parse, folder: CampaignFolder, results: Path, revisi
                     record_run(prepared, run, progress)
             except FencepostError as error:
                 failure = error
-            if interruption or (timeline := run.read_timeline()) is not None and timeline.interrupted:
+            if interruption or ((timeline := run.read_timeline()) is not None and timeline.interrupted):
                 out.print(
                     f"interrupted; {plural(done, 'run')} of {len(todo)} made, the one under way does not count. "
                     "The same command goes on from here."
@@ -142,9 +142,7 @@ def _unfinished(plan: Plan, folder: CampaignFolder) -> int:
     return plan.grid.run_count - sum(line.error is None for line in folder.lines())
 
 
-def _judged(
-    run: RunFolder, slot: Slot, folder: CampaignFolder, kept: set[str], revision: str, began: float
-) -> RunLine:
+def _judged(run: RunFolder, slot: Slot, folder: CampaignFolder, kept: set[str], revision: str, began: float) -> RunLine:
     recorded, verdict = judge_and_draw(run)
     if slot.cell not in kept and (moment := moment_of(recorded)):
         folder.keep_timeline(slot.cell, {"folder": run.name, "seed": slot.seed, **moment})

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
 from scipy import stats
 
 CONFIDENCE: Final = 0.95
@@ -33,7 +34,7 @@ class Rate:
 
 
 def rate(events: int, trials: int) -> Rate:
-    """With Clopper and Pearson's interval; from 0 to 1 without trials. Raises ValueError for more events than trials."""
+    """With Clopper and Pearson's interval; from 0 to 1 without trials. Raises ValueError for what is no rate."""
     if not 0 <= events <= trials:
         raise ValueError(f"{events} events of {trials} trials are no rate")
     if not trials:
@@ -58,7 +59,7 @@ def difference(first: Rate, second: Rate) -> Difference | None:
         return None
     (low1, high1), (low2, high2) = _wilson(first), _wilson(second)
     delta = second.share - first.share
-    table = [[second.events, second.trials - second.events], [first.events, first.trials - first.events]]
+    table = np.array([[r.events, r.trials - r.events] for r in (second, first)])
     return Difference(
         share=delta,
         low=delta - math.hypot(second.share - low2, high1 - first.share),

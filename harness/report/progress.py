@@ -49,7 +49,11 @@ def live_view(now: Snapshot, ops_per_s: float, heading: str = "") -> RenderableT
         f"{now.elapsed_s:.0f} of {now.total_s:.0f} s",
     )
     above = [Text(heading, no_wrap=True, overflow="ellipsis")] if heading else []
-    lines: list[RenderableType] = [*above, grid, Text("  " + _counts(now, ops_per_s), no_wrap=True, overflow="ellipsis")]
+    lines: list[RenderableType] = [
+        *above,
+        grid,
+        Text("  " + _counts(now, ops_per_s), no_wrap=True, overflow="ellipsis"),
+    ]
     lines += [
         Text(f"  fault   {printable(fault)}", style="yellow", no_wrap=True, overflow="ellipsis")
         for fault in now.active_faults[:_FAULTS_SHOWN]
