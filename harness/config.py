@@ -7,8 +7,8 @@ from typing import Literal
 import msgspec
 
 from fencepost.errors import UsageError
-from workloads.fenced_counter import Fencing
 from workloads.hold import Hold
+from workloads.steps import Fencing
 
 Requirement = Literal["lease", "exclusion", "data"]
 ClusterChoice = Literal["auto", "process", "docker"]

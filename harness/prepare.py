@@ -12,6 +12,7 @@ from cluster.lifetime import RunState, sweep
 from cluster.process import ProcessCluster
 from cluster.programs import ServerProgram, find_server, find_toxiproxy
 from fencepost.errors import BrokenEnvironmentError
+from harness.bench import Stand
 from harness.config import ClusterChoice, RunConfig
 from harness.runner import Prepared
 from nemesis.base import Topology
@@ -20,19 +21,24 @@ from workloads.registry import check_lock
 
 
 def prepare(config: RunConfig) -> Prepared:
-    """Check the rest of the configuration and find the programs. Raises UsageError or BrokenEnvironmentError; nothing
-    has been started by then."""
-    check_lock(config.lock, config.lock_command)
+    """Check the rest of the configuration of a random run and find the programs. Raises UsageError or
+    BrokenEnvironmentError; nothing has been started by then."""
     spec = parse_spec(config.nemesis)
     topology = Topology(config.client_names, config.node_names, config.ttl_ms)
     if config.schedule is not None:
         schedule = load_schedule(Path(config.schedule), topology)
     else:
         schedule = draw_schedule(spec, config.seed, topology, config.duration_ms)
+    return Prepared(prepare_stand(config), schedule)
+
+
+def prepare_stand(config: RunConfig) -> Stand:
+    """Check the lock and find the programs, for any kind of run. Raises UsageError or BrokenEnvironmentError."""
+    check_lock(config.lock, config.lock_command)
     server = find_server(config.server)
     find_toxiproxy()
     backend = choose_backend(config.cluster)
-    return Prepared(config, schedule, server, backend, _opener(backend, server, config))
+    return Stand(config, server, backend, _opener(backend, server, config))
 
 
 def choose_backend(choice: ClusterChoice) -> str:

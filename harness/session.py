@@ -8,6 +8,7 @@ from rich.console import Console
 
 from cluster.lifetime import RunState
 from fencepost.errors import FencepostError
+from harness.bench import Stand
 from harness.checkers.base import Recorded, Verdict
 from harness.judge import exit_code, judge_folder
 from harness.replay import replay_command
@@ -21,12 +22,9 @@ from harness.store import RunFolder
 def make_run(prepared: Prepared, results: Path, *, expect_violation: bool, out: Console) -> int:
     """Make a run, judge it and show it; the exit code. Raises FencepostError when the run broke off: what was recorded
     by then stays in the run's folder."""
-    config = prepared.config
     folder = new_folder(prepared, results)
     out.print(
-        f"{config.nodes} × {prepared.server.flavour} {prepared.server.version} as {_plural(prepared.backend)}, "
-        f"{config.clients} clients of {config.lock_command or config.lock}, nemesis {config.nemesis}, "
-        f"seed {config.seed}",
+        f"{stand_in_words(prepared.stand)}, nemesis {prepared.stand.config.nemesis}, seed {prepared.stand.config.seed}",
         markup=False,
     )
     try:
@@ -40,7 +38,7 @@ def make_run(prepared: Prepared, results: Path, *, expect_violation: bool, out: 
 
 def new_folder(prepared: Prepared, results: Path) -> RunFolder:
     """A folder in `results` for this run, with its configuration and its schedule."""
-    folder = RunFolder.create(results, prepared.config)
+    folder = RunFolder.create(results, prepared.stand.config)
     folder.write_schedule(prepared.schedule.to_bytes().decode())
     return folder
 
@@ -67,6 +65,15 @@ def report_run(folder: RunFolder, *, expect_violation: bool, out: Console) -> in
     replay = replay_command(recorded.config, folder.path / "schedule.json")
     out.print(render_summary(recorded, verdict, folder.path, replay, environment), crop=False)  # paths stay whole
     return exit_code(verdict, expect_violation=expect_violation)
+
+
+def stand_in_words(stand: Stand) -> str:
+    """`5 × redis 7.0.15 as processes, 10 clients of redlock`."""
+    config, server = stand.config, stand.server
+    return (
+        f"{config.nodes} × {server.flavour} {server.version} as {_plural(stand.backend)}, "
+        f"{config.clients} clients of {config.lock_command or config.lock}"
+    )
 
 
 def _plural(backend: str) -> str:

@@ -65,6 +65,27 @@ def parse_spec(text: str) -> Spec:
     return Spec(text, tuple(chosen[name] for name in sorted(chosen)))
 
 
+def with_option(text: str, option: str, value: str) -> str:
+    """The spec with the option given to every nemesis that has it and does not say it itself: what a command-line
+    option of its own means, written out. Raises UsageError if no nemesis of the spec has such an option."""
+    field = option.replace("-", "_")
+    parts: list[str] = []
+    for part in text.split("+"):
+        name, _, options = (word.strip() for word in part.partition(":"))
+        nemesis = nemeses().get(name)
+        said = {each.partition("=")[0].strip() for each in options.split(",")}
+        if nemesis is not None and field in nemesis.options.__struct_fields__ and option not in said:
+            _parse_value(f"{name}:{option}", get_type_hints(nemesis.options)[field], value)
+            options = f"{options},{option}={value}" if options else f"{option}={value}"
+            parts.append(f"{name}:{options}")
+        else:
+            parts.append(part)
+    if parts == text.split("+"):
+        having = ", ".join(name for name, each in nemeses().items() if field in each.options.__struct_fields__)
+        raise UsageError(f"--{option} changes nothing in --nemesis {text!r}; those that have it are {having}")
+    return "+".join(parts)
+
+
 def _parse_options(nemesis: Nemesis, text: str) -> msgspec.Struct:
     hints = get_type_hints(nemesis.options)
     names = {name.replace("_", "-"): name for name in hints}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 
 from nemesis.base import World
 
@@ -21,6 +22,14 @@ def do_all(actions: Iterable[Callable[[], object]]) -> None:
             first_error = first_error or error
     if first_error is not None:
         raise first_error
+
+
+def at_once(actions: Iterable[Callable[[], object]]) -> None:
+    """`do_all`, every action at the same moment: nodes of one rack lose their power together, not one by one."""
+    waiting = list(actions)
+    with ThreadPoolExecutor(max(1, len(waiting)), thread_name_prefix="fault") as hands:
+        under_way = [hands.submit(action) for action in waiting]
+    do_all(action.result for action in under_way)
 
 
 def await_that(holds: Callable[[], bool], within_s: float) -> bool:

@@ -27,8 +27,8 @@ class Figures(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
     `overlaps`: pairs of sections by blame. `strikes`: faults that were seen to take nodes down with what they had in
     memory; `strikes_hit`: those after which, before the next one, an overlap blamed on the lock began.
-    `opportunities`, `opportunities_hit`: the same of the losses of a live key that could matter; None where no checker
-    counted them. `grants` within `load_s`, the time from the start to the heal; `reachable_s`: the part of it in which
+    `opportunities`, `opportunities_hit`: the same of those strikes that took from a lock, which a majority of the nodes
+    held, that majority; None where a fault did not look. `grants` within `load_s`, the time from the start to the heal; `reachable_s`: the part of it in which
     some working client surely could reach a majority. `acquire`: granted acquire calls within the load, by bin of
     their duration (`bin_of`). `majority_waits_ms`: from each strike at a majority to the next grant.
     """
@@ -58,15 +58,15 @@ def measure(run: Recorded, verdict: Verdict) -> Figures:
     start: Ints = run.sections["start_ns"].to_numpy(np.int64)
     struck = strikes(run.faults)
     figures = verdict.figures
-    opportunities = figures.get("opportunities", {})
+    staked = None if any(e.keys_at_stake is None for e in struck) else [e for e in struck if e.keys_at_stake]
     reachable = majority_windows(run.config.client_names, run.config.node_names, run.faults, run.ends, begin, end)
     return Figures(
         sections=len(run.sections),
         overlaps={blame: _whole(_mapping(figures["exclusion"]["overlaps"]).get(blame)) for blame in BLAMES},
         strikes=len(struck),
         strikes_hit=_hit(run, struck),
-        opportunities=_count(opportunities, "opportunities"),
-        opportunities_hit=_count(opportunities, "opportunities_hit"),
+        opportunities=None if staked is None else len(staked),
+        opportunities_hit=None if staked is None else _hit(run, struck, of=staked),
         load_s=(end - begin) / 1e9,
         grants=int(((start >= begin) & (start < end)).sum()),
         reachable_s=sum(until - since for since, until in reachable) / 1e9,
@@ -115,12 +115,13 @@ def _durations(run: Recorded, end_ns: int) -> dict[int, int]:
     return dict(zip(bins.tolist(), counts.tolist(), strict=True))
 
 
-def _hit(run: Recorded, struck: list[FaultEvent]) -> int:
-    """After how many of them an overlap blamed on the lock began, before the next of them."""
+def _hit(run: Recorded, struck: list[FaultEvent], of: list[FaultEvent] | None = None) -> int:
+    """After how many of these strikes (all, if not said) an overlap blamed on the lock began, before the next one."""
     pairs = overlapping_pairs(run.sections)
     began: Ints = run.sections["start_ns"].to_numpy(np.int64)[pairs.later[pairs.blamed("lock")]]
     last = np.searchsorted(np.array([event.began_ns for event in struck], np.int64), began, "right") - 1
-    return len(np.unique(last[last >= 0]))
+    hit = {struck[place].fault for place in np.unique(last[last >= 0]).tolist()}
+    return len(hit if of is None else hit & {event.fault for event in of})
 
 
 def _majority_waits_ms(run: Recorded, struck: list[FaultEvent], start: Ints) -> Iterator[float]:
@@ -129,11 +130,6 @@ def _majority_waits_ms(run: Recorded, struck: list[FaultEvent], start: Ints) -> 
             at = int(np.searchsorted(start, event.done_ns, "right"))
             if at < len(start):
                 yield float(start[at] - event.done_ns) / 1e6
-
-
-def _count(figures: Mapping[str, object], name: str) -> int | None:
-    value = figures.get(name)
-    return value if isinstance(value, int) else None
 
 
 def _whole(value: object) -> int:

@@ -21,7 +21,7 @@ from harness.config import RunConfig
 from harness.prepare import prepare
 from harness.report.progress import Progress
 from harness.report.words import breaking, plural
-from harness.runner import Interruption
+from harness.bench import Interruption
 from harness.session import judge_and_draw, new_folder, record_run
 from harness.store import RunFolder
 
