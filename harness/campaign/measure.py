@@ -28,9 +28,10 @@ class Figures(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     `overlaps`: pairs of sections by blame. `strikes`: faults that were seen to take nodes down with what they had in
     memory; `strikes_hit`: those after which, before the next one, an overlap blamed on the lock began.
     `opportunities`, `opportunities_hit`: the same of those strikes that took from a lock, which a majority of the nodes
-    held, that majority; None where a fault did not look. `grants` within `load_s`, the time from the start to the heal; `reachable_s`: the part of it in which
-    some working client surely could reach a majority. `acquire`: granted acquire calls within the load, by bin of
-    their duration (`bin_of`). `majority_waits_ms`: from each strike at a majority to the next grant.
+    held, that majority; None where a fault did not look. `grants` within `load_s`, the time from the start to the heal;
+    `reachable_s`: the part of it in which some working client surely could reach a majority. `acquire`: granted acquire
+    calls within the load, by bin of their duration (`bin_of`). `majority_waits_ms`: from each strike at a majority to
+    the next grant.
     """
 
     sections: int

@@ -86,6 +86,8 @@ def _part(part: Part, found: list[Summary]) -> dict[str, Any]:
         "throughput": _panels(part, found, numeric) if numeric and numeric != axes[0] else [],
         "numeric": numeric,
         "latencies": _panels(part, found, None) if axes else [],
+        "figures": [tell.figures_row(s) for s in found],
+        "figure_heads": tell.FIGURES,
         "heads": tell.HEADS[part.kind],
         "contrasts": [[printable(text) for text in tell.comparison(c)] for c in compared],
     }

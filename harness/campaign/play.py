@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Final
 from rich.console import Console
 
 from fencepost.errors import FencepostError, UsageError
+from harness.bench import Interruption
 from harness.campaign.folder import CampaignFolder, RunLine
 from harness.campaign.grid import Grid
 from harness.campaign.measure import measure
@@ -21,12 +23,11 @@ from harness.config import RunConfig
 from harness.prepare import prepare
 from harness.report.progress import Progress
 from harness.report.words import breaking, plural
-from harness.bench import Interruption
 from harness.session import judge_and_draw, new_folder, record_run
 from harness.store import RunFolder
 
 MOST_RUNS: Final = 10_000
-_PLAIN_INTERVAL_S: Final = 60.0
+_PLAIN_INTERVAL_S: Final = math.inf
 _BREAKS_IN_A_ROW: Final = 3
 
 Parse = Callable[[Sequence[str]], RunConfig]

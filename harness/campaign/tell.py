@@ -12,6 +12,7 @@ from harness.campaign import words
 from harness.campaign.aggregate import Contrast, Summary, contrasts
 from harness.campaign.folder import Campaign, RunLine
 from harness.campaign.grid import Grid, Part
+from harness.campaign.measure import BLAMES
 from harness.config import RunConfig
 from harness.report.words import MISSING, count, milliseconds, number, plural, printable
 
@@ -153,8 +154,7 @@ def done(campaign: Campaign, lines: Sequence[RunLine], configs: Mapping[str, Run
         paragraphs.append(
             f"{part.title}: {plural(len(part.cells), 'configuration')}, {plural(part.seeds, 'run')} of each. {same}"
         )
-    hours = sum(line.took_s for line in finished) / 3600
-    took = f"{hours:.1f} hours" if hours >= 1 else f"{hours * 60:.0f} minutes"
+    took = milliseconds(sum(line.took_s for line in finished) * 1e3) if finished else "no time yet"
     paragraphs.append(
         f"{count(len(finished))} of {plural(grid.run_count, 'run')} are finished; they took {took}. All configurations "
         "of a part got the same seeds. All of them ran with the first seed, then all with the second, so that a "
@@ -216,6 +216,31 @@ def details(summary: Summary) -> list[tuple[str, str]]:
         ("Longest gap with a majority in reach", milliseconds(summary.longest_gap_ms)),
         ("Lost updates", f"{count(summary.lost)} of {count(summary.acknowledged)} acknowledged"),
     ]
+
+
+FIGURES: Final = (
+    "configuration", "runs", "sections", "opportunities", "strikes", "lock to blame: runs", "client to blame: runs",
+    "undecided: runs", "acquisitions/s", "acquire p50", "p99", "availability", "wait after a majority went down",
+    "lost updates",
+)  # fmt: skip
+
+
+def figures_row(summary: Summary) -> tuple[str, ...]:
+    """A row of the table of figures, under `FIGURES`."""
+    return (
+        printable(summary.cell.name),
+        words.verdicts(summary),
+        count(summary.sections),
+        count(summary.opportunities),
+        count(summary.strikes),
+        *(words.counted(summary.violated[blame]) for blame in BLAMES),
+        number(summary.per_second),
+        milliseconds(summary.acquire_p50_ms),
+        milliseconds(summary.acquire_p99_ms),
+        words.percent(summary.availability) if summary.availability is not None else MISSING,
+        milliseconds(summary.majority_wait_ms),
+        f"{count(summary.lost)} of {count(summary.acknowledged)}",
+    )
 
 
 def comparison(contrast: Contrast) -> tuple[str, ...]:

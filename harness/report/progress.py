@@ -84,7 +84,8 @@ class Progress:
 
     It installs no signal handler, so Ctrl-C reaches the caller as ever, and leaves the cursor as it found it on every
     way out. A terminal is redrawn at most eight times a second by rich's own thread, whatever the caller's pace; where
-    there is no terminal a line is written at most every `plain_interval_s`. `heading`: of which run of many this is.
+    there is no terminal a line is written at most every `plain_interval_s`. `heading`: which run
+    of many this is; without a terminal it is the whole line.
     """
 
     def __init__(
@@ -125,8 +126,7 @@ class Progress:
         self._now = now
         if self._live is None and self._clock() >= self._next_line_s:
             self._next_line_s = self._clock() + self._plain_interval_s
-            line = f"{self._heading}  " if self._heading else ""
-            self._console.print(Text(line + plain_line(now, self._ops_per_s())), soft_wrap=True)
+            self._console.print(Text(self._heading or plain_line(now, self._ops_per_s())), soft_wrap=True)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
