@@ -129,9 +129,8 @@ class Bench:
 
             stack.callback(self._cut_off_all)
             self._start_clients(ends_log.append)
-            folder.write_environment(
-                describe_environment(cluster, self.slots[config.client_names[0]].lock_description(), overhead)
-            )
+            lock = self.slots[config.client_names[0]].lock_description()
+            folder.write_environment(describe_environment(cluster, lock, overhead, config.persistence))
             if self.interruption:
                 folder.write_timeline(Timeline(start_ns=monotonic_ns(), interrupted=True))
                 return

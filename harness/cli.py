@@ -1,4 +1,4 @@
-"""The command line: `fencepost test | compare | analyze | list | doctor | clean`.
+"""The command line: `fencepost test | compare | script | analyze | list | doctor | clean`.
 
 Exit codes: 0 valid, 1 violation, 2 unknown, 254 bad arguments or configuration, 255 the harness or its surroundings
 failed. With `--expect violation` 0 means that it was found.
@@ -14,8 +14,12 @@ from typing import NoReturn
 
 from rich.console import Console
 
+from cluster.disk import FILE_SYSTEMS
+from cluster.persistence import POLICIES
 from fencepost.errors import FencepostError, UsageError
-from fencepost.units import parse_duration_ms
+from fencepost.units import Duration, parse_duration_ms
+from harness.cli_compare import add_compare, behind_dashes
+from harness.cli_script import add_script
 from harness.config import RunConfig
 from harness.store import RESULTS
 from workloads.hold import Hold
@@ -33,7 +37,7 @@ def run(argv: Sequence[str]) -> int:
     while nothing runs; a run handles Ctrl-C by itself."""
     out = Console(highlight=False)
     try:
-        own, common = _behind_dashes(argv)
+        own, common = behind_dashes(argv)
         arguments = _parser().parse_args(own)
         arguments.given, arguments.common = argv, common
         code: int = arguments.do(arguments, out)
@@ -45,15 +49,6 @@ def run(argv: Sequence[str]) -> int:
     return code
 
 
-def _behind_dashes(argv: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The command's own arguments, and what stands behind `--` (options for the runs of a comparison)."""
-    words = list(argv)
-    if "--" not in words or words[:1] != ["compare"]:
-        return words, []
-    at = words.index("--")
-    return words[:at], words[at + 1 :]
-
-
 def _test(arguments: argparse.Namespace, out: Console) -> int:
     from harness.prepare import prepare, remove_leftovers
     from harness.session import make_run
@@ -62,32 +57,6 @@ def _test(arguments: argparse.Namespace, out: Console) -> int:
     prepared = prepare(config)
     remove_leftovers(out)
     return make_run(prepared, arguments.results, expect_violation=arguments.expect == "violation", out=out)
-
-
-def _compare(arguments: argparse.Namespace, out: Console) -> int:
-    import shlex
-
-    from harness.campaign.grid import check, common_options, from_axes, load_grid, with_options
-    from harness.campaign.session import compare
-
-    seeds = None if arguments.seeds is None else _whole("--seeds", arguments.seeds)
-    first_seed = _whole("--first-seed", arguments.first_seed)
-    common = common_options(arguments.common)
-    if bool(arguments.grid) == bool(arguments.axis):
-        raise UsageError("give either --axis, once or more, or --grid; see `fencepost compare --help`")
-    if arguments.grid:
-        grid = with_options(load_grid(arguments.grid, quick=arguments.quick), seeds, first_seed, common)
-    else:
-        grid = check(from_axes(arguments.axis, 10 if seeds is None else seeds, first_seed, common))
-    return compare(
-        grid,
-        parse_run,
-        arguments.report,
-        arguments.results,
-        yes=arguments.yes,
-        command=shlex.join(["fencepost", *arguments.given]),
-        out=out,
-    )
 
 
 def parse_run(words: Sequence[str]) -> RunConfig:
@@ -137,7 +106,7 @@ def config_from(arguments: argparse.Namespace) -> RunConfig:
         seed=secrets.randbelow(10**6) if arguments.seed is None else _whole("--seed", arguments.seed),
         lock=arguments.lock,
         lock_command=arguments.lock_command,
-        nemesis=arguments.nemesis,
+        nemesis=_nemesis(arguments),
         schedule=arguments.schedule,
         duration_ms=_duration_ms("--duration", arguments.duration, "s"),
         recovery_ms=_duration_ms("--recovery", arguments.recovery, "s"),
@@ -153,9 +122,28 @@ def config_from(arguments: argparse.Namespace) -> RunConfig:
         require=arguments.require,
         cluster=arguments.cluster,
         server=arguments.server,
+        persistence=arguments.persistence,
+        disks=arguments.disks,
+        disk_fs=arguments.disk_fs,
     )
     config.check()
     return config
+
+
+def _nemesis(arguments: argparse.Namespace) -> str:
+    """The spec of the nemeses, with `--restart-delay` written into it."""
+    from nemesis.spec import with_option
+
+    spec: str = arguments.nemesis
+    if arguments.restart_delay is None:
+        return spec
+    if arguments.schedule is not None:
+        raise UsageError("--restart-delay cannot change a saved schedule; edit its duration_ms, or draw a new one")
+    try:
+        Duration.parse(arguments.restart_delay)
+    except UsageError as error:
+        raise UsageError(f"--restart-delay: {error}") from None
+    return with_option(spec, "restart-delay", arguments.restart_delay.strip())
 
 
 def _whole(option: str, text: str) -> int:
@@ -189,7 +177,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_test(commands)
-    _add_compare(commands)
+    _add_results(add_compare(commands, parse_run))
+    _add_results(add_script(commands))
 
     analyze = commands.add_parser(
         "analyze", help="judge a recorded run again", description="Judge a recorded run again."
@@ -212,7 +201,7 @@ def _parser() -> argparse.ArgumentParser:
     clean = commands.add_parser(
         "clean",
         help="remove what dead runs left behind",
-        description="Remove processes, containers, networks and temporary folders of runs whose harness is dead.",
+        description="Remove processes, containers, networks, disks and folders of runs whose harness is dead.",
     )
     clean.set_defaults(do=_clean)
     return parser
@@ -280,6 +269,11 @@ examples:
 
     faults = test.add_argument_group("faults")
     faults.add_argument("--nemesis", default="partition", metavar="SPEC", help="which faults, see below (partition)")
+    faults.add_argument(
+        "--restart-delay",
+        metavar="TIME",
+        help="how long nodes stay down under crash, power and shutdown: 0, 500ms, 1.2ttl (1.2ttl)",
+    )
     faults.add_argument("--seed", metavar="N", help="same seed, same schedule (random, printed)")
     faults.add_argument("--schedule", metavar="FILE", help="play a saved schedule.json instead of drawing one")
 
@@ -291,40 +285,13 @@ examples:
     cluster.add_argument(
         "--server", default="redis", metavar="NAME", help="redis, valkey, or a path to a server (redis)"
     )
+    cluster.add_argument("--persistence", choices=POLICIES, default="none", help="what a node keeps on disk (none)")
+    cluster.add_argument(
+        "--disks", action="store_true", help="a file system for each node (root); power cuts bring them anyway"
+    )
+    cluster.add_argument("--disk-fs", choices=FILE_SYSTEMS, default="ext4", help="its kind (ext4)")
     _add_results(cluster)
     test.set_defaults(do=_test)
-
-
-def _add_compare(commands: argparse._SubParsersAction[_Parser]) -> None:
-    compare = commands.add_parser(
-        "compare",
-        help="make many runs over a grid of configurations, and a report",
-        description="Run every configuration of a grid with the same seeds, one run after the other, and compare them.",
-        usage="fencepost compare (--axis NAME=VALUE,VALUE … | --grid FILE) [options] [-- options of fencepost test]",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="""examples:
-  fencepost compare --axis lock=redlock,redlock-ng --axis nemesis=pause,crash --seeds 10 -- --duration 20s
-  fencepost compare --axis "nemesis=crash:targets=majority,restart-delay=0;none" --axis clients=4,16
-  fencepost compare --grid fsync --quick
-
-The same command goes on where it was interrupted. A run that is finished is never made again.
-exit codes: 0 all runs are finished, 2 some are not, 254 bad arguments, 255 the harness or its surroundings failed
-""",
-    )
-    compare.add_argument(
-        "--axis",
-        action="append",
-        metavar="NAME=VALUES",
-        help="an option of `fencepost test` and its values, joined by commas (or by semicolons); every combination",
-    )
-    compare.add_argument("--grid", metavar="FILE", help="a grid in JSON or Python, or the name of one that comes along")
-    compare.add_argument("--quick", action="store_true", help="the small form of a grid that has one")
-    compare.add_argument("--seeds", metavar="N", help="runs of each configuration (10, or what the grid says)")
-    compare.add_argument("--first-seed", default="1", metavar="N", help="the seeds are N, N+1, … (1)")
-    compare.add_argument("--report", type=Path, metavar="DIR", help="folder of the report (results/reports/NAME)")
-    compare.add_argument("--yes", action="store_true", help="also if these are more than 10,000 runs")
-    _add_results(compare)
-    compare.set_defaults(do=_compare)
 
 
 def _add_expect(parser: argparse.ArgumentParser) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
@@ -50,21 +52,35 @@ def record_run(prepared: Prepared, folder: RunFolder, progress: Progress) -> Non
         perform(prepared, folder, state, progress)
 
 
-def judge_and_draw(folder: RunFolder) -> tuple[Recorded, Verdict]:
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A run folder that was judged. `replay`: the command that makes the run again."""
+
+    recorded: Recorded
+    verdict: Verdict
+    environment: dict[str, Any]
+    replay: str
+
+
+def judge_and_draw(folder: RunFolder) -> Judged:
     """Judge a run folder and write its page."""
     recorded, verdict = judge_folder(folder)
-    replay = replay_command(recorded.config, folder.path / "schedule.json")
-    write_page(recorded, verdict, folder.read_environment(), folder.path / "report.html", replay=replay)
-    return recorded, verdict
+    environment, experiment = folder.read_environment(), folder.read_experiment()
+    if experiment is not None:
+        environment["experiment"] = experiment
+    replay = replay_command(
+        recorded.config, folder.path / "schedule.json", str(experiment["target"]) if experiment else None
+    )
+    write_page(recorded, verdict, environment, folder.path / "report.html", replay=replay)
+    return Judged(recorded, verdict, environment, replay)
 
 
 def report_run(folder: RunFolder, *, expect_violation: bool, out: Console) -> int:
     """Judge a run folder, write its page, print the summary; the exit code."""
-    recorded, verdict = judge_and_draw(folder)
-    environment = folder.read_environment()
-    replay = replay_command(recorded.config, folder.path / "schedule.json")
-    out.print(render_summary(recorded, verdict, folder.path, replay, environment), crop=False)  # paths stay whole
-    return exit_code(verdict, expect_violation=expect_violation)
+    judged = judge_and_draw(folder)
+    summary = render_summary(judged.recorded, judged.verdict, folder.path, judged.replay, judged.environment)
+    out.print(summary, crop=False)  # paths stay whole
+    return exit_code(judged.verdict, expect_violation=expect_violation)
 
 
 def stand_in_words(stand: Stand) -> str:

@@ -23,6 +23,8 @@ from nemesis.base import Fault
 from nemesis.crash import Crash
 from nemesis.partition import Partition
 from nemesis.pause import Pause
+from nemesis.power import PowerCut
+from nemesis.shutdown import Shutdown
 from workloads.puppet import Order
 
 _TICK_S: Final = 0.01
@@ -195,7 +197,15 @@ class Nodes:
 
     def kill(self) -> Nodes:
         """SIGKILL: the process is gone, the disk is as it was."""
-        return self._take_down("crash", Crash(nodes=self.names))
+        return self._take_down("crash", Crash(self.names))
+
+    def stop(self) -> Nodes:
+        """A clean shutdown, which saves what the persistence policy saves."""
+        return self._take_down("shutdown", Shutdown(self.names))
+
+    def cut_power(self) -> Nodes:
+        """Gone is the process, and on the disk what was not fsynced. The experiment needs `disks=True`."""
+        return self._take_down("power", PowerCut(self.names))
 
     def start(self, after: str = "0") -> Nodes:
         """Bring them back, so long after they went down: `500ms`, `1.2ttl`."""

@@ -217,6 +217,10 @@ class RunFolder:
     def read_environment(self) -> dict[str, Any]:
         return self._read_json("environment.json", dict[str, Any]) if self._has("environment.json") else {}
 
+    def read_experiment(self) -> dict[str, Any] | None:
+        """What a scripted run set out to show; None for any other run."""
+        return self._read_json("experiment.json", dict[str, Any]) if self._has("experiment.json") else None
+
     def planned_faults(self) -> int:
         """How many faults the schedule has; 0 if there is no schedule."""
         if not self._has("schedule.json"):

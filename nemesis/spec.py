@@ -19,6 +19,7 @@ NONE = "none"
 SHORTEST_INTERVAL_MS = 100.0
 LONGEST_MS = 24 * 3_600_000.0
 MOST_TTLS = 1_000.0
+MOST = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,13 +104,17 @@ def _parse_options(nemesis: Nemesis, text: str) -> msgspec.Struct:
 
 
 def _parse_value(option: str, hint: Any, text: str) -> object:
-    """By the type of the option: one of some words, a duration, or a range of durations."""
+    """By the type of the option: one of some words, a whole number, a duration, or a range of durations."""
     kinds = [kind for kind in get_args(hint) if kind is not NoneType] if NoneType in get_args(hint) else [hint]
     kind = kinds[0]
     if get_origin(kind) is Literal:
         if text not in get_args(kind):
             raise UsageError(f"--nemesis {option}: {_unknown('value', text, get_args(kind))}")
         return text
+    if kind is int:
+        if not text.isascii() or not text.isdecimal() or int(text) > MOST:
+            raise UsageError(f"--nemesis {option}: {text!r} is not a whole number from 0 to {MOST}")
+        return int(text)
     try:
         value: Duration | DurationRange = kind.parse(text)
         if isinstance(value, DurationRange) and value.low.in_ttls == value.high.in_ttls:

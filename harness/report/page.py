@@ -33,7 +33,7 @@ from harness.report.words import (
 )
 
 _EXAMPLES: Final = 5
-_GROUPS: Final = ("cluster", "lock", "servers", "packages")
+_GROUPS: Final = ("experiment", "cluster", "lock", "servers", "packages")
 _PHASE_COLUMNS: Final = (
     ("seconds", "seconds"),
     ("sections", "sections"),
@@ -71,7 +71,7 @@ def render_page(
         data=script_json(data),
         title=tell.title(recorded),
         facts=tell.facts(recorded, environment),
-        story=tell.story(recorded),
+        story=tell.story(recorded, environment),
         word=word,
         says=says,
         blame_line=blame_line(verdict),

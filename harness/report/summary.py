@@ -84,6 +84,7 @@ def _done(run: Recorded, verdict: Verdict, environment: Mapping[str, object]) ->
         ),
         ("load", f"{config.clients} clients, {plural(config.keys, 'key')}, hold {hold(config.hold)}; {tell.ran(run)}"),
         ("cluster", tell.cluster_line(run, environment)),
+        ("disk", tell.persistence_line(run, environment)),
         ("faults", f"{faults} ({detail})" if len(by_nemesis) > 1 else faults),
     ]
 
