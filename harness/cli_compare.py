@@ -18,7 +18,8 @@ from harness.config import RunConfig
 def add_compare(
     commands: argparse._SubParsersAction[Any], parse: Callable[[Sequence[str]], RunConfig]
 ) -> argparse.ArgumentParser:
-    """The parser of `fencepost compare`, without the options that all commands share. `parse`: from arguments of `fencepost test` to a run."""
+    """The parser of `fencepost compare`, without the options that all commands share. `parse`: from arguments of
+    `fencepost test` to a run."""
     compare: argparse.ArgumentParser = commands.add_parser(
         "compare",
         help="make many runs over a grid of configurations, and a report",
@@ -42,9 +43,7 @@ exit codes: 0 all runs are finished, 2 some are not, 254 bad arguments, 255 the 
     )
     compare.add_argument("--grid", metavar="FILE", help="a grid in JSON or Python, or the name of one that comes along")
     compare.add_argument("--quick", action="store_true", help="the small form of a grid that has one")
-    compare.add_argument(
-        "--seeds", type=int, metavar="N", help="runs of each configuration (10, or what the grid says)"
-    )
+    compare.add_argument("--seeds", type=int, metavar="N", help="runs of each cell (10, or what the grid says)")
     compare.add_argument("--first-seed", type=int, default=1, metavar="N", help="the seeds are N, N+1, … (1)")
     compare.add_argument("--report", type=Path, metavar="DIR", help="folder of the report (results/reports/NAME)")
     compare.add_argument("--yes", action="store_true", help="also if these are more than 10,000 runs")

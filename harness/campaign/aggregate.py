@@ -25,8 +25,9 @@ class Summary:
     """One cell over all of its seeds.
 
     `verdicts`: runs by verdict. `violated`: runs with an overlap by blame, of all finished runs. `per_unit`: how often
-    an overlap blamed on the lock followed, of all runs, strikes and opportunities. `overlap_rate`: of all sections.
-    Rates a second and quantiles are over all runs together; `by_seed` holds acquisitions a second by seed.
+    an overlap blamed on the lock followed, of all runs, strikes and opportunities. Rates a second and quantiles are
+    over all runs together; `by_seed` holds acquisitions a second by seed. `fsync_p50_ms` is the median of the runs'
+    medians.
     """
 
     part: Part
@@ -53,6 +54,8 @@ class Summary:
     acknowledged: int
     faults_planned: int
     faults_observed: int
+    fsync_p50_ms: float | None
+    fsync_p99_ms: float | None
 
     @property
     def main_rate(self) -> tuple[Unit, Rate]:
@@ -63,7 +66,7 @@ class Summary:
     @property
     def majority_wait_ms(self) -> float | None:
         """The median."""
-        return float(np.median(self.majority_waits_ms)) if self.majority_waits_ms else None
+        return _median(self.majority_waits_ms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +158,13 @@ def _summary(part: Part, cell: Cell, lines: list[RunLine]) -> Summary:
         acknowledged=sum(f.acknowledged for f in figures),
         faults_planned=sum(f.faults_planned for f in figures),
         faults_observed=sum(f.faults_observed for f in figures),
+        fsync_p50_ms=_median([f.fsync_ms["p50"] for f in figures if f.fsync_ms]),
+        fsync_p99_ms=_median([f.fsync_ms["p99"] for f in figures if f.fsync_ms]),
     )
+
+
+def _median(values: Sequence[float]) -> float | None:
+    return float(np.median(values)) if values else None
 
 
 def _contrast(part: Part, axis: str, first: Summary, second: Summary) -> Contrast:

@@ -69,6 +69,8 @@ def cells_frame(found: Sequence[Summary]) -> pd.DataFrame:
             "availability": s.availability,
             "majority_wait_ms_median": s.majority_wait_ms,
             "longest_gap_ms": s.longest_gap_ms,
+            "fsync_p50_ms": s.fsync_p50_ms,
+            "fsync_p99_ms": s.fsync_p99_ms,
             "lost_updates": s.lost,
             "acknowledged": s.acknowledged,
             "folders": " ".join(s.folders),
@@ -92,10 +94,11 @@ def runs_frame(lines: Sequence[RunLine]) -> pd.DataFrame:
         }
         if line.figures:
             f = msgspec.structs.asdict(line.figures)
-            acquire, overlaps = f.pop("acquire"), f.pop("overlaps")
+            acquire, overlaps, fsync = f.pop("acquire"), f.pop("overlaps"), f.pop("fsync_ms")
             waits = f.pop("majority_waits_ms")
             row |= f | {f"overlaps_{blame}": pairs for blame, pairs in overlaps.items()}
             row |= {"acquire_p50_ms": quantile_ms(acquire, 0.5), "acquire_p99_ms": quantile_ms(acquire, 0.99)}
+            row |= {f"fsync_{name}_ms": (fsync or {}).get(name) for name in ("p50", "p99")}
             row |= {"majority_waits_ms": " ".join(f"{wait:.1f}" for wait in waits)}
         rows.append(row)
     return pd.DataFrame(rows)

@@ -20,7 +20,8 @@ GRIDS: Final = Path(__file__).parent / "grids"
 
 
 class Cell(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One configuration. `options`: names and values of options of `fencepost test`. `at`: its place on each axis, in
+    """One configuration. `options`: names and values of options of `fencepost test`, an empty value for one that
+    takes none, like `disks`. `at`: its place on each axis, in
     words for people; cells that differ in one place are compared with each other."""
 
     name: str
@@ -76,9 +77,8 @@ class Grid(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     def words(self, name: str, seed: int) -> list[str]:
         """The arguments of `fencepost test` for this cell and seed."""
         part, cell = self.cells[name]
-        return [f"--{option}={value}" for option, value in {**part.options, **cell.options}.items()] + [
-            f"--seed={seed}"
-        ]
+        options = {**part.options, **cell.options, "seed": str(seed)}
+        return [f"--{option}={value}" if value else f"--{option}" for option, value in options.items()]
 
 
 def every_combination(axes: Mapping[str, Mapping[str, Mapping[str, str]]]) -> tuple[Cell, ...]:
@@ -183,7 +183,7 @@ def check(grid: Grid) -> Grid:
 
 
 def common_options(words: Sequence[str]) -> dict[str, str]:
-    """What stands behind `--`, as names and values: `--clients 3 --ttl=1s`. Raises UsageError."""
+    """What stands behind `--`, as names and values: `--clients 3 --ttl=1s --disks`. Raises UsageError."""
     options: dict[str, str] = {}
     rest = list(words)
     while rest:
@@ -191,9 +191,7 @@ def common_options(words: Sequence[str]) -> dict[str, str]:
         name, equals, value = word.removeprefix("--").partition("=")
         if not word.startswith("--") or not name:
             raise UsageError(f"{word!r} behind -- is not an option of `fencepost test`")
-        if not equals:
-            if not rest:
-                raise UsageError(f"{word} behind -- has no value")
+        if not equals and rest and not rest[0].startswith("--"):
             value = rest.pop(0)
         options[name] = value
     return options

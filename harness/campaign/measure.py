@@ -31,7 +31,8 @@ class Figures(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     held, that majority; None where a fault did not look. `grants` within `load_s`, the time from the start to the heal;
     `reachable_s`: the part of it in which some working client surely could reach a majority. `acquire`: granted acquire
     calls within the load, by bin of their duration (`bin_of`). `majority_waits_ms`: from each strike at a majority to
-    the next grant.
+    the next grant. `fsync_ms`: what an fsync cost on a node's disk before the load, `p50` and `p99` among others; None
+    where the nodes had no disks of their own.
     """
 
     sections: int
@@ -50,10 +51,11 @@ class Figures(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     acknowledged: int = 0
     faults_planned: int = 0
     faults_observed: int = 0
+    fsync_ms: dict[str, float] | None = None
 
 
-def measure(run: Recorded, verdict: Verdict) -> Figures:
-    """The figures of a judged run."""
+def measure(run: Recorded, verdict: Verdict, environment: Mapping[str, object]) -> Figures:
+    """The figures of a judged run. `environment`: what `environment.json` holds."""
     begin = run.timeline.start_ns
     end = run.timeline.healed_ns or run.timeline.end_ns or begin
     start: Ints = run.sections["start_ns"].to_numpy(np.int64)
@@ -77,6 +79,7 @@ def measure(run: Recorded, verdict: Verdict) -> Figures:
         lost=_whole(figures["counter"].get("lost")),
         acknowledged=_whole(figures["counter"].get("acknowledged")),
         faults_planned=run.planned_faults,
+        fsync_ms=_fsync_ms(environment),
         faults_observed=_whole(figures["faults"].get("observed")),
     )
 
@@ -131,6 +134,11 @@ def _majority_waits_ms(run: Recorded, struck: list[FaultEvent], start: Ints) -> 
             at = int(np.searchsorted(start, event.done_ns, "right"))
             if at < len(start):
                 yield float(start[at] - event.done_ns) / 1e6
+
+
+def _fsync_ms(environment: Mapping[str, object]) -> dict[str, float] | None:
+    found = _mapping(_mapping(_mapping(environment.get("cluster")).get("disks")).get("fsync_ms"))
+    return {name: float(ms) for name, ms in found.items() if isinstance(ms, int | float)} or None
 
 
 def _whole(value: object) -> int:

@@ -144,7 +144,8 @@ def _unfinished(plan: Plan, folder: CampaignFolder) -> int:
 
 
 def _judged(run: RunFolder, slot: Slot, folder: CampaignFolder, kept: set[str], revision: str, began: float) -> RunLine:
-    recorded, verdict = judge_and_draw(run)
+    judged = judge_and_draw(run)
+    recorded, verdict = judged.recorded, judged.verdict
     if slot.cell not in kept and (moment := moment_of(recorded)):
         folder.keep_timeline(slot.cell, {"folder": run.name, "seed": slot.seed, **moment})
         kept.add(slot.cell)
@@ -156,7 +157,7 @@ def _judged(run: RunFolder, slot: Slot, folder: CampaignFolder, kept: set[str], 
         took_s=monotonic() - began,
         revision=revision,
         violation=_violation(verdict),
-        figures=measure(recorded, verdict),
+        figures=measure(recorded, verdict, judged.environment),
     )
 
 

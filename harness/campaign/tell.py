@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
+from statistics import median
 from typing import Final
 
 from harness.campaign import words
@@ -160,6 +161,14 @@ def done(campaign: Campaign, lines: Sequence[RunLine], configs: Mapping[str, Run
         "of a part got the same seeds. All of them ran with the first seed, then all with the second, so that a "
         "disturbance of the machine hits all alike."
     )
+    fsyncs = [line.figures.fsync_ms for line in finished if line.figures and line.figures.fsync_ms]
+    if fsyncs:
+        p50, p99 = (sorted(f[q] for f in fsyncs) for q in ("p50", "p99"))
+        paragraphs.append(
+            "Each server had a disk of its own, and before the load of each run it was measured what it costs to have a "
+            f"small write reach it (fsync): {milliseconds(median(p50))} in the middle ({milliseconds(p50[0])} to "
+            f"{milliseconds(p50[-1])} over {plural(len(fsyncs), 'run')}), p99 {milliseconds(median(p99))}."
+        )
     revisions = sorted({line.revision for line in finished if line.revision})
     if len(revisions) > 1:
         paragraphs.append(f"The runs were made by different revisions of the program: {', '.join(revisions)}.")
@@ -167,12 +176,9 @@ def done(campaign: Campaign, lines: Sequence[RunLine], configs: Mapping[str, Run
 
 
 def machine_line(machine: Mapping[str, object]) -> str:
-    """`Linux 6.18.0, 2 cores, Python 3.11.2; an fsync takes 0.8 ms (p99 2.4 ms)`."""
+    """`Linux 6.18.0, 2 cores, Python 3.11.2`."""
     kernel, cores, python = (machine.get(name, MISSING) for name in ("kernel", "cores", "python"))
     text = f"Linux {kernel}, {cores} cores, Python {python}"
-    fsync = machine.get("fsync_ms")
-    if isinstance(fsync, Mapping):
-        text += f"; one write with fsync takes {milliseconds(fsync.get('p50'))} (p99 {milliseconds(fsync.get('p99'))})"
     return printable(text)
 
 
@@ -214,6 +220,16 @@ def details(summary: Summary) -> list[tuple[str, str]]:
             else "none went down",
         ),
         ("Longest gap with a majority in reach", milliseconds(summary.longest_gap_ms)),
+        *(
+            [
+                (
+                    "Fsync on a node's disk",
+                    f"p50 {milliseconds(summary.fsync_p50_ms)}, p99 {milliseconds(summary.fsync_p99_ms)}",
+                )
+            ]
+            if summary.fsync_p50_ms is not None
+            else []
+        ),
         ("Lost updates", f"{count(summary.lost)} of {count(summary.acknowledged)} acknowledged"),
     ]
 

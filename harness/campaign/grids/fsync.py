@@ -6,8 +6,10 @@ for the reference lock and a real library; and what each policy costs without an
 
 from __future__ import annotations
 
+from itertools import product
+
 from cluster.persistence import POLICIES
-from harness.campaign.grid import Grid, Part, every_combination
+from harness.campaign.grid import Cell, Grid, Part, every_combination
 
 _RESTARTS = {"back at once": "0", "back after 1.2 TTL": "1.2ttl"}
 _STRIKES = {"process crash": "crash", "power cut": "power"}
@@ -34,22 +36,21 @@ _POLICY_WORDS = (
 
 
 def _safety(locks: tuple[str, ...], seeds: int, duration: str) -> Part:
-    cells = every_combination(
-        {
-            "what the servers keep": _POLICIES,
-            "went down by": {
-                f"{strike}, {back}": {"nemesis": f"hunt:how={how},restart-delay={delay}"}
-                for strike, how in _STRIKES.items()
-                for back, delay in _RESTARTS.items()
-            },
-            "lock": {lock: {"lock": lock} for lock in locks},
-        }
+    cells = tuple(
+        Cell(
+            name=f"{policy} · {strike}, {restart} · {lock}",
+            options={"persistence": policy, "nemesis": f"hunt:how={how},restart-delay={delay}", "lock": lock},
+            at={"what the servers keep": policy, "went down by": strike, "restart": restart, "lock": lock},
+        )
+        for policy, (strike, how), (restart, delay), lock in product(
+            POLICIES, _STRIKES.items(), _RESTARTS.items(), locks
+        )
     )
     return Part(
         title="Does the lock hold when a server goes down?",
-        text="The links are arranged so that each lock is held by exactly three of five servers, and the one server that "
-        "both halves of the clients reach goes down right after a lock was granted. What is counted is an opportunity: "
-        f"such a server went down while its key could matter. {_POLICY_WORDS}",
+        text="The links are arranged so that each lock is held by exactly three of five servers, and the one server "
+        "that both halves of the clients reach goes down right after a lock was granted. What is counted is an "
+        f"opportunity: such a server went down while its key could matter. {_POLICY_WORDS}",
         cells=cells,
         seeds=seeds,
         options={
@@ -79,9 +80,9 @@ def _cost(clients: tuple[int, ...], keys: dict[str, dict[str, str]], seeds: int,
     return Part(
         title="What does it cost?",
         kind="cost",
-        text="The same servers on the same disks without any fault. A client that got the lock reads and writes a counter "
-        "and gives the lock back at once, so that the lock itself is what takes the time. With one key all clients wait "
-        "for each other; with many they rarely meet.",
+        text="The same servers on the same disks without any fault. A client that got the lock reads and writes a "
+        "counter and gives the lock back at once, so that the lock itself is what takes the time. With one key all "
+        "clients wait for each other; with many they rarely meet.",
         cells=cells,
         seeds=seeds,
         options={
