@@ -165,8 +165,8 @@ def done(campaign: Campaign, lines: Sequence[RunLine], configs: Mapping[str, Run
     if fsyncs:
         p50, p99 = (sorted(f[q] for f in fsyncs) for q in ("p50", "p99"))
         paragraphs.append(
-            "Each server had a disk of its own, and before the load of each run it was measured what it costs to have a "
-            f"small write reach it (fsync): {milliseconds(median(p50))} in the middle ({milliseconds(p50[0])} to "
+            "Each server had a disk of its own, and before the load of each run it was measured what it costs to have "
+            f"a small write reach it (fsync): {milliseconds(median(p50))} in the middle ({milliseconds(p50[0])} to "
             f"{milliseconds(p50[-1])} over {plural(len(fsyncs), 'run')}), p99 {milliseconds(median(p99))}."
         )
     revisions = sorted({line.revision for line in finished if line.revision})
@@ -211,7 +211,7 @@ def details(summary: Summary) -> list[tuple[str, str]]:
             for blame, whose in (("client", "a client to blame"), ("undecided", "undecided"))
         ),
         ("Acquisitions a second", number(summary.per_second)),
-        ("Acquire call", f"p50 {milliseconds(summary.acquire_p50_ms)}, p99 {milliseconds(summary.acquire_p99_ms)}"),
+        ("Acquire call", _p50_p99(summary.acquire_p50_ms, summary.acquire_p99_ms)),
         ("Availability", words.percent(summary.availability) if summary.availability is not None else MISSING),
         (
             "Wait after a majority went down",
@@ -221,12 +221,7 @@ def details(summary: Summary) -> list[tuple[str, str]]:
         ),
         ("Longest gap with a majority in reach", milliseconds(summary.longest_gap_ms)),
         *(
-            [
-                (
-                    "Fsync on a node's disk",
-                    f"p50 {milliseconds(summary.fsync_p50_ms)}, p99 {milliseconds(summary.fsync_p99_ms)}",
-                )
-            ]
+            [("Fsync on a node's disk", _p50_p99(summary.fsync_p50_ms, summary.fsync_p99_ms))]
             if summary.fsync_p50_ms is not None
             else []
         ),
@@ -278,6 +273,10 @@ HEADS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "cost": ("from", "to", "acquisitions/s"),
 }  # fmt: skip
+
+
+def _p50_p99(p50_ms: float | None, p99_ms: float | None) -> str:
+    return f"p50 {milliseconds(p50_ms)}, p99 {milliseconds(p99_ms)}"
 
 
 def _common(config: RunConfig, all_of_them: Sequence[RunConfig]) -> str:

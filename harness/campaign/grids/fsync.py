@@ -13,7 +13,7 @@ from harness.campaign.grid import Cell, Grid, Part, every_combination
 
 _RESTARTS = {"back at once": "0", "back after 1.2 TTL": "1.2ttl"}
 _STRIKES = {"process crash": "crash", "power cut": "power"}
-_POLICIES = {policy: {"persistence": policy} for policy in POLICIES}
+_POLICIES: dict[str, dict[str, str]] = {policy: {"persistence": policy} for policy in POLICIES}
 
 _INTRODUCTION = (
     "A distributed lock lets one of many programs at a time do something that two must not do at once. The locks "
