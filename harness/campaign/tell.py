@@ -102,12 +102,12 @@ def answer(part: Part, found: Sequence[Summary]) -> list[str]:
     if not done:
         return ["No run is finished yet."]
     units = {s.main_rate[0] for s in done}
-    per = {"opportunity": "loss of a key that could matter", "strike": "strike", "run": "run"}
-    counting = (
-        f"Counted is per {per[next(iter(units))]}."
-        if len(units) == 1
-        else "The unit that is counted stands with each rate."
-    )
+    what = {
+        "opportunity": "Opportunities are counted: a server went down while the loss of its key could matter.",
+        "strike": "Strikes are counted: a fault took one or more servers down.",
+        "run": "Runs are counted.",
+    }
+    counting = what[next(iter(units))] if len(units) == 1 else "What is counted stands with each rate below."
     hit = [s for s in done if s.overlaps["lock"]]
     spared = [s for s in done if not s.overlaps["lock"]]
     said = []
@@ -153,7 +153,7 @@ def done(campaign: Campaign, lines: Sequence[RunLine], configs: Mapping[str, Run
         config = configs[part.cells[0].name]
         same = _common(config, [configs[cell.name] for cell in part.cells])
         paragraphs.append(
-            f"{part.title}: {plural(len(part.cells), 'configuration')}, {plural(part.seeds, 'run')} of each. {same}"
+            f"“{part.title}” {plural(len(part.cells), 'configuration')}, {plural(part.seeds, 'run')} of each. {same}"
         )
     took = milliseconds(sum(line.took_s for line in finished) * 1e3) if finished else "no time yet"
     paragraphs.append(
@@ -250,7 +250,7 @@ def figures_row(summary: Summary) -> tuple[str, ...]:
         milliseconds(summary.acquire_p99_ms),
         words.percent(summary.availability) if summary.availability is not None else MISSING,
         milliseconds(summary.majority_wait_ms),
-        f"{count(summary.lost)} of {count(summary.acknowledged)}",
+        f"{count(summary.lost)} of {count(summary.acknowledged)} acknowledged",
     )
 
 
