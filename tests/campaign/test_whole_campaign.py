@@ -13,7 +13,7 @@ from tests.harness import runs
 ARGUMENTS = [
     *("compare", "--axis", "lock=redlock,control-quorum-of-two", "--seeds", "2", "--report", "report"),
     *("--", "--cluster", "process", "--nemesis", "partition:interval=500ms,duration=500ms"),
-    *("--clients", "4", "--duration", "2s", "--recovery", "200ms"),
+    *("--clients", "6", "--duration", "2s", "--recovery", "200ms", "--hold", "uniform:30ms-80ms"),
 ]
 
 
@@ -54,14 +54,15 @@ def test_a_campaign_keeps_what_there_is_on_ctrl_c_and_goes_on_from_there(tmp_pat
 
     report = json.loads((tmp_path / "report" / "report.json").read_text())
     by_cell = {cell["cell"]: cell for cell in report["cells"]}
+    hit = [line["cell"] for line in lines if line["verdict"] == "violation"]
+    assert set(hit) == {"control-quorum-of-two"}
     assert by_cell["redlock"]["runs_with_overlap_lock"] == 0
-    assert by_cell["control-quorum-of-two"]["runs_with_overlap_lock"] == 2
+    assert by_cell["control-quorum-of-two"]["runs_with_overlap_lock"] == len(hit)
     assert by_cell["redlock"]["acquisitions_per_s"] > 1
     page = (tmp_path / "report" / "index.html").read_text()
     assert "This campaign is not finished" not in page
     assert page.count("data-timeline=") == 1
     assert str(lines[0]["folder"]) in page
-    assert "2 of 2" in page
     assert {path.name for path in (tmp_path / "report").iterdir()} == {
         *("campaign.json", "runs.jsonl", "timelines", "index.html", "report.md", "cells.csv", "runs.csv", "report.json")
     }
