@@ -27,6 +27,7 @@ T = TypeVar("T")
 _ASK_MS = 1_000.0
 _HALF_A_VERB_S = VERB_LIMIT_S / 2
 _LOOK_EVERY_S = 0.01
+_GLANCE_MS = 20.0
 
 
 class ContainerNode:
@@ -95,7 +96,15 @@ class ContainerNode:
                 self._await_ready()
 
     def is_up(self, timeout_ms: float = 200) -> bool:
-        return self._made is not None and answers_ping(self.address, timeout_ms)
+        """The address of a container that is down answers nobody, not even with a refusal, so silence is not waited for
+        when the engine says that nothing runs there."""
+        if self._made is None:
+            return False
+        glance_ms = min(_GLANCE_MS, timeout_ms)
+        if answers_ping(self.address, glance_ms):
+            return True
+        left_ms = timeout_ms - glance_ms
+        return left_ms > 0 and self._runs() and answers_ping(self.address, left_ms)
 
     def effective_config(self) -> Mapping[str, str]:
         try:
@@ -153,6 +162,13 @@ class ContainerNode:
 
     def _last_words(self) -> str:
         return " / ".join(line.strip() for line in self.log_text().strip().splitlines()[-3:]) or "none"
+
+    def _runs(self) -> bool:
+        """As `_is("Running")`, without touching the snapshot that a verb in another thread may be looking at."""
+        client, name = self._container.client, str(self._container.id)
+        assert client is not None
+        state = self._ask_engine("inspection", lambda: client.api.inspect_container(name))["State"]
+        return bool(state["Running"] and not state["Paused"])
 
     def _is(self, flag: Literal["Running", "Paused"]) -> bool:
         """One of the flags of the container's state, as the engine has it now."""

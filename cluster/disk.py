@@ -218,7 +218,8 @@ def _pull_the_plug(path: Path) -> None:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         # Never another file system than one of ours: were nothing mounted here, this would be the machine's own.
-        if os.major(os.fstat(descriptor).st_dev) != LOOP_MAJOR:
+        device = os.fstat(descriptor).st_dev
+        if os.major(device) != LOOP_MAJOR or device == path.parent.stat().st_dev:
             raise BrokenEnvironmentError(f"the power of {path} cannot be cut: no disk is mounted there")
         fcntl.ioctl(descriptor, _SHUTDOWN, _WITHOUT_LOG_FLUSH)
     except OSError as error:

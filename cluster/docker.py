@@ -255,7 +255,7 @@ class DockerCluster:
                 image.reference,
                 [f"-host={address.host}", f"-port={address.port}"],
                 entrypoint=[image.inside],
-                environment={"LOG_LEVEL": "warn"},
+                environment={"LOG_LEVEL": "error"},
                 name=f"{self._name}-{TOXIPROXY}",
                 labels=dict(self._labels),
                 network_mode="host",

@@ -173,7 +173,7 @@ class ProcessCluster:
                 [program.path, "-host", LOOPBACK, "-port", str(port)],
                 folder=self._state.path,
                 log=self._log_dir / "toxiproxy.log",
-                environment={**self._state.environment, "LOG_LEVEL": "warn"},
+                environment={**self._state.environment, "LOG_LEVEL": "error"},
             )
             self._api = api = ToxiproxyServer(Address(LOOPBACK, port))
             try:

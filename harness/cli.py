@@ -72,15 +72,16 @@ def _analyze(arguments: argparse.Namespace, out: Console) -> int:
 
 
 def _list(arguments: argparse.Namespace, out: Console) -> int:
-    from rich import box
-    from rich.table import Table
-
+    from harness.report.listing import render_listing
     from harness.store import list_runs
 
-    table = Table("run", "verdict", box=box.SIMPLE)
-    for entry in list_runs(arguments.results):
-        table.add_row(entry.name, entry.verdict)
-    out.print(table if table.row_count else f"no runs under {arguments.results} yet; `make test-partition` makes one")
+    last = None if arguments.last is None else _whole("--last", arguments.last)
+    if last is not None and last < 1:
+        raise UsageError(f"--last is {last}; it must be at least 1")
+    runs = list_runs(arguments.results)[-last if last else 0 :]
+    out.print(
+        render_listing(runs) if runs else f"no runs under {arguments.results} yet; `make test-partition` makes one"
+    )
     return 0
 
 
@@ -187,7 +188,8 @@ def _parser() -> argparse.ArgumentParser:
     _add_expect(analyze)
     analyze.set_defaults(do=_analyze)
 
-    listing = commands.add_parser("list", help="list recorded runs", description="List recorded runs, newest first.")
+    listing = commands.add_parser("list", help="list recorded runs", description="List recorded runs, oldest first.")
+    listing.add_argument("--last", metavar="N", help="only the newest N")
     _add_results(listing)
     listing.set_defaults(do=_list)
 

@@ -79,9 +79,9 @@ def remove_leftovers(out: Console) -> bool:
     swept = sweep([sweep_docker, sweep_disks])  # disks last: a container may still use one
     for run in swept.runs:
         ended = f", ended {', '.join(run.processes)}" if run.processes else ""
-        out.print(f"a dead run left something behind: removed {run.folder}{ended}", markup=False)
+        out.print(f"a dead run left something behind: removed {run.folder}{ended}", markup=False, soft_wrap=True)
     for line in swept.others:
-        out.print(f"a dead run left something behind: {line}", markup=False)
+        out.print(f"a dead run left something behind: {line}", markup=False, soft_wrap=True)
     return bool(swept.runs or swept.others)
 
 

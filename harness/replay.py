@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shlex
+import shutil
+import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -14,8 +17,8 @@ def replay_command(config: RunConfig, schedule: Path, experiment: str | None = N
     """The command that makes this run again: the same schedule, the same seed for everything else; or the same
     `experiment`, as the command line called it."""
     if experiment is not None:
-        return shlex.join(["fencepost", "script", experiment, *_options(config, _OF_SCRIPTS)])
-    words = ["fencepost", "test", "--seed", str(config.seed), "--schedule", str(schedule)]
+        return shlex.join([program(), "script", experiment, *_options(config, _OF_SCRIPTS)])
+    words = [program(), "test", "--seed", str(config.seed), "--schedule", str(schedule)]
     if config.disks:
         words.append("--disks")
     return shlex.join([*words, *_options(config, _REPLAYED)])
@@ -30,6 +33,14 @@ def _options(config: RunConfig, names: Iterable[str]) -> list[str]:
         if getattr(config, field) != getattr(default, field):
             words += [option, text(getattr(config, field))]
     return words
+
+
+def program() -> str:
+    """How the user calls fencepost: by its name where that is on PATH, else by the path that was used now."""
+    called = Path(sys.argv[0])
+    if shutil.which("fencepost") or called.name != "fencepost":
+        return "fencepost"
+    return os.path.relpath(called)
 
 
 def _ms(value: float) -> str:

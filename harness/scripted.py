@@ -41,7 +41,7 @@ def make_experiment(experiment: Experiment, stand: Stand, target: str, results: 
         with RunState.create(folder.path.name) as state, Progress(out, plain_interval_s=float("inf")) as progress:
             Bench(stand, folder, state, progress, make_client=PuppetSlot).perform(_Scripted(experiment, out))
     except FencepostError:
-        out.print(f"the experiment broke off; what was recorded is in {folder.path}", markup=False)
+        out.print(f"the experiment broke off; `fencepost analyze {folder.path}` judges what was recorded", markup=False)
         raise
     report_run(folder, expect_violation=False, out=out)
     verdict = folder.read_verdict()

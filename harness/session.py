@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from rich.console import Console
 
 from cluster.lifetime import RunState
 from fencepost.errors import FencepostError
 from harness.bench import Stand
 from harness.checkers.base import Recorded, Verdict
+from harness.config import RunConfig
 from harness.judge import exit_code, judge_folder
 from harness.replay import replay_command
 from harness.report.page import write_page
@@ -24,16 +27,15 @@ from harness.store import RunFolder
 def make_run(prepared: Prepared, results: Path, *, expect_violation: bool, out: Console) -> int:
     """Make a run, judge it and show it; the exit code. Raises FencepostError when the run broke off: what was recorded
     by then stays in the run's folder."""
+    stand = prepared.stand
     folder = new_folder(prepared, results)
-    out.print(
-        f"{stand_in_words(prepared.stand)}, nemesis {prepared.stand.config.nemesis}, seed {prepared.stand.config.seed}",
-        markup=False,
-    )
+    say = f"{stand_in_words(stand)}, nemesis {stand.config.nemesis}, seed {stand.config.seed}"
+    out.print(say, markup=False, soft_wrap=True)
     try:
         with Progress(out) as progress:
             record_run(prepared, folder, progress)
     except FencepostError:
-        out.print(f"the run broke off; what was recorded is in {folder.path}", markup=False)
+        out.print(f"the run broke off; `fencepost analyze {folder.path}` judges what was recorded", markup=False)
         raise
     return report_run(folder, expect_violation=expect_violation, out=out)
 
@@ -68,9 +70,8 @@ def judge_and_draw(folder: RunFolder) -> Judged:
     environment, experiment = folder.read_environment(), folder.read_experiment()
     if experiment is not None:
         environment["experiment"] = experiment
-    replay = replay_command(
-        recorded.config, folder.path / "schedule.json", str(experiment["target"]) if experiment else None
-    )
+    target = None if experiment is None else str(experiment["target"])
+    replay = replay_command(_as_it_ran(recorded.config, environment), folder.path / "schedule.json", target)
     write_page(recorded, verdict, environment, folder.path / "report.html", replay=replay)
     return Judged(recorded, verdict, environment, replay)
 
@@ -90,6 +91,13 @@ def stand_in_words(stand: Stand) -> str:
         f"{config.nodes} × {server.flavour} {server.version} as {_plural(stand.backend)}, "
         f"{config.clients} clients of {config.lock_command or config.lock}"
     )
+
+
+def _as_it_ran(config: RunConfig, environment: Mapping[str, object]) -> RunConfig:
+    """The configuration with the cluster that `auto` turned out to be."""
+    cluster = environment.get("cluster")
+    backend = cluster.get("backend") if isinstance(cluster, Mapping) else None
+    return msgspec.structs.replace(config, cluster=backend) if backend in ("process", "docker") else config
 
 
 def _plural(backend: str) -> str:

@@ -372,7 +372,7 @@ def _when(path: Path) -> datetime:
 
 def _safe(part: str) -> str:
     """Fit for a file name on any system, and not too long for one."""
-    return re.sub(r"[^A-Za-z0-9_.+=,]+", "-", part).strip("-.")[:60] or "none"
+    return re.sub(r"[^A-Za-z0-9_.]+", "-", part).strip("-.")[:60] or "none"
 
 
 def _one_line(error: Exception) -> str:

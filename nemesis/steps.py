@@ -43,5 +43,9 @@ def await_that(holds: Callable[[], bool], within_s: float) -> bool:
 
 
 def in_service(world: World, names: Iterable[str]) -> tuple[str, ...]:
-    """Those nodes that answer now: one that another fault has already taken away cannot be hit once more."""
-    return tuple(name for name in names if world.cluster.nodes[name].is_up())
+    """Those nodes that answer now: one that another fault has already taken away cannot be hit once more. They are
+    asked side by side, because a dead one may keep the asker waiting."""
+    asked = tuple(names)
+    with ThreadPoolExecutor(max(1, len(asked)), thread_name_prefix="probe") as hands:
+        up = list(hands.map(lambda name: world.cluster.nodes[name].is_up(), asked))
+    return tuple(name for name, answers in zip(asked, up, strict=True) if answers)
