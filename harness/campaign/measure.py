@@ -11,7 +11,6 @@ import numpy.typing as npt
 
 from harness.checkers.base import Recorded, Verdict
 from harness.history import FaultEvent
-from harness.overlaps import overlapping_pairs
 from harness.windows import majority_windows
 
 Ints = npt.NDArray[np.int64]
@@ -25,10 +24,10 @@ BLAMES: Final = ("lock", "client", "undecided")
 class Figures(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """What one run showed.
 
-    `overlaps`: pairs of sections by blame. `strikes`: faults that were seen to take nodes down with what they had in
-    memory; `strikes_hit`: those after which, before the next one, an overlap blamed on the lock began.
-    `opportunities`, `opportunities_hit`: the same of those strikes that took from a lock, which a majority of the nodes
-    held, that majority; None where a fault did not look. `grants` within `load_s`, the time from the start to the heal;
+    `overlaps`: pairs of sections by blame. `strikes`: times at which nodes went down with what they had in memory;
+    `strikes_hit`: those that an overlap blamed on the lock followed. `opportunities`, `opportunities_hit`: the same of
+    those with a key at stake, as `harness.checkers.opportunities` counts them; None where no node went down.
+    `grants` within `load_s`, the time from the start to the heal;
     `reachable_s`: the part of it in which some working client surely could reach a majority. `acquire`: granted acquire
     calls within the load, by bin of their duration (`bin_of`). `majority_waits_ms`: from each strike at a majority to
     the next grant. `fsync_ms`: what an fsync cost on a node's disk before the load, `p50` and `p99` among others; None
@@ -61,15 +60,15 @@ def measure(run: Recorded, verdict: Verdict, environment: Mapping[str, object]) 
     start: Ints = run.sections["start_ns"].to_numpy(np.int64)
     struck = strikes(run.faults)
     figures = verdict.figures
-    staked = None if any(e.keys_at_stake is None for e in struck) else [e for e in struck if e.keys_at_stake]
+    downs = figures.get("opportunities", {})
     reachable = majority_windows(run.config.client_names, run.config.node_names, run.faults, run.ends, begin, end)
     return Figures(
         sections=len(run.sections),
         overlaps={blame: _whole(_mapping(figures["exclusion"]["overlaps"]).get(blame)) for blame in BLAMES},
-        strikes=len(struck),
-        strikes_hit=_hit(run, struck),
-        opportunities=None if staked is None else len(staked),
-        opportunities_hit=None if staked is None else _hit(run, struck, of=staked),
+        strikes=_whole(downs.get("crashes")),
+        strikes_hit=_whole(downs.get("violations")),
+        opportunities=_whole(downs["opportunities"]) if downs else None,
+        opportunities_hit=_whole(downs["violated_opportunities"]) if downs else None,
         load_s=(end - begin) / 1e9,
         grants=int(((start >= begin) & (start < end)).sum()),
         reachable_s=sum(until - since for since, until in reachable) / 1e9,
@@ -86,7 +85,7 @@ def measure(run: Recorded, verdict: Verdict, environment: Mapping[str, object]) 
 
 def strikes(faults: Iterable[FaultEvent]) -> list[FaultEvent]:
     """The injections that were seen to take nodes down, in order. A paused node keeps its memory and is none."""
-    taken = (e for e in faults if e.event == "injected" and e.holds and e.nodes and e.nemesis != "pause")
+    taken = (e for e in faults if e.event == "injected" and e.holds and e.keys_at_stake is not None)
     return sorted(taken, key=lambda event: event.done_ns)
 
 
@@ -117,15 +116,6 @@ def _durations(run: Recorded, end_ns: int) -> dict[int, int]:
     took_ms = (granted["complete_ns"] - granted["invoke_ns"]).to_numpy(np.float64) / 1e6
     bins, counts = np.unique(bin_of(took_ms), return_counts=True)
     return dict(zip(bins.tolist(), counts.tolist(), strict=True))
-
-
-def _hit(run: Recorded, struck: list[FaultEvent], of: list[FaultEvent] | None = None) -> int:
-    """After how many of these strikes (all, if not said) an overlap blamed on the lock began, before the next one."""
-    pairs = overlapping_pairs(run.sections)
-    began: Ints = run.sections["start_ns"].to_numpy(np.int64)[pairs.later[pairs.blamed("lock")]]
-    last = np.searchsorted(np.array([event.began_ns for event in struck], np.int64), began, "right") - 1
-    hit = {struck[place].fault for place in np.unique(last[last >= 0]).tolist()}
-    return len(hit if of is None else hit & {event.fault for event in of})
 
 
 def _majority_waits_ms(run: Recorded, struck: list[FaultEvent], start: Ints) -> Iterator[float]:

@@ -36,15 +36,10 @@ def test_an_opportunity_is_a_strike_that_took_a_key_that_a_majority_held() -> No
     assert (found.opportunities_hit, found.opportunities) == (1, 2)
 
 
-def test_a_fault_that_did_not_look_leaves_opportunities_uncounted() -> None:
-    history = History().fault("f1", 10, 60, nemesis="crash", nodes=("n1",))
-    assert figures_of(history.section("c1", 5, 90)).opportunities is None
-
-
-def test_a_pause_and_a_fault_that_missed_are_no_strikes() -> None:
+def test_where_no_node_went_down_there_are_no_strikes_and_opportunities_are_not_counted() -> None:
     history = History().fault("f1", 10, 60, nemesis="pause", nodes=("n1",))
-    history.fault("f2", 10, 60, nemesis="crash", nodes=("n1",), holds=False)
-    assert figures_of(history.section("c1", 5, 90)).strikes == 0
+    found = figures_of(history.section("c1", 5, 90))
+    assert (found.strikes, found.opportunities) == (0, None)
 
 
 def test_availability_leaves_out_the_time_in_which_a_majority_was_down() -> None:
