@@ -7,7 +7,7 @@ from itertools import product
 from typing import Any
 
 from harness.campaign import plots, tell
-from harness.campaign.aggregate import Summary, contrasts
+from harness.campaign.aggregate import Contrast, Summary, contrasts
 from harness.campaign.folder import Campaign, RunLine
 from harness.campaign.grid import Part
 from harness.config import RunConfig
@@ -89,8 +89,13 @@ def _part(part: Part, found: list[Summary]) -> dict[str, Any]:
         "figures": [tell.figures_row(s) for s in found],
         "figure_heads": tell.FIGURES,
         "heads": tell.HEADS[part.kind],
-        "contrasts": [[printable(text) for text in tell.comparison(c)] for c in compared],
+        "asked": _rows([c for c in compared if not c.axis]),
+        "contrasts": _rows([c for c in compared if c.axis]),
     }
+
+
+def _rows(compared: Sequence[Contrast]) -> list[list[str]]:
+    return [[printable(text) for text in tell.comparison(contrast)] for contrast in compared]
 
 
 def _panels(part: Part, found: Sequence[Summary], against: str | None) -> list[dict[str, Any]]:

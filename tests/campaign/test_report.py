@@ -86,6 +86,18 @@ def test_cells_are_compared_along_one_axis_at_a_time_with_its_first_value() -> N
     assert found[0].speed == pytest.approx((1, 1, 1))
 
 
+def test_two_cells_that_the_grid_wants_compared_stand_side_by_side() -> None:
+    pair = ("none · clients 4", "aof-always · clients 2")
+    grid = made.grid()
+    grid = msgspec.structs.replace(grid, parts=(msgspec.structs.replace(grid.parts[0], pairs=(pair,)),))
+    lines = made.lines(grid)
+    assert [(c.first.name, c.second.name) for c in contrasts(grid.parts[0], summaries(grid, lines)) if not c.axis] == [
+        pair
+    ]
+    assert "Side by side" in text_of(page_of(grid, lines))
+    assert "Side by side" not in text_of(page_of(made.grid(), lines))
+
+
 def test_runs_that_broke_off_are_named_and_not_counted() -> None:
     grid = made.grid()
     broken = RunLine(cell="none · clients 2", seed=1, folder="run-b", verdict="broke off", took_s=1, error="no disk")
