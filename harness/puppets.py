@@ -53,7 +53,8 @@ class PuppetSlot(ClientSlot):
             raise UsageError(f"{self.name} is not alive and cannot {order.do}; restart it first")
         if self.is_paused():
             raise UsageError(f"{self.name} is paused and cannot {order.do}; resume it first")
-        os.write(self._orders, msgspec.json.encode(order) + b"\n")
+        with suppress(BrokenPipeError):  # it has just died: that shows when its answer is awaited
+            os.write(self._orders, msgspec.json.encode(order) + b"\n")
         answer = msgspec.json.decode(self._line(order, meanwhile), type=Answer)
         if answer.op is None:
             raise UsageError(answer.misfit or f"{self.name} did not {order.do}")
@@ -75,7 +76,7 @@ class PuppetSlot(ClientSlot):
             if poller.poll(_LOOK_EVERY_MS):
                 data = os.read(self._answers, 65_536)
                 if not data:
-                    self.reap_now()
+                    self._reap_now()
                     raise BrokenEnvironmentError(f"{self.name} ended while it was told to {order.do}; see logs/")
                 self._unread += data
                 continue
@@ -85,7 +86,7 @@ class PuppetSlot(ClientSlot):
         line, _, self._unread = self._unread.partition(b"\n")
         return line
 
-    def reap_now(self) -> None:
+    def _reap_now(self) -> None:
         """Wait for a process that closed its pipe, and raise with its last words if it died."""
         if self._process is not None:
             self._process.wait(timeout=10)

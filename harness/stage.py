@@ -150,6 +150,11 @@ class Puppet:
         """One call of the lock's acquire, with whatever retries the lock makes by itself."""
         return self._stage.tell(self._slot, Order("acquire", key))
 
+    def enter(self, key: str) -> None:
+        """`acquire`, unless it is inside already: for a script that goes on however an earlier try ended."""
+        if not self._slot.is_inside():
+            self.acquire(key)
+
     def token(self) -> Op:
         """Draw a fencing token for the lock that is held."""
         return self._stage.tell(self._slot, Order("token"))

@@ -36,7 +36,7 @@ def power_cut_with_aof_always(stage: Stage) -> None:
     two.sees("n3", "n4", "n5")
     two.acquire("k1")  # refused
     one.release()
-    two.acquire("k1")
+    two.enter("k1")
 
 
 def spend_the_fsync(stage: Stage, write: Callable[[], object]) -> None:

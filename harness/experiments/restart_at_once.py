@@ -30,7 +30,7 @@ def clean_shutdown_with_aof(stage: Stage) -> None:
     two.sees("n3", "n4", "n5")
     two.acquire("k1")  # refused
     one.release()
-    two.acquire("k1")
+    two.enter("k1")
 
 
 @experiment(persistence="aof-everysec", expect=no_overlaps() & sections(2))
@@ -43,4 +43,4 @@ def crash_with_aof_everysec(stage: Stage) -> None:
     two.sees("n3", "n4", "n5")
     two.acquire("k1")  # refused
     one.release()
-    two.acquire("k1")
+    two.enter("k1")

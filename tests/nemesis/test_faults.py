@@ -290,7 +290,7 @@ def test_nodes_go_down_in_the_way_that_was_planned_and_come_back(
     fault = kind(nodes=("n1", "n3"))
     assert fault.describe() == f"{words} n1,n3"
     impact = fault.inject(fake.world, "f1")
-    assert impact == Impact(nodes=("n1", "n3"))
+    assert impact == Impact(nodes=("n1", "n3"), keys_at_stake=())
     assert fault.probe(fake.world, impact).seen == "n1,n3 dead"
     assert fake.cluster.nodes["n2"].running
     healed = fault.heal(fake.world, "f1", impact)
@@ -334,7 +334,7 @@ def test_a_node_without_a_disk_breaks_the_run_and_the_others_have_lost_their_pow
 def test_a_crash_of_nodes_and_clients_tells_of_both(fake: FakeWorld) -> None:
     fault = Crash(nodes=("n1",), clients=("c1", "c2"))
     impact = fault.inject(fake.world, "f1")
-    assert impact == Impact(nodes=("n1",), killed_clients=("c1", "c2"))
+    assert impact == Impact(nodes=("n1",), killed_clients=("c1", "c2"), keys_at_stake=())
     assert fault.probe(fake.world, impact).seen == "n1 dead; c1,c2 dead"
     healed = fault.heal(fake.world, "f1", impact)
     assert healed.holds

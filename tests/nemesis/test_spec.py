@@ -95,7 +95,7 @@ def test_an_option_is_written_into_every_nemesis_that_has_it_and_does_not_say_it
 
 @pytest.mark.parametrize("text", ["none", "partition", "partition+crash:restart-delay=0"])
 def test_an_option_that_would_change_nothing_is_refused(text: str) -> None:
-    with pytest.raises(UsageError, match=r"--restart-delay changes nothing .* crash, power, shutdown"):
+    with pytest.raises(UsageError, match=r"--restart-delay changes nothing .* crash, hunt, power, shutdown"):
         with_option(text, "restart-delay", "1s")
 
 
