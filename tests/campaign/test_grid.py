@@ -132,7 +132,7 @@ def test_every_run_of_the_grids_that_come_along_can_be_parsed(name: str, quick: 
 def test_the_quick_form_of_the_report_on_fsync_fits_into_five_minutes() -> None:
     grid = load_grid("fsync", quick=True)
     estimate = Estimate({name: parse_run(grid.words(name, 1)) for name in grid.cells})
-    assert estimate.seconds(in_order(grid)) < 270
+    assert estimate.seconds(in_order(grid)) < 200
 
 
 def test_the_published_report_on_fsync_has_every_cell_that_it_promises() -> None:

@@ -39,7 +39,7 @@ from harness.cli import run
         (["--nemesis", "crash", "--restart-delay", "soon"], "--restart-delay: 'soon' is not a duration"),
         (["--nemesis", "crash", "--restart-delay", "-1s"], "--restart-delay"),
         (["--nemesis", "crash", "--restart-delay", "5000ttl"], "5000ttl is not between"),
-        (["--nemesis", "partition", "--restart-delay", "0"], "crash, power, shutdown"),
+        (["--nemesis", "partition", "--restart-delay", "0"], "crash, hunt, power, shutdown"),
         (["--schedule", "schedule.json", "--restart-delay", "0"], "cannot change a saved schedule"),
         (["--no-such-option"], "--no-such-option"),
     ],

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from itertools import product
 
-from cluster.persistence import POLICIES
+from cluster.persistence import POLICIES, Policy
 from harness.campaign.grid import Cell, Grid, Part, every_combination
 
 _RESTARTS = {"back at once": "0", "back after 1.2 TTL": "1.2ttl"}
 _STRIKES = {"process crash": "crash", "power cut": "power"}
-_POLICIES: dict[str, dict[str, str]] = {policy: {"persistence": policy} for policy in POLICIES}
 
 _INTRODUCTION = (
     "A distributed lock lets one of many programs at a time do something that two must not do at once. The locks "
@@ -35,7 +34,7 @@ _POLICY_WORDS = (
 )
 
 
-def _safety(locks: tuple[str, ...], seeds: int, duration: str) -> Part:
+def _safety(locks: tuple[str, ...], seeds: int, duration: str, recovery: str) -> Part:
     cells = tuple(
         Cell(
             name=f"{policy} · {strike}, {restart} · {lock}",
@@ -55,7 +54,7 @@ def _safety(locks: tuple[str, ...], seeds: int, duration: str) -> Part:
         seeds=seeds,
         options={
             "duration": duration,
-            "recovery": "1s",
+            "recovery": recovery,
             "clients": "4",
             "hold": "uniform:100ms-300ms",
             "disks": "",
@@ -69,10 +68,16 @@ def _safety(locks: tuple[str, ...], seeds: int, duration: str) -> Part:
     )
 
 
-def _cost(clients: tuple[int, ...], keys: dict[str, dict[str, str]], seeds: int, duration: str) -> Part:
+def _cost(
+    policies: tuple[Policy, ...],
+    clients: tuple[int, ...],
+    keys: dict[str, dict[str, str]],
+    seeds: int,
+    duration: str,
+) -> Part:
     cells = every_combination(
         {
-            "what the servers keep": _POLICIES,
+            "what the servers keep": {policy: {"persistence": policy} for policy in policies},
             "clients": {f"{n} client" + ("s" if n > 1 else ""): {"clients": str(n)} for n in clients},
             "keys": keys,
         }
@@ -117,15 +122,15 @@ GRID = _grid(
     "fsync",
     _TITLE,
     (
-        _safety(("redlock", "redlock-ng"), seeds=10, duration="20s"),
-        _cost((1, 4, 16, 64), {"one key": _ONE_KEY, "1,000 keys": _MANY_KEYS}, seeds=3, duration="10s"),
+        _safety(("redlock", "redlock-ng"), seeds=10, duration="20s", recovery="1s"),
+        _cost(POLICIES, (1, 4, 16, 64), {"one key": _ONE_KEY, "1,000 keys": _MANY_KEYS}, seeds=3, duration="10s"),
     ),
 )
 QUICK = _grid(
     "fsync-quick",
     f"{_TITLE} (quick form)",
     (
-        _safety(("redlock",), seeds=1, duration="4s"),
-        _cost((1, 16), {"1,000 keys": _MANY_KEYS}, seeds=1, duration="3s"),
+        _safety(("redlock",), seeds=1, duration="4s", recovery="200ms"),
+        _cost(("none", "aof-everysec", "aof-always"), (1, 16), {"1,000 keys": _MANY_KEYS}, seeds=1, duration="3s"),
     ),
 )
