@@ -69,11 +69,11 @@ test-pause: setup ## clients stopped inside their section, with three strengths 
 		$(TEST) $(PAUSES) --lock $$lock --fencing $$fencing $(if $(DURATION),,--duration 20s) $(COMMON); done; done
 	@.venv/bin/fencepost list --last $(words $(foreach lock,$(PAUSED_LOCKS),1 2 3))
 
+test-crash: setup ## servers that are killed and stay down for longer than the TTL, clients that are killed
+	$(TEST) --nemesis crash $(OPTIONS)
+
 test-power: setup ## servers whose power is cut: what was not fsynced is lost (root)
 	$(TEST) --nemesis power --persistence aof-everysec $(OPTIONS)
-
-test-crash: setup ## servers that are killed and stay down for longer than the TTL, clients that are killed
-	$(TEST) --nemesis crash:restart-delay=1.2ttl $(OPTIONS)
 
 # A lock that ignores how long the answers took shows it when they take long.
 SLOW_ANSWERS = --nemesis latency:interval=2s,duration=4s,kind=delay,delay=300ms-600ms,direction=from-node,targets=all \

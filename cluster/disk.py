@@ -38,7 +38,7 @@ _SIZE_MIB: Mapping[FileSystem, int] = {"ext4": 256, "xfs": 320}
 mkfs.xfs refuses less than 300 MiB."""
 _MKFS: Mapping[FileSystem, tuple[str, ...]] = {
     # Everything is written now: no background initialization may disturb a measurement later.
-    "ext4": ("-q", "-F", "-b", "4096", "-N", "1024", "-m", "0", "-E", "nodiscard,lazy_itable_init=0"),
+    "ext4": ("-q", "-F", "-b", "4096", "-N", "1024", "-m", "0", "-J", "size=4", "-E", "nodiscard,lazy_itable_init=0"),
     "xfs": ("-q", "-K"),
 }
 _SHUTDOWN = 0x8004587D
@@ -82,8 +82,6 @@ class Disk:
 
     def cut_power(self) -> None:
         """Freeze what is on the disk and lose the rest; from now on every access fails."""
-        if self._cut:
-            return
         # Set first: of a disk that was cut half-way nothing is known, and only a new mount makes it whole.
         self._cut = True
         _pull_the_plug(self.path)
@@ -134,7 +132,7 @@ class Disk:
 
     def _run(self, program: str, *arguments: str) -> None:
         if problem := _problem_of(program, *arguments, environment=self._environment):
-            raise BrokenEnvironmentError(f"the disk of {self.name} cannot be made: {problem}")
+            raise BrokenEnvironmentError(f"the disk of {self.name} cannot be used: {problem}")
 
 
 def no_disk(name: str) -> BrokenEnvironmentError:
@@ -270,8 +268,8 @@ def _problem_of(program: str, *arguments: str, environment: Mapping[str, str]) -
         return f"{program}: {error}"
     if done.returncode == 0:
         return None
-    words = " ".join((done.stderr or done.stdout).split())
-    return f"{program} ended with {done.returncode}: {words[:300] or 'without a word'}"
+    words = (done.stderr or done.stdout).strip().splitlines()
+    return f"{program} ended with {done.returncode}: {words[0] if words else 'without a word'}"
 
 
 def _side_by_side(calls: Sequence[Callable[[], object]]) -> None:

@@ -7,7 +7,6 @@ on 127.0.0.1 only.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -83,8 +82,7 @@ class DockerCluster:
         self._disk_facts: Mapping[str, object] = {}
         self._policies: dict[str, Policy] = {**dict.fromkeys(nodes, policy), RESOURCE: "aof-always"}
         self._servers = {name: ContainerNode(name, of_node) for name, of_node in self._policies.items()}
-        # The run's id tells its options, and the engine allows fewer characters in a name.
-        self._name = "fencepost-" + re.sub(r"[^a-zA-Z0-9_.-]", "-", state.run_id)
+        self._name = f"fencepost-{state.run_id}"
         self._labels = {RUN_LABEL: state.run_id, STATE_LABEL: str(state.path)}
         self._engine: DockerClient | None = None
         self._containers: dict[str, Container] = {}

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import ClassVar, NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import msgspec
 
@@ -142,7 +142,8 @@ class Attentive(Protocol):
 class NeedsDisks(Protocol):
     """An optional ability of a fault: it cuts the power of nodes, so these must have disks of their own."""
 
-    needs_disks: ClassVar[bool]
+    @property
+    def needs_disks(self) -> bool: ...
 
 
 class Nemesis(Protocol):

@@ -104,8 +104,9 @@ def test_a_disk_that_another_mount_namespace_holds_is_not_mounted_a_second_time(
 def test_nothing_but_a_disk_of_ours_ever_loses_its_power(tmp_path: Path) -> None:
     not_mounted = Disk("n1", tmp_path, "ext4", {})
     not_mounted.path.mkdir()
-    with pytest.raises(BrokenEnvironmentError, match="no disk is mounted there"):
-        not_mounted.cut_power()
+    for _ in range(2):
+        with pytest.raises(BrokenEnvironmentError, match="no disk is mounted there"):
+            not_mounted.cut_power()
     (tmp_path / "still").write_text("writable")
 
 
