@@ -12,8 +12,8 @@ CONTROLS = $(subst _,-,$(patsubst workloads/locks/%.py,%,$(wildcard workloads/lo
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup setup-docker doctor test test-partition test-latency test-pause test-crash test-power test-controls test-all \
-        lint lock clean
+.PHONY: help setup setup-docker doctor test test-partition test-latency test-pause test-crash test-power test-controls \
+        test-all report-fsync lint lock clean
 
 help: ## this page
 	@echo "fencepost finds out by experiment whether a distributed lock on Redis keeps its promise."
@@ -31,6 +31,8 @@ help: ## this page
 	@echo "  DURATION=30s      load under faults"
 	@echo "  CLUSTER=process   process, docker or auto: containers if a Docker engine answers"
 	@echo "  ARGS='--ttl 2s'   any other option of 'fencepost test'; see .venv/bin/fencepost test --help"
+	@echo "Variables of report-fsync:"
+	@echo "  QUICK=1           the small form; SEEDS=10: runs of each cell; REPORT=folder; CLUSTER as above"
 	@echo "Variable of set-up:"
 	@echo "  PYTHON=python3.12 what the environments are made with; remove .venv to change it later"
 	@echo
@@ -84,6 +86,10 @@ test-controls: setup ## locks that are broken on purpose: each must be found out
 	@.venv/bin/fencepost list --last $(words $(CONTROLS))
 
 test-all: test-partition test-latency test-pause test-crash test-controls ## all of these, one after the other
+
+report-fsync: setup ## fsync=always or a delayed restart? The report: three hours, as root; QUICK=1: five minutes
+	.venv/bin/fencepost compare --grid fsync $(if $(QUICK),--quick) $(if $(SEEDS),--seeds $(SEEDS)) \
+		$(if $(REPORT),--report $(REPORT)) $(if $(CLUSTER),-- --cluster $(CLUSTER))
 
 lint: setup ## ruff and mypy
 	.venv/bin/ruff check

@@ -1,4 +1,4 @@
-"""The command line: `fencepost test | script | analyze | list | doctor | clean`.
+"""The command line: `fencepost test | compare | script | analyze | list | doctor | clean`.
 
 Exit codes: 0 valid, 1 violation, 2 unknown, 254 bad arguments or configuration, 255 the harness or its surroundings
 failed. With `--expect violation` 0 means that it was found.
@@ -18,6 +18,7 @@ from cluster.disk import FILE_SYSTEMS
 from cluster.persistence import POLICIES
 from fencepost.errors import FencepostError, UsageError
 from fencepost.units import Duration, parse_duration_ms
+from harness.cli_compare import add_compare, behind_dashes
 from harness.cli_script import add_script
 from harness.config import RunConfig
 from harness.store import RESULTS
@@ -36,7 +37,9 @@ def run(argv: Sequence[str]) -> int:
     while nothing runs; a run handles Ctrl-C by itself."""
     out = Console(highlight=False)
     try:
-        arguments = _parser().parse_args(argv)
+        own, common = behind_dashes(argv)
+        arguments = _parser().parse_args(own)
+        arguments.given, arguments.common = argv, common
         code: int = arguments.do(arguments, out)
     except FencepostError as error:
         Console(stderr=True, highlight=False, soft_wrap=True).print(f"fencepost: {error}", markup=False)
@@ -54,6 +57,11 @@ def _test(arguments: argparse.Namespace, out: Console) -> int:
     prepared = prepare(config)
     remove_leftovers(out)
     return make_run(prepared, arguments.results, expect_violation=arguments.expect == "violation", out=out)
+
+
+def parse_run(words: Sequence[str]) -> RunConfig:
+    """The run that these arguments of `fencepost test` ask for. Raises UsageError."""
+    return config_from(_parser().parse_args(["test", *words]))
 
 
 def _analyze(arguments: argparse.Namespace, out: Console) -> int:
@@ -170,6 +178,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_test(commands)
+    _add_results(add_compare(commands, parse_run))
     _add_results(add_script(commands))
 
     analyze = commands.add_parser(

@@ -33,7 +33,7 @@ def describe_environment(
         "kernel": platform.release(),
         "machine": platform.machine(),
         "cores": os.cpu_count(),
-        "revision": _revision(),
+        "revision": revision(),
         "cluster": {"backend": cluster.backend, **cluster.environment()},
         "lock": dict(lock),
         "proxy_overhead_us": dict(overhead_us),
@@ -50,7 +50,7 @@ def check_persistence(policy: Policy, configs: Mapping[str, Mapping[str, str]]) 
             raise BrokenEnvironmentError(f"{name} was asked for persistence {asked}, but {wrong}")
 
 
-def _revision() -> dict[str, object]:
+def revision() -> dict[str, object]:
     """The git revision of this checkout and whether it has uncommitted changes; empty outside of one."""
     root = Path(__file__).parent.parent
     if not (root / ".git").exists():
