@@ -170,6 +170,8 @@ def codes_in(names: pd.Index, column: pd.Series) -> npt.NDArray[np.int64]:
     codes.
     """
     own = column.astype("category").cat
+    if own.categories.equals(names):
+        return np.asarray(own.codes, np.int64)
     places = np.append(names.get_indexer(own.categories), -1).astype(np.int64)
     codes: npt.NDArray[np.int64] = places[np.asarray(own.codes, np.int64)]
     return codes

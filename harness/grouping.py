@@ -112,3 +112,36 @@ def look_up(known: Ints, wanted: Ints) -> Ints:
     at = np.searchsorted(known[order], wanted, side="right") - 1
     found: Ints = order[np.maximum(at, 0)]
     return np.where((at >= 0) & (known[found] == wanted), found, -1)
+
+
+def all_different(numbers: Ints) -> bool:
+    return bool((look_up(numbers, numbers) == np.arange(len(numbers))).all())
+
+
+def first_not_larger(values: Ints, rows: Ints) -> Ints:
+    """For each of the rows the first one after it whose value is not larger. There must be one.
+
+    A tree of smallest values, climbed and descended by all rows at once.
+    """
+    levels = [values]
+    while len(levels[-1]) > 1:
+        level = levels[-1]
+        if len(level) % 2:
+            level = np.append(level, np.iinfo(np.int64).max)
+        levels.append(np.minimum(level[0::2], level[1::2]))
+    wanted, at = values[rows], rows + 1
+    found_on = np.full(len(rows), -1, np.int64)
+    seeking = np.arange(len(rows))
+    for height, level in enumerate(levels):
+        # A node on the left is seen with its neighbour, one level up; one on the right only here.
+        here = seeking[(at[seeking] % 2 == 1) | (len(level) == 1)]
+        hit = level[at[here]] <= wanted[here]
+        found_on[here[hit]] = height
+        at[here[~hit]] += 1
+        seeking = seeking[found_on[seeking] < 0]
+        at[seeking] //= 2
+    for height in range(len(levels) - 1, 0, -1):
+        down = np.flatnonzero(found_on >= height)
+        left = 2 * at[down]
+        at[down] = np.where(levels[height - 1][left] <= wanted[down], left, left + 1)
+    return at
