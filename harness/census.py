@@ -167,9 +167,11 @@ class _Crowd:
             name: np.maximum(np.searchsorted(self._line.starts, self._line.place(until), side="right") - 1, here)
             for name, until in self._until.items()
         }
-        wide, narrow = {"lock": ("certain", None), "client": ("section", "possible"), "undecided": ("possible", "certain")}[
-            BLAMES[blame]
-        ]
+        wide, narrow = {
+            "lock": ("certain", None),
+            "client": ("section", "possible"),
+            "undecided": ("possible", "certain"),
+        }[BLAMES[blame]]
         # A section whose own narrow window is empty meets with this blame whatever it meets in the wide one.
         open_to_all = self._until[narrow] < windows.start if narrow else np.zeros(len(here), np.bool_)
         result = np.full(len(here), _NEVER, np.int64)

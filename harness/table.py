@@ -101,7 +101,7 @@ def write_table(run: Recorded, path: Path) -> None:
 def save(table: pa.Table, path: Path) -> None:
     """Write a table with the columns of `SECTIONS_SCHEMA`."""
     names = [field.name for field in SECTIONS_SCHEMA if field.type == _NAME]
-    pq.write_table(table.cast(SECTIONS_SCHEMA), path, compression="lz4", use_dictionary=names)
+    pq.write_table(table.cast(SECTIONS_SCHEMA), path, compression="none", use_dictionary=names)
 
 
 def _columns(path: Path) -> dict[str, Any]:

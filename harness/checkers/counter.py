@@ -37,15 +37,13 @@ def check(run: Recorded) -> Answer:
     """Figures: `acknowledged` and `accepted` writes; `lost`: acknowledged and lost; `lost_unacknowledged`; `final`: the
     counters at the last read (20 keys); `complete`: whether the resource's record is whole."""
     writes = run.writes
-    key = codes_of(writes["key"])
-    order = stable_order(key)
-    by_key = _Writes(order, key[order], writes["value"].to_numpy(np.int64)[order])
+    by_key = _Writes.of(writes)
     asked = ((run.ops["f"] == "write") & (run.ops["outcome"] == "ok")).to_numpy(np.bool_)
     acknowledged = run.ops if asked.all() else run.ops[asked]
     complete = run.final_values is not None
     told, missing = _matched(acknowledged, writes)
     lost = by_key.lost()
-    lost_and_told = lost & told[order]
+    lost_and_told = lost & told[by_key.row]
     findings = _lost_updates(run, by_key, np.flatnonzero(lost_and_told))
     if complete:
         findings += _missing(run, acknowledged, np.flatnonzero(missing))
@@ -74,6 +72,12 @@ class _Writes:
     key: Ints
     value: Ints
 
+    @classmethod
+    def of(cls, writes: pd.DataFrame) -> _Writes:
+        key = codes_of(writes["key"])
+        row = stable_order(key)
+        return cls(row, key[row], writes["value"].to_numpy(np.int64)[row])
+
     def lifted(self) -> Ints:
         """The values, each key's above all of the key before it."""
         if not len(self.value):
@@ -99,12 +103,11 @@ def _matched(acknowledged: pd.DataFrame, writes: pd.DataFrame) -> tuple[Bools, B
     names, more = (t["client"].astype("category").cat.categories for t in tables)
     if not names.equals(more):
         names = names.union(more)
-    sections = address(
-        [codes_in(names, t["client"]) for t in tables], [t["section"].to_numpy(np.int64) for t in tables]
-    )
-    values = [t["value"].to_numpy(np.int64) for t in tables]
-    if np.array_equal(*sections) and np.array_equal(*values):
+    clients = [codes_in(names, t["client"]) for t in tables]
+    numbers, values = ([t[name].to_numpy(np.int64) for t in tables] for name in ("section", "value"))
+    if all(np.array_equal(*column) for column in (clients, numbers, values)):
         return np.ones(len(writes), np.bool_), np.zeros(len(acknowledged), np.bool_)
+    sections = address(clients, numbers)
     if all(all_different(numbers) for numbers in sections):
         # At most one write a section, as a rule: its section finds it.
         ours, theirs = sections

@@ -83,7 +83,9 @@ def _overlaps(sections: pd.DataFrame, start_ns: int) -> list[tuple[int, ...]]:
     pairs = overlapping_pairs(sections, MOST_OVERLAPS)
     begin, end = _us(sections["start_ns"], start_ns), _us(sections["end_ns"], start_ns)
     until = np.minimum(end[pairs.earlier], end[pairs.later])
-    return list(zip(*(c.tolist() for c in (pairs.earlier, pairs.later, begin[pairs.later], until, pairs.blame)), strict=True))
+    return list(
+        zip(*(c.tolist() for c in (pairs.earlier, pairs.later, begin[pairs.later], until, pairs.blame)), strict=True)
+    )
 
 
 def _fault(
