@@ -9,9 +9,9 @@ section itself, the possible and the certain one, every section gets the number 
 
 Pairs of one life of one client are counted in the same way, with (key, life) in place of the key, and taken off.
 
-For the longest overlap a section's end is laid over all later ones that it reaches with the blame in question, which are
-a range; what lies on top of j is the latest end that j meets. Ranges are laid as two that are powers of two long, and
-handed down from the long ones to the short ones.
+For the longest overlap a section's end is laid over all later ones that it reaches with the blame in question, which
+are a range; what lies on top of j is the latest end that j meets. Ranges are laid as two that are powers of two long,
+and handed down from the long ones to the short ones.
 
 Only sections that touch another one are looked at, so a history without overlaps costs one pass.
 """
@@ -155,9 +155,10 @@ class _Crowd:
     def _partners(self, blame: int, j: int) -> Ints:
         """The earlier sections that section j overlaps with this blame, in the order of their starts."""
         windows = self._windows
-        before = np.arange(np.searchsorted(windows.key, windows.key[j]), j)
+        before: Ints = np.arange(np.searchsorted(windows.key, windows.key[j]), j)
         before = before[(windows.end[before] >= windows.start[j]) & (windows.life[before] != windows.life[j])]
-        return before[windows.blames(before, np.full(len(before), j)) == blame]
+        partners: Ints = before[windows.blames(before, np.full(len(before), j)) == blame]
+        return partners
 
     def _furthest(self, blame: int) -> Ints:
         """For each section the latest end of the earlier ones that it overlaps with this blame; meaningless for those
@@ -184,8 +185,8 @@ class _Crowd:
         return result
 
     def _strangers(self) -> Iterator[tuple[Bools, Bools]]:
-        """Sets of sections such that any two of different lives are in the two sets of one of these pairs, and no two of
-        one life are. Where no life overlaps itself, which is the rule, everybody is a stranger to everybody."""
+        """Sets of sections such that any two of different lives are in the two sets of one of these pairs, and no two
+        of one life are. Where no life overlaps itself, which is the rule, everybody is a stranger to everybody."""
         if self._alone:
             everybody = np.ones(len(self._windows), np.bool_)
             yield everybody, everybody

@@ -1,8 +1,8 @@
 """Columns in groups: ordering, and times of many groups as one line of numbers.
 
-Everything here costs n log n at most, and mostly n: small codes are ordered by counting (numpy orders 16-bit numbers so),
-and groups are laid one after the other on one line of 64-bit numbers, so that one sort, one running maximum or one
-search does for all of them what a loop would do for each.
+Everything here costs n log n at most, and mostly n: small codes are ordered by counting (numpy does, 16 bits at a
+time), and groups are laid one after the other on one line of 64-bit numbers, so that one sort, one running maximum or
+one search does for all of them what a loop would do for each.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def stable_order(codes: Ints) -> Ints:
     return order
 
 
-def ascending(values: npt.NDArray[np.generic]) -> bool:
+def ascending(values: Ints) -> bool:
     return bool((values[1:] >= values[:-1]).all())
 
 

@@ -7,7 +7,7 @@ client, life, section, key      life: which process of the client's name; sectio
 start_ns, end_ns                the client was inside, ends included
 deadline_min_ns, deadline_max_ns  earliest and latest end of the validity that it had been told
 ended                           "release", "killed" or "open"
-token, token_source             the fencing token of the section (or missing), which its write showed; "lock" or "resource"
+token, token_source             the fencing token (or missing), which the section's write showed; "lock" or "resource"
 value, accepted, told           what the section wrote (missing: nothing), the place of that write in the order in which
                                 the resource accepted the key's writes (missing: not accepted), whether the client was
                                 told that it was accepted
@@ -157,7 +157,7 @@ def _told(frame: pd.DataFrame) -> pd.DataFrame:
         ops = ops[told]
     nothing = np.zeros(len(ops), np.int8)
     return ops.assign(
-        f=pd.Categorical.from_codes(nothing, ["write"]),
-        outcome=pd.Categorical.from_codes(nothing, ["ok"]),
+        f=pd.Categorical.from_codes(nothing, pd.Index(["write"])),
+        outcome=pd.Categorical.from_codes(nothing, pd.Index(["ok"])),
         stale=nothing.astype(np.bool_),
     )

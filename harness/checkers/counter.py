@@ -133,7 +133,8 @@ def _lost_updates(run: Recorded, writes: _Writes, lost: Ints) -> list[Finding]:
         excused = table["key"].iloc[losers].isin(overlapped_keys(run.sections)).to_numpy(np.bool_) | (not all_told)
         whose[apart] = np.where(excused[apart], BLAMES.index("undecided"), len(BLAMES))
     findings = []
-    for place, blame in enumerate((*BLAMES, "harness")):
+    accused: tuple[Blame, ...] = (*BLAMES, "harness")
+    for place, blame in enumerate(accused):
         which = np.flatnonzero(whose == place)
         if not len(which):
             continue

@@ -79,7 +79,8 @@ def _accepted(run: Recorded, stale: _Stale) -> list[Finding]:
     if run.config.fencing != "none":
         whose[stale.by_token] = len(BLAMES)
     findings = []
-    for place, blame in enumerate((*BLAMES, "resource")):
+    accused: tuple[Blame, ...] = (*BLAMES, "resource")
+    for place, blame in enumerate(accused):
         which = np.flatnonzero(whose == place)
         if not len(which):
             continue

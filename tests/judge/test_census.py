@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from harness.census import count_overlaps, overlapped_keys
 from harness.grouping import TimeLine
-from harness.overlaps import BLAMES, overlapping_pairs
+from harness.overlaps import BLAMES, NO_OVERLAP, blames_between, overlapping_pairs
 
 Row = tuple[str, int, str, int, int, int, int]
 COLUMNS = ["client", "life", "key", "start_ns", "end_ns", "deadline_min_ns", "deadline_max_ns"]
@@ -113,3 +113,23 @@ def test_times_too_far_apart_for_one_line_are_told_apart_by_their_order() -> Non
     assert (np.diff(line.starts) > 0).all()
     reach = np.searchsorted(line.starts, line.place(np.array([2**61 - 1, 2**61, 2**61, 2**61 + 1])), side="right")
     assert reach.tolist() == [1, 2, 3, 4]
+
+
+def blame_between(first: tuple[int, int, int], second: tuple[int, int, int]) -> str | None:
+    """Of two sections, each given by start, end and deadline."""
+    table = frame([(f"c{n}", 1, "k1", *times, times[-1]) for n, times in enumerate((first, second))])
+    (forth,), (back,) = (blames_between(table, np.array([a]), np.array([b])) for a, b in ((0, 1), (1, 0)))
+    assert forth == back
+    return None if forth == NO_OVERLAP else BLAMES[forth]
+
+
+def test_the_blame_between_two_given_sections_counts_shared_moments() -> None:
+    assert blame_between((0, 10, 20), (10, 15, 20)) == "lock"
+    assert blame_between((0, 10, 20), (11, 15, 20)) is None
+    assert blame_between((0, 10, 4), (5, 15, 20)) == "client"
+    assert blame_between((5, 5, 9), (5, 15, 20)) == "lock"
+
+
+def test_a_missing_section_and_the_section_itself_overlap_nothing() -> None:
+    table = frame([("c1", 1, "k1", 0, 10, 20, 20)])
+    assert blames_between(table, np.array([0, -1, 0]), np.array([0, 0, -1])).tolist() == [NO_OVERLAP] * 3

@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -217,7 +218,8 @@ def test_the_checkers_are_faster_than_the_peer(peer: Peer, capsys: pytest.Captur
     ours_ns = time.perf_counter_ns() - began
     assert set(answers) == {"Ok"}
     assert found == {}
+    took = f"Porcupine {theirs_ns / 1e6:.1f} ms, the exclusion checker {ours_ns / 1e6:.1f} ms"
+    ratio = f"{took}: {theirs_ns / ours_ns:.0f} times as long"
     with capsys.disabled():
-        print(f"\nPorcupine {theirs_ns / 1e6:.1f} ms, the exclusion checker {ours_ns / 1e6:.1f} ms: "
-              f"{theirs_ns / ours_ns:.0f} times as long")  # fmt: skip
+        sys.stdout.write(f"\n{ratio}\n")
     assert ours_ns < theirs_ns
