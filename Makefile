@@ -12,8 +12,8 @@ CONTROLS = $(subst _,-,$(patsubst workloads/locks/%.py,%,$(wildcard workloads/lo
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup setup-docker doctor test test-partition test-latency test-pause test-crash test-controls test-all \
-        lint lock clean
+.PHONY: help setup setup-docker doctor test test-partition test-latency test-pause test-crash test-power test-controls \
+        test-all report-fsync lint lock clean
 
 help: ## this page
 	@echo "fencepost finds out by experiment whether a distributed lock on Redis keeps its promise."
@@ -31,6 +31,8 @@ help: ## this page
 	@echo "  DURATION=30s      load under faults"
 	@echo "  CLUSTER=process   process, docker or auto: containers if a Docker engine answers"
 	@echo "  ARGS='--ttl 2s'   any other option of 'fencepost test'; see .venv/bin/fencepost test --help"
+	@echo "Variables of report-fsync:"
+	@echo "  QUICK=1           the small form; SEEDS=10: runs of each cell; REPORT=folder; CLUSTER as above"
 	@echo "Variable of set-up:"
 	@echo "  PYTHON=python3.12 what the environments are made with; remove .venv to change it later"
 	@echo
@@ -52,24 +54,42 @@ doctor: ## what this machine can do, and what would mend what it cannot
 test: setup ## the tests of fencepost itself
 	.venv/bin/pytest $(ARGS)
 
-test-partition: setup ## network cuts of every shape, kind and direction
+test-partition: setup ## the main job: network cuts of every shape, kind and direction
 	$(TEST) --nemesis partition $(OPTIONS)
 
 test-latency: setup ## links that are slow, up to beyond the lease
 	$(TEST) --nemesis latency $(OPTIONS)
 
-test-pause: setup ## servers and clients that stop for a while
-	$(TEST) --nemesis pause $(OPTIONS)
+# Holds close to the TTL, and pauses just beyond it: the stopped client comes back while the next one is inside.
+PAUSES = --nemesis pause:targets=inside,interval=1500ms,duration=1ttl --ttl 500ms --hold uniform:250ms-450ms
+PAUSED_LOCKS = $(or $(LOCK),redlock redlock-ng)
 
-test-crash: setup ## servers and clients that are killed
+test-pause: setup ## clients stopped inside their section, with three strengths of fencing, and a table of what was lost
+	@set -e; for lock in $(PAUSED_LOCKS); do for fencing in none writes all; do \
+		$(TEST) $(PAUSES) --lock $$lock --fencing $$fencing $(if $(DURATION),,--duration 20s) $(COMMON); done; done
+	@.venv/bin/fencepost list --last $(words $(foreach lock,$(PAUSED_LOCKS),1 2 3))
+
+test-crash: setup ## servers that are killed and stay down for longer than the TTL, clients that are killed
 	$(TEST) --nemesis crash $(OPTIONS)
 
-test-controls: setup ## locks that are broken on purpose: each must be found out
-	@test -n "$(CONTROLS)" || { echo "test-controls: no workloads/locks/control_*.py here" >&2; exit 1; }
+test-power: setup ## servers whose power is cut: what was not fsynced is lost (root)
+	$(TEST) --nemesis power --persistence aof-everysec $(OPTIONS)
+
+# A lock that ignores how long the answers took shows it when they take long.
+SLOW_ANSWERS = --nemesis latency:interval=2s,duration=4s,kind=delay,delay=300ms-600ms,direction=from-node,targets=all \
+               --node-timeout 800ms --hold uniform:600ms-950ms
+
+test-controls: setup ## locks that are broken on purpose: each must be found out, as a violation blamed on the lock
 	@set -e; for lock in $(CONTROLS); do \
-		$(TEST) --nemesis partition+pause --expect violation --lock $$lock $(COMMON); done
+		case $$lock in *validity*) faults="$(SLOW_ANSWERS)" ;; *) faults="--nemesis partition+pause" ;; esac; \
+		$(TEST) --expect violation --lock $$lock $$faults $(if $(DURATION),,--duration 20s) $(COMMON); done
+	@.venv/bin/fencepost list --last $(words $(CONTROLS))
 
 test-all: test-partition test-latency test-pause test-crash test-controls ## all of these, one after the other
+
+report-fsync: setup ## fsync=always or a delayed restart? The report: three hours, as root; QUICK=1: five minutes
+	.venv/bin/fencepost compare --grid fsync $(if $(QUICK),--quick) $(if $(SEEDS),--seeds $(SEEDS)) \
+		$(if $(REPORT),--report $(REPORT)) $(if $(CLUSTER),-- --cluster $(CLUSTER))
 
 lint: setup ## ruff and mypy
 	.venv/bin/ruff check

@@ -62,6 +62,12 @@ class Node(Protocol):
         """SIGKILL, also of a paused server, and wait for the end."""
         ...
 
+    def cut_power(self) -> None:
+        """Stop the node's disk as it is, so that what was not fsynced is lost, and then SIGKILL the server, running,
+        paused or dead already. `start` brings the disk back first. Raises BrokenEnvironmentError if the node has no
+        disk of its own (`cluster.disk`): a kill would not be the same."""
+        ...
+
     def pause(self) -> None:
         """SIGSTOP (or the freezer): connections are still accepted, nothing is answered. Waits until it is seen."""
         ...

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from cluster.waiting import VERB_LIMIT_S, becomes_true
@@ -33,10 +34,13 @@ def spawn(
 
 
 def end_child(process: subprocess.Popen[bytes]) -> None:
-    """SIGKILL, also for a stopped child, and wait for the end. Does nothing if it has ended.
+    """SIGKILL to a child of `spawn`, stopped or not, and to its own children (a server that writes a snapshot has one,
+    which would go on), and wait for the child's end. Does nothing if it has ended.
 
     Raises BrokenEnvironmentError if it does not end."""
-    process.kill()
+    if process.poll() is None:  # then its process group is surely still its own
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
     try:
         process.wait(VERB_LIMIT_S)
     except subprocess.TimeoutExpired:

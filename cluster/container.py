@@ -3,7 +3,7 @@
 The engine refuses to pause what is paused and to kill what is dead, so every verb asks first what holds, and asks
 again when the engine refuses: somebody may have been quicker. The SDK's idea of a container is a snapshot, so every
 question is put to the engine anew. A container outlives its server: its writable layer is the node's disk, which a
-kill leaves as it was.
+kill leaves as it was. A disk of its own (`cluster.disk`) is mounted over that layer's data folder.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Literal, TypeVar
 from docker.models.containers import Container
 
 from cluster.base import Address
+from cluster.disk import Disk, no_disk
 from cluster.engine import ENGINE_ERRORS, words_of
 from cluster.persistence import Policy, config_mismatch
 from cluster.resp import answers_ping, ask, config
@@ -26,6 +27,7 @@ T = TypeVar("T")
 _ASK_MS = 1_000.0
 _HALF_A_VERB_S = VERB_LIMIT_S / 2
 _LOOK_EVERY_S = 0.01
+_GLANCE_MS = 20.0
 
 
 class ContainerNode:
@@ -35,6 +37,7 @@ class ContainerNode:
         self._name = name
         self._policy = policy
         self._made: tuple[Container, Address] | None = None
+        self._disk: Disk | None = None
         self._verb = threading.RLock()  # one verb at a time; `is_up` waits for nobody
 
     @property
@@ -49,11 +52,17 @@ class ContainerNode:
         """The container that this node is, from now on, and the address that it will have whenever it runs."""
         self._made = container, address
 
+    def put_on(self, disk: Disk) -> None:
+        """The disk that is mounted into the container."""
+        self._disk = disk
+
     def start(self) -> None:
         with self._verb:
             if self._is("Paused"):
                 raise BrokenEnvironmentError(f"{self._name} is paused and cannot be started; resume or kill it first")
             if not self._is("Running"):
+                if self._disk is not None:
+                    self._disk.restore()
                 self._ask_engine("start", self._container.start)
             self._await_ready()
 
@@ -65,6 +74,14 @@ class ContainerNode:
     def kill(self) -> None:
         with self._verb:
             self._reach("kill", lambda: self._container.kill("SIGKILL"), lambda: not self._is("Running"))
+
+    def cut_power(self) -> None:
+        with self._verb:
+            if self._disk is None:
+                raise no_disk(self._name)
+            # The disk first: a server that is still alive can only fail, and cannot promise what it has not on disk.
+            self._disk.cut_power()
+            self.kill()
 
     def pause(self) -> None:
         with self._verb:
@@ -79,7 +96,15 @@ class ContainerNode:
                 self._await_ready()
 
     def is_up(self, timeout_ms: float = 200) -> bool:
-        return self._made is not None and answers_ping(self.address, timeout_ms)
+        """The address of a container that is down answers nobody, not even with a refusal, so silence is not waited for
+        when the engine says that nothing runs there."""
+        if self._made is None:
+            return False
+        glance_ms = min(_GLANCE_MS, timeout_ms)
+        if answers_ping(self.address, glance_ms):
+            return True
+        left_ms = timeout_ms - glance_ms
+        return left_ms > 0 and self._runs() and answers_ping(self.address, left_ms)
 
     def effective_config(self) -> Mapping[str, str]:
         try:
@@ -131,9 +156,19 @@ class ContainerNode:
             )
         if wrong := config_mismatch(self._policy, self.effective_config()):
             raise BrokenEnvironmentError(f"{self._name} runs with another configuration than it was given: {wrong}")
+        if self._disk is not None:
+            self._ask_engine("inspection", self._container.reload)
+            self._disk.check_used_by(int(self._container.attrs["State"]["Pid"]))
 
     def _last_words(self) -> str:
         return " / ".join(line.strip() for line in self.log_text().strip().splitlines()[-3:]) or "none"
+
+    def _runs(self) -> bool:
+        """As `_is("Running")`, without touching the snapshot that a verb in another thread may be looking at."""
+        client, name = self._container.client, str(self._container.id)
+        assert client is not None
+        state = self._ask_engine("inspection", lambda: client.api.inspect_container(name))["State"]
+        return bool(state["Running"] and not state["Paused"])
 
     def _is(self, flag: Literal["Running", "Paused"]) -> bool:
         """One of the flags of the container's state, as the engine has it now."""

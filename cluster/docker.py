@@ -19,6 +19,7 @@ from docker.types import LogConfig
 
 from cluster.base import RESOURCE, Address, ProbeResult
 from cluster.container import ContainerNode, version_of
+from cluster.disk import Disk, FileSystem, disk_facts, make_disks, remove_disks
 from cluster.engine import (
     ENGINE_ERRORS,
     RUN_LABEL,
@@ -55,7 +56,8 @@ _LOG = LogConfig(type=LogConfig.types.JSON)
 class DockerCluster:
     """`cluster.base.Cluster` in containers. The logs go to `log_dir` when the cluster stops.
 
-    The nodes keep to `policy`; the resource always fsyncs before it replies. Nothing is started before `start`.
+    The nodes keep to `policy`; the resource always fsyncs before it replies. With `disks` each node has a small file
+    system of that kind for itself, whose power can be cut. Nothing is started before `start`.
     """
 
     def __init__(
@@ -67,12 +69,17 @@ class DockerCluster:
         log_dir: Path,
         policy: Policy = "none",
         toxiproxy: ToxiproxyProgram | None = None,
+        disks: FileSystem | None = None,
     ) -> None:
+        self._state = state
         self._server_program = server
         self._toxiproxy_program = toxiproxy
         self._clients = tuple(clients)
         self._log_dir = log_dir
         self._policy = policy
+        self._disk_fs = disks
+        self._disks: dict[str, Disk] = {}
+        self._disk_facts: Mapping[str, object] = {}
         self._policies: dict[str, Policy] = {**dict.fromkeys(nodes, policy), RESOURCE: "aof-always"}
         self._servers = {name: ContainerNode(name, of_node) for name, of_node in self._policies.items()}
         self._name = f"fencepost-{state.run_id}"
@@ -121,9 +128,9 @@ class DockerCluster:
             raise
 
     def stop(self) -> None:
-        """Save the logs, then remove containers and network, running, paused or dead.
+        """Save the logs, then remove containers, network and disks, running, paused or dead.
 
-        Raises BrokenEnvironmentError only if the engine itself fails; a sweep finds what is then left.
+        Raises BrokenEnvironmentError only if the engine or a disk resists; a sweep finds what is then left.
         """
         engine, self._engine = self._engine, None
         if engine is None:
@@ -136,6 +143,8 @@ class DockerCluster:
                 self._save_logs()
             finally:
                 remove_run(engine, self._labels)
+                disks, self._disks = self._disks, {}
+                remove_disks(disks)
         except ENGINE_ERRORS as error:
             raise BrokenEnvironmentError(f"{self._name} was not taken down cleanly: {words_of(error)}") from error
         finally:
@@ -167,6 +176,9 @@ class DockerCluster:
         )
         (subnet,) = made
         hosts = subnet.addresses(len(self._servers))
+        if self._disk_fs is not None:
+            self._disks = make_disks(self._state, list(self.nodes), self._disk_fs)
+            self._disk_facts = disk_facts(self._disks)
         at_once(
             partial(self._start_server, engine, server_image, subnet.network, name, host)
             for name, host in zip(self._servers, hosts, strict=True)
@@ -201,6 +213,7 @@ class DockerCluster:
                 **proxy.environment(),
             },
             "persistence": {"nodes": self._policy, "resource": self._policies[RESOURCE]},
+            **self._disk_facts,
             "addresses": {name: str(address) for name, address in self._addresses().items()},
         }
 
@@ -212,6 +225,7 @@ class DockerCluster:
             policy=self._policies[name],
             protected=False,
         )
+        disk = self._disks.get(name)
         container = engine.containers.create(
             image.reference,
             [word for key, value in directives for word in (f"--{key}", *(value.split() or [""]))],
@@ -220,12 +234,15 @@ class DockerCluster:
             hostname=name,
             labels=dict(self._labels),
             working_dir=_DISK,
+            volumes={str(disk.path): {"bind": _DISK, "mode": "rw"}} if disk else {},
             network=network,
             networking_config={network: engine.api.create_endpoint_config(ipv4_address=host)},
             log_config=_LOG,
         )
         self._containers[name] = container
         self._servers[name].adopt(container, Address(host, _PORT))
+        if disk is not None:
+            self._servers[name].put_on(disk)
         self._servers[name].start()
 
     def _start_proxy(self, engine: DockerClient, image: Image) -> None:
@@ -236,7 +253,7 @@ class DockerCluster:
                 image.reference,
                 [f"-host={address.host}", f"-port={address.port}"],
                 entrypoint=[image.inside],
-                environment={"LOG_LEVEL": "warn"},
+                environment={"LOG_LEVEL": "error"},
                 name=f"{self._name}-{TOXIPROXY}",
                 labels=dict(self._labels),
                 network_mode="host",

@@ -11,6 +11,7 @@ from subprocess import Popen
 
 from cluster.base import RESOURCE, Address, ProbeResult
 from cluster.children import end_child, spawn
+from cluster.disk import Disk, FileSystem, disk_facts, make_disks, remove_disks
 from cluster.lifetime import RunState
 from cluster.links import make_links
 from cluster.persistence import Policy
@@ -28,7 +29,8 @@ _START_LIMIT_S = 9.0
 class ProcessCluster:
     """`cluster.base.Cluster` of processes. Everything temporary is below `state.path`; logs go to `log_dir`.
 
-    The nodes keep to `policy`; the resource always fsyncs before it replies. Nothing is started before `start`.
+    The nodes keep to `policy`; the resource always fsyncs before it replies. With `disks` each node has a small file
+    system of that kind for itself, whose power can be cut. Nothing is started before `start`.
     """
 
     def __init__(
@@ -40,6 +42,7 @@ class ProcessCluster:
         log_dir: Path,
         policy: Policy = "none",
         toxiproxy: ToxiproxyProgram | None = None,
+        disks: FileSystem | None = None,
     ) -> None:
         self._state = state
         self._server_program = server
@@ -47,6 +50,9 @@ class ProcessCluster:
         self._clients = tuple(clients)
         self._log_dir = log_dir
         self._policy = policy
+        self._disk_fs = disks
+        self._disks: dict[str, Disk] = {}
+        self._disk_facts: Mapping[str, object] = {}
         self._folder = state.path / "process"
         self._nodes = {name: self._node(name, policy) for name in nodes}
         self._resource = self._node(RESOURCE, "aof-always")
@@ -77,18 +83,24 @@ class ProcessCluster:
         try:
             self._toxiproxy_program = self._toxiproxy_program or find_toxiproxy()
             self._log_dir.mkdir(parents=True, exist_ok=True)
+            self._make_disks()
             api = self._start_servers_and_proxy(self._toxiproxy_program)
             servers = {server.name: server.address for server in self._everyone()}
             self._links = make_links(api, self._clients, servers)
-        except OSError as error:
-            self.stop()
-            raise BrokenEnvironmentError(f"the cluster cannot be started: {error}") from error
-        except BaseException:
-            self.stop()
+        except BaseException as error:
+            try:
+                self.stop()
+            except BrokenEnvironmentError as second:
+                error.add_note(str(second))
+            if isinstance(error, OSError):
+                raise BrokenEnvironmentError(f"the cluster cannot be started: {error}") from error
             raise
 
     def stop(self) -> None:
-        """Take everything down, SIGKILL to all, and delete the servers' folders."""
+        """Take everything down, SIGKILL to all, and delete the servers' folders and disks.
+
+        Raises BrokenEnvironmentError only if a disk resists; a sweep finds it.
+        """
         for node in self._everyone():
             with contextlib.suppress(BrokenEnvironmentError):
                 node.kill()
@@ -97,6 +109,8 @@ class ProcessCluster:
         if self._proxy is not None:
             end_child(self._proxy)
         self._proxy, self._api, self._links = None, None, {}
+        disks, self._disks = self._disks, {}
+        remove_disks(disks)
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def heal(self) -> None:
@@ -115,6 +129,7 @@ class ProcessCluster:
             "server": {"flavour": server.flavour, "version": server.version, "path": str(server.path)},
             "toxiproxy": {"version": proxy.version, "path": str(proxy.path)} if proxy else None,
             "persistence": {"nodes": self._policy, "resource": "aof-always"},
+            **self._disk_facts,
             "addresses": {node.name: str(node.address) for node in self._everyone()} if self._links else {},
             "ephemeral_ports": f"{low}-{high}",
         }
@@ -128,6 +143,13 @@ class ProcessCluster:
             policy,
             self._state.environment,
         )
+
+    def _make_disks(self) -> None:
+        if self._disk_fs is not None:
+            self._disks = make_disks(self._state, list(self._nodes), self._disk_fs)
+            self._disk_facts = disk_facts(self._disks)
+            for name, disk in self._disks.items():
+                self._nodes[name].put_on(disk)
 
     def _everyone(self) -> tuple[ProcessNode, ...]:
         return (*self._nodes.values(), self._resource)
@@ -151,7 +173,7 @@ class ProcessCluster:
                 [program.path, "-host", LOOPBACK, "-port", str(port)],
                 folder=self._state.path,
                 log=self._log_dir / "toxiproxy.log",
-                environment={**self._state.environment, "LOG_LEVEL": "warn"},
+                environment={**self._state.environment, "LOG_LEVEL": "error"},
             )
             self._api = api = ToxiproxyServer(Address(LOOPBACK, port))
             try:

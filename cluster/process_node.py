@@ -11,6 +11,7 @@ from subprocess import Popen
 from cluster import resp
 from cluster.base import Address
 from cluster.children import end_child, is_stopped, spawn, stop_child
+from cluster.disk import Disk, no_disk
 from cluster.persistence import Policy, config_mismatch, config_text, server_directives
 from cluster.ports import free_ports
 from cluster.programs import ServerProgram
@@ -37,6 +38,7 @@ class ProcessNode:
         self._name = name
         self._program = program
         self._folder = folder
+        self._disk: Disk | None = None
         self._log = log
         self._policy = policy
         self._environment = environment
@@ -65,6 +67,10 @@ class ProcessNode:
         """The address to start at the first time; the same from then on."""
         self._address = address
 
+    def put_on(self, disk: Disk) -> None:
+        """Keep the data on this disk, from the next start on."""
+        self._disk, self._folder = disk, disk.path
+
     def start_first(self) -> None:
         """`start`, but a port that was taken meanwhile is replaced by another one: nobody knows the address yet."""
         for _ in range(_FIRST_TRIES - 1):
@@ -77,6 +83,8 @@ class ProcessNode:
     def start(self) -> None:
         with self._verb:
             if self.pid is None:
+                if self._disk is not None:
+                    self._disk.restore()
                 self._spawn()
             elif is_stopped(self._running().pid):
                 raise BrokenEnvironmentError(f"{self._name} is paused and cannot be started; resume or kill it first")
@@ -101,6 +109,14 @@ class ProcessNode:
         with self._verb:
             if self._process is not None:
                 end_child(self._process)
+
+    def cut_power(self) -> None:
+        with self._verb:
+            if self._disk is None:
+                raise no_disk(self._name)
+            # The disk first: a server that is still alive can only fail, and cannot promise what it has not on disk.
+            self._disk.cut_power()
+            self.kill()
 
     def pause(self) -> None:
         with self._verb:
@@ -166,6 +182,8 @@ class ProcessNode:
             raise BrokenEnvironmentError(f"{self._name} does not tell its configuration: {error}") from error
         if wrong := config_mismatch(self._policy, effective):
             raise BrokenEnvironmentError(f"{self._name} runs with another configuration than it was given: {wrong}")
+        if self._disk is not None:
+            self._disk.check_used_by(process.pid)
 
     def _is_ours(self) -> bool:
         """Whether PING is answered, and by the process that we started: the port could have been taken meanwhile."""

@@ -23,6 +23,9 @@ _SERVER_VERSION = re.compile(r"(redis|valkey) server v=(\S+)", re.IGNORECASE)
 _TOXIPROXY_VERSION = re.compile(r"toxiproxy-server version (\S+)")
 _GO_MODULE = re.compile(rb"mod\tgithub\.com/Shopify/toxiproxy/v\d+\tv(\d[^\t\n]*)")
 
+_ROOTS_PATH = ("/usr/sbin", "/sbin")
+_PACKAGES = {"mkfs.ext4": "e2fsprogs", "mkfs.xfs": "xfsprogs", "mount": "mount", "umount": "mount"}
+
 
 @dataclass(frozen=True, slots=True)
 class ServerProgram:
@@ -80,6 +83,16 @@ def find_toxiproxy() -> ToxiproxyProgram:
         raise BrokenEnvironmentError(f"{path} -version answered {output[:80]!r}, which no toxiproxy-server does")
     version = said[1] if said[1] != "git" else (_embedded_version(path) or _noted_version(path) or "git")
     return ToxiproxyProgram(path, version)
+
+
+def find_tool(name: str) -> Path:
+    """A tool of the system, also one for root that is not on everybody's PATH. Raises BrokenEnvironmentError if there
+    is none."""
+    found = shutil.which(name, path=os.pathsep.join((os.environ.get("PATH", os.defpath), *_ROOTS_PATH)))
+    if found is None:
+        package = _PACKAGES.get(name)
+        raise BrokenEnvironmentError(f"no {name} on PATH" + (f"; install {package}" if package else ""))
+    return Path(found)
 
 
 def _find(name: str) -> Path:

@@ -1,36 +1,47 @@
-"""The nemesis at work: plays a schedule, fault by fault, and records what was seen."""
+"""The nemesis at work: plays a schedule, fault by fault, and keeps what it really played."""
 
 from __future__ import annotations
 
 import heapq
 from collections.abc import Callable
-from time import monotonic_ns
+from functools import partial
+from itertools import count
 
-from fencepost.errors import FencepostError
+import msgspec
+
 from harness.history import FaultEvent
-from nemesis.base import Evidence, Fault, Impact, World
+from harness.inforce import InForce
+from nemesis.base import Attentive, Strike, Watch, World
 from nemesis.schedule import Planned, Schedule, decode_fault
+
+LOOK_EVERY_MS = 4.0
+"""How often an attentive fault looks at the world."""
 
 
 class Agenda:
     """What is due when. `play` never runs ahead of the clock, and `heal_all` undoes whatever is in force.
 
     One thread plays everything, so a slow step delays the next one; both clocks, planned and observed, are recorded.
+    An attentive fault (`nemesis.base.Attentive`) looks at the world every few milliseconds while it is in force, and
+    what it wants to be done is played like any planned fault, with an id behind its own: `f1.1`, `f1.2`, …
     """
 
     def __init__(self, schedule: Schedule, world: World, observe: Callable[[FaultEvent], None]) -> None:
+        self._schedule = schedule
         self._world = world
-        self._observe = observe
-        self._due: list[tuple[float, int, bool, Planned]] = []
-        self._in_force: dict[str, tuple[Planned, Fault, Impact]] = {}
-        for number, planned in enumerate(schedule.faults):
-            heapq.heappush(self._due, (planned.at_ms, number, True, planned))
-        self._number = len(schedule.faults)
+        self._in_force = InForce(world, observe)
+        self._due: list[tuple[float, int, Callable[[float], None]]] = []
+        self._order = count()
+        self._watches: dict[str, Watch] = {}
+        self._played: list[Planned] = []
+        self._improvised = False
+        for planned in schedule.faults:
+            self._at(planned.at_ms, partial(self._begin, planned))
 
     @property
     def active(self) -> tuple[str, ...]:
         """The faults in force, in words."""
-        return tuple(fault.describe() for _, fault, _ in self._in_force.values())
+        return self._in_force.active
 
     def next_ms(self) -> float | None:
         """When the next step is due, in ms since the start; None: nothing is left."""
@@ -39,67 +50,55 @@ class Agenda:
     def play(self, now_ms: float) -> None:
         """Take the steps that are due. A fault is healed its duration after it was in force, never earlier."""
         while self._due and self._due[0][0] <= now_ms:
-            _, number, begins, planned = heapq.heappop(self._due)
-            if begins:
-                late_ms = self._inject(planned, now_ms)
-                heapq.heappush(self._due, (planned.at_ms + late_ms + planned.duration_ms, number, False, planned))
-            else:
-                self._heal(planned.id)
+            _, _, step = heapq.heappop(self._due)
+            step(now_ms)
+
+    def played(self) -> Schedule | None:
+        """What was played, when it was not what was planned: an ordinary schedule, with the moments at which an
+        attentive fault found its opportunities. None for a schedule without one."""
+        if not self._improvised:
+            return None
+        return msgspec.structs.replace(self._schedule, faults=tuple(self._played))
 
     def heal_all(self) -> None:
-        """Undo everything in force, the newest first. A fault that resists does not keep the others from healing; the
-        first such error is raised at the end."""
+        """Undo everything in force; see `InForce.heal_all`."""
         self._due.clear()
-        failure: FencepostError | None = None
-        for fault_id in reversed(list(self._in_force)):
-            try:
-                self._heal(fault_id)
-            except FencepostError as error:
-                failure = failure or error
-        if failure is not None:
-            raise failure
+        for watch in self._watches.values():
+            watch.close()
+        self._watches.clear()
+        self._in_force.heal_all()
 
-    def _inject(self, planned: Planned, now_ms: float) -> float:
-        """How many milliseconds later than planned the fault was in force."""
+    def _at(self, due_ms: float, step: Callable[[float], None]) -> None:
+        heapq.heappush(self._due, (due_ms, next(self._order), step))
+
+    def _begin(self, planned: Planned, now_ms: float) -> None:
         fault = decode_fault(planned)
-        began_ns = monotonic_ns()
-        self._in_force[planned.id] = (planned, fault, Impact())
-        impact = fault.inject(self._world, planned.id)
-        done_ns = monotonic_ns()
-        self._in_force[planned.id] = (planned, fault, impact)
-        self._record("injected", planned, fault, impact, began_ns, done_ns, fault.probe(self._world, impact))
-        return max(0.0, now_ms - planned.at_ms) + (done_ns - began_ns) / 1e6
+        event = self._in_force.inject(planned.id, planned.nemesis, fault)
+        late_ms = max(0.0, now_ms - planned.at_ms) + (event.done_ns - event.began_ns) / 1e6
+        end_ms = planned.at_ms + late_ms + planned.duration_ms
+        self._at(end_ms, partial(self._end, planned.id))
+        if isinstance(fault, Attentive):
+            self._improvised = True
+            self._watches[planned.id] = fault.watch(self._world)
+            self._look(planned.id, end_ms, count(1), now_ms)
+        else:
+            self._played.append(msgspec.structs.replace(planned, at_ms=round(now_ms)))
 
-    def _heal(self, fault_id: str) -> None:
-        planned, fault, impact = self._in_force.pop(fault_id)
-        began_ns = monotonic_ns()
-        evidence = fault.heal(self._world, fault_id, impact)
-        self._record("healed", planned, fault, impact, began_ns, monotonic_ns(), evidence)
+    def _look(self, fault_id: str, end_ms: float, numbers: count[int], now_ms: float) -> None:
+        watch = self._watches.get(fault_id)
+        if watch is None:
+            return
+        for strike in watch.look(now_ms):
+            self._begin(_as_planned(strike, f"{fault_id}.{next(numbers)}", now_ms, end_ms), now_ms)
+        self._at(now_ms + LOOK_EVERY_MS, partial(self._look, fault_id, end_ms, numbers))
 
-    def _record(
-        self,
-        event: str,
-        planned: Planned,
-        fault: Fault,
-        impact: Impact,
-        began_ns: int,
-        done_ns: int,
-        evidence: Evidence,
-    ) -> None:
-        self._observe(
-            FaultEvent(
-                event=event,  # type: ignore[arg-type]
-                fault=planned.id,
-                nemesis=planned.nemesis,
-                what=fault.describe(),
-                began_ns=began_ns,
-                done_ns=done_ns,
-                holds=evidence.holds,
-                seen=evidence.seen,
-                cut_links=impact.cut_links,
-                slow_links=impact.slow_links,
-                nodes=impact.nodes,
-                paused_clients=impact.paused_clients,
-                killed_clients=impact.killed_clients,
-            )
-        )
+    def _end(self, fault_id: str, _now_ms: float) -> None:
+        if watch := self._watches.pop(fault_id, None):
+            watch.close()
+        self._in_force.heal(fault_id)
+
+
+def _as_planned(strike: Strike, fault_id: str, now_ms: float, end_ms: float) -> Planned:
+    lasts_ms = end_ms - now_ms if strike.duration_ms is None else strike.duration_ms
+    data = msgspec.json.decode(msgspec.json.encode(strike.fault))
+    return Planned(fault_id, round(now_ms), max(0, int(lasts_ms)), strike.nemesis, data)

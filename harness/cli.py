@@ -1,4 +1,4 @@
-"""The command line: `fencepost test | analyze | list | doctor | clean`.
+"""The command line: `fencepost test | compare | script | analyze | list | doctor | clean`.
 
 Exit codes: 0 valid, 1 violation, 2 unknown, 254 bad arguments or configuration, 255 the harness or its surroundings
 failed. With `--expect violation` 0 means that it was found.
@@ -14,8 +14,12 @@ from typing import NoReturn
 
 from rich.console import Console
 
+from cluster.disk import FILE_SYSTEMS
+from cluster.persistence import POLICIES
 from fencepost.errors import FencepostError, UsageError
-from fencepost.units import parse_duration_ms
+from fencepost.units import Duration, parse_duration_ms
+from harness.cli_compare import add_compare, behind_dashes
+from harness.cli_script import add_script
 from harness.config import RunConfig
 from harness.store import RESULTS
 from workloads.hold import Hold
@@ -33,7 +37,9 @@ def run(argv: Sequence[str]) -> int:
     while nothing runs; a run handles Ctrl-C by itself."""
     out = Console(highlight=False)
     try:
-        arguments = _parser().parse_args(argv)
+        own, common = behind_dashes(argv)
+        arguments = _parser().parse_args(own)
+        arguments.given, arguments.common = argv, common
         code: int = arguments.do(arguments, out)
     except FencepostError as error:
         Console(stderr=True, highlight=False, soft_wrap=True).print(f"fencepost: {error}", markup=False)
@@ -53,6 +59,11 @@ def _test(arguments: argparse.Namespace, out: Console) -> int:
     return make_run(prepared, arguments.results, expect_violation=arguments.expect == "violation", out=out)
 
 
+def parse_run(words: Sequence[str]) -> RunConfig:
+    """The run that these arguments of `fencepost test` ask for. Raises UsageError."""
+    return config_from(_parser().parse_args(["test", *words]))
+
+
 def _analyze(arguments: argparse.Namespace, out: Console) -> int:
     from harness.session import report_run
     from harness.store import RunFolder
@@ -61,15 +72,16 @@ def _analyze(arguments: argparse.Namespace, out: Console) -> int:
 
 
 def _list(arguments: argparse.Namespace, out: Console) -> int:
-    from rich import box
-    from rich.table import Table
-
+    from harness.report.listing import render_listing
     from harness.store import list_runs
 
-    table = Table("run", "verdict", box=box.SIMPLE)
-    for entry in list_runs(arguments.results):
-        table.add_row(entry.name, entry.verdict)
-    out.print(table if table.row_count else f"no runs under {arguments.results} yet; `make test-partition` makes one")
+    last = None if arguments.last is None else _whole("--last", arguments.last)
+    if last is not None and last < 1:
+        raise UsageError(f"--last is {last}; it must be at least 1")
+    runs = list_runs(arguments.results)[-last if last else 0 :]
+    out.print(
+        render_listing(runs) if runs else f"no runs under {arguments.results} yet; `make test-partition` makes one"
+    )
     return 0
 
 
@@ -95,7 +107,7 @@ def config_from(arguments: argparse.Namespace) -> RunConfig:
         seed=secrets.randbelow(10**6) if arguments.seed is None else _whole("--seed", arguments.seed),
         lock=arguments.lock,
         lock_command=arguments.lock_command,
-        nemesis=arguments.nemesis,
+        nemesis=_nemesis(arguments),
         schedule=arguments.schedule,
         duration_ms=_duration_ms("--duration", arguments.duration, "s"),
         recovery_ms=_duration_ms("--recovery", arguments.recovery, "s"),
@@ -111,9 +123,28 @@ def config_from(arguments: argparse.Namespace) -> RunConfig:
         require=arguments.require,
         cluster=arguments.cluster,
         server=arguments.server,
+        persistence=arguments.persistence,
+        disks=arguments.disks,
+        disk_fs=arguments.disk_fs,
     )
     config.check()
     return config
+
+
+def _nemesis(arguments: argparse.Namespace) -> str:
+    """The spec of the nemeses, with `--restart-delay` written into it."""
+    from nemesis.spec import with_option
+
+    spec: str = arguments.nemesis
+    if arguments.restart_delay is None:
+        return spec
+    if arguments.schedule is not None:
+        raise UsageError("--restart-delay cannot change a saved schedule; edit its duration_ms, or draw a new one")
+    try:
+        Duration.parse(arguments.restart_delay)
+    except UsageError as error:
+        raise UsageError(f"--restart-delay: {error}") from None
+    return with_option(spec, "restart-delay", arguments.restart_delay.strip())
 
 
 def _whole(option: str, text: str) -> int:
@@ -147,6 +178,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_test(commands)
+    _add_results(add_compare(commands, parse_run))
+    _add_results(add_script(commands))
 
     analyze = commands.add_parser(
         "analyze", help="judge a recorded run again", description="Judge a recorded run again."
@@ -155,7 +188,8 @@ def _parser() -> argparse.ArgumentParser:
     _add_expect(analyze)
     analyze.set_defaults(do=_analyze)
 
-    listing = commands.add_parser("list", help="list recorded runs", description="List recorded runs, newest first.")
+    listing = commands.add_parser("list", help="list recorded runs", description="List recorded runs, oldest first.")
+    listing.add_argument("--last", metavar="N", help="only the newest N")
     _add_results(listing)
     listing.set_defaults(do=_list)
 
@@ -169,7 +203,7 @@ def _parser() -> argparse.ArgumentParser:
     clean = commands.add_parser(
         "clean",
         help="remove what dead runs left behind",
-        description="Remove processes, containers, networks and temporary folders of runs whose harness is dead.",
+        description="Remove processes, containers, networks, disks and folders of runs whose harness is dead.",
     )
     clean.set_defaults(do=_clean)
     return parser
@@ -237,6 +271,11 @@ examples:
 
     faults = test.add_argument_group("faults")
     faults.add_argument("--nemesis", default="partition", metavar="SPEC", help="which faults, see below (partition)")
+    faults.add_argument(
+        "--restart-delay",
+        metavar="TIME",
+        help="how long nodes stay down under crash, power and shutdown: 0, 500ms, 1.2ttl (1.2ttl)",
+    )
     faults.add_argument("--seed", metavar="N", help="same seed, same schedule (random, printed)")
     faults.add_argument("--schedule", metavar="FILE", help="play a saved schedule.json instead of drawing one")
 
@@ -248,6 +287,11 @@ examples:
     cluster.add_argument(
         "--server", default="redis", metavar="NAME", help="redis, valkey, or a path to a server (redis)"
     )
+    cluster.add_argument("--persistence", choices=POLICIES, default="none", help="what a node keeps on disk (none)")
+    cluster.add_argument(
+        "--disks", action="store_true", help="a file system for each node (root); power cuts bring them anyway"
+    )
+    cluster.add_argument("--disk-fs", choices=FILE_SYSTEMS, default="ext4", help="its kind (ext4)")
     _add_results(cluster)
     test.set_defaults(do=_test)
 

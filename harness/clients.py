@@ -52,6 +52,7 @@ class ClientSlot:
         self._life = 0
         self._process: subprocess.Popen[bytes] | None = None
         self._control: Control | None = None
+        self._strings: tuple[int, int] | None = None
         self._past_ops = 0
         self._sections = 0
         self._start_ns = 0
@@ -103,6 +104,7 @@ class ClientSlot:
             history=str(self._folder.client_log(self._name, self._life)),
             control=str(control_path),
             description=str(self._scratch / f"{stem}.lock.json"),
+            strings=self._strings,
         )
         spec_path = self._scratch / f"{stem}.spec.json"
         spec_path.write_bytes(msgspec.json.encode(spec))
@@ -112,6 +114,7 @@ class ClientSlot:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
+                pass_fds=self._strings or (),
                 start_new_session=True,
                 env=dict(self._environment),
             )

@@ -6,9 +6,11 @@ from typing import Literal
 
 import msgspec
 
+from cluster.disk import FileSystem
+from cluster.persistence import Policy
 from fencepost.errors import UsageError
-from workloads.fenced_counter import Fencing
 from workloads.hold import Hold
+from workloads.steps import Fencing
 
 Requirement = Literal["lease", "exclusion", "data"]
 ClusterChoice = Literal["auto", "process", "docker"]
@@ -16,7 +18,8 @@ ClusterChoice = Literal["auto", "process", "docker"]
 
 class RunConfig(msgspec.Struct, frozen=True, kw_only=True):
     """One run. Durations in milliseconds. `lock` is a recipe's name, a subject's name or `package.module:Class`;
-    `lock_command` a program that speaks the lock protocol, which then replaces it."""
+    `lock_command` a program that speaks the lock protocol, which then replaces it. `disks`: each node has a small file
+    system (`disk_fs`) for itself, whose power can be cut; a schedule with power cuts has them without being asked."""
 
     seed: int
     workload: str = "fenced-counter"
@@ -38,6 +41,9 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True):
     require: Requirement = "lease"
     cluster: ClusterChoice = "auto"
     server: str = "redis"
+    persistence: Policy = "none"
+    disks: bool = False
+    disk_fs: FileSystem = "ext4"
 
     def check(self) -> None:
         """Raise UsageError, naming the option, for numbers that cannot mean anything."""

@@ -25,7 +25,7 @@ from rich.table import Table
 
 from cluster import lifetime
 from cluster.engine import ENGINE_ERRORS, connect
-from cluster.programs import find_server, find_toxiproxy
+from cluster.programs import find_server, find_tool, find_toxiproxy
 from fencepost.errors import BrokenEnvironmentError, FencepostError
 from workloads.registry import ENVIRONMENTS_FOLDER, SUBJECTS_FOLDER
 
@@ -196,13 +196,14 @@ def _root() -> Check:
 
 def _loop_devices() -> Check:
     """What a disk needs whose power can be cut: a file system of its own on a loop device."""
-    mkfs = shutil.which("mkfs.ext4", path=os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin")))
     control = Path("/dev/loop-control")
     if not control.exists():
         return Check("loop devices, ext4", False, f"no {control}", "modprobe loop, or --privileged in a container")
     if not os.access(control, os.R_OK | os.W_OK):
         return Check("loop devices, ext4", False, f"{control} is not for this user", "run as root")
-    if mkfs is None:
+    try:
+        mkfs = find_tool("mkfs.ext4")
+    except BrokenEnvironmentError:
         return Check("loop devices, ext4", False, "no mkfs.ext4", "apt-get install e2fsprogs")
     return Check("loop devices, ext4", True, f"{control}, {mkfs}")
 

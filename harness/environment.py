@@ -10,15 +10,22 @@ from importlib.metadata import version
 from pathlib import Path
 
 from cluster.base import RESOURCE, Cluster
+from cluster.persistence import Policy, config_mismatch
+from fencepost.errors import BrokenEnvironmentError
 
 _PACKAGES = ("redis", "hiredis", "docker", "toxiproxy-python", "pandas", "numpy", "msgspec", "pyarrow")
 
 
 def describe_environment(
-    cluster: Cluster, lock: Mapping[str, object], overhead_us: Mapping[str, float]
+    cluster: Cluster, lock: Mapping[str, object], overhead_us: Mapping[str, float], policy: Policy
 ) -> dict[str, object]:
-    """Versions, the machine, the revision, the servers' effective configuration, the lock and the cost of the proxy."""
-    servers = {**cluster.nodes, RESOURCE: cluster.resource}
+    """Versions, the machine, the revision, the servers' effective configuration, the lock and the cost of the proxy.
+
+    Raises BrokenEnvironmentError if a server does not keep its data as `policy` says.
+    """
+    configs = {name: dict(node.effective_config()) for name, node in cluster.nodes.items()}
+    configs[RESOURCE] = dict(cluster.resource.effective_config())
+    check_persistence(policy, configs)
     return {
         "fencepost": version("fencepost"),
         "python": platform.python_version(),
@@ -26,15 +33,24 @@ def describe_environment(
         "kernel": platform.release(),
         "machine": platform.machine(),
         "cores": os.cpu_count(),
-        "revision": _revision(),
+        "revision": revision(),
         "cluster": {"backend": cluster.backend, **cluster.environment()},
         "lock": dict(lock),
         "proxy_overhead_us": dict(overhead_us),
-        "servers": {name: dict(node.effective_config()) for name, node in servers.items()},
+        "servers": configs,
     }
 
 
-def _revision() -> dict[str, object]:
+def check_persistence(policy: Policy, configs: Mapping[str, Mapping[str, str]]) -> None:
+    """Raise BrokenEnvironmentError unless every node runs with the policy that was asked for, and the resource with one
+    that loses nothing. `configs`: the effective configuration by the name of the server."""
+    for name, effective in configs.items():
+        asked: Policy = "aof-always" if name == RESOURCE else policy
+        if wrong := config_mismatch(asked, effective):
+            raise BrokenEnvironmentError(f"{name} was asked for persistence {asked}, but {wrong}")
+
+
+def revision() -> dict[str, object]:
     """The git revision of this checkout and whether it has uncommitted changes; empty outside of one."""
     root = Path(__file__).parent.parent
     if not (root / ".git").exists():

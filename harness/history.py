@@ -68,7 +68,8 @@ class FaultEvent(msgspec.Struct, omit_defaults=True):
 
     `began_ns` … `done_ns`: the call that did it. It was surely in force from the `done_ns` of `injected` to the
     `began_ns` of `healed`. `holds`: the probe's answer (in force after `injected`; gone after `healed`).
-    `seen`: its words.
+    `seen`: its words. From `cut_links` on: whom it hit, as `nemesis.base.Impact` says; `keys_at_stake` is None where
+    no node went down.
     """
 
     event: Literal["injected", "healed"]
@@ -84,6 +85,7 @@ class FaultEvent(msgspec.Struct, omit_defaults=True):
     nodes: tuple[str, ...] = ()
     paused_clients: tuple[str, ...] = ()
     killed_clients: tuple[str, ...] = ()
+    keys_at_stake: tuple[str, ...] | None = None
 
 
 class ClientEnd(msgspec.Struct, omit_defaults=True):

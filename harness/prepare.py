@@ -5,34 +5,55 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 from rich.console import Console
 
 from cluster.base import Cluster
+from cluster.disk import check_disks, sweep_disks
 from cluster.lifetime import RunState, sweep
 from cluster.process import ProcessCluster
 from cluster.programs import ServerProgram, find_server, find_toxiproxy
-from fencepost.errors import BrokenEnvironmentError
+from fencepost.errors import BrokenEnvironmentError, UsageError
+from harness.bench import Stand
 from harness.config import ClusterChoice, RunConfig
 from harness.runner import Prepared
 from nemesis.base import Topology
-from nemesis.schedule import draw_schedule, load_schedule, parse_spec
+from nemesis.schedule import Schedule, draw_schedule, load_schedule, needs_disks, parse_spec
 from workloads.registry import check_lock
 
 
 def prepare(config: RunConfig) -> Prepared:
-    """Check the rest of the configuration and find the programs. Raises UsageError or BrokenEnvironmentError; nothing
-    has been started by then."""
-    check_lock(config.lock, config.lock_command)
+    """Check the rest of the configuration of a random run and find the programs. Raises UsageError or
+    BrokenEnvironmentError; nothing has been started by then."""
     spec = parse_spec(config.nemesis)
     topology = Topology(config.client_names, config.node_names, config.ttl_ms)
     if config.schedule is not None:
         schedule = load_schedule(Path(config.schedule), topology)
     else:
         schedule = draw_schedule(spec, config.seed, topology, config.duration_ms)
+    return Prepared(prepare_stand(_with_disks(config, schedule)), schedule)
+
+
+def prepare_stand(config: RunConfig) -> Stand:
+    """Check the lock and find the programs, for any kind of run. Raises UsageError or BrokenEnvironmentError."""
+    check_lock(config.lock, config.lock_command)
     server = find_server(config.server)
     find_toxiproxy()
     backend = choose_backend(config.cluster)
-    return Prepared(config, schedule, server, backend, _opener(backend, server, config))
+    if config.disks:
+        check_disks(config.disk_fs)
+    return Stand(config, server, backend, _opener(backend, server, config))
+
+
+def _with_disks(config: RunConfig, schedule: Schedule) -> RunConfig:
+    """The configuration with disks if the schedule needs them. Raises UsageError if their kind was chosen in vain."""
+    config = msgspec.structs.replace(config, disks=config.disks or needs_disks(schedule))
+    if not config.disks and config.disk_fs != RunConfig(seed=0).disk_fs:
+        raise UsageError(
+            f"--disk-fs {config.disk_fs} changes nothing, because this run has no disks of its own; "
+            "add --disks or --nemesis power"
+        )
+    return config
 
 
 def choose_backend(choice: ClusterChoice) -> str:
@@ -55,21 +76,27 @@ def remove_leftovers(out: Console) -> bool:
     """Sweep what dead runs left behind and say what that was. Whether there was anything."""
     from cluster.engine import sweep_docker
 
-    swept = sweep([sweep_docker])
+    swept = sweep([sweep_docker, sweep_disks])  # disks last: a container may still use one
     for run in swept.runs:
         ended = f", ended {', '.join(run.processes)}" if run.processes else ""
-        out.print(f"a dead run left something behind: removed {run.folder}{ended}", markup=False)
+        out.print(f"a dead run left something behind: removed {run.folder}{ended}", markup=False, soft_wrap=True)
     for line in swept.others:
-        out.print(f"a dead run left something behind: {line}", markup=False)
+        out.print(f"a dead run left something behind: {line}", markup=False, soft_wrap=True)
     return bool(swept.runs or swept.others)
 
 
 def _opener(backend: str, server: ServerProgram, config: RunConfig) -> Callable[[RunState, Path], Cluster]:
+    disks = config.disk_fs if config.disks else None
+
     def open_cluster(state: RunState, log_dir: Path) -> Cluster:
         if backend == "process":
-            return ProcessCluster(state, server, config.node_names, config.client_names, log_dir)
+            return ProcessCluster(
+                state, server, config.node_names, config.client_names, log_dir, config.persistence, disks=disks
+            )
         from cluster.docker import DockerCluster
 
-        return DockerCluster(state, server, config.node_names, config.client_names, log_dir)
+        return DockerCluster(
+            state, server, config.node_names, config.client_names, log_dir, config.persistence, disks=disks
+        )
 
     return open_cluster

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import msgspec
 from rich.console import Console
 
 from cluster.lifetime import RunState
 from fencepost.errors import FencepostError
+from harness.bench import Stand
+from harness.checkers.base import Recorded, Verdict
+from harness.config import RunConfig
 from harness.judge import exit_code, judge_folder
 from harness.replay import replay_command
 from harness.report.page import write_page
@@ -20,33 +27,77 @@ from harness.store import RunFolder
 def make_run(prepared: Prepared, results: Path, *, expect_violation: bool, out: Console) -> int:
     """Make a run, judge it and show it; the exit code. Raises FencepostError when the run broke off: what was recorded
     by then stays in the run's folder."""
-    config = prepared.config
-    folder = RunFolder.create(results, config)
-    folder.write_schedule(prepared.schedule.to_bytes().decode())
-    out.print(
-        f"{config.nodes} × {prepared.server.flavour} {prepared.server.version} as {_plural(prepared.backend)}, "
-        f"{config.clients} clients of {config.lock_command or config.lock}, nemesis {config.nemesis}, "
-        f"seed {config.seed}",
-        markup=False,
-    )
+    stand = prepared.stand
+    folder = new_folder(prepared, results)
+    say = f"{stand_in_words(stand)}, nemesis {stand.config.nemesis}, seed {stand.config.seed}"
+    out.print(say, markup=False, soft_wrap=True)
     try:
-        with RunState.create(folder.path.name) as state, Progress(out) as progress:
-            perform(prepared, folder, state, progress)
+        with Progress(out) as progress:
+            record_run(prepared, folder, progress)
     except FencepostError:
-        out.print(f"the run broke off; what was recorded is in {folder.path}", markup=False)
+        out.print(f"the run broke off; `fencepost analyze {folder.path}` judges what was recorded", markup=False)
         raise
     return report_run(folder, expect_violation=expect_violation, out=out)
 
 
+def new_folder(prepared: Prepared, results: Path) -> RunFolder:
+    """A folder in `results` for this run, with its configuration and its schedule."""
+    folder = RunFolder.create(results, prepared.stand.config)
+    folder.write_schedule(prepared.schedule.to_bytes().decode())
+    return folder
+
+
+def record_run(prepared: Prepared, folder: RunFolder, progress: Progress) -> None:
+    """Make the run, with everything that belongs to it held under its name until it is over. Raises FencepostError when
+    it broke off."""
+    with RunState.create(folder.path.name) as state:
+        perform(prepared, folder, state, progress)
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A run folder that was judged. `replay`: the command that makes the run again."""
+
+    recorded: Recorded
+    verdict: Verdict
+    environment: dict[str, Any]
+    replay: str
+
+
+def judge_and_draw(folder: RunFolder) -> Judged:
+    """Judge a run folder and write its page."""
+    recorded, verdict = judge_folder(folder)
+    environment, experiment = folder.read_environment(), folder.read_experiment()
+    if experiment is not None:
+        environment["experiment"] = experiment
+    target = None if experiment is None else str(experiment["target"])
+    replay = replay_command(_as_it_ran(recorded.config, environment), folder.path / "schedule.json", target)
+    write_page(recorded, verdict, environment, folder.path / "report.html", replay=replay)
+    return Judged(recorded, verdict, environment, replay)
+
+
 def report_run(folder: RunFolder, *, expect_violation: bool, out: Console) -> int:
     """Judge a run folder, write its page, print the summary; the exit code."""
-    recorded, verdict = judge_folder(folder)
-    environment = folder.read_environment()
-    page = folder.path / "report.html"
-    replay = replay_command(recorded.config, folder.path / "schedule.json")
-    write_page(recorded, verdict, environment, page, replay=replay)
-    out.print(render_summary(recorded, verdict, folder.path, replay, environment), crop=False)  # paths stay whole
-    return exit_code(verdict, expect_violation=expect_violation)
+    judged = judge_and_draw(folder)
+    summary = render_summary(judged.recorded, judged.verdict, folder.path, judged.replay, judged.environment)
+    out.print(summary, crop=False)  # paths stay whole
+    return exit_code(judged.verdict, expect_violation=expect_violation)
+
+
+def stand_in_words(stand: Stand) -> str:
+    """`5 × redis 7.0.15 as processes, 10 clients of redlock`."""
+    config, server = stand.config, stand.server
+    return (
+        f"{config.nodes} × {server.flavour} {server.version} as {_plural(stand.backend)}, "
+        f"{config.clients} clients of {config.lock_command or config.lock}"
+    )
+
+
+def _as_it_ran(config: RunConfig, environment: Mapping[str, object]) -> RunConfig:
+    """The configuration with the cluster that `auto` turned out to be."""
+    cluster = environment.get("cluster")
+    backend = cluster.get("backend") if isinstance(cluster, Mapping) else None
+    return msgspec.structs.replace(config, cluster=backend) if backend in ("process", "docker") else config
 
 
 def _plural(backend: str) -> str:

@@ -3,7 +3,8 @@
     results/runs/20261121T082625.123456Z-fenced-counter-redlock-ng-partition-7/
       config.json        the RunConfig and a schema version; a folder without it is no run folder
       environment.json   versions, kernel, cores, git revision, the servers' effective CONFIG
-      schedule.json      the planned faults
+      schedule.json      the planned faults; a scripted run has an experiment.json instead
+      played.json        what was played, where an attentive fault found its own moments
       timeline.json      the agreed moments
       nemesis.jsonl      FaultEvent, a line each     } appended to while the run is on,
       client-ends.jsonl  ClientEnd, a line each      } one write(2) a line: a crash costs
@@ -175,6 +176,14 @@ class RunFolder:
         """`schedule`: the text of the file, or a JSON value: a list of faults, or an object with a list `faults`."""
         self._write_json("schedule.json", schedule)
 
+    def write_played(self, schedule: str) -> None:
+        """`schedule`: the text of an ordinary schedule."""
+        self._write_json("played.json", schedule)
+
+    def write_experiment(self, experiment: Mapping[str, object]) -> None:
+        """What a scripted run set out to show, and how."""
+        self._write_json("experiment.json", experiment)
+
     def write_timeline(self, timeline: Timeline) -> None:
         self._write_json("timeline.json", timeline)
 
@@ -207,6 +216,10 @@ class RunFolder:
 
     def read_environment(self) -> dict[str, Any]:
         return self._read_json("environment.json", dict[str, Any]) if self._has("environment.json") else {}
+
+    def read_experiment(self) -> dict[str, Any] | None:
+        """What a scripted run set out to show; None for any other run."""
+        return self._read_json("experiment.json", dict[str, Any]) if self._has("experiment.json") else None
 
     def planned_faults(self) -> int:
         """How many faults the schedule has; 0 if there is no schedule."""
@@ -359,7 +372,7 @@ def _when(path: Path) -> datetime:
 
 def _safe(part: str) -> str:
     """Fit for a file name on any system, and not too long for one."""
-    return re.sub(r"[^A-Za-z0-9_.+=,]+", "-", part).strip("-.")[:60] or "none"
+    return re.sub(r"[^A-Za-z0-9_.]+", "-", part).strip("-.")[:60] or "none"
 
 
 def _one_line(error: Exception) -> str:

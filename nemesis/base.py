@@ -5,10 +5,10 @@ A new nemesis is one module in this folder with a `NEMESIS` object in it; nothin
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import msgspec
 
@@ -74,13 +74,17 @@ class World:
 
 class Impact(msgspec.Struct, frozen=True, omit_defaults=True):
     """Whom a fault really hit, in names: cut links as (client, node), slow links, nodes out of service, clients stopped
-    or killed. Checkers and plots read this, and need not know the fault."""
+    or killed. Checkers and plots read this, and need not know the fault.
+
+    `keys_at_stake`, where nodes went down: the keys that so many nodes held right before that a majority of the nodes
+    did, and without those that went down no longer does."""
 
     cut_links: tuple[tuple[str, str], ...] = ()
     slow_links: tuple[tuple[str, str], ...] = ()
     nodes: tuple[str, ...] = ()
     paused_clients: tuple[str, ...] = ()
     killed_clients: tuple[str, ...] = ()
+    keys_at_stake: tuple[str, ...] | None = None
 
 
 class Evidence(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -108,6 +112,42 @@ class Fault(Protocol):
     def heal(self, world: World, owner: str, impact: Impact) -> Evidence:
         """Undo it, also when it was only half done, and prove that it is gone."""
         ...
+
+
+class Strike(NamedTuple):
+    """An ordinary fault that an attentive one wants to be injected now. `duration_ms`: None is for as long as the
+    attentive one itself is in force."""
+
+    nemesis: str
+    fault: Fault
+    duration_ms: int | None
+
+
+class Watch(Protocol):
+    """The eyes of an attentive fault while it is in force."""
+
+    def look(self, now_ms: float) -> Sequence[Strike]:
+        """What is to be done now, most times nothing. Called every few milliseconds; takes one or two of them, and
+        changes nothing by itself. `now_ms`: since the start of the load."""
+        ...
+
+    def close(self) -> None: ...
+
+
+@runtime_checkable
+class Attentive(Protocol):
+    """A fault that does nothing by itself but waits for its moments. What it wants is played as ordinary faults, so
+    that what was played can be replayed without it."""
+
+    def watch(self, world: World) -> Watch: ...
+
+
+@runtime_checkable
+class NeedsDisks(Protocol):
+    """An optional ability of a fault: it cuts the power of nodes, so these must have disks of their own."""
+
+    @property
+    def needs_disks(self) -> bool: ...
 
 
 class Nemesis(Protocol):

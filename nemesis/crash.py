@@ -1,28 +1,25 @@
 """Crashes: SIGKILL of nodes, or of clients, and a restart after a while.
 
-A node that comes back without what it had acknowledged, before the leases that it granted ran out, can grant them
-again: that is why Redlock's description asks for a restart delayed by more than the TTL, unless every write is synced.
-The delay is an option, so that both can be measured. A killed client leaves its key behind until it expires.
+A server's memory is lost, its files are not: the kernel outlives the process, and keeps also what was never fsynced.
+A killed client leaves its key behind until it expires.
 """
 
 from __future__ import annotations
 
 from random import Random
-from typing import Literal
+from typing import ClassVar, Literal
 
 import msgspec
 
 from fencepost.units import Duration
 from nemesis.base import Evidence, Impact, Topology, World
 from nemesis.draws import below, some, weighted
-from nemesis.shapes import spare
-from nemesis.steps import await_that, do_all, in_service
-
-BACK_WITHIN_S = 2.0
+from nemesis.going_down import BACK_WITHIN_S, GoingDown, How, node_count
+from nemesis.steps import await_that, do_all
 
 
 class CrashOptions(msgspec.Struct, frozen=True):
-    """`restart_delay` is taken as it is, without jitter: it is what an experiment varies.
+    """As `GoingDownOptions`, with clients as targets too.
 
     `mixed`: of ten crashes four of one node, three of a minority, one of a majority, two of clients.
     """
@@ -32,49 +29,53 @@ class CrashOptions(msgspec.Struct, frozen=True):
     targets: Literal["mixed", "one", "minority", "majority", "all", "clients"] = "mixed"
 
 
-class Crash(msgspec.Struct, frozen=True):
+class Crash(GoingDown, frozen=True):
     """One crash, of `nodes` or of `clients`."""
 
-    nodes: tuple[str, ...] = ()
     clients: tuple[str, ...] = ()
 
+    how: ClassVar[How] = "kill"
+
     def describe(self) -> str:
-        return f"kill {','.join(self.nodes + self.clients)}"
+        return f"{self.how} {','.join(self.nodes + self.clients)}"
 
     def inject(self, world: World, owner: str) -> Impact:
-        """Kills what lives. A node that is paused is killed too, and comes back running."""
-        for name in self.nodes:
-            world.cluster.nodes[name].kill()
+        """Kills what lives."""
+        impact = super().inject(world, owner)
         clients = tuple(name for name in self.clients if world.clients[name].is_alive())
         for name in clients:
             world.clients[name].kill()
-        return Impact(nodes=self.nodes, killed_clients=clients)
+        return msgspec.structs.replace(impact, killed_clients=clients)
 
     def probe(self, world: World, impact: Impact) -> Evidence:
-        up = in_service(world, impact.nodes)
+        nodes = super().probe(world, impact)
+        if not self.clients:
+            return nodes
         alive = [name for name in self.clients if world.clients[name].is_alive()]
         missed = [name for name in self.clients if name not in impact.killed_clients]
-        dead = [name for name in (*impact.nodes, *impact.killed_clients) if name not in (*up, *alive)]
-        words = [f"{','.join(dead)} dead"] if dead else []
-        if up or alive:
-            words.append(f"{','.join((*up, *alive))} still there")
+        dead = [name for name in impact.killed_clients if name not in alive]
+        words = [nodes.seen] if self.nodes else []
+        if dead:
+            words.append(f"{','.join(dead)} dead")
+        if alive:
+            words.append(f"{','.join(alive)} still there")
         if missed:
             words.append(f"{','.join(missed)} had ended before")
-        return Evidence(bool(dead) and not (up or alive or missed), "; ".join(words) or "nobody was hit")
+        holds = bool(dead) and not (alive or missed) and (nodes.holds or not self.nodes)
+        return Evidence(holds, "; ".join(words))
 
     def heal(self, world: World, owner: str, impact: Impact) -> Evidence:
-        nodes = [world.cluster.nodes[name] for name in self.nodes]
         clients = [world.clients[name] for name in self.clients]
-        do_all([node.start for node in nodes] + [client.restart for client in clients])
-        up = [n.name for n in nodes if await_that(n.is_up, BACK_WITHIN_S)]
+        healed: list[Evidence] = []
+        do_all([lambda: healed.append(super(Crash, self).heal(world, owner, impact)), *(c.restart for c in clients)])
         alive = [c.name for c in clients if await_that(c.is_alive, BACK_WITHIN_S)]
-        absent = [name for name in (*self.nodes, *self.clients) if name not in (*up, *alive)]
-        words = [f"{','.join(up)} answering"] if up else []
+        absent = [name for name in self.clients if name not in alive]
+        words = [evidence.seen for evidence in healed if evidence.seen]
         if alive:
             words.append(f"{','.join(alive)} running")
         if absent:
             words.append(f"{','.join(absent)} not back")
-        return Evidence(not absent, "; ".join(words))
+        return Evidence(not absent and all(evidence.holds for evidence in healed), "; ".join(words))
 
 
 class _CrashNemesis:
@@ -90,19 +91,11 @@ class _CrashNemesis:
         assert isinstance(options, CrashOptions)
         down_ms = round(options.restart_delay.ms(topology.ttl_ms))
         mixture = weighted(rng, {"one": 4, "minority": 3, "majority": 1, "clients": 2})
-        match mixture if options.targets == "mixed" else options.targets:
-            case "one":
-                count = 1
-            case "minority":
-                count = max(1, spare(topology))
-            case "majority":
-                count = topology.majority
-            case "all":
-                count = len(topology.nodes)
-            case _:
-                victims = 1 + below(rng, max(1, len(topology.clients) // 3))
-                return Crash(clients=some(rng, topology.clients, victims)), down_ms
-        return Crash(nodes=some(rng, topology.nodes, count)), down_ms
+        targets = mixture if options.targets == "mixed" else options.targets
+        if targets == "clients":
+            victims = 1 + below(rng, max(1, len(topology.clients) // 3))
+            return Crash(clients=some(rng, topology.clients, victims)), down_ms
+        return Crash(nodes=some(rng, topology.nodes, node_count(targets, topology))), down_ms
 
 
 NEMESIS = _CrashNemesis()

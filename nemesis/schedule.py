@@ -23,12 +23,12 @@ import msgspec
 
 from cluster.base import RESOURCE
 from fencepost.errors import UsageError
-from nemesis.base import Fault, Topology
+from nemesis.base import Fault, NeedsDisks, Topology
 from nemesis.draws import between, jittered
 from nemesis.registry import nemeses
 from nemesis.spec import SHORTEST_INTERVAL_MS, Chosen, Spec, parse_spec
 
-__all__ = ["Planned", "Schedule", "decode_fault", "draw_schedule", "load_schedule", "parse_spec"]
+__all__ = ["Planned", "Schedule", "decode_fault", "draw_schedule", "load_schedule", "needs_disks", "parse_spec"]
 
 SCHEMA_VERSION = 1
 GAP_MS = 300
@@ -128,6 +128,12 @@ def decode_fault(planned: Planned) -> Fault:
         return cast(Fault, msgspec.convert(planned.fault, nemesis.faults, strict=True))
     except msgspec.ValidationError as error:
         raise UsageError(f"fault {planned.id} is not a {planned.nemesis} fault: {error}") from None
+
+
+def needs_disks(schedule: Schedule) -> bool:
+    """Whether a fault in it cuts the power of nodes: then every node must have a disk of its own."""
+    faults = (decode_fault(planned) for planned in schedule.faults)
+    return any(isinstance(fault, NeedsDisks) and fault.needs_disks for fault in faults)
 
 
 def load_schedule(path: Path, topology: Topology) -> Schedule:

@@ -19,6 +19,7 @@ NONE = "none"
 SHORTEST_INTERVAL_MS = 100.0
 LONGEST_MS = 24 * 3_600_000.0
 MOST_TTLS = 1_000.0
+MOST = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +66,27 @@ def parse_spec(text: str) -> Spec:
     return Spec(text, tuple(chosen[name] for name in sorted(chosen)))
 
 
+def with_option(text: str, option: str, value: str) -> str:
+    """The spec with the option given to every nemesis that has it and does not say it itself: what a command-line
+    option of its own means, written out. Raises UsageError if no nemesis of the spec has such an option."""
+    field = option.replace("-", "_")
+    parts: list[str] = []
+    for part in text.split("+"):
+        name, _, options = (word.strip() for word in part.partition(":"))
+        nemesis = nemeses().get(name)
+        said = {each.partition("=")[0].strip() for each in options.split(",")}
+        if nemesis is not None and field in nemesis.options.__struct_fields__ and option not in said:
+            _parse_value(f"{name}:{option}", get_type_hints(nemesis.options)[field], value)
+            options = f"{options},{option}={value}" if options else f"{option}={value}"
+            parts.append(f"{name}:{options}")
+        else:
+            parts.append(part)
+    if parts == text.split("+"):
+        having = ", ".join(name for name, each in nemeses().items() if field in each.options.__struct_fields__)
+        raise UsageError(f"--{option} changes nothing in --nemesis {text!r}; those that have it are {having}")
+    return "+".join(parts)
+
+
 def _parse_options(nemesis: Nemesis, text: str) -> msgspec.Struct:
     hints = get_type_hints(nemesis.options)
     names = {name.replace("_", "-"): name for name in hints}
@@ -82,13 +104,17 @@ def _parse_options(nemesis: Nemesis, text: str) -> msgspec.Struct:
 
 
 def _parse_value(option: str, hint: Any, text: str) -> object:
-    """By the type of the option: one of some words, a duration, or a range of durations."""
+    """By the type of the option: one of some words, a whole number, a duration, or a range of durations."""
     kinds = [kind for kind in get_args(hint) if kind is not NoneType] if NoneType in get_args(hint) else [hint]
     kind = kinds[0]
     if get_origin(kind) is Literal:
         if text not in get_args(kind):
             raise UsageError(f"--nemesis {option}: {_unknown('value', text, get_args(kind))}")
         return text
+    if kind is int:
+        if not text.isascii() or not text.isdecimal() or int(text) > MOST:
+            raise UsageError(f"--nemesis {option}: {text!r} is not a whole number from 0 to {MOST}")
+        return int(text)
     try:
         value: Duration | DurationRange = kind.parse(text)
         if isinstance(value, DurationRange) and value.low.in_ttls == value.high.in_ttls:

@@ -1,7 +1,7 @@
 """The client process: `python -m workloads.client SPEC.json`.
 
 Started fresh by the harness, one a client. It opens its lock, connects, says that it is ready, waits for the moment
-that was agreed, and then needs nobody: it works, records and ends by itself.
+that was agreed, and then needs nobody: it works, records and ends by itself. A puppet does what it is told instead.
 """
 
 from __future__ import annotations
@@ -16,19 +16,20 @@ from time import monotonic_ns, sleep
 import msgspec
 
 from fencepost.errors import FencepostError
-from workloads import fenced_counter
+from workloads import fenced_counter, puppet
 from workloads.base import LockSettings, NodeAddress
 from workloads.control import Control, State
-from workloads.fenced_counter import Fencing, Plan
+from workloads.fenced_counter import Plan
 from workloads.hold import Hold
 from workloads.recorder import Recorder
 from workloads.registry import open_lock
 from workloads.resource import RedisResource
+from workloads.steps import Fencing, Steps
 
 
 class ClientSpec(msgspec.Struct, frozen=True, kw_only=True):
     """All that a client needs to know. `nodes` and `resource` are its own links; `first_section` goes on counting where
-    a killed predecessor in the same slot stopped."""
+    a killed predecessor in the same slot stopped. `strings`: the pipes (orders in, answers out) of a puppet."""
 
     client: str
     seed: str
@@ -49,6 +50,7 @@ class ClientSpec(msgspec.Struct, frozen=True, kw_only=True):
     history: str
     control: str
     description: str
+    strings: tuple[int, int] | None = None
 
 
 def work(spec: ClientSpec) -> None:
@@ -64,7 +66,27 @@ def work(spec: ClientSpec) -> None:
     lock = open_lock(spec.lock, spec.lock_command, [NodeAddress(*node) for node in spec.nodes], settings)
     resource = RedisResource(*spec.resource, spec.resource_timeout_ms)
     record = Recorder(Path(spec.history))
-    plan = Plan(
+    try:
+        resource.warm_up()
+        Path(spec.description).write_bytes(msgspec.json.encode(lock.describe()))
+        gc.collect()
+        gc.freeze()
+        control.enter(State.READY, monotonic_ns())
+        if spec.strings is None:
+            _await_start(control)
+            fenced_counter.run(_plan(spec), lock, resource, record, control)
+        else:
+            steps = Steps(spec.client, spec.ttl_ms, spec.fencing, lock, resource, record, control, spec.first_section)
+            puppet.obey(steps, *spec.strings)
+        control.enter(State.DONE, monotonic_ns())
+    finally:
+        lock.close()
+        resource.close()
+        record.close()
+
+
+def _plan(spec: ClientSpec) -> Plan:
+    return Plan(
         client=spec.client,
         keys=[f"k{number}" for number in range(1, spec.keys + 1)],
         ttl_ms=spec.ttl_ms,
@@ -74,19 +96,6 @@ def work(spec: ClientSpec) -> None:
         rng=Random(f"{spec.seed}:workload"),
         first_section=spec.first_section,
     )
-    try:
-        resource.warm_up()
-        Path(spec.description).write_bytes(msgspec.json.encode(lock.describe()))
-        gc.collect()
-        gc.freeze()
-        control.enter(State.READY, monotonic_ns())
-        _await_start(control)
-        fenced_counter.run(plan, lock, resource, record, control)
-        control.enter(State.DONE, monotonic_ns())
-    finally:
-        lock.close()
-        resource.close()
-        record.close()
 
 
 def _await_start(control: Control) -> None:

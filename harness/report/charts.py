@@ -24,7 +24,7 @@ _TOP: Final = 14
 _BOTTOM: Final = 30
 
 
-class _Frame:
+class Frame:
     """A plot area with its lines and labels: grows a list of SVG elements."""
 
     def __init__(self, width: int, height: int, label: str, left: int = _LEFT, right: int = _RIGHT) -> None:
@@ -62,8 +62,8 @@ def throughput(run: Recorded, faults: Sequence[Window], width: int = 1184, heigh
     bins = int(min(max(total_s / 0.25, 20), 240))
     counts, edges = np.histogram(seconds, bins=bins, range=(0.0, total_s))
     rates = counts / (total_s / bins)
-    top = _nice(float(rates.max()))
-    frame = _Frame(width, height, "Sections per second over the run", left=85, right=15)  # as the timeline above it
+    top = nice(float(rates.max()))
+    frame = Frame(width, height, "Sections per second over the run", left=85, right=15)  # as the timeline above it
 
     def x(at_s: float) -> float:
         return frame.x0 + min(max(at_s / total_s, 0.0), 1.0) * (frame.x1 - frame.x0)
@@ -89,9 +89,9 @@ def throughput(run: Recorded, faults: Sequence[Window], width: int = 1184, heigh
     if run.timeline.healed_ns is not None:
         at = x((run.timeline.healed_ns - start_ns) / 1e9)
         frame.parts.append(f'<line class="mark" x1="{at:.1f}" x2="{at:.1f}" y1="{frame.y0}" y2="{frame.y1}"/>')
-    step = _step(total_s / 10)
-    for i in range(int(total_s / step) + 1):
-        frame.x_tick(x(i * step), f"{i * step:g} s")
+    every = step(total_s / 10)
+    for i in range(int(total_s / every) + 1):
+        frame.x_tick(x(i * every), f"{i * every:g} s")
     return frame.svg()
 
 
@@ -104,7 +104,7 @@ def distribution(values_ms: npt.NDArray[np.float64], label: str, width: int = 57
     low = math.floor(math.log10(values[0]))
     high = math.ceil(math.log10(values[-1]))
     high = max(high, low + 1)
-    frame = _Frame(width, height, label)
+    frame = Frame(width, height, label)
 
     def x(value: float) -> float:
         return frame.x0 + (math.log10(value) - low) / (high - low) * (frame.x1 - frame.x0)
@@ -115,7 +115,7 @@ def distribution(values_ms: npt.NDArray[np.float64], label: str, width: int = 57
     for share in (0.25, 0.5, 0.75, 1.0):
         frame.y_tick(y(share), f"{share * 100:.0f} %")
     for power in range(low, high + 1):
-        frame.x_tick(x(10.0**power), _decade(power), line=True)
+        frame.x_tick(x(10.0**power), decade(power), line=True)
     # A few hundred points draw every curve of this size; the last value must be among them, for it is the longest.
     at = np.unique(np.linspace(0, len(values) - 1, 400).astype(int))
     steps = [f"M{x(float(values[0])):.1f},{frame.y0}"]
@@ -136,13 +136,13 @@ def distribution(values_ms: npt.NDArray[np.float64], label: str, width: int = 57
     return frame.svg()
 
 
-def _step(rough: float) -> float:
+def step(rough: float) -> float:
     """The next of 1, 2, 5, 10, … (and 0.1, 0.2, 0.5, …) that is not below `rough`."""
     power = 10.0 ** math.floor(math.log10(max(rough, 1e-3)))
     return next(power * m for m in (1, 2, 5, 10) if power * m >= rough * 0.999)
 
 
-def _nice(top: float) -> float:
+def nice(top: float) -> float:
     """A round number not below `top`, close enough to leave little of the picture empty."""
     if top <= 0:
         return 1.0
@@ -150,7 +150,7 @@ def _nice(top: float) -> float:
     return next(power * m for m in (1, 1.2, 1.6, 2, 2.4, 3, 4, 5, 6, 8, 10) if power * m >= top * 0.999)
 
 
-def _decade(power: int) -> str:
+def decade(power: int) -> str:
     """10^power ms as `100 µs`, `10 ms` or `100 s`."""
     value, unit = ((power + 3, "µs"), (power, "ms"), (power - 3, "s"))[0 if power < 0 else 1 if power < 3 else 2]
     return f"{10**value:g} {unit}"

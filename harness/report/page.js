@@ -1,11 +1,12 @@
 // The timeline: draws what is visible of up to some hundred thousand sections on one canvas.
 "use strict";
-(() => {
-  const data = JSON.parse(document.getElementById("data").textContent);
-  const stage = document.getElementById("stage");
-  const canvas = document.getElementById("timeline");
-  const tip = document.getElementById("tip");
-  const where = document.getElementById("where");
+for (const root of document.querySelectorAll("[data-timeline]")) (() => {
+  const alone = document.querySelectorAll("[data-timeline]").length === 1;
+  const data = JSON.parse(document.getElementById(root.dataset.timeline).textContent);
+  const stage = root.querySelector(".stage");
+  const canvas = root.querySelector("canvas");
+  const tip = root.querySelector(".tip");
+  const where = root.querySelector(".where");
   const ctx = canvas.getContext("2d");
   const BLAME = ["lock", "client", "undecided"];
   const SAYS = ["both were within their validity: the lock is to blame", "a client outlived its lease",
@@ -218,8 +219,8 @@
   const next = by => { if (O.length) showOverlap(chosen < 0 ? (by > 0 ? 0 : O.length - 1) : (chosen + by + O.length) % O.length); };
   const longest = () => { let best = 0; O.forEach((o, n) => { if (o[3] - o[2] > O[best][3] - O[best][2]) best = n; }); showOverlap(best); };
   const actions = { whole, longest, in: () => zoom(0.5), out: () => zoom(2), first: () => { if (O.length) showOverlap(0); }, previous: () => next(-1), next: () => next(1) };
-  for (const button of document.querySelectorAll("[data-do]")) button.addEventListener("click", actions[button.dataset.do]);
-  for (const button of document.querySelectorAll("[data-at]")) {
+  for (const button of root.querySelectorAll("[data-do]")) button.addEventListener("click", actions[button.dataset.do]);
+  for (const button of alone ? document.querySelectorAll("[data-at]") : []) {
     button.hidden = false;
     button.addEventListener("click", () => {
       const t = Number(button.dataset.at) * 1000;
@@ -288,19 +289,20 @@
   }
 
   // --- start ---------------------------------------------------------------------------------------------------
-  const filter = document.getElementById("key");
+  const filter = root.querySelector("select");
   if (data.keys && data.keys.length > 1 && data.keys.length <= 200) {
     data.keys.forEach((name, n) => filter.add(new Option("key " + name, n)));
     filter.hidden = false; filter.addEventListener("change", () => { key = Number(filter.value); redraw(); });
   }
-  if (!O.length) for (const button of document.querySelectorAll("[data-needs=overlap]")) button.disabled = true;
+  if (!O.length) for (const button of root.querySelectorAll("[data-needs=overlap]")) button.disabled = true;
   function fromAddress() {                // #12.5-13 shows these seconds, #overlap-2 the second overlap
     const found = /^#(?:overlap-(\d+)|([\d.]+)-([\d.]+))$/.exec(location.hash);
     if (!found) return;
     if (found[1]) { if (O[found[1] - 1]) showOverlap(found[1] - 1); } else view(found[2] * 1e6, found[3] * 1e6);
   }
-  addEventListener("hashchange", fromAddress);
-  readColours(); draw(); fromAddress();
+  readColours(); draw();
+  if (alone) { addEventListener("hashchange", fromAddress); fromAddress(); }
+  if (O[root.dataset.show - 1]) showOverlap(root.dataset.show - 1);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { readColours(); redraw(); });
   new ResizeObserver(redraw).observe(stage);
 })();

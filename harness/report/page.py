@@ -1,29 +1,20 @@
-"""`report.html`: one file that shows a run to somebody who never saw the project, and needs nothing but itself.
-
-Whatever a run recorded is foreign text: names of locks, errors of servers, keys. Jinja2 escapes it in the markup; in
-the data for the timeline every character that could end a script is written as an escape; and the page's own policy
-allows no script but ours, by its hash, and no network at all.
-"""
+"""`report.html`: one file that shows a run to somebody who never saw the project, and needs nothing but itself."""
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from functools import cache
-from importlib.resources import files
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 import numpy as np
-from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from harness.checkers.base import Finding, Recorded, Verdict
 from harness.report import charts, tell
+from harness.report.html import render, script_json
 from harness.report.timeline import MOST_OVERLAPS, timeline
 from harness.report.windows import Window, windows
 from harness.report.words import (
@@ -42,7 +33,7 @@ from harness.report.words import (
 )
 
 _EXAMPLES: Final = 5
-_GROUPS: Final = ("cluster", "lock", "servers", "packages")
+_GROUPS: Final = ("experiment", "cluster", "lock", "servers", "packages")
 _PHASE_COLUMNS: Final = (
     ("seconds", "seconds"),
     ("sections", "sections"),
@@ -73,17 +64,14 @@ def render_page(
     """The page as one string of HTML. `environment`: what `environment.json` holds; anything in it may be missing."""
     faults = windows(recorded.faults)
     word, says = headline(verdict)
-    script = _asset("page.js")
     data = timeline(recorded, faults)
     drawn = data["overlaps"]
-    page: str = _template().render(
-        script=Markup(script),  # noqa: S704  (our own file)
-        script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
-        style=Markup(_asset("page.css")),  # noqa: S704  (our own file)
+    return render(
+        "page.html.j2",
         data=script_json(data),
         title=tell.title(recorded),
         facts=tell.facts(recorded, environment),
-        story=tell.story(recorded),
+        story=tell.story(recorded, environment),
         word=word,
         says=says,
         blame_line=blame_line(verdict),
@@ -102,27 +90,6 @@ def render_page(
         config_rows=_rows(msgspec.to_builtins(recorded.config)),
         environment_groups=_groups(environment),
     )
-    return page
-
-
-def script_json(value: object) -> Markup:
-    """JSON that may stand inside a script element: `<`, `>`, `&` and JavaScript's own line ends are escapes."""
-    text = msgspec.json.encode(value).decode()
-    for character in "<>&\u2028\u2029":
-        text = text.replace(character, f"\\u{ord(character):04x}")
-    return Markup(text)  # noqa: S704  (nothing that HTML reads as markup is left)
-
-
-@cache
-def _asset(name: str) -> str:
-    return files("harness.report").joinpath(name).read_text("utf-8")
-
-
-@cache
-def _template() -> Any:
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    environment.filters["printable"] = printable
-    return environment.from_string(_asset("page.html.j2"))
 
 
 def _finding(finding: Finding, verdict: Verdict) -> dict[str, object]:

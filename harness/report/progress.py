@@ -36,7 +36,7 @@ class Snapshot:
     clients_alive: int
 
 
-def live_view(now: Snapshot, ops_per_s: float) -> RenderableType:
+def live_view(now: Snapshot, ops_per_s: float, heading: str = "") -> RenderableType:
     """What a terminal shows."""
     share = min(now.elapsed_s / now.total_s, 1.0) if now.total_s > 0 else 0.0
     grid = Table.grid(padding=(0, 2))
@@ -48,7 +48,12 @@ def live_view(now: Snapshot, ops_per_s: float) -> RenderableType:
         ProgressBar(total=1.0, completed=share, width=32),
         f"{now.elapsed_s:.0f} of {now.total_s:.0f} s",
     )
-    lines: list[RenderableType] = [grid, Text("  " + _counts(now, ops_per_s), no_wrap=True, overflow="ellipsis")]
+    above = [Text(heading, no_wrap=True, overflow="ellipsis")] if heading else []
+    lines: list[RenderableType] = [
+        *above,
+        grid,
+        Text("  " + _counts(now, ops_per_s), no_wrap=True, overflow="ellipsis"),
+    ]
     lines += [
         Text(f"  fault   {printable(fault)}", style="yellow", no_wrap=True, overflow="ellipsis")
         for fault in now.active_faults[:_FAULTS_SHOWN]
@@ -79,7 +84,8 @@ class Progress:
 
     It installs no signal handler, so Ctrl-C reaches the caller as ever, and leaves the cursor as it found it on every
     way out. A terminal is redrawn at most eight times a second by rich's own thread, whatever the caller's pace; where
-    there is no terminal a line is written at most every `plain_interval_s`.
+    there is no terminal a line is written at most every `plain_interval_s`. `heading`: which run
+    of many this is; without a terminal it is the whole line.
     """
 
     def __init__(
@@ -88,10 +94,12 @@ class Progress:
         *,
         clock: Callable[[], float] = time.monotonic,
         plain_interval_s: float = 5.0,
+        heading: str = "",
     ) -> None:
         self._console = console or Console(stderr=True)
         self._clock = clock
         self._plain_interval_s = plain_interval_s
+        self._heading = heading
         self._next_line_s = float("-inf")
         self._now: Snapshot | None = None
         self._recent: deque[tuple[float, int]] = deque()
@@ -118,7 +126,7 @@ class Progress:
         self._now = now
         if self._live is None and self._clock() >= self._next_line_s:
             self._next_line_s = self._clock() + self._plain_interval_s
-            self._console.print(Text(plain_line(now, self._ops_per_s())), soft_wrap=True)
+            self._console.print(Text(self._heading or plain_line(now, self._ops_per_s())), soft_wrap=True)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -137,4 +145,4 @@ class Progress:
         return max(now_ops - then_ops, 0) / (now_s - then_s) if now_s > then_s else 0.0
 
     def _view(self) -> RenderableType:
-        return live_view(self._now, self._ops_per_s()) if self._now else Text("")
+        return live_view(self._now, self._ops_per_s(), self._heading) if self._now else Text("")

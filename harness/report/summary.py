@@ -80,12 +80,22 @@ def _done(run: Recorded, verdict: Verdict, environment: Mapping[str, object]) ->
     return [
         (
             "lock",
-            f"{tell.lock_name(run)}, TTL {config.ttl_ms} ms, {config.acquire_mode} requests, fencing {config.fencing}",
+            f"{tell.lock_name(run)}, TTL {config.ttl_ms} ms, fencing {config.fencing}{_lock_settings(environment)}",
         ),
         ("load", f"{config.clients} clients, {plural(config.keys, 'key')}, hold {hold(config.hold)}; {tell.ran(run)}"),
         ("cluster", tell.cluster_line(run, environment)),
+        ("disk", tell.persistence_line(run, environment)),
         ("faults", f"{faults} ({detail})" if len(by_nemesis) > 1 else faults),
     ]
+
+
+def _lock_settings(environment: Mapping[str, object]) -> str:
+    """What the lock said about itself: versions, timeouts, retries."""
+    told = environment.get("lock")
+    if not isinstance(told, Mapping):
+        return ""
+    pairs = [f"{printable(str(k))} {printable(str(v))}" for k, v in told.items() if k not in ("command", "hiredis")]
+    return f"; {', '.join(pairs)}" if pairs else ""
 
 
 def _seen(run: Recorded, verdict: Verdict, environment: Mapping[str, object]) -> list[tuple[str, str]]:
@@ -98,6 +108,8 @@ def _seen(run: Recorded, verdict: Verdict, environment: Mapping[str, object]) ->
             for name in figures(verdict, "phases")
         )
         rows[0] = ("sections", f"{count(sections)} ({per_phase})")
+    if at_stake := tell.opportunities_line(verdict):
+        rows.append(("at stake", at_stake))
     counter = figures(verdict, "counter")
     if counter:
         rows.append(

@@ -91,12 +91,17 @@ def bound(trials: int) -> str:
 
 def of_sections(events: object, sections: object) -> str:
     """`0 of 1,234 sections (95 % upper bound 0.30 %)`; the bound only where it says something: for a zero count."""
+    return out_of(events, sections, "section", "sections")
+
+
+def out_of(events: object, trials: object, one: str, many: str) -> str:
+    """The same of anything that was tried."""
     if not isinstance(events, int):
         return MISSING
-    if not isinstance(sections, int):
+    if not isinstance(trials, int):
         return count(events)
-    text = f"{events:,} of {plural(sections, 'section')}"
-    return f"{text} ({bound(sections)})" if events == 0 and sections > 0 else text
+    text = f"{events:,} of {trials:,} {one if trials == 1 else many}"
+    return f"{text} ({bound(trials)})" if events == 0 and trials > 0 else text
 
 
 def figure(verdict: Verdict, *path: str) -> object:

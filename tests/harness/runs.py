@@ -20,7 +20,9 @@ def command(*arguments: str) -> list[str]:
 
 
 def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
-    """Start `fencepost` in `folder`, in a session of its own, with pipes for what it says."""
+    """Start `fencepost` in `folder`, in a session of its own, with pipes for what it says. Its temporary state lies
+    there too, so that no other run on this machine sweeps it."""
+    (folder / "tmp").mkdir(exist_ok=True)
     return subprocess.Popen(
         command(*arguments),
         cwd=folder,
@@ -29,7 +31,7 @@ def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        env=os.environ | {"PYTHONPATH": str(ROOT), "COLUMNS": "100"},
+        env=os.environ | {"PYTHONPATH": str(ROOT), "COLUMNS": "100", "TMPDIR": str(folder / "tmp")},
     )
 
 
@@ -54,6 +56,11 @@ def only_run(folder: Path) -> Path:
     runs = [path for path in (folder / "results" / "runs").iterdir() if not path.is_symlink()]
     assert len(runs) == 1, runs
     return runs[0]
+
+
+def state_left(folder: Path) -> list[Path]:
+    """Temporary state of runs started in `folder` that is still there."""
+    return [path for path in (folder / "tmp").glob("fencepost-*/*") if path.is_dir()]
 
 
 def processes_of(run: Path) -> list[str]:

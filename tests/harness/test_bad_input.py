@@ -33,6 +33,14 @@ from harness.cli import run
         (["--server", "/etc/hostname"], "/etc/hostname"),
         (["--server", "memcached"], "memcached"),
         (["--fencing", "some"], "--fencing"),
+        (["--persistence", "sometimes"], "--persistence"),
+        (["--disk-fs", "ntfs"], "--disk-fs"),
+        (["--disk-fs", "xfs"], "--disk-fs xfs changes nothing"),
+        (["--nemesis", "crash", "--restart-delay", "soon"], "--restart-delay: 'soon' is not a duration"),
+        (["--nemesis", "crash", "--restart-delay", "-1s"], "--restart-delay"),
+        (["--nemesis", "crash", "--restart-delay", "5000ttl"], "5000ttl is not between"),
+        (["--nemesis", "partition", "--restart-delay", "0"], "crash, hunt, power, shutdown"),
+        (["--schedule", "schedule.json", "--restart-delay", "0"], "cannot change a saved schedule"),
         (["--no-such-option"], "--no-such-option"),
     ],
 )
@@ -74,7 +82,17 @@ def test_help_names_every_nemesis_and_every_lock(capsys: pytest.CaptureFixture[s
         run(["test", "--help"])
     assert left.value.code == 0
     out = capsys.readouterr().out
-    for name in ("partition", "latency", "pause", "crash", "redlock-ng", "pottery", "control-quorum-of-two"):
+    for name in (
+        "partition",
+        "latency",
+        "pause",
+        "crash",
+        "power",
+        "shutdown",
+        "redlock-ng",
+        "pottery",
+        "control-quorum-of-two",
+    ):
         assert name in out
 
 
@@ -88,6 +106,25 @@ def test_a_machine_without_redis_server_says_so_and_starts_nothing(
     err = capfd.readouterr().err
     assert "no redis-server" in err
     assert "make setup" in err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("arguments", [["--nemesis", "power"], ["--disks"], ["--nemesis", "crash+power"]])
+@pytest.mark.parametrize("backend", ["process", "auto"])
+def test_without_root_power_cuts_are_refused_before_anything_starts(
+    arguments: list[str],
+    backend: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    assert run(["test", "--cluster", backend, "--lock", "redlock", *arguments]) == 254
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert len(err.splitlines()) == 1, err
+    assert "need root" in err
     assert list(tmp_path.iterdir()) == []
 
 

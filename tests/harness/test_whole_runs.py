@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -14,7 +15,6 @@ import pytest
 
 import fencepost
 from cluster.engine import engine_answers
-from cluster.lifetime import state_parent
 from tests.harness import runs
 
 BACKENDS = ["process", pytest.param("docker", marks=pytest.mark.docker)]
@@ -49,7 +49,7 @@ def test_a_run_ends_with_a_verdict_and_leaves_its_folder_and_nothing_else(tmp_pa
         "logs",
     }
     assert runs.processes_of(folder) == []
-    assert not (state_parent() / folder.name).exists()
+    assert runs.state_left(tmp_path) == []
 
     run = fencepost.load(folder)
     assert len(run.sections) > 50
@@ -89,15 +89,16 @@ def test_analyze_judges_a_run_again_without_a_cluster(tmp_path: Path) -> None:
     assert (folder / "verdict.json").read_bytes() == before
 
 
-def await_load(process: object, tmp_path: Path) -> Path:
+def await_load(process: subprocess.Popen[str], tmp_path: Path) -> Path:
     """The run's folder, once every client has recorded something."""
     deadline = time.monotonic() + 40
-    while time.monotonic() < deadline:
-        logs = list(tmp_path.glob("results/runs/2*/clients/*.jsonl"))
+    while time.monotonic() < deadline and process.poll() is None:
+        logs = list(tmp_path.glob("results/runs/2*/clients/*.1.jsonl"))
         if len(logs) == 3 and all(log.stat().st_size for log in logs):
             return logs[0].parent.parent
         time.sleep(0.01)
-    raise AssertionError("the load never began")
+    process.terminate()
+    raise AssertionError(f"the load never began: {runs.finish(process)}")
 
 
 def test_ctrl_c_under_load_heals_takes_down_and_still_judges(tmp_path: Path, backend: str) -> None:
@@ -121,7 +122,7 @@ def test_ctrl_c_while_it_is_coming_up_leaves_nothing(tmp_path: Path, delay_s: fl
     assert "Traceback" not in err
     for folder in tmp_path.glob("results/runs/2*"):
         assert runs.processes_of(folder) == []
-        assert not (state_parent() / folder.name).exists()
+        assert runs.state_left(tmp_path) == []
 
 
 def test_after_sigkill_of_the_harness_the_next_start_removes_everything_and_the_history_reads(
@@ -137,7 +138,7 @@ def test_after_sigkill_of_the_harness_the_next_start_removes_everything_and_the_
     assert code == 0, out + err
     assert folder.name in out
     assert runs.processes_of(folder) == []
-    assert not (state_parent() / folder.name).exists()
+    assert runs.state_left(tmp_path) == []
     assert "nothing was left behind" in runs.fencepost(tmp_path, "clean")[1]
 
     code, out, err = runs.fencepost(tmp_path, "analyze", str(folder))

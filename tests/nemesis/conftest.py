@@ -101,6 +101,22 @@ def real_world(real_cluster: tuple[ProcessCluster, Topology]) -> Iterator[World]
         node.resume()
 
 
+@pytest.fixture(scope="module")
+def powered_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProcessCluster]:
+    """Three nodes on disks whose power can be cut; what they acknowledge is synced."""
+    folder = tmp_path_factory.mktemp("power")
+    where = topology(clients=2, nodes=3, ttl_ms=1_000)
+    with RunState.create(parent=folder / "state") as state:
+        cluster = ProcessCluster(
+            state, find_server("redis"), where.nodes, where.clients, folder / "logs", "aof-always", disks="ext4"
+        )
+        cluster.start()
+        try:
+            yield cluster
+        finally:
+            cluster.stop()
+
+
 @pytest.fixture
 def real_clients(tmp_path: Path) -> Iterator[dict[str, ProcessClient]]:
     clients = {name: ProcessClient(name, tmp_path) for name in ("c1", "c2", "c3")}

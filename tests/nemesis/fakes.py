@@ -23,6 +23,7 @@ class FakeNode:
     running: bool = True
     paused: bool = False
     immortal: bool = False
+    has_disk: bool = True
     address: Address = NOWHERE
 
     def _note(self, verb: str) -> None:
@@ -38,6 +39,13 @@ class FakeNode:
 
     def kill(self) -> None:
         self._note("kill")
+        if not self.immortal:
+            self.running = self.paused = False
+
+    def cut_power(self) -> None:
+        self._note("cut_power")
+        if not self.has_disk:
+            raise BrokenEnvironmentError(f"{self.name} has no disk of its own")
         if not self.immortal:
             self.running = self.paused = False
 

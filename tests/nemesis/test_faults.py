@@ -8,12 +8,15 @@ import pytest
 
 from cluster.base import CutKind, Direction
 from fencepost.errors import BrokenEnvironmentError
-from nemesis import pause
+from nemesis import going_down, pause
 from nemesis.base import Impact
 from nemesis.crash import Crash
+from nemesis.going_down import GoingDown
 from nemesis.latency import Latency
 from nemesis.partition import Partition
 from nemesis.pause import Pause
+from nemesis.power import PowerCut
+from nemesis.shutdown import Shutdown
 from tests.nemesis.fakes import FakeWorld, topology
 
 LINKS = (("c1", "n1"), ("c2", "n1"), ("c2", "n2"))
@@ -293,24 +296,65 @@ def test_a_paused_client_that_is_killed_meanwhile_is_no_error(fake: FakeWorld) -
     assert healed.seen == "c2 running; c1 killed or ended meanwhile"
 
 
-def test_a_crash_kills_and_restarts_nodes(fake: FakeWorld) -> None:
-    fault = Crash(nodes=("n1", "n3"))
+WAYS_DOWN = [(Crash, "kill", "kill"), (Shutdown, "shutdown", "stop"), (PowerCut, "power cut", "cut_power")]
+
+
+@pytest.mark.parametrize(("kind", "words", "verb"), WAYS_DOWN)
+def test_nodes_go_down_in_the_way_that_was_planned_and_come_back(
+    fake: FakeWorld, kind: type[GoingDown], words: str, verb: str
+) -> None:
+    fault = kind(nodes=("n1", "n3"))
+    assert fault.describe() == f"{words} n1,n3"
     impact = fault.inject(fake.world, "f1")
-    assert impact == Impact(nodes=("n1", "n3"))
+    assert impact == Impact(nodes=("n1", "n3"), keys_at_stake=())
     assert fault.probe(fake.world, impact).seen == "n1,n3 dead"
     assert fake.cluster.nodes["n2"].running
     healed = fault.heal(fake.world, "f1", impact)
     assert healed.holds
     assert healed.seen == "n1,n3 answering"
-    assert fake.calls == ["n1.kill", "n3.kill", "n1.start", "n3.start"]
+    assert sorted(fake.calls[:2]) == [f"n1.{verb}", f"n3.{verb}"]
+    assert sorted(fake.calls[2:]) == ["n1.start", "n3.start"]
 
 
-def test_a_node_that_survives_its_kill_is_a_miss(fake: FakeWorld) -> None:
-    fake.cluster.nodes["n1"].immortal = True
-    fault = Crash(nodes=("n1", "n2"))
+@pytest.mark.parametrize(("kind", "words", "verb"), WAYS_DOWN)
+def test_a_node_that_survives_its_end_is_a_miss(
+    fake: FakeWorld, kind: type[GoingDown], words: str, verb: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fake.cluster.nodes["n1"], verb, lambda: None)
+    fault = kind(nodes=("n1", "n2"))
     evidence = fault.probe(fake.world, fault.inject(fake.world, "f1"))
     assert not evidence.holds
-    assert "n1 still there" in evidence.seen
+    assert evidence.seen == "n2 dead; n1 still there"
+
+
+def test_a_node_that_does_not_come_back_is_told_and_the_others_are(
+    fake: FakeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(going_down, "BACK_WITHIN_S", 0.02)
+    fault = PowerCut(nodes=("n1", "n2"))
+    impact = fault.inject(fake.world, "f1")
+    fake.cluster.nodes["n1"].paused = True
+    healed = fault.heal(fake.world, "f1", impact)
+    assert not healed.holds
+    assert healed.seen == "n2 answering; n1 not back"
+
+
+def test_a_node_without_a_disk_breaks_the_run_and_the_others_have_lost_their_power(fake: FakeWorld) -> None:
+    fake.cluster.nodes["n1"].has_disk = False
+    with pytest.raises(BrokenEnvironmentError, match="n1 has no disk"):
+        PowerCut(nodes=("n1", "n2")).inject(fake.world, "f1")
+    assert fake.cluster.nodes["n1"].running, "it was not killed instead"
+    assert not fake.cluster.nodes["n2"].running
+
+
+def test_a_crash_of_nodes_and_clients_tells_of_both(fake: FakeWorld) -> None:
+    fault = Crash(nodes=("n1",), clients=("c1", "c2"))
+    impact = fault.inject(fake.world, "f1")
+    assert impact == Impact(nodes=("n1",), killed_clients=("c1", "c2"), keys_at_stake=())
+    assert fault.probe(fake.world, impact).seen == "n1 dead; c1,c2 dead"
+    healed = fault.heal(fake.world, "f1", impact)
+    assert healed.holds
+    assert healed.seen == "n1 answering; c1,c2 running"
 
 
 def test_a_crash_of_clients_restarts_them_in_their_slots(fake: FakeWorld) -> None:

@@ -6,15 +6,21 @@ from random import Random
 
 import pytest
 
+from cluster import resp
 from cluster.base import CutKind, Direction
+from cluster.process import ProcessCluster
 from nemesis.base import Evidence, Fault, Impact, World
 from nemesis.crash import Crash
 from nemesis.latency import Latency
 from nemesis.partition import Partition
 from nemesis.pause import Pause
+from nemesis.power import PowerCut
 from nemesis.schedule import decode_fault, draw_schedule, parse_spec
 from nemesis.shapes import SHAPES
+from nemesis.shutdown import Shutdown
+from tests.cluster.disks import needs_disks
 from tests.nemesis.conftest import ProcessClient
+from tests.nemesis.fakes import topology
 
 
 def takes_and_heals(world: World, fault: Fault, owner: str = "f1") -> tuple[Impact, Evidence, Evidence]:
@@ -120,6 +126,29 @@ def test_nodes_are_killed_and_answer_again(real_world: World, nodes: tuple[str, 
     assert is_whole(real_world)
 
 
+@pytest.mark.parametrize("fault", [Shutdown(nodes=("n1", "n2")), Crash(nodes=("n1",)), PowerCut(nodes=("n2", "n3"))])
+@needs_disks
+def test_nodes_go_down_and_come_back_with_what_was_synced(powered_cluster: ProcessCluster, fault: Fault) -> None:
+    world = World(powered_cluster, {}, topology(clients=2, nodes=3))
+    for node in powered_cluster.nodes.values():
+        assert resp.ask(node.address, ("SET", "lease", fault.describe()), timeout_ms=1_000) == ["OK"]
+    powered_cluster.nodes["n2"].pause()
+    takes_and_heals(world, fault)
+    powered_cluster.nodes["n2"].resume()
+    for node in powered_cluster.nodes.values():
+        assert resp.ask(node.address, ("GET", "lease"), timeout_ms=1_000) == [fault.describe()]
+    assert is_whole(world)
+
+
+@needs_disks
+def test_faults_of_which_one_hits_a_node_without_power_again_heal_in_any_order(powered_cluster: ProcessCluster) -> None:
+    world = World(powered_cluster, {}, topology(clients=2, nodes=3))
+    power, crash = PowerCut(nodes=("n1",)), Crash(nodes=("n1",))
+    impacts = [power.inject(world, "f1"), crash.inject(world, "f2"), power.inject(world, "f3")]
+    for fault, owner, impact in zip((crash, power, power), ("f2", "f1", "f3"), impacts, strict=True):
+        assert fault.heal(world, owner, impact).holds
+
+
 def test_clients_are_caught_inside_every_time(real_world: World, real_clients: dict[str, ProcessClient]) -> None:
     world = World(real_world.cluster, real_clients, real_world.topology)
     for first in range(12):
@@ -138,9 +167,10 @@ def test_clients_are_killed_and_run_again(real_world: World, real_clients: dict[
 def test_a_drawn_schedule_takes_and_heals_from_the_first_fault_to_the_last(
     real_world: World, real_clients: dict[str, ProcessClient]
 ) -> None:
-    topology = real_world.topology
-    schedule = draw_schedule(parse_spec("partition+latency:delay=5ms-200ms+crash:targets=one"), 11, topology, 20_000)
-    world = World(real_world.cluster, real_clients, topology)
+    where = real_world.topology
+    spec = parse_spec("partition+latency:delay=5ms-200ms+crash:targets=one")
+    schedule = draw_schedule(spec, 11, where, 20_000)
+    world = World(real_world.cluster, real_clients, where)
     assert len(schedule.faults) >= 12
     for planned in schedule.faults:
         takes_and_heals(world, decode_fault(planned), planned.id)

@@ -14,10 +14,10 @@ import pytest
 
 from fencepost.errors import UsageError
 from nemesis.registry import nemeses
-from nemesis.schedule import Schedule, decode_fault, draw_schedule, last_heal_ms, load_schedule, parse_spec
+from nemesis.schedule import Schedule, decode_fault, draw_schedule, last_heal_ms, load_schedule, needs_disks, parse_spec
 from tests.nemesis.fakes import topology
 
-ALL = "partition+latency+pause+crash"
+ALL = "partition+latency+pause+crash+power+shutdown"
 
 GOLDEN = """\
 {"schema_version":1,"seed":7,"spec":"partition","topology":{"clients":["c1","c2","c3"],\
@@ -57,7 +57,7 @@ def test_another_seed_gives_another_schedule() -> None:
     assert len({draw(seed=seed).to_bytes() for seed in range(20)}) == 20
 
 
-@pytest.mark.parametrize("name", ["partition", "latency", "pause", "crash"])
+@pytest.mark.parametrize("name", ["partition", "latency", "pause", "crash", "power", "shutdown"])
 def test_adding_a_nemesis_changes_nothing_in_what_the_others_do(name: str) -> None:
     assert without_ids(draw(name), name) == without_ids(draw(ALL), name)
 
@@ -97,9 +97,25 @@ def test_begins_are_about_an_interval_apart_and_faults_last_about_as_long_as_ask
     assert 950 < sum(lengths) / len(lengths) < 1_050
 
 
-def test_a_restart_delay_is_taken_as_it_is() -> None:
-    assert {p.duration_ms for p in draw("crash:restart-delay=0").faults} == {0}
-    assert {p.duration_ms for p in draw("crash:restart-delay=1.2ttl", ttl_ms=700).faults} == {840}
+@pytest.mark.parametrize("name", ["crash", "power", "shutdown"])
+def test_a_restart_delay_is_taken_as_it_is(name: str) -> None:
+    assert {p.duration_ms for p in draw(f"{name}:restart-delay=0").faults} == {0}
+    assert {p.duration_ms for p in draw(f"{name}:restart-delay=1.2ttl", ttl_ms=700).faults} == {840}
+
+
+@pytest.mark.parametrize("name", ["crash", "power", "shutdown"])
+@pytest.mark.parametrize(("targets", "count"), [("one", 1), ("minority", 2), ("majority", 3), ("all", 5)])
+def test_as_many_nodes_go_down_as_were_asked_for(name: str, targets: str, count: int) -> None:
+    faults = draw(f"{name}:targets={targets}").faults
+    assert {len(planned.fault["nodes"]) for planned in faults} == {count}
+
+
+def test_only_power_cuts_need_disks_and_an_edited_schedule_with_one_says_so_too(tmp_path: Path) -> None:
+    assert needs_disks(draw("power"))
+    assert not needs_disks(draw("crash+shutdown+partition"))
+    edited = tmp_path / "schedule.json"
+    edited.write_bytes(draw("crash:targets=one").to_bytes().replace(b'"nemesis":"crash"', b'"nemesis":"power"', 1))
+    assert needs_disks(load_schedule(edited, topology()))
 
 
 def test_pauses_outlast_the_ttl_and_most_are_aimed_at_clients_inside() -> None:

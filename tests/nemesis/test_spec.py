@@ -13,7 +13,7 @@ from nemesis.latency import LatencyOptions
 from nemesis.partition import PartitionOptions, ShapeName
 from nemesis.registry import nemeses
 from nemesis.shapes import SHAPES
-from nemesis.spec import parse_spec
+from nemesis.spec import parse_spec, with_option
 
 
 def options(text: str):
@@ -23,7 +23,7 @@ def options(text: str):
 
 def test_every_module_with_a_nemesis_is_found_and_tells_all_its_options() -> None:
     assert list(nemeses()) == sorted(nemeses())
-    assert {"crash", "latency", "partition", "pause"} <= set(nemeses())
+    assert {"crash", "latency", "partition", "pause", "power", "shutdown"} <= set(nemeses())
     for nemesis in nemeses().values():
         for option in nemesis.options.__struct_fields__:
             assert f"{option.replace('_', '-')}=" in nemesis.help
@@ -84,6 +84,19 @@ def test_a_mistake_gets_one_line_that_says_what_is_known(text: str, says: str) -
         parse_spec(text)
     assert says in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_an_option_is_written_into_every_nemesis_that_has_it_and_does_not_say_it_itself() -> None:
+    text = "crash:restart-delay=2s+partition+power:targets=one+shutdown"
+    written = with_option(text, "restart-delay", "0")
+    assert written == "crash:restart-delay=2s+partition+power:targets=one,restart-delay=0+shutdown:restart-delay=0"
+    assert [chosen.nemesis.name for chosen in parse_spec(written).chosen] == ["crash", "partition", "power", "shutdown"]
+
+
+@pytest.mark.parametrize("text", ["none", "partition", "partition+crash:restart-delay=0"])
+def test_an_option_that_would_change_nothing_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match=r"--restart-delay changes nothing .* crash, hunt, power, shutdown"):
+        with_option(text, "restart-delay", "1s")
 
 
 def test_a_duration_of_the_command_line_has_no_ttl_unit() -> None:

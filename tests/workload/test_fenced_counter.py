@@ -11,10 +11,11 @@ from fencepost.errors import BrokenEnvironmentError
 from harness.history import Op, Write
 from workloads.base import Lease
 from workloads.control import Control
-from workloads.fenced_counter import Fencing, Plan, run
+from workloads.fenced_counter import Plan, run
 from workloads.hold import Hold
 from workloads.recorder import Recorder
 from workloads.resource import StaleTokenError
+from workloads.steps import Fencing
 
 
 class ScriptedLock:

@@ -1,0 +1,151 @@
+"""The other forms of the report: Markdown to read in a repository, CSV and JSON to compute with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+import pandas as pd
+
+from harness.campaign import tell
+from harness.campaign.aggregate import UNITS, Summary, contrasts
+from harness.campaign.folder import Campaign, RunLine
+from harness.campaign.measure import quantile_ms
+from harness.config import RunConfig
+from harness.report.words import printable
+
+
+def markdown(
+    campaign: Campaign, lines: Sequence[RunLine], found: Sequence[Summary], configs: Mapping[str, RunConfig]
+) -> str:
+    """The same story as the page, without its pictures."""
+    grid = campaign.grid
+    out = [f"# {_cell(grid.title)}", "", tell.machine_line(campaign.machine), ""]
+    for paragraph in grid.introduction or tell.INTRODUCTION:
+        out += [paragraph, ""]
+    out += ["## The question", "", grid.question, "", "## What was done", ""]
+    for paragraph in tell.done(campaign, lines, configs):
+        out += [paragraph, ""]
+    out += ["## The answer", ""]
+    for part in grid.parts:
+        some = [s for s in found if s.part == part]
+        out += [f"### {part.title}", "", *([part.text, ""] if part.text else []), " ".join(tell.answer(part, some)), ""]
+        for matrix in tell.matrices(part, some):
+            if matrix.title:
+                out += [f"**{_cell(matrix.title)}**", ""]
+            rows = [
+                [name, *(f"{box.value}<br>{box.note}" if box else "" for box in boxes)] for name, boxes in matrix.rows
+            ]
+            out += [*_table([matrix.corner, *matrix.columns], rows), ""]
+        compared = [tell.comparison(contrast) for contrast in contrasts(part, some)]
+        if compared:
+            out += ["Comparisons:", "", *_table(tell.HEADS[part.kind], compared), ""]
+    out += ["## Every configuration", ""]
+    for summary in found:
+        out += [f"### {_cell(summary.cell.name)}", "", *_table(("", ""), tell.details(summary)), ""]
+        out += ["```", tell.command(grid, summary.cell.name), "```", ""]
+        out += [f"Runs: {', '.join(f'`{folder}`' for folder in summary.folders) or 'none yet'}", ""]
+    return "\n".join([*out, "## Do it again", "", "```", campaign.command, "```", ""])
+
+
+def cells_frame(found: Sequence[Summary]) -> pd.DataFrame:
+    """One row a cell. Rates come with both ends of their exact 95 % interval, as shares."""
+    rows = []
+    for s in found:
+        row: dict[str, object] = {"part": s.part.title, "cell": s.cell.name, **s.cell.at}
+        row |= {f"runs_{word}": s.verdicts.get(word, 0) for word in ("valid", "violation", "unknown")}
+        row |= {"sections": s.sections, "strikes": s.strikes, "opportunities": s.opportunities}
+        row |= {f"overlaps_{blame}": pairs for blame, pairs in s.overlaps.items()}
+        for blame, rate in s.violated.items():
+            row |= _rate(f"runs_with_overlap_{blame}", rate.events, rate.trials, rate.low, rate.high)
+        for unit in UNITS:
+            if unit != "run" and unit in s.per_unit:
+                rate = s.per_unit[unit]
+                row |= _rate(f"{UNITS[unit]}_hit", rate.events, rate.trials, rate.low, rate.high)
+        row |= {
+            "acquisitions_per_s": s.per_second,
+            "acquire_p50_ms": s.acquire_p50_ms,
+            "acquire_p99_ms": s.acquire_p99_ms,
+            "availability": s.availability,
+            "majority_wait_ms_median": s.majority_wait_ms,
+            "longest_gap_ms": s.longest_gap_ms,
+            "fsync_p50_ms": s.fsync_p50_ms,
+            "fsync_p99_ms": s.fsync_p99_ms,
+            "lost_updates": s.lost,
+            "acknowledged": s.acknowledged,
+            "folders": " ".join(s.folders),
+        }
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def runs_frame(lines: Sequence[RunLine]) -> pd.DataFrame:
+    """One row a run."""
+    rows = []
+    for line in lines:
+        row: dict[str, object] = {
+            "cell": line.cell,
+            "seed": line.seed,
+            "folder": line.folder,
+            "verdict": line.verdict,
+            "took_s": round(line.took_s, 1),
+            "revision": line.revision,
+            "error": line.error,
+        }
+        if line.figures:
+            f = msgspec.structs.asdict(line.figures)
+            acquire, overlaps, fsync = f.pop("acquire"), f.pop("overlaps"), f.pop("fsync_ms")
+            waits = f.pop("majority_waits_ms")
+            row |= f | {f"overlaps_{blame}": pairs for blame, pairs in overlaps.items()}
+            row |= {"acquire_p50_ms": quantile_ms(acquire, 0.5), "acquire_p99_ms": quantile_ms(acquire, 0.99)}
+            row |= {f"fsync_{name}_ms": (fsync or {}).get(name) for name in ("p50", "p99")}
+            row |= {"majority_waits_ms": " ".join(f"{wait:.1f}" for wait in waits)}
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def document(campaign: Campaign, lines: Sequence[RunLine], found: Sequence[Summary]) -> bytes:
+    """`report.json`: the campaign, every cell and every comparison, with the folders and the commands."""
+    grid = campaign.grid
+    cells = []
+    for row, s in zip(cells_frame(found).astype(object).to_dict("records"), found, strict=True):
+        plain = {str(name): None if pd.isna(value) else value for name, value in row.items()}
+        cells.append(plain | {"folders": s.folders, "command": tell.command(grid, s.cell.name)})
+    compared = [
+        {
+            "part": c.part.title,
+            "first": c.first.name,
+            "second": c.second.name,
+            "axis": c.axis,
+            "unit": c.unit,
+            "difference": c.difference,
+            "p_holm": c.p_holm,
+            "p_paired": c.p_paired,
+            "speed": c.speed,
+        }
+        for part in grid.parts
+        for c in contrasts(part, [s for s in found if s.part == part])
+    ]
+    value = {
+        "schema_version": 1,
+        "campaign": campaign,
+        "finished": sum(line.error is None for line in lines),
+        "cells": cells,
+        "comparisons": compared,
+    }
+    return msgspec.json.format(msgspec.json.encode(value)) + b"\n"
+
+
+def _rate(name: str, events: int, trials: int, low: float, high: float) -> dict[str, object]:
+    return {name: events, f"{name}_of": trials, f"{name}_low": low, f"{name}_high": high}
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    lines = ["| " + " | ".join(map(_cell, heads)) + " |", "|" + "---|" * len(heads)]
+    return lines + ["| " + " | ".join(map(_cell, row)) + " |" for row in rows]
+
+
+def _cell(text: str) -> str:
+    """Foreign text in Markdown: one line, no markup of its own but our line break."""
+    plain = printable(text).replace("&", "&amp;").replace("<", "&lt;").replace("|", "\\|")
+    return plain.replace("&lt;br>", "<br>")

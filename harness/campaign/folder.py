@@ -1,0 +1,150 @@
+"""The report folder: what the campaign is, one line for every finished run, and what is drawn from them.
+
+results/reports/fsync/
+  campaign.json     the grid, the git revision and the machine it began on; a folder without it is no campaign's
+  runs.jsonl        a line for each run, appended in one write(2) after its verdict
+  timelines/*.json  a moment of the first violation of each cell that has one
+  index.html  report.md  cells.csv  runs.csv  report.json    drawn from the above, at any time again
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from fencepost.errors import UsageError
+from harness.campaign.grid import Grid
+from harness.campaign.measure import Figures
+from harness.campaign.order import Slot
+from harness.columns import read_lines
+from harness.store import LineLog
+
+_SCHEMA: Final = 1
+
+
+class RunLine(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """One finished run. `folder`: its name in the folder of runs. `error`: why it broke off; then it has no figures and
+    is made again when the campaign is resumed. `violation`: what the verdict said, in words."""
+
+    cell: str
+    seed: int
+    folder: str
+    verdict: str
+    took_s: float
+    revision: str = ""
+    error: str | None = None
+    violation: str | None = None
+    figures: Figures | None = None
+
+    @property
+    def slot(self) -> Slot:
+        return Slot(self.cell, self.seed)
+
+
+class Campaign(msgspec.Struct, frozen=True, kw_only=True):
+    """`campaign.json`. `machine`: kernel, cores, the disk's fsync latency, … as they were at the beginning."""
+
+    grid: Grid
+    revision: str
+    command: str
+    machine: dict[str, Any]
+    schema_version: int = _SCHEMA
+
+
+class CampaignFolder:
+    """A report folder that is held by this process alone until it is closed."""
+
+    def __init__(self, path: Path, campaign: Campaign, held: int) -> None:
+        self.path = path
+        self.campaign = campaign
+        self._held = held
+
+    @classmethod
+    def claim(cls, path: Path, campaign: Campaign) -> CampaignFolder:
+        """The folder of this campaign: a new one, or the one that was begun for the same grid.
+
+        Raises UsageError if what is there is something else, or if another process is at work on it.
+        """
+        file = path / "campaign.json"
+        if path.exists() and not file.is_file() and (not path.is_dir() or any(path.iterdir())):
+            raise UsageError(f"{path} exists and is no campaign's folder; name another one with --report")
+        if file.is_file():
+            begun = _read(file)
+            if begun.grid != campaign.grid:
+                raise UsageError(
+                    f"{path} holds another campaign ({begun.grid.title}; {_difference(begun.grid, campaign.grid)}); "
+                    "name another folder with --report, or remove this one"
+                )
+            campaign = begun
+        else:
+            path.mkdir(parents=True, exist_ok=True)
+            write_whole(file, msgspec.json.format(msgspec.json.encode(campaign)) + b"\n")
+        held = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(held)
+            raise UsageError(f"another process is at work on the campaign in {path}; wait for it to end") from None
+        return cls(path, campaign, held)
+
+    def close(self) -> None:
+        os.close(self._held)
+
+    def lines(self) -> list[RunLine]:
+        """The newest line of each cell and seed, in the order in which they were written. Half a line at the very end
+        is removed from the file: that run's verdict was never on record."""
+        log = self.path / "runs.jsonl"
+        if not log.exists():
+            return []
+        content = log.read_bytes()
+        if not content.endswith(b"\n"):
+            os.truncate(log, content.rfind(b"\n") + 1)
+        newest = {line.slot: line for piece in read_lines(log, RunLine) for line in piece}
+        return list(newest.values())
+
+    def append(self, line: RunLine) -> None:
+        with LineLog(self.path / "runs.jsonl") as log:
+            log.append(line)
+
+    def timelines(self) -> dict[str, dict[str, Any]]:
+        """A moment of a violation of each cell that has one."""
+        found = [msgspec.json.decode(path.read_bytes()) for path in sorted((self.path / "timelines").glob("*.json"))]
+        return {moment["cell"]: moment for moment in found}
+
+    def keep_timeline(self, cell: str, moment: Mapping[str, object]) -> None:
+        number = list(self.campaign.grid.cells).index(cell) + 1
+        (self.path / "timelines").mkdir(exist_ok=True)
+        write_whole(self.path / "timelines" / f"{number:03}.json", msgspec.json.encode({"cell": cell, **moment}))
+
+
+def write_whole(path: Path, content: bytes | str) -> None:
+    """A reader sees the old file or the new one, never half of it."""
+    half = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        half.write_bytes(content.encode() if isinstance(content, str) else content)
+        half.replace(path)
+    finally:
+        half.unlink(missing_ok=True)
+
+
+def _read(file: Path) -> Campaign:
+    try:
+        campaign = msgspec.json.decode(file.read_bytes(), type=Campaign)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{file} is not what fencepost writes there: {' '.join(str(error).split())}") from None
+    if campaign.schema_version > _SCHEMA:
+        raise UsageError(f"{file} has schema {campaign.schema_version}; this fencepost reads up to {_SCHEMA}")
+    return campaign
+
+
+def _difference(begun: Grid, asked: Grid) -> str:
+    there, here = set(begun.cells), set(asked.cells)
+    if there != here:
+        return f"{len(there - here)} of its cells are not in this one, {len(here - there)} are new"
+    seeds: Sequence[int] = [sum(part.seeds for part in grid.parts) for grid in (begun, asked)]
+    return "with other seeds" if seeds[0] != seeds[1] or begun.first_seed != asked.first_seed else "with other options"

@@ -1,0 +1,212 @@
+"""What a campaign compares: cells of options of `fencepost test`, in parts, each cell with the same seeds.
+
+A grid comes from `--axis NAME=VALUE,VALUE` (every combination), or from a file: JSON in the shape of `Grid`, or Python
+with `GRID`, and `QUICK` for the small form. Those in `grids/` are asked for by name alone.
+"""
+
+from __future__ import annotations
+
+import runpy
+from collections.abc import Mapping, Sequence
+from itertools import product
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from fencepost.errors import UsageError
+
+GRIDS: Final = Path(__file__).parent / "grids"
+
+
+class Cell(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One configuration. `options`: names and values of options of `fencepost test`, an empty value for one that
+    takes none, like `disks`. `at`: its place on each axis, in
+    words for people; cells that differ in one place are compared with each other."""
+
+    name: str
+    options: dict[str, str]
+    at: dict[str, str]
+
+
+class Part(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """Cells that answer one question and stand in one table.
+
+    `kind`: `safety` compares rates of violations, `cost` compares throughput and latency. `options`: what all of its
+    cells have in common. `baseline`: for an axis, the value that the others are compared with (else its first one);
+    an axis with the baseline "" is not compared along. `pairs`: names of two cells to be compared besides.
+    """
+
+    title: str
+    cells: tuple[Cell, ...]
+    seeds: int
+    kind: str = "safety"
+    text: str = ""
+    options: dict[str, str] = {}
+    baseline: dict[str, str] = {}
+    pairs: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def axes(self) -> dict[str, list[str]]:
+        """Each axis and its values, in the order in which the cells name them."""
+        found: dict[str, dict[str, None]] = {}
+        for cell in self.cells:
+            for axis, value in cell.at.items():
+                found.setdefault(axis, {})[value] = None
+        return {axis: list(values) for axis, values in found.items()}
+
+
+class Grid(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """A campaign as data. `introduction`: paragraphs for somebody who never saw the project."""
+
+    name: str
+    title: str
+    question: str
+    parts: tuple[Part, ...]
+    introduction: tuple[str, ...] = ()
+    first_seed: int = 1
+
+    @property
+    def cells(self) -> dict[str, tuple[Part, Cell]]:
+        return {cell.name: (part, cell) for part in self.parts for cell in part.cells}
+
+    @property
+    def run_count(self) -> int:
+        return sum(part.seeds * len(part.cells) for part in self.parts)
+
+    def words(self, name: str, seed: int) -> list[str]:
+        """The arguments of `fencepost test` for this cell and seed."""
+        part, cell = self.cells[name]
+        options = {**part.options, **cell.options, "seed": str(seed)}
+        return [f"--{option}={value}" if value else f"--{option}" for option, value in options.items()]
+
+
+def every_combination(axes: Mapping[str, Mapping[str, Mapping[str, str]]]) -> tuple[Cell, ...]:
+    """Cells for all combinations of the axes' values. `axes`: axis -> value in words -> options of that value."""
+    cells = []
+    for chosen in product(*(values.items() for values in axes.values())):
+        at = dict(zip(axes, (word for word, _ in chosen), strict=True))
+        options = {name: value for _, given in chosen for name, value in given.items()}
+        cells.append(Cell(" · ".join(at.values()), options, at))
+    return tuple(cells)
+
+
+def from_axes(texts: Sequence[str], seeds: int, first_seed: int, common: Mapping[str, str]) -> Grid:
+    """The grid of `--axis` options. Raises UsageError for what is no axis."""
+    axes: dict[str, dict[str, dict[str, str]]] = {}
+    for text in texts:
+        name, equals, values = text.partition("=")
+        name = name.strip().removeprefix("--")
+        if not equals or not name:
+            raise UsageError(
+                f"--axis {text!r} is not an axis; write NAME=VALUE,VALUE, like persistence=none,aof-always"
+            )
+        if name in axes:
+            raise UsageError(f"--axis {name} is there twice; give it all its values at once")
+        words = split_values(values)
+        if len(set(words)) < len(words) or not all(words):
+            raise UsageError(f"--axis {text!r} has an empty value or the same one twice")
+        axes[name] = {_shown(name, word): {name: word} for word in words}
+    cells = every_combination(axes)
+    names = " × ".join(axes)
+    return Grid(
+        name="-x-".join(axes),
+        title=f"Comparison over {names}",
+        question=f"What changes when {' and '.join(axes)} change, and nothing else does?",
+        parts=(Part(title=names, cells=cells, seeds=seeds, options=dict(common)),),
+        first_seed=first_seed,
+    )
+
+
+def split_values(text: str) -> list[str]:
+    """Values at the semicolons; without any, at the commas. A part like `restart-delay=0` is no value of its own but an
+    option of the one before it: `crash:targets=one,restart-delay=0,pause` are two."""
+    if ";" in text:
+        return [word.strip() for word in text.split(";")]
+    values: list[str] = []
+    for word in (part.strip() for part in text.split(",")):
+        if values and "=" in word.split(":")[0] and ":" in values[-1]:
+            values[-1] += f",{word}"
+        else:
+            values.append(word)
+    return values
+
+
+def load_grid(text: str, *, quick: bool) -> Grid:
+    """The grid in the file, or the one of this name in `grids/`. Raises UsageError if it cannot be had."""
+    path = Path(text)
+    if not path.suffix and (GRIDS / f"{text}.py").exists():
+        path = GRIDS / f"{text}.py"
+    if not path.is_file():
+        known = ", ".join(sorted(p.stem for p in GRIDS.glob("*.py") if p.stem != "__init__"))
+        raise UsageError(f"--grid {text}: there is no such file, and no grid of that name; known are {known}")
+    if path.suffix == ".py":
+        return check(_from_python(path, "QUICK" if quick else "GRID"))
+    if quick:
+        raise UsageError(f"--grid {text}: only a grid in Python can have a quick form")
+    try:
+        return check(msgspec.json.decode(path.read_bytes(), type=Grid))
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"--grid {text} is not a grid in JSON: {' '.join(str(error).split())}") from None
+
+
+def with_options(grid: Grid, seeds: int | None, first_seed: int, common: Mapping[str, str]) -> Grid:
+    """The grid with other seeds, and with options that all parts have in common where their cells say nothing else."""
+    parts = tuple(
+        msgspec.structs.replace(part, seeds=part.seeds if seeds is None else seeds, options={**part.options, **common})
+        for part in grid.parts
+    )
+    return check(msgspec.structs.replace(grid, parts=parts, first_seed=first_seed))
+
+
+def check(grid: Grid) -> Grid:
+    """The grid, if it means something. Raises UsageError."""
+    seen: set[str] = set()
+    for cell in (cell for part in grid.parts for cell in part.cells):
+        if cell.name in seen:
+            raise UsageError(f"the grid {grid.name} has the cell {cell.name!r} twice")
+        seen.add(cell.name)
+    for part in grid.parts:
+        if part.kind not in ("safety", "cost"):
+            raise UsageError(f"the grid {grid.name}: the kind {part.kind!r} is not known; it is safety or cost")
+        for name in (name for pair in part.pairs for name in pair):
+            if name not in {cell.name for cell in part.cells}:
+                raise UsageError(f"the grid {grid.name} compares the cell {name!r}, which {part.title!r} has not")
+        for option in ("seed", "results", "expect"):
+            if any(option in options for options in (part.options, *(cell.options for cell in part.cells))):
+                raise UsageError(f"--{option} belongs to the campaign; it cannot be an option of its runs")
+    if any(part.seeds < 1 for part in grid.parts):
+        raise UsageError("--seeds must be 1 or more")
+    if not grid.run_count:
+        raise UsageError(f"the grid {grid.name} has no cells")
+    return grid
+
+
+def common_options(words: Sequence[str]) -> dict[str, str]:
+    """What stands behind `--`, as names and values: `--clients 3 --ttl=1s --disks`. Raises UsageError."""
+    options: dict[str, str] = {}
+    rest = list(words)
+    while rest:
+        word = rest.pop(0)
+        name, equals, value = word.removeprefix("--").partition("=")
+        if not word.startswith("--") or not name:
+            raise UsageError(f"{word!r} behind -- is not an option of `fencepost test`")
+        if not equals and rest and not rest[0].startswith("--"):
+            value = rest.pop(0)
+        options[name] = value
+    return options
+
+
+def _shown(axis: str, value: str) -> str:
+    """A value by itself where it speaks for itself; `clients 4` where it does not."""
+    return f"{axis} {value}" if value[:1].isdigit() else value
+
+
+def _from_python(path: Path, name: str) -> Grid:
+    try:
+        found: Any = runpy.run_path(str(path)).get(name)
+    except Exception as error:
+        raise UsageError(f"--grid {path} cannot be read: {error!r}") from error
+    if not isinstance(found, Grid):
+        raise UsageError(f"--grid {path} has no {name}: it must be a harness.campaign.grid.Grid")
+    return found

@@ -1,0 +1,1 @@
+"""Grids that come along, each with `GRID` and `QUICK`; `fencepost compare --grid NAME`."""

@@ -1,0 +1,136 @@
+"""What does fsync=always buy over a delayed restart, and what does each cost?
+
+`make report-fsync`: five persistence policies, restart at once and delayed beyond the TTL, process crash and power cut,
+for the reference lock and a real library; and what each policy costs without any fault.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+
+from cluster.persistence import POLICIES, Policy
+from harness.campaign.grid import Cell, Grid, Part, every_combination
+
+_RESTARTS = {"back at once": "0", "back after 1.2 TTL": "1.2ttl"}
+_STRIKES = {"process crash": "crash", "power cut": "power"}
+
+_INTRODUCTION = (
+    "A distributed lock lets one of many programs at a time do something that two must not do at once. The locks "
+    "compared here (the Redlock algorithm) keep a key on each of five Redis servers: whoever set the key on three of "
+    "them holds the lock, until it gives it back or until the key expires after its time to live (TTL).",
+    "What if one of these servers goes down and comes back without the key? Then a second client may find a majority "
+    "that knows of no lock while the first one still holds it. The description of Redlock names two remedies: have "
+    "every write reach the disk before it is acknowledged (fsync=always), or keep a server that went down away until "
+    "everything that it may have forgotten has expired (a delayed restart).",
+    "Servers can go down in two ways. When a process crashes, what it wrote is still in the memory of the operating "
+    "system and reaches the disk later. When the power is cut, it is lost unless it was synced. Each server here has a "
+    "small disk of its own, whose power is really cut: the file system is shut down without flushing.",
+)
+
+_POLICY_WORDS = (
+    "The rows are what a server keeps on disk: nothing; a snapshot a second after a change (rdb); or a log of all "
+    "writes, synced when the operating system likes (aof-no), once a second (aof-everysec), or before each answer "
+    "(aof-always)."
+)
+
+
+def _safety(locks: tuple[str, ...], seeds: int, duration: str, recovery: str) -> Part:
+    cells = tuple(
+        Cell(
+            name=f"{policy} · {strike}, {restart} · {lock}",
+            options={"persistence": policy, "nemesis": f"hunt:how={how},restart-delay={delay}", "lock": lock},
+            at={"what the servers keep": policy, "went down by": strike, "restart": restart, "lock": lock},
+        )
+        for policy, (strike, how), (restart, delay), lock in product(
+            POLICIES, _STRIKES.items(), _RESTARTS.items(), locks
+        )
+    )
+    return Part(
+        title="Does the lock hold when a server goes down?",
+        text="The links are arranged so that each lock is held by exactly three of five servers, and the one server "
+        "that both halves of the clients reach goes down right after a lock was granted. What is counted is an "
+        f"opportunity: such a server went down while its key could matter. {_POLICY_WORDS}",
+        cells=cells,
+        seeds=seeds,
+        options={
+            "duration": duration,
+            "recovery": recovery,
+            "clients": "4",
+            "hold": "uniform:100ms-300ms",
+            "disks": "",
+        },
+        baseline={"lock": ""},
+        pairs=tuple(
+            (f"none · {strike}, back after 1.2 TTL · {lock}", f"aof-always · {strike}, back at once · {lock}")
+            for lock in locks
+            for strike in _STRIKES
+        ),
+    )
+
+
+def _cost(
+    policies: tuple[Policy, ...],
+    clients: tuple[int, ...],
+    keys: dict[str, dict[str, str]],
+    seeds: int,
+    duration: str,
+) -> Part:
+    cells = every_combination(
+        {
+            "what the servers keep": {policy: {"persistence": policy} for policy in policies},
+            "clients": {f"{n} client" + ("s" if n > 1 else ""): {"clients": str(n)} for n in clients},
+            "keys": keys,
+        }
+    )
+    return Part(
+        title="What does it cost?",
+        kind="cost",
+        text="The same servers on the same disks without any fault. A client that got the lock reads and writes a "
+        "counter and gives the lock back at once, so that the lock itself is what takes the time. With one key all "
+        "clients wait for each other; with many they rarely meet.",
+        cells=cells,
+        seeds=seeds,
+        options={
+            "lock": "redlock",
+            "nemesis": "none",
+            "duration": duration,
+            "recovery": "0",
+            "hold": "0",
+            "node-timeout": "500ms",
+            "retry-delay": "10ms",
+            "disks": "",
+        },
+        baseline={"clients": "", "keys": ""},
+    )
+
+
+def _grid(name: str, title: str, parts: tuple[Part, ...]) -> Grid:
+    return Grid(
+        name=name,
+        title=title,
+        question="What does fsync=always buy over a delayed restart, and what does each of them cost?",
+        introduction=_INTRODUCTION,
+        parts=parts,
+    )
+
+
+_ONE_KEY = {"keys": "1"}
+_MANY_KEYS = {"keys": "1000"}
+_TITLE = "Redlock when servers forget: fsync=always or a delayed restart?"
+
+GRID = _grid(
+    "fsync",
+    _TITLE,
+    (
+        _safety(("redlock", "redlock-ng"), seeds=10, duration="20s", recovery="1s"),
+        _cost(POLICIES, (1, 4, 16, 64), {"one key": _ONE_KEY, "1,000 keys": _MANY_KEYS}, seeds=3, duration="10s"),
+    ),
+)
+QUICK = _grid(
+    "fsync-quick",
+    f"{_TITLE} (quick form)",
+    (
+        _safety(("redlock",), seeds=1, duration="4s", recovery="200ms"),
+        _cost(("none", "aof-everysec", "aof-always"), (1, 16), {"1,000 keys": _MANY_KEYS}, seeds=1, duration="3s"),
+    ),
+)

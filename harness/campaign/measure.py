@@ -1,0 +1,143 @@
+"""The figures of one run that a campaign keeps: enough to draw every table and plot again without the run's folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from harness.checkers.base import Recorded, Verdict
+from harness.history import FaultEvent
+from harness.windows import majority_windows
+
+Ints = npt.NDArray[np.int64]
+
+BINS_PER_DECADE: Final = 100
+"""A latency is known to within 2.3 %."""
+
+BLAMES: Final = ("lock", "client", "undecided")
+
+
+class Figures(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """What one run showed.
+
+    `overlaps`: pairs of sections by blame. `strikes`: times at which nodes went down with what they had in memory;
+    `strikes_hit`: those that an overlap blamed on the lock followed. `opportunities`, `opportunities_hit`: the same of
+    those with a key at stake, as `harness.checkers.opportunities` counts them; None where no node went down.
+    `grants` within `load_s`, the time from the start to the heal;
+    `reachable_s`: the part of it in which some working client surely could reach a majority. `acquire`: granted acquire
+    calls within the load, by bin of their duration (`bin_of`). `majority_waits_ms`: from each strike at a majority to
+    the next grant. `fsync_ms`: what an fsync cost on a node's disk before the load, `p50` and `p99` among others; None
+    where the nodes had no disks of their own.
+    """
+
+    sections: int
+    overlaps: dict[str, int]
+    strikes: int
+    strikes_hit: int
+    opportunities: int | None = None
+    opportunities_hit: int | None = None
+    load_s: float
+    grants: int
+    reachable_s: float
+    acquire: dict[int, int]
+    majority_waits_ms: tuple[float, ...] = ()
+    longest_gap_ms: float | None = None
+    lost: int = 0
+    acknowledged: int = 0
+    faults_planned: int = 0
+    faults_observed: int = 0
+    fsync_ms: dict[str, float] | None = None
+
+
+def measure(run: Recorded, verdict: Verdict, environment: Mapping[str, object]) -> Figures:
+    """The figures of a judged run. `environment`: what `environment.json` holds."""
+    begin = run.timeline.start_ns
+    end = run.timeline.healed_ns or run.timeline.end_ns or begin
+    start: Ints = run.sections["start_ns"].to_numpy(np.int64)
+    struck = strikes(run.faults)
+    figures = verdict.figures
+    downs = figures.get("opportunities", {})
+    reachable = majority_windows(run.config.client_names, run.config.node_names, run.faults, run.ends, begin, end)
+    return Figures(
+        sections=len(run.sections),
+        overlaps={blame: _whole(_mapping(figures["exclusion"]["overlaps"]).get(blame)) for blame in BLAMES},
+        strikes=_whole(downs.get("crashes")),
+        strikes_hit=_whole(downs.get("violations")),
+        opportunities=_whole(downs["opportunities"]) if downs else None,
+        opportunities_hit=_whole(downs["violated_opportunities"]) if downs else None,
+        load_s=(end - begin) / 1e9,
+        grants=int(((start >= begin) & (start < end)).sum()),
+        reachable_s=sum(until - since for since, until in reachable) / 1e9,
+        acquire=_durations(run, end),
+        majority_waits_ms=tuple(_majority_waits_ms(run, struck, start)),
+        longest_gap_ms=_number(figures["liveness"].get("longest_gap_ms")),
+        lost=_whole(figures["counter"].get("lost")),
+        acknowledged=_whole(figures["counter"].get("acknowledged")),
+        faults_planned=run.planned_faults,
+        fsync_ms=_fsync_ms(environment),
+        faults_observed=_whole(figures["faults"].get("observed")),
+    )
+
+
+def strikes(faults: Iterable[FaultEvent]) -> list[FaultEvent]:
+    """The injections that were seen to take nodes down, in order. A paused node keeps its memory and is none."""
+    taken = (e for e in faults if e.event == "injected" and e.holds and e.keys_at_stake is not None)
+    return sorted(taken, key=lambda event: event.done_ns)
+
+
+def bin_of(ms: npt.NDArray[np.float64]) -> Ints:
+    """The bins of durations: 100 a decade, bin 0 begins at 1 ms."""
+    bins: Ints = np.floor(np.log10(np.maximum(ms, 1e-3)) * BINS_PER_DECADE).astype(np.int64)
+    return bins
+
+
+def middle_ms(bins: Ints) -> npt.NDArray[np.float64]:
+    """The duration in the middle of each bin."""
+    middles: npt.NDArray[np.float64] = 10.0 ** ((bins + 0.5) / BINS_PER_DECADE)
+    return middles
+
+
+def quantile_ms(counts: Mapping[int, int], share: float) -> float | None:
+    """The duration that this share of the counted ones does not exceed, or None if there are none."""
+    if not counts:
+        return None
+    bins = np.array(sorted(counts), np.int64)
+    reached = np.cumsum([counts[int(b)] for b in bins])
+    return float(middle_ms(bins[[int(np.searchsorted(reached, share * reached[-1]))]])[0])
+
+
+def _durations(run: Recorded, end_ns: int) -> dict[int, int]:
+    ops = run.ops
+    granted = ops[(ops["f"] == "acquire") & (ops["outcome"] == "ok") & (ops["invoke_ns"] < end_ns)]
+    took_ms = (granted["complete_ns"] - granted["invoke_ns"]).to_numpy(np.float64) / 1e6
+    bins, counts = np.unique(bin_of(took_ms), return_counts=True)
+    return dict(zip(bins.tolist(), counts.tolist(), strict=True))
+
+
+def _majority_waits_ms(run: Recorded, struck: list[FaultEvent], start: Ints) -> Iterator[float]:
+    for event in struck:
+        if len(event.nodes) > run.config.nodes // 2:
+            at = int(np.searchsorted(start, event.done_ns, "right"))
+            if at < len(start):
+                yield float(start[at] - event.done_ns) / 1e6
+
+
+def _fsync_ms(environment: Mapping[str, object]) -> dict[str, float] | None:
+    found = _mapping(_mapping(_mapping(environment.get("cluster")).get("disks")).get("fsync_ms"))
+    return {name: float(ms) for name, ms in found.items() if isinstance(ms, int | float)} or None
+
+
+def _whole(value: object) -> int:
+    return value if isinstance(value, int) else 0
+
+
+def _number(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) else None
+
+
+def _mapping(value: object) -> Mapping[str, object]:
+    return value if isinstance(value, Mapping) else {}

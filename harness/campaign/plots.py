@@ -1,0 +1,139 @@
+"""The still pictures of a comparison, as inline SVG. Names of cells are foreign text, and escaped here."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+from markupsafe import Markup, escape
+
+from harness.campaign import words
+from harness.campaign.aggregate import Summary
+from harness.campaign.measure import middle_ms
+from harness.report.charts import Frame, decade, nice
+from harness.report.words import number, printable
+
+COLOURS: Final = 6
+"""So many series have a colour of their own (`.s0` … in the style sheet)."""
+
+Series = tuple[str, Sequence[Summary]]
+
+
+def legend(names: Sequence[str]) -> Markup:
+    """What colour is what."""
+    items = (f'<li><i class="s{i % COLOURS}"></i>{escape(printable(name))}</li>' for i, name in enumerate(names))
+    return Markup('<ul class="legend">' + "".join(items) + "</ul>")  # noqa: S704  (names are escaped)
+
+
+def rates(found: Sequence[Summary], width: int = 1184) -> Markup:
+    """One row a cell: the rate of violations as a dot, its exact 95 % interval as a whisker."""
+    rows = [(summary, *summary.main_rate) for summary in found]
+    top = max((rate.high for _, _, rate in rows if rate.trials), default=1.0)
+    top = min(1.0, nice(100 * top) / 100)
+    left = min(470, 40 + max(len(s.cell.name) for s, _, _ in rows) * 7)
+    frame = Frame(width, len(rows) * 22 + 58, "Rates of violations with exact 95 % intervals", left=left, right=230)
+
+    def x(share: float) -> float:
+        return frame.x0 + min(share / top, 1.0) * (frame.x1 - frame.x0)
+
+    for i in range(5):
+        frame.x_tick(x(top * i / 4), f"{100 * top * i / 4:.3g} %", line=True)
+    for row, (summary, unit, rate) in enumerate(rows):
+        y = frame.y1 + 12 + 22 * row
+        name = escape(printable(summary.cell.name))
+        frame.parts.append(f'<text class="tick end" x="{frame.x0 - 10}" y="{y + 4}">{name}</text>')
+        hit = "hit" if rate.events else "zero"
+        if rate.trials:
+            low, high = x(rate.low), x(rate.high)
+            frame.parts.append(f'<line class="whisker {hit}" x1="{low:.1f}" x2="{high:.1f}" y1="{y}" y2="{y}"/>')
+            for end in (low, high) if rate.events else (high,):
+                frame.parts.append(
+                    f'<line class="whisker {hit}" x1="{end:.1f}" x2="{end:.1f}" y1="{y - 4}" y2="{y + 4}"/>'
+                )
+            frame.parts.append(f'<circle class="{hit}" cx="{x(rate.share or 0):.1f}" cy="{y}" r="4"/>')
+        text = escape(f"{rate.events:,} of {rate.trials:,} {words.unit(unit, many=True)}")
+        frame.parts.append(f'<text class="tick" x="{frame.x1 + 14}" y="{y + 4}">{text}</text>')
+    return frame.svg()
+
+
+def latencies(series: Sequence[Series], label: str, width: int = 570, height: int = 240) -> Markup | None:
+    """For each series the share of granted acquire calls that took at most so long; None without any."""
+    pooled = []
+    for index, (_, found) in enumerate(series):
+        counts: dict[int, int] = {}
+        for summary in found:
+            for place, times in summary.acquire.items():
+                counts[place] = counts.get(place, 0) + times
+        if counts:
+            pooled.append((index, np.array(sorted(counts), np.int64), counts))
+    if not pooled:
+        return None
+    low = math.floor(min(bins[0] for _, bins, _ in pooled) / 100)
+    high = max(math.ceil((max(bins[-1] for _, bins, _ in pooled) + 1) / 100), low + 1)
+    frame = Frame(width, height, label)
+
+    def x(ms: float) -> float:
+        share: float = (math.log10(ms) - low) / (high - low)
+        return frame.x0 + share * (frame.x1 - frame.x0)
+
+    def y(share: float) -> float:
+        return frame.y0 - share * (frame.y0 - frame.y1)
+
+    for share in (0.5, 0.99):
+        frame.y_tick(y(share), f"{100 * share:.0f} %")
+    for power in range(low, high + 1):
+        frame.x_tick(x(10.0**power), decade(power), line=True)
+    for index, bins, counts in pooled:
+        reached = np.cumsum([counts[int(b)] for b in bins])
+        points = [f"M{x(float(middle_ms(bins[:1])[0])):.1f},{frame.y0}"]
+        points += [
+            f"L{x(float(ms)):.1f},{y(float(r / reached[-1])):.1f}"
+            for ms, r in zip(middle_ms(bins), reached, strict=True)
+        ]
+        frame.parts.append(f'<path class="curve s{index % COLOURS}" d="{"".join(points)}L{frame.x1},{y(1):.1f}"/>')
+    return frame.svg()
+
+
+def against(series: Sequence[Series], axis: str, label: str, width: int = 570, height: int = 240) -> Markup | None:
+    """Acquisitions a second of each series against the values of an axis of numbers, like clients: the mean of all
+    runs as a line, the single runs as dots. None without any."""
+    at = sorted({_number(s.cell.at[axis]) for _, found in series for s in found})
+    top = nice(max((v for _, found in series for s in found for v in s.by_seed.values()), default=0.0))
+    if not any(s.by_seed for _, found in series for s in found):
+        return None
+    frame = Frame(width, height, label)
+
+    def x(value: float) -> float:
+        return frame.x0 + (at.index(value) + 0.5) / len(at) * (frame.x1 - frame.x0)
+
+    def y(rate: float) -> float:
+        return frame.y0 - rate / top * (frame.y0 - frame.y1)
+
+    for share in (0.25, 0.5, 0.75, 1.0):
+        frame.y_tick(y(top * share), number(top * share))
+    for value in at:
+        frame.x_tick(x(value), f"{value:g}")
+    for index, (_, found) in enumerate(series):
+        colour = f"s{index % COLOURS}"
+        shift = (index - (len(series) - 1) / 2) * 5  # beside each other, not on top of each other
+        known = sorted((_number(s.cell.at[axis]), s) for s in found if s.per_second is not None)
+        line = "L".join(f"{x(value) + shift:.1f},{y(s.per_second or 0):.1f}" for value, s in known)
+        frame.parts.append(f'<path class="curve {colour}" d="M{line}"/>')
+        frame.parts += [
+            f'<circle class="{colour}" cx="{x(value) + shift:.1f}" cy="{y(rate):.1f}" r="2.6"/>'
+            for value, s in known
+            for rate in s.by_seed.values()
+        ]
+    return frame.svg()
+
+
+def _number(value: str) -> float:
+    """The number in `16 clients`, `clients 16` or `16`."""
+    return next((float(word) for word in value.split() if word.replace(".", "", 1).isdigit()), math.nan)
+
+
+def is_numeric(values: Sequence[str]) -> bool:
+    """Whether every value of an axis holds a number, so that it can be drawn against."""
+    return len(values) > 1 and not any(math.isnan(_number(value)) for value in values)

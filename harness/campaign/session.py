@@ -1,0 +1,71 @@
+"""What `fencepost compare` does: check, say what will be done, make the runs, write the report."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+
+from harness.campaign import export
+from harness.campaign.aggregate import summaries
+from harness.campaign.folder import Campaign, CampaignFolder, write_whole
+from harness.campaign.grid import Grid
+from harness.campaign.page import render_page
+from harness.campaign.play import Parse, Plan, make_plan, play
+from harness.environment import revision
+from harness.prepare import remove_leftovers
+
+REPORTS = Path("results/reports")
+"""Where reports are kept, seen from the working directory, unless something else is said."""
+
+
+def compare(
+    grid: Grid, parse: Parse, report: Path | None, results: Path, *, yes: bool, command: str, out: Console
+) -> int:
+    """Make the runs of the grid that are not there yet, and write the report. 0: all of them are finished; 2: not.
+    Raises FencepostError: the report is written then as well, if a run was made."""
+    plan = make_plan(grid, parse, yes=yes)
+    commit = _revision()
+    machine = {"kernel": platform.release(), "cores": os.cpu_count(), "python": platform.python_version()}
+    campaign = Campaign(grid=grid, revision=commit, command=command, machine=machine)
+    folder = CampaignFolder.claim(report or REPORTS / grid.name, campaign)
+    try:
+        if folder.campaign.revision != commit:
+            out.print(
+                f"this campaign began at revision {folder.campaign.revision or 'unknown'}, now it is "
+                f"{commit or 'unknown'}; each run says which one made it"
+            )
+        remove_leftovers(out)
+        try:
+            finished = play(plan, parse, folder, results, commit, out)
+        finally:
+            write_report(folder, plan)
+        out.print(f"report: {folder.path / 'index.html'}", markup=False, soft_wrap=True)
+    finally:
+        folder.close()
+    return 0 if finished else 2
+
+
+def write_report(folder: CampaignFolder, plan: Plan) -> Sequence[Path]:
+    """Every form of the report, from what is on record; the files."""
+    campaign, lines = folder.campaign, folder.lines()
+    found = summaries(campaign.grid, lines)
+    forms: dict[str, str | bytes] = {
+        "index.html": render_page(campaign, lines, found, plan.configs, folder.timelines()),
+        "report.md": export.markdown(campaign, lines, found, plan.configs),
+        "cells.csv": export.cells_frame(found).to_csv(index=False),
+        "runs.csv": export.runs_frame(lines).to_csv(index=False),
+        "report.json": export.document(campaign, lines, found),
+    }
+    for name, content in forms.items():
+        write_whole(folder.path / name, content)
+    return [folder.path / name for name in forms]
+
+
+def _revision() -> str:
+    """`1a2b3c4d5e6f`, with `+` where there are changes that are not committed; empty outside of a checkout."""
+    known = revision()
+    return f"{str(known['commit'])[:12]}{'+' if known['dirty'] else ''}" if known else ""

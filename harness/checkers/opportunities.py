@@ -1,0 +1,53 @@
+"""How often did going down matter? A crash can only break a lock that depends on the node's memory.
+
+An *opportunity* is a time at which nodes went down that kept a lock together: a majority held its key, and without them
+no majority did. The rate of violations per opportunity can be compared between runs that crash at random and runs that
+hunt; the rate per crash cannot.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from harness.checkers.base import Answer, Recorded
+from harness.overlaps import overlapping_pairs
+
+_HUNT: Final = "hunt"
+
+
+def check(run: Recorded) -> Answer:
+    """Figures, where nodes went down or a hunt was on: `crashes`: times at which nodes went down, in whatever way;
+    `opportunities`: those with a key at stake; `violations`: those after which a second client was let in while a first
+    one held the lock, by the lock's fault; `violated_opportunities`: those among the opportunities, for a key that was
+    at stake; `first_violation_ms`: when the first overlap by the lock's fault began, or None."""
+    injected = [event for event in run.faults if event.event == "injected"]
+    crashes = sorted((e for e in injected if e.keys_at_stake is not None), key=lambda event: event.began_ns)
+    hunted = any(event.nemesis == _HUNT for event in injected)
+    if not crashes and not hunted:
+        return Answer()
+    began = np.array([event.began_ns for event in crashes], np.int64)
+    pairs = overlapping_pairs(run.sections)
+    violated: set[int] = set()
+    at_stake: set[int] = set()
+    first_ns: int | None = None
+    for position in pairs.blamed("lock").tolist():
+        a, b = run.sections.iloc[int(pairs.earlier[position])], run.sections.iloc[int(pairs.later[position])]
+        first_ns = int(b.start_ns) if first_ns is None else min(first_ns, int(b.start_ns))
+        # The last time that nodes went down between the first client's request and the second one's entry.
+        last = int(np.searchsorted(began, b.start_ns, side="left")) - 1
+        if last < 0 or began[last] < a.asked_ns:
+            continue
+        violated.add(last)
+        if str(a.key) in (crashes[last].keys_at_stake or ()):
+            at_stake.add(last)
+    figures: dict[str, object] = {
+        "crashes": len(crashes),
+        "opportunities": sum(bool(event.keys_at_stake) for event in crashes),
+        "violations": len(violated),
+        "violated_opportunities": len(at_stake),
+        "first_violation_ms": None if first_ns is None else (first_ns - run.timeline.start_ns) / 1e6,
+    }
+    unknown = ("the hunt found no opportunity to strike",) if hunted and not crashes else ()
+    return Answer(unknown=unknown, figures=figures)

@@ -1,0 +1,1 @@
+"""The shipped experiments, one file an idea; `fencepost script --list` shows them all."""

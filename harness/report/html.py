@@ -1,0 +1,56 @@
+"""Pages that need nothing but themselves, and that foreign text cannot break.
+
+Whatever a run recorded is foreign text: names of locks, errors of servers, keys. Jinja2 escapes it in the markup; in
+the data for the timelines every character that could end a script is written as an escape; and the page's own policy
+allows no script but ours, by its hash, and no network at all.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from functools import cache
+from importlib.resources import files
+
+import msgspec
+from jinja2 import Environment, FunctionLoader, StrictUndefined
+from markupsafe import Markup
+
+from harness.report.words import printable
+
+
+def render(template: str, **values: object) -> str:
+    """The page of a template in this folder. It gets `style`, `script` and the script's hash besides its values."""
+    script = _asset("page.js")
+    return (
+        _environment()
+        .get_template(template)
+        .render(
+            script=Markup(script),  # noqa: S704  (our own file)
+            script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+            style=Markup(_asset("page.css")),  # noqa: S704  (our own file)
+            **values,
+        )
+    )
+
+
+def script_json(value: object) -> Markup:
+    """JSON that may stand inside a script element: `<`, `>`, `&` and JavaScript's own line ends are escapes."""
+    text = msgspec.json.encode(value).decode()
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return Markup(text)  # noqa: S704  (nothing that HTML reads as markup is left)
+
+
+@cache
+def _asset(name: str) -> str:
+    return files("harness.report").joinpath(name).read_text("utf-8")
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, loader=FunctionLoader(_asset)
+    )
+    environment.filters["printable"] = printable
+    return environment

@@ -1,0 +1,146 @@
+"""The hunt: waits until the loss of one node's memory could break the lock, and strikes just then.
+
+Random crashes find a rare event in hours. The hunt arranges the links so that every lock is held by exactly a majority
+of the nodes: half of the clients reach one majority, the others another one, and the two meet in as few nodes as
+possible. These are the nodes that keep the two sides apart. It watches, read-only and straight from the nodes, who
+holds what, and as soon as a lock was granted it takes those nodes down. If they come back without it, the other side
+finds a majority that knows of no lock while the first client is still inside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+from typing import Literal
+
+import msgspec
+
+from cluster.keys import KeyWatch
+from fencepost.errors import UsageError
+from fencepost.units import Duration
+from nemesis.base import Evidence, Impact, Strike, Topology, World
+from nemesis.crash import Crash
+from nemesis.draws import shuffled
+from nemesis.going_down import GoingDown
+from nemesis.links import LinkName
+from nemesis.partition import Partition
+from nemesis.power import PowerCut
+from nemesis.shapes import spare
+from nemesis.shutdown import Shutdown
+from nemesis.stakes import Held, at_stake
+
+How = Literal["crash", "power", "shutdown"]
+_FAULTS: dict[How, type[GoingDown]] = {"crash": Crash, "power": PowerCut, "shutdown": Shutdown}
+_WHOLE_LOAD_MS = 24 * 3_600_000
+
+
+class HuntOptions(msgspec.Struct, frozen=True):
+    """`interval`: the least time from a node's return to the next strike. `strikes`: at most so many, 0 is no limit."""
+
+    interval: Duration = Duration(500)
+    restart_delay: Duration = Duration(0)
+    how: How = "crash"
+    strikes: int = 0
+
+
+class Hunt(msgspec.Struct, frozen=True):
+    """A hunt over the whole load. `nodes` are those to strike; `links` are cut while it lasts."""
+
+    how: How
+    nodes: tuple[str, ...]
+    links: tuple[LinkName, ...]
+    restart_delay_ms: int
+    interval_ms: int
+    strikes: int = 0
+
+    @property
+    def needs_disks(self) -> bool:
+        return self.how == "power"
+
+    def describe(self) -> str:
+        return f"hunt ({self.how}): watching for locks that depend on {','.join(self.nodes)}"
+
+    def inject(self, world: World, owner: str) -> Impact:
+        """Nothing by itself: what it does are faults of their own."""
+        return Impact()
+
+    def probe(self, world: World, impact: Impact) -> Evidence:
+        """Whether the nodes can be watched."""
+        with KeyWatch(world.cluster) as watch:
+            seen = watch.look(timeout_ms=200)
+        return Evidence(bool(seen), f"{len(seen)} of {len(world.topology.nodes)} nodes can be watched")
+
+    def heal(self, world: World, owner: str, impact: Impact) -> Evidence:
+        return Evidence(True, "watching no more")
+
+    def watch(self, world: World) -> HuntWatch:
+        return HuntWatch(self, world)
+
+
+class HuntWatch:
+    """`nemesis.base.Watch` of a hunt: first the links, then a strike at every opportunity.
+
+    A lock is worth a strike when it was *just* granted: most of the holder's section is still ahead, and what syncs
+    once a second has most likely not been synced. So a lock that was there at the look before is left alone.
+    """
+
+    def __init__(self, hunt: Hunt, world: World) -> None:
+        self._hunt = hunt
+        self._majority = world.topology.majority
+        self._keys = KeyWatch(world.cluster)
+        self._known: frozenset[Held] | None = None
+        self._arranged = False
+        self._strikes = 0
+        self._rests_until_ms = 0.0
+
+    def look(self, now_ms: float) -> Sequence[Strike]:
+        hunt = self._hunt
+        if not self._arranged:
+            self._arranged = True
+            return [Strike("partition", Partition("two majorities", "refuse", "both", hunt.links), None)]
+        if now_ms < self._rests_until_ms or (hunt.strikes and self._strikes >= hunt.strikes):
+            return ()
+        locks = at_stake(self._keys.look(), hunt.nodes, self._majority)
+        known, self._known = self._known, locks
+        if known is None or locks <= known:
+            return ()
+        self._strikes += 1
+        self._known = None
+        self._rests_until_ms = now_ms + hunt.restart_delay_ms + hunt.interval_ms
+        return [Strike(hunt.how, _FAULTS[hunt.how](nodes=hunt.nodes), hunt.restart_delay_ms)]
+
+    def close(self) -> None:
+        self._keys.close()
+
+
+class _HuntNemesis:
+    name = "hunt"
+    help = (
+        "waits for a lock that exactly a majority holds and takes a node of it down: how=crash|power|shutdown, "
+        "restart-delay=0|2s|1.2ttl (0), interval=500ms, strikes=0 (no limit); wants a --hold of some 100 ms"
+    )
+    options = HuntOptions
+    faults = Hunt
+
+    def draw(self, rng: Random, topology: Topology, options: msgspec.Struct) -> tuple[Hunt, int]:
+        assert isinstance(options, HuntOptions)
+        if len(topology.clients) < 2 or len(topology.nodes) < 3:
+            raise UsageError(
+                f"hunt needs at least 2 clients and 3 nodes, there are {len(topology.clients)} and "
+                f"{len(topology.nodes)}; raise --clients or --nodes"
+            )
+        nodes, clients = shuffled(rng, topology.nodes), shuffled(rng, topology.clients)
+        least, half = spare(topology), len(clients) // 2
+        lost = dict.fromkeys(clients[:half], nodes[:least]) | dict.fromkeys(clients[half:], nodes[least : 2 * least])
+        hunt = Hunt(
+            how=options.how,
+            nodes=tuple(name for name in topology.nodes if name in nodes[2 * least :]),
+            links=tuple((c, n) for c in topology.clients for n in topology.nodes if n in lost[c]),
+            restart_delay_ms=round(options.restart_delay.ms(topology.ttl_ms)),
+            interval_ms=round(options.interval.ms(topology.ttl_ms)),
+            strikes=options.strikes,
+        )
+        return hunt, _WHOLE_LOAD_MS
+
+
+NEMESIS = _HuntNemesis()

@@ -1,0 +1,201 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+from rich.console import Console
+
+from fencepost.errors import BrokenEnvironmentError, UsageError
+from harness.campaign import play as playing
+from harness.campaign.folder import Campaign, CampaignFolder, RunLine
+from harness.campaign.play import Plan, make_plan, play
+from harness.cli import parse_run, run
+from harness.session import Judged
+from harness.store import RunFolder
+from tests.campaign import made
+from tests.judge.histories import History
+
+
+def claim(path: Path, campaign: Campaign | None = None) -> CampaignFolder:
+    return CampaignFolder.claim(path, campaign or made.campaign())
+
+
+def test_a_campaign_finds_its_folder_again_and_keeps_the_revision_it_began_with(tmp_path: Path) -> None:
+    claim(tmp_path / "r").close()
+    later = msgspec.structs.replace(made.campaign(), revision="other")
+    folder = claim(tmp_path / "r", later)
+    assert folder.campaign.revision == "1a2b3c"
+    folder.close()
+
+
+@pytest.mark.parametrize(
+    ("axes", "seeds", "words"),
+    [(("clients=2,4",), 2, "cells"), (made.AXES, 3, "other seeds")],
+)
+def test_the_folder_of_another_campaign_is_refused(
+    tmp_path: Path, axes: tuple[str, ...], seeds: int, words: str
+) -> None:
+    claim(tmp_path / "r").close()
+    with pytest.raises(UsageError, match=words):
+        claim(tmp_path / "r", made.campaign(made.grid(*axes, seeds=seeds)))
+
+
+def test_a_folder_with_something_else_in_it_is_refused_and_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("years of work")
+    with pytest.raises(UsageError, match="no campaign's folder"):
+        claim(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_an_empty_folder_is_taken(tmp_path: Path) -> None:
+    claim(tmp_path).close()
+    assert (tmp_path / "campaign.json").exists()
+
+
+def test_two_processes_never_work_on_one_campaign(tmp_path: Path) -> None:
+    folder = claim(tmp_path / "r")
+    with pytest.raises(UsageError, match="another process"):
+        claim(tmp_path / "r")
+    folder.close()
+    claim(tmp_path / "r").close()
+
+
+def test_half_a_line_is_a_run_that_was_never_finished(tmp_path: Path) -> None:
+    folder = claim(tmp_path / "r")
+    whole = made.line("none · clients 2", 1)
+    folder.append(whole)
+    with (folder.path / "runs.jsonl").open("ab") as log:
+        log.write(b'{"cell":"none \xc2\xb7 clients 2","seed":2,"fol')
+    assert folder.lines() == [whole]
+    folder.append(made.line("none · clients 2", 2))
+    assert [line.seed for line in folder.lines()] == [1, 2]
+
+
+class Pretended:
+    """Runs that take no time: every slot that was made, and which of them break off."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, breaking: set[int] = frozenset()) -> None:  # type: ignore[assignment]
+        self.made: list[tuple[str, int]] = []
+        self.breaking = breaking
+        monkeypatch.setattr(playing, "record_run", self._record)
+        monkeypatch.setattr(playing, "judge_and_draw", self._judge)
+
+    def _record(self, prepared: object, folder: RunFolder, progress: object) -> None:
+        config = folder.read_config()
+        self.made.append((config.persistence, config.seed))
+        if len(self.made) in self.breaking:
+            raise BrokenEnvironmentError("no space left")
+
+    def _judge(self, folder: RunFolder) -> Judged:
+        from harness.judge import judge
+
+        recorded = History().section("c1", 5, 90).recorded()
+        return Judged(recorded, judge(recorded), {}, "")
+
+
+@pytest.fixture
+def plan() -> Plan:
+    return make_plan(made.grid("persistence=none,aof-always", seeds=3), parse_run, yes=False)
+
+
+def played(plan: Plan, path: Path, out: Console | None = None) -> bool:
+    folder = claim(path / "r", made.campaign(plan.grid))
+    try:
+        return play(plan, parse_run, folder, path / "runs", "rev", out or Console(quiet=True))
+    finally:
+        folder.close()
+
+
+def test_a_finished_campaign_makes_no_run_again_and_says_how_many_it_found(
+    tmp_path: Path, plan: Plan, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = Pretended(monkeypatch)
+    assert played(plan, tmp_path)
+    assert runs.made == [("none", 1), ("aof-always", 1), ("aof-always", 2), ("none", 2), ("none", 3), ("aof-always", 3)]
+    assert played(plan, tmp_path, Console(width=200))
+    assert len(runs.made) == 6
+    assert "found 6 of them finished" in capsys.readouterr().out
+
+
+def test_it_says_how_many_runs_and_how_long_before_the_first_one(
+    tmp_path: Path, plan: Plan, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said: list[str] = []
+
+    def record(*_: object) -> None:
+        said.append(capsys.readouterr().out)
+        raise BrokenEnvironmentError("that is enough")
+
+    monkeypatch.setattr(playing, "record_run", record)
+    with pytest.raises(BrokenEnvironmentError):
+        played(plan, tmp_path, Console(width=200))
+    assert "6 runs (2 cells, 3 seeds each)" in said[0]
+    assert "6 runs to make, about 4 min" in said[0]
+
+
+def test_a_run_that_broke_off_is_recorded_and_made_again_when_the_campaign_is_resumed(
+    tmp_path: Path, plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = Pretended(monkeypatch, breaking={2})
+    assert not played(plan, tmp_path)
+    assert len(runs.made) == 6
+    lines = [line for line in (tmp_path / "r" / "runs.jsonl").read_text().splitlines() if "no space left" in line]
+    assert len(lines) == 1
+    assert played(plan, tmp_path)
+    assert runs.made[6:] == [("aof-always", 1)]
+
+
+def test_three_runs_in_a_row_that_break_off_end_it(tmp_path: Path, plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = Pretended(monkeypatch, breaking={2, 3, 4})
+    with pytest.raises(BrokenEnvironmentError, match="no space left"):
+        played(plan, tmp_path)
+    assert len(runs.made) == 4
+
+
+def test_lines_of_a_cell_that_the_grid_has_not_are_refused(
+    tmp_path: Path, plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = claim(tmp_path / "r", made.campaign(plan.grid))
+    folder.append(RunLine(cell="rdb", seed=1, folder="x", verdict="valid", took_s=1))
+    folder.close()
+    with pytest.raises(UsageError, match="'rdb'"):
+        played(plan, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--axis", "clients=1,2", "--seeds", "5001"], "10,002 runs (2 cells); more than 10,000 need --yes"),
+        (["--axis", "clients=1,none"], "cell 'none': --clients"),
+        (["--axis", "nemesis=crash:restart-delay=soon,none"], "restart-delay"),
+        (["--axis", "no-such-option=1,2"], "no-such-option"),
+        (["--axis", "lock=redlock,redlok"], "redlok"),
+        (["--axis", "clients=1,2", "--", "--seed", "4"], "--seed belongs to the campaign"),
+        (["--axis", "clients=1,2", "--seeds", "0"], "--seeds must be 1 or more"),
+        (["--axis", "clients=1,2", "--seeds", "many"], "--seeds"),
+        (["--axis", "clients=1,2", "--first-seed", "-3"], "--seed"),
+        (["--grid", "nothing"], "known are fsync"),
+        (["--grid", "fsync", "--axis", "clients=1"], "either --axis"),
+        ([], "either --axis"),
+        (["--axis", "clients=1,2", "--report", "foreign"], "no campaign's folder"),
+    ],
+)
+def test_bad_input_is_one_clear_line_and_254_before_anything_starts(
+    arguments: list[str], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "foreign").mkdir()
+    (tmp_path / "foreign" / "file").touch()
+    common = [] if "--" in arguments or not arguments else ["--", "--cluster", "process"]
+    assert run(["compare", *arguments, *common]) == 254
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert len(err.splitlines()) == 1, err
+    assert words in err
+    assert [path.name for path in tmp_path.iterdir()] == ["foreign"]
+
+
+def test_more_than_10000_runs_are_made_when_that_is_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+    grid = made.grid("clients=1,2", seeds=5001)
+    assert make_plan(grid, parse_run, yes=True).grid.run_count == 10_002

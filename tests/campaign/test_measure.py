@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from harness.campaign.measure import bin_of, measure, middle_ms, quantile_ms
+from harness.campaign.moment import moment_of
+from harness.judge import judge
+from tests.judge.histories import History, ms
+
+
+def figures_of(history: History, environment: dict[str, object] | None = None):  # type: ignore[no-untyped-def]
+    run = history.recorded()
+    return measure(run, judge(run), environment or {})
+
+
+def two_overlaps_after_one_strike() -> History:
+    history = History(nodes=3)
+    history.fault("f1", 10, 60, nemesis="crash", nodes=("n1",), keys_at_stake=("k1",))
+    history.fault("f2", 300, 360, nemesis="crash", nodes=("n1", "n2"), keys_at_stake=("k1",))
+    history.fault("f3", 600, 660, nemesis="crash", nodes=("n3",), keys_at_stake=())
+    history.section("c1", 5, 90)
+    history.section("c2", 30, 50).section("c2", 60, 80, number=2)
+    history.section("c1", 420, 430, number=2)
+    return history
+
+
+def test_a_strike_counts_once_however_many_overlaps_follow_it() -> None:
+    found = figures_of(two_overlaps_after_one_strike())
+    assert found.overlaps["lock"] == 2
+    assert (found.strikes_hit, found.strikes) == (1, 3)
+
+
+def test_an_opportunity_is_a_strike_that_took_a_key_that_a_majority_held() -> None:
+    found = figures_of(two_overlaps_after_one_strike())
+    assert (found.opportunities_hit, found.opportunities) == (1, 2)
+
+
+def test_where_no_node_went_down_there_are_no_strikes_and_opportunities_are_not_counted() -> None:
+    history = History().fault("f1", 10, 60, nemesis="pause", nodes=("n1",))
+    found = figures_of(history.section("c1", 5, 90))
+    assert (found.strikes, found.opportunities) == (0, None)
+
+
+def test_availability_leaves_out_the_time_in_which_a_majority_was_down() -> None:
+    found = figures_of(two_overlaps_after_one_strike())
+    assert found.load_s == pytest.approx(1.0)
+    assert found.reachable_s == pytest.approx(1.0 - 0.06)
+
+
+def test_the_wait_after_a_majority_went_down_ends_with_the_next_grant() -> None:
+    assert figures_of(two_overlaps_after_one_strike()).majority_waits_ms == (pytest.approx(420 - 301),)
+
+
+def test_the_cost_of_an_fsync_is_that_of_the_nodes_disk() -> None:
+    environment: dict[str, object] = {"cluster": {"disks": {"fsync_ms": {"p50": 0.4, "p99": 2.0}}}}
+    assert figures_of(two_overlaps_after_one_strike(), environment).fsync_ms == {"p50": 0.4, "p99": 2.0}
+    assert figures_of(two_overlaps_after_one_strike()).fsync_ms is None
+
+
+def test_durations_in_classes_are_known_to_within_two_and_a_half_percent() -> None:
+    durations = np.array([0.02, 0.9, 1.0, 3.3, 47.0, 2500.0])
+    assert middle_ms(bin_of(durations)) == pytest.approx(durations, rel=0.025)
+    counts = {int(b): 1 for b in bin_of(durations)}
+    assert quantile_ms(counts, 0.5) == pytest.approx(1.0, rel=0.025)
+    assert quantile_ms(counts, 0.99) == pytest.approx(2500, rel=0.025)
+    assert quantile_ms({}, 0.5) is None
+
+
+def test_the_moment_that_is_kept_shows_the_strike_and_both_sections() -> None:
+    moment = moment_of(two_overlaps_after_one_strike().recorded())
+    assert moment is not None
+    assert moment["text"] == (
+        "At 0.005 s c1 was granted k1; at 0.010 s it; at 0.030 s c2 was granted k1 too. "
+        "For 20 ms both were inside, each within the validity that it had been told."
+    )
+    data = moment["data"]
+    assert isinstance(data, dict)
+    first, second, began, ended, blame = data["overlaps"][int(str(moment["show"])) - 1]
+    assert blame == 0
+    assert ended - began == 20_000
+    starts = np.cumsum(data["sections"]["step"])
+    assert starts[second] - starts[first] == 25_000
+    assert ms(5) - starts[first] * 1000 == ms(30) - starts[second] * 1000
+
+
+def test_a_run_without_a_violation_has_no_moment_to_show() -> None:
+    assert moment_of(History().section("c1", 5, 90).recorded()) is None

@@ -1,0 +1,197 @@
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from html.parser import HTMLParser
+
+import msgspec
+import pytest
+
+from harness.campaign import export
+from harness.campaign.aggregate import contrasts, summaries
+from harness.campaign.folder import RunLine
+from harness.campaign.grid import Cell, Grid, Part
+from harness.campaign.moment import moment_of
+from harness.campaign.page import render_page
+from harness.cli import parse_run
+from harness.config import RunConfig
+from tests.campaign import made
+from tests.campaign.test_measure import two_overlaps_after_one_strike
+
+HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>|\u2028'\"&"
+
+
+def configs(grid: Grid) -> dict[str, RunConfig]:
+    return {name: parse_run(grid.words(name, 1)) for name in grid.cells}
+
+
+def page_of(grid: Grid, lines: list[RunLine], moments: dict[str, dict[str, object]] | None = None) -> str:
+    return render_page(made.campaign(grid), lines, summaries(grid, lines), configs(grid), moments or {})
+
+
+def text_of(page: str) -> str:
+    body = page[page.index("<main") : page.index("</main>")]
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", body))
+
+
+class Tags(HTMLParser):
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.names: list[str] = []
+        self.attributes: list[str] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.names.append(tag)
+        self.attributes += [name for name, _ in attrs]
+
+
+def test_a_cell_counts_its_runs_strikes_and_opportunities_over_all_seeds() -> None:
+    grid = made.grid()
+    found = {s.cell.name: s for s in summaries(grid, made.lines(grid))}
+    hit, spared = found["none · clients 2"], found["aof-always · clients 2"]
+    assert hit.main_rate[0] == "opportunity"
+    assert (hit.main_rate[1].events, hit.main_rate[1].trials) == (6, 16)
+    assert (hit.violated["lock"].events, hit.violated["lock"].trials) == (2, 2)
+    assert (spared.per_unit["strike"].events, spared.per_unit["strike"].trials) == (0, 20)
+    assert spared.per_second == pytest.approx(9)
+    assert spared.availability == pytest.approx(0.95)
+
+
+def test_where_opportunities_were_not_counted_strikes_are_the_unit_and_without_strikes_runs() -> None:
+    grid = made.grid()
+    uncounted = [made.line("none · clients 2", 1, opportunities=None)]
+    assert summaries(grid, uncounted)[0].main_rate[0] == "strike"
+    calm = [made.line("none · clients 2", 1, opportunities=0, strikes=0)]
+    assert summaries(grid, calm)[0].main_rate[0] == "run"
+
+
+def test_cells_are_compared_along_one_axis_at_a_time_with_its_first_value() -> None:
+    grid = made.grid()
+    part = grid.parts[0]
+    found = contrasts(part, summaries(grid, made.lines(grid)))
+    assert [(c.axis, c.first.name, c.second.name) for c in found] == [
+        ("persistence", "none · clients 2", "aof-always · clients 2"),
+        ("persistence", "none · clients 4", "aof-always · clients 4"),
+        ("clients", "none · clients 2", "none · clients 4"),
+        ("clients", "aof-always · clients 2", "aof-always · clients 4"),
+    ]
+    assert found[0].difference is not None
+    assert found[0].difference.share == pytest.approx(-6 / 16)
+    assert found[0].difference.p < 0.02
+    assert found[0].p_holm == pytest.approx(4 * found[0].difference.p)
+    assert found[0].p_paired == pytest.approx(0.5)
+    assert found[0].speed == pytest.approx((1, 1, 1))
+
+
+def test_two_cells_that_the_grid_wants_compared_stand_side_by_side() -> None:
+    pair = ("none · clients 4", "aof-always · clients 2")
+    grid = made.grid()
+    grid = msgspec.structs.replace(grid, parts=(msgspec.structs.replace(grid.parts[0], pairs=(pair,)),))
+    lines = made.lines(grid)
+    assert [(c.first.name, c.second.name) for c in contrasts(grid.parts[0], summaries(grid, lines)) if not c.axis] == [
+        pair
+    ]
+    assert "Side by side" in text_of(page_of(grid, lines))
+    assert "Side by side" not in text_of(page_of(made.grid(), lines))
+
+
+def test_runs_that_broke_off_are_named_and_not_counted() -> None:
+    grid = made.grid()
+    broken = RunLine(cell="none · clients 2", seed=1, folder="run-b", verdict="broke off", took_s=1, error="no disk")
+    found = summaries(grid, [broken, made.line("none · clients 2", 2)])[0]
+    assert found.broke_off == ("run-b",)
+    assert found.violated["lock"].trials == 1
+
+
+def test_the_page_answers_with_rates_and_every_zero_has_its_bound() -> None:
+    grid = made.grid()
+    text = text_of(page_of(grid, made.lines(grid)))
+    assert "in 2 of 4 configurations: none · clients 2, none · clients 4." in text
+    assert "6 of 16 37 % (15 % to 65 %)" in text or "6 of 16 38 % (15 % to 65 %)" in text
+    zeros = re.findall(r"\b0 of [1-9][\d,]*(.{0,14})", text)
+    rates = [after for after in zeros if not after.startswith((" acknowledged", " opportunities", " planned"))]
+    assert len(rates) > 4
+    assert all(re.match(r":? at most ", after) for after in rates), rates
+
+
+def test_every_number_names_its_runs_and_the_command_that_repeats_it() -> None:
+    grid = made.grid()
+    page = page_of(grid, made.lines(grid))
+    for form in (
+        page,
+        export.markdown(made.campaign(grid), made.lines(grid), summaries(grid, made.lines(grid)), configs(grid)),
+    ):
+        assert "fencepost test --cluster=process --lock=redlock --persistence=none --clients=4 --seed=1" in form
+        assert "run-aof-always · clients 4-2" in form
+
+
+def test_a_campaign_that_has_just_begun_says_so() -> None:
+    grid = made.grid()
+    text = text_of(page_of(grid, []))
+    assert "This campaign is not finished" in text
+    assert "0 of 8 runs" in text
+
+
+def test_the_word_safe_never_appears() -> None:
+    grid = made.grid()
+    assert not re.search(r"\bsafe", page_of(grid, made.lines(grid)), re.IGNORECASE)
+
+
+def test_hostile_names_are_text_everywhere_and_nothing_is_loaded_from_anywhere() -> None:
+    def named(name: str) -> tuple[Grid, list[RunLine], str]:
+        cells = (
+            Cell(name, {"lock": "redlock"}, {name: name, "clients": "2"}),
+            Cell("b", {}, {name: "b", "clients": "2"}),
+        )
+        part = Part(title=name, text=name, cells=cells, seeds=1)
+        cost = Part(title=name, kind="cost", cells=(Cell(f"c{name}", {}, {name: name, "clients": "1"}),), seeds=1)
+        grid = Grid(name="g", title=name, question=name, introduction=(name,), parts=(part, cost))
+        lines = [made.line(cell, 1, hit=1) for cell in grid.cells]
+        lines = [msgspec.structs.replace(line, folder=name, revision=name) for line in lines]
+        moment = moment_of(two_overlaps_after_one_strike().recorded())
+        assert moment is not None
+        moments = {name: {**moment, "cell": name, "folder": name, "text": name, "seed": 1}}
+        return grid, lines, page_of(grid, lines, moments)
+
+    grid, lines, page = named(HOSTILE)
+    hostile, plain = Tags(page), Tags(named("plain")[2])
+    assert hostile.names.count("script") == plain.names.count("script") == 2
+    assert "img" not in hostile.names
+    assert not any(name.startswith("on") for name in hostile.attributes)
+    assert not {"src", "href"} & set(hostile.attributes)
+    assert not re.search(r"https?:|url\(|@import", page)
+    assert "default-src 'none'" in page
+    text = export.markdown(made.campaign(grid), lines, summaries(grid, lines), configs(grid))
+    assert not re.search(r"^\|.*<(?!br>)", text, re.MULTILINE)
+
+
+def test_the_timeline_of_a_violation_is_on_the_page_with_its_words() -> None:
+    grid = made.grid()
+    moment = moment_of(two_overlaps_after_one_strike().recorded())
+    assert moment is not None
+    moments = {"none · clients 2": {**moment, "cell": "none · clients 2", "folder": "run-7", "seed": 1}}
+    page = page_of(grid, made.lines(grid), moments)
+    data = re.search(r'<script type="application/json" id="moment0">(.*?)</script>', page, re.DOTALL)
+    assert data
+    assert len(json.loads(data[1])["overlaps"]) == 2
+    assert 'data-timeline="moment0" data-show="' in page
+    assert "c2 was granted k1 too" in page
+
+
+def test_the_tables_to_compute_with_agree_with_the_page() -> None:
+    grid = made.grid()
+    lines = made.lines(grid)
+    found = summaries(grid, lines)
+    cells = list(csv.DictReader(io.StringIO(export.cells_frame(found).to_csv(index=False))))
+    assert [row["cell"] for row in cells] == list(grid.cells)
+    assert (cells[0]["opportunities_hit"], cells[0]["opportunities_hit_of"]) == ("6", "16")
+    assert float(cells[2]["runs_with_overlap_lock_high"]) == pytest.approx(found[2].violated["lock"].high)
+    runs = list(csv.DictReader(io.StringIO(export.runs_frame(lines).to_csv(index=False))))
+    assert [(row["cell"], row["seed"]) for row in runs] == [(line.cell, str(line.seed)) for line in lines]
+    document = json.loads(export.document(made.campaign(grid), lines, found))
+    assert document["finished"] == 8
+    assert len(document["comparisons"]) == 4
+    assert document["cells"][0]["folders"] == ["run-none · clients 2-1", "run-none · clients 2-2"]

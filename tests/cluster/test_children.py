@@ -1,0 +1,21 @@
+"""A child that is ended takes its own children with it: a killed server must not finish its snapshot."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import psutil
+
+from cluster.children import end_child, spawn, stop_child
+from cluster.waiting import becomes_true
+
+
+def test_a_child_is_ended_with_its_own_children_also_when_it_is_stopped(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    process = spawn(["sh", "-c", "sleep 60 & echo $!; wait"], folder=tmp_path, log=log, environment={})
+    assert becomes_true(lambda: log.read_text().endswith("\n"))
+    grandchild = psutil.Process(int(log.read_text()))
+    assert stop_child(process)
+    end_child(process)
+    end_child(process)
+    assert becomes_true(lambda: not grandchild.is_running() or grandchild.status() == psutil.STATUS_ZOMBIE)

@@ -1,0 +1,175 @@
+"""What each persistence policy is worth: a client writes steadily, its node goes down, and what was acknowledged is
+looked for.
+
+Three nodes of one cluster go down at about the same moment, each in another way.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from cluster import resp
+from cluster.base import Address, Cluster, Node
+from cluster.docker import DockerCluster
+from cluster.engine import engine_answers
+from cluster.lifetime import RunState
+from cluster.persistence import POLICIES, Policy, config_mismatch
+from cluster.process import ProcessCluster
+from cluster.programs import find_server
+from tests.cluster.disks import needs_disks
+
+pytestmark = needs_disks
+
+End = Literal["shutdown", "kill", "power cut"]
+ENDS: tuple[End, ...] = ("shutdown", "kill", "power cut")
+
+Loss = Literal["nothing", "the tail", "nearly all", "all"]
+PROMISED: dict[Policy, tuple[Loss, Loss, Loss]] = {
+    "none": ("all", "all", "all"),
+    "rdb": ("nothing", "the tail", "the tail"),
+    "aof-no": ("nothing", "nothing", "nearly all"),
+    "aof-everysec": ("nothing", "nothing", "the tail"),
+    "aof-always": ("nothing", "nothing", "nothing"),
+}
+"""What is lost by a shutdown, by a kill and by a power cut."""
+
+LONG_S, SHORT_S = 3.5, 0.7
+"""How long to write; a tail is told from the rest only when there is a rest."""
+SURELY_SYNCED_S = 2.5
+"""`everysec` lets a slow fsync take up to a second more; `rdb` begins a snapshot a second after the last one ended."""
+
+
+@dataclass
+class Writer:
+    """Sets k0, k1, … one after the other until the connection ends; `acknowledged_s` has the moment of each OK."""
+
+    address: Address
+    acknowledged_s: list[float] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._thread = threading.Thread(target=self._write)
+        self._thread.start()
+
+    def _write(self) -> None:
+        try:
+            with socket.create_connection(self.address, timeout=5) as connection:
+                while True:
+                    connection.sendall(resp.encode("SET", f"k{len(self.acknowledged_s)}", "x"))
+                    if connection.recv(100) != b"+OK\r\n":
+                        return
+                    self.acknowledged_s.append(time.monotonic())
+                    time.sleep(0.001)  # steady, and not more than can be looked at afterwards
+        except OSError:
+            return
+
+    def join(self) -> None:
+        self._thread.join(10)
+        assert not self._thread.is_alive()
+
+
+@dataclass
+class Outcome:
+    """`survived`: by write, in order. `went_down_s`: when the end was asked for."""
+
+    acknowledged_s: list[float]
+    survived: list[bool]
+    went_down_s: float
+
+    def check(self, loss: Loss) -> None:
+        kept, total = sum(self.survived), len(self.survived)
+        assert total > 100, "there was steady work"
+        assert self.survived == sorted(self.survived, reverse=True), "what is lost is the end of what was written"
+        match loss:
+            case "nothing":
+                assert kept == total
+            case "the tail":
+                synced = sum(at_s < self.went_down_s - SURELY_SYNCED_S for at_s in self.acknowledged_s)
+                assert 0 < synced <= kept < total
+            case "nearly all":
+                assert kept < total / 10
+            case "all":
+                assert kept == 0
+
+
+def go_down(node: Node, end: End) -> None:
+    {"shutdown": node.stop, "kill": node.kill, "power cut": node.cut_power}[end]()
+
+
+def outcome_of(node: Node, end: End, writer: Writer) -> Outcome:
+    went_down_s = time.monotonic()
+    go_down(node, end)
+    assert not node.is_up()
+    writer.join()
+    node.start()
+    keys = [f"k{number}" for number in range(len(writer.acknowledged_s))]
+    (values,) = resp.ask(node.address, ("MGET", *keys), timeout_ms=5_000)
+    assert isinstance(values, list)
+    return Outcome(writer.acknowledged_s, [value is not None for value in values], went_down_s)
+
+
+def bring_up(backend: str, policy: Policy, folder: Path, stack: ExitStack) -> Cluster:
+    if backend == "docker" and not engine_answers():
+        pytest.skip("no Docker engine answers; start one to run this")
+    make = ProcessCluster if backend == "process" else DockerCluster
+    state = stack.enter_context(RunState.create(parent=folder / "state"))
+    cluster = make(state, find_server("redis"), ["n1", "n2", "n3"], [], folder / "logs", policy, disks="ext4")
+    stack.callback(cluster.stop)
+    cluster.start()
+    return cluster
+
+
+CASES = [pytest.param(("process", policy), id=f"process-{policy}") for policy in POLICIES] + [
+    pytest.param(("docker", policy), id=f"docker-{policy}", marks=pytest.mark.docker)
+    for policy in ("aof-no", "aof-everysec", "aof-always")
+]
+
+
+@pytest.fixture(scope="module", params=CASES)
+def case(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Policy, dict[End, Outcome]]]:
+    backend, policy = request.param
+    with ExitStack() as stack:
+        cluster = bring_up(backend, policy, tmp_path_factory.mktemp("survives"), stack)
+        nodes = list(cluster.nodes.values())
+        assert [config_mismatch(policy, node.effective_config()) for node in nodes] == [None] * 3
+        writers = [Writer(node.address) for node in nodes]
+        time.sleep(LONG_S if "the tail" in PROMISED[policy] else SHORT_S)
+        ends = zip(nodes, ENDS, writers, strict=True)
+        yield policy, {end: outcome_of(node, end, writer) for node, end, writer in ends}
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_what_was_acknowledged_survives_as_far_as_the_policy_promises(
+    case: tuple[Policy, dict[End, Outcome]], end: End
+) -> None:
+    policy, outcomes = case
+    outcomes[end].check(PROMISED[policy][ENDS.index(end)])
+
+
+def test_time_passes_for_a_lease_while_its_node_is_down(tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        node = bring_up("process", "aof-always", tmp_path, stack).nodes["n1"]
+        for end in ENDS:
+            replies = resp.ask(
+                node.address, ("SET", "short", "x", "PX", 200), ("SET", "long", "x", "PX", 60_000), timeout_ms=1_000
+            )
+            assert replies == ["OK", "OK"]
+            set_s = time.monotonic()
+            go_down(node, end)
+            time.sleep(0.3)  # a delayed restart, longer than the short lease
+            node.start()
+            down_ms = (time.monotonic() - set_s) * 1000
+            short, long_ms = resp.ask(node.address, ("GET", "short"), ("PTTL", "long"), timeout_ms=1_000)
+            assert short is None
+            assert isinstance(long_ms, int)
+            assert 0 < long_ms <= 60_000 - down_ms + 1

@@ -1,0 +1,77 @@
+"""What a run asked of its disks is what its servers do, what the folder tells, and what a replay asks again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cluster.base import RESOURCE
+from cluster.engine import engine_answers
+from cluster.persistence import POLICIES, Policy, expected_config
+from cluster.waiting import becomes_true
+from fencepost.errors import BrokenEnvironmentError
+from harness.config import RunConfig
+from harness.environment import check_persistence
+from harness.replay import replay_command
+from tests.cluster.disks import needs_disks, traces
+from tests.harness import runs
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_servers_that_do_as_they_were_asked_pass(policy: Policy) -> None:
+    check_persistence(policy, {"n1": expected_config(policy), RESOURCE: expected_config("aof-always")})
+
+
+@pytest.mark.parametrize(("who", "does"), [("n2", "aof-everysec"), ("n2", "none"), (RESOURCE, "aof-everysec")])
+def test_a_server_that_keeps_its_data_otherwise_breaks_the_run(who: str, does: Policy) -> None:
+    asked = expected_config("aof-always")
+    servers = {"n1": asked, "n2": asked, RESOURCE: asked, who: expected_config(does)}
+    with pytest.raises(BrokenEnvironmentError, match=f"{who} was asked for persistence aof-always, but "):
+        check_persistence("aof-always", servers)
+
+
+@needs_disks
+@pytest.mark.parametrize("backend", ["process", pytest.param("docker", marks=pytest.mark.docker)])
+def test_a_run_under_power_cuts_tells_its_policy_and_leaves_no_disk(backend: str, tmp_path: Path) -> None:
+    if backend == "docker" and not engine_answers():
+        pytest.skip("no Docker engine answers; `make setup-docker` brings one")
+    given = ["--persistence", "aof-everysec", "--nemesis", "power:interval=1s,targets=minority", "--restart-delay", "0"]
+    code, out, err = runs.fencepost(tmp_path, *runs.short_run(*given, cluster=backend))
+    assert code == 0, out + err
+    assert "persistence aof-everysec, each node on an ext4 disk of its own" in out
+    folder = runs.only_run(tmp_path)
+    assert traces(tmp_path) == []
+    environment = json.loads((folder / "environment.json").read_text())
+    for name, config in environment["servers"].items():
+        assert config["appendfsync"] == ("always" if name == RESOURCE else "everysec"), name
+    assert environment["cluster"]["persistence"] == {"nodes": "aof-everysec", "resource": "aof-always"}
+    assert environment["cluster"]["disks"]["fsync_ms"]["p50"] > 0
+    assert "persistence aof-everysec" in (folder / "report.html").read_text()
+    events = [json.loads(line) for line in (folder / "nemesis.jsonl").read_text().splitlines()]
+    assert {event["what"].partition(" n")[0] for event in events} == {"power cut"}
+    assert all(event["holds"] for event in events)
+
+
+@needs_disks
+def test_clean_removes_the_disks_of_a_harness_that_was_killed_while_it_came_up(tmp_path: Path) -> None:
+    process = runs.start(tmp_path, *runs.short_run("--disks", "--nemesis", "none", "--duration", "60s"))
+    # The first disks of the tree are the trial's, which come and go before there is a folder of the run.
+    assert becomes_true(lambda: any(tmp_path.glob("results/runs/2*")) and bool(traces(tmp_path)), within_s=30)
+    process.kill()
+    process.communicate()
+    folder = runs.only_run(tmp_path)
+    code, out, err = runs.fencepost(tmp_path, "clean")
+    assert code == 0, out + err
+    assert f"deleted the disk n1 of {folder.name}" in out
+    assert traces(tmp_path) == []
+    assert runs.state_left(tmp_path) == []
+
+
+def test_a_replay_asks_for_the_same_disks_again() -> None:
+    config = RunConfig(seed=7, nemesis="power", persistence="aof-no", disks=True, disk_fs="xfs")
+    words = replay_command(config, Path("schedule.json"))
+    assert "--disks" in words
+    assert "--persistence aof-no" in words
+    assert "--disk-fs xfs" in words

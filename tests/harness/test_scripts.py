@@ -1,0 +1,213 @@
+"""Scripted experiments, as a user plays them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+import fencepost
+from cluster.engine import engine_answers
+from cluster.lifetime import state_parent
+from harness.cli import run
+from harness.script import shipped_experiments
+from tests.cluster.disks import needs_disks
+from tests.harness import runs
+
+SHIPPED = [
+    pytest.param(name, marks=needs_disks if shipped.settings["disks"] else ())
+    for name, shipped in shipped_experiments().items()
+]
+
+
+ON_DOCKER = [each for each in SHIPPED if "fencing" not in str(each.values)]
+"""Fencing is the resource's affair: it stands in the same way on both."""
+
+
+@pytest.mark.parametrize(
+    ("name", "backend"),
+    [
+        *(pytest.param(*each.values, "process", marks=each.marks) for each in SHIPPED),
+        *(pytest.param(*each.values, "docker", marks=(*each.marks, pytest.mark.docker)) for each in ON_DOCKER),
+    ],
+)
+def test_what_a_shipped_experiment_expects_is_what_happens(name: str, backend: str, tmp_path: Path) -> None:
+    if backend == "docker" and not engine_answers():
+        pytest.skip("no Docker engine answers; `make setup-docker` brings one")
+    code, out, err = runs.fencepost(tmp_path, "script", name, "--cluster", backend)
+    assert code == 0, out + err
+    assert runs.processes_of(runs.only_run(tmp_path)) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "otherwise"),
+    [
+        ("crash-without-persistence", ["--persistence", "aof-always"]),
+        ("clean-shutdown-with-aof", ["--persistence", "none"]),
+        ("fencing-of-writes-alone", ["--fencing", "all"]),
+        pytest.param("power-cut-with-aof-everysec", ["--persistence", "aof-always"], marks=needs_disks),
+        pytest.param("power-cut-with-aof-always", ["--persistence", "aof-no"], marks=needs_disks),
+    ],
+)
+def test_a_configuration_that_defeats_the_claim_turns_the_experiment_red(
+    name: str, otherwise: list[str], tmp_path: Path
+) -> None:
+    code, out, err = runs.fencepost(tmp_path, "script", name, "--cluster", "process", *otherwise)
+    assert code == 1, out + err
+    assert "— FAILED" in out
+
+
+def test_a_scripted_run_leaves_what_a_random_run_leaves(tmp_path: Path) -> None:
+    code, out, err = runs.fencepost(tmp_path, "script", "crash-without-persistence", "--cluster", "process")
+    assert code == 0, out + err
+    folder = runs.only_run(tmp_path)
+    assert not (tmp_path / "tmp" / state_parent().name / folder.name).exists()
+    judged = fencepost.load(folder)
+    assert judged.verdict.verdict == "violation"
+    assert judged.ops[["client", "f", "outcome"]].astype(str).values.tolist() == [
+        ["c1", "acquire", "ok"],
+        ["c2", "acquire", "ok"],
+    ]
+    crash = next(event for event in judged.faults.itertuples() if event.nemesis == "crash")
+    assert (crash.nodes, crash.keys_at_stake, crash.holds) == (("n3",), ("k1",), True)
+    assert judged.verdict.figures["opportunities"]["violated_opportunities"] == 1
+    page = (folder / "report.html").read_text()
+    assert "has forgotten the lease, and grants it again" in page
+    assert "kill n3" in page
+    assert json.loads((folder / "experiment.json").read_text())["expects"] in out
+    assert "script crash-without-persistence" in out.partition("replay")[2]
+    before = (folder / "verdict.json").read_bytes()
+    assert runs.fencepost(tmp_path, "analyze", str(folder))[0] == 1
+    assert (folder / "verdict.json").read_bytes() == before
+
+
+HEAD = """
+from harness.expect import *
+from harness.script import Stage, experiment
+
+@experiment(expect=no_overlaps() & sections(1), ttl_ms=1000)
+def mine(stage: Stage) -> None:
+    '''My own claim.'''
+    one = stage.client("c1")
+"""
+
+
+def own(tmp_path: Path, *lines: str) -> str:
+    """An experiment of the user's with these steps."""
+    (tmp_path / "own.py").write_text(HEAD + "".join(f"    {line}\n" for line in lines))
+    return "own.py:mine"
+
+
+def test_an_experiment_of_ones_own_is_a_function_in_a_file(tmp_path: Path) -> None:
+    steps = [
+        "one.acquire('k1')",
+        "one.pause()",
+        "one.resume()",
+        "one.read()",
+        "one.write()",
+        "one.release()",
+        "one.kill()",
+        "one.restart()",
+    ]
+    code, out, err = runs.fencepost(tmp_path, "script", own(tmp_path, *steps), "--cluster", "process")
+    assert code == 0, out + err
+    assert "My own claim." in out
+    assert fencepost.load(runs.only_run(tmp_path)).verdict.figures["counter"]["final"] == {"k1": 1}
+
+
+MISTAKES = {
+    "one.read()": "c1 is not inside and cannot read",
+    "one.release()": "c1 is not inside and cannot release",
+    "stage.client('c9')": "no client 'c9'",
+    "one.sees('n9')": "no node 'n9'",
+    "stage.wait('soon')": "'soon' is not a duration",
+    "stage.nodes('n1').start()": "did not go down",
+    "one.acquire('k1') and one.write()": "c1 has not read the counter",
+    "one.acquire('k2')": "c1 holds k1 and cannot acquire k2 too",
+    "one.pause() or one.read()": "c1 is paused and cannot read",
+    "one.resume() or one.kill() or one.read()": "c1 is not alive",
+}
+
+
+def test_a_step_that_makes_no_sense_is_refused_and_says_why(tmp_path: Path) -> None:
+    steps = [
+        "from fencepost.errors import UsageError",
+        f"for step, words in {MISTAKES!r}.items():",
+        "    try:",
+        "        eval(step)",
+        "    except UsageError as error:",
+        "        assert words in str(error), (step, error)",
+        "    else:",
+        "        raise AssertionError(step)",
+    ]
+    code, out, err = runs.fencepost(tmp_path, "script", own(tmp_path, *steps), "--cluster", "process")
+    assert code == 0, out + err
+
+
+@pytest.mark.parametrize(
+    ("step", "words"),
+    [
+        ("stage.nodes('n1').kill().kill()", "n1 went down already"),
+        ("1 / 0", "ZeroDivisionError: division by zero (own.py, line 9)"),
+    ],
+)
+def test_a_mistake_in_a_script_is_one_clear_line_and_nothing_is_left(step: str, words: str, tmp_path: Path) -> None:
+    code, out, err = runs.fencepost(tmp_path, "script", own(tmp_path, step), "--cluster", "process")
+    assert code == 254, out + err
+    assert len(err.splitlines()) == 1, err
+    assert words in err
+    assert runs.processes_of(runs.only_run(tmp_path)) == []
+
+
+def test_ctrl_c_ends_an_experiment_heals_and_leaves_its_outcome_unknown(tmp_path: Path) -> None:
+    process = runs.start(tmp_path, "script", own(tmp_path, "one.acquire('k1')", "stage.wait('60s')"))
+    deadline = time.monotonic() + 40
+    while not any(log.stat().st_size for log in tmp_path.glob("results/runs/2*/clients/*.jsonl")):
+        assert time.monotonic() < deadline, "c1 never acquired"
+        time.sleep(0.01)
+    os.kill(process.pid, signal.SIGINT)
+    code, out, err = runs.finish(process)
+    assert code == 2, out + err
+    assert "— UNKNOWN" in out
+    assert runs.processes_of(runs.only_run(tmp_path)) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "which experiment?"),
+        (["crash-without-persistance"], "did you mean crash-without-persistence?"),
+        (["no_such_file.py"], "there is no file no_such_file.py"),
+        (["empty.py"], "empty.py has no experiment"),
+        (["broken.py"], "broken.py cannot be loaded: NameError"),
+        (["claimless.py"], "has no docstring"),
+        (["own.py:other"], "no experiment 'other'; it has mine"),
+        (["crash-without-persistence", "--ttl", "1ms"], "--ttl is 1 ms"),
+        (["crash-without-persistence", "--lock", "redlok"], "redlock"),
+    ],
+)
+def test_bad_input_is_one_clear_line_before_anything_starts(
+    arguments: list[str], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty.py").write_text("")
+    (tmp_path / "broken.py").write_text("nonsense")
+    (tmp_path / "claimless.py").write_text(HEAD.replace("'''My own claim.'''", "pass"))
+    own(tmp_path)
+    assert run(["script", *arguments, "--cluster", "process"]) == 254
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert len(err.splitlines()) == 1, err
+    assert words in err
+    assert not (tmp_path / "results").exists()
+
+
+def test_the_list_tells_every_experiment_with_its_claim_and_what_it_expects(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["script", "--list"]) == 0
+    out = capsys.readouterr().out
+    assert all(name in out for name in shipped_experiments())
+    assert out.count("expected: ") == len(shipped_experiments())

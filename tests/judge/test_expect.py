@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+from harness.checkers.base import Verdict
+from harness.expect import (
+    no_lost_updates,
+    no_overlaps,
+    no_overlaps_blamed_on,
+    overlaps_blamed_on,
+    sections,
+    stale_writes_refused,
+)
+from harness.judge import judge
+from harness.script import experiment
+from harness.scripted import Outcome, judge_expectation
+from tests.judge.histories import History
+
+
+def of(history: History) -> Verdict:
+    return judge(history.recorded())
+
+
+APART = History().section("c1", 0, 10).section("c2", 20, 30)
+BY_THE_LOCK = History().section("c1", 0, 50).section("c2", 20, 60)
+BY_THE_CLIENT = History().section("c1", 0, 500, deadline=100).section("c2", 120, 140)
+
+
+def test_an_overlap_is_expected_of_somebody() -> None:
+    assert [overlaps_blamed_on("lock").holds(of(h)) for h in (APART, BY_THE_LOCK, BY_THE_CLIENT)] == [0, 1, 0]
+    assert [no_overlaps_blamed_on("lock").holds(of(h)) for h in (APART, BY_THE_LOCK, BY_THE_CLIENT)] == [1, 0, 1]
+    assert [no_overlaps().holds(of(h)) for h in (APART, BY_THE_LOCK, BY_THE_CLIENT)] == [1, 0, 0]
+
+
+def test_the_number_of_sections_can_be_expected() -> None:
+    assert sections(2).holds(of(APART))
+    assert not sections(1).holds(of(APART))
+
+
+def test_both_of_two_expectations_must_hold_and_both_are_told() -> None:
+    both = no_overlaps() & sections(2)
+    assert both.says == "never two holders at once, and 2 sections in all"
+    assert both.holds(of(APART))
+    assert not both.holds(of(BY_THE_LOCK))
+    assert not (no_overlaps() & sections(3)).holds(of(APART))
+
+
+def test_lost_updates_and_fencing_can_be_expected() -> None:
+    history = History().section("c1", 0, 50).section("c2", 20, 60).write("c1", 1).write("c2", 1)
+    assert not no_lost_updates().holds(of(history))
+    assert no_lost_updates().holds(of(APART))
+    assert not stale_writes_refused().holds(of(APART))
+
+
+def test_a_run_that_cannot_be_vouched_for_bears_nothing_out() -> None:
+    @experiment(expect=no_overlaps())
+    def nothing_happens(stage: object) -> None:
+        """Nothing."""
+
+    assert judge_expectation(nothing_happens, of(History())) is Outcome.UNKNOWN
+    assert judge_expectation(nothing_happens, of(APART)) is Outcome.HELD
+    assert judge_expectation(nothing_happens, of(BY_THE_LOCK)) is Outcome.FAILED

@@ -1,0 +1,227 @@
+"""The single steps of a client: acquire, draw a token, read, write, release. Each records itself and returns what it
+recorded.
+
+The workload takes them in a loop, a puppet one by one as it is told. The client does *not* look at the clock before it
+writes: whether a lapsed holder does harm is what is being measured.
+"""
+
+from __future__ import annotations
+
+from time import monotonic_ns
+from typing import Literal
+
+from fencepost.errors import FencepostError, UsageError
+from harness.history import Op, Outcome, TokenSource, Write
+from workloads.base import Lease, Lock
+from workloads.control import Control, State
+from workloads.recorder import Recorder
+from workloads.resource import Resource, StaleTokenError
+
+Fencing = Literal["none", "writes", "all"]
+"""Who shows a token to the resource: nobody, writes, or reads and writes."""
+
+
+class Steps:
+    """One client's steps, one section at a time; what the lock's user has in hand (lease, token, value) is kept here.
+
+    A step that does not fit what came before it is a UsageError and records nothing. A step raises what breaks the
+    run itself: a lock command that died, a full disk.
+    """
+
+    def __init__(
+        self,
+        client: str,
+        ttl_ms: int,
+        fencing: Fencing,
+        lock: Lock,
+        resource: Resource,
+        record: Recorder,
+        control: Control,
+        first_section: int = 1,
+    ) -> None:
+        self._client = client
+        self._ttl_ms = ttl_ms
+        self._fencing = fencing
+        self._lock = lock
+        self._resource = resource
+        self._record = record
+        self._control = control
+        self._section = first_section - 1
+        self._wanted: str | None = None
+        self._lease: Lease | None = None
+        self._token: int | None = None
+        self._source: TokenSource | None = None
+        self._value: int | None = None
+
+    @property
+    def needs_token(self) -> bool:
+        """Whether the resource asks for a token and the lock granted none, nor was one drawn."""
+        return self._fencing != "none" and self._token is None
+
+    def acquire(self, key: str) -> Op:
+        """One try. A try after a refusal is for the same section; any other begins the next one."""
+        if self._lease is not None:
+            raise UsageError(f"{self._client} holds {self._lease.key} and cannot acquire {key} too; release it first")
+        if self._wanted != key:
+            self._section, self._wanted = self._section + 1, key
+        lease, error = None, None
+        invoke_ns = monotonic_ns()
+        self._control.enter(State.ACQUIRING, invoke_ns)
+        try:
+            lease = self._lock.acquire(key, self._ttl_ms)
+        except FencepostError:
+            raise
+        except Exception as caught:
+            error = _in_words(caught)
+        complete_ns = monotonic_ns()
+        if lease is None:
+            outcome: Outcome = "fail" if error is None else "info"
+            op = self._recorded(Op("acquire", outcome, key, self._section, invoke_ns, complete_ns, error=error))
+            self._control.count(self._record.ops, self._section - 1)
+            return op
+        op = self._recorded(
+            Op(
+                "acquire",
+                "ok",
+                key,
+                self._section,
+                invoke_ns,
+                complete_ns,
+                token=lease.token,
+                token_source=None if lease.token is None else "lock",
+                validity_ms=lease.validity_ms,
+                deadline_ns=lease.deadline_ns,
+                computed_after_ns=lease.computed_after_ns,
+                computed_before_ns=lease.computed_before_ns,
+                requested_ns=lease.requested_ns,
+            )
+        )
+        self._lease, self._wanted, self._value = lease, None, None
+        self._token, self._source = lease.token, op.token_source
+        self._control.enter(State.INSIDE, monotonic_ns())
+        self._control.count(self._record.ops, self._section)
+        return op
+
+    def draw_token(self) -> Op:
+        """Draw the key's next fencing token from the resource."""
+        key = self._held("draw a token").key
+        token, error = None, None
+        invoke_ns = monotonic_ns()
+        try:
+            token = self._resource.next_token(key)
+        except Exception as caught:
+            error = _in_words(caught)
+        complete_ns = monotonic_ns()
+        outcome: Outcome = "ok" if error is None else "info"
+        if token is not None:
+            self._token, self._source = token, "resource"
+        return self._recorded(
+            Op(
+                "token",
+                outcome,
+                key,
+                self._section,
+                invoke_ns,
+                complete_ns,
+                token=token,
+                token_source="resource",
+                error=error,
+            )
+        )
+
+    def read(self) -> Op:
+        """Read the key's counter, showing the token if reads show one."""
+        key = self._held("read").key
+        self._check_token("read")
+        shown = self._token if self._fencing == "all" else None
+        value, error = None, None
+        outcome: Outcome = "ok"
+        stale = False
+        invoke_ns = monotonic_ns()
+        try:
+            value = self._resource.read(key, shown)
+        except StaleTokenError as caught:
+            outcome, stale, error = "fail", True, str(caught)
+        except Exception as caught:
+            outcome, error = "info", _in_words(caught)
+        complete_ns = monotonic_ns()
+        self._value = value
+        return self._recorded(
+            Op(
+                "read",
+                outcome,
+                key,
+                self._section,
+                invoke_ns,
+                complete_ns,
+                value=value,
+                token=shown,
+                token_source=None if shown is None else self._source,
+                stale=stale,
+                error=error,
+            )
+        )
+
+    def write(self) -> Op:
+        """Write what was read plus one, showing the token unless nobody shows one."""
+        key = self._held("write").key
+        self._check_token("write")
+        if self._value is None:
+            raise UsageError(f"{self._client} has not read the counter of {key}; read it before it is written")
+        write = Write(key, 0, self._client, self._section, self._value + 1, self._token)
+        outcome: Outcome = "ok"
+        stale, error = False, None
+        invoke_ns = monotonic_ns()
+        try:
+            self._resource.write(write, check=self._fencing != "none")
+        except StaleTokenError as caught:
+            outcome, stale, error = "fail", True, str(caught)
+        except Exception as caught:
+            outcome, error = "info", _in_words(caught)
+        complete_ns = monotonic_ns()
+        return self._recorded(
+            Op(
+                "write",
+                outcome,
+                key,
+                self._section,
+                invoke_ns,
+                complete_ns,
+                value=write.value,
+                token=self._token,
+                token_source=self._source,
+                stale=stale,
+                error=error,
+            )
+        )
+
+    def release(self) -> Op:
+        """Give the lock back. Whatever comes of it, the client is outside from then on."""
+        lease, self._lease = self._held("release"), None
+        error = None
+        invoke_ns = monotonic_ns()
+        self._control.enter(State.RELEASING, invoke_ns)
+        try:
+            outcome: Outcome = "ok" if self._lock.release(lease) else "fail"
+        except FencepostError:
+            raise
+        except Exception as caught:
+            outcome, error = "info", _in_words(caught)
+        return self._recorded(Op("release", outcome, lease.key, self._section, invoke_ns, monotonic_ns(), error=error))
+
+    def _held(self, step: str) -> Lease:
+        if self._lease is None:
+            raise UsageError(f"{self._client} is not inside and cannot {step}; it must acquire first")
+        return self._lease
+
+    def _check_token(self, step: str) -> None:
+        if self.needs_token:
+            raise UsageError(f"{self._client} must show a token with --fencing {self._fencing}; draw one before {step}")
+
+    def _recorded(self, op: Op) -> Op:
+        self._record(op)
+        return op
+
+
+def _in_words(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"[:300]
