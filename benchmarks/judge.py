@@ -91,8 +91,8 @@ def judge_one(path: Path, count: int) -> None:
     sort_seconds = time.process_time() - began
     pairs, ratio = verdict.figures["exclusion"]["overlapping_pairs"], cpu_seconds / sort_seconds
     print(
-        f"  {count:>12,} {seconds:>9.3f} s {cpu_seconds:>9.3f} s {peak_gb:>7.2f} GB {sort_seconds:>9.3f} s {ratio:>7.1f}"
-        f"   {verdict.verdict}, {pairs:,} pairs"
+        f"  {count:>12,} {seconds:>9.3f} s {cpu_seconds:>9.3f} s {peak_gb:>7.2f} GB"
+        f" {sort_seconds:>9.3f} s {ratio:>7.1f}   {verdict.verdict}, {pairs:,} pairs"
     )
 
 

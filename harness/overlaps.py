@@ -93,6 +93,10 @@ class Pairs:
     later: Ints
     blame: npt.NDArray[np.int8]
 
+    def blamed(self, blame: OverlapBlame) -> Ints:
+        """Positions in these arrays of the pairs with this blame."""
+        return np.flatnonzero(self.blame == BLAMES.index(blame))
+
 
 def overlapping_pairs(sections: pd.DataFrame, most: int = MOST_PAIRS) -> Pairs:
     """Pairs of sections of one key, of different clients or lives, that overlap: all of them, or some `most`."""
