@@ -133,6 +133,9 @@ class ClientSlot:
     def is_inside(self) -> bool:
         return self.state is State.INSIDE and self.is_alive()
 
+    def is_acquiring(self) -> bool:
+        return self.state is State.ACQUIRING and self.is_alive()
+
     def is_alive(self) -> bool:
         return self._process is not None and self._process.poll() is None
 

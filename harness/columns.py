@@ -1,6 +1,6 @@
 """From lines to columns: logs of JSON lines as tables, fast and in bounded memory.
 
-A log is read in pieces of a few megabytes. Each piece becomes msgspec structs, and at once Arrow columns; a million
+A log is read in pieces of a megabyte. Each piece becomes msgspec structs, and at once Arrow columns; a million
 Python objects never exist at the same time. Times stay absolute int64 nanoseconds: where one may be missing the column
 is pandas' nullable `Int64`, never a float, which could not tell two nanoseconds apart. Names are categoricals.
 """
@@ -21,7 +21,7 @@ import pyarrow as pa
 from fencepost.errors import UsageError
 from harness.history import Op, Write
 
-_PIECE_BYTES: Final = 4 << 20
+_PIECE_BYTES: Final = 1 << 20
 _NAME: Final = pa.dictionary(pa.int32(), pa.string())
 
 OPS_SCHEMA: Final = pa.schema(
@@ -62,6 +62,12 @@ _OPTIONAL: Final = {"value", "token", "deadline_ns", "computed_after_ns", "compu
 S = TypeVar("S", bound=msgspec.Struct)
 
 
+class Piece(list[S]):
+    """Some records of a log. `lacks`: fields that none of them has, as their text already showed."""
+
+    lacks: frozenset[str] = frozenset()
+
+
 def read_lines(path: Path, kind: type[S]) -> Iterator[list[S]]:
     """The log's records in pieces. Half a line at the very end (a crash in mid-write) is dropped.
 
@@ -69,6 +75,7 @@ def read_lines(path: Path, kind: type[S]) -> Iterator[list[S]]:
     read.
     """
     decoder = msgspec.json.Decoder(kind)
+    optional = {field.name: f'"{field.name}"'.encode() for field in msgspec.structs.fields(kind) if not field.required}
     done, rest = 0, b""
     try:
         with path.open("rb", buffering=0) as file:
@@ -77,7 +84,10 @@ def read_lines(path: Path, kind: type[S]) -> Iterator[list[S]]:
                 if not newline:
                     rest += piece
                     continue
-                records = _decode(path, decoder, rest + whole, done)
+                lines = rest + whole
+                records = Piece(_decode(path, decoder, lines, done))
+                if b"\\" not in lines:  # else a name might be spelt otherwise
+                    records.lacks = frozenset(name for name, quoted in optional.items() if quoted not in lines)
                 rest = tail
                 done += len(records)
                 yield records
@@ -123,7 +133,16 @@ def writes_table(pieces: Iterable[Sequence[Write]]) -> pa.Table:
 
 
 def _batch(records: Sequence[msgspec.Struct], schema: pa.Schema, known: dict[str, pa.Array]) -> pa.RecordBatch:
-    columns = [known[field.name] if field.name in known else _column(records, field) for field in schema]
+    lacks = records.lacks if isinstance(records, Piece) else ()
+    columns = []
+    for field in schema:
+        if field.name in known:
+            columns.append(known[field.name])
+        elif field.name in lacks:
+            nothing = pa.nulls(len(records), field.type)
+            columns.append(nothing.fill_null(False) if field.type == pa.bool_() else nothing)
+        else:
+            columns.append(_column(records, field))
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
@@ -170,6 +189,8 @@ def codes_in(names: pd.Index, column: pd.Series) -> npt.NDArray[np.int64]:
     codes.
     """
     own = column.astype("category").cat
+    if own.categories.equals(names):
+        return np.asarray(own.codes, np.int64)
     places = np.append(names.get_indexer(own.categories), -1).astype(np.int64)
     codes: npt.NDArray[np.int64] = places[np.asarray(own.codes, np.int64)]
     return codes

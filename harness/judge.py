@@ -6,20 +6,29 @@ not reach its end; else valid. So an interrupted run can convict a lock, and nev
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from pathlib import Path
 from typing import Final, Literal
 
 from fencepost.errors import FencepostError, InternalError
 from harness.checkers import checkers
 from harness.checkers.base import Answer, Recorded, Verdict
+from harness.config import RunConfig
 from harness.store import RunFolder
+from harness.table import QUESTIONS, read_table
 
 _CODES: Final[dict[str, int]] = {"valid": 0, "violation": 1, "unknown": 2}
 
 
-def judge(run: Recorded) -> Verdict:
-    """The verdict of the recorded run under its own `require`. Raises InternalError, naming it, if a checker fails."""
+def judge(run: Recorded, questions: Collection[str] | None = None) -> Verdict:
+    """The verdict of the recorded run under its own `require`, by all checkers or by those that are named.
+
+    Raises InternalError, naming it, if a checker fails.
+    """
     answers: dict[str, Answer] = {}
     for name, check in checkers().items():
+        if questions is not None and name not in questions:
+            continue
         try:
             answers[name] = check(run)
         except FencepostError:
@@ -50,6 +59,11 @@ def judge_folder(folder: RunFolder) -> tuple[Recorded, Verdict]:
     folder.write_history(history)
     folder.write_verdict(verdict)
     return run, verdict
+
+
+def judge_table(path: Path, config: RunConfig) -> Verdict:
+    """Judge a table of sections (`harness.table`), as far as a table goes."""
+    return judge(read_table(path, config), QUESTIONS)
 
 
 def exit_code(verdict: Verdict, *, expect_violation: bool = False) -> int:

@@ -20,16 +20,13 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from fencepost.errors import UsageError
 from harness.columns import codes_in
+from harness.grouping import Bools, Ints, address, look_up
 from harness.history import ClientEnd, FaultEvent
 from harness.windows import FOREVER_NS, longest_windows
-
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 RESUME_SLACK_NS: Final = 50_000_000
 """A process that was just resumed has to be scheduled before it can stamp anything; for this long it counts as paused.
@@ -126,18 +123,17 @@ def pause_windows(faults: Iterable[FaultEvent]) -> dict[str, list[tuple[int, int
 
 
 def positions_of(writes: pd.DataFrame, sections: pd.DataFrame) -> Ints:
-    """For each accepted write the position of its section in `sections`; -1 where the section is not on record."""
-    names = pd.Index(sections["client"].astype(str).unique())
-    width = max(int(table["section"].max()) if len(table) else 0 for table in (writes, sections)) + 1
-    client, section = codes_in(names, writes["client"]), writes["section"].to_numpy(np.int64)
-    wanted = np.where(client < 0, -1, client * width + section)
-    known = codes_in(names, sections["client"]) * width + sections["section"].to_numpy(np.int64)
-    order = np.argsort(known, kind="stable")
-    place = np.searchsorted(known[order], wanted, side="right") - 1
-    if not len(order):
-        return np.full(len(writes), -1, np.int64)
-    found: Ints = order[np.maximum(place, 0)]
-    return np.where((place >= 0) & (known[found] == wanted), found, -1)
+    """For each accepted write the position of its section in `sections`; -1 where the section is not on record.
+
+    A column `position` of `writes`, where there is one, says it already.
+    """
+    if "position" in writes:
+        return writes["position"].to_numpy(np.int64)
+    names = sections["client"].astype("category").cat.categories
+    client = codes_in(names, writes["client"])
+    numbers = (sections["section"].to_numpy(np.int64), writes["section"].to_numpy(np.int64))
+    known, wanted = address((codes_in(names, sections["client"]), client), numbers)
+    return look_up(known, np.where(client < 0, -1, wanted))
 
 
 def _without_pauses(after: Ints, before: Ints, pauses: Sequence[tuple[int, int]]) -> Ints:

@@ -27,6 +27,10 @@ class Client(Protocol):
         """Whether the client says, right now, that it is between acquire and release."""
         ...
 
+    def is_acquiring(self) -> bool:
+        """Whether the client says, right now, that it is trying to acquire."""
+        ...
+
     def pause(self) -> None:
         """SIGSTOP to the client and its foreign library."""
         ...

@@ -1,13 +1,15 @@
-"""Pauses: SIGSTOP and SIGCONT, of clients (aimed at those inside a section, or not) and of nodes.
+"""Pauses: SIGSTOP and SIGCONT, of clients (aimed at those inside a section, or acquiring, or not) and of nodes.
 
 A client that is stopped inside a section and woken after its lease ran out is the classic way to lose an update: it
-still believes that it holds the lock. No lock with an expiry can prevent that; only fencing can.
+still believes that it holds the lock. No lock with an expiry can prevent that; only fencing can. One that is stopped
+while it acquires may learn of its lease when that is over; its lock should have noticed, and the judge must not be
+misled by stamps that were taken late.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import Literal
 
@@ -20,7 +22,7 @@ from nemesis.shapes import spare
 from nemesis.steps import await_that, do_all, in_service
 
 CATCH_WITHIN_S = 1.0
-"""How long to wait for somebody to be inside."""
+"""How long to wait for somebody to be where the pause is aimed at."""
 LOOK_EVERY_S = 0.000_5
 SEEN_WITHIN_S = 0.3
 
@@ -33,31 +35,40 @@ class PauseOptions(msgspec.Struct, frozen=True):
 
     interval: Duration = Duration(3_000)
     duration: Duration | None = None
-    targets: Literal["mixed", "inside", "clients", "nodes"] = "mixed"
+    targets: Literal["mixed", "inside", "acquiring", "clients", "nodes"] = "mixed"
 
 
 DEFAULT_DURATION = DurationRange(Duration(1.2, in_ttls=True), Duration(2.5, in_ttls=True))
 
 
 class Pause(msgspec.Struct, frozen=True):
-    """One pause: of `nodes`, or of `clients`, or, with `inside`, of whichever one of `clients` is inside a section at
-    that very moment, tried in their order from the one at `first` on."""
+    """One pause: of `nodes`, or of `clients`, or, with `inside` or `acquiring`, of whichever one of `clients` is
+    inside a section, or acquiring, at that very moment, tried in their order from the one at `first` on."""
 
     inside: bool = False
+    acquiring: bool = False
     first: int = 0
     clients: tuple[str, ...] = ()
     nodes: tuple[str, ...] = ()
 
+    @property
+    def aimed(self) -> bool:
+        """Whether the client is chosen at the moment of the pause."""
+        return self.inside or self.acquiring
+
+    def _is_there(self, client: Client) -> bool:
+        return client.is_acquiring() if self.acquiring else client.is_inside()
+
     def describe(self) -> str:
-        if self.inside:
-            return "pause a client inside a section"
+        if self.aimed:
+            return "pause a client inside a section" if self.inside else "pause a client that is acquiring"
         return f"pause {','.join(self.clients + self.nodes)}"
 
     def inject(self, world: World, owner: str) -> Impact:
-        if self.inside:
+        if self.aimed:
             first = self.first % len(self.clients)
             order = self.clients[first:] + self.clients[:first]
-            return Impact(paused_clients=_catch_inside([world.clients[name] for name in order]))
+            return Impact(paused_clients=_catch([world.clients[name] for name in order], self._is_there))
         clients = tuple(name for name in self.clients if _can_be_paused(world.clients[name]))
         for name in clients:
             world.clients[name].pause()
@@ -67,25 +78,26 @@ class Pause(msgspec.Struct, frozen=True):
         return Impact(paused_clients=clients, nodes=nodes)
 
     def probe(self, world: World, impact: Impact) -> Evidence:
-        """Clients are stopped (and inside, if that was the aim), nodes do not answer."""
-        if self.inside and not impact.paused_clients:
-            return Evidence(False, f"nobody was caught inside for {CATCH_WITHIN_S * 1000:.0f} ms")
+        """Clients are stopped (and where the pause was aimed at, if it was), nodes do not answer."""
+        where = "acquiring" if self.acquiring else "inside"
+        if self.aimed and not impact.paused_clients:
+            return Evidence(False, f"nobody was caught {where} for {CATCH_WITHIN_S * 1000:.0f} ms")
         stopped = [name for name in impact.paused_clients if world.clients[name].is_paused()]
-        inside = [name for name in stopped if world.clients[name].is_inside()]
+        there = [name for name in stopped if self._is_there(world.clients[name])]
         silent = [name for name in impact.nodes if not world.cluster.nodes[name].is_up(100)]
-        missed = [] if self.inside else [n for n in self.clients + self.nodes if n not in (*stopped, *silent)]
+        missed = [] if self.aimed else [n for n in self.clients + self.nodes if n not in (*stopped, *silent)]
         words = []
         if stopped:
-            words.append(f"{','.join(stopped)} stopped, {','.join(inside) or 'nobody'} inside")
+            words.append(f"{','.join(stopped)} stopped, {','.join(there) or 'nobody'} {where}")
         if silent:
             words.append(f"{','.join(silent)} silent")
         if missed:
             words.append(f"{','.join(missed)} not paused (down, or paused by another fault)")
-        holds = bool(inside) if self.inside else not missed
+        holds = bool(there) if self.aimed else not missed
         return Evidence(holds, "; ".join(words) or "the client runs")
 
     def heal(self, world: World, owner: str, impact: Impact) -> Evidence:
-        names = impact.paused_clients if self.inside else self.clients
+        names = impact.paused_clients if self.aimed else self.clients
         clients = [world.clients[name] for name in names]
         nodes = [world.cluster.nodes[name] for name in self.nodes]
         do_all([client.resume for client in clients] + [node.resume for node in nodes])
@@ -113,18 +125,18 @@ def _can_be_paused(client: Client) -> bool:
     return client.is_alive() and not client.is_paused()
 
 
-def _catch_inside(clients: Sequence[Client]) -> tuple[str, ...]:
-    """Stop one client that is inside, in the order of preference. A client that slipped out before the signal hit it
-    runs on, and the next one is tried. Empty if nobody was caught in time."""
+def _catch(clients: Sequence[Client], is_there: Callable[[Client], bool]) -> tuple[str, ...]:
+    """Stop one client that is where it was to be caught, in the order of preference. A client that slipped out before
+    the signal hit it runs on, and the next one is tried. Empty if nobody was caught in time."""
     deadline = time.monotonic() + CATCH_WITHIN_S
     while True:
         for client in clients:
-            if not client.is_inside() or not _can_be_paused(client):
+            if not is_there(client) or not _can_be_paused(client):
                 continue
             caught = False
             try:
                 client.pause()
-                caught = client.is_inside() and client.is_paused()
+                caught = is_there(client) and client.is_paused()
             finally:
                 if not caught:
                     client.resume()
@@ -138,8 +150,8 @@ def _catch_inside(clients: Sequence[Client]) -> tuple[str, ...]:
 class _PauseNemesis:
     name = "pause"
     help = (
-        "SIGSTOP and SIGCONT: interval=3s, duration=2s (default 1.2 to 2.5 TTL), targets=mixed|inside|clients|nodes "
-        "(inside: a client that is in a section at that moment)"
+        "SIGSTOP and SIGCONT: interval=3s, duration=2s (default 1.2 to 2.5 TTL), "
+        "targets=mixed|inside|acquiring|clients|nodes (inside, acquiring: a client that is at that moment)"
     )
     options = PauseOptions
     faults = Pause
@@ -156,6 +168,9 @@ class _PauseNemesis:
             case "inside":
                 first = below(rng, len(topology.clients))
                 return Pause(inside=True, first=first, clients=topology.clients), duration_ms
+            case "acquiring":
+                first = below(rng, len(topology.clients))
+                return Pause(acquiring=True, first=first, clients=topology.clients), duration_ms
             case "clients":
                 count = 1 + below(rng, max(1, len(topology.clients) // 3))
                 return Pause(clients=some(rng, topology.clients, count)), duration_ms

@@ -10,21 +10,19 @@ from nowhere, and the last read gives what the last write left.
 
 from __future__ import annotations
 
-from collections import Counter
+from dataclasses import dataclass
 from typing import Final, get_args
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
+from harness.census import overlapped_keys
 from harness.checkers.base import Answer, Blame, Finding, Recorded
 from harness.columns import codes_in
 from harness.config import Requirement
-from harness.overlaps import blames_between, overlapping_pairs
+from harness.grouping import Bools, Ints, address, all_different, codes_of, first_not_larger, look_up, stable_order
+from harness.overlaps import BLAMES, NO_OVERLAP, blames_between
 from harness.sections import positions_of
-
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 ALL: Final[tuple[Requirement, ...]] = get_args(Requirement)
 _WHOSE: Final[dict[Blame, str]] = {
@@ -38,91 +36,109 @@ _WHOSE: Final[dict[Blame, str]] = {
 def check(run: Recorded) -> Answer:
     """Figures: `acknowledged` and `accepted` writes; `lost`: acknowledged and lost; `lost_unacknowledged`; `final`: the
     counters at the last read (20 keys); `complete`: whether the resource's record is whole."""
-    writes = run.writes.sort_values("key", kind="stable", ignore_index=True)
-    key: Ints = np.asarray(writes["key"].astype("category").cat.codes, np.int64)
-    value: Ints = writes["value"].to_numpy(np.int64)
-    acknowledged = run.ops[(run.ops["f"] == "write") & (run.ops["outcome"] == "ok")]
+    writes = run.writes
+    by_key = _Writes.of(writes)
+    asked = ((run.ops["f"] == "write") & (run.ops["outcome"] == "ok")).to_numpy(np.bool_)
+    acknowledged = run.ops if asked.all() else run.ops[asked]
     complete = run.final_values is not None
     told, missing = _matched(acknowledged, writes)
-    lost = _lost(key, value)
-    findings = _lost_updates(run, writes, key, value, lost, told)
+    lost = by_key.lost()
+    lost_and_told = lost & told[by_key.row]
+    findings = _lost_updates(run, by_key, np.flatnonzero(lost_and_told))
     if complete:
-        findings += _missing(run, acknowledged[missing])
-        findings += _final_differs(run, writes)
-    findings += _from_nowhere(writes, key, value)
+        findings += _missing(run, acknowledged, np.flatnonzero(missing))
+        findings += _final_differs(run, writes.iloc[by_key.last_rows()])
+    findings += _from_nowhere(writes, by_key)
     unknown: tuple[str, ...] = ()
-    if not complete and not (lost & told).any():
+    if not complete and not lost_and_told.any():
         unknown = ("the resource's record is incomplete: lost updates cannot be ruled out",)
+    count = int(lost_and_told.sum())
     figures: dict[str, object] = {
         "acknowledged": len(acknowledged),
         "accepted": len(writes),
-        "lost": int((lost & told).sum()),
-        "lost_unacknowledged": int((lost & ~told).sum()),
+        "lost": count,
+        "lost_unacknowledged": int(lost.sum()) - count,
         "final": dict(sorted((run.final_values or {}).items())[:20]),
         "complete": complete,
     }
     return Answer(findings=tuple(findings), unknown=unknown, figures=figures)
 
 
+@dataclass(frozen=True, slots=True)
+class _Writes:
+    """Accepted writes ordered by key, in the resource's order within each. `row`: their rows in the table."""
+
+    row: Ints
+    key: Ints
+    value: Ints
+
+    @classmethod
+    def of(cls, writes: pd.DataFrame) -> _Writes:
+        key = codes_of(writes["key"])
+        row = stable_order(key)
+        return cls(row, key[row], writes["value"].to_numpy(np.int64)[row])
+
+    def lifted(self) -> Ints:
+        """The values, each key's above all of the key before it."""
+        if not len(self.value):
+            return self.value
+        least = min(int(self.value.min()), 0)
+        return self.value - least + self.key * (int(self.value.max()) - least + 2)
+
+    def lost(self) -> Bools:
+        """Which writes have a later one of their key that is not larger."""
+        lifted = self.lifted()
+        later = np.append(np.minimum.accumulate(lifted[::-1])[::-1][1:], np.iinfo(np.int64).max)[: len(lifted)]
+        lost: Bools = later <= lifted
+        return lost
+
+    def last_rows(self) -> Ints:
+        """The rows of each key's last write."""
+        return self.row[np.flatnonzero(np.diff(self.key, append=-1))]
+
+
 def _matched(acknowledged: pd.DataFrame, writes: pd.DataFrame) -> tuple[Bools, Bools]:
     """Which accepted writes were acknowledged, and which acknowledged writes were not accepted."""
     tables = (acknowledged, writes)
-    names = pd.Index(sorted({name for t in tables for name in t["client"].astype(str).unique()}))
-    wide, tall = (1 + max(int(t[c].max()) if len(t) else 0 for t in tables) for c in ("section", "value"))
-    ours, theirs = (
-        (codes_in(names, t["client"]) * wide + t["section"].to_numpy(np.int64)) * tall + t["value"].to_numpy(np.int64)
-        for t in tables
-    )
+    names, more = (t["client"].astype("category").cat.categories for t in tables)
+    if not names.equals(more):
+        names = names.union(more)
+    clients = [codes_in(names, t["client"]) for t in tables]
+    numbers, values = ([t[name].to_numpy(np.int64) for t in tables] for name in ("section", "value"))
+    if all(np.array_equal(*column) for column in (clients, numbers, values)):
+        return np.ones(len(writes), np.bool_), np.zeros(len(acknowledged), np.bool_)
+    sections = address(clients, numbers)
+    if all(all_different(numbers) for numbers in sections):
+        # At most one write a section, as a rule: its section finds it.
+        ours, theirs = sections
+        place, back = look_up(ours, theirs), look_up(theirs, ours)
+        told = (place >= 0) & (values[0][place] == values[1]) if len(ours) else np.zeros(len(theirs), np.bool_)
+        seen = (back >= 0) & (values[1][back] == values[0]) if len(theirs) else np.zeros(len(ours), np.bool_)
+        return told, ~seen
+    ours, theirs = address(sections, [v - min(int(v.min()) for v in values if len(v)) for v in values])
     return np.isin(theirs, ours), ~np.isin(ours, theirs)
 
 
-def _lost(key: Ints, value: Ints) -> Bools:
-    """Which writes have a later one of their key that is not larger; rows are ordered by key."""
-    if not len(value):
-        return np.zeros(0, np.bool_)
-    raised = value + key * (int(value.max()) + 1)
-    later = np.append(np.minimum.accumulate(raised[::-1])[::-1][1:], np.iinfo(np.int64).max)
-    lost: Bools = later <= raised
-    return lost
-
-
-def _lost_by(key: Ints, value: Ints, lost: Bools) -> dict[int, int]:
-    """For each lost write the one that first undid it: the next one of its key that is not larger.
-
-    Such a write is never larger than the one right before it, so only those and the lost ones are looked at.
-    """
-    falls = np.append(False, (value[1:] <= value[:-1]) & (key[1:] == key[:-1]))[: len(value)]
-    by: dict[int, int] = {}
-    alive: list[int] = []
-    for row in np.flatnonzero(lost | falls).tolist():
-        if alive and key[alive[-1]] != key[row]:
-            alive.clear()
-        while alive and value[alive[-1]] >= value[row]:
-            by[alive.pop()] = row
-        if lost[row]:
-            alive.append(row)
-    return by
-
-
-def _lost_updates(
-    run: Recorded, writes: pd.DataFrame, key: Ints, value: Ints, lost: Bools, told: Bools
-) -> list[Finding]:
-    pairs = [(row, by) for row, by in sorted(_lost_by(key, value, lost).items()) if told[row]]
-    if not pairs:
+def _lost_updates(run: Recorded, writes: _Writes, lost: Ints) -> list[Finding]:
+    """`lost`: places of the writes that were acknowledged and lost."""
+    if not len(lost):
         return []
-    position = positions_of(writes, run.sections)
-    losers = np.array([row for row, _ in pairs])
-    winners = np.array([by for _, by in pairs])
-    overlapping = overlapping_pairs(run.sections)
-    keys_with_overlap = set(run.sections["key"].iloc[np.unique(overlapping.earlier)].astype(str))
-    all_told = run.final_values is not None and run.timeline.end_ns is not None
-    blames: list[Blame] = []
-    for row, blame in zip(losers, blames_between(run.sections, position[losers], position[winners]), strict=True):
-        excused = str(writes["key"].iloc[row]) in keys_with_overlap or not all_told
-        blames.append(blame or ("undecided" if excused else "harness"))
+    by = first_not_larger(writes.lifted(), lost)
+    table, losers, winners = run.writes, writes.row[lost], writes.row[by]
+    position = positions_of(table.iloc[np.concatenate([losers, winners])], run.sections)
+    whose = blames_between(run.sections, position[: len(lost)], position[len(lost) :]).astype(np.int64)
+    apart = whose == NO_OVERLAP
+    if apart.any():
+        all_told = run.final_values is not None and run.timeline.end_ns is not None
+        excused = table["key"].iloc[losers].isin(overlapped_keys(run.sections)).to_numpy(np.bool_) | (not all_told)
+        whose[apart] = np.where(excused[apart], BLAMES.index("undecided"), len(BLAMES))
     findings = []
-    for blame, count in Counter(blames).items():
-        examples = [pair for pair, whose in zip(pairs, blames, strict=True) if whose == blame][:5]
+    accused: tuple[Blame, ...] = (*BLAMES, "harness")
+    for place, blame in enumerate(accused):
+        which = np.flatnonzero(whose == place)
+        if not len(which):
+            continue
+        count = len(which)
         findings.append(
             Finding(
                 checker="counter",
@@ -132,8 +148,8 @@ def _lost_updates(
                 breaks=ALL if blame == "harness" else ("data",),
                 count=count,
                 examples=tuple(
-                    {"key": str(writes["key"].iloc[row]), "lost": _write(writes, row), "by": _write(writes, by)}
-                    for row, by in examples
+                    {"key": str(table["key"].iloc[row]), "lost": _write(table, row), "by": _write(table, by_row)}
+                    for row, by_row in zip(losers[which[:5]].tolist(), winners[which[:5]].tolist(), strict=True)
                 ),
             )
         )
@@ -145,9 +161,10 @@ def _write(writes: pd.DataFrame, row: int) -> dict[str, object]:
     return {"client": str(write.client), "section": int(write.section), "value": int(write.value)}
 
 
-def _missing(run: Recorded, ops: pd.DataFrame) -> list[Finding]:
-    if not len(ops):
+def _missing(run: Recorded, acknowledged: pd.DataFrame, missing: Ints) -> list[Finding]:
+    if not len(missing):
         return []
+    ops = acknowledged.iloc[missing]
     examples = tuple(
         {
             "client": str(op.client),
@@ -163,8 +180,8 @@ def _missing(run: Recorded, ops: pd.DataFrame) -> list[Finding]:
     return [Finding("counter", "unrecorded-write", "resource", text, ALL, len(ops), examples)]
 
 
-def _final_differs(run: Recorded, writes: pd.DataFrame) -> list[Finding]:
-    last = writes.drop_duplicates("key", keep="last")
+def _final_differs(run: Recorded, last: pd.DataFrame) -> list[Finding]:
+    """`last`: the last accepted write of each key."""
     left = dict(zip(last["key"].astype(str), last["value"].astype(int), strict=True))
     final = run.final_values or {}
     wrong = [k for k in sorted(final.keys() | left.keys()) if final.get(k, 0) != left.get(k, 0)]
@@ -175,17 +192,18 @@ def _final_differs(run: Recorded, writes: pd.DataFrame) -> list[Finding]:
     return [Finding("counter", "final-value", "resource", text, ALL, len(wrong), examples)]
 
 
-def _from_nowhere(writes: pd.DataFrame, key: Ints, value: Ints) -> list[Finding]:
+def _from_nowhere(table: pd.DataFrame, writes: _Writes) -> list[Finding]:
     """Values that are not one more than any that was there before."""
-    if not len(value):
+    if not len(table):
         return []
-    lift = key * (int(value.max()) + 2)
-    highest = np.append(0, np.maximum.accumulate(value + lift)[:-1])
-    rows = np.flatnonzero((value + lift > np.maximum(highest, lift) + 1) | (value < 1))
+    lifted = writes.lifted()
+    floor = lifted - writes.value  # where 0 lies, on the line of this key
+    highest = np.append(floor[0], np.maximum.accumulate(lifted)[:-1])
+    rows = writes.row[(lifted > np.maximum(highest, floor) + 1) | (writes.value < 1)]
     if not len(rows):
         return []
     examples: tuple[dict[str, object], ...] = tuple(
-        {"key": str(writes["key"].iloc[row]), "write": _write(writes, row)} for row in rows[:5].tolist()
+        {"key": str(table["key"].iloc[row]), "write": _write(table, row)} for row in rows[:5].tolist()
     )
     text = f"{len(rows)} writes have a value that is one more than no value before"
     return [Finding("counter", "impossible-value", "resource", text, ALL, len(rows), examples)]

@@ -4,72 +4,55 @@ from __future__ import annotations
 
 from typing import Final
 
-import numpy as np
 import pandas as pd
 
-from harness.checkers.base import Answer, Blame, Finding, Recorded
+from harness.census import count_overlaps
+from harness.checkers.base import Answer, Finding, Recorded
 from harness.config import Requirement
-from harness.overlaps import Ints, Pairs, overlapping_pairs
+from harness.overlaps import BLAMES, OverlapBlame
 
-_BREAKS: Final[dict[Blame, tuple[Requirement, ...]]] = {
+_BREAKS: Final[dict[OverlapBlame, tuple[Requirement, ...]]] = {
     "lock": ("lease", "exclusion"),
     "client": ("exclusion",),
     "undecided": ("exclusion",),
 }
-_WORDS: Final[dict[Blame, str]] = {
+_WORDS: Final[dict[OverlapBlame, str]] = {
     "lock": "both clients were within the validity that their lock had told them",
     "client": "one client had outlived its validity",
     "undecided": "what was recorded allows both readings",
 }
-_FIRST: Final = 3
 
 
 def check(run: Recorded) -> Answer:
-    """Figures: `sections`; `overlaps`: pairs by blame; `overlapping_pairs`: all of them, also where there were too many
-    to blame each; `longest_overlap_ms`."""
-    pairs = overlapping_pairs(run.sections)
-    length_ns = _lengths_ns(run.sections, pairs)
-    findings, counts = [], {}
-    for blame, breaks in _BREAKS.items():
-        which = pairs.blamed(blame)
-        counts[blame] = len(which)
-        if not len(which):
-            continue
-        longest = which[np.argmax(length_ns[which])]
-        chosen = dict.fromkeys([*which[:_FIRST].tolist(), int(longest)])
-        noun = "pair of sections" if len(which) == 1 else "pairs of sections"
-        text = f"{len(which)} {noun} overlapped, by up to {length_ns[longest] / 1e6:.1f} ms; {_WORDS[blame]}"
-        if pairs.total > len(pairs.later):
-            text += f" (of {pairs.total} overlapping pairs only the first {len(pairs.later)} were looked at one by one)"
+    """Figures: `sections`; `overlaps`: pairs by blame; `overlapping_pairs`: all of them; `longest_overlap_ms`."""
+    kinds = count_overlaps(run.sections)
+    findings = []
+    for blame, kind in kinds.items():
+        noun = "pair of sections" if kind.count == 1 else "pairs of sections"
+        text = f"{kind.count} {noun} overlapped, by up to {kind.longest_ns / 1e6:.1f} ms; {_WORDS[blame]}"
+        pairs = dict.fromkeys([*kind.first, kind.longest])
         findings.append(
             Finding(
                 checker="exclusion",
                 kind="overlap",
                 blame=blame,
                 text=text,
-                breaks=breaks,
-                count=len(which),
-                examples=tuple(_example(run, pairs, position) for position in chosen),
+                breaks=_BREAKS[blame],
+                count=kind.count,
+                examples=tuple(_example(run, blame, *pair) for pair in pairs),
             )
         )
     figures: dict[str, object] = {
         "sections": len(run.sections),
-        "overlaps": counts,
-        "overlapping_pairs": pairs.total,
-        "longest_overlap_ms": float(length_ns.max()) / 1e6 if len(length_ns) else 0.0,
+        "overlaps": {blame: kinds[blame].count if blame in kinds else 0 for blame in BLAMES},
+        "overlapping_pairs": sum(kind.count for kind in kinds.values()),
+        "longest_overlap_ms": max((kind.longest_ns for kind in kinds.values()), default=0) / 1e6,
     }
     return Answer(findings=tuple(findings), figures=figures)
 
 
-def _lengths_ns(sections: pd.DataFrame, pairs: Pairs) -> Ints:
-    end: Ints = sections["end_ns"].to_numpy(np.int64)
-    start: Ints = sections["start_ns"].to_numpy(np.int64)
-    lengths: Ints = np.minimum(end[pairs.earlier], end[pairs.later]) - start[pairs.later]
-    return lengths
-
-
-def _example(run: Recorded, pairs: Pairs, position: int) -> dict[str, object]:
-    a, b = run.sections.iloc[int(pairs.earlier[position])], run.sections.iloc[int(pairs.later[position])]
+def _example(run: Recorded, blame: OverlapBlame, earlier: int, later: int) -> dict[str, object]:
+    a, b = run.sections.iloc[earlier], run.sections.iloc[later]
     result: dict[str, object] = {
         "key": str(a.key),
         "overlap_from_ms": _ms(run, b.start_ns),
@@ -77,10 +60,10 @@ def _example(run: Recorded, pairs: Pairs, position: int) -> dict[str, object]:
         "earlier": _side(run, a),
         "later": _side(run, b),
     }
-    if not pairs.both_certain[position]:
-        deadline = "deadline_max_ns" if not pairs.both_possible[position] else "deadline_min_ns"
+    if blame != "lock":
+        deadline = "deadline_max_ns" if blame == "client" else "deadline_min_ns"
         late = [who for who, side in (("earlier", a), ("later", b)) if side[deadline] < b.start_ns]
-        result["outlived" if deadline == "deadline_max_ns" else "may_have_outlived"] = late
+        result["outlived" if blame == "client" else "may_have_outlived"] = late
     return result
 
 

@@ -79,12 +79,13 @@ def timeline(run: Recorded, faults: Sequence[Window]) -> dict[str, object]:
 
 
 def _overlaps(sections: pd.DataFrame, start_ns: int) -> list[tuple[int, ...]]:
-    """Pairs of rows, from when to when both were inside, and the blame by its place in (lock, client, undecided)."""
+    """Pairs of rows, from when to when both were inside, and the blame by its place in `BLAMES`."""
     pairs = overlapping_pairs(sections, MOST_OVERLAPS)
     begin, end = _us(sections["start_ns"], start_ns), _us(sections["end_ns"], start_ns)
-    blame = np.where(pairs.both_certain, 0, np.where(pairs.both_possible, 2, 1))
     until = np.minimum(end[pairs.earlier], end[pairs.later])
-    return list(zip(*(c.tolist() for c in (pairs.earlier, pairs.later, begin[pairs.later], until, blame)), strict=True))
+    return list(
+        zip(*(c.tolist() for c in (pairs.earlier, pairs.later, begin[pairs.later], until, pairs.blame)), strict=True)
+    )
 
 
 def _fault(

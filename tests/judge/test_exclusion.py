@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-import pandas as pd
-import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
 from harness.checkers.exclusion import check
-from harness.overlaps import overlapping_pairs
 from tests.judge.histories import History
 
 
@@ -128,36 +121,3 @@ def test_the_examples_name_the_first_and_the_longest() -> None:
     assert examples[0]["overlap_from_ms"] == 10
     assert examples[-1]["overlap_ms"] == answer.figures["longest_overlap_ms"] == 15
     assert answer.findings[0].count == 6
-
-
-def frame(rows: list[tuple[int, int, int, int, int, int]]) -> pd.DataFrame:
-    names = ["client", "key", "start_ns", "end_ns", "deadline_min_ns", "deadline_max_ns"]
-    table = pd.DataFrame(rows, columns=names).astype(np.int64)
-    return table.assign(client=[f"c{n}" for n in range(len(rows))], key=table["key"].astype(str), life=1)
-
-
-@settings(max_examples=100, deadline=None)
-@given(st.lists(st.tuples(st.just(0), st.integers(0, 2), *[st.integers(0, 9)] * 4), max_size=9))
-def test_sorting_finds_what_looking_at_every_pair_finds(rows: list[tuple[int, int, int, int, int, int]]) -> None:
-    rows = [(c, k, s, s + length, d, d + more) for c, k, s, length, d, more in rows]
-    expected = []
-    for i, a in enumerate(rows):
-        for b in rows[:i]:
-            if a[1] != b[1] or max(a[2], b[2]) > min(a[3], b[3]):
-                continue
-            met = [max(a[2], b[2]) <= min(a[3], b[3], a[limit], b[limit]) for limit in (4, 5)]
-            expected.append("lock" if met[0] else "undecided" if met[1] else "client")
-    pairs = overlapping_pairs(frame(rows))
-    assert sorted(pairs.blame(n) for n in range(len(pairs.later))) == sorted(expected)
-    assert pairs.total == len(expected)
-
-
-def test_too_many_pairs_are_counted_exactly_and_blamed_up_to_the_bound() -> None:
-    pairs = overlapping_pairs(frame([(0, 0, n, 1000, 2000, 2000) for n in range(100)]), most=50)
-    assert pairs.total == 4950
-    assert len(pairs.later) == 50
-
-
-@pytest.mark.parametrize("rows", [[], [(0, 0, 1, 2, 3, 3)]])
-def test_no_pairs_without_two_sections(rows: list[Any]) -> None:
-    assert overlapping_pairs(frame(rows)).total == 0

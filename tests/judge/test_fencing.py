@@ -60,6 +60,23 @@ def test_refusals_are_fencing_at_work() -> None:
     assert (figures["mode"], figures["stale_writes_rejected"], figures["stale_reads_rejected"]) == ("all", 1, 2)
 
 
+def test_only_a_resource_that_took_a_smaller_token_is_said_to_have_been_shown_one() -> None:
+    """With one write without a token the key's writes are told apart by their sections, and that says nothing of it."""
+    words = "although a smaller token was shown"
+    by_token = lapsed(fencing="writes").write("c2", 1, token=6).write("c1", 1, token=5)
+    assert words in check(by_token.recorded()).findings[0].text
+    by_section = lapsed(fencing="writes").write("c2", 1, token=6).write("c1", 1)
+    (finding,) = check(by_section.recorded()).findings
+    assert (finding.blame, words in finding.text) == ("client", False)
+
+
+def test_both_sources_of_tokens_are_named() -> None:
+    history = History().section("c1", 0, 10, token=7, token_source="lock")
+    assert check(history.recorded()).figures["token_source"] == "lock"
+    history.section("c2", 20, None).op("c2", "token", "ok", 1, 20, 21, token=8).op("c2", "release", "ok", 1, 30, 31)
+    assert check(history.recorded()).figures["token_source"] == "lock+resource"
+
+
 def tokens(first: int, second: int, *, source: str = "lock", start: float = 20) -> History:
     history = History().section("c1", 0, 10, token=first, token_source=source)
     return history.section("c2", start, 30, token=second, token_source=source)

@@ -112,6 +112,14 @@ def test_a_stamp_taken_right_after_a_pause_may_be_late_because_of_it() -> None:
     assert section["deadline_min"] <= 90 + 200
 
 
+def test_a_stamp_at_the_very_end_of_a_pause_counts_as_taken_in_it() -> None:
+    """A client counts as paused for 50 ms after it was resumed."""
+    section = only(stamped(899, 900).fault("p1", 200, 849, paused_clients=("c1",)))
+    assert section["deadline_min"] == pytest.approx(90 + 200)
+    section = only(stamped(899.000001, 900).fault("p1", 200, 849, paused_clients=("c1",)))
+    assert section["deadline_min"] == pytest.approx(90 + 899, abs=0.01)
+
+
 def test_several_pauses_are_all_left_out() -> None:
     history = (
         stamped(890, 900).fault("p1", 300, 400, paused_clients=("c1",)).fault("p2", 450, 895, paused_clients=("c1",))

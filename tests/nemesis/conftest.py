@@ -45,6 +45,9 @@ class ProcessClient:
     def is_inside(self) -> bool:
         return self.is_alive() and self._flag[0] == 1
 
+    def is_acquiring(self) -> bool:
+        return self.is_alive() and self._flag[0] == 0
+
     def pause(self) -> None:
         self._process.send_signal(signal.SIGSTOP)
         while psutil.Process(self._process.pid).status() != psutil.STATUS_STOPPED:

@@ -154,16 +154,20 @@ class FakeCluster:
 
 @dataclass
 class FakeClient:
-    """`inside` is asked every time, so that a test can let a client slip out between two looks."""
+    """`inside` and `acquiring` are asked every time, so that a test can let a client slip out between two looks."""
 
     name: str
     calls: list[str]
     inside: Callable[[], bool] = lambda: False
+    acquiring: Callable[[], bool] = lambda: False
     alive: bool = True
     paused: bool = False
 
     def is_inside(self) -> bool:
         return self.alive and self.inside()
+
+    def is_acquiring(self) -> bool:
+        return self.alive and self.acquiring()
 
     def pause(self) -> None:
         self.calls.append(f"{self.name}.pause")

@@ -198,6 +198,22 @@ def test_a_pause_aimed_inside_hits_the_first_client_inside_from_the_preferred_on
     assert not fake.clients["c3"].paused
 
 
+def test_a_pause_aimed_at_those_who_acquire_hits_none_that_is_inside(
+    fake: FakeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fault = Pause(acquiring=True, first=1, clients=("c1", "c2", "c3"))
+    fake.clients["c2"].inside = lambda: True
+    fake.clients["c1"].acquiring = lambda: True
+    impact = fault.inject(fake.world, "f1")
+    assert impact == Impact(paused_clients=("c1",))
+    evidence = fault.probe(fake.world, impact)
+    assert (evidence.holds, evidence.seen) == (True, "c1 stopped, c1 acquiring")
+    assert fault.heal(fake.world, "f1", impact).seen == "c1 running"
+    fake.clients["c1"].acquiring = lambda: False
+    monkeypatch.setattr(pause, "CATCH_WITHIN_S", 0.02)
+    assert "nobody was caught acquiring" in fault.probe(fake.world, fault.inject(fake.world, "f2")).seen
+
+
 def test_a_client_that_slipped_out_before_the_signal_runs_on_and_another_is_caught(fake: FakeWorld) -> None:
     slipping = looks(True, False)
     fake.clients["c2"].inside = lambda: next(slipping)

@@ -1,0 +1,228 @@
+"""How many pairs of sections overlapped, by blame, exactly and without listing them; the first ones and the longest.
+
+A lock that excludes nobody makes quadratically many pairs, so pairs are counted by sorting. With the sections of a key
+in the order of their starts, those before section j whose window still stands when j starts are all those before it
+less those whose window has ended: one sort and one search count them for every j. So for each of three windows, the
+section itself, the possible and the certain one, every section gets the number of earlier ones that meet it, and
+
+    lock = certain    undecided = possible - certain    client = section - possible
+
+Pairs of one life of one client are counted in the same way, with (key, life) in place of the key, and taken off.
+
+For the longest overlap a section's end is laid over all later ones that it reaches with the blame in question, which
+are a range; what lies on top of j is the latest end that j meets. Ranges are laid as two that are powers of two long,
+and handed down from the long ones to the short ones.
+
+Only sections that touch another one are looked at, so a history without overlaps costs one pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pandas as pd
+
+from harness.grouping import Bools, Ints, TimeLine, order_within, stable_order
+from harness.overlaps import BLAMES, OverlapBlame, Windows
+
+_FIRST: Final = 3
+_NEVER: Final = -(2**62)
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """The pairs with one blame. `count` is exact. `first`: (earlier, later) as positions in the sections' table of the
+    pairs that began first; `longest`: of the one that lasted longest, for `longest_ns`."""
+
+    count: int
+    first: tuple[tuple[int, int], ...]
+    longest: tuple[int, int]
+    longest_ns: int
+
+
+def count_overlaps(sections: pd.DataFrame) -> dict[OverlapBlame, Kind]:
+    """All pairs of sections of one key, of different clients or lives, that overlap. Blames without pairs are left out.
+
+    A row is a section; the columns are those of `harness.sections`.
+    """
+    windows = Windows.of(sections)
+    rows = _touching(windows)
+    if not len(rows):
+        return {}
+    crowd = _Crowd(windows.take(rows))
+    kinds: dict[OverlapBlame, Kind] = {}
+    for place, blame in enumerate(BLAMES):
+        counts = crowd.counts(place)
+        if total := int(counts.sum()):
+            later = np.flatnonzero(counts)
+            longest_ns, longest = crowd.longest(place, later)
+            first = tuple((int(rows[i]), int(rows[j])) for i, j in crowd.first(place, later))
+            kinds[blame] = Kind(total, first, (int(rows[longest[0]]), int(rows[longest[1]])), longest_ns)
+    return kinds
+
+
+def overlapped_keys(sections: pd.DataFrame) -> frozenset[str]:
+    """The keys of which any two sections, of different clients or lives, overlapped."""
+    windows = Windows.of(sections)
+    rows = _touching(windows)
+    if not len(rows):
+        return frozenset()
+    crowd = _Crowd(windows.take(rows))
+    return frozenset(sections["key"].iloc[rows[crowd.met["section"] > 0]].astype(str).unique())
+
+
+def _touching(windows: Windows) -> Ints:
+    """The rows whose section touches another one of its key, ordered by key and start."""
+    order = order_within(windows.key, windows.start)
+    line = TimeLine.of(windows.key[order], windows.start[order])
+    return order[_touched(line, windows.end[order])]
+
+
+def _touched(line: TimeLine, end: Ints) -> Bools:
+    """Which of the ordered rows reach the next one, or are reached by one before them."""
+    furthest = np.maximum.accumulate(line.place(end))
+    reached = np.zeros(len(end) + 1, np.bool_)
+    np.greater_equal(furthest[:-1], line.starts[1:], out=reached[1:-1])
+    touched: Bools = reached[:-1] | reached[1:]
+    return touched
+
+
+class _Crowd:
+    """Sections in the order of key and start. `met`: for each window the number of earlier ones that meet it."""
+
+    def __init__(self, windows: Windows) -> None:
+        self._windows = windows
+        self._line = TimeLine.of(windows.key, windows.start)
+        self._until = {
+            "section": windows.end,
+            "possible": np.minimum(windows.end, windows.possible_until),
+            "certain": np.minimum(windows.end, windows.certain_until),
+        }
+        together = stable_order(windows.life)
+        together = together[stable_order(windows.key[together])]
+        new = np.ones(len(together), np.bool_)
+        for column in (windows.key[together], windows.life[together]):
+            new[1:] &= column[1:] == column[:-1]
+        new[1:] = ~new[1:]
+        own = TimeLine.of(np.cumsum(new) - 1, windows.start[together])
+        touching = _touched(own, windows.end[together])
+        self._alone = not touching.any()
+        self.met = {name: self._meeting(name) for name in self._until}
+        if not self._alone:
+            for name, until in self._until.items():
+                self.met[name][together] -= _earlier_meeting(own, windows.start[together], until[together])
+
+    def _meeting(self, name: str) -> Ints:
+        return _earlier_meeting(self._line, self._windows.start, self._until[name])
+
+    def counts(self, blame: int) -> Ints:
+        """For each section the number of earlier ones that it overlaps with this blame."""
+        met = self.met
+        match BLAMES[blame]:
+            case "lock":
+                return met["certain"]
+            case "client":
+                return met["section"] - met["possible"]
+            case "undecided":
+                return met["possible"] - met["certain"]
+
+    def first(self, blame: int, later: Ints) -> Iterator[tuple[int, int]]:
+        """The pairs that began first, among those that end in the rows `later`."""
+        start = self._windows.start[later]
+        few = later if len(later) <= _FIRST else later[np.argpartition(start, _FIRST - 1)[:_FIRST]]
+        few = np.sort(later[start <= self._windows.start[few].max()]) if len(few) else few
+        few = few[np.argsort(self._windows.start[few], kind="stable")][:_FIRST]
+        left = _FIRST
+        for j in few.tolist():
+            for i in self._partners(blame, j)[:left].tolist():
+                yield i, j
+                left -= 1
+            if left <= 0:
+                return
+
+    def longest(self, blame: int, later: Ints) -> tuple[int, tuple[int, int]]:
+        """For how long, in ns, and which two."""
+        furthest = self._furthest(blame)[later]
+        lengths = np.minimum(furthest, self._windows.end[later]) - self._windows.start[later]
+        j = int(later[np.argmax(lengths)])
+        partners = self._partners(blame, j)
+        i = int(partners[np.argmax(self._windows.end[partners])])
+        return int(lengths.max()), (i, j)
+
+    def _partners(self, blame: int, j: int) -> Ints:
+        """The earlier sections that section j overlaps with this blame, in the order of their starts."""
+        windows = self._windows
+        before: Ints = np.arange(np.searchsorted(windows.key, windows.key[j]), j)
+        before = before[(windows.end[before] >= windows.start[j]) & (windows.life[before] != windows.life[j])]
+        partners: Ints = before[windows.blames(before, np.full(len(before), j)) == blame]
+        return partners
+
+    def _furthest(self, blame: int) -> Ints:
+        """For each section the latest end of the earlier ones that it overlaps with this blame; meaningless for those
+        without any."""
+        windows, here = self._windows, np.arange(len(self._windows))
+        reach = {
+            name: np.maximum(np.searchsorted(self._line.starts, self._line.place(until), side="right") - 1, here)
+            for name, until in self._until.items()
+        }
+        wide, narrow = {
+            "lock": ("certain", None),
+            "client": ("section", "possible"),
+            "undecided": ("possible", "certain"),
+        }[BLAMES[blame]]
+        # A section whose own narrow window is empty meets with this blame whatever it meets in the wide one.
+        open_to_all = self._until[narrow] < windows.start if narrow else np.zeros(len(here), np.bool_)
+        result = np.full(len(here), _NEVER, np.int64)
+        for ours, theirs in self._strangers():
+            after = reach[narrow] if narrow else here
+            laid = _laid(ours, after, reach[wide], windows.end)
+            if open_to_all.any():
+                laid = np.where(open_to_all, _laid(ours, here, reach[wide], windows.end), laid)
+            result = np.where(theirs, np.maximum(result, laid), result)
+        return result
+
+    def _strangers(self) -> Iterator[tuple[Bools, Bools]]:
+        """Sets of sections such that any two of different lives are in the two sets of one of these pairs, and no two
+        of one life are. Where no life overlaps itself, which is the rule, everybody is a stranger to everybody."""
+        if self._alone:
+            everybody = np.ones(len(self._windows), np.bool_)
+            yield everybody, everybody
+            return
+        for bit in range(int(self._windows.life.max()).bit_length()):
+            has = (self._windows.life >> bit & 1).astype(np.bool_)
+            yield has, ~has
+            yield ~has, has
+
+
+def _earlier_meeting(line: TimeLine, start: Ints, until: Ints) -> Ints:
+    """For each row how many rows of its group before it have a window, from `start` to `until`, that meets its own."""
+    rows = np.flatnonzero(until >= start)
+    met = np.zeros(len(start), np.int64)
+    ends = np.sort(line.place(until)[rows])
+    met[rows] = np.arange(len(rows)) - np.searchsorted(ends, line.starts[rows], side="left")
+    return met
+
+
+def _laid(some: Bools, after: Ints, last: Ints, heights: Ints) -> Ints:
+    """For each place the largest height of the rows i of `some` with after[i] < place <= last[i]."""
+    length = np.where(some, last - after, 0)
+    rows = np.flatnonzero(length > 0)
+    top = np.full(len(heights), _NEVER, np.int64)
+    if not len(rows):
+        return top
+    level = np.frexp(length[rows])[1] - 1
+    by_level = stable_order(level.astype(np.int64))
+    rows, level = rows[by_level], level[by_level]
+    edges = np.searchsorted(level, np.arange(int(level[-1]) + 2))
+    for power in range(int(level[-1]), -1, -1):
+        here, width = rows[edges[power] : edges[power + 1]], 1 << power
+        np.maximum.at(top, after[here] + 1, heights[here])
+        np.maximum.at(top, last[here] + 1 - width, heights[here])
+        if power:
+            below = top.copy()
+            np.maximum(below[width // 2 :], top[: -(width // 2)], out=below[width // 2 :])
+            top = below
+    return top

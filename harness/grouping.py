@@ -1,0 +1,147 @@
+"""Columns in groups: ordering, and times of many groups as one line of numbers.
+
+Everything here costs n log n at most, and mostly n: small codes are ordered by counting (numpy does, 16 bits at a
+time), and groups are laid one after the other on one line of 64-bit numbers, so that one sort, one running maximum or
+one search does for all of them what a loop would do for each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+_HALF_BITS = 16
+
+
+def codes_of(names: pd.Series) -> Ints:
+    """The column's names as small numbers, equal ones for equal names."""
+    return np.asarray(names.astype("category").cat.codes, np.int64)
+
+
+def stable_order(codes: Ints) -> Ints:
+    """The order that brings equal codes (of at least 0) together and keeps the order within each."""
+    if not len(codes):
+        return np.zeros(0, np.int64)
+    largest = int(codes.max())
+    if largest >> (2 * _HALF_BITS):
+        return np.argsort(codes, kind="stable")
+    order = np.argsort(codes.astype(np.uint16), kind="stable")
+    if largest >> _HALF_BITS:
+        order = order[np.argsort((codes[order] >> _HALF_BITS).astype(np.uint16), kind="stable")]
+    return order
+
+
+def ascending(values: Ints) -> bool:
+    return bool((values[1:] >= values[:-1]).all())
+
+
+def order_within(codes: Ints, values: Ints) -> Ints:
+    """The order by code, and by value within each; rows that are equal in both keep theirs."""
+    if ascending(values):
+        return stable_order(codes)
+    by_value = np.argsort(values, kind="stable")
+    return by_value[stable_order(codes[by_value])]
+
+
+@dataclass(frozen=True, slots=True)
+class TimeLine:
+    """Rows ordered by group and start, with their starts on one line on which no two groups touch."""
+
+    group: Ints
+    starts: Ints
+    _moments: Ints | None
+    """The different starts, if times are counted by their ranks: where groups times nanoseconds would overflow."""
+    _first: int
+    _width: int
+
+    @classmethod
+    def of(cls, group: Ints, start: Ints) -> TimeLine:
+        """`group`, `start`: columns in the order of `order_within(group, start)`."""
+        first, last = (int(start.min()), int(start.max())) if len(start) else (0, 0)
+        groups = int(group[-1]) + 1 if len(group) else 1
+        moments = None
+        if (last - first + 3) * groups >= 2**62:
+            moments = np.unique(start)
+            first, last = 0, len(moments) - 1
+        line = cls(group, group, moments, first, last - first + 3)
+        return cls(group, line.place(start), moments, first, line._width)
+
+    def place(self, until: Ints) -> Ints:
+        """Each row's time on the line: at or after a start of its group if and only if it really is. Times before the
+        first start of all are before those of the group, times after the last one behind them."""
+        if self._moments is not None:
+            until = np.searchsorted(self._moments, until, side="right") - 1
+        placed: Ints = np.clip(until, self._first - 1, self._first + self._width - 3)
+        placed -= self._first - 1
+        placed += self.group * self._width
+        return placed
+
+
+def address(*columns: Sequence[Ints]) -> tuple[Ints, ...]:
+    """One number for each row of several tables, from the same columns of each: equal for rows that agree in all.
+
+    `columns`: for each column its values (0 or more) in every table. The numbers are as dense as the values are.
+    """
+    numbers = [np.zeros(len(table), np.int64) for table in columns[0]]
+    for column in columns:
+        width = max((int(values.max()) + 1 for values in column if len(values)), default=1)
+        numbers = [number * width + values for number, values in zip(numbers, column, strict=True)]
+    return tuple(numbers)
+
+
+def look_up(known: Ints, wanted: Ints) -> Ints:
+    """For each wanted number its place in `known`, the last one if it is there more than once; -1 if it is not."""
+    if not len(known):
+        return np.full(len(wanted), -1, np.int64)
+    size = int(known.max()) + 1
+    if size <= 4 * (len(known) + len(wanted)) + 1024:
+        places = np.full(size, -1, np.int32 if len(known) < 2**31 else np.int64)
+        places[known] = np.arange(len(known), dtype=places.dtype)
+        inside = (wanted >= 0) & (wanted < size)
+        if inside.all():
+            return places[wanted].astype(np.int64)
+        return np.where(inside, places[np.where(inside, wanted, 0)], -1).astype(np.int64)
+    order = np.argsort(known, kind="stable")
+    at = np.searchsorted(known[order], wanted, side="right") - 1
+    found: Ints = order[np.maximum(at, 0)]
+    return np.where((at >= 0) & (known[found] == wanted), found, -1)
+
+
+def all_different(numbers: Ints) -> bool:
+    return bool((look_up(numbers, numbers) == np.arange(len(numbers))).all())
+
+
+def first_not_larger(values: Ints, rows: Ints) -> Ints:
+    """For each of the rows the first one after it whose value is not larger. There must be one.
+
+    A tree of smallest values, climbed and descended by all rows at once.
+    """
+    levels = [values]
+    while len(levels[-1]) > 1:
+        level = levels[-1]
+        if len(level) % 2:
+            level = np.append(level, np.iinfo(np.int64).max)
+        levels.append(np.minimum(level[0::2], level[1::2]))
+    wanted, at = values[rows], rows + 1
+    found_on = np.full(len(rows), -1, np.int64)
+    seeking = np.arange(len(rows))
+    for height, level in enumerate(levels):
+        # A node on the left is seen with its neighbour, one level up; one on the right only here.
+        here = seeking[(at[seeking] % 2 == 1) | (len(level) == 1)]
+        hit = level[at[here]] <= wanted[here]
+        found_on[here[hit]] = height
+        at[here[~hit]] += 1
+        seeking = seeking[found_on[seeking] < 0]
+        at[seeking] //= 2
+    for height in range(len(levels) - 1, 0, -1):
+        down = np.flatnonzero(found_on >= height)
+        left = 2 * at[down]
+        at[down] = np.where(levels[height - 1][left] <= wanted[down], left, left + 1)
+    return at

@@ -1,0 +1,50 @@
+"""Clients are stopped while they acquire, about fifty times a lock, on real servers: no right lock is ever blamed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+import pytest
+
+import fencepost
+from nemesis.base import Topology
+from nemesis.pause import Pause
+from nemesis.schedule import Planned, PlannedFor, Schedule
+from tests.harness import runs
+
+LOAD_MS = 9_000
+EVERY_MS = 150
+TTL_MS = 50
+CLIENTS = tuple(f"c{number}" for number in range(1, 6))
+NODES = tuple(f"n{number}" for number in range(1, 6))
+
+
+def dense_schedule() -> Schedule:
+    """Pauses of up to somewhat more than a TTL, far closer together than a nemesis would draw them."""
+    rng = Random(5)
+    where = Topology(CLIENTS, NODES, TTL_MS)
+    faults = []
+    for number, at_ms in enumerate(range(100, LOAD_MS - 300, EVERY_MS), 1):
+        pause = Pause(acquiring=True, first=rng.randrange(len(CLIENTS)), clients=CLIENTS)
+        data = {"acquiring": True, "first": pause.first, "clients": list(CLIENTS)}
+        faults.append(Planned(f"f{number}", at_ms, rng.randint(15, 60), "pause", data))
+    drawn_over = PlannedFor(where.clients, where.nodes, where.ttl_ms)
+    return Schedule(1, 5, "pause:targets=acquiring", drawn_over, LOAD_MS, tuple(faults))
+
+
+@pytest.mark.parametrize("lock", ["redlock", "redlock-ng"])
+def test_stopping_clients_while_they_acquire_never_puts_the_blame_on_a_right_lock(tmp_path: Path, lock: str) -> None:
+    schedule = tmp_path / "schedule.json"
+    schedule.write_bytes(dense_schedule().to_bytes())
+    load = ["--ttl", f"{TTL_MS}ms", "--node-timeout", "20ms", "--retry-delay", "10ms", "--hold", "uniform:1ms-5ms"]
+    arguments = ["test", "--cluster", "process", "--lock", lock, "--clients", "5", "--seed", "5", *load]
+    arguments += ["--duration", f"{LOAD_MS}ms", "--recovery", "500ms", "--schedule", str(schedule)]
+    code, out, err = runs.fencepost(tmp_path, *arguments, timeout_s=45)
+    assert code == 0, out + err
+    run = fencepost.load(runs.only_run(tmp_path))
+    assert run.verdict.figures["exclusion"]["overlaps"]["lock"] == 0
+    assert run.verdict.figures["validity"]["overstated"] == 0
+    caught = run.verdict.figures["faults"]["observed"]
+    assert caught >= 30, "too few pauses took to prove anything"
+    assert len(run.sections) >= 50

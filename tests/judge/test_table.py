@@ -1,0 +1,86 @@
+"""A history as one table of sections gives the verdict that the recorded run gives."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from fencepost.errors import UsageError
+from harness.checkers import counter, exclusion, fencing
+from harness.judge import judge_table
+from harness.table import SECTIONS_SCHEMA, read_table, save, write_table
+from tests.judge.histories import History
+
+
+def bad(**config: str) -> History:
+    """An overlap, a lapse, a lost update, a stale write, a token that shrinks, an unacknowledged write."""
+    history = History(clients=3, **config)
+    history.section("c1", 0, 50, token=1, token_source="lock").section("c2", 20, 40, token=2, token_source="lock")
+    history.section("c1", 200, 500, number=2, token=3, token_source="lock")
+    history.section("c3", 320, 340, token=4, token_source="lock").section("c2", 600, 610, number=2, key="k2")
+    history.section("c3", 700, 710, number=2, token=2, token_source="lock").section("c2", 800, 810, number=3)
+    history.write("c2", 1, token=2).write("c1", 1, token=1).write("c3", 2, token=4)
+    history.write("c1", 2, number=2, token=3).write("c2", 1, number=2, key="k2", told=False)
+    return history.write("c3", 3, number=2, token=2)
+
+
+@pytest.mark.parametrize("fencing_mode", ["none", "writes"])
+def test_a_run_and_its_table_are_judged_alike(tmp_path: Path, fencing_mode: str) -> None:
+    run = bad(fencing=fencing_mode).recorded()
+    write_table(run, tmp_path / "sections.parquet")
+    again = read_table(tmp_path / "sections.parquet", run.config)
+    for checker in (counter, exclusion, fencing):
+        before, after = checker.check(run), checker.check(again)
+        assert before.findings
+        assert [(f.kind, f.blame, f.count, f.text) for f in after.findings] == [
+            (f.kind, f.blame, f.count, f.text) for f in before.findings
+        ]
+        assert after.figures == before.figures
+    verdict = judge_table(tmp_path / "sections.parquet", run.config)
+    assert (verdict.verdict, set(verdict.figures)) == ("violation", {"counter", "exclusion", "fencing"})
+
+
+def test_rows_may_come_in_any_order(tmp_path: Path) -> None:
+    run = bad().recorded()
+    write_table(run, tmp_path / "sections.parquet")
+    table = pq.read_table(tmp_path / "sections.parquet")
+    save(table.take(pa.array(list(range(len(table)))[::-1])), tmp_path / "backwards.parquet")
+    first, second = (
+        judge_table(tmp_path / name, run.config).figures for name in ("sections.parquet", "backwards.parquet")
+    )
+    assert first == second
+
+
+def test_a_table_without_rows_is_judged(tmp_path: Path) -> None:
+    save(SECTIONS_SCHEMA.empty_table(), tmp_path / "empty.parquet")
+    assert judge_table(tmp_path / "empty.parquet", History().config).findings == ()
+
+
+def test_what_is_no_table_of_sections_is_one_clear_line(tmp_path: Path) -> None:
+    (tmp_path / "text.parquet").write_text("no")
+    with pytest.raises(UsageError, match="cannot be read as a table of sections"):
+        read_table(tmp_path / "text.parquet", History().config)
+    pq.write_table(pa.table({"client": ["c1"]}), tmp_path / "other.parquet")
+    with pytest.raises(UsageError, match="it has no column life, section"):
+        read_table(tmp_path / "other.parquet", History().config)
+    with pytest.raises(UsageError, match="cannot be read"):
+        read_table(tmp_path / "absent.parquet", History().config)
+
+
+def test_a_section_that_ends_before_it_starts_is_refused(tmp_path: Path) -> None:
+    write_table(bad().recorded(), tmp_path / "sections.parquet")
+    table = pq.read_table(tmp_path / "sections.parquet")
+    ends = table.column("end_ns").to_numpy().copy()
+    ends[2] = 0
+    where = table.schema.get_field_index("end_ns")
+    save(table.set_column(where, SECTIONS_SCHEMA.field("end_ns"), pa.array(ends)), tmp_path / "wrong.parquet")
+    with pytest.raises(UsageError, match="row 3: the section ends before it starts"):
+        read_table(tmp_path / "wrong.parquet", History().config)
+
+
+def test_a_section_with_two_writes_has_no_room_in_a_table(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="wrote more than once"):
+        write_table(History().section("c1", 0, 9).write("c1", 1).write("c1", 2).recorded(), tmp_path / "x.parquet")

@@ -1,0 +1,108 @@
+"""The table "Who is to blame in doubtful cases" of docs/verdicts.md, a tiny history a row. TTL 100 ms, times in ms."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from harness.checkers.exclusion import check
+from tests.judge.histories import History, ms
+
+DOCUMENT = Path(__file__).parent.parent.parent / "docs" / "verdicts.md"
+
+
+def lost_release() -> History:
+    return History().section("c1", 0, None).op("c1", "release", "info", 1, 10, 60)
+
+
+def killed() -> History:
+    return History().section("c1", 0, None).end("c1", "killed", 30)
+
+
+def killed_late() -> History:
+    return History().section("c1", 0, None).end("c1", "killed", 150)
+
+
+def extended(outcome: str, complete: float) -> History:
+    history = History().section("c1", 0, None)
+    lease = {"validity_ms": 99.0, "deadline_ns": ms(complete + 100)} if outcome == "ok" else {}
+    history.op("c1", "extend", outcome, 1, complete - 10, complete, **lease)
+    return history.op("c1", "release", "ok", 1, 150, 151)
+
+
+def cut_off() -> History:
+    return History().section("c1", 990, None).fault("p1", 1000, None, paused_clients=("c1",)).end("c1", "cut-off", 1200)
+
+
+def paused_before_the_stamp(deadline: bool) -> History:
+    """Granted at about 1, stopped from 2 to 299, stamped at 300: "99 ms left", of which nothing was left."""
+    history = History().fault("p1", 2, 299, paused_clients=("c1",))
+    more = {"deadline_ns": ms(100)} if deadline else {"computed_after_ns": ms(299.5), "computed_before_ns": ms(300)}
+    history.op("c1", "acquire", "ok", 1, 0, 300, validity_ms=99.0, requested_ns=ms(0.5), **more)
+    return history.op("c1", "release", "ok", 1, 350, 351)
+
+
+TABLE: dict[str, tuple[Callable[[], History], float, str]] = {
+    "the release was lost; the other came after it was invoked": (lost_release, 11, "nobody"),
+    "the release was lost; the other came as it was invoked": (lost_release, 10, "lock"),
+    "a client was killed inside; the other came before that": (killed, 20, "lock"),
+    "a client was killed inside; the other came as it was killed": (killed, 30, "lock"),
+    "a client was killed inside; the other came after that": (killed, 31, "nobody"),
+    "a client outlived its lease inside and was killed; the other came in between": (killed_late, 120, "client"),
+    "an acquire timed out, granted or not; the other came meanwhile": (
+        lambda: History().op("c1", "acquire", "info", 1, 0, 50),
+        20,
+        "nobody",
+    ),
+    "an acquire timed out, and a later try for the same section was granted": (
+        lambda: History().op("c1", "acquire", "info", 1, 0, 50).section("c1", 100, 150, asked=60),
+        90,
+        "lock",
+    ),
+    "an extension came in time": (lambda: extended("ok", 60), 120, "lock"),
+    "an extension was refused": (lambda: extended("fail", 60), 120, "client"),
+    "an extension has no answer": (lambda: extended("info", 60), 120, "client"),
+    "an extension came as the lease ended": (lambda: extended("ok", 100), 120, "lock"),
+    "an extension came late": (lambda: extended("ok", 101), 120, "undecided"),
+    "equal clocks: one left as the other came": (lambda: History().section("c1", 0, 20), 20, "lock"),
+    "equal clocks: the lease ended as the other came": (lambda: History().section("c1", 0, 150), 100, "lock"),
+    "the lease ended just before the other came": (
+        lambda: History().section("c1", 0, 150, deadline=99.999999),
+        100,
+        "client",
+    ),
+    "the lease was over before the client learnt of it": (
+        lambda: History().section("c1", 20, 60, deadline=10, asked=1),
+        30,
+        "client",
+    ),
+    "the run ended during a pause; the other came within the lease": (cut_off, 1010, "lock"),
+    "the run ended during a pause; the other came after the lease": (cut_off, 1100, "client"),
+    "a pause between computing the validity and writing it down": (
+        lambda: paused_before_the_stamp(deadline=False),
+        320,
+        "undecided",
+    ),
+    "the same pause, and the lock reports its deadline": (
+        lambda: paused_before_the_stamp(deadline=True),
+        320,
+        "client",
+    ),
+}
+
+
+@pytest.mark.parametrize(("history", "other", "blamed"), TABLE.values(), ids=TABLE.keys())
+def test_who_is_to_blame(history: Callable[[], History], other: float, blamed: str) -> None:
+    """The other client is inside from `other` on, for 20 ms, with a lease of its own."""
+    answer = check(history().section("c2", other, other + 20).recorded())
+    found = [finding.blame for finding in answer.findings]
+    assert found == ([] if blamed == "nobody" else [blamed])
+
+
+def test_the_document_shows_this_table() -> None:
+    part = DOCUMENT.read_text().partition("### Who is to blame in doubtful cases")[2].partition("\n#")[0]
+    rows = re.findall(r"^\| (.+?) \| \**(\w+)\** \|", part, re.MULTILINE)[1:]
+    assert dict(rows) == {case: blamed for case, (_, _, blamed) in TABLE.items()}
