@@ -56,7 +56,7 @@ def _safety(locks: tuple[str, ...], seeds: int, duration: str, recovery: str) ->
             "duration": duration,
             "recovery": recovery,
             "clients": "4",
-            "hold": "uniform:100ms-300ms",
+            "hold": "uniform:300ms-500ms",
             "disks": "",
         },
         baseline={"lock": ""},
