@@ -48,6 +48,11 @@ def test_a_crash_before_the_first_client_asked_cannot_have_caused_it() -> None:
     assert found["first_violation_ms"] == 30
 
 
+def test_a_request_that_a_node_granted_while_it_went_down_counts() -> None:
+    found = figures(crash(History().section("c1", 20, 50, asked=5.5).section("c2", 30, 60), "f1", 5, "k1"))
+    assert (found["violations"], found["violated_opportunities"]) == (1, 1)
+
+
 def test_a_violation_of_another_key_than_those_at_stake_counts_for_the_crash_alone() -> None:
     found = figures(crash(History().section("c1", 0, 50).section("c2", 30, 60), "f1", 10, "k2"))
     assert (found["violations"], found["violated_opportunities"]) == (1, 0)
