@@ -89,9 +89,11 @@ def _reason(log: Path) -> str:
 
 
 def _is_starting() -> bool:
+    """Whether the engine that wrote the file of its process id runs; of one that ended without a parent to notice only
+    the name is left, and no program."""
     try:
         pid = int(_PID_FILE.read_text())
-        return Path(f"/proc/{pid}/comm").read_text().strip() == "dockerd"
+        return Path(f"/proc/{pid}/exe").readlink().name == "dockerd"
     except (OSError, ValueError):
         return False
 
