@@ -14,7 +14,7 @@ from pathlib import Path
 
 from cluster.base import RESOURCE, Address
 from cluster.lifetime import RunState
-from cluster.ports import LOOPBACK, free_ports
+from cluster.ports import LOOPBACK, Ports
 from cluster.process import ProcessCluster
 from cluster.process_node import ProcessNode
 from cluster.programs import ServerProgram, find_server
@@ -66,14 +66,16 @@ def servers_s(server: ServerProgram, names: list[str]) -> float:
             ProcessNode(name, server, state.path / name, Path(logs) / f"{name}.log", "none", state.environment)
             for name in names
         ]
+        ports = Ports()
         began = time.perf_counter()
-        for node, port in zip(servers, free_ports(len(servers)), strict=True):
+        for node, port in zip(servers, ports.take(len(servers)), strict=True):
             node.claim(Address(LOOPBACK, port))
         with ThreadPoolExecutor(len(servers)) as pool:
             list(pool.map(ProcessNode.start, servers))
         took_s = time.perf_counter() - began
         for node in servers:
             node.kill()
+        ports.close()
         return took_s
 
 

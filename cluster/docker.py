@@ -35,7 +35,7 @@ from cluster.images import Image, Recipe, provide
 from cluster.lifetime import RunState
 from cluster.links import make_links
 from cluster.persistence import Policy, server_directives
-from cluster.ports import LOOPBACK, free_ports
+from cluster.ports import LOOPBACK, Ports
 from cluster.probe import probe_links
 from cluster.programs import ServerProgram, ToxiproxyProgram, find_toxiproxy
 from cluster.toxiproxy import LinkKey, ToxicLink, ToxiproxyServer
@@ -87,6 +87,7 @@ class DockerCluster:
         self._engine: DockerClient | None = None
         self._containers: dict[str, Container] = {}
         self._links: dict[LinkKey, ToxicLink] = {}
+        self._ports = Ports()
         self._api: ToxiproxyServer | None = None
         self._environment: dict[str, object] = {"backend": self.backend}
 
@@ -149,6 +150,7 @@ class DockerCluster:
             raise BrokenEnvironmentError(f"{self._name} was not taken down cleanly: {words_of(error)}") from error
         finally:
             engine.close()
+            self._ports.close()
 
     def heal(self) -> None:
         if self._api is not None:
@@ -184,7 +186,7 @@ class DockerCluster:
             for name, host in zip(self._servers, hosts, strict=True)
         )
         assert self._api is not None
-        self._links = make_links(self._api, self._clients, self._addresses())
+        self._links = make_links(self._api, self._clients, self._addresses(), self._ports)
         self._describe(engine, server_image, proxy_image, subnet)
 
     def _provide_images(self, engine: DockerClient, toxiproxy: ToxiproxyProgram) -> tuple[Image, Image]:
@@ -248,7 +250,7 @@ class DockerCluster:
     def _start_proxy(self, engine: DockerClient, image: Image) -> None:
         """On this host's network a port can be taken in the meantime; that means another try with a fresh one."""
         for last_try in (*[False] * (_PORT_TRIES - 1), True):
-            address = Address(LOOPBACK, free_ports(1)[0])
+            address = Address(LOOPBACK, self._ports.take(1)[0])
             container = engine.containers.create(
                 image.reference,
                 [f"-host={address.host}", f"-port={address.port}"],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from cluster.base import Address
-from cluster.ports import LOOPBACK, free_ports
+from cluster.ports import LOOPBACK, Ports
 from cluster.toxiproxy import LinkKey, ToxicLink, ToxiproxyServer
 from fencepost.errors import BrokenEnvironmentError
 
@@ -13,7 +13,7 @@ _PORT_TRIES = 5
 
 
 def make_links(
-    api: ToxiproxyServer, clients: Sequence[str], servers: Mapping[str, Address]
+    api: ToxiproxyServer, clients: Sequence[str], servers: Mapping[str, Address], ports: Ports
 ) -> dict[LinkKey, ToxicLink]:
     """The links by (client, server), made in one call.
 
@@ -23,8 +23,8 @@ def make_links(
     if not keys:
         return {}
     for last_try in (*[False] * (_PORT_TRIES - 1), True):
-        ports = free_ports(len(keys))
-        wanted = {key: (Address(LOOPBACK, port), servers[key[1]]) for key, port in zip(keys, ports, strict=True)}
+        taken = ports.take(len(keys))
+        wanted = {key: (Address(LOOPBACK, port), servers[key[1]]) for key, port in zip(keys, taken, strict=True)}
         try:
             return api.populate(wanted)
         except BrokenEnvironmentError as error:

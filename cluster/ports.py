@@ -8,8 +8,8 @@ connected to itself). So ports are taken from outside that range.
 
 from __future__ import annotations
 
-import contextlib
 import random
+import resource
 import socket
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from fencepost.errors import BrokenEnvironmentError
 
 LOOPBACK = "127.0.0.1"
 _LOWEST = 10_000
+_OTHER_FILES = 512
 
 
 def ephemeral_range() -> tuple[int, int]:
@@ -25,26 +26,61 @@ def ephemeral_range() -> tuple[int, int]:
     return int(low), int(high)
 
 
-def free_ports(count: int, host: str = LOOPBACK) -> list[int]:
-    """That many different ports on which nobody listened a moment ago, outside of the ephemeral range.
+class Ports:
+    """Ports of one cluster. They are its own from `take` to `close`, whether somebody listens on them or not.
 
-    Raises BrokenEnvironmentError if there are not that many.
+    Each is held by a bound socket that never listens. Dialling it is refused, as it must be while a server is down or a
+    link refuses; nobody else who looks for a free port can bind it; and our own servers can, because they and it
+    allow the reuse of addresses, which it does only after it was bound. Without this a port that stood idle for a
+    while could be taken by another run, and clients would get the votes of servers that are not theirs.
     """
-    low, high = ephemeral_range()
-    candidates = [port for port in range(_LOWEST, 65_536) if not low <= port <= high]
-    # Runs that start at the same moment must not all try the same ports.
-    first = random.SystemRandom().randrange(len(candidates)) if candidates else 0
-    candidates = candidates[first:] + candidates[:first]
-    ports: list[int] = []
-    for port in candidates:
-        if len(ports) == count:
-            break
-        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as trial, contextlib.suppress(OSError):
-            trial.bind((host, port))
-            ports.append(port)
-    if len(ports) < count:
-        raise BrokenEnvironmentError(
-            f"{count} free ports are needed on {host}, {len(ports)} were found outside of the ephemeral range "
-            f"{low}-{high}; narrow net.ipv4.ip_local_port_range, or ask for fewer clients and nodes"
+
+    def __init__(self, host: str = LOOPBACK) -> None:
+        self._host = host
+        self._held: list[socket.socket] = []
+
+    def take(self, count: int) -> list[int]:
+        """That many different ports, outside of the ephemeral range. Raises BrokenEnvironmentError if there are not."""
+        low, high = ephemeral_range()
+        candidates = [port for port in range(_LOWEST, 65_536) if not low <= port <= high]
+        # Runs that start at the same moment must not all try the same ports.
+        first = random.SystemRandom().randrange(len(candidates)) if candidates else 0
+        _allow_open_files(len(self._held) + count)
+        ports: list[int] = []
+        for port in candidates[first:] + candidates[:first]:
+            if len(ports) == count:
+                break
+            if self._hold(port):
+                ports.append(port)
+        if len(ports) < count:
+            raise BrokenEnvironmentError(
+                f"{count} free ports are needed on {self._host}, {len(ports)} were found outside of the ephemeral "
+                f"range {low}-{high}; narrow net.ipv4.ip_local_port_range, or ask for fewer clients and nodes"
+            )
+        return ports
+
+    def close(self) -> None:
+        for holder in self._held:
+            holder.close()
+        self._held.clear()
+
+    def _hold(self, port: int) -> bool:
+        holder = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        try:
+            holder.bind((self._host, port))
+            holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        except OSError:
+            holder.close()
+            return False
+        self._held.append(holder)
+        return True
+
+
+def _allow_open_files(count: int) -> None:
+    """Raise this process's own limit of open files, as far as it may, to `count` and as many again as runs need."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = count + _OTHER_FILES
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(
+            resource.RLIMIT_NOFILE, (wanted if hard == resource.RLIM_INFINITY else min(wanted, hard), hard)
         )
-    return ports

@@ -15,7 +15,7 @@ from cluster.disk import Disk, FileSystem, disk_facts, make_disks, remove_disks
 from cluster.lifetime import RunState
 from cluster.links import make_links
 from cluster.persistence import Policy
-from cluster.ports import LOOPBACK, ephemeral_range, free_ports
+from cluster.ports import LOOPBACK, Ports, ephemeral_range
 from cluster.probe import probe_links
 from cluster.process_node import ProcessNode
 from cluster.programs import ServerProgram, ToxiproxyProgram, find_toxiproxy
@@ -57,6 +57,7 @@ class ProcessCluster:
         self._nodes = {name: self._node(name, policy) for name in nodes}
         self._resource = self._node(RESOURCE, "aof-always")
         self._links: dict[LinkKey, ToxicLink] = {}
+        self._ports = Ports()
         self._proxy: Popen[bytes] | None = None
         self._api: ToxiproxyServer | None = None
 
@@ -86,7 +87,7 @@ class ProcessCluster:
             self._make_disks()
             api = self._start_servers_and_proxy(self._toxiproxy_program)
             servers = {server.name: server.address for server in self._everyone()}
-            self._links = make_links(api, self._clients, servers)
+            self._links = make_links(api, self._clients, servers, self._ports)
         except BaseException as error:
             try:
                 self.stop()
@@ -109,6 +110,7 @@ class ProcessCluster:
         if self._proxy is not None:
             end_child(self._proxy)
         self._proxy, self._api, self._links = None, None, {}
+        self._ports.close()
         disks, self._disks = self._disks, {}
         remove_disks(disks)
         shutil.rmtree(self._folder, ignore_errors=True)
@@ -157,10 +159,10 @@ class ProcessCluster:
     def _start_servers_and_proxy(self, program: ToxiproxyProgram) -> ToxiproxyServer:
         """All processes are spawned before the first of them is waited for."""
         servers = self._everyone()
-        for server, port in zip(servers, free_ports(len(servers)), strict=True):
+        for server, port in zip(servers, self._ports.take(len(servers)), strict=True):
             server.claim(Address(LOOPBACK, port))
         with ThreadPoolExecutor(len(servers)) as pool:
-            starting = [pool.submit(server.start_first) for server in servers]
+            starting = [pool.submit(server.start_first, self._ports) for server in servers]
             api = self._start_proxy(program)
             for started in starting:
                 started.result()
@@ -168,7 +170,7 @@ class ProcessCluster:
 
     def _start_proxy(self, program: ToxiproxyProgram) -> ToxiproxyServer:
         for last_try in (*[False] * (_PORT_TRIES - 1), True):
-            (port,) = free_ports(1)
+            (port,) = self._ports.take(1)
             self._proxy = spawn(
                 [program.path, "-host", LOOPBACK, "-port", str(port)],
                 folder=self._state.path,

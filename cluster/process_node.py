@@ -13,7 +13,7 @@ from cluster.base import Address
 from cluster.children import end_child, is_stopped, spawn, stop_child
 from cluster.disk import Disk, no_disk
 from cluster.persistence import Policy, config_mismatch, config_text, server_directives
-from cluster.ports import free_ports
+from cluster.ports import Ports
 from cluster.programs import ServerProgram
 from cluster.waiting import VERB_LIMIT_S, becomes_true
 from fencepost.errors import BrokenEnvironmentError, InternalError
@@ -71,13 +71,13 @@ class ProcessNode:
         """Keep the data on this disk, from the next start on."""
         self._disk, self._folder = disk, disk.path
 
-    def start_first(self) -> None:
+    def start_first(self, ports: Ports) -> None:
         """`start`, but a port that was taken meanwhile is replaced by another one: nobody knows the address yet."""
         for _ in range(_FIRST_TRIES - 1):
             try:
                 return self.start()
             except PortTakenError:
-                self.claim(Address(self.address.host, free_ports(1)[0]))
+                self.claim(Address(self.address.host, ports.take(1)[0]))
         return self.start()
 
     def start(self) -> None:

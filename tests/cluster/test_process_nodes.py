@@ -15,6 +15,7 @@ from cluster.base import Address, Cluster
 from cluster.children import is_stopped
 from cluster.lifetime import RunState
 from cluster.persistence import POLICIES, Policy, config_mismatch
+from cluster.ports import Ports
 from cluster.process import ProcessCluster
 from cluster.process_node import ProcessNode
 from cluster.programs import ServerProgram, find_server
@@ -142,10 +143,12 @@ def test_a_port_taken_before_the_first_start_is_replaced_by_another(
     node = ProcessNode("n1", redis_program, state.path / "n1", tmp_path / "n1.log", "none", state.environment)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         node.claim(Address("127.0.0.1", taken.getsockname()[1]))
-        node.start_first()
+        ports = Ports()
+        node.start_first(ports)
         assert node.address.port != taken.getsockname()[1]
         assert node.is_up()
     node.kill()
+    ports.close()
 
 
 @pytest.mark.parametrize("policy", POLICIES)
