@@ -256,12 +256,20 @@ class Bench:
         self._write_log(writes)
 
     def _final_read(self) -> None:
+        """The counters and the record of one and the same moment: a last write of a client that was cut off may still
+        be on its way through the proxy."""
+        named = [f"k{number}" for number in range(1, self.config.keys + 1)]
         self._drain()
-        keys = dict.fromkeys([*(f"k{number}" for number in range(1, self.config.keys + 1)), *self._accepted])
-        try:
-            self.folder.write_final({key: self._resource.read(key, None) for key in keys})
-        except RedisError as error:
-            raise BrokenEnvironmentError(f"the last read of the resource failed: {error}") from error
+        while True:
+            known = self._accepted.total()
+            try:
+                values = {key: self._resource.read(key, None) for key in dict.fromkeys([*named, *self._accepted])}
+            except RedisError as error:
+                raise BrokenEnvironmentError(f"the last read of the resource failed: {error}") from error
+            self._drain()
+            if self._accepted.total() == known:
+                break
+        self.folder.write_final(values)
 
     def _show(self, phase: str, active: tuple[str, ...] = ()) -> None:
         config, slots = self.config, list(self.slots.values())
