@@ -21,7 +21,6 @@ missing in the reading too (`Recorded` says how); what is there but cannot be un
 
 from __future__ import annotations
 
-import errno
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -36,11 +35,12 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from fencepost.errors import BrokenEnvironmentError, UsageError
+from fencepost.errors import UsageError
 from harness.checkers.base import Recorded, Verdict
 from harness.columns import OPS_SCHEMA, WRITES_SCHEMA, frame, ops_table, read_lines, writes_table
 from harness.config import RunConfig
 from harness.history import ClientEnd, FaultEvent, Op, Timeline, Write
+from harness.linelog import LineLog, on_disk
 from harness.sections import derive_sections
 
 SCHEMA_VERSION: Final = 1
@@ -54,47 +54,6 @@ S = TypeVar("S", bound=msgspec.Struct)
 
 class _Versioned(msgspec.Struct):
     schema_version: int
-
-
-class LineLog:
-    """A log that is only ever appended to: one record, one line, one `write(2)`."""
-
-    __slots__ = ("_encode", "_fd", "_path")
-
-    def __init__(self, path: Path) -> None:
-        with _disk(path):
-            self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
-        self._path = path
-        self._encode = msgspec.json.Encoder().encode
-
-    def append(self, record: msgspec.Struct) -> None:
-        """Raises BrokenEnvironmentError when the disk is full; no half line of this record stays behind then."""
-        self._write(self._encode(record) + b"\n")
-
-    def extend(self, records: Iterable[msgspec.Struct]) -> None:
-        """Many records in one write; otherwise like `append`."""
-        if lines := b"".join(self._encode(record) + b"\n" for record in records):
-            self._write(lines)
-
-    def close(self) -> None:
-        os.close(self._fd)
-
-    def __enter__(self) -> LineLog:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def _write(self, line: bytes) -> None:
-        with _disk(self._path):
-            written = 0
-            try:
-                while written < len(line):
-                    written += os.write(self._fd, line[written:])
-            except OSError:
-                if written:
-                    os.ftruncate(self._fd, os.fstat(self._fd).st_size - written)
-                raise
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +71,7 @@ class RunFolder:
         """
         lock = config.lock_command or config.lock
         tail = "-".join(_safe(part) for part in (config.workload, lock, config.nemesis, str(config.seed)))
-        with _disk(results):
+        with on_disk(results):
             results.mkdir(parents=True, exist_ok=True)
             while True:
                 path = results / f"{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}-{tail}"
@@ -307,7 +266,7 @@ class RunFolder:
         """A path to write to, renamed to `name` when the block ends well and removed when it does not."""
         path = self.path / name
         temporary = self.path / f".{name}.{os.getpid()}"
-        with _disk(path):
+        with on_disk(path):
             try:
                 yield temporary
                 temporary.replace(path)
@@ -385,14 +344,3 @@ def _sync_folder(path: Path) -> None:
         os.fsync(fd)
     finally:
         os.close(fd)
-
-
-@contextmanager
-def _disk(path: Path) -> Iterator[None]:
-    """Errors of the file system while writing, in one line."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise BrokenEnvironmentError(f"no space left to write {path}; make room and run again") from error
-        raise BrokenEnvironmentError(f"{path} cannot be written: {os.strerror(error.errno or errno.EIO)}") from error

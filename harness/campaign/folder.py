@@ -22,7 +22,7 @@ from harness.campaign.grid import Grid
 from harness.campaign.measure import Figures
 from harness.campaign.order import Slot
 from harness.columns import read_lines
-from harness.store import LineLog
+from harness.linelog import LineLog
 
 _SCHEMA: Final = 1
 

@@ -19,7 +19,8 @@ from harness.columns import read_lines
 from harness.config import RunConfig
 from harness.history import FaultEvent, Op, Timeline, Write
 from harness.judge import judge_folder
-from harness.store import LineLog, RunFolder, list_runs, load_recorded
+from harness.linelog import LineLog
+from harness.store import RunFolder, list_runs, load_recorded
 from tests.judge.histories import History, ms
 
 CONFIG = RunConfig(seed=7, clients=2, nodes=3, ttl_ms=100, nemesis="none")
