@@ -13,7 +13,7 @@ CONTROLS = $(subst _,-,$(patsubst workloads/locks/%.py,%,$(wildcard workloads/lo
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .PHONY: help setup setup-docker doctor test test-partition test-latency test-pause test-crash test-power test-controls \
-        test-all report-fsync lint lock clean
+        test-all report-fsync flips lint lock clean
 
 help: ## this page
 	@echo "fencepost finds out by experiment whether a distributed lock on Redis keeps its promise."
@@ -90,6 +90,9 @@ test-all: test-partition test-latency test-pause test-crash test-controls ## all
 report-fsync: setup ## fsync=always or a delayed restart? The report: three hours, as root; QUICK=1: five minutes
 	.venv/bin/fencepost compare --grid fsync $(if $(QUICK),--quick) $(if $(SEEDS),--seeds $(SEEDS)) \
 		$(if $(REPORT),--report $(REPORT)) $(if $(CLUSTER),-- --cluster $(CLUSTER))
+
+flips: setup ## every comparison of the judge flipped, one at a time: each must turn a test red (MODULE=counter: only there)
+	.venv/bin/python tests/flips.py $(MODULE) $(ARGS)
 
 lint: setup ## ruff and mypy
 	.venv/bin/ruff check

@@ -1,0 +1,356 @@
+"""`make flips`: does a wrong edit of the judge turn a test red? Every comparison flipped, one at a time.
+
+Each module that has a say in the verdict is read with `ast`. Every comparison, boolean operator, `not`, minimum or
+maximum, side of a search, bare condition and small constant in a sum or a comparison is flipped, alone, in a copy of
+the tree, and the judge's tests run on it in a process of its own until the first one fails. A flip that no test notices
+is a survivor: either a test is missing, or the code says more than it means, or the flip changes nothing that can be
+observed. The last kind is in `EQUIVALENT`, each with its reason.
+
+Exit code: 0 if every flip is caught or listed, else 1.
+
+Mutation testers by others (mutmut, cosmic-ray) do not know numpy's comparisons (`side=`, `maximum.accumulate`), flip
+much that decides nothing (texts, arguments), and start a cold interpreter for each.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import contextlib
+import multiprocessing
+import os
+import re
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Final
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+MODULES: Final = (
+    *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "harness/checkers").glob("[!_]*.py")),
+    "harness/windows.py",
+    "harness/judge.py",
+    "harness/expect.py",
+    "harness/sections.py",
+    "harness/overlaps.py",
+    "harness/census.py",
+    "harness/grouping.py",
+    "harness/table.py",
+    "harness/columns.py",
+)
+LEFT_OUT: Final = {"test_pauses_while_acquiring"}
+"""Whole runs on real servers."""
+LAST: Final = ("test_sections", "test_grouping", "test_census", "test_store", "test_porcupine")
+"""The tests that take longest, or see least of the rest."""
+FIRST: Final = {
+    "faults": "test_faults_and_phases",
+    "phases": "test_faults_and_phases",
+    "overlaps": "test_census",
+    "columns": "test_store",
+}
+"""A module's own tests where they are not named after it."""
+PRELOADED: Final = ["numpy", "pandas", "pyarrow.parquet", "msgspec", "hypothesis", "pytest", "_pytest.assertion"]
+AT_ONCE: Final = 2
+LIMIT_S: Final = 60
+"""A flip that makes the tests take longer than that is caught: it hangs."""
+
+EQUIVALENT: Final[dict[tuple[str, str, str], str]] = {}
+"""Why a flip changes nothing that can be observed, by module, function and flipped line."""
+
+_COMPARED: Final[dict[type[ast.cmpop], tuple[str, tuple[str, ...]]]] = {
+    ast.Lt: ("<", ("<=", ">=")),
+    ast.LtE: ("<=", ("<", ">")),
+    ast.Gt: (">", (">=", "<=")),
+    ast.GtE: (">=", (">", "<")),
+    ast.Eq: ("==", ("!=",)),
+    ast.NotEq: ("!=", ("==",)),
+    ast.Is: ("is", ("is not",)),
+    ast.IsNot: ("is not", ("is",)),
+    ast.In: ("in", ("not in",)),
+    ast.NotIn: ("not in", ("in",)),
+}
+_TWINS: Final = (("min", "max"), ("minimum", "maximum"), ("argmin", "argmax"), ("any", "all"), ("floor", "ceil"))
+_TWIN: Final = dict(_TWINS) | {b: a for a, b in _TWINS}
+_SIDES: Final = {"left": "right", "right": "left"}
+
+
+@dataclass(frozen=True, slots=True)
+class Flip:
+    """One edit of one module: bytes `[begin, end)` become `by`. `where`: the function around it."""
+
+    module: str
+    where: str
+    line: int
+    begin: int
+    end: int
+    was: str
+    by: str
+
+    def of(self, source: bytes) -> bytes:
+        return source[: self.begin] + self.by.encode() + source[self.end :]
+
+    def shown(self, source: bytes) -> str:
+        """The line as the edit leaves it: with the module and the function it says which flip this is."""
+        first = source.rfind(b"\n", 0, self.begin) + 1
+        last = source.find(b"\n", self.end)
+        return " ".join((source[first : self.begin] + self.by.encode() + source[self.end : last]).decode().split())
+
+
+def flips_of(module: str, source: bytes) -> list[Flip]:
+    """Every flip of the module, in the order of the text."""
+    return sorted(set(_Finder(module, source)), key=lambda flip: (flip.begin, flip.end, flip.by))
+
+
+class _Finder:
+    def __init__(self, module: str, source: bytes) -> None:
+        self._module, self._source = module, source
+        self._starts = [0, *(match.end() for match in re.finditer(rb"\n", source))]
+
+    def __iter__(self) -> Iterator[Flip]:
+        yield from self._within(ast.parse(self._source), "")
+
+    def _within(self, node: ast.AST, where: str) -> Iterator[Flip]:
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            where = f"{where}.{node.name}".lstrip(".")
+        for begin, end, by in self._edits(node):
+            line = self._source.count(b"\n", 0, begin) + 1
+            yield Flip(self._module, where, line, begin, end, self._source[begin:end].decode(), by)
+        for name, value in ast.iter_fields(node):
+            if name in ("annotation", "returns"):
+                continue
+            for child in value if isinstance(value, list) else [value]:
+                if isinstance(child, ast.AST):
+                    yield from self._within(child, where)
+
+    def _at(self, node: ast.AST) -> tuple[int, int]:
+        begin = self._starts[node.lineno - 1] + node.col_offset  # type: ignore[attr-defined]
+        return begin, self._starts[node.end_lineno - 1] + node.end_col_offset  # type: ignore[attr-defined]
+
+    def _between(self, left: ast.AST, right: ast.AST, operator: str) -> tuple[int, int]:
+        """Where the operator is written between the two operands."""
+        begin, end = self._at(left)[1], self._at(right)[0]
+        found = re.search(operator.replace(" ", r"\s+").replace("|", r"\|").encode(), self._source[begin:end])
+        assert found is not None, (self._module, operator, self._source[begin:end])
+        return begin + found.start(), begin + found.end()
+
+    def _edits(self, node: ast.AST) -> Iterator[tuple[int, int, str]]:
+        match node:
+            case ast.Compare():
+                for left, op, right in zip([node.left, *node.comparators], node.ops, node.comparators, strict=False):
+                    written, others = _COMPARED[type(op)]
+                    for other in others:
+                        yield *self._between(left, right, written), other
+                for operand in (node.left, *node.comparators):
+                    yield from self._off_by_one(operand)
+            case ast.BoolOp():
+                was, by = ("and", "or") if isinstance(node.op, ast.And) else ("or", "and")
+                for left, right in zip(node.values, node.values[1:], strict=False):
+                    yield *self._between(left, right, was), by
+            case ast.BinOp(op=ast.BitAnd() | ast.BitOr()):
+                was, by = ("&", "|") if isinstance(node.op, ast.BitAnd) else ("|", "&")
+                yield *self._between(node.left, node.right, was), by
+            case ast.AugAssign(op=ast.BitAnd() | ast.BitOr()):
+                was, by = ("&=", "|=") if isinstance(node.op, ast.BitAnd) else ("|=", "&=")
+                yield *self._between(node.target, node.value, was), by
+            case ast.BinOp(op=ast.Add() | ast.Sub()):
+                yield from self._off_by_one(node.right)
+            case ast.UnaryOp(op=ast.Not() | ast.Invert()):
+                yield self._at(node)[0], self._at(node.operand)[0], ""
+            case ast.If() | ast.IfExp() | ast.While():
+                yield from self._negated(node.test)
+            case ast.comprehension():
+                for test in node.ifs:
+                    yield from self._negated(test)
+            case ast.Name(id=name) if name in _TWIN:
+                yield *self._at(node), _TWIN[name]
+            case ast.Attribute(attr=name) if name in _TWIN:
+                end = self._at(node)[1]
+                yield end - len(name), end, _TWIN[name]
+            case ast.Constant(value="left" | "right"):
+                yield *self._at(node), f'"{_SIDES[str(node.value)]}"'
+            case ast.Call(func=ast.Attribute(attr="searchsorted")) if len(node.args) == 2 and not node.keywords:
+                end = self._at(node)[1]
+                yield end - 1, end, ', side="right")'
+
+    def _off_by_one(self, node: ast.AST) -> Iterator[tuple[int, int, str]]:
+        if isinstance(node, ast.Constant) and type(node.value) is int and 0 <= node.value <= 3:
+            yield *self._at(node), str(node.value + 1)
+
+    def _negated(self, test: ast.expr) -> Iterator[tuple[int, int, str]]:
+        """A condition that has no operator of its own to be flipped."""
+        if not isinstance(test, (ast.Compare, ast.BoolOp, ast.UnaryOp, ast.NamedExpr)):
+            begin, end = self._at(test)
+            yield begin, end, f"not ({self._source[begin:end].decode()})"
+
+
+def tests_for(module: str) -> list[str]:
+    """The judge's tests, those of this module first."""
+    stem = Path(module).stem
+    own = FIRST.get(stem, f"test_{stem}")
+    tests = [*(ROOT / "tests/judge").glob("test_*.py"), *(ROOT / "tests/peers").glob("test_*.py")]
+    tests = [test for test in tests if test.stem not in LEFT_OUT]
+    tests.sort(key=lambda test: (test.stem != own, LAST.index(test.stem) if test.stem in LAST else -1, test.stem))
+    return [str(test.relative_to(ROOT)) for test in tests]
+
+
+def run_tests(tree: str, tests: list[str], output: str, keep_bytecode: bool) -> None:
+    """In a process of its own: run the tests of that tree until one fails. Exits as pytest does; the last line of the
+    output names the test that failed."""
+    os.setsid()
+    os.chdir(tree)
+    with Path(output).open("w") as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+    sys.path[:0] = [tree]
+    sys.dont_write_bytecode = not keep_bytecode
+
+    import pytest
+    from hypothesis import Phase, settings
+
+    # The same examples for every flip, and no time spent on making a failure small.
+    settings.register_profile("flips", phases=[Phase.explicit, Phase.generate], database=None, derandomize=True)
+    settings.load_profile("flips")
+    failed: list[str] = []
+
+    class Failures:
+        def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+            if report.failed:
+                failed.append(report.nodeid)
+
+        def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+            if report.failed:
+                failed.append(report.nodeid)
+
+    code = pytest.main(["-x", "-q", "--tb=short", "-p", "no:cacheprovider", *tests], plugins=[Failures()])
+    with Path(output).open("a") as file:
+        file.write("\n" + (failed[0] if failed else "no test failed"))
+    os._exit(int(code))
+
+
+class Bench:
+    """Copies of the tree, and a process for each flip that is forked where the libraries are already imported."""
+
+    def __init__(self, folder: Path, copies: int) -> None:
+        self._forks = multiprocessing.get_context("forkserver")
+        self._forks.set_forkserver_preload(PRELOADED)
+        self._trees: SimpleQueue[Path] = SimpleQueue()
+        left_out = shutil.ignore_patterns(".*", "results", "build", "__pycache__", "*.egg-info")
+        for number in range(copies):
+            tree = folder / f"tree-{number}"
+            shutil.copytree(ROOT, tree, ignore=left_out)
+            self._trees.put(tree)
+
+    def prepare(self, tests: list[str], copies: int, pool: ThreadPoolExecutor) -> str | None:
+        """Run the tests unflipped, once in every copy, which leaves bytecode for the others; what failed."""
+
+        def once(_: int) -> str | None:
+            tree = self._trees.get()
+            code, test = self._run(tree, tests, keep_bytecode=True)
+            self._trees.put(tree)
+            return test if code else None
+
+        return next(filter(None, pool.map(once, range(copies))), None)
+
+    def catches(self, flip: Flip, source: bytes, tests: list[str]) -> str | None:
+        """The test that caught the flip; None if all of them passed."""
+        tree = self._trees.get()
+        file = tree / flip.module
+        try:
+            # Never to be mistaken for the bytecode of the module as it was.
+            for stale in (file.parent / "__pycache__").glob(f"{file.stem}.*"):
+                stale.unlink()
+            file.write_bytes(flip.of(source))
+            code, test = self._run(tree, tests, keep_bytecode=False)
+            return test if code else None
+        finally:
+            file.write_bytes(source)
+            self._trees.put(tree)
+
+    def _run(self, tree: Path, tests: list[str], *, keep_bytecode: bool) -> tuple[int, str]:
+        output = tree.with_suffix(".out")
+        process = self._forks.Process(target=run_tests, args=(str(tree), tests, str(output), keep_bytecode))
+        process.start()
+        process.join(LIMIT_S)
+        if process.exitcode is None:
+            assert process.pid is not None
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.join()
+            return 1, f"(over {LIMIT_S} s)"
+        return process.exitcode, output.read_text(errors="replace").rpartition("\n")[2]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="make flips", description=__doc__.partition("\n")[0])
+    parser.add_argument("modules", nargs="*", help="only modules whose path contains one of these words")
+    parser.add_argument("--survivors", action="store_true", help="list only the flips that no test caught")
+    parser.add_argument("--line", type=int, help="only this line")
+    parser.add_argument("--list", action="store_true", help="say what would be flipped, and flip nothing")
+    parser.add_argument("--try-listed", action="store_true", help="try the flips that are listed as equivalent, too")
+    arguments = parser.parse_args()
+    words = arguments.modules or [""]
+    chosen = [module for module in MODULES if any(word in module for word in words)]
+    sources = {module: (ROOT / module).read_bytes() for module in chosen}
+    flips = [flip for module, source in sources.items() for flip in flips_of(module, source)]
+    names = {flip: (flip.module, flip.where, flip.shown(sources[flip.module])) for flip in flips}
+    stale = [name for name in EQUIVALENT if name[0] in sources and name not in names.values()]
+    if arguments.line is not None:
+        flips = [flip for flip in flips if flip.line == arguments.line]
+    tally: Counter[tuple[str, str]] = Counter()
+
+    def report(flip: Flip, result: str, test: str) -> None:
+        tally[flip.module, result] += 1
+        if result in ("GREEN", "WRONGLY LISTED") or not arguments.survivors:
+            by = flip.by if len(flip.by) < 24 else f"{flip.by[:21]}..."
+            place = f"{flip.module}:{flip.line}"
+            text = names[flip][2] if result == "GREEN" else test
+            _say(f"{place:36} {flip.was.strip()[:16]:>16} -> {by:24} {result:6} {text}")
+
+    if arguments.list:
+        for flip in flips:
+            report(flip, "-", names[flip][2])
+        _say(f"{len(flips)} flips")
+        return 0
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="flips-") as folder, ThreadPoolExecutor(AT_ONCE) as pool:
+        bench = Bench(Path(folder), AT_ONCE)
+        if failed := bench.prepare(tests_for(""), AT_ONCE, pool):
+            _say(f"{failed} fails without any flip: nothing can be said")
+            return 1
+        for module in chosen:
+            some = [flip for flip in flips if flip.module == module]
+            listed = [flip for flip in some if names[flip] in EQUIVALENT and not arguments.try_listed]
+            tried = [flip for flip in some if flip not in listed]
+            try_one = partial(bench.catches, source=sources[module], tests=tests_for(module))
+            for flip in listed:
+                report(flip, "listed", EQUIVALENT[names[flip]])
+            for flip, test in zip(tried, pool.map(try_one, tried), strict=True):
+                if names[flip] in EQUIVALENT:
+                    report(flip, "WRONGLY LISTED" if test else "listed", test or EQUIVALENT[names[flip]])
+                else:
+                    report(flip, "red" if test else "GREEN", test or "")
+    for module in chosen:
+        counts = {result: count for (name, result), count in sorted(tally.items()) if name == module}
+        _say(f"{module:36} {sum(counts.values()):4} flips  {counts}")
+    for name in stale:
+        _say(f"listed as equivalent, but there is no such flip: {name}")
+    _say(f"{sum(tally.values())} flips in {time.monotonic() - began:.0f} s")
+    return int(bool(stale) or any(result in ("GREEN", "WRONGLY LISTED") for _, result in tally))
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
