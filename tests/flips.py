@@ -26,13 +26,17 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
+from types import FrameType
 from typing import Final
+
+import msgspec
+import pytest
+from hypothesis import Phase, settings
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 MODULES: Final = (
@@ -47,21 +51,11 @@ MODULES: Final = (
     "harness/table.py",
     "harness/columns.py",
 )
-LEFT_OUT: Final = {"test_pauses_while_acquiring"}
-"""Whole runs on real servers."""
-LAST: Final = ("test_sections", "test_grouping", "test_census", "test_store", "test_porcupine")
-"""The tests that take longest, or see least of the rest."""
-FIRST: Final = {
-    "faults": "test_faults_and_phases",
-    "phases": "test_faults_and_phases",
-    "overlaps": "test_census",
-    "columns": "test_store",
-}
-"""A module's own tests where they are not named after it."""
-PRELOADED: Final = ["numpy", "pandas", "pyarrow.parquet", "msgspec", "hypothesis", "pytest", "_pytest.assertion"]
+TESTS: Final = "tests/judge"
+LEFT_OUT: Final = "tests/judge/test_pauses_while_acquiring.py"
+"""Whole runs on real servers. The peer (tests/peers) is not asked either: every flip has to be caught without it."""
 AT_ONCE: Final = 2
-LIMIT_S: Final = 60
-"""A flip that makes the tests take longer than that is caught: it hangs."""
+PRELOADED: Final = ["numpy", "pandas", "pyarrow.parquet", "msgspec", "hypothesis", "pytest", "_pytest.assertion"]
 
 EQUIVALENT: Final[dict[tuple[str, str, str], str]] = {}
 """Why a flip changes nothing that can be observed, by module, function and flipped line."""
@@ -192,76 +186,103 @@ class _Finder:
             yield begin, end, f"not ({self._source[begin:end].decode()})"
 
 
-def tests_for(module: str) -> list[str]:
-    """The judge's tests, those of this module first."""
-    stem = Path(module).stem
-    own = FIRST.get(stem, f"test_{stem}")
-    tests = [*(ROOT / "tests/judge").glob("test_*.py"), *(ROOT / "tests/peers").glob("test_*.py")]
-    tests = [test for test in tests if test.stem not in LEFT_OUT]
-    tests.sort(key=lambda test: (test.stem != own, LAST.index(test.stem) if test.stem in LAST else -1, test.stem))
-    return [str(test.relative_to(ROOT)) for test in tests]
+class Seen(msgspec.Struct, frozen=True):
+    """What a test did when nothing was flipped: how long it took, and the functions of the judge that it entered."""
+
+    seconds: float
+    entered: frozenset[tuple[str, str]]
 
 
-def run_tests(tree: str, tests: list[str], output: str, keep_bytecode: bool) -> None:
-    """In a process of its own: run the tests of that tree until one fails. Exits as pytest does; the last line of the
-    output names the test that failed."""
+class Watch:
+    """A plugin of pytest: the tests that failed, and what each of them entered."""
+
+    def __init__(self, tree: str, *, look: bool) -> None:
+        self.failed: list[str] = []
+        self.seen: dict[str, Seen] = {}
+        self._look = look
+        self._files = {f"{tree}/{module}": module for module in MODULES}
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            self.failed.append(report.nodeid)
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        if report.failed:
+            self.failed.append(report.nodeid)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> Generator[None]:
+        entered: set[tuple[str, str]] = set()
+
+        def called(frame: FrameType, _: str, __: object) -> None:
+            if module := self._files.get(frame.f_code.co_filename):
+                entered.add((module, frame.f_code.co_qualname))
+
+        began = time.monotonic()
+        if self._look:
+            sys.settrace(called)
+        try:
+            yield
+        finally:
+            if self._look:
+                sys.settrace(None)
+                self.seen[item.nodeid] = Seen(time.monotonic() - began, frozenset(entered))
+
+
+def run_tests(tree: str, tests: list[str], output: str, look: bool) -> None:
+    """In a process of its own: run the tests of that tree until one fails. Exits as pytest does; leaves the test that
+    failed in `output`, and, if it is to look, what all of them entered."""
     os.setsid()
     os.chdir(tree)
-    with Path(output).open("w") as file:
+    with Path(f"{output}.txt").open("w") as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
     sys.path[:0] = [tree]
-    sys.dont_write_bytecode = not keep_bytecode
-
-    import pytest
-    from hypothesis import Phase, settings
-
+    sys.dont_write_bytecode = not look
     # The same examples for every flip, and no time spent on making a failure small.
     settings.register_profile("flips", phases=[Phase.explicit, Phase.generate], database=None, derandomize=True)
     settings.load_profile("flips")
-    failed: list[str] = []
-
-    class Failures:
-        def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-            if report.failed:
-                failed.append(report.nodeid)
-
-        def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-            if report.failed:
-                failed.append(report.nodeid)
-
-    code = pytest.main(["-x", "-q", "--tb=short", "-p", "no:cacheprovider", *tests], plugins=[Failures()])
-    with Path(output).open("a") as file:
-        file.write("\n" + (failed[0] if failed else "no test failed"))
+    watch = Watch(tree, look=look)
+    code = pytest.main(["-x", "-q", "--tb=short", "-p", "no:cacheprovider", *tests], plugins=[watch])
+    result = Result(watch.failed[0] if watch.failed else f"(pytest ended with {int(code)})", watch.seen)
+    Path(output).write_bytes(msgspec.json.encode(result))
     os._exit(int(code))
+
+
+class Result(msgspec.Struct, frozen=True):
+    failed: str
+    seen: dict[str, Seen]
 
 
 class Bench:
     """Copies of the tree, and a process for each flip that is forked where the libraries are already imported."""
 
-    def __init__(self, folder: Path, copies: int) -> None:
+    def __init__(self, folder: Path) -> None:
         self._forks = multiprocessing.get_context("forkserver")
         self._forks.set_forkserver_preload(PRELOADED)
         self._trees: SimpleQueue[Path] = SimpleQueue()
+        self._first = folder / "tree-0"
         left_out = shutil.ignore_patterns(".*", "results", "build", "__pycache__", "*.egg-info")
-        for number in range(copies):
-            tree = folder / f"tree-{number}"
-            shutil.copytree(ROOT, tree, ignore=left_out)
-            self._trees.put(tree)
+        shutil.copytree(ROOT, self._first, ignore=left_out)
 
-    def prepare(self, tests: list[str], copies: int, pool: ThreadPoolExecutor) -> str | None:
-        """Run the tests unflipped, once in every copy, which leaves bytecode for the others; what failed."""
+    def prepare(self) -> dict[str, Seen]:
+        """Run the tests unflipped, which leaves bytecode for later, and then make the other copies of the tree.
 
-        def once(_: int) -> str | None:
-            tree = self._trees.get()
-            code, test = self._run(tree, tests, keep_bytecode=True)
-            self._trees.put(tree)
-            return test if code else None
+        Raises SystemExit if a test fails.
+        """
+        code, result = self._run(self._first, [TESTS, f"--ignore={LEFT_OUT}"], 600, look=True)
+        if code or result is None:
+            sys.exit(f"{result.failed if result else 'something'} fails without any flip: nothing can be said")
+        self._trees.put(self._first)
+        for number in range(1, AT_ONCE):
+            self._trees.put(shutil.copytree(self._first, self._first.with_name(f"tree-{number}")))
+        return result.seen
 
-        return next(filter(None, pool.map(once, range(copies))), None)
-
-    def catches(self, flip: Flip, source: bytes, tests: list[str]) -> str | None:
-        """The test that caught the flip; None if all of them passed."""
+    def catches(self, flip: Flip, source: bytes, seen: dict[str, Seen]) -> str | None:
+        """The test that caught the flip; None if all that enter its function passed."""
+        tests = tests_for(flip, seen)
+        if not tests:
+            return None
         tree = self._trees.get()
         file = tree / flip.module
         try:
@@ -269,24 +290,42 @@ class Bench:
             for stale in (file.parent / "__pycache__").glob(f"{file.stem}.*"):
                 stale.unlink()
             file.write_bytes(flip.of(source))
-            code, test = self._run(tree, tests, keep_bytecode=False)
-            return test if code else None
+            limit_s = 30 + 10 * sum(seen[test].seconds for test in tests)
+            code, result = self._run(tree, tests, limit_s, look=False)
+            if result is None:
+                return f"(none ended within {limit_s:.0f} s)"
+            return result.failed if code else None
         finally:
             file.write_bytes(source)
             self._trees.put(tree)
 
-    def _run(self, tree: Path, tests: list[str], *, keep_bytecode: bool) -> tuple[int, str]:
+    def _run(self, tree: Path, tests: list[str], limit_s: float, *, look: bool) -> tuple[int, Result | None]:
+        """pytest's exit code and what it left; None if it took longer than that, or left nothing."""
         output = tree.with_suffix(".out")
-        process = self._forks.Process(target=run_tests, args=(str(tree), tests, str(output), keep_bytecode))
+        output.unlink(missing_ok=True)
+        process = self._forks.Process(target=run_tests, args=(str(tree), tests, str(output), look))
         process.start()
-        process.join(LIMIT_S)
+        process.join(limit_s)
         if process.exitcode is None:
             assert process.pid is not None
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.join()
-            return 1, f"(over {LIMIT_S} s)"
-        return process.exitcode, output.read_text(errors="replace").rpartition("\n")[2]
+            return 1, None
+        return process.exitcode or 0, msgspec.json.decode(output.read_bytes(), type=Result) if output.exists() else None
+
+
+def tests_for(flip: Flip, seen: dict[str, Seen]) -> list[str]:
+    """The tests that enter the flip's function, or its module where it is in none: those named after the module first,
+    then the quickest."""
+    stem = Path(flip.module).stem
+
+    def enters(entered: frozenset[tuple[str, str]]) -> bool:
+        names = (f"{name}." for module, name in entered if module == flip.module)
+        return any(not flip.where or name.startswith(f"{flip.where}.") for name in names)
+
+    tests = [test for test, what in seen.items() if enters(what.entered)]
+    return sorted(tests, key=lambda test: (f"test_{stem}." not in test, seen[test].seconds))
 
 
 def main() -> int:
@@ -322,22 +361,19 @@ def main() -> int:
         return 0
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="flips-") as folder, ThreadPoolExecutor(AT_ONCE) as pool:
-        bench = Bench(Path(folder), AT_ONCE)
-        if failed := bench.prepare(tests_for(""), AT_ONCE, pool):
-            _say(f"{failed} fails without any flip: nothing can be said")
-            return 1
-        for module in chosen:
-            some = [flip for flip in flips if flip.module == module]
-            listed = [flip for flip in some if names[flip] in EQUIVALENT and not arguments.try_listed]
-            tried = [flip for flip in some if flip not in listed]
-            try_one = partial(bench.catches, source=sources[module], tests=tests_for(module))
-            for flip in listed:
-                report(flip, "listed", EQUIVALENT[names[flip]])
-            for flip, test in zip(tried, pool.map(try_one, tried), strict=True):
-                if names[flip] in EQUIVALENT:
-                    report(flip, "WRONGLY LISTED" if test else "listed", test or EQUIVALENT[names[flip]])
-                else:
-                    report(flip, "red" if test else "GREEN", test or "")
+        bench = Bench(Path(folder))
+        seen = bench.prepare()
+        listed = [flip for flip in flips if names[flip] in EQUIVALENT and not arguments.try_listed]
+        tried = [flip for flip in flips if flip not in listed]
+        _say(f"{len(flips)} flips; {len(seen)} tests, which pass")
+        for flip in listed:
+            report(flip, "listed", EQUIVALENT[names[flip]])
+        caught = pool.map(lambda flip: bench.catches(flip, sources[flip.module], seen), tried)
+        for flip, test in zip(tried, caught, strict=True):
+            if names[flip] in EQUIVALENT:
+                report(flip, "WRONGLY LISTED" if test else "listed", test or EQUIVALENT[names[flip]])
+            else:
+                report(flip, "red" if test else "GREEN", test or "")
     for module in chosen:
         counts = {result: count for (name, result), count in sorted(tally.items()) if name == module}
         _say(f"{module:36} {sum(counts.values()):4} flips  {counts}")
