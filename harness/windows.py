@@ -34,6 +34,11 @@ def merged(windows: Iterable[tuple[int, int]], start_ns: int, end_ns: int) -> li
     return result
 
 
+def last_ends(ends: Iterable[ClientEnd]) -> dict[str, int]:
+    """When the last life of each client ended, for those of which that is on record."""
+    return {end.client: end.at_ns for end in sorted(ends, key=lambda end: end.life)}
+
+
 def majority_windows(
     clients: Sequence[str],
     nodes: Sequence[str],
@@ -48,19 +53,16 @@ def majority_windows(
     last life has ended as gone.
     """
     windows = longest_windows(faults)
-    last_end: dict[str, ClientEnd] = {}
-    for end in ends:
-        if end.client not in last_end or last_end[end.client].life < end.life:
-            last_end[end.client] = end
+    ended = last_ends(ends)
     edges = {start_ns, end_ns}
     edges.update(t for _, *window in windows for t in window)
-    edges.update(end.at_ns for end in last_end.values())
+    edges.update(ended.values())
     times = sorted(t for t in edges if start_ns <= t <= end_ns)
     good = []
     for began, done in pairwise(times):
         active = [event for event, since, until in windows if since < done and until > began]
         gone = {name for event in active for name in (*event.paused_clients, *event.killed_clients)}
-        gone.update(name for name, end in last_end.items() if end.at_ns <= began)
+        gone.update(name for name, at_ns in ended.items() if at_ns <= began)
         down = {name for event in active for name in event.nodes}
         cut = {link for event in active for link in (*event.cut_links, *event.slow_links)}
         up = [node for node in nodes if node not in down]

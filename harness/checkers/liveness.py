@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.checkers.base import Answer, Finding, Recorded
-from harness.windows import majority_windows
+from harness.windows import last_ends, majority_windows
 
 Ints = npt.NDArray[np.int64]
 
@@ -89,8 +89,7 @@ def _recovery(run: Recorded) -> tuple[float | None, float | None]:
     if not len(after):
         return None, None
     firsts = after.groupby(after["client"].astype(str))["start_ns"].min()
-    gone = {end.client for end in run.ends if end.at_ns < healed_ns}
-    gone -= {end.client for end in run.ends if end.at_ns >= healed_ns}
+    gone = {client for client, at_ns in last_ends(run.ends).items() if at_ns < healed_ns}
     gone -= set(run.ops.loc[run.ops["complete_ns"] >= healed_ns, "client"].astype(str))
     working = [client for client in run.config.client_names if client not in gone]
     everyone = all(client in firsts.index for client in working)

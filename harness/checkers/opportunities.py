@@ -34,7 +34,8 @@ def check(run: Recorded) -> Answer:
     first_ns: int | None = None
     for position in pairs.blamed("lock").tolist():
         a, b = run.sections.iloc[int(pairs.earlier[position])], run.sections.iloc[int(pairs.later[position])]
-        first_ns = int(b.start_ns) if first_ns is None else min(first_ns, int(b.start_ns))
+        if first_ns is None:  # the pairs are in the order in which they began
+            first_ns = int(b.start_ns)
         # The last time that nodes went down between the first client's request and the second one's entry. Going down
         # takes a moment, in which a node may still grant what it is about to forget.
         last = int(np.searchsorted(began, b.start_ns, side="left")) - 1
