@@ -32,6 +32,7 @@ def overlapping(until: float = 50) -> History:
 def test_two_that_read_the_same_lose_one() -> None:
     finding = findings(overlapping())["lost-update", "lock"]
     assert (finding.count, finding.breaks) == (1, ("data",))
+    assert finding.text.startswith("1 acknowledged update was lost")
     lost, by = finding.examples[0]["lost"], finding.examples[0]["by"]
     assert (lost["client"], by["client"]) == ("c2", "c1")  # type: ignore[index]
 
@@ -54,6 +55,7 @@ def test_what_was_lost_already_is_not_lost_again() -> None:
     history.write("c1", 1).write("c2", 1).write("c3", 1)
     finding = findings(history)["lost-update", "lock"]
     assert finding.count == 2
+    assert finding.text.startswith("2 acknowledged updates were lost")
     assert [(e["lost"]["client"], e["by"]["client"]) for e in finding.examples] == [("c1", "c2"), ("c2", "c3")]  # type: ignore[index]
 
 

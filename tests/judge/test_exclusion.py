@@ -102,6 +102,23 @@ def test_every_pair_counts() -> None:
     assert blames(history) == {"lock": 3}
 
 
+def test_the_longest_overlap_of_all_is_told_whoever_is_to_blame() -> None:
+    history = History().section("c1", 0, 500, deadline=100).section("c2", 120, 140)
+    history.section("c1", 600, 650, number=2).section("c2", 649, 660, number=2)
+    answer = check(history.recorded())
+    assert answer.figures["longest_overlap_ms"] == 20
+    assert [finding.text.partition(",")[0] for finding in answer.findings] == ["1 pair of sections overlapped"] * 2
+    two = check(history.section("c2", 200, 210, number=3).recorded())
+    assert two.findings[1].text.startswith("2 pairs of sections overlapped")
+
+
+def test_only_who_was_in_there_after_its_validity_had_outlived_it() -> None:
+    history = History().section("c1", 0, 50, deadline=20).section("c2", 20, 60, deadline=10, asked=1)
+    assert check(history.recorded()).findings[0].examples[0]["outlived"] == ["later"]
+    history = History().section("c1", 50, 500, deadline=(110, 130)).section("c2", 120, 140)
+    assert check(history.recorded()).findings[0].examples[0]["may_have_outlived"] == ["earlier"]
+
+
 def test_what_breaks_which_requirement() -> None:
     lock, client = History().section("c1", 0, 50).section("c2", 20, 60), History().section("c1", 0, 500)
     client.section("c2", 120, 140)

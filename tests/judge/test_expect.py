@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from harness.checkers.base import Verdict
 from harness.expect import (
+    lost_updates,
     no_lost_updates,
     no_overlaps,
     no_overlaps_blamed_on,
@@ -45,9 +46,10 @@ def test_both_of_two_expectations_must_hold_and_both_are_told() -> None:
 
 def test_lost_updates_and_fencing_can_be_expected() -> None:
     history = History().section("c1", 0, 50).section("c2", 20, 60).write("c1", 1).write("c2", 1)
-    assert not no_lost_updates().holds(of(history))
-    assert no_lost_updates().holds(of(APART))
-    assert not stale_writes_refused().holds(of(APART))
+    assert [lost_updates().holds(of(h)) for h in (APART, history)] == [0, 1]
+    assert [no_lost_updates().holds(of(h)) for h in (APART, history)] == [1, 0]
+    history.op("c1", "write", "fail", 1, 40, 41, value=1, stale=True)
+    assert [stale_writes_refused().holds(of(h)) for h in (APART, history)] == [0, 1]
 
 
 def test_a_run_that_cannot_be_vouched_for_bears_nothing_out() -> None:

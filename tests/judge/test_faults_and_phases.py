@@ -37,6 +37,14 @@ def test_one_fault_that_took_is_enough_and_the_others_are_named() -> None:
     assert "f1" in answer.findings[0].text
 
 
+def test_five_faults_that_missed_are_named_and_more_are_counted() -> None:
+    history, texts = planned(6), []
+    for number in range(1, 7):
+        history.fault(f"f{number}", 10, 20, holds=False)
+        texts.append(faults.check(history.recorded()).findings[0].text.partition(": ")[2])
+    assert texts[4:] == ["f1, f2, f3, f4, f5", "f1, f2, f3, f4, f5 and 1 more"]
+
+
 def test_without_planned_faults_none_is_missing() -> None:
     assert faults.check(planned(0).recorded()).unknown == ()
 
@@ -75,6 +83,13 @@ def test_sections_and_acquires_belong_to_the_phase_that_they_began_in() -> None:
     assert (found["faults"]["errors"], found["calm"]["errors"]) == ({"timeout": 1}, {"reset": 1})
     assert found["recovery"]["sections_per_s"] == 10
     assert found["calm"]["acquire_ms_p50"] == 1
+
+
+def test_a_moment_on_the_edge_of_a_fault_lies_in_it_and_the_moment_of_the_heal_in_the_recovery() -> None:
+    history = History().fault("f1", 100, 300).fault("f2", 950, None)
+    for number, at in enumerate((99, 100, 300, 301, 1000), 1):
+        history.section("c1", at, at + 0.5, asked=at, number=number)
+    assert [by_phase(history)[phase]["sections"] for phase in phases.PHASES] == [2, 2, 1]
 
 
 def test_a_phase_that_did_not_happen_has_no_figures() -> None:

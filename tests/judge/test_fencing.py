@@ -21,8 +21,15 @@ def test_a_write_after_a_later_holder_s_write_is_stale() -> None:
     (finding,) = check(lapsed().write("c2", 1).write("c1", 1).recorded()).findings
     assert (finding.kind, finding.blame, finding.count) == ("stale-write-accepted", "client", 1)
     assert finding.breaks == ("data",)
+    assert finding.text.startswith("1 stale write was accepted")
     assert finding.examples[0]["stale"]["client"] == "c1"  # type: ignore[index]
     assert finding.examples[0]["after"]["client"] == "c2"  # type: ignore[index]
+
+
+def test_every_stale_write_counts() -> None:
+    history = lapsed().write("c2", 1).write("c1", 1).write("c1", 2)
+    (finding,) = check(history.recorded()).findings
+    assert (finding.count, finding.text) == (2, "2 stale writes were accepted after a write of a later holder")
 
 
 def test_a_stale_write_in_the_lock_s_overlap_is_the_lock_s_fault() -> None:

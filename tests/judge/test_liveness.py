@@ -101,7 +101,9 @@ def test_who_never_got_in_is_named_and_makes_it_unfair() -> None:
 
 
 def test_slow_acquires_and_leases_that_arrive_over_are_counted() -> None:
-    history = History(ttl_ms=100).section("c1", 150, 160, asked=10, deadline=120).section("c2", 200, 210, asked=100)
+    """What takes just the TTL, or arrives as the validity ends, is neither."""
+    history = History(ttl_ms=100).section("c1", 150, 160, asked=10, deadline=120)
+    history.section("c2", 200, 210, asked=100).section("c2", 250, 260, number=2, deadline=250)
     found = figures(history)
     assert (found["acquires_longer_than_ttl"], found["late_grants"]) == (1, 1)
 
@@ -117,3 +119,42 @@ def test_a_client_that_has_ended_reaches_nobody() -> None:
     history = busy(gap=(300, 700)).fault("f1", 320, 680, cut_links=only_c2_is_cut)
     assert figures(history)["longest_gap_ms"] == 400
     assert figures(history.end("c1", "killed", 310).end("c2", "finished", 1090))["longest_gap_ms"] == 50
+
+
+def test_of_two_equal_gaps_the_first_is_shown() -> None:
+    history = busy(until=1150, gap=(300, 500)).fault("f1", 520, 530, cut_links=CUT)
+    for at in range(700, 900, 50):  # a second gap of 200 ms, in the second window
+        for recorded in history.ops.values():
+            recorded[:] = [op for op in recorded if not (ms(at) < op.complete_ns < ms(at + 40))]
+    found = figures(history)
+    assert (found["longest_gap_ms"], found["longest_gap_at_ms"]) == (200, 300)
+
+
+def test_a_run_that_was_cut_short_is_looked_at_until_the_last_thing_on_record() -> None:
+    history = History().section("c1", 0, 10).op("c1", "acquire", "fail", 2, 400, 500).section("c2", 100, 110)
+    history.timeline.stop_ns = None
+    assert (figures(history)["longest_gap_ms"], figures(history)["longest_gap_at_ms"]) == (400, 100)
+
+
+def test_a_grant_in_the_moment_of_the_heal_is_the_first_recovery() -> None:
+    history = History().section("c1", 1000, 1010).section("c1", 1030, 1040, number=2).section("c2", 1020, 1030)
+    found = figures(history)
+    assert (found["recovery_first_ms"], found["recovery_all_ms"]) == (0, 20)
+
+
+def test_a_client_that_was_there_at_the_heal_must_recover_too() -> None:
+    def all_ms(history: History) -> object:
+        return figures(history.section("c1", 1020, 1030).section("c2", 10, 20))["recovery_all_ms"]
+
+    assert all_ms(History().end("c2", "killed", 999)) == 20
+    assert all_ms(History().end("c2", "killed", 1000)) is None
+    assert all_ms(History().end("c2", "killed", 999, life=1).end("c2", "finished", 1100, life=2)) is None
+    assert all_ms(History().end("c2", "killed", 30).op("c2", "acquire", "fail", 2, 990, 1000, life=2)) is None
+
+
+def test_without_a_heal_or_a_stop_nobody_is_accused_of_no_recovery() -> None:
+    for moment in ("healed_ns", "stop_ns"):
+        history = History().section("c1", 10, 20)
+        history.timeline.stop_ns = ms(5000)
+        setattr(history.timeline, moment, None)
+        assert check(history.recorded()).findings == ()

@@ -49,8 +49,20 @@ def test_a_crash_before_the_first_client_asked_cannot_have_caused_it() -> None:
 
 
 def test_a_request_that_a_node_granted_while_it_went_down_counts() -> None:
-    found = figures(crash(History().section("c1", 20, 50, asked=5.5).section("c2", 30, 60), "f1", 5, "k1"))
-    assert (found["violations"], found["violated_opportunities"]) == (1, 1)
+    for asked in (5.5, 6):  # it is down at 6
+        found = figures(crash(History().section("c1", 20, 50, asked=asked).section("c2", 30, 60), "f1", 5, "k1"))
+        assert (found["violations"], found["violated_opportunities"]) == (1, 1)
+
+
+def test_a_crash_in_the_moment_in_which_the_second_client_gets_in_comes_too_late() -> None:
+    found = figures(crash(History().section("c1", 0, 50).section("c2", 30, 60), "f1", 30, "k1"))
+    assert (found["violations"], found["first_violation_ms"]) == (0, 30)
+
+
+def test_the_first_of_several_violations_is_told() -> None:
+    history = History().section("c1", 0, 50).section("c2", 30, 60)
+    history.section("c1", 200, 250, number=2).section("c2", 230, 260, number=2)
+    assert figures(crash(history, "f1", 10, "k1"))["first_violation_ms"] == 30
 
 
 def test_a_violation_of_another_key_than_those_at_stake_counts_for_the_crash_alone() -> None:

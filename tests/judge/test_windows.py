@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -27,7 +28,7 @@ def test_merged_windows_cover_the_same_moments_and_never_touch(windows: list[Win
     for half in range(2 * LAST + 1):
         assert covered(found, half) == (2 * start <= half <= 2 * end and covered(windows, half))
     assert all(began <= done for began, done in found)
-    assert all(before[1] < after[0] for before, after in zip(found, found[1:], strict=False))
+    assert all(before[1] < after[0] for before, after in pairwise(found))
 
 
 def event(kind: str, name: str, began: int, done: int, **hit: tuple[object, ...]) -> FaultEvent:

@@ -17,7 +17,9 @@ from tests.judge.test_census import by_hand
 clients = st.sampled_from(["c1", "c2", "c3"])
 keys = st.sampled_from(["k1", "k1", "k2"])
 tokens = st.none() | st.integers(-2, 3)
-sections = st.tuples(clients, keys, st.integers(-4, 3), st.integers(0, 5), st.integers(-2, 6), st.integers(0, 2), tokens)
+sections = st.tuples(
+    clients, keys, st.integers(-4, 3), st.integers(0, 5), st.integers(-2, 6), st.integers(0, 2), tokens
+)
 told = st.sampled_from(["both", "both", "both", "resource", "client"])
 """Who knows of a write: a client that was not told of it leaves it to the resource."""
 one_each = st.tuples(st.none(), st.integers(-3, 4), told, tokens)
@@ -161,5 +163,3 @@ def test_stale_writes_and_tokens_out_of_order_are_those_of_looking_at_every_pair
     )
     assert counts(answer.findings) == {kind: count for kind, count in expected.items() if count}
     assert answer.figures["tokens_not_increasing"] == expected["token-not-increasing", "lock"]
-
-
