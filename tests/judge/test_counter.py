@@ -143,3 +143,26 @@ def test_two_lives_of_a_client_are_kept_apart_by_their_sections() -> None:
     history = History().section("c1", 0, None, life=1).section("c1", 120, 140, life=2, number=2)
     history.write("c1", 1, life=1).write("c1", 2, number=2, life=2)
     assert findings(history.end("c1", "killed", 10)) == {}
+
+
+def test_losses_of_different_blame_are_found_side_by_side() -> None:
+    history = overlapping().section("c1", 100, 110, key="k2", number=2).section("c2", 120, 130, key="k2", number=2)
+    history.write("c1", 1, key="k2", number=2).write("c2", 1, key="k2", number=2)
+    assert {kind: finding.count for kind, finding in findings(history).items()} == {
+        ("lost-update", "lock"): 1,
+        ("lost-update", "harness"): 1,
+    }
+
+
+def test_a_write_is_known_by_its_value_too() -> None:
+    history = clean()
+    history.writes[1].value = 1
+    assert ("unrecorded-write", "resource") in findings(history)
+
+
+def test_of_a_section_with_several_writes_each_is_known_by_its_value() -> None:
+    """Values that one table has and the other has not, so that they must not run into the next section's."""
+    history = History().section("c1", 0, 10).section("c1", 20, 30, number=2)
+    history.write("c1", 3, told=False).write("c1", 4, told=False)
+    history.op("c1", "write", "ok", 2, 25, 26, value=2)
+    assert findings(history)["unrecorded-write", "resource"].count == 1

@@ -92,7 +92,7 @@ def test_a_validity_is_computed_after_the_request_that_granted_it() -> None:
 
 def test_a_lock_that_tells_no_validity_leaves_everything_open() -> None:
     section = History().op("c1", "acquire", "ok", 1, 0, 20).recorded().sections.iloc[0]
-    assert section.deadline_min_ns < section.start_ns
+    assert section.deadline_min_ns == ms(0) - 1
     assert section.deadline_max_ns == FOREVER_NS
 
 
@@ -198,3 +198,20 @@ def test_a_log_that_grants_a_section_twice_is_refused() -> None:
 
 def test_no_operations_are_no_sections() -> None:
     assert History().sections() == []
+
+
+def test_a_part_of_a_nanosecond_is_left_open_in_both_directions() -> None:
+    section = History().op("c1", "acquire", "ok", 1, 0, 20, validity_ms=90.0000005).recorded().sections.iloc[0]
+    assert (section.deadline_min_ns, section.deadline_max_ns) == (ms(90), ms(110) + 1)
+
+
+def test_the_end_of_a_life_without_a_record_ends_no_other_life() -> None:
+    history = History().section("c1", 0, 5, life=0).section("c1", 6, 9, life=1, number=2)
+    history.section("c2", 0, None, life=0).op("c2", "read", "ok", 1, 30, 40, life=0)
+    history.end("c1", "killed", 500, life=2).end("c1", "killed", 500, life=3).end("c9", "killed", 500)
+    assert [(s["end"], s["ended"]) for s in history.sections() if s["client"] == "c2"] == [(40, "open")]
+
+
+def test_a_token_that_was_only_shown_was_not_drawn() -> None:
+    history = History().section("c1", 0, 10).write("c1", 1, token=9).op("c1", "token", "fail", 1, 1, 2)
+    assert history.recorded().sections[["token", "token_source"]].isna().all(axis=None)

@@ -12,7 +12,7 @@ from fencepost.errors import UsageError
 from harness.checkers import counter, exclusion, fencing
 from harness.judge import judge_table
 from harness.table import SECTIONS_SCHEMA, read_table, save, write_table
-from tests.judge.histories import History
+from tests.judge.histories import History, ms
 
 
 def bad(**config: str) -> History:
@@ -52,6 +52,27 @@ def test_rows_may_come_in_any_order(tmp_path: Path) -> None:
         judge_table(tmp_path / name, run.config).figures for name in ("sections.parquet", "backwards.parquet")
     )
     assert first == second
+
+
+def test_rows_in_any_order_keep_the_order_of_starts_and_of_acceptance(tmp_path: Path) -> None:
+    """Without tokens a stale write is told by who started later; here the one that started first wrote last."""
+    run = History().section("c1", 0, 500).section("c2", 120, 140).write("c2", 1).write("c1", 1).recorded()
+    write_table(run, tmp_path / "sections.parquet")
+    table = pq.read_table(tmp_path / "sections.parquet")
+    for number, order in enumerate(([0, 1], [1, 0])):
+        save(table.take(pa.array(order)), tmp_path / f"{number}.parquet")
+        again = read_table(tmp_path / f"{number}.parquet", run.config)
+        assert again.writes["client"].tolist() == ["c2", "c1"]
+        assert again.sections["client"].tolist() == ["c1", "c2"]
+        assert (again.timeline.start_ns, again.timeline.end_ns) == (ms(0), ms(500))
+        assert fencing.check(again).figures["stale_writes_accepted"] == 1
+        assert counter.check(again).figures["lost"] == 1
+
+
+def test_a_section_of_one_moment_is_one(tmp_path: Path) -> None:
+    run = History().section("c1", 5, 5).section("c2", 5, 5).recorded()
+    write_table(run, tmp_path / "sections.parquet")
+    assert judge_table(tmp_path / "sections.parquet", run.config).figures["exclusion"]["overlapping_pairs"] == 1
 
 
 def test_a_table_without_rows_is_judged(tmp_path: Path) -> None:
