@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
+from random import Random
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from fencepost.errors import UsageError
 from harness.checkers import counter, exclusion, fencing
 from harness.judge import judge_table
 from harness.table import SECTIONS_SCHEMA, read_table, save, write_table
 from tests.judge.histories import History, ms
+from tests.judge.test_writes_by_hand import one_each, random_history, sections
 
 
 def bad(**config: str) -> History:
@@ -67,6 +72,35 @@ def test_rows_in_any_order_keep_the_order_of_starts_and_of_acceptance(tmp_path: 
         assert (again.timeline.start_ns, again.timeline.end_ns) == (ms(0), ms(500))
         assert fencing.check(again).figures["stale_writes_accepted"] == 1
         assert counter.check(again).figures["lost"] == 1
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(st.tuples(sections, one_each), min_size=1, max_size=6),
+    st.booleans(),
+    st.booleans(),
+    st.randoms(use_true_random=False),
+)
+def test_any_run_and_its_table_in_any_order_are_judged_alike(
+    tmp_path: Path, planned: list[tuple[Any, Any]], shown: bool, fenced: bool, rng: Random
+) -> None:
+    """A table has one token a section: the one that its write showed."""
+    tokens = [section[-1] or 0 if shown else None for section, _ in planned]
+    made = [(*section[:-1], token) for (section, _), token in zip(planned, tokens, strict=True)]
+    written = [(*write[:-1], token) for (_, write), token in zip(planned, tokens, strict=True)]
+    run = random_history(made, written, shown, fenced)
+    write_table(run, tmp_path / "sections.parquet")
+    table = pq.read_table(tmp_path / "sections.parquet")
+    if run.sections["start_ns"].is_unique:  # else the order of the rows says who came first
+        table = table.take(pa.array(rng.sample(range(len(table)), len(table)), pa.int64()))
+    save(table, tmp_path / "shuffled.parquet")
+    again = read_table(tmp_path / "shuffled.parquet", run.config)
+    for checker in (counter, exclusion, fencing):
+        before, after = checker.check(run), checker.check(again)
+        assert [(f.kind, f.blame, f.count, f.text) for f in after.findings] == [
+            (f.kind, f.blame, f.count, f.text) for f in before.findings
+        ]
+        assert after.figures == before.figures
 
 
 def test_a_section_of_one_moment_is_one(tmp_path: Path) -> None:

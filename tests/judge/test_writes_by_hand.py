@@ -31,7 +31,7 @@ def random_history(
     written: list[tuple[int | None, int, str, int | None]],
     shown: bool,
     fenced: bool,
-    whole: bool,
+    whole: bool = True,
 ) -> Recorded:
     """`shown`: every write shows a token. A write belongs to the next section, or to the one that it names."""
     history = History(clients=3, fencing="writes" if fenced else "none")
