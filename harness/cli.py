@@ -116,6 +116,7 @@ def config_from(arguments: argparse.Namespace) -> RunConfig:
         keys=_whole("--keys", arguments.keys),
         ttl_ms=round(_duration_ms("--ttl", arguments.ttl)),
         hold=_hold(arguments.hold),
+        extensions=_whole("--extend", arguments.extend),
         fencing=arguments.fencing,
         acquire_mode=arguments.acquire,
         node_timeout_ms=_duration_ms("--node-timeout", arguments.node_timeout),
@@ -259,6 +260,12 @@ examples:
         default="uniform:2ms-20ms",
         metavar="DIST",
         help="20ms, uniform:2ms-20ms or exponential:20ms (uniform:2ms-20ms)",
+    )
+    load.add_argument(
+        "--extend",
+        default="0",
+        metavar="N",
+        help="prolong the lease up to N times while holding, each time when half of it is gone (0)",
     )
     load.add_argument(
         "--node-timeout", default="50ms", metavar="TIME", help="longest wait for one node, own locks (50ms)"

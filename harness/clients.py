@@ -99,6 +99,7 @@ class ClientSlot:
             keys=config.keys,
             ttl_ms=config.ttl_ms,
             hold=config.hold,
+            extensions=config.extensions,
             fencing=config.fencing,
             first_section=self._sections + 1,
             history=str(self._folder.client_log(self._name, self._life)),

@@ -58,6 +58,7 @@ _REPLAYED: dict[str, tuple[str, Callable[[Any], str]]] = {
     "--keys": ("keys", str),
     "--ttl": ("ttl_ms", _ms),
     "--hold": ("hold", str),
+    "--extend": ("extensions", str),
     "--fencing": ("fencing", str),
     "--acquire": ("acquire_mode", str),
     "--node-timeout": ("node_timeout_ms", _ms),

@@ -45,6 +45,7 @@ class ClientSpec(msgspec.Struct, frozen=True, kw_only=True):
     keys: int
     ttl_ms: int
     hold: Hold
+    extensions: int
     fencing: Fencing
     first_section: int
     history: str
@@ -95,6 +96,7 @@ def _plan(spec: ClientSpec) -> Plan:
         retry_delay_ms=spec.retry_delay_ms,
         rng=Random(f"{spec.seed}:workload"),
         first_section=spec.first_section,
+        extensions=spec.extensions,
     )
 
 

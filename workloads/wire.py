@@ -70,7 +70,7 @@ class Wire:
     def send(self, request: bytes) -> None:
         """Put the request on its way, over a new connection if there is none."""
         if self.waiting:
-            self._stale += 1
+            self.owe()
         self.waiting = True
         self.reply = SILENT
         if self._stale >= MAX_OWED:
@@ -83,6 +83,10 @@ class Wire:
             self._unsent = request
         else:
             self._write(request)
+
+    def owe(self) -> None:
+        """The reply that is still missing belongs to a request that was given up: throw it away when it comes."""
+        self._stale += 1
 
     def give_up(self) -> None:
         """Stop waiting. A request that never left is dropped; the reply to one that did is discarded when it comes."""
@@ -177,15 +181,20 @@ class Wire:
 class Wires:
     """The connections to all nodes. Connects at once; a node that cannot be reached now is dialled again later."""
 
-    def __init__(self, nodes: Sequence[NodeAddress], timeout_ms: float) -> None:
+    def __init__(self, nodes: Sequence[NodeAddress], timeout_ms: float, wire: type[Wire] = Wire) -> None:
         self.timeout_ms = timeout_ms
         self._poller = select.poll()
         self._by_fd: dict[int, Wire] = {}
-        self._wires = [Wire(node, self._poller, self._by_fd) for node in nodes]
+        self._wires = [wire(node, self._poller, self._by_fd) for node in nodes]
         self._warm_up()
 
     def __len__(self) -> int:
         return len(self._wires)
+
+    @property
+    def owing(self) -> int:
+        """How many nodes have not answered what they were asked last."""
+        return sum(wire.waiting for wire in self._wires)
 
     def ask(self, request: bytes, only: int | None = None, patient: bool = True) -> list[Reply]:
         """Send the request to all nodes (or to the one at the index `only`) and wait for the replies, at most

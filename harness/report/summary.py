@@ -82,11 +82,19 @@ def _done(run: Recorded, verdict: Verdict, environment: Mapping[str, object]) ->
             "lock",
             f"{tell.lock_name(run)}, TTL {config.ttl_ms} ms, fencing {config.fencing}{_lock_settings(environment)}",
         ),
-        ("load", f"{config.clients} clients, {plural(config.keys, 'key')}, hold {hold(config.hold)}; {tell.ran(run)}"),
+        (
+            "load",
+            f"{config.clients} clients, {plural(config.keys, 'key')}, hold {hold(config.hold)}"
+            f"{_extensions(config.extensions)}; {tell.ran(run)}",
+        ),
         ("cluster", tell.cluster_line(run, environment)),
         ("disk", tell.persistence_line(run, environment)),
         ("faults", f"{faults} ({detail})" if len(by_nemesis) > 1 else faults),
     ]
+
+
+def _extensions(most: int) -> str:
+    return f", up to {plural(most, 'extension')}" if most else ""
 
 
 def _lock_settings(environment: Mapping[str, object]) -> str:

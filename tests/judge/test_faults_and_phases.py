@@ -89,6 +89,8 @@ def test_the_checkers_are_those_in_the_folder() -> None:
         "exclusion",
         "faults",
         "fencing",
+        "holding",
+        "idle",
         "liveness",
         "opportunities",
         "phases",
