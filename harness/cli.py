@@ -1,4 +1,4 @@
-"""The command line: `fencepost test | compare | script | analyze | list | doctor | clean`.
+"""The command line: `fencepost test | compare | mutants | script | analyze | list | doctor | clean`.
 
 Exit codes: 0 valid, 1 violation, 2 unknown, 254 bad arguments or configuration, 255 the harness or its surroundings
 failed. With `--expect violation` 0 means that it was found.
@@ -19,6 +19,7 @@ from cluster.persistence import POLICIES
 from fencepost.errors import FencepostError, UsageError
 from fencepost.units import Duration, parse_duration_ms
 from harness.cli_compare import add_compare, behind_dashes
+from harness.cli_mutants import add_mutants
 from harness.cli_script import add_script
 from harness.config import RunConfig
 from harness.store import RESULTS
@@ -180,6 +181,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_test(commands)
     _add_results(add_compare(commands, parse_run))
+    _add_results(add_mutants(commands, parse_run))
     _add_results(add_script(commands))
 
     analyze = commands.add_parser(

@@ -17,6 +17,8 @@ from harness.config import RunConfig
 from harness.store import RunFolder
 from harness.table import QUESTIONS, read_table
 
+_SEEN_EARLY: Final = ("exclusion", "holding", "idle", "validity")
+"""The checkers that need no end of the run."""
 _CODES: Final[dict[str, int]] = {"valid": 0, "violation": 1, "unknown": 2}
 
 
@@ -59,6 +61,12 @@ def judge_folder(folder: RunFolder) -> tuple[Recorded, Verdict]:
     folder.write_history(history)
     folder.write_verdict(verdict)
     return run, verdict
+
+
+def blamed_so_far(folder: RunFolder) -> frozenset[str]:
+    """The kinds of what a run that is still on shows already, and the lock is to blame for."""
+    verdict = judge(folder.load(), _SEEN_EARLY)
+    return frozenset(finding.kind for finding in verdict.findings if finding.blame == "lock")
 
 
 def judge_table(path: Path, config: RunConfig) -> Verdict:

@@ -20,7 +20,7 @@ from harness.replay import replay_command
 from harness.report.page import write_page
 from harness.report.progress import Progress
 from harness.report.summary import render_summary
-from harness.runner import Prepared, perform
+from harness.runner import Enough, Prepared, perform
 from harness.store import RunFolder
 
 
@@ -47,11 +47,11 @@ def new_folder(prepared: Prepared, results: Path) -> RunFolder:
     return folder
 
 
-def record_run(prepared: Prepared, folder: RunFolder, progress: Progress) -> None:
-    """Make the run, with everything that belongs to it held under its name until it is over. Raises FencepostError when
-    it broke off."""
+def record_run(prepared: Prepared, folder: RunFolder, progress: Progress, enough: Enough | None = None) -> None:
+    """Make the run, with everything that belongs to it held under its name until it is over, or until `enough` was
+    seen. Raises FencepostError when it broke off."""
     with RunState.create(folder.path.name) as state:
-        perform(prepared, folder, state, progress)
+        perform(prepared, folder, state, progress, enough)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import Final
@@ -62,8 +63,17 @@ def make_plan(grid: Grid, parse: Parse, *, yes: bool) -> Plan:
     return Plan(grid, configs)
 
 
-def play(plan: Plan, parse: Parse, folder: CampaignFolder, results: Path, revision: str, out: Console) -> bool:
+def play(
+    plan: Plan,
+    parse: Parse,
+    folder: CampaignFolder,
+    results: Path,
+    revision: str,
+    out: Console,
+    enough: Callable[[Slot, RunFolder], bool] | None = None,
+) -> bool:
     """Make the runs that `folder` has not yet; whether all of them are there now. Ctrl-C ends it with what there is.
+    `enough` is asked now and then whether the run under way has shown all that is wanted.
 
     A run that breaks off is recorded as such, and made again when the campaign is resumed; three in a row end it.
     Raises FencepostError then, and UsageError if the lines on record are not of this grid.
@@ -82,7 +92,7 @@ def play(plan: Plan, parse: Parse, folder: CampaignFolder, results: Path, revisi
             failure: FencepostError | None = None
             try:
                 with Progress(out, plain_interval_s=_PLAIN_INTERVAL_S, heading=heading) as progress:
-                    record_run(prepared, run, progress)
+                    record_run(prepared, run, progress, enough and partial(enough, slot, run))
             except FencepostError as error:
                 failure = error
             if interruption or ((timeline := run.read_timeline()) is not None and timeline.interrupted):

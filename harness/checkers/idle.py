@@ -32,6 +32,7 @@ def check(run: Recorded) -> Answer:
     """Figures: `refused_alone`: how often somebody was refused for so long; `longest_refused_alone_ms`."""
     ttl_ns = run.config.ttl_ms * 1_000_000
     spells = [spell for spell in _spells(run) if spell[2] - spell[1] >= LEAST_TTLS * ttl_ns]
+    spells.sort(key=lambda spell: spell[1])
     longest_ns = max((until - since for _, since, until, _ in spells), default=0)
     figures: dict[str, object] = {"refused_alone": len(spells), "longest_refused_alone_ms": longest_ns / 1e6}
     if not spells:

@@ -116,6 +116,7 @@ def _finding(
 ) -> Finding:
     """`named`: what an example calls its `how_much_ns`, in ms."""
     rows = np.flatnonzero(which)
+    rows = rows[np.argsort(leases["complete_ns"].to_numpy(np.int64)[rows], kind="stable")]
     worst = rows[np.argmax(how_much_ns[rows])]
     examples = []
     for row in dict.fromkeys([*rows[:3].tolist(), int(worst)]):

@@ -12,7 +12,6 @@ from workloads.mutants.declared import CONDITIONS, CONTROLS, MUTANTS, Conditions
 from workloads.mutants.freeing import FreesAMajority, FreesWithoutComparing
 from workloads.mutants.requests import (
     ExpiresInSeconds,
-    ExtendsWithoutComparing,
     OverwritesAfterAnError,
     SecondsForMilliseconds,
 )
@@ -33,7 +32,6 @@ __all__ = [
     "ExpiresInSeconds",
     "ExtendedByAnyNode",
     "ExtendsWhatIsOver",
-    "ExtendsWithoutComparing",
     "ForgetsTheDrift",
     "FreesAMajority",
     "FreesWithoutComparing",

@@ -11,39 +11,46 @@ from workloads.locks.redlock import Redlock
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """A load. `options`: those of `fencepost test`; `text`: what it is made for."""
+    """A load, and the faults that go well with it. `text`: what it is made for. `options`: those of `fencepost test`.
+    `nemeses`: a spec for each kind of faults; faults come often, so that much can happen in a short time, and each
+    lasts longer than a lease."""
 
     name: str
     text: str
     options: Mapping[str, str]
+    nemeses: Mapping[str, str]
 
 
 _BUSY: Final = {"clients": "4", "ttl": "500ms", "hold": "uniform:20ms-120ms"}
+_NEMESES: Final = {
+    "partition": "partition:interval=2s,duration=1500ms",
+    "latency": "latency:interval=2s,duration=1500ms,kind=delay,delay=20ms-0.9ttl",
+    "pause": "pause:interval=1500ms",
+    "crash": "crash:interval=2s",
+    "hunt": "hunt:restart-delay=1.2ttl",
+}
 
 CONDITIONS: Final[Mapping[str, Conditions]] = {
     conditions.name: conditions
     for conditions in (
-        Conditions("busy", "four clients want one lock, and hold it for a fraction of its lease", _BUSY),
+        Conditions("busy", "four clients want one lock, and hold it for a fraction of its lease", _BUSY, _NEMESES),
         Conditions(
             "slow",
             "as busy; the nodes are asked one after the other and get almost a whole lease to answer",
             {**_BUSY, "acquire": "sequential", "node-timeout": "400ms", "retry-delay": "100ms"},
+            {**_NEMESES, "latency": "latency:interval=2s,duration=1500ms,kind=delay,delay=0.1ttl-0.5ttl,targets=all"},
         ),
         Conditions(
             "long work",
             "three clients whose work takes longer than a lease, which they prolong",
-            {
-                "clients": "3",
-                "ttl": "500ms",
-                "hold": "uniform:700ms-1500ms",
-                "extend": "20",
-                "node-timeout": "300ms",
-            },
+            {"clients": "3", "ttl": "500ms", "hold": "uniform:700ms-1500ms", "extend": "20", "node-timeout": "300ms"},
+            {**_NEMESES, "partition": "partition:interval=2s,duration=1500ms,shape=halves,kind=refuse"},
         ),
         Conditions(
             "alone",
             "one client, so that nobody else can be the reason why the lock is not free",
             {"clients": "1", "ttl": "500ms", "hold": "uniform:20ms-60ms"},
+            {**_NEMESES, "crash": "crash:interval=2s,targets=clients"},
         ),
     )
 }

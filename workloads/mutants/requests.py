@@ -50,17 +50,3 @@ class ExpiresInSeconds(Redlock):
 
     def acquire_request(self, key: str, value: str, ttl_ms: int) -> bytes:
         return pack("SET", key, value, "NX", "EX", ttl_ms)
-
-
-@mutant(
-    "extends without comparing",
-    "prolong the key only if the value is one's own",
-    conditions="long work",
-    nemesis="pause",
-    finding="overlap",
-)
-class ExtendsWithoutComparing(Redlock):
-    """A client that lost its lock while it was stopped prolongs that of its successor, and takes it for its own."""
-
-    def extend_request(self, key: str, value: str, ttl_ms: int) -> bytes:
-        return pack("PEXPIRE", key, ttl_ms)
