@@ -161,9 +161,9 @@ def markdown(campaign: Campaign, lines: Sequence[RunLine]) -> str:
     out = [f"# {campaign.grid.title}", "", campaign.grid.question, "", conclusion(rows), ""]
     out += [
         "Each mutant is the reference lock with one line wrong ([mutants](../docs/mutants.md)). A field says in how "
-        "many runs the mutant was found out *and* named by the finding that it should have, and the median time from the "
-        "start of a run to the first event that shows it. In brackets: runs with other findings that blame the lock. A "
-        "dash: these faults do not find it, in so many seconds. The last rows are correct locks under the same loads.",
+        "many runs the mutant was found out *and* named by the finding that it should have, and the median time from "
+        "the start of a run to the first event that shows it. In brackets: runs with other findings that blame the "
+        "lock. A dash: these faults did not find it. The last rows are correct locks under the same loads.",
         "",
         *_table(cells.head, cells.rows),
         "",

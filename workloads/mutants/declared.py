@@ -33,7 +33,12 @@ _NEMESES: Final = {
 CONDITIONS: Final[Mapping[str, Conditions]] = {
     conditions.name: conditions
     for conditions in (
-        Conditions("busy", "four clients want one lock, and hold it for a fraction of its lease", _BUSY, _NEMESES),
+        Conditions(
+            "busy",
+            "four clients want one lock, and hold it for a fraction of its lease; slow answers come just too late",
+            _BUSY,
+            {**_NEMESES, "latency": "latency:interval=2s,duration=1500ms,kind=delay,delay=55ms-95ms,targets=all"},
+        ),
         Conditions(
             "slow",
             "as busy; the nodes are asked one after the other and get almost a whole lease to answer",
