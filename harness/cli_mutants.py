@@ -27,6 +27,7 @@ def add_mutants(
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog="""examples:
   fencepost mutants --quick
+  fencepost mutants --only "half is enough" --only "reference, busy"
   fencepost mutants --seeds 5 --report results/mutants/mine    (goes on where it was interrupted)
 
 exit codes: 0 every mutant was found and named within 60 s and no correct lock was blamed, 1 not so, 2 runs are missing,
@@ -34,6 +35,9 @@ exit codes: 0 every mutant was found and named within 60 s and no correct lock w
 """,
     )
     mutants.add_argument("--quick", action="store_true", help="only the faults that find a mutant surely")
+    mutants.add_argument(
+        "--only", action="append", default=[], metavar="NAME", help="this row of the table and no other; more than once"
+    )
     mutants.add_argument("--seeds", type=int, metavar="N", help="runs of each mutant under those faults (5; quick: 1)")
     mutants.add_argument("--first-seed", type=int, default=1, metavar="N", help="the seeds are N, N+1, … (1)")
     mutants.add_argument(
@@ -55,6 +59,7 @@ def _mutants(parse: Callable[[Sequence[str]], RunConfig], arguments: argparse.Na
         first_seed=arguments.first_seed,
         cluster=arguments.cluster,
         quick=arguments.quick,
+        only=arguments.only,
         command=shlex.join(["fencepost", *arguments.given]),
         out=out,
     )

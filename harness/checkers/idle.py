@@ -21,7 +21,8 @@ import pandas as pd
 from harness.checkers.base import Answer, Finding, Recorded
 from harness.columns import codes_in
 from harness.grouping import Ints
-from harness.windows import reach
+from harness.history import ClientEnd
+from harness.windows import FOREVER_NS, reach
 
 LEAST_TRIES: Final = 3
 LEAST_TTLS: Final = 0.5
@@ -103,16 +104,26 @@ def _calm(run: Recorded, rows: Ints) -> np.ndarray:
     calm = np.zeros(len(rows), np.bool_)
     if not len(rows):
         return calm
-    config, ttl_ns = run.config, run.config.ttl_ms * 1_000_000
+    config, ttl_ns, begin = run.config, run.config.ttl_ms * 1_000_000, run.timeline.start_ns
     changes = {end.at_ns for end in run.ends}  # also those of former lives
+    ends = [*run.ends, *_still_alive(run)]
     for began, done, able in reach(
-        config.client_names, config.node_names, run.faults, run.ends, run.timeline.start_ns, int(complete.max())
+        config.client_names, config.node_names, run.faults, ends, begin, int(complete.max())
     ):
         inner = sorted({began, done} | {at for at in changes if began < at < done})
         for since, until in pairwise(inner):
             fits = (invoke >= since + ttl_ns) & (complete <= until)
             calm |= fits & np.isin(client, names.get_indexer(pd.Index(able)))
     return calm
+
+
+def _still_alive(run: Recorded) -> Iterator[ClientEnd]:
+    """An end after everything for each life without one: the run is still on, or its end is not on record."""
+    ended = {(end.client, end.life) for end in run.ends}
+    lives = run.ops[["client", "life"]].drop_duplicates()
+    for client, life in zip(lives["client"].astype(str), lives["life"].astype(int), strict=True):
+        if (client, life) not in ended:
+            yield ClientEnd(client, life, "finished", FOREVER_NS)
 
 
 def _alone(run: Recorded, rows: Ints) -> np.ndarray:

@@ -6,8 +6,12 @@ what else finds it, in less time. A correct lock is played through the same load
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final
 
+import msgspec
+
+from fencepost.errors import UsageError
 from harness.campaign.grid import Cell, Grid, Part, check
 from workloads.mutants import CONTROLS, MUTANTS, Conditions
 
@@ -16,9 +20,13 @@ LIMIT_MS: Final = 60_000
 OWN, ELSEWHERE, REFERENCE = "its own faults", "other faults", "correct locks"
 
 
-def mutants_grid(seeds: int, first_seed: int, cluster: str, *, quick: bool) -> Grid:
+def mutants_grid(seeds: int, first_seed: int, cluster: str, *, quick: bool, only: Collection[str] = ()) -> Grid:
     """`seeds`: of the mutants' own faults. The quick form leaves out other faults, and plays the correct locks only
-    where a mutant is to be found. Raises UsageError for seeds that are none."""
+    where a mutant is to be found. `only`: the mutants and correct locks to play, all if empty. Raises UsageError for
+    seeds that are none, and for a name that nobody has."""
+    for name in only:
+        if name not in MUTANTS and name not in CONTROLS:
+            raise UsageError(f"--only {name!r} is no mutant; they are {', '.join((*MUTANTS, *CONTROLS))}")
     own = tuple(_cell(m.name, m.lock, m.conditions, m.nemesis) for m in MUTANTS.values())
     elsewhere = tuple(
         _cell(m.name, m.lock, m.conditions, nemesis)
@@ -39,6 +47,9 @@ def mutants_grid(seeds: int, first_seed: int, cluster: str, *, quick: bool) -> G
     ]
     if not quick:
         parts.insert(1, _part(ELSEWHERE, elsewhere, 1, "15s", cluster))
+    if only:
+        chosen = (msgspec.structs.replace(p, cells=tuple(c for c in p.cells if c.at["lock"] in only)) for p in parts)
+        parts = [part for part in chosen if part.cells]
     return check(
         Grid(
             name="mutants",

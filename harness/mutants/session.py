@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -34,12 +35,13 @@ def prove(
     first_seed: int,
     cluster: str,
     quick: bool,
+    only: Sequence[str],
     command: str,
     out: Console,
 ) -> int:
     """Make the runs and write `table.md` and `table.json`. 0: every mutant was found and named, no correct lock blamed;
     1: not so; 2: not all runs are finished. Raises FencepostError; the table is written then as well."""
-    grid = mutants_grid(seeds, first_seed, cluster, quick=quick)
+    grid = mutants_grid(seeds, first_seed, cluster, quick=quick, only=only)
     plan = make_plan(grid, parse, yes=True)
     machine = {"kernel": platform.release(), "cores": os.cpu_count(), "python": platform.python_version()}
     campaign = Campaign(grid=grid, revision=revision_in_words(), command=command, machine=machine)

@@ -53,6 +53,12 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
             for field in self.fields.values()
         )
 
+    @property
+    def others(self) -> Counter[str]:
+        """In how many runs which other findings blame the lock, the most frequent ones first."""
+        total = sum((Counter(field.kinds) for field in self.fields.values()), Counter[str]())
+        return Counter({kind: count for kind, count in total.most_common() if kind != self.finding})
+
 
 def rows_of(lines: Sequence[RunLine]) -> list[Row]:
     """The rows that are on record so far: mutants in the order of their declaration, then the correct locks."""
@@ -170,9 +176,14 @@ def markdown(campaign: Campaign, lines: Sequence[RunLine]) -> str:
         "## What the verdict says",
         "",
         *_table(
-            ("mutant", "finding", "the first one, in the verdict's words"),
+            ("mutant", "finding", "the first one, in the verdict's words", "also blamed on the lock, in so many runs"),
             [
-                (row.name, f"`{row.finding}`{' (liveness)' if row.liveness else ''}", row.text or MISSING)
+                (
+                    row.name,
+                    f"`{row.finding}`{' (liveness)' if row.liveness else ''}",
+                    row.text or MISSING,
+                    ", ".join(f"`{kind}` {count}" for kind, count in row.others.items()) or MISSING,
+                )
                 for row in rows
                 if row.finding is not None
             ],

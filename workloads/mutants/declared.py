@@ -49,7 +49,12 @@ CONDITIONS: Final[Mapping[str, Conditions]] = {
             "long work",
             "three clients whose work takes longer than a lease, which they prolong",
             {"clients": "3", "ttl": "500ms", "hold": "uniform:700ms-1500ms", "extend": "20", "node-timeout": "300ms"},
-            {**_NEMESES, "partition": "partition:interval=2s,duration=1500ms,shape=halves,kind=refuse"},
+            {
+                **_NEMESES,
+                "partition": "partition:interval=2s,duration=1500ms,shape=halves,kind=refuse",
+                "latency": "latency:interval=2s,duration=1500ms,kind=delay,delay=0.18ttl-0.28ttl,jitter=0ms-10ms,"
+                "direction=both,targets=all",
+            },
         ),
         Conditions(
             "alone",
