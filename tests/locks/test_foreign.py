@@ -325,7 +325,7 @@ def test_the_documented_example_is_a_working_lock_of_at_most_forty_lines(
         assert lease is not None
         assert servers[0].client().get("k") == lease.value
         assert lease.deadline_ns is not None
-        assert before_ns <= lease.deadline_ns - 10_000_000_000 <= after_ns
+        assert before_ns <= lease.deadline_ns - (10_000 - 102) * 1_000_000 <= after_ns, "less an allowance for drift"
         assert other.acquire("k", 10_000) is None
         extended = one.extend(lease, 20_000)
         assert extended is not None
