@@ -102,8 +102,15 @@ def _no_recovery(run: Recorded, first_ms: float | None) -> tuple[Finding, ...]:
     healed_ns, stop_ns = run.timeline.healed_ns, run.timeline.stop_ns
     if first_ms is not None or healed_ns is None or stop_ns is None:
         return ()
-    given_ms = (stop_ns - healed_ns) / 1e6
+    # Who got in before the heal may have it rightfully for longer, by extending; then it cannot come free meanwhile.
+    sections = run.sections
+    held: Ints = np.minimum(sections["end_ns"].to_numpy(np.int64), sections["deadline_max_ns"].to_numpy(np.int64))
+    free_ns = max(healed_ns, int(held.max(initial=healed_ns)))
+    given_ms = (stop_ns - free_ns) / 1e6
     if given_ms < _TTLS_TO_RECOVER * run.config.ttl_ms:
         return ()
-    text = f"nobody acquired the lock within {given_ms:.0f} ms after everything was healed (TTL {run.config.ttl_ms} ms)"
+    text = (
+        f"nobody acquired the lock within {given_ms:.0f} ms after everything was healed"
+        f"{' and its last holder was out' if free_ns > healed_ns else ''} (TTL {run.config.ttl_ms} ms)"
+    )
     return (Finding("liveness", "no-recovery", "lock", text),)

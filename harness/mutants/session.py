@@ -49,7 +49,8 @@ def prove(
     try:
         remove_leftovers(out)
         try:
-            finished = play(plan, parse, folder, results, campaign.revision, out, _is_named)
+            again = f"the same command with --report {folder.path}"
+            finished = play(plan, parse, folder, results, campaign.revision, out, _is_named, again)
         finally:
             lines = folder.lines()
             write_whole(folder.path / "table.md", markdown(folder.campaign, lines))
