@@ -54,9 +54,9 @@ def reach(
     ends: Iterable[ClientEnd],
     start_ns: int,
     end_ns: int,
-) -> Iterator[tuple[int, int, tuple[str, ...]]]:
+) -> Iterator[tuple[int, int, dict[str, frozenset[str]]]]:
     """The stretches of [start, end] within which nothing changed, in order, each with the working clients that surely
-    could reach a majority of the nodes.
+    could reach a majority of the nodes, and the nodes that they may not have reached.
 
     Cautious: a fault counts for as long as it can have been in force, a slow link counts as cut, and a client whose
     last life has ended as gone.
@@ -77,6 +77,9 @@ def reach(
         gone.update(name for name, end in last_end.items() if end.at_ns <= began)
         down = {name for event in active for name in event.nodes}
         cut = {link for event in active for link in (*event.cut_links, *event.slow_links)}
-        up = [node for node in nodes if node not in down]
-        working = (client for client in clients if client not in gone)
-        yield began, done, tuple(c for c in working if sum((c, node) not in cut for node in up) >= majority)
+        missing = {
+            client: frozenset(node for node in nodes if node in down or (client, node) in cut)
+            for client in clients
+            if client not in gone
+        }
+        yield began, done, {c: lost for c, lost in missing.items() if len(nodes) - len(lost) >= majority}

@@ -1,10 +1,11 @@
 """Was somebody refused although nothing can have held the lock?
 
 A try that is refused is nobody's fault while somebody else is inside or trying, or while a key of a former holder can
-still be there. But a client that tries alone, that surely could reach a majority of the nodes, and around which nothing
-has changed for a whole TTL, finds every key of a correct lock gone: what was set before the last change has expired,
-and what was set after it was released on all nodes that could be reached. If it is refused all the same, again and
-again for half a TTL, then keys were left behind that have no owner, or that do not expire in time.
+still be there. But a client that tries alone, that surely could reach as many nodes as the lock needs (a majority, with
+which it was seen to be granted), and around which nothing has changed for a whole TTL, finds every key of a correct
+lock gone: what was set before the last change has expired, and what was set after it was released on all nodes that
+could be reached. If it is refused all the same, again and again for half a TTL, then keys were left behind that have no
+owner, or that do not expire in time.
 
 This costs time and no safety, so it breaks no requirement.
 """
@@ -56,7 +57,8 @@ def check(run: Recorded) -> Answer:
     times = "once" if len(spells) == 1 else f"{len(spells)} times"
     text = (
         f"{times} a client was refused for up to {longest_ns / 1e6:.0f} ms although it reached a majority and nobody "
-        f"else was inside or trying: keys without an owner were left behind (TTL {run.config.ttl_ms} ms)"
+        "else was inside or trying: keys without an owner were left behind, or it did not use nodes that it could "
+        f"reach (TTL {run.config.ttl_ms} ms)"
     )
     return Answer((Finding("idle", "refused-alone", "lock", text, (), len(spells), tuple(examples)),), figures=figures)
 
@@ -97,23 +99,34 @@ def _place_in_life(ops: pd.DataFrame) -> Ints:
 
 
 def _calm(run: Recorded, rows: Ints) -> np.ndarray:
-    """Which tries were made while their client surely could reach a majority and nothing had changed for a TTL."""
-    invoke, complete = (run.ops[name].to_numpy(np.int64)[rows] for name in ("invoke_ns", "complete_ns"))
-    names = pd.Index(run.config.client_names)
-    client = codes_in(names, run.ops["client"].iloc[rows])
+    """Which tries were made while nothing had changed for a TTL, and while their client surely could reach nodes that are
+    enough: a majority, with which, or with less, somebody was granted the lock in this run."""
     calm = np.zeros(len(rows), np.bool_)
     if not len(rows):
         return calm
-    config, ttl_ns, begin = run.config, run.config.ttl_ms * 1_000_000, run.timeline.start_ns
-    changes = {end.at_ns for end in run.ends}  # also those of former lives
+    ops, config, ttl_ns = run.ops, run.config, run.config.ttl_ms * 1_000_000
+    granted = np.flatnonzero(((ops["f"] == "acquire") & (ops["outcome"] == "ok")).to_numpy(np.bool_))
+    invoke, complete = (ops[name].to_numpy(np.int64) for name in ("invoke_ns", "complete_ns"))
+    client = codes_in(pd.Index(config.client_names), ops["client"])
+    begin, end = run.timeline.start_ns, int(complete.max())
     ends = [*run.ends, *_still_alive(run)]
-    for began, done, able in reach(
-        config.client_names, config.node_names, run.faults, ends, begin, int(complete.max())
-    ):
+    stretches = list(reach(config.client_names, config.node_names, run.faults, ends, begin, end))
+    enough: set[frozenset[str]] = set()
+    for since, until, missing in stretches:
+        inside = granted[(invoke[granted] >= since) & (complete[granted] <= until)]
+        named = {config.client_names[code] for code in np.unique(client[inside]) if code >= 0}
+        enough |= {missing[name] for name in named & missing.keys()}
+    changes = {end.at_ns for end in run.ends}  # also those of former lives
+    for began, done, missing in stretches:
+        able = [
+            place
+            for place, name in enumerate(config.client_names)
+            if name in missing and any(missing[name] <= lost for lost in enough)
+        ]
         inner = sorted({began, done} | {at for at in changes if began < at < done})
         for since, until in pairwise(inner):
-            fits = (invoke >= since + ttl_ns) & (complete <= until)
-            calm |= fits & np.isin(client, names.get_indexer(pd.Index(able)))
+            fits = (invoke[rows] >= since + ttl_ns) & (complete[rows] <= until)
+            calm |= fits & np.isin(client[rows], able)
     return calm
 
 

@@ -87,7 +87,14 @@ def test_not_before_a_ttl_has_passed_since_the_last_change(healed: float, times:
 
 def test_not_without_a_majority_in_reach() -> None:
     assert found(alone(since=350).fault("f1", 220, None, cut_links=MAJORITY)) == 0
-    assert found(alone(since=350, until=450).fault("f1", 220, None, cut_links=MAJORITY[:1])) == 1
+    assert found(alone(since=350, until=450).fault("f1", 120, None, cut_links=MAJORITY[:1])) == 1
+
+
+def test_a_lock_that_needs_a_node_which_is_out_of_reach_is_not_blamed_for_needing_it() -> None:
+    without_n1 = {"cut_links": (("c1", "n1"),)}
+    assert found(alone(since=400, until=500).fault("f1", 220, None, **without_n1)) == 0
+    history = refused(History().section("c1", 150, 200).section("c1", 250, 260, number=2), 400, 500, section=3)
+    assert found(history.fault("f1", 220, None, **without_n1)) == 1, "it was granted without that node"
 
 
 def test_the_death_of_a_holder_is_a_change() -> None:
@@ -101,8 +108,12 @@ def test_the_death_of_a_holder_is_a_change() -> None:
 
 
 def test_tries_at_the_very_start_of_the_run_are_left_alone_for_a_ttl() -> None:
-    assert found(refused(History(), 0, 99, section=1)) == 0
-    assert found(refused(History(), 101, 200, section=1)) == 1
+    assert found(refused(History(), 0, 99, section=1).section("c1", 300, 310)) == 0
+    assert found(refused(History(), 101, 200, section=1).section("c1", 300, 310)) == 1
+
+
+def test_a_lock_that_was_never_granted_is_not_judged_by_refusals() -> None:
+    assert found(refused(History(), 101, 200, section=1)) == 0
 
 
 def test_a_run_without_refusals_has_none() -> None:
