@@ -23,7 +23,7 @@ from harness.checkers.base import Answer, Finding, Recorded
 from harness.columns import codes_in
 from harness.grouping import Ints
 from harness.history import ClientEnd
-from harness.windows import FOREVER_NS, reach
+from harness.windows import FOREVER_NS, longest_windows, reach
 
 LEAST_TRIES: Final = 3
 LEAST_TTLS: Final = 0.5
@@ -99,7 +99,7 @@ def _place_in_life(ops: pd.DataFrame) -> Ints:
 
 
 def _calm(run: Recorded, rows: Ints) -> np.ndarray:
-    """Which tries were made while nothing had changed for a TTL, and while their client surely could reach nodes that are
+    """Which tries were made while nothing had changed for a TTL and their client surely could reach nodes that are
     enough: a majority, with which, or with less, somebody was granted the lock in this run."""
     calm = np.zeros(len(rows), np.bool_)
     if not len(rows):
@@ -111,6 +111,7 @@ def _calm(run: Recorded, rows: Ints) -> np.ndarray:
     begin, end = run.timeline.start_ns, int(complete.max())
     ends = [*run.ends, *_still_alive(run)]
     stretches = list(reach(config.client_names, config.node_names, run.faults, ends, begin, end))
+    granted = granted[_surely_as_recorded(run, invoke[granted], complete[granted])]
     enough: set[frozenset[str]] = set()
     for since, until, missing in stretches:
         inside = granted[(invoke[granted] >= since) & (complete[granted] <= until)]
@@ -128,6 +129,17 @@ def _calm(run: Recorded, rows: Ints) -> np.ndarray:
             fits = (invoke[rows] >= since + ttl_ns) & (complete[rows] <= until)
             calm |= fits & np.isin(client[rows], able)
     return calm
+
+
+def _surely_as_recorded(run: Recorded, invoke: Ints, complete: Ints) -> np.ndarray:
+    """Which times are ones in which every fault was as the record has it: none was being injected or healed, and none
+    that was injected without being seen to work."""
+    sure = np.ones(len(invoke), np.bool_)
+    doubtful = [(event.began_ns, event.done_ns) for event in run.faults]
+    doubtful += [(since, until) for event, since, until in longest_windows(run.faults) if not event.holds]
+    for since, until in doubtful:
+        sure &= (complete < since) | (invoke > until)
+    return sure
 
 
 def _still_alive(run: Recorded) -> Iterator[ClientEnd]:

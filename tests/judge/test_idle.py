@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from harness.checkers.idle import check
@@ -95,6 +97,18 @@ def test_a_lock_that_needs_a_node_which_is_out_of_reach_is_not_blamed_for_needin
     assert found(alone(since=400, until=500).fault("f1", 220, None, **without_n1)) == 0
     history = refused(History().section("c1", 150, 200).section("c1", 250, 260, number=2), 400, 500, section=3)
     assert found(history.fault("f1", 220, None, **without_n1)) == 1, "it was granted without that node"
+
+
+@pytest.mark.parametrize(
+    ("start", "fault", "times"),
+    [(250, {}, 1), (220.5, {}, 0), (599.5, {}, 0), (250, {"holds": False}, 0)],
+)
+def test_a_grant_while_a_fault_comes_or_goes_or_may_not_work_proves_nothing(
+    start: float, fault: dict[str, Any], times: int
+) -> None:
+    history = History().section("c1", 150, 200).section("c1", start, start + 1, number=2, asked=start - 0.1)
+    refused(history, 400, 500, section=3)
+    assert found(history.fault("f1", 220, 600, cut_links=(("c1", "n1"),), **fault)) == times
 
 
 def test_the_death_of_a_holder_is_a_change() -> None:
