@@ -102,6 +102,7 @@ class ClientSlot:
             fencing=config.fencing,
             first_section=self._sections + 1,
             history=str(self._folder.client_log(self._name, self._life)),
+            answers=str(self._folder.answers_log(self._name, self._life)),
             control=str(control_path),
             description=str(self._scratch / f"{stem}.lock.json"),
             strings=self._strings,

@@ -4,7 +4,9 @@ Format. `clients/<client>.<life>.jsonl` holds one JSON object a line, one line a
 itself in one `write(2)` before its next step begins; a SIGKILL at any moment costs at most the operation under way
 (and at worst leaves half a line at the end, which readers drop). Times are CLOCK_MONOTONIC in nanoseconds, comparable
 between processes of one host. `nemesis.jsonl` holds `FaultEvent`s, `resource.jsonl` the accepted `Write`s in the
-order in which the resource accepted them.
+order in which the resource accepted them. `answers/<client>.<life>.jsonl` holds what the nodes told a client whose lock
+shows it: a `Round` a line, those of an operation in one `write(2)` right before the operation's own line. Nothing is
+judged by them; they explain.
 
     {"f":"acquire","outcome":"ok","key":"k1","section":7,"invoke_ns":…,"complete_ns":…,"validity_ms":978.2,…}
 
@@ -24,6 +26,8 @@ OpName = Literal["acquire", "extend", "token", "read", "write", "release"]
 Outcome = Literal["ok", "fail", "info"]
 """`ok`: it happened. `fail`: it did not happen. `info`: nobody can know."""
 TokenSource = Literal["lock", "resource"]
+RoundName = Literal["acquire", "undo", "extend", "release"]
+"""As an operation's; `undo` is the release after a try that was refused."""
 
 
 class Op(msgspec.Struct, omit_defaults=True, gc=False):
@@ -50,6 +54,35 @@ class Op(msgspec.Struct, omit_defaults=True, gc=False):
     requested_ns: int | None = None
     stale: bool = False
     error: str | None = None
+
+
+class NodeReply(msgspec.Struct, array_like=True, gc=False):
+    """What one node answered. Nodes are `n1` … in the order of the addresses that the lock was opened with.
+
+    `said`: Redis's word: `OK`, `nil` (refused), `1` (done), `0` (not its owner's), an error's text; `silent`: no answer
+    was heard in time. `at_ns`: when the answer was read, so it was given before; None without one.
+    """
+
+    node: str
+    said: str
+    at_ns: int | None = None
+
+
+class Round(msgspec.Struct, omit_defaults=True, gc=False):
+    """One time that a lock asked nodes for something. `asked_ns`: before the first request. `done_ns`: when the answers
+    had come, or were no longer waited for. `value`: what was, or was to be, the key's value.
+
+    A lock leaves `section` to whoever records the round. A lock that shows no rounds gets one without replies for every
+    lease, which tells its value.
+    """
+
+    f: RoundName
+    key: str
+    value: str
+    asked_ns: int
+    done_ns: int
+    replies: tuple[NodeReply, ...] = ()
+    section: int = 0
 
 
 class Write(msgspec.Struct, omit_defaults=True, gc=False):

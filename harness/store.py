@@ -10,6 +10,7 @@
       client-ends.jsonl  ClientEnd, a line each      } one write(2) a line: a crash costs
       resource.jsonl     Write, a line each          } at most half a line at the end
       clients/c1.1.jsonl Op, a line each: client c1, its first life
+      answers/c1.1.jsonl Round, a line each: what the nodes told that client
       final.json         the counters at the last read
       history.parquet    the operations again, as columns; made from clients/ and never instead of it
       verdict.json       the verdict and its schema version
@@ -82,6 +83,7 @@ class RunFolder:
                 break
             folder = cls(path)
             folder.clients.mkdir()
+            folder.answers.mkdir()
             folder.logs.mkdir()
             folder._write_json("config.json", {"schema_version": SCHEMA_VERSION} | msgspec.to_builtins(config))
             link = results / f".latest.{os.getpid()}.{path.name[:22]}"
@@ -113,11 +115,18 @@ class RunFolder:
         return self.path / "clients"
 
     @property
+    def answers(self) -> Path:
+        return self.path / "answers"
+
+    @property
     def logs(self) -> Path:
         return self.path / "logs"
 
     def client_log(self, client: str, life: int) -> Path:
         return self.clients / f"{client}.{life}.jsonl"
+
+    def answers_log(self, client: str, life: int) -> Path:
+        return self.answers / f"{client}.{life}.jsonl"
 
     def nemesis_log(self) -> LineLog:
         return LineLog(self.path / "nemesis.jsonl")

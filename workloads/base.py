@@ -6,7 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
+
+from harness.history import Round
 
 
 class NodeAddress(NamedTuple):
@@ -83,6 +85,15 @@ class Lock(Protocol):
 
     def describe(self) -> dict[str, object]:
         """Versions, timeouts, retries: what belongs in a report about this lock."""
+        ...
+
+
+@runtime_checkable
+class ShowsRounds(Protocol):
+    """An optional ability of a lock: it shows what each node answered, so that a finding can be explained."""
+
+    def take_rounds(self) -> list[Round]:
+        """The rounds since they were last taken, in order; they are forgotten. Empty if nobody was asked."""
         ...
 
 

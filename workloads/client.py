@@ -48,6 +48,7 @@ class ClientSpec(msgspec.Struct, frozen=True, kw_only=True):
     fencing: Fencing
     first_section: int
     history: str
+    answers: str
     control: str
     description: str
     strings: tuple[int, int] | None = None
@@ -65,7 +66,7 @@ def work(spec: ClientSpec) -> None:
     )
     lock = open_lock(spec.lock, spec.lock_command, [NodeAddress(*node) for node in spec.nodes], settings)
     resource = RedisResource(*spec.resource, spec.resource_timeout_ms)
-    record = Recorder(Path(spec.history))
+    record = Recorder(Path(spec.history), Path(spec.answers))
     try:
         resource.warm_up()
         Path(spec.description).write_bytes(msgspec.json.encode(lock.describe()))

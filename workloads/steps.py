@@ -11,8 +11,8 @@ from time import monotonic_ns
 from typing import Literal
 
 from fencepost.errors import FencepostError, UsageError
-from harness.history import Op, Outcome, TokenSource, Write
-from workloads.base import Lease, Lock
+from harness.history import Op, Outcome, Round, TokenSource, Write
+from workloads.base import Lease, Lock, ShowsRounds
 from workloads.control import Control, State
 from workloads.recorder import Recorder
 from workloads.resource import Resource, StaleTokenError
@@ -43,6 +43,7 @@ class Steps:
         self._ttl_ms = ttl_ms
         self._fencing = fencing
         self._lock = lock
+        self._shows = lock if isinstance(lock, ShowsRounds) else None
         self._resource = resource
         self._record = record
         self._control = control
@@ -94,7 +95,8 @@ class Steps:
                 computed_after_ns=lease.computed_after_ns,
                 computed_before_ns=lease.computed_before_ns,
                 requested_ns=lease.requested_ns,
-            )
+            ),
+            lease,
         )
         self._lease, self._wanted, self._value = lease, None, None
         self._token, self._source = lease.token, op.token_source
@@ -218,7 +220,15 @@ class Steps:
         if self.needs_token:
             raise UsageError(f"{self._client} must show a token with --fencing {self._fencing}; draw one before {step}")
 
-    def _recorded(self, op: Op) -> Op:
+    def _recorded(self, op: Op, lease: Lease | None = None) -> Op:
+        """Record it; what the nodes answered comes first. `lease`: what it granted."""
+        if self._record.keeps_answers and op.f in ("acquire", "extend", "release"):
+            rounds = self._shows.take_rounds() if self._shows is not None else []
+            if not rounds and lease is not None:
+                rounds = [Round("acquire", op.key, lease.value, op.invoke_ns, op.complete_ns)]
+            for one in rounds:
+                one.section = op.section
+            self._record.answered(rounds)
         self._record(op)
         return op
 

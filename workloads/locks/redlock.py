@@ -14,13 +14,15 @@ from __future__ import annotations
 
 import os
 import time
+from collections import deque
 from collections.abc import Sequence
 from typing import ClassVar
 
 import hiredis
 
+from harness.history import NodeReply, Round, RoundName
 from workloads.base import Lease, LockSettings, NodeAddress
-from workloads.wire import SILENT, Reply, Wires, pack
+from workloads.wire import SILENT, Heard, Reply, Wires, in_words, pack
 
 RELEASE_SCRIPT = b"""\
 if redis.call("get",KEYS[1]) == ARGV[1] then
@@ -45,6 +47,8 @@ class Redlock:
     def __init__(self, nodes: Sequence[NodeAddress], settings: LockSettings) -> None:
         self._settings = settings
         self._wires = Wires(nodes, settings.node_timeout_ms)
+        self._names = [f"n{number}" for number in range(1, len(nodes) + 1)]
+        self._rounds: deque[tuple[RoundName, str, str, int, int, list[Heard]]] = deque(maxlen=2 * self.ROUNDS)
 
     # What the safety rests upon.
 
@@ -89,11 +93,14 @@ class Redlock:
             requested_ns = time.monotonic_ns()
             said_yes = sum(reply == b"OK" for reply in self._ask(self.acquire_request(key, value, ttl_ms)))
             lease = self._lease(key, value, ttl_ms, requested_ns)
+            self._note("acquire", key, value, requested_ns)
             if said_yes >= self.quorum() and lease is not None:
                 return lease
             # On all nodes: also on those that said nothing, which may have set the key, or may yet. The silent ones
             # had their time and are not waited for again.
+            undone_ns = time.monotonic_ns()
             self._wires.ask(self.release_request(key, value), patient=False)
+            self._note("undo", key, value, undone_ns)
         return None
 
     def extend(self, lease: Lease, ttl_ms: int) -> Lease | None:
@@ -104,13 +111,16 @@ class Redlock:
             return None
         said_yes = sum(reply == 1 for reply in self._ask(self.extend_request(lease.key, lease.value, ttl_ms)))
         extended = self._lease(lease.key, lease.value, ttl_ms, requested_ns)
+        self._note("extend", lease.key, lease.value, requested_ns)
         in_time = self.is_valid(lease.deadline_ns, time.monotonic_ns())
         return extended if said_yes >= self.quorum() and in_time else None
 
     def release(self, lease: Lease) -> bool:
         """Delete the key on all nodes. Raises TimeoutError if so many were silent that nobody can tell whether the lock
         was still held on a majority."""
+        asked_ns = time.monotonic_ns()
         replies = self._wires.ask(self.release_request(lease.key, lease.value))
+        self._note("release", lease.key, lease.value, asked_ns)
         released = sum(reply == 1 for reply in replies)
         unknown = sum(reply is SILENT or isinstance(reply, hiredis.ReplyError) for reply in replies)
         if released >= self.quorum():
@@ -118,6 +128,16 @@ class Redlock:
         if released + unknown < self.quorum():
             return False
         raise TimeoutError(f"{released} of {len(replies)} nodes released the lock, {unknown} gave no answer")
+
+    def take_rounds(self) -> list[Round]:
+        """What each node answered in the last call, or the last few."""
+        names = self._names
+        rounds = []
+        for f, key, value, asked_ns, done_ns, heard in self._rounds:
+            replies = [NodeReply(names[place], in_words(reply), at_ns) for place, reply, at_ns in heard]
+            rounds.append(Round(f, key, value, asked_ns, done_ns, tuple(replies)))
+        self._rounds.clear()
+        return rounds
 
     def close(self) -> None:
         self._wires.close()
@@ -136,6 +156,10 @@ class Redlock:
         if self._settings.acquire_mode == "parallel":
             return self._wires.ask(request)
         return [self._wires.ask(request, only=index)[0] for index in range(len(self._wires))]
+
+    def _note(self, f: RoundName, key: str, value: str, asked_ns: int) -> None:
+        """Keep what the nodes have just answered, for `take_rounds`; as it is, because the lock is in a hurry."""
+        self._rounds.append((f, key, value, asked_ns, time.monotonic_ns(), self._wires.take_heard()))
 
     def _lease(self, key: str, value: str, ttl_ms: int, requested_ns: int) -> Lease | None:
         """What the replies that have just come in are worth; None: too late."""
