@@ -1,4 +1,4 @@
-"""The command line: `fencepost test | compare | script | analyze | list | doctor | clean`.
+"""The command line: `fencepost test | compare | script | analyze | explain | list | doctor | clean`.
 
 Exit codes: 0 valid, 1 violation, 2 unknown, 254 bad arguments or configuration, 255 the harness or its surroundings
 failed. With `--expect violation` 0 means that it was found.
@@ -19,6 +19,7 @@ from cluster.persistence import POLICIES
 from fencepost.errors import FencepostError, UsageError
 from fencepost.units import Duration, parse_duration_ms
 from harness.cli_compare import add_compare, behind_dashes
+from harness.cli_explain import add_explain
 from harness.cli_script import add_script
 from harness.config import RunConfig
 from harness.store import RESULTS
@@ -187,6 +188,8 @@ def _parser() -> argparse.ArgumentParser:
     analyze.add_argument("run", type=Path, nargs="?", default=RESULTS / "latest", help="run folder (latest)")
     _add_expect(analyze)
     analyze.set_defaults(do=_analyze)
+
+    add_explain(commands)
 
     listing = commands.add_parser("list", help="list recorded runs", description="List recorded runs, oldest first.")
     listing.add_argument("--last", metavar="N", help="only the newest N")

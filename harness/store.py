@@ -40,7 +40,7 @@ from fencepost.errors import UsageError
 from harness.checkers.base import Recorded, Verdict
 from harness.columns import OPS_SCHEMA, WRITES_SCHEMA, frame, ops_table, read_lines, writes_table
 from harness.config import RunConfig
-from harness.history import ClientEnd, FaultEvent, Op, Timeline, Write
+from harness.history import ClientEnd, FaultEvent, Op, Round, Timeline, Write
 from harness.linelog import LineLog, on_disk
 from harness.sections import derive_sections
 
@@ -210,6 +210,12 @@ class RunFolder:
                 raise UsageError(f"{parquet} cannot be read: {_one_line(error)}") from error
         tables = [ops_table(client, life, read_lines(log, Op)) for client, life, log in sorted(lives, key=_in_order)]
         return pa.concat_tables(tables).unify_dictionaries() if tables else OPS_SCHEMA.empty_table()
+
+    def read_answers(self) -> Iterator[tuple[str, Iterable[Round]]]:
+        """What the nodes answered, each client's life for itself; nothing where that was not kept."""
+        lives = [(*_life(log), log) for log in self.answers.glob("*.jsonl")]
+        for client, _, log in sorted(lives, key=_in_order):
+            yield client, chain.from_iterable(read_lines(log, Round))
 
     def write_history(self, history: pa.Table) -> None:
         """history.parquet, compressed with zstd."""
