@@ -80,10 +80,13 @@ def _part(
     down = _down_between(faults, node, min(earlier.asked_from_ns, later.asked_from_ns), later.start_ns)
     if to_earlier.granted is None or to_later.granted is None:
         return NodePart(node, to_earlier, to_later, down=down)
-    in_order = to_earlier.granted.by_ns <= to_later.granted.by_ns
-    first, second = (earlier, later) if in_order else (later, earlier)
-    grants = (to_earlier.granted, to_later.granted) if in_order else (to_later.granted, to_earlier.granted)
-    return NodePart(node, to_earlier, to_later, first, second, _loss(run, evidence, faults, *grants), down)
+    first = (earlier, to_earlier.granted), (later, to_later.granted)
+    orders = [first, first[::-1]] if to_earlier.granted.by_ns <= to_later.granted.by_ns else [first[::-1], first]
+    if orders[0][0][1].by_ns < orders[0][1][1].after_ns:
+        del orders[1]  # else the answers may have been read in another order than they were given
+    tried = [(order, _loss(run, evidence, faults, order[0][1], order[1][1])) for order in orders]
+    order, loss = next((one for one in tried if one[1].how != "unknown"), tried[0])
+    return NodePart(node, to_earlier, to_later, order[0][0], order[1][0], loss, down)
 
 
 def _said(evidence: Evidence, faults: Sequence[Window], node: str, side: Side) -> Said:
@@ -119,19 +122,22 @@ def _loss(run: Recorded, evidence: Evidence, faults: Sequence[Window], granted: 
     """How the node lost the key of `granted` before it granted it `again`, to another."""
     events = evidence.on(granted.node, granted.key)
     grants = [e for e in events if e.what == "granted" and _by(e) != _by(granted) and e.by_ns >= granted.by_ns]
-    from_ns, until_ns = granted.by_ns, min([again.by_ns, *(e.by_ns for e in grants)])
-    gone = [e for e in events if e.by_ns > from_ns and e.after_ns < until_ns and e.what in ("deleted", "expired")]
-    for event in sorted(gone, key=lambda e: e.after_ns <= from_ns):  # what was surely later first
+    until_ns = min([again.by_ns, *(e.by_ns for e in grants)])
+    gone = [e for e in events if e.what in ("deleted", "expired")]
+    gone = [e for e in gone if e.by_ns > granted.after_ns and e.after_ns < until_ns]
+    for event in sorted(gone, key=lambda e: e.after_ns <= granted.by_ns):  # what was surely later first
         if event.what == "expired":
             return Loss("expired", granted, until_ns, by=event)
-        if event.after_ns > from_ns or not holds_own(evidence, event):
+        if event.after_ns > granted.by_ns or not holds_own(evidence, event):
             return Loss("deleted", granted, until_ns, by=event)
-    if (down := _down_between(faults, granted.node, from_ns, until_ns)) is not None:
+    if (down := _down_between(faults, granted.node, granted.after_ns, until_ns)) is not None:
         return Loss("went down", granted, until_ns, fault=down)
     prolonged = [e.after_ns for e in events if e.what == "prolonged" and _by(e) == _by(granted) and e.by_ns < until_ns]
     if until_ns >= max([granted.after_ns, *prolonged]) + run.config.ttl_ms * 1_000_000:
         return Loss("expired", granted, until_ns)
-    return Loss("unknown", granted, until_ns)
+    # An owner's release that may have come late: whose key it met is unknown, but nothing else was there to delete it.
+    late = next((e for e in gone if _by(e) != _by(granted)), None)
+    return Loss("unknown" if late is None else "deleted", granted, until_ns, by=late)
 
 
 def _down_between(faults: Sequence[Window], node: str, from_ns: int, until_ns: int) -> Window | None:
