@@ -15,6 +15,7 @@ from fencepost.errors import FencepostError
 from harness.bench import Stand
 from harness.checkers.base import Recorded, Verdict
 from harness.config import RunConfig
+from harness.explain.explanation import Explained, explain
 from harness.judge import exit_code, judge_folder
 from harness.replay import replay_command
 from harness.report.page import write_page
@@ -62,6 +63,7 @@ class Judged:
     verdict: Verdict
     environment: dict[str, Any]
     replay: str
+    explained: tuple[Explained, ...] = ()
 
 
 def judge_and_draw(folder: RunFolder) -> Judged:
@@ -72,14 +74,22 @@ def judge_and_draw(folder: RunFolder) -> Judged:
         environment["experiment"] = experiment
     target = None if experiment is None else str(experiment["target"])
     replay = replay_command(_as_it_ran(recorded.config, environment), folder.path / "schedule.json", target)
-    write_page(recorded, verdict, environment, folder.path / "report.html", replay=replay)
-    return Judged(recorded, verdict, environment, replay)
+    explained = explain(recorded, verdict, folder)
+    write_page(recorded, verdict, environment, folder.path / "report.html", replay=replay, explained=explained)
+    return Judged(recorded, verdict, environment, replay, explained)
 
 
 def report_run(folder: RunFolder, *, expect_violation: bool, out: Console) -> int:
     """Judge a run folder, write its page, print the summary; the exit code."""
     judged = judge_and_draw(folder)
-    summary = render_summary(judged.recorded, judged.verdict, folder.path, judged.replay, judged.environment)
+    summary = render_summary(
+        judged.recorded,
+        judged.verdict,
+        folder.path,
+        judged.replay,
+        judged.environment,
+        explained=judged.explained,
+    )
     out.print(summary, crop=False)  # paths stay whole
     return exit_code(judged.verdict, expect_violation=expect_violation)
 

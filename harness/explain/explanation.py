@@ -43,13 +43,15 @@ class Explained:
     explanations: tuple[Explanation, ...]
 
 
-def explain(run: Recorded, verdict: Verdict, folder: RunFolder, limit: int) -> tuple[Explained, ...]:
-    """What broke a promise, under any `--require`: of each finding the first `limit` examples, and the longest overlap.
+def explain(run: Recorded, verdict: Verdict, folder: RunFolder, limit: int | None = None) -> tuple[Explained, ...]:
+    """What broke a promise, under any `--require`: of each finding the first `limit` examples, and the longest overlap;
+    without a limit the examples that the finding has.
 
     Reads the clients' answers from the folder, once. Raises UsageError for a log that was damaged.
     """
     found = [finding for finding in ordered(verdict) if finding.breaks]
-    cases = [[case_of(run, finding, e) for e in examples(run, finding, limit)] for finding in found]
+    shown = [finding.examples if limit is None else examples(run, finding, limit) for finding in found]
+    cases = [[case_of(run, finding, e) for e in some] for finding, some in zip(found, shown, strict=True)]
     # A TTL earlier: who deletes somebody's key was asked what it had been told before that.
     ttl_ns = run.config.ttl_ms * 1_000_000
     spans = [Span(s.key, s.from_ns - ttl_ns, s.to_ns) for of in cases for case in of if (s := case.span) is not None]

@@ -12,7 +12,7 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from harness.checkers.base import Recorded, Verdict
+from harness.checkers.base import Finding, Recorded, Verdict
 from harness.explain.cases import Side
 from harness.explain.explanation import Explained, Explanation
 from harness.explain.nodes import NodePart, Said
@@ -62,6 +62,11 @@ def title(run: Recorded, explanation: Explanation) -> str:
     return f"{kind.replace('-', ' ')}{': ' if names else ''}{names}{where}"
 
 
+def explanations_of(finding: Finding, explained: Sequence[Explained]) -> tuple[Explanation, ...]:
+    """The explanations of a finding's examples, in their order; empty where nobody looked into it."""
+    return next((one.explanations for one in explained if one.finding is finding), ())
+
+
 def lines(run: Recorded, explanation: Explanation) -> list[str]:
     """Everything but the title and the sentence, for a place with a fixed width of characters."""
     text: list[str] = []
@@ -76,7 +81,9 @@ def lines(run: Recorded, explanation: Explanation) -> list[str]:
 
 def side_line(run: Recorded, side: Side) -> str:
     """`c3, section 12: inside from +2,103.4 to +2,351.6 ms (release); told 976 ms, until +3,079.2 ms`."""
-    ended = {"release": "left by itself", "killed": "was killed", "open": "never left"}.get(side.ended, side.ended)
+    ended = {"release": "left by itself", "killed": "was killed", "open": "the run, or its process, ended"}.get(
+        side.ended, side.ended
+    )
     life = f", life {side.life}" if side.life > 1 else ""
     token = f"; token {side.token}" if side.token is not None else ""
     inside = f"inside from {at(run, side.start_ns)} to {at(run, side.end_ns)} ({ended})"
