@@ -50,7 +50,7 @@ def by_client(run: Recorded, earlier: Side, later: Side) -> str:
     texts = []
     for side in late:
         other = later if side is earlier else earlier
-        lease = f"its lease of {_lease(side)}"
+        lease = f"its {_lease(side)}"
         if side.deadline_max_ns < side.start_ns:
             over = lasting(side.start_ns - side.deadline_max_ns)
             texts.append(
@@ -90,7 +90,7 @@ def undecided(run: Recorded, parts: Sequence[NodePart], earlier: Side, later: Si
             why = f"the client was stopped for {total} while it acquired, and the lock does not say from when it counts"
         else:
             why = "the lock does not say from when it counts"
-        texts.append(f"{side.client}'s lease of {_lease(side)} ended somewhere {between} ({why}), and {came}")
+        texts.append(f"{side.client}'s {_lease(side)} ended somewhere {between} ({why}), and {came}")
     text = f"{'; '.join(texts)}: the record allows both readings."
     told = losses(run, parts) if parts else ""
     return f"{text} On the nodes: {told}." if told else text
@@ -134,7 +134,8 @@ def _loss(run: Recorded, group: Sequence[NodePart]) -> str:
             assert loss.by is not None
             return f"{had}; {_deleted(loss)}, and so {'it' if len(nodes) == 1 else 'they'} {again}"
         case "expired":
-            return f"{had}, {_expired(run, group)}, and {listed(nodes)} granted it to {second.client}"
+            them = "that node" if len(nodes) == 1 else "those nodes"
+            return f"{_expired(run, group)}, and {them} granted the lock to {second.client}"
         case _:
             return (
                 f"{had} at {at(run, loss.granted.by_ns)} and to somebody else by {at(run, loss.until_ns)}; nothing on "
@@ -201,7 +202,9 @@ def _absent(parts: Sequence[NodePart], said: Sequence[Said]) -> str:
 
 
 def _lease(side: Side) -> str:
-    return "unknown length" if side.validity_ms is None else lasting(side.validity_ms * 1e6)
+    """`lease of 980 ms`; what was told of it may be nothing, or that it was over already."""
+    told = side.validity_ms
+    return "lease" if told is None or told <= 0 else f"lease of {lasting(told * 1e6)}"
 
 
 def _went_down_between(run: Recorded, earlier: Side, later: Side) -> str:

@@ -69,7 +69,7 @@ def why_forgotten(run: Recorded, window: Window) -> str:
         return _FORGETFUL[persistence]
     if persistence == "rdb":
         return _FORGETFUL["rdb"]
-    return f"although it keeps them ({persistence})"
+    return f"although {persistence} keeps them"
 
 
 def stops(run: Recorded, side: Side, from_ns: int, until_ns: int) -> list[tuple[int, int]]:

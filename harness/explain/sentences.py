@@ -108,7 +108,7 @@ def _overstated(run: Recorded, evidence: Evidence, case: Case) -> Told:
         return Told(f"{text}, but the keys live for {ttl:,} ms: {float(example['too_long_by_ms']):,.1f} ms too many.")
     return Told(
         f"{text}, but it had asked for it {lasting(side.start_ns - side.requested_ns)} before (at "
-        f"{at(run, side.requested_ns)}), and keys live for {ttl:,} ms from when they are set: up to "
+        f"{at(run, side.requested_ns)}), and keys live for {ttl:,} ms from when they are set: "
         f"{float(example['too_long_by_ms']):,.1f} ms too many."
     )
 

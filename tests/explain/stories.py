@@ -1,0 +1,57 @@
+"""Tiny histories with what the nodes answered, for explanations. Times are milliseconds since the start."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from harness.checkers.base import Recorded, Verdict
+from harness.explain.cases import case_of
+from harness.explain.evidence import assemble
+from harness.explain.sentences import Told, tell
+from harness.history import NodeReply, Round
+from harness.judge import judge
+from tests.judge.histories import History, ms
+
+
+class Story(History):
+    """Three nodes, and a TTL of 100 ms, unless told otherwise."""
+
+    def __init__(self, **config: Any) -> None:
+        super().__init__(**config)
+        self.rounds: list[tuple[str, Round]] = []
+
+    def asked(
+        self, client: str, f: Any, at: float, said: str, *, number: int = 1, value: str | None = None, done: float = 0
+    ) -> Story:
+        """A round a millisecond long, or until `done`; `said`: the nodes' answers in order, a word each."""
+        done = done or at + 1
+        replies = tuple(
+            NodeReply(f"n{place}", word, None if word == "silent" else ms(done))
+            for place, word in enumerate(said.split(), 1)
+        )
+        one = Round(f, "k1", value or f"{client}-{number}", ms(at), ms(done), replies, number)
+        self.rounds.append((client, one))
+        return self
+
+    def let_in(self, client: str, at: float, end: float | None, said: str, **more: Any) -> Story:
+        """Asked a millisecond ago, let in now."""
+        number = more.pop("number", 1)
+        self.asked(client, "acquire", at - 1, said, number=number, value=more.pop("value", None))
+        self.section(client, at, end, number=number, requested_ns=ms(at - 1), **more)
+        return self
+
+    def killed(self, nodes: str, began: float, back: float, what: str = "kill") -> Story:
+        hit = tuple(nodes.split())
+        self.fault(f"f{len(self.faults)}", began, back, nemesis="crash", nodes=hit, keys_at_stake=())
+        self.faults[-2].what = f"{what} {','.join(hit)}"
+        return self
+
+    def judged(self) -> tuple[Recorded, Verdict]:
+        run = self.recorded()
+        return run, judge(run)
+
+    def told(self, kind: str) -> Told:
+        """What is told of the first example of the one finding of this kind."""
+        run, verdict = self.judged()
+        (finding,) = (found for found in verdict.findings if found.kind == kind)
+        return tell(run, assemble(self.rounds), case_of(run, finding, finding.examples[0]))
