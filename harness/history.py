@@ -94,10 +94,10 @@ KeyEventName = Literal["set", "prolonged", "deleted", "expired", "seen", "watchi
 class KeyEvent(msgspec.Struct, omit_defaults=True, gc=False):
     """Something that happened to a key on one node, as the witness (`harness.witness`) was told by the node itself.
 
-    `at_ns`: when the witness received it, which is *after* it happened, mostly by well under a millisecond and by more
-    on a busy machine: an upper bound. `since_ns`: it happened no earlier than this (the witness had asked the node
-    something then, and the node answered that before it told this). A node's events are in the node's own order, and
-    none is missing between a `watching` and the next `blind`.
+    `at_ns`: when the witness received it, which is *after* it happened, mostly by a few milliseconds and by more on a
+    busy machine: an upper bound. `since_ns`: it happened no earlier than this (the witness had asked the node something
+    then, and the node answered that before it told this). A node's events are in the node's own order, and none is
+    missing between a `watching` and the next `blind`.
 
     `set`: a SET took effect, on a free key or over another value. `prolonged`: its time to live was set anew.
     `deleted`, `expired`: it is gone. A key may be past its time for a tenth of a second before the node says `expired`.

@@ -3,8 +3,8 @@
 Clients know what their lock told them; whether a key was left behind, or was gone while its holder was inside, only the
 nodes know. The witness asks them directly, not through the links, so that no fault but one of the node itself keeps it
 from seeing; and when it does not see, it says so. It never disturbs a run: it is a process of its own that yields the
-processor to clients and servers, its failure is recorded and stops nothing, and it changes nothing on a node but what
-the node notifies of.
+processor to clients and servers and wakes up at most every few milliseconds; its failure is recorded and stops nothing;
+and it changes nothing on a node but what the node notifies of.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from time import monotonic_ns
+from time import monotonic_ns, sleep
 from types import TracebackType
 from typing import Final, Self
 
@@ -29,7 +29,10 @@ from harness.linelog import LineLog
 READY_WITHIN_S: Final = 5.0
 _END_WITHIN_S: Final = 3.0
 _LAST_PROOF_NS: Final = 300_000_000
-_NICE: Final = 5
+_NICE: Final = 10
+_REST_S: Final = 0.003
+"""Between two looks. What happened meanwhile is handled at one go: at 500 sections a second that takes 6 % of a
+processor, where waking up for every single event takes 15 %. Who set a key for a shorter time stays unknown."""
 _READY: Final = b"watching\n"
 
 
@@ -104,6 +107,7 @@ def _look(streams: Sequence[KeyStream], until: int | None, for_ns: int) -> bool:
     """Handle what the nodes say for so long; True, at once, if it is time to end."""
     deadline_ns = monotonic_ns() + for_ns
     while True:
+        sleep(_REST_S)
         poll = select.poll()
         if until is not None:
             poll.register(until, select.POLLIN)
@@ -130,6 +134,7 @@ def _write(streams: Sequence[KeyStream], log: LineLog) -> None:
 
 def main(argv: Sequence[str]) -> int:
     os.nice(_NICE)
+    os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))  # it preempts nobody when something arrives
     nodes = msgspec.json.decode(argv[2], type=list[tuple[str, str, int]])
     try:
         with LineLog(Path(argv[1])) as log:
