@@ -9,8 +9,10 @@
       nemesis.jsonl      FaultEvent, a line each     } appended to while the run is on,
       client-ends.jsonl  ClientEnd, a line each      } one write(2) a line: a crash costs
       resource.jsonl     Write, a line each          } at most half a line at the end
+      nodes.jsonl        KeyEvent, a line each       } (many in one write)
       clients/c1.1.jsonl Op, a line each: client c1, its first life
       answers/c1.1.jsonl Round, a line each: what the nodes told that client
+      held/c1.1.jsonl    Held, a line each: what its lock wrote on the nodes
       final.json         the counters at the last read
       history.parquet    the operations again, as columns; made from clients/ and never instead of it
       verdict.json       the verdict and its schema version
@@ -84,6 +86,7 @@ class RunFolder:
             folder = cls(path)
             folder.clients.mkdir()
             folder.answers.mkdir()
+            folder.held.mkdir()
             folder.logs.mkdir()
             folder._write_json("config.json", {"schema_version": SCHEMA_VERSION} | msgspec.to_builtins(config))
             link = results / f".latest.{os.getpid()}.{path.name[:22]}"
@@ -119,14 +122,31 @@ class RunFolder:
         return self.path / "answers"
 
     @property
+    def held(self) -> Path:
+        return self.path / "held"
+
+    @property
     def logs(self) -> Path:
         return self.path / "logs"
+
+    @property
+    def nodes(self) -> Path:
+        """What the witness saw."""
+        return self.path / "nodes.jsonl"
+
+    @property
+    def witness_words(self) -> Path:
+        return self.logs / "witness.log"
 
     def client_log(self, client: str, life: int) -> Path:
         return self.clients / f"{client}.{life}.jsonl"
 
     def answers_log(self, client: str, life: int) -> Path:
         return self.answers / f"{client}.{life}.jsonl"
+
+    def held_log(self, client: str, life: int) -> Path:
+        """What this client's lock wrote on the nodes for its sections."""
+        return self.held / f"{client}.{life}.jsonl"
 
     def nemesis_log(self) -> LineLog:
         return LineLog(self.path / "nemesis.jsonl")

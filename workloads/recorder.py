@@ -11,11 +11,12 @@ from pathlib import Path
 import msgspec
 
 from fencepost.errors import BrokenEnvironmentError
-from harness.history import Op, Round
+from harness.history import Round
 
 
 class Recorder:
-    """Appends operations to a file. The page cache keeps a written line through a SIGKILL of anybody.
+    """Appends records (operations, as a rule) to a file. The page cache keeps a written line through a SIGKILL of
+    anybody.
 
     `answers`: the file for what nodes answered, made when there is something to write; None: that is not kept.
     """
@@ -30,15 +31,11 @@ class Recorder:
         self._encode, self._encode_lines = encoder.encode, encoder.encode_lines
         self.ops = 0
 
-    def __call__(self, op: Op) -> None:
+    def __call__(self, op: msgspec.Struct) -> None:
         """Write one line. Raises BrokenEnvironmentError when the disk is full: an operation that cannot be recorded
         must be the last one."""
         _append(self._fd, self._encode(op) + b"\n")
         self.ops += 1
-
-    @property
-    def keeps_answers(self) -> bool:
-        return self._answers is not None
 
     def answered(self, rounds: Sequence[Round]) -> None:
         """Write a line a round, all at once; otherwise like an operation."""

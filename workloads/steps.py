@@ -11,7 +11,7 @@ from time import monotonic_ns
 from typing import Literal
 
 from fencepost.errors import FencepostError, UsageError
-from harness.history import Op, Outcome, Round, TokenSource, Write
+from harness.history import Held, Op, Outcome, TokenSource, Write
 from workloads.base import Lease, Lock, ShowsRounds
 from workloads.control import Control, State
 from workloads.recorder import Recorder
@@ -38,7 +38,9 @@ class Steps:
         record: Recorder,
         control: Control,
         first_section: int = 1,
+        held: Recorder | None = None,
     ) -> None:
+        """`held`: where the values of granted leases are recorded, if they are."""
         self._client = client
         self._ttl_ms = ttl_ms
         self._fencing = fencing
@@ -47,6 +49,7 @@ class Steps:
         self._resource = resource
         self._record = record
         self._control = control
+        self._record_held = held
         self._section = first_section - 1
         self._wanted: str | None = None
         self._lease: Lease | None = None
@@ -95,9 +98,10 @@ class Steps:
                 computed_after_ns=lease.computed_after_ns,
                 computed_before_ns=lease.computed_before_ns,
                 requested_ns=lease.requested_ns,
-            ),
-            lease,
+            )
         )
+        if self._record_held is not None:
+            self._record_held(Held(self._section, key, lease.value))
         self._lease, self._wanted, self._value = lease, None, None
         self._token, self._source = lease.token, op.token_source
         self._control.enter(State.INSIDE, monotonic_ns())
@@ -220,12 +224,10 @@ class Steps:
         if self.needs_token:
             raise UsageError(f"{self._client} must show a token with --fencing {self._fencing}; draw one before {step}")
 
-    def _recorded(self, op: Op, lease: Lease | None = None) -> Op:
-        """Record it; what the nodes answered comes first. `lease`: what it granted."""
-        if self._record.keeps_answers and op.f in ("acquire", "extend", "release"):
-            rounds = self._shows.take_rounds() if self._shows is not None else []
-            if not rounds and lease is not None:
-                rounds = [Round("acquire", op.key, lease.value, op.invoke_ns, op.complete_ns)]
+    def _recorded(self, op: Op) -> Op:
+        """Record it; what the nodes answered comes first."""
+        if self._shows is not None and op.f in ("acquire", "extend", "release"):
+            rounds = self._shows.take_rounds()
             for one in rounds:
                 one.section = op.section
             self._record.answered(rounds)
