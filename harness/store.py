@@ -42,7 +42,7 @@ from fencepost.errors import UsageError
 from harness.checkers.base import Recorded, Verdict
 from harness.columns import OPS_SCHEMA, WRITES_SCHEMA, frame, ops_table, read_lines, writes_table
 from harness.config import RunConfig
-from harness.history import ClientEnd, FaultEvent, Op, Round, Timeline, Write
+from harness.history import ClientEnd, FaultEvent, Held, KeyEvent, Op, Round, Timeline, Write
 from harness.linelog import LineLog, on_disk
 from harness.sections import derive_sections
 
@@ -236,6 +236,16 @@ class RunFolder:
         lives = [(*_life(log), log) for log in self.answers.glob("*.jsonl")]
         for client, _, log in sorted(lives, key=_in_order):
             yield client, chain.from_iterable(read_lines(log, Round))
+
+    def read_nodes(self) -> Iterable[KeyEvent]:
+        """What the witness saw; nothing where none watched."""
+        return chain.from_iterable(read_lines(self.nodes, KeyEvent)) if self.nodes.exists() else ()
+
+    def read_held(self) -> Iterator[tuple[str, Iterable[Held]]]:
+        """The values of granted leases, each client's life for itself; nothing where they were not kept."""
+        lives = [(*_life(log), log) for log in self.held.glob("*.jsonl")]
+        for client, _, log in sorted(lives, key=_in_order):
+            yield client, chain.from_iterable(read_lines(log, Held))
 
     def write_history(self, history: pa.Table) -> None:
         """history.parquet, compressed with zstd."""

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 from harness.checkers.base import Recorded
 from harness.explain.cases import Side
 from harness.explain.evidence import Evidence, NodeEvent
 from harness.history import FaultEvent
 from harness.report.windows import Window, windows
+
+NOT_SET: Final = "not set"
+"""Instead of an answer, where the witness watched the node and saw no key of the client's."""
 
 How = Literal["deleted", "went down", "expired", "unknown"]
 
@@ -32,6 +35,11 @@ class Said:
     @property
     def yes(self) -> bool:
         return self.granted is not None
+
+    @property
+    def heard(self) -> bool:
+        """Whether the client can have known of the yes."""
+        return self.yes and self.word != "silent"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +90,7 @@ def _part(
         return NodePart(node, to_earlier, to_later, down=down)
     first = (earlier, to_earlier.granted), (later, to_later.granted)
     orders = [first, first[::-1]] if to_earlier.granted.by_ns <= to_later.granted.by_ns else [first[::-1], first]
-    if orders[0][0][1].by_ns < orders[0][1][1].after_ns:
+    if orders[0][1][1].surely_follows(orders[0][0][1]):
         del orders[1]  # else the answers may have been read in another order than they were given
     tried = [(order, _loss(run, evidence, faults, order[0][1], order[1][1])) for order in orders]
     order, loss = next((one for one in tried if one[1].how != "unknown"), tried[0])
@@ -91,6 +99,7 @@ def _part(
 
 def _said(evidence: Evidence, faults: Sequence[Window], node: str, side: Side) -> Said:
     granting = evidence.granting(side.client, side.section, side.start_ns)
+    from_ns = side.asked_from_ns if granting is None else granting.asked_ns
     word = None
     if granting is not None:
         word = next((reply.said for reply in granting.replies if reply.node == node), None)
@@ -100,14 +109,16 @@ def _said(evidence: Evidence, faults: Sequence[Window], node: str, side: Side) -
             for event in reversed(evidence.on(node, side.key))
             if event.what == "granted"
             and (event.client, event.section) == (side.client, side.section)
-            and event.by_ns <= side.start_ns
-            and (granting is None or event.by_ns >= granting.asked_ns)
+            and event.after_ns <= side.start_ns
+            and event.by_ns >= from_ns
         ),
         None,
     )
     if granted is not None:
         return Said(word or "OK", granted)
-    cut = next((w for w in faults if _in_the_way(w, node, side)), None) if word in (None, "silent") else None
+    if word is None and evidence.saw_all(node, side.key, from_ns, side.start_ns):
+        word = NOT_SET
+    cut = next((w for w in faults if _in_the_way(w, node, side)), None) if word in (None, "silent", NOT_SET) else None
     return Said(word, cut=cut)
 
 
@@ -121,22 +132,24 @@ def _in_the_way(window: Window, node: str, side: Side) -> bool:
 def _loss(run: Recorded, evidence: Evidence, faults: Sequence[Window], granted: NodeEvent, again: NodeEvent) -> Loss:
     """How the node lost the key of `granted` before it granted it `again`, to another."""
     events = evidence.on(granted.node, granted.key)
-    grants = [e for e in events if e.what == "granted" and _by(e) != _by(granted) and e.by_ns >= granted.by_ns]
-    until_ns = min([again.by_ns, *(e.by_ns for e in grants)])
+    grants = [e for e in events if e.what == "granted" and e.whose != granted.whose and e.by_ns >= granted.by_ns]
+    following = min([again, *grants], key=lambda e: e.by_ns)
+    until_ns = following.by_ns
     gone = [e for e in events if e.what in ("deleted", "expired")]
-    gone = [e for e in gone if e.by_ns > granted.after_ns and e.after_ns < until_ns]
-    for event in sorted(gone, key=lambda e: e.after_ns <= granted.by_ns):  # what was surely later first
-        if event.what == "expired":
-            return Loss("expired", granted, until_ns, by=event)
-        if event.after_ns > granted.by_ns or not holds_own(evidence, event):
-            return Loss("deleted", granted, until_ns, by=event)
+    gone = [e for e in gone if e.may_follow(granted) and following.may_follow(e)]
+    for event in sorted(gone, key=lambda e: not e.surely_follows(granted)):  # what was surely later first
+        surely = event.surely_follows(granted)
+        if surely or (event.what == "deleted" and not holds_own(evidence, event)):
+            return Loss("expired" if event.what == "expired" else "deleted", granted, until_ns, by=event)
     if (down := _down_between(faults, granted.node, granted.after_ns, until_ns)) is not None:
         return Loss("went down", granted, until_ns, fault=down)
-    prolonged = [e.after_ns for e in events if e.what == "prolonged" and _by(e) == _by(granted) and e.by_ns < until_ns]
+    prolonged = [
+        e.after_ns for e in events if e.what == "prolonged" and e.whose == granted.whose and e.by_ns < until_ns
+    ]
     if until_ns >= max([granted.after_ns, *prolonged]) + run.config.ttl_ms * 1_000_000:
         return Loss("expired", granted, until_ns)
     # An owner's release that may have come late: whose key it met is unknown, but nothing else was there to delete it.
-    late = next((e for e in gone if _by(e) != _by(granted)), None)
+    late = next((e for e in gone if e.what == "deleted" and e.whose != granted.whose), None)
     return Loss("unknown" if late is None else "deleted", granted, until_ns, by=late)
 
 
@@ -152,7 +165,3 @@ def holds_own(evidence: Evidence, deletion: NodeEvent) -> bool:
         return True
     asked = evidence.granting(deletion.client, deletion.section, deletion.after_ns)
     return asked is None or any(r.node == deletion.node and r.said in ("OK", "silent") for r in asked.replies)
-
-
-def _by(event: NodeEvent) -> tuple[str | None, int | None]:
-    return event.client, event.section

@@ -172,7 +172,7 @@ def _too_few(run: Recorded, parts: Sequence[NodePart], earlier: Side, later: Sid
     majority = run.config.nodes // 2 + 1
     texts = []
     for side, said in ((earlier, [p.earlier for p in parts]), (later, [p.later for p in parts])):
-        yes = [part.node for part, one in zip(parts, said, strict=True) if one.yes]
+        yes = [part.node for part, one in zip(parts, said, strict=True) if one.heard]
         if len(yes) < majority and all(one.word is not None for one in said):
             who = f"only {listed(yes)} had said yes to it" if yes else "no node had said yes to it"
             texts.append(f"{side.client} was let in although {who}")
@@ -193,7 +193,7 @@ def _counts(run: Recorded, parts: Sequence[NodePart], earlier: Side, later: Side
 
 
 def _absent(parts: Sequence[NodePart], said: Sequence[Said]) -> str:
-    silent = [part.node for part, one in zip(parts, said, strict=True) if one.word == "silent"]
+    silent = [part.node for part, one in zip(parts, said, strict=True) if one.word == "silent" and not one.yes]
     if not silent:
         return ""
     whats = {printable(one.cut.event.what) for one in said if one.cut is not None}

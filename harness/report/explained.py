@@ -15,7 +15,7 @@ from rich.text import Text
 from harness.checkers.base import Finding, Recorded, Verdict
 from harness.explain.cases import Side
 from harness.explain.explanation import Explained, Explanation
-from harness.explain.nodes import NodePart, Said
+from harness.explain.nodes import NOT_SET, NodePart, Said
 from harness.explain.phrases import at, brought_down, lasting, listed
 from harness.report.windows import Window
 from harness.report.words import blame, breaking, plural, printable
@@ -169,11 +169,12 @@ def _section_cells(side: Side, place: Callable[[int], int]) -> str:
 
 def _said(run: Recorded, said: Said) -> str:
     if said.granted is not None:
-        return f"yes {_bare(run, said.granted.by_ns)}"
+        return f"yes {_bare(run, said.granted.by_ns)}{'' if said.heard else ', unheard'}"
     if said.word is None:
         return "not on record"
-    if said.word == "silent":
-        return "no answer" + (f" ({printable(said.cut.event.nemesis)})" if said.cut is not None else "")
+    if said.word in ("silent", NOT_SET):
+        answer = "no answer" if said.word == "silent" else "no key"
+        return answer + (f" ({printable(said.cut.event.nemesis)})" if said.cut is not None else "")
     return f"no ({printable(said.word)})"
 
 

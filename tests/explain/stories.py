@@ -8,7 +8,7 @@ from harness.checkers.base import Recorded, Verdict
 from harness.explain.cases import case_of
 from harness.explain.evidence import assemble
 from harness.explain.sentences import Told, tell
-from harness.history import NodeReply, Round
+from harness.history import Held, KeyEvent, NodeReply, Round
 from harness.judge import judge
 from tests.judge.histories import History, ms
 
@@ -19,6 +19,8 @@ class Story(History):
     def __init__(self, **config: Any) -> None:
         super().__init__(**config)
         self.rounds: list[tuple[str, Round]] = []
+        self.seen: list[KeyEvent] = []
+        self.held: list[tuple[str, Held]] = []
 
     def asked(
         self, client: str, f: Any, at: float, said: str, *, number: int = 1, value: str | None = None, done: float = 0
@@ -41,6 +43,19 @@ class Story(History):
         self.section(client, at, end, number=number, requested_ns=ms(at - 1), **more)
         return self
 
+    def watched(self, *nodes: str) -> Story:
+        """From the start on the witness sees these nodes, or all three."""
+        self.seen += [KeyEvent(node, ms(0), "watching", value="id") for node in nodes or ("n1", "n2", "n3")]
+        return self
+
+    def saw(self, at: float, event: Any, nodes: str, client: str | None = None, *, key: str = "k1") -> Story:
+        """The witness was told of it 2 ms after; it happened in these. `client`: whose value it is."""
+        value = None if client is None else f"{client}-1"
+        self.seen += [KeyEvent(node, ms(at + 1), event, key, value, 100, ms(at - 1)) for node in nodes.split()]
+        if client is not None:
+            self.held.append((client, Held(1, "k1", f"{client}-1")))
+        return self
+
     def killed(self, nodes: str, began: float, back: float, what: str = "kill") -> Story:
         hit = tuple(nodes.split())
         self.fault(f"f{len(self.faults)}", began, back, nemesis="crash", nodes=hit, keys_at_stake=())
@@ -55,4 +70,4 @@ class Story(History):
         """What is told of the first example of the one finding of this kind."""
         run, verdict = self.judged()
         (finding,) = (found for found in verdict.findings if found.kind == kind)
-        return tell(run, assemble(self.rounds), case_of(run, finding, finding.examples[0]))
+        return tell(run, assemble(self.rounds, self.seen, self.held), case_of(run, finding, finding.examples[0]))
