@@ -7,11 +7,14 @@ import errno
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
 from fencepost.errors import BrokenEnvironmentError
 from harness.history import Round
+
+_NOTHING_DONE: Final = ("nil", "0")
 
 
 class Recorder:
@@ -38,8 +41,9 @@ class Recorder:
         self.ops += 1
 
     def answered(self, rounds: Sequence[Round]) -> None:
-        """Write a line a round, all at once; otherwise like an operation."""
-        if self._answers is None or not rounds:
+        """Write a line a round, all at once; otherwise like an operation. Rounds in which no node did anything are left
+        out: under contention that is nearly all of them."""
+        if self._answers is None or not (rounds := _of_interest(rounds)):
             return
         if self._answers_fd < 0:
             self._answers_fd = _open(self._answers)
@@ -49,6 +53,16 @@ class Recorder:
         os.close(self._fd)
         if self._answers_fd >= 0:
             os.close(self._answers_fd)
+
+
+def _of_interest(rounds: Sequence[Round]) -> list[Round]:
+    """The rounds in which a node did something, or may have; and the tries that were undone in one of these."""
+    kept: list[Round] = []
+    for one in reversed(rounds):
+        undone = bool(kept) and kept[-1].f == "undo" and kept[-1].value == one.value
+        if undone or any(reply.said not in _NOTHING_DONE for reply in one.replies):
+            kept.append(one)
+    return kept[::-1]
 
 
 def _open(path: Path) -> int:

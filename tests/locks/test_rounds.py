@@ -10,7 +10,7 @@ from random import Random
 import msgspec
 import pytest
 
-from harness.history import NodeReply, Op, Round, Write
+from harness.history import NodeReply, Op, Round, RoundName, Write
 from tests.locks.conftest import Server
 from workloads.base import Lease, Lock, LockSettings, NodeAddress, ShowsRounds
 from workloads.control import Control
@@ -168,6 +168,21 @@ def test_clients_write_the_rounds_of_a_call_down_with_its_section(tmp_path: Path
 def test_of_a_lock_that_shows_nothing_there_is_no_file(tmp_path: Path) -> None:
     taken(Plain(), tmp_path, tmp_path / "answers.jsonl")
     assert not (tmp_path / "answers.jsonl").exists()
+
+
+def test_rounds_in_which_no_node_did_anything_are_left_out(tmp_path: Path) -> None:
+    def one(f: RoundName, value: str, *said: str) -> Round:
+        return Round(f, "k1", value, 1, 2, tuple(NodeReply(f"n{i}", word) for i, word in enumerate(said, 1)))
+
+    nothing = [one("acquire", "a", "nil", "nil"), one("undo", "a", "0", "0")]
+    undone = [one("acquire", "b", "nil", "nil"), one("undo", "b", "1", "0")]
+    silent = [one("acquire", "c", "nil", "silent"), one("undo", "c", "0", "0")]
+    granted = [one("acquire", "d", "OK", "nil")]
+    record = Recorder(tmp_path / "ops.jsonl", tmp_path / "answers.jsonl")
+    record.answered([*nothing, *undone, *silent, *nothing, *granted])
+    record.answered(nothing)
+    lines = (tmp_path / "answers.jsonl").read_bytes().splitlines()
+    assert [msgspec.json.decode(line, type=Round) for line in lines] == [*undone, silent[0], *granted]
 
 
 def test_the_answers_are_in_the_file_before_the_operation_is(tmp_path: Path) -> None:
