@@ -19,10 +19,10 @@ def add_explain(commands: argparse._SubParsersAction[Any]) -> None:
         help="say how each violation came about",
         description="Say how each violation of a recorded run came about: for each kind the first few and the longest, "
         "with the two sections, what each client had been told, what each node said to them and what happened to it in "
-        "between, the faults in force, and one sentence in plain words. Judges nothing anew and writes nothing.",
-        epilog="what each node said is known for locks that show it (`redlock`, the controls, yours: "
-        "docs/lock-protocol.md); for others the sentence says what is not known. See docs/explain.md. exit codes: 0, "
-        "whatever is explained; 254 bad arguments or a damaged folder",
+        "between, the faults in force, and one sentence in plain words. Gives no verdict and writes nothing.",
+        epilog="what each node said is known from locks that show it (`redlock`, the controls, yours: "
+        "docs/lock-protocol.md), else from the witness; what is not known the sentence says, too. See docs/explain.md. "
+        "exit codes: 0, whatever is explained; 254 bad arguments or a damaged folder",
     )
     explain.add_argument("run", type=Path, nargs="?", default=RESULTS / "latest", help="run folder (latest)")
     explain.add_argument("--limit", default="3", metavar="N", help="how many of each kind (3)")

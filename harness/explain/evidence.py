@@ -83,12 +83,14 @@ class Span(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Evidence:
     """`events`: by key and node, in order. `rounds`: by client and section, those that acquired, in order. `watched`:
-    by node, from when to when the witness saw everything; `recognised`: the keys of which it saw somebody's lease."""
+    by node, from when to when the witness saw everything; `recognised`: the keys of which it saw somebody's lease;
+    `gone`: by key and node, the deletions and expiries that it saw."""
 
     events: Mapping[tuple[str, str], Sequence[NodeEvent]] = field(default_factory=dict)
     rounds: Mapping[Owner, Sequence[Round]] = field(default_factory=dict)
     watched: Mapping[str, Sequence[tuple[int, int]]] = field(default_factory=dict)
     recognised: frozenset[str] = frozenset()
+    gone: Mapping[tuple[str, str], Sequence[NodeEvent]] = field(default_factory=dict)
 
     def on(self, node: str, key: str) -> Sequence[NodeEvent]:
         return self.events.get((key, node), ())
@@ -148,6 +150,10 @@ def assemble(
             if event.what == "expired"
             or (event.what == "granted" and event.client is not None and (event.node, event.value) not in known)
         ]
+    gone: dict[tuple[str, str], list[NodeEvent]] = {}
+    for event in witnessed.events:
+        if event.what in ("deleted", "expired"):
+            gone.setdefault((event.key, event.node), []).append(event)
     events: dict[tuple[str, str], list[NodeEvent]] = {}
     for event in sorted([*answered, *added], key=lambda event: (event.by_ns, event.order or 0, event.after_ns)):
         events.setdefault((event.key, event.node), []).append(event)
@@ -155,7 +161,7 @@ def assemble(
     for client, one in sorted(told, key=lambda pair: pair[1].asked_ns):
         if one.f == "acquire":
             acquiring.setdefault((client, one.section), []).append(one)
-    return Evidence(events, acquiring, witnessed.watched, frozenset(witnessed.names.values()))
+    return Evidence(events, acquiring, witnessed.watched, frozenset(witnessed.names.values()), gone)
 
 
 def _owners(told: Iterable[tuple[str, Round]], held: Iterable[tuple[str, Held]]) -> dict[str, tuple[str, int, str]]:

@@ -20,7 +20,7 @@ from harness.report.windows import Window, windows
 NOT_SET: Final = "not set"
 """Instead of an answer, where the witness watched the node and saw no key of the client's."""
 
-How = Literal["deleted", "went down", "expired", "unknown"]
+How = Literal["deleted", "went down", "expired", "overwritten", "unknown"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +150,12 @@ def _loss(run: Recorded, evidence: Evidence, faults: Sequence[Window], granted: 
         return Loss("expired", granted, until_ns)
     # An owner's release that may have come late: whose key it met is unknown, but nothing else was there to delete it.
     late = next((e for e in gone if e.what == "deleted" and e.whose != granted.whose), None)
-    return Loss("unknown" if late is None else "deleted", granted, until_ns, by=late)
+    if late is not None:
+        return Loss("deleted", granted, until_ns, by=late)
+    seen_gone = evidence.gone.get((granted.key, granted.node), ())
+    stayed = not any(e.may_follow(granted) and following.may_follow(e) for e in seen_gone)
+    watched = evidence.saw_all(granted.node, granted.key, granted.after_ns, until_ns)
+    return Loss("overwritten" if stayed and watched else "unknown", granted, until_ns)
 
 
 def _down_between(faults: Sequence[Window], node: str, from_ns: int, until_ns: int) -> Window | None:

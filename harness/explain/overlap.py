@@ -136,6 +136,9 @@ def _loss(run: Recorded, group: Sequence[NodePart]) -> str:
         case "expired":
             them = "that node" if len(nodes) == 1 else "those nodes"
             return f"{_expired(run, group)}, and {them} granted the lock to {second.client}"
+        case "overwritten":
+            over = "although the key was still there: it was overwritten"
+            return f"{had}, and granted it to somebody else by {at(run, loss.until_ns)} {over}"
         case _:
             return (
                 f"{had} at {at(run, loss.granted.by_ns)} and to somebody else by {at(run, loss.until_ns)}; nothing on "
@@ -161,7 +164,8 @@ def _expired(run: Recorded, group: Sequence[NodePart]) -> str:
     seen_ns = [loss.by.by_ns for loss in found if loss.by is not None]
     if seen_ns and min(seen_ns) < min(loss.granted.after_ns for loss in found) + ttl * 1_000_000:
         return f"{keys} had expired by {at(run, max(seen_ns))}, before the TTL of {ttl:,} ms was over"
-    text = f"{keys} had run out {ttl:,} ms after {'it was' if len(found) == 1 else 'they were'} set"
+    were = f"{'it was' if len(found) == 1 else 'they were'} {'last set or prolonged' if first.extensions else 'set'}"
+    text = f"{keys} had run out {ttl:,} ms after {were}"
     if first.deadline_min_ns > max(loss.granted.by_ns for loss in found) + ttl * 1_000_000:
         text += f", although the lock had told {first.client} that it holds until {at(run, first.deadline_min_ns)}"
     return text
@@ -175,7 +179,7 @@ def _too_few(run: Recorded, parts: Sequence[NodePart], earlier: Side, later: Sid
         yes = [part.node for part, one in zip(parts, said, strict=True) if one.heard]
         if len(yes) < majority and all(one.word is not None for one in said):
             who = f"only {listed(yes)} had said yes to it" if yes else "no node had said yes to it"
-            texts.append(f"{side.client} was let in although {who}")
+            texts.append(f"{side.client} was let in although {who}{_absent(parts, said)}")
     if not texts:
         return ""
     shared = any(part.loss is not None for part in parts)
@@ -193,7 +197,7 @@ def _counts(run: Recorded, parts: Sequence[NodePart], earlier: Side, later: Side
 
 
 def _absent(parts: Sequence[NodePart], said: Sequence[Said]) -> str:
-    silent = [part.node for part, one in zip(parts, said, strict=True) if one.word == "silent" and not one.yes]
+    silent = [part.node for part, one in zip(parts, said, strict=True) if one.word == "silent" and not one.heard]
     if not silent:
         return ""
     whats = {printable(one.cut.event.what) for one in said if one.cut is not None}

@@ -192,6 +192,8 @@ def _between(run: Recorded, part: NodePart) -> str:
             return f"{_down(run, part.node, loss.fault)}, key lost"
         case "expired":
             return "expired" if loss.by is None else f"expired {_bare(run, loss.by.by_ns)}"
+        case "overwritten":
+            return f"overwritten {_bare(run, loss.until_ns)}"
     return f"gone by {_bare(run, loss.until_ns)}, nobody knows why"
 
 

@@ -70,7 +70,9 @@ def test_a_grant_whose_answer_was_lost_is_seen_and_does_not_count_as_heard() -> 
     story = Story().let_in("c1", 10, 50, "OK OK nil").let_in("c2", 30, 60, "silent silent OK").watched()
     story.saw(29.5, "set", "n2", "c2")
     told = story.told("overlap")
-    assert told.sentence.startswith("c2 was let in although only n3 had said yes to it")
+    assert told.sentence.startswith(
+        "c2 was let in although only n3 had said yes to it (n1 and n2 gave no answer): fewer"
+    )
     assert told.parts[1].later.yes
     assert not told.parts[1].later.heard
     assert not told.parts[0].later.yes
@@ -80,3 +82,11 @@ def test_clients_answers_say_who_deleted_what_the_witness_only_saw_deleted() -> 
     story = Story().let_in("c1", 10, 50, "OK OK OK").asked("c3", "acquire", 15, "nil nil nil")
     story.asked("c3", "undo", 17, "1 1 1").watched().saw(9.5, "set", "n1 n2 n3", "c1").saw(17.5, "deleted", "n1 n2 n3")
     assert "c3, whose key it was not, deleted it" in story.let_in("c2", 30, 60, "OK OK OK").told("overlap").sentence
+
+
+def test_a_key_that_was_there_and_overwritten() -> None:
+    story = foreign().saw(9, "set", "n1 n2", "c1").saw(29, "set", "n2 n3", "c2")
+    assert story.told("overlap").sentence == (
+        "n2 had granted the lock to c1, and granted it to somebody else by +30.0 ms although the key was still there: "
+        f"it was overwritten. {ONE_AND_ALL}"
+    )
