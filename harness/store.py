@@ -43,6 +43,7 @@ from harness.checkers.base import Recorded, Verdict
 from harness.columns import OPS_SCHEMA, WRITES_SCHEMA, frame, ops_table, read_lines, writes_table
 from harness.config import RunConfig
 from harness.history import ClientEnd, FaultEvent, Held, KeyEvent, Op, Round, Timeline, Write
+from harness.holdings import Watched, derive_holdings, held_frame
 from harness.linelog import LineLog, on_disk
 from harness.sections import derive_sections
 
@@ -275,7 +276,21 @@ class RunFolder:
             ends=ends,
             planned_faults=self.planned_faults(),
             final_values=self.read_final(),
+            watched=self._read_watched(),
+            acquire_limit_ms=_acquire_limit_ms(self.read_environment()),
         )
+
+    def _read_watched(self) -> Watched | None:
+        """What the witness and the clients recorded of the nodes' keys; None if there was no witness."""
+        if not self.nodes.exists():
+            return None
+        events = chain.from_iterable(read_lines(self.nodes, KeyEvent))
+        lives = [(*_life(log), log) for log in self.held.glob("*.jsonl")]
+        held = held_frame(
+            (client, life, chain.from_iterable(read_lines(log, Held)))
+            for client, life, log in sorted(lives, key=_in_order)
+        )
+        return Watched(*derive_holdings(events), held)
 
     def _has(self, name: str) -> bool:
         return (self.path / name).exists()
@@ -372,6 +387,13 @@ def _when(path: Path) -> datetime:
         return datetime.strptime(path.name.partition("-")[0], "%Y%m%dT%H%M%S.%fZ").replace(tzinfo=UTC)
     except ValueError:
         return datetime.fromtimestamp((path / "config.json").stat().st_mtime, UTC)
+
+
+def _acquire_limit_ms(environment: Mapping[str, Any]) -> float | None:
+    """What the lock declared (docs/lock-protocol.md), if it is a number."""
+    lock = environment.get("lock")
+    limit = lock.get("acquire_limit_ms") if isinstance(lock, Mapping) else None
+    return float(limit) if isinstance(limit, int | float) and not isinstance(limit, bool) and limit > 0 else None
 
 
 def _safe(part: str) -> str:

@@ -13,6 +13,7 @@ import pandas as pd
 
 from harness.config import Requirement, RunConfig
 from harness.history import ClientEnd, FaultEvent, Timeline
+from harness.holdings import Watched
 
 Blame = Literal["lock", "client", "undecided", "resource", "harness"]
 
@@ -35,6 +36,10 @@ class Recorded:
     """How many faults the schedule has."""
     final_values: dict[str, int] | None
     """The counters at the last read, by key; None if that read was never taken."""
+    watched: Watched | None = None
+    """What the nodes held; None if nobody watched them."""
+    acquire_limit_ms: float | None = None
+    """How long the lock says that its acquire may take; None if it says nothing."""
 
 
 class Finding(msgspec.Struct, frozen=True, omit_defaults=True):

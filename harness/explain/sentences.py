@@ -113,6 +113,16 @@ def _overstated(run: Recorded, evidence: Evidence, case: Case) -> Told:
     )
 
 
+def _belief(run: Recorded, evidence: Evidence, case: Case) -> Told:
+    example = case.example
+    when, for_ns = f"+{float(example['from_ms']):,.1f} ms", float(example["for_ms"]) * 1e6
+    text = (
+        f"{example['client']} was inside and told that it holds the lock, but from {when} on, for {lasting(for_ns)}, "
+    )
+    why = ", ".join(printable(str(node)) for node in example.get("nodes", ()))
+    return Told(f"{text}no majority of the nodes can have held it{f': {why}' if why else ''}.")
+
+
 def _token(run: Recorded, evidence: Evidence, case: Case) -> Told:
     example = case.example
     sections, when = run.sections, f"+{float(example['start_ms']):,.1f} ms"
@@ -157,4 +167,5 @@ _KINDS: Final[Mapping[str, Callable[[Recorded, Evidence, Case], Told]]] = {
     "stale-write-accepted": _stale_write,
     "overstated-validity": _overstated,
     "token-not-increasing": _token,
+    "unfounded-belief": _belief,
 }

@@ -19,8 +19,8 @@ class Story(History):
     def __init__(self, **config: Any) -> None:
         super().__init__(**config)
         self.rounds: list[tuple[str, Round]] = []
-        self.seen: list[KeyEvent] = []
-        self.held: list[tuple[str, Held]] = []
+        self.witnessed: list[KeyEvent] = []
+        self.values: list[tuple[str, Held]] = []
 
     def asked(
         self, client: str, f: Any, at: float, said: str, *, number: int = 1, value: str | None = None, done: float = 0
@@ -45,15 +45,15 @@ class Story(History):
 
     def watched(self, *nodes: str) -> Story:
         """From the start on the witness sees these nodes, or all three."""
-        self.seen += [KeyEvent(node, ms(0), "watching", value="id") for node in nodes or ("n1", "n2", "n3")]
+        self.witnessed += [KeyEvent(node, ms(0), "watching", value="id") for node in nodes or ("n1", "n2", "n3")]
         return self
 
     def saw(self, at: float, event: Any, nodes: str, client: str | None = None, *, key: str = "k1") -> Story:
         """The witness was told of it 2 ms after; it happened in these. `client`: whose value it is."""
         value = None if client is None else f"{client}-1"
-        self.seen += [KeyEvent(node, ms(at + 1), event, key, value, 100, ms(at - 1)) for node in nodes.split()]
+        self.witnessed += [KeyEvent(node, ms(at + 1), event, key, value, 100, ms(at - 1)) for node in nodes.split()]
         if client is not None:
-            self.held.append((client, Held(1, "k1", f"{client}-1")))
+            self.values.append((client, Held(1, "k1", f"{client}-1")))
         return self
 
     def killed(self, nodes: str, began: float, back: float, what: str = "kill") -> Story:
@@ -70,4 +70,4 @@ class Story(History):
         """What is told of the first example of the one finding of this kind."""
         run, verdict = self.judged()
         (finding,) = (found for found in verdict.findings if found.kind == kind)
-        return tell(run, assemble(self.rounds, self.seen, self.held), case_of(run, finding, finding.examples[0]))
+        return tell(run, assemble(self.rounds, self.witnessed, self.values), case_of(run, finding, finding.examples[0]))

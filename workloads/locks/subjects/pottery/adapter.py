@@ -73,7 +73,7 @@ class Pottery:
     def describe(self) -> Answer:
         return {
             "library": "pottery " + version("pottery"),
-            "acquire_timeout_s": ACQUIRE_TIMEOUT_S,
+            "acquire_limit_ms": ACQUIRE_TIMEOUT_S * 1000,
             "retry_delay_max_s": Redlock._RETRY_DELAY,
             "extensions_max": Redlock._NUM_EXTENSIONS,
             **describe_redis(next(iter(self._masters))),
