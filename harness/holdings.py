@@ -91,7 +91,7 @@ def derive_holdings(events: Iterable[KeyEvent]) -> tuple[pd.DataFrame, pd.DataFr
                 first_ns = since_ns if event.event == "set" else node.blind_ns
                 row = [event.node, event.key, event.value, first_ns, at_ns, 0, 0, event.event, "", 0, node.run]
                 rows.append(row)
-                if node.run < 0:
+                if node.sight is None:
                     node.runless.append(row)
                 node.held[event.key] = _Holding(row, _expiry(event))
             case "prolonged":

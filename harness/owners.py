@@ -63,8 +63,14 @@ def left_ns(run: Recorded) -> Ints:
     """For each section when its client had done with the key: the release was over, or the client was gone."""
     releases = rows_of(run.ops[run.ops["f"] == "release"], "client", "life", "section", "complete_ns")
     done = {tuple(section): complete for *section, complete in releases}
-    ends = zip(_places(run.sections), run.sections["end_ns"].tolist(), strict=True)
-    return np.array([done.get(section, end) for section, end in ends], np.int64)
+    gone = {(end.client, end.life): end.at_ns for end in run.ends}
+    left = [
+        done.get(section, gone.get(section[:2], end_ns) if ended != "release" else end_ns)
+        for section, (ended, end_ns) in zip(
+            _places(run.sections), rows_of(run.sections, "ended", "end_ns"), strict=True
+        )
+    ]
+    return np.array(left, np.int64)
 
 
 def rows_of(frame: pd.DataFrame, *names: str) -> Iterator[tuple[Any, ...]]:

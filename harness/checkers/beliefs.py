@@ -26,19 +26,21 @@ from harness.grouping import Ints
 from harness.holdings import Watched
 from harness.owners import Owners, find_owners, rows_of
 
-Loss = Literal["never set", "deleted", "overwritten", "expired", "expired early", "lost by the node"]
+Loss = Literal["deleted", "overwritten", "gone unread", "expired", "expired early", "lost by the node", "never set"]
 LOSSES: Final[tuple[Loss, ...]] = (
     "deleted",
     "overwritten",
-    "never set",
+    "gone unread",
     "expired",
     "expired early",
     "lost by the node",
+    "never set",
 )
-"""Why a node does not hold the value: somebody deleted it or set another one over it before its owner gave it up; it
-was never there; its TTL ran out, or the node let it expire before that; or it went down and came back without it."""
+"""Why a node does not hold the value: somebody deleted it or set another one over it before its owner gave it up; some
+value, perhaps this one, was there too shortly to be read; its TTL ran out, or the node let it expire before that; the
+node went down and came back without it; or it was never there."""
 
-OF_THE_LOCK: Final[frozenset[Loss]] = frozenset({"deleted", "overwritten", "never set", "expired"})
+OF_THE_LOCK: Final[frozenset[Loss]] = frozenset({"deleted", "overwritten", "gone unread", "expired", "never set"})
 """Losses that only the lock's own requests can bring about."""
 
 CLOCK_SLACK_NS: Final = 20_000_000
@@ -79,7 +81,7 @@ def check(run: Recorded) -> Answer:
         return Answer(tuple(findings), figures={"sections": 0})
     nodes = _Nodes.of(run, watched, owners)
     stretches = [stretch for section in owners.value if (stretch := nodes.unfounded(section)) is not None]
-    causes = Counter(_cause(stretch) for stretch in stretches)
+    causes = Counter(map(nodes.cause, stretches))
     losses = _losses(run, owners)
     figures: dict[str, object] = {
         "sections": len(owners.value),
@@ -118,8 +120,6 @@ class _Nodes:
     used: dict[str, list[str]]
     """The nodes that each key was ever set on."""
     sights: dict[str, tuple[list[int], list[int]]]
-    covered: dict[int, int]
-    """For each section the number of nodes that may have held its value through all of its certain window."""
     key: list[str]
     asked: Ints
     start: Ints
@@ -130,6 +130,7 @@ class _Nodes:
         holdings, sections = owners.holdings, run.sections
         start = sections["start_ns"].to_numpy(np.int64)
         until = np.minimum(sections["end_ns"].to_numpy(np.int64), sections["deadline_min_ns"].to_numpy(np.int64))
+        until = np.maximum(until, start)
         lines = {}
         used: dict[str, list[str]] = {}
         for name, rows in holdings.groupby([holdings["node"].astype(str), "lock_key"], sort=True):
@@ -150,11 +151,6 @@ class _Nodes:
                 np.maximum.accumulate(to_max).tolist(),
             )
             used.setdefault(key, []).append(node)
-        matched = holdings[holdings["section"] >= 0]
-        of = matched["section"].to_numpy(np.int64)
-        covers = (matched["from_min_ns"].to_numpy(np.int64) <= start[of]) & (
-            matched["to_max_ns"].to_numpy(np.int64) >= until[of]
-        )
         sights = {
             str(node): (rows["from_ns"].tolist(), rows["to_ns"].tolist())
             for node, rows in watched.sights.groupby(watched.sights["node"].astype(str))
@@ -165,7 +161,6 @@ class _Nodes:
             lines,
             used,
             sights,
-            dict(Counter(of[covers].tolist())),
             sections["key"].astype(str).tolist(),
             sections["asked_ns"].to_numpy(np.int64),
             start,
@@ -177,8 +172,6 @@ class _Nodes:
         start, until = int(self.start[section]), int(self.until[section])
         used = self.used.get(self.key[section], [])
         majority = len(used) // 2 + 1
-        if start >= until or not used or self.covered.get(section, 0) >= majority:
-            return None
         maybe = {node: self._maybe(node, section, start, until) for node in used}
         edges = sorted({start, until, *(edge for spans in maybe.values() for span in spans for edge in span)})
         longest = (0, 0)
@@ -207,13 +200,9 @@ class _Nodes:
         ]
         at = start
         for seen, lost in zip(*self.sights.get(node, ([], [])), strict=True):
-            if seen > at:
-                spans.append((at, min(seen, until)))
+            spans.append((at, min(seen, until)))
             at = max(at, lost)
-            if at >= until:
-                break
-        else:
-            spans.append((at, until))
+        spans.append((at, until))
         return [(a, b) for a, b in spans if a < b]
 
     def _loss(self, node: str, section: int, at_ns: int) -> Loss:
@@ -224,9 +213,8 @@ class _Nodes:
             # What it held may have been lost with the node before anybody saw it, or gone before it could be read.
             if any(asked <= lost < at_ns for lost in self.sights[node][1]):
                 return "lost by the node"
-            own = [own for own in line.unread if own.from_min_ns < at_ns and own.to_max_ns > asked]
-        if not own:
-            return "never set"
+            unread = any(other.from_min_ns < at_ns and other.to_max_ns > asked for other in line.unread)
+            return "gone unread" if unread else "never set"
         last = own[-1]
         if last.ended == "expired":
             return "expired early" if last.to_max_ns < last.expires_ns - CLOCK_SLACK_NS else "expired"
@@ -234,16 +222,18 @@ class _Nodes:
             return "deleted"
         return "overwritten" if last.ended == "overwritten" else "lost by the node"
 
+    def cause(self, stretch: _Stretch) -> Loss:
+        """The loss that most of the nodes had. That a minority never held the value is as it should be."""
+        used = len(self.used[self.key[stretch.section]])
+        counts = Counter(loss for _, loss in stretch.losses)
+        if used - counts["never set"] < used // 2 + 1:
+            return "never set"
+        return max(LOSSES[:-1], key=lambda loss: counts[loss])
+
     def is_the_locks_doing(self, stretch: _Stretch) -> bool:
         """Whether there would have been too few even if every other loss had not happened."""
         used = len(self.used[self.key[stretch.section]])
         return used - sum(loss in OF_THE_LOCK for _, loss in stretch.losses) < used // 2 + 1
-
-
-def _cause(stretch: _Stretch) -> Loss:
-    """The loss that most of the nodes had."""
-    counts = Counter(loss for _, loss in stretch.losses)
-    return max(LOSSES, key=lambda loss: counts[loss])
 
 
 def _unfounded(run: Recorded, nodes: _Nodes, stretches: list[_Stretch]) -> list[Finding]:
@@ -253,7 +243,7 @@ def _unfounded(run: Recorded, nodes: _Nodes, stretches: list[_Stretch]) -> list[
         if not some:
             continue
         longest = max(some, key=lambda stretch: stretch.length_ns)
-        causes = Counter(_cause(stretch) for stretch in some)
+        causes = Counter(map(nodes.cause, some))
         words = ", ".join(f"{loss} {causes[loss]}" for loss in LOSSES if causes[loss])
         text = (
             f"in {len(some)} {'section' if len(some) == 1 else 'sections'} a client was told that it held a lock that "

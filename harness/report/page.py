@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from harness.checkers.base import Finding, Recorded, Verdict
 from harness.explain.explanation import Explained, Explanation
-from harness.report import charts, tell
+from harness.report import charts, keys, tell
 from harness.report.explained import explanations_of, lines
 from harness.report.html import render, script_json
 from harness.report.timeline import MOST_OVERLAPS, timeline
@@ -102,6 +102,9 @@ def render_page(
         faults_line=tell.faults_line(recorded, verdict),
         phases=_phases(verdict),
         data_rows=tell.data_rows(recorded, verdict),
+        key_lines=[line for _, line in keys.rows(verdict)],
+        key_columns=keys.NODE_COLUMNS,
+        key_rows=keys.node_rows(verdict),
         replay=printable(replay) if replay else None,
         config_rows=_rows(msgspec.to_builtins(recorded.config)),
         environment_groups=_groups(environment),

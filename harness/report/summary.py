@@ -17,7 +17,7 @@ from rich.text import Text
 
 from harness.checkers.base import Finding, Recorded, Verdict
 from harness.explain.explanation import Explained
-from harness.report import tell
+from harness.report import keys, tell
 from harness.report.explained import explanations_of
 from harness.report.words import (
     MISSING,
@@ -136,6 +136,7 @@ def _seen(run: Recorded, verdict: Verdict, environment: Mapping[str, object]) ->
             )
         )
     rows += _waits(verdict)
+    rows += keys.rows(verdict)
     overhead = environment.get("proxy_overhead_us")
     if isinstance(overhead, Mapping) and overhead:
         rows.append(("proxy", f"adds {number(overhead.get('p50'))} µs at p50, {tell.overhead_note(overhead)}"))

@@ -205,3 +205,11 @@ def test_without_a_node_to_watch_nothing_is_raised_and_nothing_is_claimed(
     with Witness(cluster.nodes.values(), log, tmp_path / "witness.log", os.environ):
         pass
     assert log.read_bytes() == b""
+
+
+def test_a_witness_that_cannot_write_says_why_and_stops_nothing(make_cluster: MakeCluster, tmp_path: Path) -> None:
+    cluster = make_cluster()
+    words = tmp_path / "witness.log"
+    with Witness(cluster.nodes.values(), tmp_path / "nowhere" / "nodes.jsonl", words, os.environ):
+        pass
+    assert "cannot be written: No such file or directory" in words.read_text()

@@ -9,7 +9,8 @@ import pytest
 
 from harness.checkers.base import Answer, Finding
 from harness.checkers.beliefs import LOSSES, check
-from tests.judge.histories import History
+from harness.history import ClientEnd
+from tests.judge.histories import History, ms
 
 NODES = ("n1", "n2", "n3")
 
@@ -45,6 +46,7 @@ def unfounded(history: History) -> tuple[str, float] | None:
     by_cause: Any = figures["by_cause"]
     longest: Any = figures["longest_ms"]
     (cause,) = (loss for loss in LOSSES if by_cause[loss])
+    assert list(by_cause) == list(LOSSES)
     return cause, longest
 
 
@@ -123,7 +125,7 @@ def test_a_value_that_nobody_could_read_may_be_the_clients() -> None:
     history = granted_by("n1").seen("n2", "set", 8, None).seen("n2", "deleted", 50)
     assert unfounded(history.seen("n3", "set", 3, "other")) is None
     history = granted_by("n1").seen("n2", "set", 8, None).seen("n2", "deleted", 30)
-    assert unfounded(history.seen("n3", "set", 3, "other")) == ("deleted", 20)
+    assert unfounded(history.seen("n3", "set", 3, "other")) == ("gone unread", 20)
 
 
 def test_an_unread_value_from_before_the_client_asked_is_not_its_own() -> None:
@@ -282,3 +284,26 @@ def test_several_show_the_longest_first() -> None:
     assert finding.count == 2
     assert [example["client"] for example in finding.examples] == ["c2", "c1"]
     assert "2 sections" in finding.text
+
+
+def test_a_client_that_is_killed_while_it_releases_believes_in_nothing_any_more() -> None:
+    history = History().watch(*NODES).section("c1", 10, None, asked=5).shows("c1", "v1")
+    history.op("c1", "write", "ok", 1, 20, 25, value=1)
+    for node in NODES:
+        history.seen(node, "set", 8, "v1", since=6, ttl=100).seen(node, "deleted", 30)
+    history.ends.append(ClientEnd("c1", 1, "killed", ms(40), "releasing"))
+    assert judged(history).findings == ()
+    history.ends = [ClientEnd("c1", 1, "killed", ms(40), "inside")]
+    assert unfounded(history) == ("deleted", 10)
+
+
+def test_many_holdings_before_and_behind_do_not_matter() -> None:
+    history = History().watch(*NODES).section("c1", 210, 250, asked=205, deadline=305).shows("c1", "v1")
+    for node in NODES:
+        for at in (0, 40, 80, 300, 340):
+            history.seen(node, "set", at + 1, f"other {at}").seen(node, "deleted", at + 30)
+    history.key_events.sort(key=lambda event: event.at_ns)
+    for node in NODES[:2]:
+        history.seen(node, "set", 208, "v1").seen(node, "deleted", 251)
+    history.key_events.sort(key=lambda event: event.at_ns)
+    assert unfounded(history) is None

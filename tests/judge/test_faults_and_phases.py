@@ -91,6 +91,8 @@ def test_the_checkers_are_those_in_the_folder() -> None:
         "fencing",
         "liveness",
         "opportunities",
+        "orphans",
+        "overruns",
         "phases",
         "validity",
     ]

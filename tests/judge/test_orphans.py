@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from harness.checkers.orphans import CAUSES, check
-from tests.judge.histories import History
+from harness.history import ClientEnd
+from tests.judge.histories import History, ms
 
 
 def figures(history: History) -> dict[str, Any]:
@@ -223,3 +224,11 @@ def test_a_run_that_nobody_watched_says_so() -> None:
     assert figures(History().section("c1", 10, 40)) == {"watched": False, "asked": True}
     assert figures(History(witness="off")) == {"watched": False, "asked": False}
     assert figures(History().seen("n1", "blind", 5))["watched"] is False
+
+
+def test_a_client_that_is_killed_while_it_releases_owns_its_key_until_then() -> None:
+    history = History().watch("n1").section("c1", 10, None).shows("c1", "v1")
+    history.ends.append(ClientEnd("c1", 1, "killed", ms(40), "releasing"))
+    history.ends.append(ClientEnd("c2", 1, "killed", ms(90), "inside"))
+    history.seen("n1", "set", 9.8, "v1", ttl=100).seen("n1", "deleted", 70)
+    assert orphan(history) == ("client gone", 30)
