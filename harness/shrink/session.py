@@ -1,0 +1,199 @@
+"""What `fencepost shrink` does around the search: check, play, show how it goes, write what was found."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+from rich.console import Console
+
+from cluster.lifetime import RunState
+from fencepost.errors import UsageError
+from harness.again import Origin
+from harness.bench import Interruption
+from harness.prepare import prepare, remove_leftovers
+from harness.replay import replay_command
+from harness.report.words import milliseconds, plural
+from harness.runner import Prepared
+from harness.session import judge_and_draw, stand_in_words
+from harness.shrink.edits import until
+from harness.shrink.kind import Kind, Moment, choose_kind, moments_of
+from harness.shrink.play import Player
+from harness.shrink.search import Found, search
+from harness.shrink.trials import Reason, Tally, Trials, Try
+from harness.store import RunFolder
+from nemesis.schedule import Planned, Schedule, decode_fault
+
+_NEEDS_RECOVERY: Final = "liveness"
+"""The checker that judges what comes after everything is healed; for all others that time is saved."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the user asked for. `kind`: None is the gravest; `output`: None is `shrunk.json` in the run's folder;
+    `cluster`: None is what the run had."""
+
+    repeats: int = 3
+    needed: int = 2
+    limit_s: float = 600
+    kind: str | None = None
+    output: Path | None = None
+    cluster: str | None = None
+
+
+def shrink(origin: Origin, wanted: Wanted, results: Path, out: Console) -> int:
+    """Find the smallest schedule that still shows the run's violation, write it, and say what remained. 0 if it showed
+    that again when it was played once more in the end; 2 if the violation did not come again, or if the search was
+    stopped before that. Raises UsageError for a run without a violation or without a schedule."""
+    if (script := origin.folder.read_experiment()) is not None:
+        raise UsageError(
+            f"{origin.folder.path} played the experiment {script['name']!r}: its faults are steps of a script, not a "
+            "schedule; shorten the script itself"
+        )
+    kind = choose_kind(origin.verdict, wanted.kind)
+    output = wanted.output or origin.folder.path / "shrunk.json"
+    _check_output(output)
+    prepared = _prepared(origin, kind, output, wanted.cluster)
+    remove_leftovers(out)
+    finding = kind.among(origin.verdict)
+    assert finding is not None
+    moments = moments_of(origin.recorded, finding)
+    words = f"looking for {kind} in {wanted.needed} of at most {plural(wanted.repeats, 'play')}, for at most"
+    limit = milliseconds(1e3 * wanted.limit_s)
+    out.print(f"{stand_in_words(prepared.stand)}, {_size(prepared.schedule)}; {words} {limit}", markup=False)
+    trials, found, shown = _searched(prepared, kind, moments, wanted, results, out)
+
+    record = _Record(str(origin.folder.path), str(kind), wanted.repeats, wanted.needed, wanted.limit_s, found.ended)
+    record = msgspec.structs.replace(record, confirmed=found.confirmed, tries=tuple(trials.record))
+    tries = output.with_suffix(".tries.json")
+    tries.write_bytes(msgspec.json.format(msgspec.json.encode(record)) + b"\n")
+    if found.schedule is None:
+        out.print(_not_again(found, trials, kind, wanted), markup=False, soft_wrap=True)
+        return 2
+    output.write_bytes(found.schedule.to_bytes())
+    if shown is not None:
+        judge_and_draw(shown)
+    config = msgspec.structs.replace(prepared.stand.config, duration_ms=found.schedule.duration_ms)
+    took_s = sum(line.took_s for line in trials.record)
+    out.print(_remained(found, len(prepared.schedule.faults), took_s, trials), markup=False, soft_wrap=True)
+    out.print(f"  schedule  {output}\n  tries     {tries}", markup=False, soft_wrap=True)
+    if shown is not None:
+        out.print(f"  run       {shown.path}", markup=False, soft_wrap=True)
+    out.print(f"  play it   {replay_command(config, output)}", markup=False, soft_wrap=True)
+    return 0 if found.confirmed is not None and found.confirmed.seen >= wanted.needed else 2
+
+
+def _prepared(origin: Origin, kind: Kind, output: Path, cluster: str | None) -> Prepared:
+    changed: dict[str, Any] = {"cluster": cluster} if cluster else {}
+    if kind.checker != _NEEDS_RECOVERY:
+        changed["recovery_ms"] = 0
+    prepared = prepare(origin.scheduled(**changed))
+    # From here on it is the file with the result that the runs are made from.
+    stand = replace(prepared.stand, config=msgspec.structs.replace(prepared.stand.config, schedule=str(output)))
+    load_ms = int(origin.config.duration_ms)
+    return Prepared(stand, until(msgspec.structs.replace(prepared.schedule, duration_ms=load_ms), load_ms))
+
+
+def _searched(
+    prepared: Prepared, kind: Kind, moments: Sequence[Moment], wanted: Wanted, results: Path, out: Console
+) -> tuple[Trials, Found, RunFolder | None]:
+    """Search; also the folder of the last run of what was found, as one of those in `results`."""
+
+    def heading(schedule: Schedule, told: str) -> str:
+        left = milliseconds(1e3 * max(0, round(trials.ends_at - time.monotonic())))
+        best = f"best so far {_size(trials.best)}, " if trials.best else ""
+        return f"[{left} left, {best}{told}] {_size(schedule)}"
+
+    def told(line: Try) -> None:
+        size = f"{plural(len(line.faults), 'fault')}, {milliseconds(line.load_ms)}"
+        seen = Tally(line.seen, line.made)
+        out.print(f"  {len(trials.record):>3}  {line.step:<28} {size:<20} seen in {seen}{'  ←' if line.kept else ''}")
+
+    with RunState.create(f"shrink-{time.time_ns()}") as state, Interruption().watch() as interruption:
+        player = Player(
+            prepared.stand, kind, state.path, heading, lambda: trials.best, lambda: bool(interruption), out
+        )  # fmt: skip
+        ends_at = time.monotonic() + wanted.limit_s
+        trials = Trials(player, wanted.needed, wanted.repeats, ends_at, told=told)
+        found = search(prepared.schedule, moments, trials)
+        kept = player.showed.get(found.schedule.to_bytes()) if found.schedule else None
+        return trials, found, kept.move_to(results) if kept else None
+
+
+class _Record(msgspec.Struct, frozen=True):
+    """What is kept of the search, beside the schedule. `confirmed`: how the result fared when it was played afresh;
+    `ended`: why the search ended before there was nothing smaller to be found."""
+
+    origin: str
+    kind: str
+    repeats: int
+    needed: int
+    limit_s: float
+    ended: Reason | None
+    confirmed: Tally | None = None
+    tries: tuple[Try, ...] = ()
+    schema_version: int = 1
+
+
+def _check_output(output: Path) -> None:
+    """Raise UsageError for a place that cannot be written, before and not after ten minutes of work."""
+    trace = output.with_name(f".{output.name}.{os.getpid()}")
+    try:
+        trace.touch()
+        trace.unlink()
+    except OSError as error:
+        raise UsageError(f"{output} cannot be written ({error.strerror}); name another place by --output") from None
+
+
+def _size(schedule: Schedule) -> str:
+    return f"{plural(len(schedule.faults), 'fault')} in {milliseconds(schedule.duration_ms)}"
+
+
+def _not_again(found: Found, trials: Trials, kind: Kind, wanted: Wanted) -> str:
+    if found.ended is not None:
+        over = {"time": "the time was over", "interrupted": "interrupted"}[found.ended]
+        more = "; raise --limit" if found.ended == "time" else ""
+        return f"{over} before it was known whether {kind} comes again{more}. Nothing was written."
+    made = sum(line.made for line in trials.record)
+    seen = sum(line.seen for line in trials.record)
+    return (
+        f"{kind} came again in {seen} of {plural(made, 'play')} of the whole schedule, {wanted.needed} of "
+        f"{wanted.repeats} are needed: nothing to shrink. Rare ones want a larger --repeats, or --needed 1."
+    )
+
+
+def _remained(found: Found, before: int, took_s: float, trials: Trials) -> str:
+    schedule = found.schedule
+    assert schedule is not None
+    lines = [
+        f"{len(schedule.faults)} of {plural(before, 'fault')} remained, after {_tries(len(trials.record))} "
+        f"in {milliseconds(1e3 * round(took_s))}:"
+    ]
+    lines += [f"  {_in_words(planned)}" for planned in schedule.faults]
+    lines.append(
+        f"  a load of {milliseconds(schedule.duration_ms)}" + ("" if schedule.faults else ", and no fault at all")
+    )
+    if found.confirmed is None:
+        lines.append("it was not played once more: its last try may have been luck")
+    else:
+        lines.append(f"played once more, it showed it in {found.confirmed}")
+    if found.ended is not None:
+        over = {"time": "the time was over", "interrupted": "interrupted"}[found.ended]
+        lines.append(f"{over}: this is the best found so far, there may be smaller ones")
+    return "\n".join(lines)
+
+
+def _tries(number: int) -> str:
+    return "1 try" if number == 1 else f"{number} tries"
+
+
+def _in_words(planned: Planned) -> str:
+    """`at 0.4 s for 1.3 s: pause a client inside a section (pause f7)`."""
+    lasts = f" for {milliseconds(planned.duration_ms)}" if planned.duration_ms else ", healed at once"
+    what = decode_fault(planned).describe()
+    return f"at {milliseconds(planned.at_ms)}{lasts}: {what} ({planned.nemesis} {planned.id})"
