@@ -49,9 +49,7 @@ class Player:
                 raise EnoughError("interrupted")
             folder = new_folder(self._prepared(schedule), self.scratch)
             try:
-                with Progress(
-                    self.out, plain_interval_s=float("inf"), heading=self.heading(schedule, told)
-                ) as progress:
+                with Progress(self._screen(), heading=self.heading(schedule, told)) as progress:
                     record_run(self._prepared(schedule), folder, progress)
                 return self._judged(schedule, folder)
             except FencepostError as error:
@@ -61,6 +59,10 @@ class Player:
             finally:
                 self._delete_unless_kept(folder)
         raise AssertionError("unreachable")
+
+    def _screen(self) -> Console:
+        """Where a play is watched: a terminal. A log has a line for each try, and that is enough."""
+        return self.out if self.out.is_terminal else Console(quiet=True)
 
     def _prepared(self, schedule: Schedule) -> Prepared:
         config = msgspec.structs.replace(self.stand.config, duration_ms=schedule.duration_ms)

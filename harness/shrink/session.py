@@ -18,7 +18,7 @@ from harness.again import Origin
 from harness.bench import Interruption
 from harness.prepare import prepare, remove_leftovers
 from harness.replay import replay_command
-from harness.report.words import milliseconds, plural
+from harness.report.words import milliseconds, plural, printable
 from harness.runner import Prepared
 from harness.session import judge_and_draw, stand_in_words
 from harness.shrink.edits import until
@@ -65,7 +65,8 @@ def shrink(origin: Origin, wanted: Wanted, results: Path, out: Console) -> int:
     moments = moments_of(origin.recorded, finding)
     words = f"looking for {kind} in {wanted.needed} of at most {plural(wanted.repeats, 'play')}, for at most"
     limit = milliseconds(1e3 * wanted.limit_s)
-    out.print(f"{stand_in_words(prepared.stand)}, {_size(prepared.schedule)}; {words} {limit}", markup=False)
+    out.print(f"{stand_in_words(prepared.stand)}, {_size(prepared.schedule)}", markup=False, soft_wrap=True)
+    out.print(f"{words} {limit}", markup=False, soft_wrap=True)
     trials, found, shown = _searched(prepared, kind, moments, wanted, results, out)
 
     record = _Record(str(origin.folder.path), str(kind), wanted.repeats, wanted.needed, wanted.limit_s, found.ended)
@@ -76,14 +77,15 @@ def shrink(origin: Origin, wanted: Wanted, results: Path, out: Console) -> int:
         out.print(_not_again(found, trials, kind, wanted), markup=False, soft_wrap=True)
         return 2
     output.write_bytes(found.schedule.to_bytes())
-    if shown is not None:
-        judge_and_draw(shown)
+    judged = judge_and_draw(shown) if shown is not None else None
     config = msgspec.structs.replace(prepared.stand.config, duration_ms=found.schedule.duration_ms)
     took_s = sum(line.took_s for line in trials.record)
     out.print(_remained(found, len(prepared.schedule.faults), took_s, trials), markup=False, soft_wrap=True)
     out.print(f"  schedule  {output}\n  tries     {tries}", markup=False, soft_wrap=True)
-    if shown is not None:
+    if shown is not None and judged is not None:
+        again = kind.among(judged.verdict)
         out.print(f"  run       {shown.path}", markup=False, soft_wrap=True)
+        out.print(f"  shows     {printable(again.text) if again else kind}", markup=False, soft_wrap=True)
     out.print(f"  play it   {replay_command(config, output)}", markup=False, soft_wrap=True)
     return 0 if found.confirmed is not None and found.confirmed.seen >= wanted.needed else 2
 
@@ -104,15 +106,19 @@ def _searched(
 ) -> tuple[Trials, Found, RunFolder | None]:
     """Search; also the folder of the last run of what was found, as one of those in `results`."""
 
+    def left() -> str:
+        return f"{milliseconds(1e3 * max(0, round(trials.ends_at - time.monotonic())))} left"
+
     def heading(schedule: Schedule, told: str) -> str:
-        left = milliseconds(1e3 * max(0, round(trials.ends_at - time.monotonic())))
-        best = f"best so far {_size(trials.best)}, " if trials.best else ""
-        return f"[{left} left, {best}{told}] {_size(schedule)}"
+        best = f"; best so far: {_size(trials.best)}" if trials.best else ""
+        return f"[{left()}] {told}: {_size(schedule)}{best}"
 
     def told(line: Try) -> None:
-        size = f"{plural(len(line.faults), 'fault')}, {milliseconds(line.load_ms)}"
-        seen = Tally(line.seen, line.made)
-        out.print(f"  {len(trials.record):>3}  {line.step:<28} {size:<20} seen in {seen}{'  ←' if line.kept else ''}")
+        size = f"{plural(len(line.faults), 'fault')} in {milliseconds(line.load_ms)}"
+        seen = f"seen in {Tally(line.seen, line.made)}"
+        kept = "  kept" if line.kept else ""
+        text = f"[{left():>17}] {len(trials.record):>3}  {line.step:<28} {size:<19} {seen}{kept}"
+        out.print(text, markup=False, soft_wrap=True)
 
     with RunState.create(f"shrink-{time.time_ns()}") as state, Interruption().watch() as interruption:
         player = Player(

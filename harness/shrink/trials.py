@@ -128,7 +128,7 @@ class Trials:
 
     def _play(self, schedule: Schedule, number: str, so_far: Tally) -> Played:
         began = self.clock()
-        played = self.play(schedule, f"try {number}, {self.step}: {so_far} so far")
+        played = self.play(schedule, f"try {number}, {self.step}, seen in {so_far}")
         # The slowest of late, because machines have bad moments.
         overhead_s = self.clock() - began - schedule.duration_ms / 1e3
         self._overhead_s = max(overhead_s, 0.8 * self._overhead_s if self.record else 0.0)
