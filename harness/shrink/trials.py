@@ -68,7 +68,8 @@ class Trials:
     """Plays schedules until each is decided; `best` is the last one that showed, the others before it are `kept`.
 
     `ends_at`: when everything must be over, by `clock` in seconds. No play is begun that would not end in time, and
-    enough of it is left to play the best so far once more, `repeats` times. `told`: is called with every decided try.
+    of it enough is left to play once more what is smaller than the whole, which is asked about first. `told`: is called
+    with every decided try.
     """
 
     play: Play
@@ -94,7 +95,7 @@ class Trials:
         """Whether it shows. Raises EnoughError."""
         key = schedule.to_bytes()
         if key not in self._known:
-            spare_s = self.repeats * self._expected_s(self.kept[-1]) if self.kept else 0.0
+            spare_s = self.needed * self._expected_s(self.kept[-1]) if len(self.kept) > 1 else 0.0
             self._known[key] = self._decide(schedule, spare_s, keep=True)
         return self._known[key]
 
