@@ -58,11 +58,12 @@ def shrink(origin: Origin, wanted: Wanted, results: Path, out: Console) -> int:
     kind = choose_kind(origin.verdict, wanted.kind)
     output = wanted.output or origin.folder.path / "shrunk.json"
     _check_output(output)
-    prepared = _prepared(origin, kind, output, wanted.cluster)
-    remove_leftovers(out)
     finding = kind.among(origin.verdict)
     assert finding is not None
     moments = moments_of(origin.recorded, finding)
+    late = bool(moments) and moments[0].to_ms > origin.config.duration_ms
+    prepared = _prepared(origin, output, wanted.cluster, recovery=kind.checker == _NEEDS_RECOVERY, late=late)
+    remove_leftovers(out)
     words = f"looking for {kind} in {wanted.needed} of at most {plural(wanted.repeats, 'play')}, for at most"
     limit = milliseconds(1e3 * wanted.limit_s)
     out.print(f"{stand_in_words(prepared.stand)}, {_size(prepared.schedule)}", markup=False, soft_wrap=True)
@@ -90,15 +91,17 @@ def shrink(origin: Origin, wanted: Wanted, results: Path, out: Console) -> int:
     return 0 if found.confirmed is not None and found.confirmed.seen >= wanted.needed else 2
 
 
-def _prepared(origin: Origin, kind: Kind, output: Path, cluster: str | None) -> Prepared:
+def _prepared(origin: Origin, output: Path, cluster: str | None, *, recovery: bool, late: bool) -> Prepared:
+    """What the run played, with the time after the heal as `recovery`, as a part of the load, or left out. `late`: the
+    violation came about in that time."""
+    load_ms, after_ms = int(origin.config.duration_ms), int(origin.config.recovery_ms)
     changed: dict[str, Any] = {"cluster": cluster} if cluster else {}
-    if kind.checker != _NEEDS_RECOVERY:
-        changed["recovery_ms"] = 0
-    prepared = prepare(origin.scheduled(**changed))
+    prepared = prepare(origin.scheduled(**changed, recovery_ms=after_ms if recovery else 0))
     # From here on it is the file with the result that the runs are made from.
     stand = replace(prepared.stand, config=msgspec.structs.replace(prepared.stand.config, schedule=str(output)))
-    load_ms = int(origin.config.duration_ms)
-    return Prepared(stand, until(msgspec.structs.replace(prepared.schedule, duration_ms=load_ms), load_ms))
+    played = until(msgspec.structs.replace(prepared.schedule, duration_ms=load_ms), load_ms)
+    longer_ms = after_ms if late and not recovery else 0
+    return Prepared(stand, msgspec.structs.replace(played, duration_ms=load_ms + longer_ms))
 
 
 def _searched(
@@ -180,7 +183,7 @@ def _remained(found: Found, before: int, took_s: float, trials: Trials) -> str:
         f"{len(schedule.faults)} of {plural(before, 'fault')} remained, after {_tries(len(trials.record))} "
         f"in {milliseconds(1e3 * round(took_s))}:"
     ]
-    lines += [f"  {_in_words(planned)}" for planned in schedule.faults]
+    lines += [f"  {_in_words(planned, schedule.duration_ms)}" for planned in schedule.faults]
     lines.append(
         f"  a load of {milliseconds(schedule.duration_ms)}" + ("" if schedule.faults else ", and no fault at all")
     )
@@ -198,8 +201,10 @@ def _tries(number: int) -> str:
     return "1 try" if number == 1 else f"{number} tries"
 
 
-def _in_words(planned: Planned) -> str:
-    """`at 0.4 s for 1.3 s: pause a client inside a section (pause f7)`."""
+def _in_words(planned: Planned, load_ms: int) -> str:
+    """`at 400 ms for 1.3 s: pause a client inside a section (pause f7)`."""
     lasts = f" for {milliseconds(planned.duration_ms)}" if planned.duration_ms else ", healed at once"
+    if planned.end_ms >= load_ms:
+        lasts = " to the end"
     what = decode_fault(planned).describe()
     return f"at {milliseconds(planned.at_ms)}{lasts}: {what} ({planned.nemesis} {planned.id})"

@@ -67,9 +67,9 @@ class Try(msgspec.Struct, frozen=True):
 class Trials:
     """Plays schedules until each is decided; `best` is the last one that showed, the others before it are `kept`.
 
-    `ends_at`: when everything must be over, by `clock` in seconds. No play is begun that would not end in time, and
-    of it enough is left to play once more what is smaller than the whole, which is asked about first. `told`: is called
-    with every decided try.
+    The whole is asked about first. `ends_at`: when everything must be over, by `clock` in seconds: no play is begun
+    that would not end in time, and enough is kept back to play the best once more. `told`: is called with every
+    decided try.
     """
 
     play: Play
