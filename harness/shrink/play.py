@@ -44,7 +44,8 @@ class Player:
     def __call__(self, schedule: Schedule, told: str) -> Played:
         """Make a run. A run that breaks off says nothing about the schedule and is made again; raises FencepostError
         after three in a row, and EnoughError if the user asked to stop."""
-        for number in range(1, _BREAKS_IN_A_ROW + 1):
+        broke = 0
+        while True:
             if self.interrupted():
                 raise EnoughError("interrupted")
             folder = new_folder(self._prepared(schedule), self.scratch)
@@ -53,12 +54,12 @@ class Player:
                     record_run(self._prepared(schedule), folder, progress)
                 return self._judged(schedule, folder)
             except FencepostError as error:
-                if number == _BREAKS_IN_A_ROW:
+                broke += 1
+                if broke == _BREAKS_IN_A_ROW:
                     raise
                 self.out.print(f"this run broke off and is made again: {error}", markup=False)
             finally:
                 self._delete_unless_kept(folder)
-        raise AssertionError("unreachable")
 
     def _screen(self) -> Console:
         """Where a play is watched: a terminal. A log has a line for each try, and that is enough."""

@@ -25,9 +25,10 @@ from harness.shrink.edits import until
 from harness.shrink.kind import Kind, Moment, choose_kind, moments_of
 from harness.shrink.play import Player
 from harness.shrink.search import Found, search
+from harness.shrink.tell import not_again, remained, size, tried
 from harness.shrink.trials import Reason, Tally, Trials, Try
 from harness.store import RunFolder
-from nemesis.schedule import Planned, Schedule, decode_fault
+from nemesis.schedule import Schedule
 
 _NEEDS_RECOVERY: Final = "liveness"
 """The checker that judges what comes after everything is healed; for all others that time is saved."""
@@ -66,7 +67,7 @@ def shrink(origin: Origin, wanted: Wanted, results: Path, out: Console) -> int:
     remove_leftovers(out)
     words = f"looking for {kind} in {wanted.needed} of at most {plural(wanted.repeats, 'play')}, for at most"
     limit = milliseconds(1e3 * wanted.limit_s)
-    out.print(f"{stand_in_words(prepared.stand)}, {_size(prepared.schedule)}", markup=False, soft_wrap=True)
+    out.print(f"{stand_in_words(prepared.stand)}, {size(prepared.schedule)}", markup=False, soft_wrap=True)
     out.print(f"{words} {limit}", markup=False, soft_wrap=True)
     trials, found, shown = _searched(prepared, kind, moments, wanted, results, out)
 
@@ -75,13 +76,12 @@ def shrink(origin: Origin, wanted: Wanted, results: Path, out: Console) -> int:
     tries = output.with_suffix(".tries.json")
     tries.write_bytes(msgspec.json.format(msgspec.json.encode(record)) + b"\n")
     if found.schedule is None:
-        out.print(_not_again(found, trials, kind, wanted), markup=False, soft_wrap=True)
+        out.print(not_again(found, trials, kind), markup=False, soft_wrap=True)
         return 2
     output.write_bytes(found.schedule.to_bytes())
     judged = judge_and_draw(shown) if shown is not None else None
     config = msgspec.structs.replace(prepared.stand.config, duration_ms=found.schedule.duration_ms)
-    took_s = sum(line.took_s for line in trials.record)
-    out.print(_remained(found, len(prepared.schedule.faults), took_s, trials), markup=False, soft_wrap=True)
+    out.print(remained(found, len(prepared.schedule.faults), trials), markup=False, soft_wrap=True)
     out.print(f"  schedule  {output}\n  tries     {tries}", markup=False, soft_wrap=True)
     if shown is not None and judged is not None:
         again = kind.among(judged.verdict)
@@ -113,15 +113,11 @@ def _searched(
         return f"{milliseconds(1e3 * max(0, round(trials.ends_at - time.monotonic())))} left"
 
     def heading(schedule: Schedule, told: str) -> str:
-        best = f"; best so far: {_size(trials.best)}" if trials.best else ""
-        return f"[{left()}] {told}: {_size(schedule)}{best}"
+        best = f"; best so far: {size(trials.best)}" if trials.best else ""
+        return f"[{left()}] {told}: {size(schedule)}{best}"
 
     def told(line: Try) -> None:
-        size = f"{plural(len(line.faults), 'fault')} in {milliseconds(line.load_ms)}"
-        seen = f"seen in {Tally(line.seen, line.made)}"
-        kept = "  kept" if line.kept else ""
-        text = f"[{left():>17}] {len(trials.record):>3}  {line.step:<28} {size:<19} {seen}{kept}"
-        out.print(text, markup=False, soft_wrap=True)
+        out.print(tried(line, len(trials.record), left()), markup=False, soft_wrap=True)
 
     with RunState.create(f"shrink-{time.time_ns()}") as state, Interruption().watch() as interruption:
         player = Player(
@@ -157,54 +153,3 @@ def _check_output(output: Path) -> None:
         trace.unlink()
     except OSError as error:
         raise UsageError(f"{output} cannot be written ({error.strerror}); name another place by --output") from None
-
-
-def _size(schedule: Schedule) -> str:
-    return f"{plural(len(schedule.faults), 'fault')} in {milliseconds(schedule.duration_ms)}"
-
-
-def _not_again(found: Found, trials: Trials, kind: Kind, wanted: Wanted) -> str:
-    if found.ended is not None:
-        over = {"time": "the time was over", "interrupted": "interrupted"}[found.ended]
-        more = "; raise --limit" if found.ended == "time" else ""
-        return f"{over} before it was known whether {kind} comes again{more}. Nothing was written."
-    made = sum(line.made for line in trials.record)
-    seen = sum(line.seen for line in trials.record)
-    return (
-        f"{kind} came again in {seen} of {plural(made, 'play')} of the whole schedule, {wanted.needed} of "
-        f"{wanted.repeats} are needed: nothing to shrink. Rare ones want a larger --repeats, or --needed 1."
-    )
-
-
-def _remained(found: Found, before: int, took_s: float, trials: Trials) -> str:
-    schedule = found.schedule
-    assert schedule is not None
-    lines = [
-        f"{len(schedule.faults)} of {plural(before, 'fault')} remained, after {_tries(len(trials.record))} "
-        f"in {milliseconds(1e3 * round(took_s))}:"
-    ]
-    lines += [f"  {_in_words(planned, schedule.duration_ms)}" for planned in schedule.faults]
-    lines.append(
-        f"  a load of {milliseconds(schedule.duration_ms)}" + ("" if schedule.faults else ", and no fault at all")
-    )
-    if found.confirmed is None:
-        lines.append("it was not played once more: its last try may have been luck")
-    else:
-        lines.append(f"played once more, it showed it in {found.confirmed}")
-    if found.ended is not None:
-        over = {"time": "the time was over", "interrupted": "interrupted"}[found.ended]
-        lines.append(f"{over}: this is the best found so far, there may be smaller ones")
-    return "\n".join(lines)
-
-
-def _tries(number: int) -> str:
-    return "1 try" if number == 1 else f"{number} tries"
-
-
-def _in_words(planned: Planned, load_ms: int) -> str:
-    """`at 400 ms for 1.3 s: pause a client inside a section (pause f7)`."""
-    lasts = f" for {milliseconds(planned.duration_ms)}" if planned.duration_ms else ", healed at once"
-    if planned.end_ms >= load_ms:
-        lasts = " to the end"
-    what = decode_fault(planned).describe()
-    return f"at {milliseconds(planned.at_ms)}{lasts}: {what} ({planned.nemesis} {planned.id})"
