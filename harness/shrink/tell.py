@@ -53,7 +53,7 @@ def remained(found: Found, before: int, trials: Trials) -> str:
         f"  a load of {milliseconds(schedule.duration_ms)}" + ("" if schedule.faults else ", and no fault at all")
     )
     if found.confirmed is None:
-        lines.append("it was not played once more: its last try may have been luck")
+        lines.append("it was not played once more to the end: that it was kept may have been luck")
     else:
         lines.append(f"played once more, it showed it in {found.confirmed}")
     if found.ended is not None:

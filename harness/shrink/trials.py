@@ -95,7 +95,7 @@ class Trials:
         """Whether it shows. Raises EnoughError."""
         key = schedule.to_bytes()
         if key not in self._known:
-            spare_s = self.needed * self._expected_s(self.kept[-1]) if len(self.kept) > 1 else 0.0
+            spare_s = self.repeats * self._expected_s(self.kept[-1]) if len(self.kept) > 1 else 0.0
             self._known[key] = self._decide(schedule, spare_s, keep=True)
         return self._known[key]
 
@@ -129,7 +129,7 @@ class Trials:
 
     def _play(self, schedule: Schedule, number: str, so_far: Tally) -> Played:
         began = self.clock()
-        played = self.play(schedule, f"try {number}, {self.step}, seen in {so_far}")
+        played = self.play(schedule, f"try {number}, {self.step}" + (f", {so_far} so far" if so_far.made else ""))
         # The slowest of late, because machines have bad moments.
         overhead_s = self.clock() - began - schedule.duration_ms / 1e3
         self._overhead_s = max(overhead_s, 0.8 * self._overhead_s if self.record else 0.0)

@@ -37,6 +37,11 @@ def origin(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return runs.only_run(folder)
 
 
+def seconds_on_this_machine(origin: Path) -> float:
+    """How long the run took from its first file to its last: what a busy machine makes of two seconds."""
+    return (origin / "report.html").stat().st_mtime - (origin / "config.json").stat().st_mtime
+
+
 def newest(origin: Path) -> Path:
     return (origin.parent / "latest").resolve()
 
@@ -69,7 +74,8 @@ def test_a_replay_of_a_script_plays_the_script(tmp_path: Path) -> None:
 
 def test_shrinking_leaves_the_one_fault_that_matters_short_and_playable(origin: Path) -> None:
     folder = home(origin)
-    given = ["--repeats", "1", "--needed", "1", "--limit", "20s", "--output", "small.json"]
+    limit = f"{max(12, 4 * seconds_on_this_machine(origin)):.0f}s"
+    given = ["--repeats", "1", "--needed", "1", "--limit", limit, "--output", "small.json"]
     before = set(origin.parent.glob("2*"))
     code, out, err = runs.fencepost(folder, "shrink", origin.name, *given)
     assert code == 0, out + err
@@ -104,7 +110,7 @@ def test_ctrl_c_while_shrinking_writes_the_best_found_so_far_and_says_so(origin:
     code, out, err = runs.finish(shrinking)
     assert code == 2, "".join(lines) + out + err
     assert "interrupted: this is the best found so far" in out
-    assert "not played once more" in out
+    assert "not played once more to the end" in out
     assert {"f2"} <= {planned.id for planned in load_schedule(tmp_path / "best.json", TOPOLOGY).faults}
     assert runs.state_left(home(origin)) == []
 
