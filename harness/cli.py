@@ -36,14 +36,14 @@ class _Parser(argparse.ArgumentParser):
 def run(argv: Sequence[str]) -> int:
     """Parse, do, and return the exit code. Every expected error is one line on stderr. KeyboardInterrupt passes through
     while nothing runs; a run handles Ctrl-C by itself."""
-    out = Console(highlight=False)
+    out = Console(highlight=False, emoji=False)  # what stands between two colons is a name, and no picture
     try:
         own, common = behind_dashes(argv)
         arguments = _parser().parse_args(own)
         arguments.given, arguments.common = argv, common
         code: int = arguments.do(arguments, out)
     except FencepostError as error:
-        Console(stderr=True, highlight=False, soft_wrap=True).print(f"fencepost: {error}", markup=False)
+        Console(stderr=True, highlight=False, emoji=False, soft_wrap=True).print(f"fencepost: {error}", markup=False)
         return error.exit_code
     except BrokenPipeError:
         return 255
