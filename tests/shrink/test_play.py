@@ -89,11 +89,12 @@ def test_a_play_that_does_not_leaves_nothing(plays: list[Record], tmp_path: Path
 def test_of_all_that_showed_it_the_newest_run_of_the_best_and_of_the_one_at_hand_are_kept(
     plays: list[Record], tmp_path: Path
 ) -> None:
-    plays += [overlap, overlap, overlap, overlap]
+    plays += [overlap] * 5
     one = player(tmp_path, best=TWO)
     one(TWO, "")
     one(TWO, "")
     best = one.showed[TWO.to_bytes()]
+    one(schedule(duration_ms=1_000), "")
     one(ONE, "")
     one(ONE, "")
     assert one.showed[TWO.to_bytes()] == best

@@ -144,6 +144,16 @@ def test_a_guess_from_the_record_saves_most_of_the_work() -> None:
     assert seeing.now_s < min(600, blind.now_s / 2)
 
 
+def test_the_first_guess_is_what_was_in_force_when_it_happened_and_nothing_else() -> None:
+    late = schedule(*NOISE, pause_inside("stop", 25_000, 2_000), duration_ms=30_000)
+    trials = World(lambda played: float(any(p.duration_ms > 1_000 for p in of_kind(played, "pause")))).trials()
+    search(late, (Moment(24_950, 26_100),), trials)
+    whole, guess = trials.record[:2]
+    assert (len(whole.faults), whole.load_ms) == (19, 27_100)
+    assert (guess.step, guess.faults, guess.kept) == ("what was near the violation", ("stop",), True)
+    assert guess.load_ms < 5_000
+
+
 def test_the_faults_that_remain_keep_their_names_and_order() -> None:
     found = search(TWENTY, (Moment(8_000, 9_200),), World(a_long_pause_behind_a_cut_of_one_link).trials())
     assert found.schedule is not None

@@ -62,12 +62,13 @@ def test_two_of_three_takes_two_plays_where_they_agree(outcomes: str, seen: str)
 
 
 def test_a_schedule_is_played_once_and_its_answer_remembered_but_confirmed_afresh() -> None:
-    play = Answers(True, True, False, False)
+    play = Answers(True, True, False, False, True, True)
     trials = Trials(play, 2, 3)
     assert trials.shows(ONE)
     assert trials.shows(ONE)
     assert play.plays == 2
     assert trials.confirm(ONE) == Tally(0, 2)
+    assert trials.confirm(ONE) == Tally(2, 2)
     assert trials.kept == [ONE]
 
 
