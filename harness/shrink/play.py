@@ -56,6 +56,7 @@ class Player:
             except FencepostError as error:
                 broke += 1
                 if broke == _BREAKS_IN_A_ROW:
+                    self.out.print(f"this run broke off too: {error}", markup=False)
                     raise
                 self.out.print(f"this run broke off and is made again: {error}", markup=False)
             finally:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
+from fencepost.errors import FencepostError
 from harness.shrink.ddmin import ddmin, least
 from harness.shrink.edits import Names, Stretch, hitting, only, shortened, squeezed, stretches, targets, until, window
 from harness.shrink.kind import Moment
@@ -44,7 +45,9 @@ class Found:
 
 
 def search(whole: Schedule, moments: Sequence[Moment], trials: Trials) -> Found:
-    """Find a smaller schedule that shows. `moments`: when the violations on record came about, if that is known."""
+    """Find a smaller schedule that shows. `moments`: when the violations on record came about, if that is known.
+
+    When no run can be made any more, what was found by then is the answer; raises FencepostError if that is nothing."""
     ended: Reason | None = None
     try:
         if not _comes_again(whole, moments, trials):
@@ -52,7 +55,11 @@ def search(whole: Schedule, moments: Sequence[Moment], trials: Trials) -> Found:
         _shrink(trials)
     except EnoughError as enough:
         ended = enough.reason
-    if ended == "interrupted" or trials.best is None:
+    except FencepostError:
+        if trials.best is None:
+            raise
+        ended = "broken"
+    if ended in ("interrupted", "broken") or trials.best is None:
         return Found(trials.best, None, ended)
     return _confirmed(trials, ended)
 
@@ -163,6 +170,8 @@ def _confirmed(trials: Trials, ended: Reason | None) -> Found:
             tally = None
     except EnoughError as enough:
         return Found(kept[-1], tally, enough.reason)
+    except FencepostError:
+        return Found(kept[-1], tally, "broken")
 
 
 def _best(trials: Trials) -> Schedule:

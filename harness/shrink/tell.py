@@ -10,7 +10,11 @@ from harness.shrink.search import Found
 from harness.shrink.trials import Reason, Tally, Trials, Try
 from nemesis.schedule import Planned, Schedule, decode_fault
 
-_ENDED: Final[dict[Reason, str]] = {"time": "the time was over", "interrupted": "interrupted"}
+_ENDED: Final[dict[Reason, str]] = {
+    "time": "the time was over",
+    "interrupted": "interrupted",
+    "broken": "no run could be made any more",
+}
 
 
 def size(schedule: Schedule) -> str:
@@ -20,9 +24,9 @@ def size(schedule: Schedule) -> str:
 
 def tried(line: Try, number: int, left: str) -> str:
     """One try. `left`: the time that is left."""
-    size = f"{plural(len(line.faults), 'fault')} in {milliseconds(line.load_ms)}"
+    what = f"{plural(len(line.faults), 'fault')} in {milliseconds(line.load_ms)}"
     kept = "  kept" if line.kept else ""
-    return f"[{left:>17}] {number:>3}  {line.step:<28} {size:<19} seen in {Tally(line.seen, line.made)}{kept}"
+    return f"[{left:>17}] {number:>3}  {line.step:<28} {what:<19} seen in {Tally(line.seen, line.made)}{kept}"
 
 
 def not_again(found: Found, trials: Trials, kind: Kind) -> str:
@@ -30,7 +34,7 @@ def not_again(found: Found, trials: Trials, kind: Kind) -> str:
     if found.ended is not None:
         over = _ENDED[found.ended]
         more = "; raise --limit" if found.ended == "time" else ""
-        return f"{over} before it was known whether {kind} comes again{more}. Nothing was written."
+        return f"{over} before it was known whether {kind} comes again{more}. No schedule was written."
     made = sum(line.made for line in trials.record)
     seen = sum(line.seen for line in trials.record)
     return (

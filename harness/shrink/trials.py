@@ -17,11 +17,11 @@ import msgspec
 from harness.shrink.kind import Moment
 from nemesis.schedule import Schedule
 
-Reason = Literal["time", "interrupted"]
+Reason = Literal["time", "interrupted", "broken"]
 
 
 class EnoughError(Exception):
-    """The search has to end: the time is over, or the user asked to stop."""
+    """The search has to end: the time is over, the user asked to stop, or no run can be made any more."""
 
     def __init__(self, reason: Reason) -> None:
         super().__init__(reason)
@@ -36,7 +36,8 @@ class Played(NamedTuple):
 
 
 class Play(Protocol):
-    """Plays a schedule once. Raises EnoughError if the user asked to stop meanwhile."""
+    """Plays a schedule once. Raises EnoughError if the user asked to stop meanwhile, and FencepostError if it cannot be
+    played."""
 
     def __call__(self, schedule: Schedule, told: str) -> Played: ...
 

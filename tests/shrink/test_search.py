@@ -7,6 +7,7 @@ from random import Random
 
 import pytest
 
+from fencepost.errors import BrokenEnvironmentError
 from harness.shrink.kind import Moment
 from harness.shrink.search import search
 from harness.shrink.trials import EnoughError, Played, Tally, Trials
@@ -135,6 +136,26 @@ def test_ctrl_c_leaves_the_best_so_far_unconfirmed() -> None:
     assert found.schedule == trials.best
     assert found.schedule is not None
     assert len(found.schedule.faults) < 20
+
+
+@pytest.mark.parametrize("plays", [0, 9, 200])
+def test_when_no_run_can_be_made_any_more_what_was_found_by_then_is_kept(plays: int) -> None:
+    world = World(a_long_pause_behind_a_cut_of_one_link)
+    trials = world.trials(limit_s=3_600)
+
+    def play(schedule: Schedule, told: str) -> Played:
+        if world.plays == plays or "once more" in told:
+            raise BrokenEnvironmentError("the disk is full")
+        return world(schedule, told)
+
+    trials.play = play
+    if plays == 0:
+        with pytest.raises(BrokenEnvironmentError, match="the disk is full"):
+            search(TWENTY, (), trials)
+        return
+    found = search(TWENTY, (), trials)
+    assert (found.ended, found.confirmed) == ("broken", None)
+    assert found.schedule == trials.best
 
 
 def test_a_guess_from_the_record_saves_most_of_the_work() -> None:
