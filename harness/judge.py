@@ -53,10 +53,9 @@ def judge(run: Recorded, questions: Collection[str] | None = None) -> Verdict:
 
 def judge_folder(folder: RunFolder) -> tuple[Recorded, Verdict]:
     """Judge a run's folder, and leave history.parquet and verdict.json in it."""
-    history = folder.read_history()
-    run = folder.load(history)
+    run = folder.load()
     verdict = judge(run)
-    folder.write_history(history)
+    folder.write_history(run.ops)
     folder.write_verdict(verdict)
     return run, verdict
 
