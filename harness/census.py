@@ -25,8 +25,8 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
-from harness.grouping import Bools, Ints, TimeLine, order_within, stable_order
-from harness.overlaps import BLAMES, OverlapBlame, Windows
+from harness.grouping import Bools, Groups, Ints, TimeLine, stable_order
+from harness.overlaps import BLAMES, OverlapBlame, Windows, touched, touching
 
 _FIRST: Final = 3
 _NEVER: Final = -(2**62)
@@ -43,16 +43,15 @@ class Kind:
     longest_ns: int
 
 
-def count_overlaps(sections: pd.DataFrame) -> dict[OverlapBlame, Kind]:
+def count_overlaps(sections: pd.DataFrame, by_key: Groups | None = None) -> dict[OverlapBlame, Kind]:
     """All pairs of sections of one key, of different clients or lives, that overlap. Blames without pairs are left out.
 
-    A row is a section; the columns are those of `harness.sections`.
+    A row is a section; the columns are those of `harness.sections`. `by_key`: as in `harness.overlaps.touching`.
     """
-    windows = Windows.of(sections)
-    rows = _touching(windows)
+    rows = touching(sections, by_key)
     if not len(rows):
         return {}
-    crowd = _Crowd(windows.take(rows))
+    crowd = _Crowd(Windows.of(sections, rows))
     kinds: dict[OverlapBlame, Kind] = {}
     for place, blame in enumerate(BLAMES):
         counts = crowd.counts(place)
@@ -66,28 +65,11 @@ def count_overlaps(sections: pd.DataFrame) -> dict[OverlapBlame, Kind]:
 
 def overlapped_keys(sections: pd.DataFrame) -> frozenset[str]:
     """The keys of which any two sections, of different clients or lives, overlapped."""
-    windows = Windows.of(sections)
-    rows = _touching(windows)
+    rows = touching(sections)
     if not len(rows):
         return frozenset()
-    crowd = _Crowd(windows.take(rows))
+    crowd = _Crowd(Windows.of(sections, rows))
     return frozenset(sections["key"].iloc[rows[crowd.met["section"] > 0]].astype(str).unique())
-
-
-def _touching(windows: Windows) -> Ints:
-    """The rows whose section touches another one of its key, ordered by key and start."""
-    order = order_within(windows.key, windows.start)
-    line = TimeLine.of(windows.key[order], windows.start[order])
-    return order[_touched(line, windows.end[order])]
-
-
-def _touched(line: TimeLine, end: Ints) -> Bools:
-    """Which of the ordered rows reach the next one, or are reached by one before them."""
-    furthest = np.maximum.accumulate(line.place(end))
-    reached = np.zeros(len(end) + 1, np.bool_)
-    np.greater_equal(furthest[:-1], line.starts[1:], out=reached[1:-1])
-    touched: Bools = reached[:-1] | reached[1:]
-    return touched
 
 
 class _Crowd:
@@ -108,8 +90,7 @@ class _Crowd:
             new[1:] &= column[1:] == column[:-1]
         new[1:] = ~new[1:]
         own = TimeLine.of(np.cumsum(new) - 1, windows.start[together])
-        touching = _touched(own, windows.end[together])
-        self._alone = not touching.any()
+        self._alone = not touched(own, windows.end[together]).any()
         self.met = {name: self._meeting(name) for name in self._until}
         if not self._alone:
             for name, until in self._until.items():

@@ -37,7 +37,9 @@ def read_frame(path: Path, schema: pa.Schema, what: str) -> pd.DataFrame:
                 at += len(batch)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise UsageError(f"{path} cannot be read as {what}: {' '.join(str(error).split())}") from error
-    return pd.DataFrame({field.name: column.pandas() for field, column in zip(schema, columns, strict=True)}, copy=False)
+    return pd.DataFrame(
+        {field.name: column.pandas() for field, column in zip(schema, columns, strict=True)}, copy=False
+    )
 
 
 def _filled(column: Column, array: pa.Array) -> tuple[Any, ...]:
