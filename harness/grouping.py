@@ -165,7 +165,7 @@ class TimeLine:
         return placed
 
 
-def address(*columns: Sequence[Ints]) -> tuple[Ints, ...]:
+def address(*columns: Sequence[Codes]) -> tuple[Ints, ...]:
     """One number for each row of several tables, from the same columns of each: equal for rows that agree in all.
 
     `columns`: for each column its values (0 or more) in every table. The numbers are as dense as the values are.

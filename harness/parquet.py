@@ -17,7 +17,8 @@ _BUFFER_BYTES: Final = 1 << 20
 
 
 def read_frame(path: Path, schema: pa.Schema, what: str) -> pd.DataFrame:
-    """The columns of the schema; `what` the file should be. Integers that may be missing are `Int64`, names are categoricals.
+    """The columns of the schema; `what` the file should be. Integers that may be missing are `Int64`, names are
+    categoricals.
 
     Raises UsageError for a file that cannot be read, lacks a column, or has something else in one.
     """

@@ -193,7 +193,7 @@ def _chain(leases: pd.DataFrame, ids: _Ids, at: Ints) -> tuple[Ints, Ints, Ints]
     return earliest[first_stay], latest[final], extensions
 
 
-def _ends(ops: pd.DataFrame, ids: _Ids, at: Ints, ends: Sequence[ClientEnd]) -> tuple[Ints, pd.Categorical]:
+def _ends(ops: pd.DataFrame, ids: _Ids, at: Ints, ends: Sequence[ClientEnd]) -> tuple[Ints, pd.Categorical[str]]:
     """When each section ended, and how. `at`: the sections' groups."""
     invoke, complete = ops["invoke_ns"].to_numpy(np.int64), ops["complete_ns"].to_numpy(np.int64)
     released = ids.groups.first_times(invoke, FOREVER_NS, (ops["f"] == "release").to_numpy())[at]

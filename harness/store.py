@@ -38,7 +38,7 @@ import pyarrow.parquet as pq
 
 from fencepost.errors import UsageError
 from harness.checkers.base import Recorded, Verdict
-from harness.columns import OPS_SCHEMA, WRITES_SCHEMA, Columns, ops_frame, read_lines
+from harness.columns import NAME, OPS_SCHEMA, WRITES_SCHEMA, Columns, ops_frame, read_lines
 from harness.config import RunConfig
 from harness.history import ClientEnd, FaultEvent, Op, Timeline, Write
 from harness.linelog import LineLog, on_disk
@@ -209,10 +209,12 @@ class RunFolder:
         return columns.frame()
 
     def write_history(self, ops: pd.DataFrame) -> None:
-        """history.parquet, compressed with zstd."""
+        """history.parquet: names by number, integers as the differences from one to the next, compressed with zstd."""
         table = pa.Table.from_pandas(ops, OPS_SCHEMA, preserve_index=False)
+        names = [field.name for field in OPS_SCHEMA if field.type == NAME]
+        steps = {field.name: "DELTA_BINARY_PACKED" for field in OPS_SCHEMA if field.type == pa.int64()}
         with self._in_place("history.parquet") as temporary, temporary.open("wb") as file:
-            pq.write_table(table, file, compression="zstd")
+            pq.write_table(table, file, compression="zstd", use_dictionary=names, column_encoding=steps)
             file.flush()
             os.fsync(file.fileno())
 

@@ -78,7 +78,7 @@ def _lifted(values: Ints, by_key: Groups) -> Ints:
     """The values from 0 on, each key's above all of the key before it."""
     if not len(values):
         return values
-    lifted = values - values.min()
+    lifted: Ints = values - values.min()
     lifted += by_key.number * (int(lifted.max()) + 1)
     return lifted
 
