@@ -125,13 +125,26 @@ class _Crowd:
                 return
 
     def longest(self, blame: int, later: Ints) -> tuple[int, tuple[int, int]]:
-        """For how long, in ns, and which two."""
-        furthest = self._furthest(blame)[later]
-        lengths = np.minimum(furthest, self._windows.end[later]) - self._windows.start[later]
-        j = int(later[np.argmax(lengths)])
-        partners = self._partners(blame, j)
-        i = int(partners[np.argmax(self._windows.end[partners])])
-        return int(lengths.max()), (i, j)
+        """For how long, in ns, and which two.
+
+        No overlap is longer than its later section. So one that is exactly as long as the longest of those that are
+        left to try settles it, and only sections longer than the best overlap found need the ranges to be laid.
+        """
+        windows = self._windows
+        most = windows.end[later] - windows.start[later]
+        best = self._longest_of(blame, int(later[np.argmax(most)]))
+        later = later[most > best[0]]
+        if len(later):
+            lengths = np.minimum(self._furthest(blame)[later], windows.end[later]) - windows.start[later]
+            if lengths.max() > best[0]:
+                best = self._longest_of(blame, int(later[np.argmax(lengths)]))
+        return best
+
+    def _longest_of(self, blame: int, j: int) -> tuple[int, tuple[int, int]]:
+        """The longest of the overlaps of which j is the later section."""
+        partners, ends = self._partners(blame, j), self._windows.end
+        i = int(partners[np.argmax(ends[partners])])
+        return int(min(ends[i], ends[j]) - self._windows.start[j]), (i, j)
 
     def _partners(self, blame: int, j: int) -> Ints:
         """The earlier sections that section j overlaps with this blame, in the order of their starts."""

@@ -1,7 +1,7 @@
 """From records to columns: logs of JSON lines as tables, fast and in bounded memory.
 
 A log is read in pieces of half a megabyte. Each piece becomes msgspec structs, and at once columns of numbers: there
-are never more Python objects than one piece needs, and of a whole history about a hundred bytes an operation. Times stay
+are never more Python objects than one piece needs, and of a whole history about a hundred bytes an operation. Times are
 absolute int64 nanoseconds: where one may be missing the column is pandas' nullable `Int64`, never a float, which
 could not tell two nanoseconds apart. Names are categoricals, numbered in the order in which they first appear.
 """

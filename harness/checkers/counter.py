@@ -20,7 +20,7 @@ from harness.census import overlapped_keys
 from harness.checkers.base import Answer, Blame, Finding, Recorded
 from harness.columns import codes_in
 from harness.config import Requirement
-from harness.grouping import Bools, Ints, address, all_different, first_not_larger, look_up
+from harness.grouping import Bools, Groups, Ints, address, all_different, codes_of, first_not_larger, look_up
 from harness.overlaps import BLAMES, NO_OVERLAP, blames_between
 from harness.sections import positions_of
 
@@ -37,7 +37,7 @@ def check(run: Recorded) -> Answer:
     """Figures: `acknowledged` and `accepted` writes; `lost`: acknowledged and lost; `lost_unacknowledged`; `final`: the
     counters at the last read (20 keys); `complete`: whether the resource's record is whole."""
     writes = run.writes
-    by_key = _Writes.of(run)
+    by_key = _Writes.of(writes, run.writes_by_key)
     asked = ((run.ops["f"] == "write") & (run.ops["outcome"] == "ok")).to_numpy(np.bool_)
     acknowledged = run.ops if asked.all() else run.ops[asked]
     complete = run.final_values is not None
@@ -74,8 +74,9 @@ class _Writes:
     value: Ints
 
     @classmethod
-    def of(cls, run: Recorded) -> _Writes:
-        groups, values = run.writes_by_key, run.writes["value"].to_numpy(np.int64)
+    def of(cls, writes: pd.DataFrame, by_key: Groups | None = None) -> _Writes:
+        """`by_key`: as in `Recorded.writes_by_key`, if that is known."""
+        groups, values = by_key or Groups.of(codes_of(writes["key"])), writes["value"].to_numpy(np.int64)
         value: Ints = groups.take(values)
         odd = np.ones(len(value), np.bool_)
         odd[1:] = value[1:] != value[:-1] + 1

@@ -16,7 +16,7 @@ import pandas as pd
 from harness.checkers.base import Answer, Blame, Finding, Recorded
 from harness.columns import known
 from harness.grouping import Bools, Groups, Ints, TimeLine, codes_of
-from harness.overlaps import BLAMES, NO_OVERLAP, blames_between
+from harness.overlaps import BLAMES, NO_OVERLAP, blames_between, sections_by_key
 from harness.sections import positions_of
 
 
@@ -25,7 +25,7 @@ def check(run: Recorded) -> Answer:
     `stale_reads_rejected`, `tokens_not_increasing`."""
     refused = run.ops[run.ops["stale"].to_numpy(np.bool_)]
     stale = _stale(run)
-    disorder = _disorder(run)
+    disorder = _disorder(run.sections, run.sections_by_key)
     source = run.sections["token_source"].astype("category").cat
     codes = source.codes.to_numpy()
     seen = [str(name) for code, name in enumerate(source.categories) if (codes == code).any()]
@@ -114,15 +114,17 @@ def _write(writes: pd.DataFrame, row: int) -> dict[str, object]:
     return {"client": str(write.client), "section": int(write.section), "value": int(write.value), "token": token}
 
 
-def _disorder(run: Recorded) -> Ints:
-    """Positions of sections whose token is not larger than that of every section of the key that ended before."""
-    shown, token = known(run.sections["token"])
-    by_key = run.sections_by_key.keep(run.sections_by_key.take(shown))
+def _disorder(sections: pd.DataFrame, by_key: Groups | None = None) -> Ints:
+    """Positions of sections whose token is not larger than that of every section of the key that ended before.
+    `by_key`: as in `harness.overlaps.touching`."""
+    shown, token = known(sections["token"])
+    by_key = by_key or sections_by_key(sections)
+    by_key = by_key.keep(by_key.take(shown))
     # Who ended before a section started before it. So keys whose tokens grow from start to start are in order.
     tokens = by_key.take(token)
     by_key = by_key.keep(by_key.spread(by_key.within(tokens[1:] <= tokens[:-1])))
     rows = by_key.order
-    start, end = (run.sections[name].to_numpy(np.int64)[rows] for name in ("start_ns", "end_ns"))
+    start, end = (sections[name].to_numpy(np.int64)[rows] for name in ("start_ns", "end_ns"))
     line = TimeLine.of(by_key.number, start)
     ends = line.place(end)
     by_end = np.argsort(ends, kind="stable")
