@@ -23,11 +23,13 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from harness.grouping import Bools, Groups, Ints, TimeLine, stable_order
 from harness.overlaps import BLAMES, OverlapBlame, Windows, touched, touching
 
+_WINDOWS: Final = ("section", "possible", "certain")
 _FIRST: Final = 3
 _NEVER: Final = -(2**62)
 
@@ -77,29 +79,33 @@ class _Crowd:
 
     def __init__(self, windows: Windows) -> None:
         self._windows = windows
-        self._line = TimeLine.of(windows.key, windows.start)
-        self._until = {
-            "section": windows.end,
-            "possible": np.minimum(windows.end, windows.possible_until),
-            "certain": np.minimum(windows.end, windows.certain_until),
-        }
+        line = TimeLine.of(windows.key, windows.start)
+        self.met = {name: _earlier_meeting(line, windows.start, self._until(name)) for name in _WINDOWS}
+        del line  # as large as two columns
         together = stable_order(windows.life)
         together = together[stable_order(windows.key[together])]
         new = np.ones(len(together), np.bool_)
         for column in (windows.key[together], windows.life[together]):
             new[1:] &= column[1:] == column[:-1]
         new[1:] = ~new[1:]
-        own = TimeLine.of(np.cumsum(new) - 1, windows.start[together])
+        start = windows.start[together]
+        own = TimeLine.of(np.cumsum(new) - 1, start)
         self._alone = not touched(own, windows.end[together]).any()
-        self.met = {name: self._meeting(name) for name in self._until}
         if not self._alone:
-            for name, until in self._until.items():
-                self.met[name][together] -= _earlier_meeting(own, windows.start[together], until[together])
+            for name in _WINDOWS:
+                self.met[name][together] -= _earlier_meeting(own, start, self._until(name)[together])
 
-    def _meeting(self, name: str) -> Ints:
-        return _earlier_meeting(self._line, self._windows.start, self._until[name])
+    def _until(self, name: str) -> Ints:
+        """The ends of this window of each section."""
+        match name:
+            case "possible":
+                return np.minimum(self._windows.end, self._windows.possible_until)
+            case "certain":
+                return np.minimum(self._windows.end, self._windows.certain_until)
+            case _:
+                return self._windows.end
 
-    def counts(self, blame: int) -> Ints:
+    def counts(self, blame: int) -> npt.NDArray[np.int32]:
         """For each section the number of earlier ones that it overlaps with this blame."""
         met = self.met
         match BLAMES[blame]:
@@ -158,9 +164,10 @@ class _Crowd:
         """For each section the latest end of the earlier ones that it overlaps with this blame; meaningless for those
         without any."""
         windows, here = self._windows, np.arange(len(self._windows))
+        line = TimeLine.of(windows.key, windows.start)
         reach = {
-            name: np.maximum(np.searchsorted(self._line.starts, self._line.place(until), side="right") - 1, here)
-            for name, until in self._until.items()
+            name: np.maximum(np.searchsorted(line.starts, line.place(self._until(name)), side="right") - 1, here)
+            for name in _WINDOWS
         }
         wide, narrow = {
             "lock": ("certain", None),
@@ -168,7 +175,7 @@ class _Crowd:
             "undecided": ("possible", "certain"),
         }[BLAMES[blame]]
         # A section whose own narrow window is empty meets with this blame whatever it meets in the wide one.
-        open_to_all = self._until[narrow] < windows.start if narrow else np.zeros(len(here), np.bool_)
+        open_to_all = self._until(narrow) < windows.start if narrow else np.zeros(len(here), np.bool_)
         result = np.full(len(here), _NEVER, np.int64)
         for ours, theirs in self._strangers():
             after = reach[narrow] if narrow else here
@@ -191,12 +198,15 @@ class _Crowd:
             yield ~has, has
 
 
-def _earlier_meeting(line: TimeLine, start: Ints, until: Ints) -> Ints:
+def _earlier_meeting(line: TimeLine, start: Ints, until: Ints) -> npt.NDArray[np.int32]:
     """For each row how many rows of its group before it have a window, from `start` to `until`, that meets its own."""
-    rows = np.flatnonzero(until >= start)
-    met = np.zeros(len(start), np.int64)
-    ends = np.sort(line.place(until)[rows])
-    met[rows] = np.arange(len(rows)) - np.searchsorted(ends, line.starts[rows], side="left")
+    stands = until >= start
+    ends = line.place(until)[stands]
+    ends.sort()
+    before = np.arange(len(ends))
+    before -= np.searchsorted(ends, line.starts[stands], side="left")
+    met = np.zeros(len(start), np.int32)
+    met[stands] = before
     return met
 
 

@@ -16,13 +16,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from harness.grouping import Bools, Groups, Ints, TimeLine, codes_of
+from harness.grouping import Bools, Groups, Ints, TimeLine, ascending, codes_of
 
 OverlapBlame = Literal["lock", "client", "undecided"]
 BLAMES: Final[tuple[OverlapBlame, ...]] = ("lock", "client", "undecided")
@@ -47,16 +47,21 @@ class Windows:
 
     @classmethod
     def of(cls, sections: pd.DataFrame, rows: Ints) -> Windows:
-        """Those of these rows."""
-        life = sections["life"].to_numpy()[rows].astype(np.int64)
+        """Those of these rows. Nothing is copied if these are all rows in the table's order."""
+        everything = len(rows) == len(sections) and ascending(rows)
+
+        def of_rows(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
+            return column if everything else column[rows]
+
+        life = of_rows(sections["life"].to_numpy())
         lives = int(life.max()) + 1 if len(life) else 1
         return cls(
-            key=codes_of(sections["key"])[rows].astype(np.int64),
-            life=codes_of(sections["client"])[rows].astype(np.int64) * lives + life,
-            start=sections["start_ns"].to_numpy(np.int64)[rows],
-            end=sections["end_ns"].to_numpy(np.int64)[rows],
-            certain_until=sections["deadline_min_ns"].to_numpy(np.int64)[rows],
-            possible_until=sections["deadline_max_ns"].to_numpy(np.int64)[rows],
+            key=of_rows(codes_of(sections["key"])).astype(np.int64),
+            life=of_rows(codes_of(sections["client"])).astype(np.int64) * lives + life,
+            start=of_rows(sections["start_ns"].to_numpy(np.int64)),
+            end=of_rows(sections["end_ns"].to_numpy(np.int64)),
+            certain_until=of_rows(sections["deadline_min_ns"].to_numpy(np.int64)),
+            possible_until=of_rows(sections["deadline_max_ns"].to_numpy(np.int64)),
         )
 
     def __len__(self) -> int:
