@@ -33,15 +33,17 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import msgspec
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fencepost.errors import UsageError
 from harness.checkers.base import Recorded, Verdict
-from harness.columns import OPS_SCHEMA, WRITES_SCHEMA, frame, ops_table, read_lines, writes_table
+from harness.columns import NAME, OPS_SCHEMA, WRITES_SCHEMA, Columns, ops_frame, read_lines
 from harness.config import RunConfig
 from harness.history import ClientEnd, FaultEvent, Op, Timeline, Write
 from harness.linelog import LineLog, on_disk
+from harness.parquet import read_frame
 from harness.sections import derive_sections
 
 SCHEMA_VERSION: Final = 1
@@ -198,42 +200,47 @@ class RunFolder:
             raise UsageError(f"{self.path / 'schedule.json'} is not a schedule: it has no list of faults")
         return len(faults)
 
-    def read_history(self) -> pa.Table:
+    def read_history(self) -> pd.DataFrame:
         """All operations, from the clients' logs; from history.parquet where a published run has no logs any more."""
         lives = [(*_life(log), log) for log in self.clients.glob("*.jsonl")]
         parquet = self.path / "history.parquet"
         if not lives and parquet.exists():
-            try:
-                return pq.read_table(parquet, schema=OPS_SCHEMA)
-            except (pa.ArrowException, OSError) as error:
-                raise UsageError(f"{parquet} cannot be read: {_one_line(error)}") from error
-        tables = [ops_table(client, life, read_lines(log, Op)) for client, life, log in sorted(lives, key=_in_order)]
-        return pa.concat_tables(tables).unify_dictionaries() if tables else OPS_SCHEMA.empty_table()
+            return read_frame(parquet, OPS_SCHEMA, "the operations of a run")
+        in_order = sorted(lives, key=_in_order)
+        return ops_frame((client, life, ops) for client, life, log in in_order for ops in read_lines(log, Op))
 
-    def write_history(self, history: pa.Table) -> None:
-        """history.parquet, compressed with zstd."""
+    def read_writes(self) -> pd.DataFrame:
+        """The writes that the resource accepted; none where there is no record."""
+        columns, log = Columns(WRITES_SCHEMA), self.path / "resource.jsonl"
+        for writes in read_lines(log, Write) if log.exists() else ():
+            columns.add(writes)
+        return columns.frame()
+
+    def write_history(self, ops: pd.DataFrame) -> None:
+        """history.parquet: names by number, integers as the differences from one to the next, compressed with zstd."""
+        table = pa.Table.from_pandas(ops, OPS_SCHEMA, preserve_index=False)
+        names = [field.name for field in OPS_SCHEMA if field.type == NAME]
+        steps = {field.name: "DELTA_BINARY_PACKED" for field in OPS_SCHEMA if field.type == pa.int64()}
         with self._in_place("history.parquet") as temporary, temporary.open("wb") as file:
-            pq.write_table(history, file, compression="zstd")
+            pq.write_table(table, file, compression="zstd", use_dictionary=names, column_encoding=steps)
             file.flush()
             os.fsync(file.fileno())
 
-    def load(self, history: pa.Table | None = None) -> Recorded:
-        """The recorded run; `history`: what `read_history` returned, to spare reading it twice. See `load_recorded`."""
-        ops = frame([self.read_history() if history is None else history], OPS_SCHEMA)
+    def load(self) -> Recorded:
+        """See `load_recorded`."""
+        ops = self.read_history()
         ends = tuple(self._read_log("client-ends.jsonl", ClientEnd))
         faults = tuple(self._read_log("nemesis.jsonl", FaultEvent))
         timeline = self.read_timeline()
         if timeline is None:
             first = int(ops["invoke_ns"].min()) if len(ops) else 0
             timeline = Timeline(start_ns=first, interrupted=True)
-        resource = self.path / "resource.jsonl"
-        writes = writes_table(read_lines(resource, Write)) if resource.exists() else WRITES_SCHEMA.empty_table()
         return Recorded(
             config=self.read_config(),
             timeline=timeline,
             ops=ops,
             sections=derive_sections(ops, ends, faults),
-            writes=frame([writes], WRITES_SCHEMA),
+            writes=self.read_writes(),
             faults=faults,
             ends=ends,
             planned_faults=self.planned_faults(),
