@@ -170,7 +170,9 @@ class _Nodes:
     def unfounded(self, section: int) -> _Stretch | None:
         """The longest time in which the section's client surely believed in vain; None if there was none."""
         start, until = int(self.start[section]), int(self.until[section])
-        used = self.used.get(self.key[section], [])
+        used = self.used.get(self.key[section])
+        if not used:
+            return None
         majority = len(used) // 2 + 1
         maybe = {node: self._maybe(node, section, start, until) for node in used}
         edges = sorted({start, until, *(edge for spans in maybe.values() for span in spans for edge in span)})
@@ -201,9 +203,9 @@ class _Nodes:
         at = start
         for seen, lost in zip(*self.sights.get(node, ([], [])), strict=True):
             spans.append((at, min(seen, until)))
-            at = max(at, lost)
+            at = min(max(at, lost), until)
         spans.append((at, until))
-        return [(a, b) for a, b in spans if a < b]
+        return [(a, max(a, b)) for a, b in spans]
 
     def _loss(self, node: str, section: int, at_ns: int) -> Loss:
         """How it came that the node does not hold the section's value shortly before `at_ns`."""

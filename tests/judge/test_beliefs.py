@@ -257,6 +257,7 @@ def test_a_value_that_stands_for_two_sections_is_named() -> None:
     history = section().section("c2", 60, 90).shows("c2", "v1").seen("n1", "set", 8, "v1")
     finding = only(history, "shared-value")
     assert (finding.blame, finding.breaks, finding.count) == ("lock", (), 1)
+    assert finding.text == "1 value on the nodes stood for more than one section"
     assert finding.examples[0]["of"] == ("c1 in section 1", "c2 in section 1")
     assert judged(section().section("c2", 60, 90).shows("c2", "v1").seen("n1", "set", 8, "x")).findings == ()
 
@@ -307,3 +308,8 @@ def test_many_holdings_before_and_behind_do_not_matter() -> None:
         history.seen(node, "set", 208, "v1").seen(node, "deleted", 251)
     history.key_events.sort(key=lambda event: event.at_ns)
     assert unfounded(history) is None
+
+
+def test_of_a_key_that_no_node_ever_held_nobody_knows_whose_it_would_be() -> None:
+    history = granted_by("n1", "n2").section("c2", 60, 90, key="k2").shows("c2", "v2", key="k2")
+    assert judged(history).figures["unfounded"] == 0
