@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -88,9 +89,7 @@ class RunFolder:
             folder.held.mkdir()
             folder.logs.mkdir()
             folder._write_json("config.json", {"schema_version": SCHEMA_VERSION} | msgspec.to_builtins(config))
-            link = results / f".latest.{os.getpid()}.{path.name[:22]}"
-            link.symlink_to(path.name)
-            link.replace(results / "latest")
+            folder._become_latest()
         return folder
 
     @classmethod
@@ -107,6 +106,15 @@ class RunFolder:
             raise UsageError(f"there is no run folder {path}; `fencepost list` shows those in {results}")
         folder.read_config()
         return folder
+
+    def move_to(self, results: Path) -> RunFolder:
+        """The same run as one of those in `results`, and `results/latest` pointing to it. Raises
+        BrokenEnvironmentError."""
+        with on_disk(results):
+            results.mkdir(parents=True, exist_ok=True)
+            moved = RunFolder(Path(shutil.move(self.path, results / self.path.name)))
+            moved._become_latest()
+        return moved
 
     @property
     def name(self) -> str:
@@ -266,6 +274,12 @@ class RunFolder:
             for client, life, log in sorted(lives, key=_in_order)
         )
         return Watched(*derive_holdings(events), held)
+
+    def _become_latest(self) -> None:
+        results, name = self.path.parent, self.path.name
+        link = results / f".latest.{os.getpid()}.{name[:22]}"
+        link.symlink_to(name)
+        link.replace(results / "latest")
 
     def _has(self, name: str) -> bool:
         return (self.path / name).exists()

@@ -83,8 +83,8 @@ class Lock(Protocol):
         ...
 
     def describe(self) -> dict[str, object]:
-        """Versions, timeouts, retries: what belongs in a report about this lock. `acquire_limit_ms`, if it is there, is the
-        longest that an acquire may take by the lock's own settings, and is held against it."""
+        """Versions, timeouts, retries: what belongs in a report about this lock. `acquire_limit_ms`, if it is there, is
+        the longest that an acquire may take by the lock's own settings, and is held against it."""
         ...
 
 
