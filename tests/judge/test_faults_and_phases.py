@@ -91,6 +91,7 @@ def test_the_checkers_are_those_in_the_folder() -> None:
         "faults",
         "fencing",
         "liveness",
+        "losses",
         "opportunities",
         "orphans",
         "overruns",
