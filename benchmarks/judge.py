@@ -154,7 +154,7 @@ def judge_logs(folder: RunFolder, operations: int) -> None:
             pass
     ratio = cpu_seconds / (time.process_time() - cpu_began)
     print(
-        f"  {'logs to verdict':<22} {seconds:7.2f} s ({cpu_seconds:.2f} s of CPU, {ratio:.1f} times the bare decoding)\n"
+        f"  {'logs to verdict':<22} {seconds:7.2f} s ({cpu_seconds:.2f} s of CPU, {ratio:.1f} times bare decoding)\n"
         f"  {rate:.2f} M operations/s, {2 * rate:.2f} M events/s, peak {peak_gb:.2f} GB, {verdict.verdict}\n"
     )
 

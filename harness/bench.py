@@ -27,6 +27,7 @@ from harness.history import ClientEnd, FaultEvent, Timeline
 from harness.overhead import measure_overhead_us
 from harness.report.progress import Progress, Snapshot
 from harness.store import RunFolder
+from harness.witness import Witness
 from nemesis.base import Topology, World
 from workloads.resource import RedisResource
 
@@ -130,6 +131,9 @@ class Bench:
             stack.callback(self._resource.close)
             self._observe = stack.enter_context(folder.nemesis_log()).append
             ends_log = stack.enter_context(folder.client_ends_log())
+            if config.witness == "on":
+                environment = os.environ | self._state.environment
+                stack.enter_context(Witness(cluster.nodes.values(), folder.nodes, folder.witness_words, environment))
             self._write_log = stack.enter_context(folder.resource_log()).extend
 
             stack.callback(self._cut_off_all)

@@ -127,6 +127,7 @@ def config_from(arguments: argparse.Namespace) -> RunConfig:
         persistence=arguments.persistence,
         disks=arguments.disks,
         disk_fs=arguments.disk_fs,
+        witness=arguments.witness,
     )
     config.check()
     return config
@@ -297,6 +298,9 @@ examples:
         "--disks", action="store_true", help="a file system for each node (root); power cuts bring them anyway"
     )
     cluster.add_argument("--disk-fs", choices=FILE_SYSTEMS, default="ext4", help="its kind (ext4)")
+    cluster.add_argument(
+        "--witness", choices=("on", "off"), default="on", help="whether the keys on the nodes are watched (on)"
+    )
     _add_results(cluster)
     test.set_defaults(do=_test)
 

@@ -4,7 +4,7 @@ Format. `clients/<client>.<life>.jsonl` holds one JSON object a line, one line a
 itself in one `write(2)` before its next step begins; a SIGKILL at any moment costs at most the operation under way
 (and at worst leaves half a line at the end, which readers drop). Times are CLOCK_MONOTONIC in nanoseconds, comparable
 between processes of one host. `nemesis.jsonl` holds `FaultEvent`s, `resource.jsonl` the accepted `Write`s in the
-order in which the resource accepted them.
+order in which the resource accepted them. `nodes.jsonl` holds the `KeyEvent`s that the witness saw on the nodes.
 
     {"f":"acquire","outcome":"ok","key":"k1","section":7,"invoke_ns":…,"complete_ns":…,"validity_ms":978.2,…}
 
@@ -88,6 +88,49 @@ class FaultEvent(msgspec.Struct, omit_defaults=True):
     paused_clients: tuple[str, ...] = ()
     killed_clients: tuple[str, ...] = ()
     keys_at_stake: tuple[str, ...] | None = None
+
+
+KeyEventName = Literal["set", "prolonged", "deleted", "expired", "seen", "watching", "blind"]
+
+
+class KeyEvent(msgspec.Struct, omit_defaults=True, gc=False):
+    """Something that happened to a key on one node, as the witness (`harness.witness`) was told by the node itself.
+
+    `at_ns`: when the witness received it, which is *after* it happened, mostly by a few milliseconds and by more on a
+    busy machine: an upper bound. `since_ns`: it happened no earlier than this (the witness had asked the node something
+    then, and the node answered that before it told this). A node's events are in the node's own order, and none is
+    missing between a `watching` and the next `blind`.
+
+    `set`: a SET took effect, on a free key or over another value. `prolonged`: its time to live was set anew.
+    `deleted`, `expired`: it is gone. A key may be past its time for a tenth of a second before the node says `expired`.
+    `seen`: it was found there when the witness began (again) to watch. `watching`: from now on everything that the node
+    holds is known; `value` is the server's run id, another one after every start. `blind`: since `at_ns` nothing can
+    be vouched for, because the node went down, fell silent, or the witness ended; whatever was known is forgotten.
+
+    `value`: what the key holds; None if it was gone or overwritten before it could be read, or is no string. `ttl_ms`:
+    its time to live, so that the key does not expire before `at_ns` + `ttl_ms` by the node's clock (None: unknown, or
+    it never expires). `key` is empty for `watching` and `blind`.
+    """
+
+    node: str
+    at_ns: int
+    event: KeyEventName
+    key: str = ""
+    value: str | None = None
+    ttl_ms: int | None = None
+    since_ns: int | None = None
+
+
+class Held(msgspec.Struct, omit_defaults=True, gc=False):
+    """What the lock wrote on the nodes for a granted section: its `value`, as the lock shows it.
+
+    In `held/<client>.<life>.jsonl`. It tells whose a node's key is. A log of its own: judging overlaps does not need
+    it, and those logs are long.
+    """
+
+    section: int
+    key: str
+    value: str
 
 
 class ClientEnd(msgspec.Struct, omit_defaults=True):

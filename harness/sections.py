@@ -204,7 +204,9 @@ def _ends(ops: pd.DataFrame, ids: _Ids, at: Ints, ends: Sequence[ClientEnd]) -> 
     for end in ends:
         if end.client in ids.names and end.life < ids.lives:
             which = ids.names[end.client] * ids.lives + end.life
-            ended_at[which], killed[which] = end.at_ns, end.how == "killed"
+            # Who was ended while it released had left before; only the line that would say when was never written.
+            ended_at[which] = -1 if end.under_way == "releasing" else end.at_ns
+            killed[which] = end.how == "killed"
     life_of = ids.groups.take(ids.life)[ids.groups.edges[:-1]]
     life = life_of[at]
     # A client that went on to its next section without a recorded release was out by then.

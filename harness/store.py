@@ -9,7 +9,9 @@
       nemesis.jsonl      FaultEvent, a line each     } appended to while the run is on,
       client-ends.jsonl  ClientEnd, a line each      } one write(2) a line: a crash costs
       resource.jsonl     Write, a line each          } at most half a line at the end
+      nodes.jsonl        KeyEvent, a line each       } (many in one write)
       clients/c1.1.jsonl Op, a line each: client c1, its first life
+      held/c1.1.jsonl    Held, a line each: what its lock wrote on the nodes
       final.json         the counters at the last read
       history.parquet    the operations again, as columns; made from clients/ and never instead of it
       verdict.json       the verdict and its schema version
@@ -41,7 +43,8 @@ from fencepost.errors import UsageError
 from harness.checkers.base import Recorded, Verdict
 from harness.columns import NAME, OPS_SCHEMA, WRITES_SCHEMA, Columns, ops_frame, read_lines
 from harness.config import RunConfig
-from harness.history import ClientEnd, FaultEvent, Op, Timeline, Write
+from harness.history import ClientEnd, FaultEvent, Held, KeyEvent, Op, Timeline, Write
+from harness.holdings import Watched, derive_holdings, held_frame
 from harness.linelog import LineLog, on_disk
 from harness.parquet import read_frame
 from harness.sections import derive_sections
@@ -85,6 +88,7 @@ class RunFolder:
                 break
             folder = cls(path)
             folder.clients.mkdir()
+            folder.held.mkdir()
             folder.logs.mkdir()
             folder._write_json("config.json", {"schema_version": SCHEMA_VERSION} | msgspec.to_builtins(config))
             folder._become_latest()
@@ -123,11 +127,28 @@ class RunFolder:
         return self.path / "clients"
 
     @property
+    def held(self) -> Path:
+        return self.path / "held"
+
+    @property
     def logs(self) -> Path:
         return self.path / "logs"
 
+    @property
+    def nodes(self) -> Path:
+        """What the witness saw."""
+        return self.path / "nodes.jsonl"
+
+    @property
+    def witness_words(self) -> Path:
+        return self.logs / "witness.log"
+
     def client_log(self, client: str, life: int) -> Path:
         return self.clients / f"{client}.{life}.jsonl"
+
+    def held_log(self, client: str, life: int) -> Path:
+        """What this client's lock wrote on the nodes for its sections."""
+        return self.held / f"{client}.{life}.jsonl"
 
     def nemesis_log(self) -> LineLog:
         return LineLog(self.path / "nemesis.jsonl")
@@ -245,7 +266,21 @@ class RunFolder:
             ends=ends,
             planned_faults=self.planned_faults(),
             final_values=self.read_final(),
+            watched=self._read_watched(),
+            acquire_limit_ms=_acquire_limit_ms(self.read_environment()),
         )
+
+    def _read_watched(self) -> Watched | None:
+        """What the witness and the clients recorded of the nodes' keys; None if there was no witness."""
+        if not self.nodes.exists():
+            return None
+        events = chain.from_iterable(read_lines(self.nodes, KeyEvent))
+        lives = [(*_life(log), log) for log in self.held.glob("*.jsonl")]
+        held = held_frame(
+            (client, life, chain.from_iterable(read_lines(log, Held)))
+            for client, life, log in sorted(lives, key=_in_order)
+        )
+        return Watched(*derive_holdings(events), held)
 
     def _become_latest(self) -> None:
         results, name = self.path.parent, self.path.name
@@ -348,6 +383,13 @@ def _when(path: Path) -> datetime:
         return datetime.strptime(path.name.partition("-")[0], "%Y%m%dT%H%M%S.%fZ").replace(tzinfo=UTC)
     except ValueError:
         return datetime.fromtimestamp((path / "config.json").stat().st_mtime, UTC)
+
+
+def _acquire_limit_ms(environment: Mapping[str, Any]) -> float | None:
+    """What the lock declared (docs/lock-protocol.md), if it is a number."""
+    lock = environment.get("lock")
+    limit = lock.get("acquire_limit_ms") if isinstance(lock, Mapping) else None
+    return float(limit) if isinstance(limit, int | float) and not isinstance(limit, bool) and limit > 0 else None
 
 
 def _safe(part: str) -> str:

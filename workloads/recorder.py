@@ -1,4 +1,4 @@
-"""A client's own log: one operation, one line, one `write(2)`, before the next step begins."""
+"""A client's own logs: one operation, one line, one `write(2)`, before the next step begins."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 import msgspec
 
 from fencepost.errors import BrokenEnvironmentError
-from harness.history import Op
 
 
 class Recorder:
-    """Appends operations to a file. The page cache keeps a written line through a SIGKILL of anybody."""
+    """Appends records (operations, as a rule) to a file. The page cache keeps a written line through a SIGKILL of
+    anybody."""
 
     __slots__ = ("_encode", "_fd", "ops")
 
@@ -22,7 +22,7 @@ class Recorder:
         self._encode = msgspec.json.Encoder().encode
         self.ops = 0
 
-    def __call__(self, op: Op) -> None:
+    def __call__(self, op: msgspec.Struct) -> None:
         """Write one line. Raises BrokenEnvironmentError when the disk is full: an operation that cannot be recorded
         must be the last one."""
         line = self._encode(op) + b"\n"

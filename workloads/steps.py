@@ -11,7 +11,7 @@ from time import monotonic_ns
 from typing import Literal
 
 from fencepost.errors import FencepostError, UsageError
-from harness.history import Op, Outcome, TokenSource, Write
+from harness.history import Held, Op, Outcome, TokenSource, Write
 from workloads.base import Lease, Lock
 from workloads.control import Control, State
 from workloads.recorder import Recorder
@@ -38,7 +38,9 @@ class Steps:
         record: Recorder,
         control: Control,
         first_section: int = 1,
+        held: Recorder | None = None,
     ) -> None:
+        """`held`: where the values of granted leases are recorded, if they are."""
         self._client = client
         self._ttl_ms = ttl_ms
         self._fencing = fencing
@@ -46,6 +48,7 @@ class Steps:
         self._resource = resource
         self._record = record
         self._control = control
+        self._record_held = held
         self._section = first_section - 1
         self._wanted: str | None = None
         self._lease: Lease | None = None
@@ -96,6 +99,8 @@ class Steps:
                 requested_ns=lease.requested_ns,
             )
         )
+        if self._record_held is not None:
+            self._record_held(Held(self._section, key, lease.value))
         self._lease, self._wanted, self._value = lease, None, None
         self._token, self._source = lease.token, op.token_source
         self._control.enter(State.INSIDE, monotonic_ns())

@@ -31,7 +31,9 @@ class Figures(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     `reachable_s`: the part of it in which some working client surely could reach a majority. `acquire`: granted acquire
     calls within the load, by bin of their duration (`bin_of`). `majority_waits_ms`: from each strike at a majority to
     the next grant. `fsync_ms`: what an fsync cost on a node's disk before the load, `p50` and `p99` among others; None
-    where the nodes had no disks of their own.
+    where the nodes had no disks of their own. `orphans`: keys left on a node without an owner; `unfounded`: sections
+    without a majority behind them; both None where nobody watched the nodes, or the lock shows nothing. `overruns`:
+    acquire calls that outlasted what they were allowed.
     """
 
     sections: int
@@ -51,6 +53,10 @@ class Figures(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     faults_planned: int = 0
     faults_observed: int = 0
     fsync_ms: dict[str, float] | None = None
+    orphans: int | None = None
+    orphan_longest_ms: float | None = None
+    overruns: int = 0
+    unfounded: int | None = None
 
 
 def measure(run: Recorded, verdict: Verdict, environment: Mapping[str, object]) -> Figures:
@@ -80,6 +86,10 @@ def measure(run: Recorded, verdict: Verdict, environment: Mapping[str, object]) 
         faults_planned=run.planned_faults,
         fsync_ms=_fsync_ms(environment),
         faults_observed=_whole(figures["faults"].get("observed")),
+        orphans=_whole_or_none(figures.get("orphans", {}).get("count")),
+        orphan_longest_ms=_number(figures.get("orphans", {}).get("longest_ms")),
+        overruns=_whole(figures.get("overruns", {}).get("overruns")),
+        unfounded=_whole_or_none(figures.get("beliefs", {}).get("unfounded")),
     )
 
 
@@ -133,6 +143,10 @@ def _fsync_ms(environment: Mapping[str, object]) -> dict[str, float] | None:
 
 def _whole(value: object) -> int:
     return value if isinstance(value, int) else 0
+
+
+def _whole_or_none(value: object) -> int | None:
+    return value if isinstance(value, int) else None
 
 
 def _number(value: object) -> float | None:

@@ -15,6 +15,7 @@ import pandas as pd
 from harness.config import Requirement, RunConfig
 from harness.grouping import Groups, codes_of
 from harness.history import ClientEnd, FaultEvent, Timeline
+from harness.holdings import Watched
 from harness.overlaps import sections_by_key
 
 Blame = Literal["lock", "client", "undecided", "resource", "harness"]
@@ -38,6 +39,10 @@ class Recorded:
     """How many faults the schedule has."""
     final_values: dict[str, int] | None
     """The counters at the last read, by key; None if that read was never taken."""
+    watched: Watched | None = None
+    """What the nodes held; None if nobody watched them."""
+    acquire_limit_ms: float | None = None
+    """How long the lock says that its acquire may take; None if it says nothing."""
 
     @cached_property
     def sections_by_key(self) -> Groups:

@@ -13,7 +13,7 @@ import numpy as np
 from markupsafe import Markup
 
 from harness.checkers.base import Finding, Recorded, Verdict
-from harness.report import charts, tell
+from harness.report import charts, keys, tell
 from harness.report.html import render, script_json
 from harness.report.timeline import MOST_OVERLAPS, timeline
 from harness.report.windows import Window, windows
@@ -86,6 +86,9 @@ def render_page(
         faults_line=tell.faults_line(recorded, verdict),
         phases=_phases(verdict),
         data_rows=tell.data_rows(recorded, verdict),
+        key_lines=[line for _, line in keys.rows(verdict)],
+        key_columns=keys.NODE_COLUMNS,
+        key_rows=keys.node_rows(verdict),
         replay=printable(replay) if replay else None,
         config_rows=_rows(msgspec.to_builtins(recorded.config)),
         environment_groups=_groups(environment),

@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.checkers.base import Finding, Recorded, Verdict
-from harness.report import tell
+from harness.report import keys, tell
 from harness.report.words import (
     MISSING,
     blame,
@@ -127,6 +127,7 @@ def _seen(run: Recorded, verdict: Verdict, environment: Mapping[str, object]) ->
             )
         )
     rows += _waits(verdict)
+    rows += keys.rows(verdict)
     overhead = environment.get("proxy_overhead_us")
     if isinstance(overhead, Mapping) and overhead:
         rows.append(("proxy", f"adds {number(overhead.get('p50'))} µs at p50, {tell.overhead_note(overhead)}"))

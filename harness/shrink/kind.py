@@ -48,10 +48,10 @@ class Moment:
 
 
 def gravest(verdict: Verdict) -> Kind | None:
-    """The kind that most makes the run a violation of what it required: the lock's before a client's. None if none
-    does."""
+    """The kind that most makes the run a violation of what it required: the lock's before a client's, overlaps before
+    what an overlap can come of. None if none does."""
     breaking = [finding for finding in verdict.findings if verdict.require in finding.breaks]
-    return Kind.of(min(breaking, key=lambda finding: _GRAVEST.index(finding.blame))) if breaking else None
+    return Kind.of(min(breaking, key=lambda f: (_GRAVEST.index(f.blame), f.kind != "overlap"))) if breaking else None
 
 
 def choose_kind(verdict: Verdict, wanted: str | None) -> Kind:

@@ -129,8 +129,15 @@ class Redlock:
             "retry_delay_ms": self._settings.retry_delay_ms,
             "rounds": self.ROUNDS,
             "quorum": self.quorum(),
+            "acquire_limit_ms": self.acquire_limit_ms(),
             "hiredis": hiredis.__version__,
         }
+
+    def acquire_limit_ms(self) -> float:
+        """The longest that `acquire` may take: every round asks and then releases, and there is a delay between two."""
+        settings = self._settings
+        waits = 1 if settings.acquire_mode == "parallel" else len(self._wires)
+        return self.ROUNDS * (waits + 1) * settings.node_timeout_ms + (self.ROUNDS - 1) * settings.retry_delay_ms
 
     def _ask(self, request: bytes) -> list[Reply]:
         if self._settings.acquire_mode == "parallel":
