@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic_ns, sleep
 from types import FrameType
-from typing import Protocol
+from typing import Any, Protocol
 
 from redis.exceptions import RedisError
 
@@ -47,26 +47,31 @@ class Stand:
 
 class Interruption:
     """Whether the user asked to stop. Ctrl-C, SIGTERM or a closed terminal end the load; teardown is never
-    interrupted.
+    interrupted. Where one watches within another, as a run among many does, both are told.
     """
 
     def __init__(self) -> None:
         self.asked = False
+        self._before: dict[int, Any] = {}
 
     def __bool__(self) -> bool:
         return self.asked
 
     @contextmanager
     def watch(self) -> Iterator[Interruption]:
-        def ask(_number: int, _frame: FrameType | None) -> None:
-            self.asked = True
-
-        before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+        for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            self._before[each] = signal.signal(each, self._ask)
         try:
             yield self
         finally:
-            for number, handler in before.items():
+            for number, handler in self._before.items():
                 signal.signal(number, handler)
+
+    def _ask(self, number: int, frame: FrameType | None) -> None:
+        self.asked = True
+        outer = getattr(self._before[number], "__self__", None)
+        if isinstance(outer, Interruption):
+            outer._ask(number, frame)
 
 
 class Act(Protocol):

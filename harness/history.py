@@ -18,7 +18,7 @@ This module is vocabulary only. It imports none of the other folders, and `workl
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -26,6 +26,8 @@ OpName = Literal["acquire", "extend", "token", "read", "write", "release"]
 Outcome = Literal["ok", "fail", "info"]
 """`ok`: it happened. `fail`: it did not happen. `info`: nobody can know."""
 TokenSource = Literal["lock", "resource"]
+Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+"""What fits a column of a table; a larger number is refused like any other damage."""
 RoundName = Literal["acquire", "undo", "extend", "release"]
 """As an operation's; `undo` is the release after a try that was refused."""
 
@@ -41,17 +43,17 @@ class Op(msgspec.Struct, omit_defaults=True, gc=False):
     f: OpName
     outcome: Outcome
     key: str
-    section: int
-    invoke_ns: int
-    complete_ns: int
-    value: int | None = None
-    token: int | None = None
+    section: Int64
+    invoke_ns: Int64
+    complete_ns: Int64
+    value: Int64 | None = None
+    token: Int64 | None = None
     token_source: TokenSource | None = None
     validity_ms: float | None = None
-    deadline_ns: int | None = None
-    computed_after_ns: int | None = None
-    computed_before_ns: int | None = None
-    requested_ns: int | None = None
+    deadline_ns: Int64 | None = None
+    computed_after_ns: Int64 | None = None
+    computed_before_ns: Int64 | None = None
+    requested_ns: Int64 | None = None
     stale: bool = False
     error: str | None = None
 
@@ -88,11 +90,11 @@ class Write(msgspec.Struct, omit_defaults=True, gc=False):
     """One write as the resource accepted it, in its order (`index` from 1, per key)."""
 
     key: str
-    index: int
+    index: Int64
     client: str
-    section: int
-    value: int
-    token: int | None = None
+    section: Int64
+    value: Int64
+    token: Int64 | None = None
 
 
 class FaultEvent(msgspec.Struct, omit_defaults=True):

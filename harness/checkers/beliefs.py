@@ -18,7 +18,6 @@ from itertools import pairwise
 from typing import Final, Literal, NamedTuple
 
 import numpy as np
-import pandas as pd
 
 from harness.checkers.base import Answer, Blame, Finding, Recorded
 from harness.config import Requirement
@@ -70,29 +69,23 @@ class _Stretch(NamedTuple):
 def check(run: Recorded) -> Answer:
     """Figures, where the nodes were watched and the lock shows what it sets: `sections`: those that could be checked;
     `unfounded`: those of them in which, for some time, surely fewer than a majority held the value; `longest_ms`: the
-    longest such time; `by_cause`: the unfounded ones by the loss that most nodes had; `losses`: keys by how a single
-    node lost them while their owner surely still held them."""
+    longest such time; `by_cause`: the unfounded ones by the loss that most nodes had."""
     watched = run.watched
     if watched is None or watched.sights.empty:
         return Answer()
     owners = find_owners(run, watched)
-    findings = _shared(run, owners)
     if not owners.are_shown:
-        return Answer(tuple(findings), figures={"sections": 0})
+        return Answer(figures={"sections": 0})
     nodes = _Nodes.of(run, watched, owners)
     stretches = [stretch for section in owners.value if (stretch := nodes.unfounded(section)) is not None]
     causes = Counter(map(nodes.cause, stretches))
-    losses = _losses(run, owners)
     figures: dict[str, object] = {
         "sections": len(owners.value),
         "unfounded": len(stretches),
         "longest_ms": max((stretch.length_ns for stretch in stretches), default=0) / 1e6,
         "by_cause": {loss: causes[loss] for loss in LOSSES},
-        "losses": {loss: len(losses[loss]) for loss in ("deleted", "overwritten")},
     }
-    findings += _unfounded(run, nodes, stretches)
-    findings += _single(run, owners, losses)
-    return Answer(tuple(findings), figures=figures)
+    return Answer(_unfounded(run, nodes, stretches), figures=figures)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +163,9 @@ class _Nodes:
     def unfounded(self, section: int) -> _Stretch | None:
         """The longest time in which the section's client surely believed in vain; None if there was none."""
         start, until = int(self.start[section]), int(self.until[section])
-        used = self.used.get(self.key[section], [])
+        used = self.used.get(self.key[section])
+        if not used:
+            return None
         majority = len(used) // 2 + 1
         maybe = {node: self._maybe(node, section, start, until) for node in used}
         edges = sorted({start, until, *(edge for spans in maybe.values() for span in spans for edge in span)})
@@ -201,9 +196,9 @@ class _Nodes:
         at = start
         for seen, lost in zip(*self.sights.get(node, ([], [])), strict=True):
             spans.append((at, min(seen, until)))
-            at = max(at, lost)
+            at = min(max(at, lost), until)
         spans.append((at, until))
-        return [(a, b) for a, b in spans if a < b]
+        return [(a, max(a, b)) for a, b in spans]
 
     def _loss(self, node: str, section: int, at_ns: int) -> Loss:
         """How it came that the node does not hold the section's value shortly before `at_ns`."""
@@ -236,7 +231,7 @@ class _Nodes:
         return used - sum(loss in OF_THE_LOCK for _, loss in stretch.losses) < used // 2 + 1
 
 
-def _unfounded(run: Recorded, nodes: _Nodes, stretches: list[_Stretch]) -> list[Finding]:
+def _unfounded(run: Recorded, nodes: _Nodes, stretches: list[_Stretch]) -> tuple[Finding, ...]:
     findings = []
     for by_lock in (True, False):
         some = [stretch for stretch in stretches if nodes.is_the_locks_doing(stretch) is by_lock]
@@ -254,7 +249,7 @@ def _unfounded(run: Recorded, nodes: _Nodes, stretches: list[_Stretch]) -> list[
         shown = [longest, *(stretch for stretch in some[:3] if stretch is not longest)]
         examples = tuple(_example(run, nodes, stretch) for stretch in shown)
         findings.append(Finding("beliefs", "unfounded-belief", blame, text, breaks, len(some), examples))
-    return findings
+    return tuple(findings)
 
 
 def _example(run: Recorded, nodes: _Nodes, stretch: _Stretch) -> dict[str, object]:
@@ -268,68 +263,3 @@ def _example(run: Recorded, nodes: _Nodes, stretch: _Stretch) -> dict[str, objec
         "for_ms": stretch.length_ns / 1e6,
         "nodes": tuple(f"{node} {loss}" for node, loss in stretch.losses),
     }
-
-
-def _losses(run: Recorded, owners: Owners) -> dict[str, pd.DataFrame]:
-    """Holdings that surely ended while their owner was inside and within its validity, by how they ended."""
-    holdings = owners.holdings[owners.holdings["section"] >= 0]
-    own = holdings["section"].to_numpy(np.int64)
-    start = run.sections["start_ns"].to_numpy(np.int64)[own]
-    until = np.minimum(
-        run.sections["end_ns"].to_numpy(np.int64)[own], run.sections["deadline_min_ns"].to_numpy(np.int64)[own]
-    )
-    inside = (holdings["to_min_ns"].to_numpy(np.int64) >= start) & (holdings["to_max_ns"].to_numpy(np.int64) < until)
-    return {how: holdings[inside & (holdings["ended"] == how).to_numpy()] for how in ("deleted", "overwritten")}
-
-
-def _single(run: Recorded, owners: Owners, losses: dict[str, pd.DataFrame]) -> list[Finding]:
-    """Losses on single nodes, which break nothing by themselves."""
-    words: dict[str, tuple[str, Blame, str]] = {
-        "deleted": (
-            "deleted-while-held",
-            "undecided",
-            "deleted on a node while their owner held them, by somebody else or by a late request of its own",
-        ),
-        "overwritten": (
-            "overwritten-while-held",
-            "lock",
-            "overwritten on a node by another value while their owner held them",
-        ),
-    }
-    findings = []
-    for how, (kind, blame, what) in words.items():
-        rows = losses[how]
-        if rows.empty:
-            continue
-        examples: tuple[dict[str, object], ...] = tuple(
-            {
-                "node": node,
-                "key": key,
-                "client": str(run.sections["client"].iloc[section]),
-                "section": int(run.sections["section"].iloc[section]),
-                "at_ms": (to_max_ns - run.timeline.start_ns) / 1e6,
-            }
-            for node, key, section, to_max_ns in rows_of(rows.head(3), "node", "lock_key", "section", "to_max_ns")
-        )
-        text = f"{len(rows)} {'key was' if len(rows) == 1 else 'keys were'} {what}"
-        findings.append(Finding("beliefs", kind, blame, text, (), len(rows), examples))
-    return findings
-
-
-def _shared(run: Recorded, owners: Owners) -> list[Finding]:
-    """Values that are not unique: whoever compares them proves nothing."""
-    if not owners.shared:
-        return []
-    examples: tuple[dict[str, object], ...] = tuple(
-        {
-            "value": value[:60],
-            "sections": len(rows),
-            "of": tuple(
-                f"{run.sections['client'].iloc[row]} in section {run.sections['section'].iloc[row]}" for row in rows[:2]
-            ),
-        }
-        for value, rows in list(owners.shared.items())[:3]
-    )
-    count = len(owners.shared)
-    text = f"{count} {'value' if count == 1 else 'values'} on the nodes stood for more than one section"
-    return [Finding("beliefs", "shared-value", "lock", text, (), count, examples)]

@@ -25,7 +25,7 @@ _WORDS: Final[dict[OverlapBlame, str]] = {
 
 def check(run: Recorded) -> Answer:
     """Figures: `sections`; `overlaps`: pairs by blame; `overlapping_pairs`: all of them; `longest_overlap_ms`."""
-    kinds = count_overlaps(run.sections)
+    kinds = count_overlaps(run.sections, run.sections_by_key)
     findings = []
     for blame, kind in kinds.items():
         noun = "pair of sections" if kind.count == 1 else "pairs of sections"

@@ -120,7 +120,7 @@ def gather(folder: RunFolder, spans: Sequence[Span]) -> Evidence:
     return assemble(
         (
             (c, one)
-            for c, rounds in folder.read_answers()
+            for c, _, rounds in folder.read_answers()
             for one in rounds
             if matters(one.key, one.asked_ns, one.done_ns)
         ),
@@ -129,7 +129,7 @@ def gather(folder: RunFolder, spans: Sequence[Span]) -> Evidence:
             for e in folder.read_nodes()
             if not e.key or any(s.from_ns <= e.at_ns and _since(e) <= s.to_ns for s in spans)
         ),
-        ((c, held) for c, of_client in folder.read_held() for held in of_client if held.key in wanted),
+        ((c, held) for c, _, of_client in folder.read_held() for held in of_client if held.key in wanted),
     )
 
 

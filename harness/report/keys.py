@@ -51,7 +51,7 @@ def beliefs_line(verdict: Verdict) -> str | None:
     text = f"{of_sections(found.get('unfounded'), found.get('sections'))} without a majority behind them"
     if found.get("unfounded"):
         text += f", up to {milliseconds(found.get('longest_ms'))}: {_counted(figures(verdict, 'beliefs', 'by_cause'))}"
-    losses = _counted(figures(verdict, "beliefs", "losses"))
+    losses = _counted({how: figure(verdict, "losses", how) for how in ("deleted", "overwritten")})
     return f"{text}; on single nodes, while held: {losses}" if losses else text
 
 

@@ -12,7 +12,7 @@ from harness.checkers.base import Finding
 from tests.harness import runs
 
 BACKENDS = ["process", pytest.param("docker", marks=pytest.mark.docker)]
-OURS = ("beliefs", "orphans", "overruns")
+OURS = ("beliefs", "losses", "orphans", "overruns")
 
 
 def findings(folder: Path) -> dict[str, Finding]:
