@@ -103,6 +103,8 @@ class ClientSlot:
             fencing=config.fencing,
             first_section=self._sections + 1,
             history=str(self._folder.client_log(self._name, self._life)),
+            answers=str(self._folder.answers_log(self._name, self._life)),
+            held=str(self._folder.held_log(self._name, self._life)) if config.witness == "on" else None,
             control=str(control_path),
             description=str(self._scratch / f"{stem}.lock.json"),
             strings=self._strings,

@@ -20,7 +20,8 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True):
     """One run. Durations in milliseconds. `lock` is a recipe's name, a subject's name or `package.module:Class`;
     `lock_command` a program that speaks the lock protocol, which then replaces it. `extensions`: how often at most a
     client prolongs its lease in one section, each time when half of it is gone. `disks`: each node has a small file
-    system (`disk_fs`) for itself, whose power can be cut; a schedule with power cuts has them without being asked."""
+    system (`disk_fs`) for itself, whose power can be cut; a schedule with power cuts has them without being asked.
+    `witness`: whether the nodes' keys are watched (`harness.witness`)."""
 
     seed: int
     workload: str = "fenced-counter"
@@ -46,6 +47,7 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True):
     persistence: Policy = "none"
     disks: bool = False
     disk_fs: FileSystem = "ext4"
+    witness: Literal["on", "off"] = "on"
 
     def check(self) -> None:
         """Raise UsageError, naming the option, for numbers that cannot mean anything."""

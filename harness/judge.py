@@ -7,6 +7,7 @@ not reach its end; else valid. So an interrupted run can convict a lock, and nev
 from __future__ import annotations
 
 from collections.abc import Collection
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final, Literal
 
@@ -55,10 +56,11 @@ def judge(run: Recorded, questions: Collection[str] | None = None) -> Verdict:
 
 def judge_folder(folder: RunFolder) -> tuple[Recorded, Verdict]:
     """Judge a run's folder, and leave history.parquet and verdict.json in it."""
-    history = folder.read_history()
-    run = folder.load(history)
-    verdict = judge(run)
-    folder.write_history(history)
+    run = folder.load()
+    with ThreadPoolExecutor(1) as beside:
+        written = beside.submit(folder.write_history, run.ops)
+        verdict = judge(run)
+        written.result()
     folder.write_verdict(verdict)
     return run, verdict
 

@@ -68,6 +68,7 @@ _REPLAYED: dict[str, tuple[str, Callable[[Any], str]]] = {
     "--server": ("server", str),
     "--persistence": ("persistence", str),
     "--disk-fs": ("disk_fs", str),
+    "--witness": ("witness", str),
 }
 
 _OF_SCRIPTS = ("--lock", "--lock-command", "--fencing", "--ttl", "--cluster", "--server", "--persistence", "--disk-fs")

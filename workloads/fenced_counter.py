@@ -40,9 +40,11 @@ class Plan:
     extensions: int = 0
 
 
-def run(plan: Plan, lock: Lock, resource: Resource, record: Recorder, control: Control) -> None:
+def run(
+    plan: Plan, lock: Lock, resource: Resource, record: Recorder, control: Control, held: Recorder | None = None
+) -> None:
     """Work until `control.stop_ns`. Raises what breaks the run itself: a lock command that died, a full disk."""
-    steps = Steps(plan.client, plan.ttl_ms, plan.fencing, lock, resource, record, control, plan.first_section)
+    steps = Steps(plan.client, plan.ttl_ms, plan.fencing, lock, resource, record, control, plan.first_section, held)
     rng, keys = plan.rng, plan.keys
     while monotonic_ns() < control.stop_ns:
         key = keys[0] if len(keys) == 1 else rng.choice(keys)

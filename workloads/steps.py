@@ -11,8 +11,8 @@ from time import monotonic_ns
 from typing import Literal
 
 from fencepost.errors import FencepostError, UsageError
-from harness.history import Op, Outcome, TokenSource, Write
-from workloads.base import Lease, Lock
+from harness.history import Held, Op, Outcome, TokenSource, Write
+from workloads.base import Lease, Lock, ShowsRounds
 from workloads.control import Control, State
 from workloads.recorder import Recorder
 from workloads.resource import Resource, StaleTokenError
@@ -38,14 +38,18 @@ class Steps:
         record: Recorder,
         control: Control,
         first_section: int = 1,
+        held: Recorder | None = None,
     ) -> None:
+        """`held`: where the values of granted leases are recorded, if they are."""
         self._client = client
         self._ttl_ms = ttl_ms
         self._fencing = fencing
         self._lock = lock
+        self._shows = lock if isinstance(lock, ShowsRounds) else None
         self._resource = resource
         self._record = record
         self._control = control
+        self._record_held = held
         self._section = first_section - 1
         self._wanted: str | None = None
         self._lease: Lease | None = None
@@ -88,6 +92,8 @@ class Steps:
             self._control.count(self._record.ops, self._section - 1)
             return op
         op = self._recorded(_granted("acquire", lease, self._section, invoke_ns, complete_ns))
+        if self._record_held is not None:
+            self._record_held(Held(self._section, key, lease.value))
         self._wanted, self._value = None, None
         self._take(lease, complete_ns)
         self._token, self._source = lease.token, op.token_source
@@ -235,6 +241,12 @@ class Steps:
             raise UsageError(f"{self._client} must show a token with --fencing {self._fencing}; draw one before {step}")
 
     def _recorded(self, op: Op) -> Op:
+        """Record it; what the nodes answered comes first."""
+        if self._shows is not None and op.f in ("acquire", "extend", "release"):
+            rounds = self._shows.take_rounds()
+            for one in rounds:
+                one.section = op.section
+            self._record.answered(rounds)
         self._record(op)
         return op
 

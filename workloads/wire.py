@@ -29,6 +29,7 @@ MAX_OWED: Final = 64
 """So many replies may be missing on one connection before it is given up."""
 
 _READ_BYTES: Final = 65_536
+_SAID_CHARACTERS: Final = 80
 
 
 class Silence(enum.Enum):
@@ -49,12 +50,25 @@ def pack(*words: str | bytes | int) -> bytes:
     return packed
 
 
+def in_words(reply: Reply) -> str:
+    """A reply as `harness.history.NodeReply` says it."""
+    if reply == b"OK":  # nearly all of them
+        return "OK"
+    if reply is SILENT:
+        return SILENT.value
+    if isinstance(reply, bytes):
+        return reply.decode(errors="replace")[:_SAID_CHARACTERS]
+    return "nil" if reply is None else str(reply)[:_SAID_CHARACTERS]
+
+
 class Wire:
     """The connection to one node. Its methods return at once, but for `wait`."""
 
     def __init__(self, address: NodeAddress, poller: select.poll, by_fd: dict[int, Wire]) -> None:
         self.address = address
         self.reply: Reply = SILENT
+        self.replied_ns: int | None = None
+        """When the reply was read; None while there is none."""
         self.waiting = False
         """Whether the reply to the newest request is still to come."""
         self._poller = poller
@@ -72,7 +86,7 @@ class Wire:
         if self.waiting:
             self.owe()
         self.waiting = True
-        self.reply = SILENT
+        self.reply, self.replied_ns = SILENT, None
         if self._stale >= MAX_OWED:
             self.close()
             self.waiting = True
@@ -117,6 +131,7 @@ class Wire:
                     self._stale -= 1
                 elif self.waiting:
                     self.reply, self.waiting = reply, False
+                    self.replied_ns = time.monotonic_ns()
                 else:
                     data = b""  # an answer that nobody asked for: whatever talks there is not a Redis
         except BlockingIOError:
@@ -178,11 +193,16 @@ class Wire:
             self.close()
 
 
+Heard = tuple[int, Reply, int | None]
+"""What came of asking one node: its place among the nodes, its reply, and when that was read."""
+
+
 class Wires:
     """The connections to all nodes. Connects at once; a node that cannot be reached now is dialled again later."""
 
     def __init__(self, nodes: Sequence[NodeAddress], timeout_ms: float, wire: type[Wire] = Wire) -> None:
         self.timeout_ms = timeout_ms
+        self._heard: list[Heard] = []
         self._poller = select.poll()
         self._by_fd: dict[int, Wire] = {}
         self._wires = [wire(node, self._poller, self._by_fd) for node in nodes]
@@ -221,9 +241,16 @@ class Wires:
                 if not came:
                     wire.wait(left_ms)
         replies = [wire.reply for wire in asked]
+        heard = [(place, wire.reply, wire.replied_ns) for place, wire in enumerate(asked, only or 0)]
+        self._heard = heard if only is None else [*self._heard, *heard][-len(self) :]
         for wire in asked:
             wire.give_up()
         return replies
+
+    def take_heard(self) -> list[Heard]:
+        """What came of asking all nodes the last time, or each of them one by one; it is forgotten."""
+        heard, self._heard = self._heard, []
+        return heard
 
     def close(self) -> None:
         for wire in self._wires:

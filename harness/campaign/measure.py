@@ -40,7 +40,9 @@ class Figures(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     `reachable_s`: the part of it in which some working client surely could reach a majority. `acquire`: granted acquire
     calls within the load, by bin of their duration (`bin_of`). `majority_waits_ms`: from each strike at a majority to
     the next grant. `fsync_ms`: what an fsync cost on a node's disk before the load, `p50` and `p99` among others; None
-    where the nodes had no disks of their own. `blamed`: the findings for which the lock is to blame.
+    where the nodes had no disks of their own. `blamed`: the findings for which the lock is to blame. `orphans`: keys
+    left on a node without an owner; `unfounded`: sections without a majority behind them; both None where nobody
+    watched the nodes, or the lock shows nothing. `overruns`: acquire calls that outlasted what they were allowed.
     """
 
     sections: int
@@ -61,6 +63,10 @@ class Figures(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     faults_observed: int = 0
     fsync_ms: dict[str, float] | None = None
     blamed: tuple[Blamed, ...] = ()
+    orphans: int | None = None
+    orphan_longest_ms: float | None = None
+    overruns: int = 0
+    unfounded: int | None = None
 
 
 def measure(run: Recorded, verdict: Verdict, environment: Mapping[str, object]) -> Figures:
@@ -91,6 +97,10 @@ def measure(run: Recorded, verdict: Verdict, environment: Mapping[str, object]) 
         fsync_ms=_fsync_ms(environment),
         blamed=tuple(Blamed(f.kind, first_ms(f), f.text) for f in verdict.findings if f.blame == "lock"),
         faults_observed=_whole(figures["faults"].get("observed")),
+        orphans=_whole_or_none(figures.get("orphans", {}).get("count")),
+        orphan_longest_ms=_number(figures.get("orphans", {}).get("longest_ms")),
+        overruns=_whole(figures.get("overruns", {}).get("overruns")),
+        unfounded=_whole_or_none(figures.get("beliefs", {}).get("unfounded")),
     )
 
 
@@ -150,6 +160,10 @@ def _fsync_ms(environment: Mapping[str, object]) -> dict[str, float] | None:
 
 def _whole(value: object) -> int:
     return value if isinstance(value, int) else 0
+
+
+def _whole_or_none(value: object) -> int | None:
+    return value if isinstance(value, int) else None
 
 
 def _number(value: object) -> float | None:

@@ -85,6 +85,7 @@ def test_a_phase_that_did_not_happen_has_no_figures() -> None:
 
 def test_the_checkers_are_those_in_the_folder() -> None:
     assert list(checkers()) == [
+        "beliefs",
         "counter",
         "exclusion",
         "faults",
@@ -92,7 +93,10 @@ def test_the_checkers_are_those_in_the_folder() -> None:
         "holding",
         "idle",
         "liveness",
+        "losses",
         "opportunities",
+        "orphans",
+        "overruns",
         "phases",
         "validity",
     ]

@@ -76,6 +76,14 @@ def test_a_validity_must_leave_something_for_clocks_that_drift(deadline: float, 
     assert kinds(history) == found
 
 
+def test_of_these_only_the_missing_allowance_breaks_nothing() -> None:
+    breaks = {}
+    for deadline in (40, 101, 102):
+        history = History(ttl_ms=100).op("c1", "acquire", "ok", 1, 0, 41, **lease("acquire", 1, 40, deadline))
+        breaks |= {finding.kind: finding.breaks for finding in check(history.recorded()).findings}
+    assert breaks == {"no-validity": ("lease",), "no-drift-allowance": (), "overstated-validity": ("lease",)}
+
+
 def test_who_does_not_show_the_request_is_not_asked_for_an_allowance() -> None:
     assert kinds(History(ttl_ms=100).op("c1", "acquire", "ok", 1, 0, 1, validity_ms=100.0)) == []
 

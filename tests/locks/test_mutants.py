@@ -26,7 +26,7 @@ OVERRIDDEN = {
     "seconds for milliseconds": "acquire_request",
     "milliseconds for seconds": "acquire_request",
     "frees without comparing": "release_request",
-    "frees a majority": "_free",
+    "frees a majority": "ask_to_release",
     "one value for all": "unique_value",
     "one value per process": "unique_value",
 }

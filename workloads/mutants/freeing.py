@@ -33,6 +33,5 @@ class FreesAMajority(Redlock):
     """The keys on the other nodes stay until they expire. When one of the freed nodes is out of reach, nobody can get a
     majority for that long."""
 
-    def _free(self, key: str, value: str, patient: bool = True) -> list[Reply]:
-        request = self.release_request(key, value)
+    def ask_to_release(self, request: bytes, patient: bool) -> list[Reply]:
         return [self._wires.ask(request, only=index, patient=patient)[0] for index in range(self.quorum())]
