@@ -13,7 +13,7 @@ CONTROLS = $(subst _,-,$(patsubst workloads/locks/%.py,%,$(wildcard workloads/lo
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .PHONY: help setup setup-docker doctor test test-partition test-latency test-pause test-crash test-power test-controls \
-        test-all report-fsync flips lint lock clean
+        test-all report-fsync mutants flips lint lock clean
 
 help: ## this page
 	@echo "fencepost finds out by experiment whether a distributed lock on Redis keeps its promise."
@@ -31,7 +31,7 @@ help: ## this page
 	@echo "  DURATION=30s      load under faults"
 	@echo "  CLUSTER=process   process, docker or auto: containers if a Docker engine answers"
 	@echo "  ARGS='--ttl 2s'   any other option of 'fencepost test'; see .venv/bin/fencepost test --help"
-	@echo "Variables of report-fsync:"
+	@echo "Variables of report-fsync and mutants:"
 	@echo "  QUICK=1           the small form; SEEDS=10: runs of each cell; REPORT=folder; CLUSTER as above"
 	@echo "Variable of set-up:"
 	@echo "  PYTHON=python3.12 what the environments are made with; remove .venv to change it later"
@@ -93,6 +93,10 @@ report-fsync: setup ## fsync=always or a delayed restart? The report: three hour
 
 flips: setup ## every comparison of the judge flipped, one at a time: each must turn a test red (MODULE=counter: only there)
 	.venv/bin/python tests/flips.py $(MODULE) $(ARGS)
+
+mutants: setup ## the reference lock with one line wrong, in fifteen ways: what finds which? 40 min; QUICK=1: five
+	.venv/bin/fencepost mutants $(if $(QUICK),--quick) $(if $(SEEDS),--seeds $(SEEDS)) \
+		$(if $(REPORT),--report $(REPORT)) $(if $(CLUSTER),--cluster $(CLUSTER)) $(ARGS)
 
 lint: setup ## ruff and mypy
 	.venv/bin/ruff check

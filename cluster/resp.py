@@ -17,7 +17,7 @@ Reply = str | int | float | bool | None | list["Reply"] | hiredis.HiredisError
 Command = Sequence[str | int]
 
 
-def encode(*command: str | int) -> bytes:
+def encode(*command: str | bytes | int) -> bytes:
     """The command as it goes over the wire."""
     packed: bytes = hiredis.pack_command(command)  # type: ignore[arg-type]  # its stub says: one argument
     return packed

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic_ns, sleep
 from types import FrameType
-from typing import Protocol
+from typing import Any, Protocol
 
 from redis.exceptions import RedisError
 
@@ -27,6 +27,7 @@ from harness.history import ClientEnd, FaultEvent, Timeline
 from harness.overhead import measure_overhead_us
 from harness.report.progress import Progress, Snapshot
 from harness.store import RunFolder
+from harness.witness import Witness
 from nemesis.base import Topology, World
 from workloads.resource import RedisResource
 
@@ -46,26 +47,31 @@ class Stand:
 
 class Interruption:
     """Whether the user asked to stop. Ctrl-C, SIGTERM or a closed terminal end the load; teardown is never
-    interrupted.
+    interrupted. Where one watches within another, as a run among many does, both are told.
     """
 
     def __init__(self) -> None:
         self.asked = False
+        self._before: dict[int, Any] = {}
 
     def __bool__(self) -> bool:
         return self.asked
 
     @contextmanager
     def watch(self) -> Iterator[Interruption]:
-        def ask(_number: int, _frame: FrameType | None) -> None:
-            self.asked = True
-
-        before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+        for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            self._before[each] = signal.signal(each, self._ask)
         try:
             yield self
         finally:
-            for number, handler in before.items():
+            for number, handler in self._before.items():
                 signal.signal(number, handler)
+
+    def _ask(self, number: int, frame: FrameType | None) -> None:
+        self.asked = True
+        outer = getattr(self._before[number], "__self__", None)
+        if isinstance(outer, Interruption):
+            outer._ask(number, frame)
 
 
 class Act(Protocol):
@@ -125,6 +131,9 @@ class Bench:
             stack.callback(self._resource.close)
             self._observe = stack.enter_context(folder.nemesis_log()).append
             ends_log = stack.enter_context(folder.client_ends_log())
+            if config.witness == "on":
+                environment = os.environ | self._state.environment
+                stack.enter_context(Witness(cluster.nodes.values(), folder.nodes, folder.witness_words, environment))
             self._write_log = stack.enter_context(folder.resource_log()).extend
 
             stack.callback(self._cut_off_all)

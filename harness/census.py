@@ -23,11 +23,13 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
-from harness.grouping import Bools, Ints, TimeLine, order_within, stable_order
-from harness.overlaps import BLAMES, OverlapBlame, Windows
+from harness.grouping import Bools, Groups, Ints, TimeLine, stable_order
+from harness.overlaps import BLAMES, OverlapBlame, Windows, touched, touching
 
+_WINDOWS: Final = ("section", "possible", "certain")
 _FIRST: Final = 3
 _NEVER: Final = -(2**62)
 
@@ -43,16 +45,15 @@ class Kind:
     longest_ns: int
 
 
-def count_overlaps(sections: pd.DataFrame) -> dict[OverlapBlame, Kind]:
+def count_overlaps(sections: pd.DataFrame, by_key: Groups | None = None) -> dict[OverlapBlame, Kind]:
     """All pairs of sections of one key, of different clients or lives, that overlap. Blames without pairs are left out.
 
-    A row is a section; the columns are those of `harness.sections`.
+    A row is a section; the columns are those of `harness.sections`. `by_key`: as in `harness.overlaps.touching`.
     """
-    windows = Windows.of(sections)
-    rows = _touching(windows)
+    rows = touching(sections, by_key)
     if not len(rows):
         return {}
-    crowd = _Crowd(windows.take(rows))
+    crowd = _Crowd(Windows.of(sections, rows))
     kinds: dict[OverlapBlame, Kind] = {}
     for place, blame in enumerate(BLAMES):
         counts = crowd.counts(place)
@@ -66,28 +67,11 @@ def count_overlaps(sections: pd.DataFrame) -> dict[OverlapBlame, Kind]:
 
 def overlapped_keys(sections: pd.DataFrame) -> frozenset[str]:
     """The keys of which any two sections, of different clients or lives, overlapped."""
-    windows = Windows.of(sections)
-    rows = _touching(windows)
+    rows = touching(sections)
     if not len(rows):
         return frozenset()
-    crowd = _Crowd(windows.take(rows))
+    crowd = _Crowd(Windows.of(sections, rows))
     return frozenset(sections["key"].iloc[rows[crowd.met["section"] > 0]].astype(str).unique())
-
-
-def _touching(windows: Windows) -> Ints:
-    """The rows whose section touches another one of its key, ordered by key and start."""
-    order = order_within(windows.key, windows.start)
-    line = TimeLine.of(windows.key[order], windows.start[order])
-    return order[_touched(line, windows.end[order])]
-
-
-def _touched(line: TimeLine, end: Ints) -> Bools:
-    """Which of the ordered rows reach the next one, or are reached by one before them."""
-    furthest = np.maximum.accumulate(line.place(end))
-    reached = np.zeros(len(end) + 1, np.bool_)
-    np.greater_equal(furthest[:-1], line.starts[1:], out=reached[1:-1])
-    touched: Bools = reached[:-1] | reached[1:]
-    return touched
 
 
 class _Crowd:
@@ -95,30 +79,33 @@ class _Crowd:
 
     def __init__(self, windows: Windows) -> None:
         self._windows = windows
-        self._line = TimeLine.of(windows.key, windows.start)
-        self._until = {
-            "section": windows.end,
-            "possible": np.minimum(windows.end, windows.possible_until),
-            "certain": np.minimum(windows.end, windows.certain_until),
-        }
+        line = TimeLine.of(windows.key, windows.start)
+        self.met = {name: _earlier_meeting(line, windows.start, self._until(name)) for name in _WINDOWS}
+        del line  # as large as two columns
         together = stable_order(windows.life)
         together = together[stable_order(windows.key[together])]
         new = np.ones(len(together), np.bool_)
         for column in (windows.key[together], windows.life[together]):
             new[1:] &= column[1:] == column[:-1]
         new[1:] = ~new[1:]
-        own = TimeLine.of(np.cumsum(new) - 1, windows.start[together])
-        touching = _touched(own, windows.end[together])
-        self._alone = not touching.any()
-        self.met = {name: self._meeting(name) for name in self._until}
+        start = windows.start[together]
+        own = TimeLine.of(np.cumsum(new) - 1, start)
+        self._alone = not touched(own, windows.end[together]).any()
         if not self._alone:
-            for name, until in self._until.items():
-                self.met[name][together] -= _earlier_meeting(own, windows.start[together], until[together])
+            for name in _WINDOWS:
+                self.met[name][together] -= _earlier_meeting(own, start, self._until(name)[together])
 
-    def _meeting(self, name: str) -> Ints:
-        return _earlier_meeting(self._line, self._windows.start, self._until[name])
+    def _until(self, name: str) -> Ints:
+        """The ends of this window of each section."""
+        match name:
+            case "possible":
+                return np.minimum(self._windows.end, self._windows.possible_until)
+            case "certain":
+                return np.minimum(self._windows.end, self._windows.certain_until)
+            case _:
+                return self._windows.end
 
-    def counts(self, blame: int) -> Ints:
+    def counts(self, blame: int) -> npt.NDArray[np.int32]:
         """For each section the number of earlier ones that it overlaps with this blame."""
         met = self.met
         match BLAMES[blame]:
@@ -144,13 +131,26 @@ class _Crowd:
                 return
 
     def longest(self, blame: int, later: Ints) -> tuple[int, tuple[int, int]]:
-        """For how long, in ns, and which two."""
-        furthest = self._furthest(blame)[later]
-        lengths = np.minimum(furthest, self._windows.end[later]) - self._windows.start[later]
-        j = int(later[np.argmax(lengths)])
-        partners = self._partners(blame, j)
-        i = int(partners[np.argmax(self._windows.end[partners])])
-        return int(lengths.max()), (i, j)
+        """For how long, in ns, and which two.
+
+        No overlap is longer than its later section. So one that is exactly as long as the longest of those that are
+        left to try settles it, and only sections longer than the best overlap found need the ranges to be laid.
+        """
+        windows = self._windows
+        most = windows.end[later] - windows.start[later]
+        best = self._longest_of(blame, int(later[np.argmax(most)]))
+        later = later[most > best[0]]
+        if len(later):
+            lengths = np.minimum(self._furthest(blame)[later], windows.end[later]) - windows.start[later]
+            if lengths.max() > best[0]:
+                best = self._longest_of(blame, int(later[np.argmax(lengths)]))
+        return best
+
+    def _longest_of(self, blame: int, j: int) -> tuple[int, tuple[int, int]]:
+        """The longest of the overlaps of which j is the later section."""
+        partners, ends = self._partners(blame, j), self._windows.end
+        i = int(partners[np.argmax(ends[partners])])
+        return int(min(ends[i], ends[j]) - self._windows.start[j]), (i, j)
 
     def _partners(self, blame: int, j: int) -> Ints:
         """The earlier sections that section j overlaps with this blame, in the order of their starts."""
@@ -164,9 +164,10 @@ class _Crowd:
         """For each section the latest end of the earlier ones that it overlaps with this blame; meaningless for those
         without any."""
         windows, here = self._windows, np.arange(len(self._windows))
+        line = TimeLine.of(windows.key, windows.start)
         reach = {
-            name: np.maximum(np.searchsorted(self._line.starts, self._line.place(until), side="right") - 1, here)
-            for name, until in self._until.items()
+            name: np.maximum(np.searchsorted(line.starts, line.place(self._until(name)), side="right") - 1, here)
+            for name in _WINDOWS
         }
         wide, narrow = {
             "lock": ("certain", None),
@@ -174,7 +175,7 @@ class _Crowd:
             "undecided": ("possible", "certain"),
         }[BLAMES[blame]]
         # A section whose own narrow window is empty meets with this blame whatever it meets in the wide one.
-        open_to_all = self._until[narrow] < windows.start if narrow else np.zeros(len(here), np.bool_)
+        open_to_all = self._until(narrow) < windows.start if narrow else np.zeros(len(here), np.bool_)
         result = np.full(len(here), _NEVER, np.int64)
         for ours, theirs in self._strangers():
             after = reach[narrow] if narrow else here
@@ -197,12 +198,15 @@ class _Crowd:
             yield ~has, has
 
 
-def _earlier_meeting(line: TimeLine, start: Ints, until: Ints) -> Ints:
+def _earlier_meeting(line: TimeLine, start: Ints, until: Ints) -> npt.NDArray[np.int32]:
     """For each row how many rows of its group before it have a window, from `start` to `until`, that meets its own."""
-    rows = np.flatnonzero(until >= start)
-    met = np.zeros(len(start), np.int64)
-    ends = np.sort(line.place(until)[rows])
-    met[rows] = np.arange(len(rows)) - np.searchsorted(ends, line.starts[rows], side="left")
+    stands = until >= start
+    ends = line.place(until)[stands]
+    ends.sort()
+    before = np.arange(len(ends))
+    before -= np.searchsorted(ends, line.starts[stands], side="left")
+    met = np.zeros(len(start), np.int32)
+    met[stands] = before
     return met
 
 

@@ -1,4 +1,4 @@
-"""The command line: `fencepost test | compare | script | analyze | list | doctor | clean`.
+"""The command line: `fencepost COMMAND`; `fencepost --help` lists the commands.
 
 Exit codes: 0 valid, 1 violation, 2 unknown, 254 bad arguments or configuration, 255 the harness or its surroundings
 failed. With `--expect violation` 0 means that it was found.
@@ -18,7 +18,10 @@ from cluster.disk import FILE_SYSTEMS
 from cluster.persistence import POLICIES
 from fencepost.errors import FencepostError, UsageError
 from fencepost.units import Duration, parse_duration_ms
+from harness.cli_again import add_replay, add_shrink
 from harness.cli_compare import add_compare, behind_dashes
+from harness.cli_explain import add_explain
+from harness.cli_mutants import add_mutants
 from harness.cli_script import add_script
 from harness.config import RunConfig
 from harness.store import RESULTS
@@ -35,14 +38,14 @@ class _Parser(argparse.ArgumentParser):
 def run(argv: Sequence[str]) -> int:
     """Parse, do, and return the exit code. Every expected error is one line on stderr. KeyboardInterrupt passes through
     while nothing runs; a run handles Ctrl-C by itself."""
-    out = Console(highlight=False)
+    out = Console(highlight=False, emoji=False)  # what stands between two colons is a name, and no picture
     try:
         own, common = behind_dashes(argv)
         arguments = _parser().parse_args(own)
         arguments.given, arguments.common = argv, common
         code: int = arguments.do(arguments, out)
     except FencepostError as error:
-        Console(stderr=True, highlight=False, soft_wrap=True).print(f"fencepost: {error}", markup=False)
+        Console(stderr=True, highlight=False, emoji=False, soft_wrap=True).print(f"fencepost: {error}", markup=False)
         return error.exit_code
     except BrokenPipeError:
         return 255
@@ -116,6 +119,7 @@ def config_from(arguments: argparse.Namespace) -> RunConfig:
         keys=_whole("--keys", arguments.keys),
         ttl_ms=round(_duration_ms("--ttl", arguments.ttl)),
         hold=_hold(arguments.hold),
+        extensions=_whole("--extend", arguments.extend),
         fencing=arguments.fencing,
         acquire_mode=arguments.acquire,
         node_timeout_ms=_duration_ms("--node-timeout", arguments.node_timeout),
@@ -126,6 +130,7 @@ def config_from(arguments: argparse.Namespace) -> RunConfig:
         persistence=arguments.persistence,
         disks=arguments.disks,
         disk_fs=arguments.disk_fs,
+        witness=arguments.witness,
     )
     config.check()
     return config
@@ -179,7 +184,12 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_test(commands)
     _add_results(add_compare(commands, parse_run))
+    _add_results(add_mutants(commands, parse_run))
     _add_results(add_script(commands))
+    replay = add_replay(commands)
+    _add_expect(replay)
+    _add_results(replay)
+    _add_results(add_shrink(commands))
 
     analyze = commands.add_parser(
         "analyze", help="judge a recorded run again", description="Judge a recorded run again."
@@ -187,6 +197,8 @@ def _parser() -> argparse.ArgumentParser:
     analyze.add_argument("run", type=Path, nargs="?", default=RESULTS / "latest", help="run folder (latest)")
     _add_expect(analyze)
     analyze.set_defaults(do=_analyze)
+
+    add_explain(commands)
 
     listing = commands.add_parser("list", help="list recorded runs", description="List recorded runs, oldest first.")
     listing.add_argument("--last", metavar="N", help="only the newest N")
@@ -261,6 +273,12 @@ examples:
         help="20ms, uniform:2ms-20ms or exponential:20ms (uniform:2ms-20ms)",
     )
     load.add_argument(
+        "--extend",
+        default="0",
+        metavar="N",
+        help="prolong the lease up to N times while holding, each time when half of it is gone (0)",
+    )
+    load.add_argument(
         "--node-timeout", default="50ms", metavar="TIME", help="longest wait for one node, own locks (50ms)"
     )
     load.add_argument(
@@ -292,6 +310,9 @@ examples:
         "--disks", action="store_true", help="a file system for each node (root); power cuts bring them anyway"
     )
     cluster.add_argument("--disk-fs", choices=FILE_SYSTEMS, default="ext4", help="its kind (ext4)")
+    cluster.add_argument(
+        "--witness", choices=("on", "off"), default="on", help="whether the keys on the nodes are watched (on)"
+    )
     _add_results(cluster)
     test.set_defaults(do=_test)
 

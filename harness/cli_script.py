@@ -64,7 +64,8 @@ def _script(arguments: argparse.Namespace, out: Console) -> int:
     outcomes: list[tuple[str, Outcome]] = []
     for each, stand in stands:
         target = each.name if arguments.target == "all" else arguments.target
-        outcomes.append((each.name, make_experiment(each, stand, target, arguments.results, out)))
+        outcome, _ = make_experiment(each, stand, target, arguments.results, out)
+        outcomes.append((each.name, outcome))
     if len(outcomes) > 1:
         for name, outcome in outcomes:
             out.print(f"{outcome.name.lower():<8} {name}", markup=False)

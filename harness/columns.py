@@ -1,14 +1,15 @@
-"""From lines to columns: logs of JSON lines as tables, fast and in bounded memory.
+"""From records to columns: logs of JSON lines as tables, fast and in bounded memory.
 
-A log is read in pieces of a megabyte. Each piece becomes msgspec structs, and at once Arrow columns; a million
-Python objects never exist at the same time. Times stay absolute int64 nanoseconds: where one may be missing the column
-is pandas' nullable `Int64`, never a float, which could not tell two nanoseconds apart. Names are categoricals.
+A log is read in pieces of half a megabyte. Each piece becomes msgspec structs, and at once columns of numbers: there
+are never more Python objects than one piece needs, and of a whole history about a hundred bytes an operation. Times are
+absolute int64 nanoseconds: where one may be missing the column is pandas' nullable `Int64`, never a float, which
+could not tell two nanoseconds apart. Names are categoricals, numbered in the order in which they first appear.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from operator import attrgetter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -19,53 +20,51 @@ import pandas as pd
 import pyarrow as pa
 
 from fencepost.errors import UsageError
+from harness.grouping import Bools, Codes, Ints
 from harness.history import Op, Write
 
-_PIECE_BYTES: Final = 1 << 20
-_NAME: Final = pa.dictionary(pa.int32(), pa.string())
+_PIECE_BYTES: Final = 1 << 19
+NAME: Final = pa.dictionary(pa.int32(), pa.string())
+
+
+def column(name: str, kind: pa.DataType, *, optional: bool = False) -> pa.Field:
+    return pa.field(name, kind, nullable=optional)
+
 
 OPS_SCHEMA: Final = pa.schema(
     [
-        ("client", _NAME),
-        ("life", pa.int32()),
-        ("f", _NAME),
-        ("outcome", _NAME),
-        ("key", _NAME),
-        ("section", pa.int64()),
-        ("invoke_ns", pa.int64()),
-        ("complete_ns", pa.int64()),
-        ("value", pa.int64()),
-        ("token", pa.int64()),
-        ("token_source", _NAME),
-        ("validity_ms", pa.float64()),
-        ("deadline_ns", pa.int64()),
-        ("computed_after_ns", pa.int64()),
-        ("computed_before_ns", pa.int64()),
-        ("requested_ns", pa.int64()),
-        ("stale", pa.bool_()),
-        ("error", _NAME),
+        column("client", NAME),
+        column("life", pa.int32()),
+        column("f", NAME),
+        column("outcome", NAME),
+        column("key", NAME),
+        column("section", pa.int64()),
+        column("invoke_ns", pa.int64()),
+        column("complete_ns", pa.int64()),
+        column("value", pa.int64(), optional=True),
+        column("token", pa.int64(), optional=True),
+        column("token_source", NAME, optional=True),
+        column("validity_ms", pa.float64(), optional=True),
+        column("deadline_ns", pa.int64(), optional=True),
+        column("computed_after_ns", pa.int64(), optional=True),
+        column("computed_before_ns", pa.int64(), optional=True),
+        column("requested_ns", pa.int64(), optional=True),
+        column("stale", pa.bool_()),
+        column("error", NAME, optional=True),
     ]
 )
 WRITES_SCHEMA: Final = pa.schema(
     [
-        ("key", _NAME),
-        ("index", pa.int64()),
-        ("client", _NAME),
-        ("section", pa.int64()),
-        ("value", pa.int64()),
-        ("token", pa.int64()),
+        column("key", NAME),
+        column("index", pa.int64()),
+        column("client", NAME),
+        column("section", pa.int64()),
+        column("value", pa.int64()),
+        column("token", pa.int64(), optional=True),
     ]
 )
-_OPTIONAL: Final = {"value", "token", "deadline_ns", "computed_after_ns", "computed_before_ns", "requested_ns"}
-"""Integers that may be missing. A write's `value` never is; that it shares the type does no harm."""
 
 S = TypeVar("S", bound=msgspec.Struct)
-
-
-class Piece(list[S]):
-    """Some records of a log. `lacks`: fields that none of them has, as their text already showed."""
-
-    lacks: frozenset[str] = frozenset()
 
 
 def read_lines(path: Path, kind: type[S]) -> Iterator[list[S]]:
@@ -75,7 +74,6 @@ def read_lines(path: Path, kind: type[S]) -> Iterator[list[S]]:
     read.
     """
     decoder = msgspec.json.Decoder(kind)
-    optional = {field.name: f'"{field.name}"'.encode() for field in msgspec.structs.fields(kind) if not field.required}
     done, rest = 0, b""
     try:
         with path.open("rb", buffering=0) as file:
@@ -84,10 +82,7 @@ def read_lines(path: Path, kind: type[S]) -> Iterator[list[S]]:
                 if not newline:
                     rest += piece
                     continue
-                lines = rest + whole
-                records = Piece(_decode(path, decoder, lines, done))
-                if b"\\" not in lines:  # else a name might be spelt otherwise
-                    records.lacks = frozenset(name for name, quoted in optional.items() if quoted not in lines)
+                records = _decode(path, decoder, rest + whole, done)
                 rest = tail
                 done += len(records)
                 yield records
@@ -115,82 +110,143 @@ def _decode(path: Path, decoder: msgspec.json.Decoder[S], lines: bytes, done: in
         raise
 
 
-def ops_table(client: str, life: int, pieces: Iterable[Sequence[Op]]) -> pa.Table:
-    """The operations of one life of one client as an Arrow table with the columns of `OPS_SCHEMA`."""
-    batches = []
-    for ops in pieces:
-        known = {
-            "client": pa.DictionaryArray.from_arrays(pa.repeat(pa.scalar(0, pa.int32()), len(ops)), pa.array([client])),
-            "life": pa.repeat(pa.scalar(life, pa.int32()), len(ops)),
-        }
-        batches.append(_batch(ops, OPS_SCHEMA, known))
-    return pa.Table.from_batches(batches, OPS_SCHEMA)
+class Names(dict[str | None, int]):
+    """A number for every name that it is asked for, from 0 in the order of their first appearance; -1 for none."""
+
+    def __init__(self) -> None:
+        super().__init__({None: -1})
+
+    def __missing__(self, name: str) -> int:
+        self[name] = number = len(self) - 1
+        return number
+
+    def categorical(self, codes: npt.NDArray[np.int32]) -> pd.Categorical:
+        return pd.Categorical.from_codes(codes, pd.Index(list(self)[1:], dtype="str"))
 
 
-def writes_table(pieces: Iterable[Sequence[Write]]) -> pa.Table:
-    """The accepted writes as an Arrow table with the columns of `WRITES_SCHEMA`."""
-    return pa.Table.from_batches([_batch(writes, WRITES_SCHEMA, {}) for writes in pieces], WRITES_SCHEMA)
+class Column:
+    """One column of a table with this many rows, to be filled. What is not filled is missing, or False."""
 
+    __slots__ = ("_field", "_missing", "_values", "names")
 
-def _batch(records: Sequence[msgspec.Struct], schema: pa.Schema, known: dict[str, pa.Array]) -> pa.RecordBatch:
-    lacks = records.lacks if isinstance(records, Piece) else ()
-    columns = []
-    for field in schema:
-        if field.name in known:
-            columns.append(known[field.name])
-        elif field.name in lacks:
-            nothing = pa.nulls(len(records), field.type)
-            columns.append(nothing.fill_null(False) if field.type == pa.bool_() else nothing)
+    def __init__(self, field: pa.Field, rows: int, names: Names | None = None) -> None:
+        self._field = field
+        self.names = Names() if names is None else names
+        self._missing: npt.NDArray[np.bool_] | None = None
+        if field.type == NAME:
+            self._values: npt.NDArray[Any] = np.full(rows, -1, np.int8)
+        elif field.type == pa.float64():
+            self._values = np.full(rows, np.nan)
         else:
-            columns.append(_column(records, field))
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
+            self._values = np.zeros(rows, field.type.to_pandas_dtype())
+            if field.nullable:
+                self._missing = np.ones(rows, np.bool_)
+
+    def fill(self, at: int, count: int, values: Any, missing: npt.NDArray[np.bool_] | None = None) -> None:
+        """`values`: an array, or one value for all; names as their numbers."""
+        if self._field.type == NAME:
+            self._values = self._values.astype(np.min_scalar_type(-len(self.names)), copy=False)
+        self._values[at : at + count] = values
+        if self._missing is not None:
+            self._missing[at : at + count] = False if missing is None else missing
+
+    def pandas(self) -> Any:
+        if self._field.type == NAME:
+            return self.names.categorical(self._values)
+        return self._values if self._missing is None else pd.arrays.IntegerArray(self._values, self._missing)
 
 
-def _column(records: Sequence[msgspec.Struct], field: pa.Field) -> pa.Array:
-    """One field of all the records. Optional fields missing throughout a piece cost nothing."""
-    values = map(attrgetter(field.name), records)
-    if field.type == pa.int64() and field.name not in _OPTIONAL:
-        return pa.array(np.fromiter(values, np.int64, len(records)))
-    listed: list[Any] = list(values)
-    if listed.count(None) == len(listed):
-        return pa.nulls(len(listed), field.type)
-    if field.type == _NAME:
-        return pa.array(listed, pa.string()).dictionary_encode()
-    return pa.array(listed, field.type)
+class Columns:
+    """Records as columns, piece by piece."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._schema = schema
+        self._names = {field.name: Names() for field in schema if field.type == NAME}
+        self._filled: dict[str, list[tuple[Any, ...]]] = {field.name: [] for field in schema}
+        self._rows = 0
+
+    def add(self, records: Sequence[msgspec.Struct], **known: str | int) -> None:
+        """`known`: the columns that the records themselves do not have."""
+        if not records:
+            return
+        for field in self._schema:
+            name = field.name
+            if name in known:
+                one = known[name]
+                filled: tuple[Any, ...] | None = (self._names[name][one] if isinstance(one, str) else one,)
+            else:
+                filled = self._of(_values_of(name)(records), field)
+            if filled:
+                self._filled[name].append((self._rows, len(records), *filled))
+        self._rows += len(records)
+
+    def frame(self) -> pd.DataFrame:
+        """All of them, in the order in which they were added. Ends the collection: nothing is kept twice."""
+        arrays = {}
+        for field in self._schema:
+            column = Column(field, self._rows, self._names.get(field.name))
+            for filled in self._filled.pop(field.name):
+                column.fill(*filled)
+            arrays[field.name] = column.pandas()
+        return pd.DataFrame(arrays, copy=False)
+
+    def _of(self, values: list[Any], field: pa.Field) -> tuple[Any, ...] | None:
+        """One field of all the records, as `Column.fill` takes it; None if it need not be filled."""
+        if field.nullable and field.type != NAME:
+            array = pa.array(values, field.type)
+            if array.null_count == len(array):
+                return None
+            if field.type == pa.float64():
+                return (array.to_numpy(zero_copy_only=False),)
+            return array.fill_null(0).to_numpy(), array.is_null().to_numpy(zero_copy_only=False)
+        blank = False if field.type == pa.bool_() else None
+        if values[0] is blank and values.count(blank) == len(values):
+            return None
+        if field.type == NAME:
+            return (np.fromiter(map(self._names[field.name].__getitem__, values), np.int32, len(values)),)
+        return (np.fromiter(values, field.type.to_pandas_dtype(), len(values)),)
 
 
-def frame(tables: Sequence[pa.Table], schema: pa.Schema) -> pd.DataFrame:
-    """The tables, one after the other, as one pandas frame; without any row it has the same columns and types."""
-    table = (pa.concat_tables(tables) if tables else schema.empty_table()).unify_dictionaries()
-    return pd.DataFrame({name: _pandas(table.column(name), name) for name in table.column_names}, copy=False)
+@cache
+def _values_of(name: str) -> Callable[[Sequence[msgspec.Struct]], list[Any]]:
+    """A function that lists this field of all the records.
 
-
-def _pandas(column: pa.ChunkedArray, name: str) -> Any:
-    if name not in _OPTIONAL:
-        return column.to_pandas()
-    missing = column.is_null().to_numpy()
-    return pd.arrays.IntegerArray(column.fill_null(0).to_numpy(), missing.copy())
+    Python reads an attribute whose name stands in the code twice as fast as one whose name is handed over.
+    """
+    values_of: Callable[[Sequence[msgspec.Struct]], list[Any]]
+    values_of = eval(f"lambda records: [record.{name} for record in records]")  # noqa: S307 (a field of ours)
+    return values_of
 
 
 def ops_frame(lives: Iterable[tuple[str, int, Sequence[Op]]]) -> pd.DataFrame:
-    """The operations of several lives, given as (client, life, ops), as `Recorded.ops`."""
-    return frame([ops_table(client, life, [ops]) for client, life, ops in lives], OPS_SCHEMA)
+    """Operations, given as (client, life, some of its ops), as `Recorded.ops`."""
+    columns = Columns(OPS_SCHEMA)
+    for client, life, ops in lives:
+        columns.add(ops, client=client, life=life)
+    return columns.frame()
 
 
 def writes_frame(writes: Sequence[Write]) -> pd.DataFrame:
     """Accepted writes in the resource's order, as `Recorded.writes`."""
-    return frame([writes_table([writes])], WRITES_SCHEMA)
+    columns = Columns(WRITES_SCHEMA)
+    columns.add(writes)
+    return columns.frame()
 
 
-def codes_in(names: pd.Index, column: pd.Series) -> npt.NDArray[np.int64]:
+def codes_in(names: pd.Index, column: pd.Series) -> Codes:
     """The column's names as positions in `names`; -1 for others and for missing ones.
 
     Not by `astype`: pandas takes categoricals that differ only in the order of their names for equal, and keeps the
     codes.
     """
     own = column.astype("category").cat
+    codes = own.codes.to_numpy()
     if own.categories.equals(names):
-        return np.asarray(own.codes, np.int64)
+        return codes
     places = np.append(names.get_indexer(own.categories), -1).astype(np.int64)
-    codes: npt.NDArray[np.int64] = places[np.asarray(own.codes, np.int64)]
-    return codes
+    return places[codes]
+
+
+def known(column: pd.Series) -> tuple[Bools, Ints]:
+    """Of a column of numbers that may be missing: which ones are there, and the values, 0 where there is none."""
+    return ~column.isna().to_numpy(np.bool_), column.to_numpy(np.int64, na_value=0)

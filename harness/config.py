@@ -18,8 +18,10 @@ ClusterChoice = Literal["auto", "process", "docker"]
 
 class RunConfig(msgspec.Struct, frozen=True, kw_only=True):
     """One run. Durations in milliseconds. `lock` is a recipe's name, a subject's name or `package.module:Class`;
-    `lock_command` a program that speaks the lock protocol, which then replaces it. `disks`: each node has a small file
-    system (`disk_fs`) for itself, whose power can be cut; a schedule with power cuts has them without being asked."""
+    `lock_command` a program that speaks the lock protocol, which then replaces it. `extensions`: how often at most a
+    client prolongs its lease in one section, each time when half of it is gone. `disks`: each node has a small file
+    system (`disk_fs`) for itself, whose power can be cut; a schedule with power cuts has them without being asked.
+    `witness`: whether the nodes' keys are watched (`harness.witness`)."""
 
     seed: int
     workload: str = "fenced-counter"
@@ -34,6 +36,7 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True):
     keys: int = 1
     ttl_ms: int = 1_000
     hold: Hold = Hold("uniform", 2, 20)
+    extensions: int = 0
     fencing: Fencing = "none"
     acquire_mode: Literal["parallel", "sequential"] = "parallel"
     node_timeout_ms: float = 50
@@ -44,6 +47,7 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True):
     persistence: Policy = "none"
     disks: bool = False
     disk_fs: FileSystem = "ext4"
+    witness: Literal["on", "off"] = "on"
 
     def check(self) -> None:
         """Raise UsageError, naming the option, for numbers that cannot mean anything."""
@@ -57,6 +61,7 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True):
         _within("--node-timeout", self.node_timeout_ms, 1, 60_000, " ms")
         _within("--retry-delay", self.retry_delay_ms, 0, 60_000, " ms")
         _within("--hold", self.hold.high_ms, 0, 3_600_000, " ms")
+        _within("--extend", self.extensions, 0, 10_000)
         if self.ttl_ms < self.node_timeout_ms:
             raise UsageError(
                 f"--ttl {self.ttl_ms} ms is shorter than --node-timeout {self.node_timeout_ms:g} ms: one slow node "

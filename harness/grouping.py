@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,16 +17,19 @@ import pandas as pd
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
+Codes = npt.NDArray[np.integer[Any]]
+"""Small numbers, in as few bits as they need."""
 
 _HALF_BITS = 16
 
 
-def codes_of(names: pd.Series) -> Ints:
+def codes_of(names: pd.Series) -> Codes:
     """The column's names as small numbers, equal ones for equal names."""
-    return np.asarray(names.astype("category").cat.codes, np.int64)
+    codes: Codes = names.astype("category").cat.codes.to_numpy()
+    return codes
 
 
-def stable_order(codes: Ints) -> Ints:
+def stable_order(codes: Codes) -> Ints:
     """The order that brings equal codes (of at least 0) together and keeps the order within each."""
     if not len(codes):
         return np.zeros(0, np.int64)
@@ -38,53 +42,130 @@ def stable_order(codes: Ints) -> Ints:
     return order
 
 
-def ascending(values: Ints) -> bool:
+def ascending(values: Codes) -> bool:
     return bool((values[1:] >= values[:-1]).all())
 
 
-def order_within(codes: Ints, values: Ints) -> Ints:
-    """The order by code, and by value within each; rows that are equal in both keep theirs."""
-    if ascending(values):
-        return stable_order(codes)
-    by_value = np.argsort(values, kind="stable")
-    return by_value[stable_order(codes[by_value])]
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """Rows brought together by a number that they share. Group g has the places `edges[g]` to `edges[g + 1]` in what
+    `take` returns; it may be empty."""
+
+    edges: Ints
+    _row: Ints | None
+    """Which row is at which place; None if every row is at its own."""
+
+    @classmethod
+    def of(cls, codes: Codes, order_by: Ints | None = None) -> Groups:
+        """A group for each code from 0 to the largest; within it the rows in the table's order, or in that of
+        `order_by` (rows that are equal in it in the table's)."""
+        edges = np.append(0, np.cumsum(np.bincount(codes, minlength=1)))
+        by_value = None if order_by is None or ascending(order_by) else np.argsort(order_by, kind="stable")
+        if by_value is not None:
+            return cls(edges, by_value[stable_order(codes[by_value])])
+        return cls(edges, None if ascending(codes) else stable_order(codes))
+
+    @classmethod
+    def of_equal(cls, numbers: Ints) -> Groups:
+        """A group for each different number, in their order; none is empty."""
+        row = None if ascending(numbers) else np.argsort(numbers, kind="stable")
+        taken = numbers if row is None else numbers[row]
+        return cls(np.append(np.flatnonzero(_changes(taken)), len(numbers)), row)
+
+    def take(self, column: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """The column with its groups together."""
+        return column if self._row is None else column.take(self._row)
+
+    def rows(self, places: Ints) -> Ints:
+        """The rows at these places."""
+        return places if self._row is None else self._row[places]
+
+    @property
+    def order(self) -> Ints:
+        """All rows, with the groups together."""
+        return np.arange(self.edges[-1]) if self._row is None else self._row
+
+    @property
+    def begins(self) -> Ints:
+        """The first place of each group that has one."""
+        return self.edges[:-1][np.diff(self.edges) > 0]
+
+    @property
+    def number(self) -> Ints:
+        """At each place the number of its group."""
+        return np.repeat(np.arange(len(self.edges) - 1), np.diff(self.edges))
+
+    def within(self, flags: Bools) -> Bools:
+        """`flags` says something of each place and the next one; here only of two in one group. Changes `flags`."""
+        borders = self.edges[(self.edges > 0) & (self.edges <= len(flags))]
+        flags[borders - 1] = False
+        return flags
+
+    def spread(self, flags: Bools) -> Bools:
+        """`flags`: of each place, or of each and the next one. Whether there is one anywhere in a place's group."""
+        some = np.zeros(len(self.edges) - 1, np.bool_)
+        some[np.searchsorted(self.edges, np.flatnonzero(flags), side="right") - 1] = True
+        return np.repeat(some, np.diff(self.edges))
+
+    def keep(self, places: Bools) -> Groups:
+        """The same with only these places."""
+        if places.all():
+            return self
+        kept = np.flatnonzero(places)
+        return Groups(np.searchsorted(kept, self.edges), self.rows(kept))
+
+    def last(self) -> Ints:
+        """The last row of each group that has one."""
+        return self.rows(self.edges[1:][np.diff(self.edges) > 0] - 1)
+
+    def first_times(self, times: Ints, otherwise: int, chosen: Bools | None = None) -> Ints:
+        """For each group the smallest of the chosen rows' times. No group may be empty."""
+        if chosen is not None:
+            times = np.where(chosen, times, otherwise)
+        taken = self.take(times)
+        return np.minimum.reduceat(taken, self.edges[:-1]) if len(taken) else taken
+
+
+def _changes(values: Ints) -> Bools:
+    """Which of the values differ from the one before; the first one does."""
+    return np.append(True, values[1:] != values[:-1])[: len(values)]
 
 
 @dataclass(frozen=True, slots=True)
 class TimeLine:
     """Rows ordered by group and start, with their starts on one line on which no two groups touch."""
 
-    group: Ints
     starts: Ints
     _moments: Ints | None
     """The different starts, if times are counted by their ranks: where groups times nanoseconds would overflow."""
     _first: int
-    _width: int
+    _last: int
+    _shift: Ints
+    """For each row the place of its group on the line, less the first start of all."""
 
     @classmethod
     def of(cls, group: Ints, start: Ints) -> TimeLine:
-        """`group`, `start`: columns in the order of `order_within(group, start)`."""
+        """`group`, `start`: columns ordered by group, and by start within each."""
         first, last = (int(start.min()), int(start.max())) if len(start) else (0, 0)
         groups = int(group[-1]) + 1 if len(group) else 1
         moments = None
         if (last - first + 3) * groups >= 2**62:
             moments = np.unique(start)
             first, last = 0, len(moments) - 1
-        line = cls(group, group, moments, first, last - first + 3)
-        return cls(group, line.place(start), moments, first, line._width)
+        line = cls(start, moments, first, last, group * (last - first + 3) - (first - 1))
+        return cls(line.place(start), moments, first, last, line._shift)
 
     def place(self, until: Ints) -> Ints:
         """Each row's time on the line: at or after a start of its group if and only if it really is. Times before the
         first start of all are before those of the group, times after the last one behind them."""
         if self._moments is not None:
             until = np.searchsorted(self._moments, until, side="right") - 1
-        placed: Ints = np.clip(until, self._first - 1, self._first + self._width - 3)
-        placed -= self._first - 1
-        placed += self.group * self._width
+        placed: Ints = np.clip(until, self._first - 1, self._last)
+        placed += self._shift
         return placed
 
 
-def address(*columns: Sequence[Ints]) -> tuple[Ints, ...]:
+def address(*columns: Sequence[Codes]) -> tuple[Ints, ...]:
     """One number for each row of several tables, from the same columns of each: equal for rows that agree in all.
 
     `columns`: for each column its values (0 or more) in every table. The numbers are as dense as the values are.

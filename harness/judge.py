@@ -7,6 +7,7 @@ not reach its end; else valid. So an interrupted run can convict a lock, and nev
 from __future__ import annotations
 
 from collections.abc import Collection
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final, Literal
 
@@ -17,6 +18,8 @@ from harness.config import RunConfig
 from harness.store import RunFolder
 from harness.table import QUESTIONS, read_table
 
+_SEEN_EARLY: Final = ("exclusion", "holding", "idle", "validity")
+"""The checkers that need no end of the run."""
 _CODES: Final[dict[str, int]] = {"valid": 0, "violation": 1, "unknown": 2}
 
 
@@ -53,12 +56,19 @@ def judge(run: Recorded, questions: Collection[str] | None = None) -> Verdict:
 
 def judge_folder(folder: RunFolder) -> tuple[Recorded, Verdict]:
     """Judge a run's folder, and leave history.parquet and verdict.json in it."""
-    history = folder.read_history()
-    run = folder.load(history)
-    verdict = judge(run)
-    folder.write_history(history)
+    run = folder.load()
+    with ThreadPoolExecutor(1) as beside:
+        written = beside.submit(folder.write_history, run.ops)
+        verdict = judge(run)
+        written.result()
     folder.write_verdict(verdict)
     return run, verdict
+
+
+def blamed_so_far(folder: RunFolder) -> frozenset[str]:
+    """The kinds of what a run that is still on shows already, and the lock is to blame for."""
+    verdict = judge(folder.load(), _SEEN_EARLY)
+    return frozenset(finding.kind for finding in verdict.findings if finding.blame == "lock")
 
 
 def judge_table(path: Path, config: RunConfig) -> Verdict:

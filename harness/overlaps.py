@@ -16,13 +16,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from harness.grouping import Bools, Ints, TimeLine, codes_of, order_within
+from harness.grouping import Bools, Groups, Ints, TimeLine, ascending, codes_of
 
 OverlapBlame = Literal["lock", "client", "undecided"]
 BLAMES: Final[tuple[OverlapBlame, ...]] = ("lock", "client", "undecided")
@@ -46,30 +46,26 @@ class Windows:
     possible_until: Ints
 
     @classmethod
-    def of(cls, sections: pd.DataFrame) -> Windows:
-        life = sections["life"].to_numpy(np.int64)
+    def of(cls, sections: pd.DataFrame, rows: Ints) -> Windows:
+        """Those of these rows. Nothing is copied if these are all rows in the table's order."""
+        everything = len(rows) == len(sections) and ascending(rows)
+
+        def of_rows(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
+            return column if everything else column[rows]
+
+        life = of_rows(sections["life"].to_numpy())
         lives = int(life.max()) + 1 if len(life) else 1
         return cls(
-            key=codes_of(sections["key"]),
-            life=codes_of(sections["client"]) * lives + life,
-            start=sections["start_ns"].to_numpy(np.int64),
-            end=sections["end_ns"].to_numpy(np.int64),
-            certain_until=sections["deadline_min_ns"].to_numpy(np.int64),
-            possible_until=sections["deadline_max_ns"].to_numpy(np.int64),
+            key=of_rows(codes_of(sections["key"])).astype(np.int64),
+            life=of_rows(codes_of(sections["client"])).astype(np.int64) * lives + life,
+            start=of_rows(sections["start_ns"].to_numpy(np.int64)),
+            end=of_rows(sections["end_ns"].to_numpy(np.int64)),
+            certain_until=of_rows(sections["deadline_min_ns"].to_numpy(np.int64)),
+            possible_until=of_rows(sections["deadline_max_ns"].to_numpy(np.int64)),
         )
 
     def __len__(self) -> int:
         return len(self.start)
-
-    def take(self, rows: Ints) -> Windows:
-        return Windows(
-            self.key[rows],
-            self.life[rows],
-            self.start[rows],
-            self.end[rows],
-            self.certain_until[rows],
-            self.possible_until[rows],
-        )
 
     def blames(self, earlier: Ints, later: Ints) -> npt.NDArray[np.int8]:
         """For each pair of rows that overlap the place of its blame in `BLAMES`.
@@ -98,12 +94,39 @@ class Pairs:
         return np.flatnonzero(self.blame == BLAMES.index(blame))
 
 
+def sections_by_key(sections: pd.DataFrame) -> Groups:
+    """The rows by key, and by start within each."""
+    return Groups.of(codes_of(sections["key"]), order_by=sections["start_ns"].to_numpy(np.int64))
+
+
+def touching(sections: pd.DataFrame, by_key: Groups | None = None) -> Ints:
+    """The rows whose section touches another one of its key, ordered by key and start. `by_key`: what
+    `sections_by_key` returned, if that is known."""
+    by_key = by_key or sections_by_key(sections)
+    start: Ints = by_key.take(sections["start_ns"].to_numpy(np.int64))
+    end: Ints = by_key.take(sections["end_ns"].to_numpy(np.int64))
+    # Where no section reaches the next one of its key, none reaches any.
+    if not by_key.within(end[:-1] >= start[1:]).any():
+        return np.zeros(0, np.int64)
+    return by_key.rows(np.flatnonzero(touched(TimeLine.of(by_key.number, start), end)))
+
+
+def touched(line: TimeLine, end: Ints) -> Bools:
+    """Which of the ordered rows reach the next one, or are reached by one before them."""
+    furthest = line.place(end)
+    np.maximum.accumulate(furthest, out=furthest)
+    reached = np.zeros(len(end) + 1, np.bool_)
+    np.greater_equal(furthest[:-1], line.starts[1:], out=reached[1:-1])
+    touch: Bools = reached[:-1] | reached[1:]
+    return touch
+
+
 def overlapping_pairs(sections: pd.DataFrame, most: int = MOST_PAIRS) -> Pairs:
     """Pairs of sections of one key, of different clients or lives, that overlap: all of them, or some `most`."""
-    windows = Windows.of(sections)
-    order = order_within(windows.key, windows.start)
-    line = TimeLine.of(windows.key[order], windows.start[order])
-    reach = np.searchsorted(line.starts, line.place(windows.end[order]), side="right")
+    order = touching(sections)
+    windows = Windows.of(sections, order)
+    line = TimeLine.of(windows.key, windows.start)
+    reach = np.searchsorted(line.starts, line.place(windows.end), side="right")
     counts = reach - np.arange(len(order)) - 1
     found: list[tuple[Ints, Ints]] = [(np.zeros(0, np.int64), np.zeros(0, np.int64))]
     listed = 0
@@ -111,9 +134,8 @@ def overlapping_pairs(sections: pd.DataFrame, most: int = MOST_PAIRS) -> Pairs:
         span = counts[first:last]
         left = np.repeat(np.arange(first, last), span)
         right = left + 1 + np.arange(len(left)) - np.repeat(np.cumsum(span) - span, span)
-        a, b = order[left], order[right]
-        other: Bools = windows.life[a] != windows.life[b]
-        found.append((a[other], b[other]))
+        other: Bools = windows.life[left] != windows.life[right]
+        found.append((left[other], right[other]))
         listed += int(other.sum())
         if listed >= most:
             break
@@ -121,7 +143,7 @@ def overlapping_pairs(sections: pd.DataFrame, most: int = MOST_PAIRS) -> Pairs:
     later = np.concatenate([pair[1] for pair in found])[:most]
     began = np.argsort(windows.start[later], kind="stable")
     earlier, later = earlier[began], later[began]
-    return Pairs(earlier, later, windows.blames(earlier, later))
+    return Pairs(order[earlier], order[later], windows.blames(earlier, later))
 
 
 def blames_between(sections: pd.DataFrame, some: Ints, others: Ints) -> npt.NDArray[np.int8]:
@@ -130,7 +152,7 @@ def blames_between(sections: pd.DataFrame, some: Ints, others: Ints) -> npt.NDAr
     known = np.flatnonzero((some >= 0) & (others >= 0) & (some != others))
     blames = np.full(len(some), NO_OVERLAP, np.int8)
     rows, place = np.unique(np.concatenate([some[known], others[known]]), return_inverse=True)
-    windows = Windows.of(sections.iloc[rows])
+    windows = Windows.of(sections, rows)
     a, b = place[: len(known)], place[len(known) :]
     in_order = windows.start[a] <= windows.start[b]
     earlier, later = np.where(in_order, a, b), np.where(in_order, b, a)

@@ -58,6 +58,7 @@ _REPLAYED: dict[str, tuple[str, Callable[[Any], str]]] = {
     "--keys": ("keys", str),
     "--ttl": ("ttl_ms", _ms),
     "--hold": ("hold", str),
+    "--extend": ("extensions", str),
     "--fencing": ("fencing", str),
     "--acquire": ("acquire_mode", str),
     "--node-timeout": ("node_timeout_ms", _ms),
@@ -67,6 +68,7 @@ _REPLAYED: dict[str, tuple[str, Callable[[Any], str]]] = {
     "--server": ("server", str),
     "--persistence": ("persistence", str),
     "--disk-fs": ("disk_fs", str),
+    "--witness": ("witness", str),
 }
 
 _OF_SCRIPTS = ("--lock", "--lock-command", "--fencing", "--ttl", "--cluster", "--server", "--persistence", "--disk-fs")

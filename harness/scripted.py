@@ -29,9 +29,11 @@ class Outcome(IntEnum):
     UNKNOWN = 2
 
 
-def make_experiment(experiment: Experiment, stand: Stand, target: str, results: Path, out: Console) -> Outcome:
-    """Play an experiment, judge it, show it. Raises FencepostError when it broke off: what was recorded by then stays
-    in the run's folder."""
+def make_experiment(
+    experiment: Experiment, stand: Stand, target: str, results: Path, out: Console
+) -> tuple[Outcome, RunFolder]:
+    """Play an experiment, judge it, show it; what came of it, and its folder. Raises FencepostError when it broke off:
+    what was recorded by then stays in the run's folder."""
     folder = RunFolder.create(results, stand.config)
     folder.write_experiment(describe(experiment, stand.config, target))
     out.print(f"{experiment.name}: {' '.join(experiment.claim.split())}", markup=False)
@@ -49,7 +51,7 @@ def make_experiment(experiment: Experiment, stand: Stand, target: str, results: 
     outcome = judge_expectation(experiment, verdict)
     words = {Outcome.HELD: "held", Outcome.FAILED: "FAILED", Outcome.UNKNOWN: "UNKNOWN"}
     out.print(f"expected: {experiment.expect.says} — {words[outcome]}\n", markup=False)
-    return outcome
+    return outcome, folder
 
 
 def judge_expectation(experiment: Experiment, verdict: Verdict) -> Outcome:

@@ -23,11 +23,13 @@ import numpy as np
 import pandas as pd
 
 from fencepost.errors import UsageError
-from harness.columns import codes_in
-from harness.grouping import Bools, Ints, address, look_up
+from harness.columns import codes_in, known
+from harness.grouping import Bools, Groups, Ints, address, look_up
 from harness.history import ClientEnd, FaultEvent
 from harness.windows import FOREVER_NS, longest_windows
 
+ENDED: Final = ("release", "killed", "open")
+POSITION: Final = "position"
 RESUME_SLACK_NS: Final = 50_000_000
 """A process that was just resumed has to be scheduled before it can stamp anything; for this long it counts as paused.
 Longer only means more overlaps left undecided, for grants made right after a pause."""
@@ -41,27 +43,30 @@ def derive_sections(ops: pd.DataFrame, ends: Sequence[ClientEnd], faults: Sequen
     grants one section twice.
     """
     ids = _Ids.of(ops)
-    leases = derive_leases(ops, faults)
-    granting = np.flatnonzero((ops["f"] == "acquire") & (ops["outcome"] == "ok"))
-    granting = granting[np.argsort(ids.section[granting], kind="stable")]
-    at: Ints = ids.section[granting]
+    granted = ((ops["f"] == "acquire") & (ops["outcome"] == "ok")).to_numpy()
+    places = np.flatnonzero(ids.groups.take(granted))
+    granting, at = ids.groups.rows(places), np.searchsorted(ids.groups.edges, places, side="right") - 1
     if len(twice := np.flatnonzero(at[1:] == at[:-1])):
         row = ops.iloc[int(granting[twice[0]])]
         raise UsageError(
             f"the log of {row.client}, life {row.life}, grants section {row.section} twice: it was damaged or edited"
         )
-    grants = ops.iloc[granting].reset_index(drop=True)
+    in_order = np.argsort(ops["complete_ns"].to_numpy(np.int64)[granting], kind="stable")
+    granting, at = granting[in_order], at[in_order]
+    grants = ops[["client", "life", "section", "key", "complete_ns", "validity_ms", "requested_ns", "token"]]
+    grants = grants.iloc[granting].reset_index(drop=True)
     start: Ints = grants["complete_ns"].to_numpy(np.int64)
     end, ended = _ends(ops, ids, at, ends)
-    earliest, latest, extensions = _chain(leases, ids, at)
+    earliest, latest, extensions = _chain(derive_leases(ops, faults), ids, ids.section[granting])
     token, source = _tokens(ops, ids, at, grants)
-    sections = pd.DataFrame(
+    asked = ids.groups.first_times(ops["invoke_ns"].to_numpy(np.int64), FOREVER_NS, (ops["f"] == "acquire").to_numpy())
+    return pd.DataFrame(
         {
             "client": grants["client"],
             "life": grants["life"],
             "section": grants["section"],
             "key": grants["key"],
-            "asked_ns": _first(ids.section, ops["invoke_ns"], (ops["f"] == "acquire").to_numpy(), at),
+            "asked_ns": asked[at],
             "start_ns": start,
             "end_ns": np.maximum(end, start),
             "ended": ended,
@@ -74,7 +79,6 @@ def derive_sections(ops: pd.DataFrame, ends: Sequence[ClientEnd], faults: Sequen
             "extensions": extensions,
         }
     )
-    return sections.sort_values("start_ns", kind="stable", ignore_index=True)
 
 
 def derive_leases(ops: pd.DataFrame, faults: Sequence[FaultEvent]) -> pd.DataFrame:
@@ -125,10 +129,10 @@ def pause_windows(faults: Iterable[FaultEvent]) -> dict[str, list[tuple[int, int
 def positions_of(writes: pd.DataFrame, sections: pd.DataFrame) -> Ints:
     """For each accepted write the position of its section in `sections`; -1 where the section is not on record.
 
-    A column `position` of `writes`, where there is one, says it already.
+    An index of `writes` that is called `position` says it already.
     """
-    if "position" in writes:
-        return writes["position"].to_numpy(np.int64)
+    if writes.index.name == POSITION:
+        return writes.index.to_numpy(np.int64)
     names = sections["client"].astype("category").cat.categories
     client = codes_in(names, writes["client"])
     numbers = (sections["section"].to_numpy(np.int64), writes["section"].to_numpy(np.int64))
@@ -147,13 +151,16 @@ def _without_pauses(after: Ints, before: Ints, pauses: Sequence[tuple[int, int]]
 
 @dataclass(frozen=True, slots=True)
 class _Ids:
-    """One number for each row's life and one for its section, ordered alike; `names` gives a client's part."""
+    """One number for each row's life and one for its section, ordered alike; `names` gives a client's part.
+
+    `groups`: the rows of each section that anybody tried for, in the order of the numbers.
+    """
 
     life: Ints
     section: Ints
+    groups: Groups
     names: dict[str, int]
     lives: int
-    sections: int
 
     @classmethod
     def of(cls, ops: pd.DataFrame) -> _Ids:
@@ -162,21 +169,21 @@ class _Ids:
         lives = int(ops["life"].max()) + 1 if len(ops) else 1
         sections = int(ops["section"].max()) + 1 if len(ops) else 1
         life = client.codes.to_numpy(np.int64) * lives + ops["life"].to_numpy(np.int64)
-        return cls(life, life * sections + ops["section"].to_numpy(np.int64), names, lives, sections)
+        section = life * sections + ops["section"].to_numpy(np.int64)
+        return cls(life, section, Groups.of_equal(section), names, lives)
 
 
 def _chain(leases: pd.DataFrame, ids: _Ids, at: Ints) -> tuple[Ints, Ints, Ints]:
-    """The deadlines of each section and the number of its extensions.
+    """The deadlines of each section and the number of its extensions. `at`: the sections' numbers.
 
     An extension replaces the lease before it. If that may have been over when the client got the new one, the client
     was without a lease in between, and nothing after that is certain any more: the earliest deadline stays.
     """
-    section = ids.section[leases.index.to_numpy()]
-    order = np.lexsort((leases["complete_ns"].to_numpy(), section))
-    section = section[order]
+    section, complete = ids.section[leases.index.to_numpy()], leases["complete_ns"].to_numpy(np.int64)
+    order = np.lexsort((complete, section))
+    section, complete = section[order], complete[order]
     earliest: Ints = leases["deadline_min_ns"].to_numpy(np.int64)[order]
     latest: Ints = leases["deadline_max_ns"].to_numpy(np.int64)[order]
-    complete: Ints = leases["complete_ns"].to_numpy(np.int64)[order]
     last = np.append(section[1:] != section[:-1], True)[: len(section)]
     lapsed = np.append(complete[1:] > earliest[:-1], True)[: len(section)]
     stays = np.flatnonzero(last | lapsed)
@@ -186,11 +193,10 @@ def _chain(leases: pd.DataFrame, ids: _Ids, at: Ints) -> tuple[Ints, Ints, Ints]
     return earliest[first_stay], latest[final], extensions
 
 
-def _ends(ops: pd.DataFrame, ids: _Ids, at: Ints, ends: Sequence[ClientEnd]) -> tuple[Ints, list[str]]:
-    """When each section ended, and how."""
-    invoke, complete = ops["invoke_ns"], ops["complete_ns"].to_numpy(np.int64)
-    released = _first(ids.section, invoke, (ops["f"] == "release").to_numpy(), at)
-    life = at // ids.sections
+def _ends(ops: pd.DataFrame, ids: _Ids, at: Ints, ends: Sequence[ClientEnd]) -> tuple[Ints, pd.Categorical[str]]:
+    """When each section ended, and how. `at`: the sections' groups."""
+    invoke, complete = ops["invoke_ns"].to_numpy(np.int64), ops["complete_ns"].to_numpy(np.int64)
+    released = ids.groups.first_times(invoke, FOREVER_NS, (ops["f"] == "release").to_numpy())[at]
     shape = len(ids.names) * ids.lives + 1
     life_last = np.full(shape, -1, np.int64)
     np.maximum.at(life_last, ids.life, complete)
@@ -198,49 +204,36 @@ def _ends(ops: pd.DataFrame, ids: _Ids, at: Ints, ends: Sequence[ClientEnd]) -> 
     for end in ends:
         if end.client in ids.names and end.life < ids.lives:
             which = ids.names[end.client] * ids.lives + end.life
-            ended_at[which], killed[which] = end.at_ns, end.how == "killed"
-    open_end = np.maximum(life_last[life], ended_at[life])
+            # Who was ended while it released had left before; only the line that would say when was never written.
+            ended_at[which] = -1 if end.under_way == "releasing" else end.at_ns
+            killed[which] = end.how == "killed"
+    life_of = ids.groups.take(ids.life)[ids.groups.edges[:-1]]
+    life = life_of[at]
     # A client that went on to its next section without a recorded release was out by then.
-    known = np.unique(ids.section)
-    after = np.minimum(np.searchsorted(known, at, side="right"), max(len(known) - 1, 0))
-    went_on = (known[after] > at) & (known[after] // ids.sections == life) if len(at) else np.zeros(0, np.bool_)
-    next_invoke = _first(ids.section, invoke, np.ones(len(ops), np.bool_), known)
-    open_end = np.where(went_on, next_invoke[after], open_end) if len(at) else open_end
+    went_on = np.append(life_of[1:] == life_of[:-1], False)[: len(life_of)][at]
+    following = np.minimum(at + 1, len(life_of) - 1)
+    open_end = np.maximum(life_last[life], ended_at[life])
+    open_end = np.where(went_on, ids.groups.first_times(invoke, FOREVER_NS)[following], open_end)
     by_release = released < FOREVER_NS
-    how = np.where(by_release, "release", np.where(killed[life] & ~went_on, "killed", "open"))
-    return np.where(by_release, released, open_end), how.tolist()
+    how = np.where(by_release, 0, np.where(killed[life] & ~went_on, 1, 2))
+    return np.where(by_release, released, open_end), pd.Categorical.from_codes(how, pd.Index(ENDED))
 
 
 def _tokens(ops: pd.DataFrame, ids: _Ids, at: Ints, grants: pd.DataFrame) -> tuple[pd.Series, pd.Series]:
     """The token of each section and its source: the lock's own, or else the one drawn from the resource."""
-    drawn = np.flatnonzero((ops["f"] == "token") & (ops["outcome"] == "ok") & ops["token"].notna())
-    drawn = drawn[np.isin(ids.section[drawn], at)]
-    place = np.searchsorted(at, ids.section[drawn])
-    token = grants["token"].copy()
-    own = token.notna().to_numpy()
-    from_resource = np.zeros(len(at), np.bool_)
-    from_resource[place] = True
-    from_resource &= ~own
-    fitting = ~own[place]
-    token.iloc[place[fitting]] = ops["token"].iloc[drawn[fitting]].to_numpy(np.int64)
-    code = np.where(own, 0, np.where(from_resource, 1, -1))
+    (own, granted), (there, tokens) = known(grants["token"]), known(ops["token"])
+    drawn = np.flatnonzero(((ops["f"] == "token") & (ops["outcome"] == "ok")).to_numpy() & there)
+    tries = len(ids.groups.edges) - 1
+    of_section, from_resource = np.zeros(tries, np.int64), np.zeros(tries, np.bool_)
+    group = np.searchsorted(ids.section[ids.groups.rows(ids.groups.edges[:-1])], ids.section[drawn])
+    of_section[group], from_resource[group] = tokens[drawn], True
+    token = np.where(own, granted, of_section[at])
+    code = np.where(own, 0, np.where(from_resource[at], 1, -1))
     source = pd.Series(pd.Categorical.from_codes(code, categories=pd.Index(["lock", "resource"])))
-    return token, source
-
-
-def _first(section: Ints, times: pd.Series, chosen: Bools, at: Ints) -> Ints:
-    """For each of the sorted section numbers `at`, the earliest of the chosen rows' times; FOREVER_NS without any."""
-    result = np.full(len(at), FOREVER_NS, np.int64)
-    if not len(at):
-        return result
-    rows = np.flatnonzero(chosen)
-    place = np.minimum(np.searchsorted(at, section[rows]), len(at) - 1)
-    fits = at[place] == section[rows]
-    np.minimum.at(result, place[fits], times.to_numpy(np.int64)[rows[fits]])
-    return result
+    return pd.Series(pd.arrays.IntegerArray(token, code < 0)), source
 
 
 def _or(values: pd.Series, otherwise: Ints) -> Ints:
     """The values, and where they are missing the others."""
-    missing = values.isna().to_numpy()
-    return np.where(missing, otherwise, values.fillna(0).to_numpy(np.int64))
+    there, value = known(values)
+    return np.where(there, value, otherwise)

@@ -15,18 +15,24 @@ from fencepost.errors import FencepostError
 from harness.bench import Stand
 from harness.checkers.base import Recorded, Verdict
 from harness.config import RunConfig
+from harness.explain.explanation import Explained, explain
 from harness.judge import exit_code, judge_folder
 from harness.replay import replay_command
 from harness.report.page import write_page
 from harness.report.progress import Progress
 from harness.report.summary import render_summary
-from harness.runner import Prepared, perform
+from harness.runner import Enough, Prepared, perform
 from harness.store import RunFolder
 
 
 def make_run(prepared: Prepared, results: Path, *, expect_violation: bool, out: Console) -> int:
     """Make a run, judge it and show it; the exit code. Raises FencepostError when the run broke off: what was recorded
     by then stays in the run's folder."""
+    return report_run(record_and_show(prepared, results, out), expect_violation=expect_violation, out=out)
+
+
+def record_and_show(prepared: Prepared, results: Path, out: Console) -> RunFolder:
+    """Make a run and show how it goes; its folder. Raises FencepostError when it broke off."""
     stand = prepared.stand
     folder = new_folder(prepared, results)
     say = f"{stand_in_words(stand)}, nemesis {stand.config.nemesis}, seed {stand.config.seed}"
@@ -37,7 +43,7 @@ def make_run(prepared: Prepared, results: Path, *, expect_violation: bool, out: 
     except FencepostError:
         out.print(f"the run broke off; `fencepost analyze {folder.path}` judges what was recorded", markup=False)
         raise
-    return report_run(folder, expect_violation=expect_violation, out=out)
+    return folder
 
 
 def new_folder(prepared: Prepared, results: Path) -> RunFolder:
@@ -47,11 +53,11 @@ def new_folder(prepared: Prepared, results: Path) -> RunFolder:
     return folder
 
 
-def record_run(prepared: Prepared, folder: RunFolder, progress: Progress) -> None:
-    """Make the run, with everything that belongs to it held under its name until it is over. Raises FencepostError when
-    it broke off."""
+def record_run(prepared: Prepared, folder: RunFolder, progress: Progress, enough: Enough | None = None) -> None:
+    """Make the run, with everything that belongs to it held under its name until it is over, or until `enough` was
+    seen. Raises FencepostError when it broke off."""
     with RunState.create(folder.path.name) as state:
-        perform(prepared, folder, state, progress)
+        perform(prepared, folder, state, progress, enough)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +68,7 @@ class Judged:
     verdict: Verdict
     environment: dict[str, Any]
     replay: str
+    explained: tuple[Explained, ...] = ()
 
 
 def judge_and_draw(folder: RunFolder) -> Judged:
@@ -71,15 +78,23 @@ def judge_and_draw(folder: RunFolder) -> Judged:
     if experiment is not None:
         environment["experiment"] = experiment
     target = None if experiment is None else str(experiment["target"])
-    replay = replay_command(_as_it_ran(recorded.config, environment), folder.path / "schedule.json", target)
-    write_page(recorded, verdict, environment, folder.path / "report.html", replay=replay)
-    return Judged(recorded, verdict, environment, replay)
+    replay = replay_command(as_it_ran(recorded.config, environment), folder.path / "schedule.json", target)
+    explained = explain(recorded, verdict, folder)
+    write_page(recorded, verdict, environment, folder.path / "report.html", replay=replay, explained=explained)
+    return Judged(recorded, verdict, environment, replay, explained)
 
 
 def report_run(folder: RunFolder, *, expect_violation: bool, out: Console) -> int:
     """Judge a run folder, write its page, print the summary; the exit code."""
     judged = judge_and_draw(folder)
-    summary = render_summary(judged.recorded, judged.verdict, folder.path, judged.replay, judged.environment)
+    summary = render_summary(
+        judged.recorded,
+        judged.verdict,
+        folder.path,
+        judged.replay,
+        judged.environment,
+        explained=judged.explained,
+    )
     out.print(summary, crop=False)  # paths stay whole
     return exit_code(judged.verdict, expect_violation=expect_violation)
 
@@ -93,7 +108,7 @@ def stand_in_words(stand: Stand) -> str:
     )
 
 
-def _as_it_ran(config: RunConfig, environment: Mapping[str, object]) -> RunConfig:
+def as_it_ran(config: RunConfig, environment: Mapping[str, object]) -> RunConfig:
     """The configuration with the cluster that `auto` turned out to be."""
     cluster = environment.get("cluster")
     backend = cluster.get("backend") if isinstance(cluster, Mapping) else None

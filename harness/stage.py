@@ -167,6 +167,10 @@ class Puppet:
         """Write what was read, plus one."""
         return self._stage.tell(self._slot, Order("write"))
 
+    def extend(self) -> Op:
+        """Prolong the lease to a whole TTL from now."""
+        return self._stage.tell(self._slot, Order("extend"))
+
     def release(self) -> Op:
         return self._stage.tell(self._slot, Order("release"))
 
@@ -233,7 +237,7 @@ def _in_words(op: Op) -> str:
     if op.outcome != "ok":
         return f"{'refused' if op.outcome == 'fail' else 'unknown'}{f' ({op.error})' if op.error else ''}"
     match op.f:
-        case "acquire" if op.validity_ms is not None:
+        case "acquire" | "extend" if op.validity_ms is not None:
             return f"granted for {op.validity_ms:.0f} ms"
         case "token":
             return f"{op.token}"

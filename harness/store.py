@@ -9,7 +9,10 @@
       nemesis.jsonl      FaultEvent, a line each     } appended to while the run is on,
       client-ends.jsonl  ClientEnd, a line each      } one write(2) a line: a crash costs
       resource.jsonl     Write, a line each          } at most half a line at the end
+      nodes.jsonl        KeyEvent, a line each       } (many in one write)
       clients/c1.1.jsonl Op, a line each: client c1, its first life
+      answers/c1.1.jsonl Round, a line each: what the nodes told that client
+      held/c1.1.jsonl    Held, a line each: what its lock wrote on the nodes
       final.json         the counters at the last read
       history.parquet    the operations again, as columns; made from clients/ and never instead of it
       verdict.json       the verdict and its schema version
@@ -23,6 +26,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -32,15 +36,18 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import msgspec
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fencepost.errors import UsageError
 from harness.checkers.base import Recorded, Verdict
-from harness.columns import OPS_SCHEMA, WRITES_SCHEMA, frame, ops_table, read_lines, writes_table
+from harness.columns import NAME, OPS_SCHEMA, WRITES_SCHEMA, Columns, ops_frame, read_lines
 from harness.config import RunConfig
-from harness.history import ClientEnd, FaultEvent, Op, Timeline, Write
+from harness.history import ClientEnd, FaultEvent, Held, KeyEvent, Op, Round, Timeline, Write
+from harness.holdings import Watched, derive_holdings, held_frame
 from harness.linelog import LineLog, on_disk
+from harness.parquet import read_frame
 from harness.sections import derive_sections
 
 SCHEMA_VERSION: Final = 1
@@ -82,11 +89,11 @@ class RunFolder:
                 break
             folder = cls(path)
             folder.clients.mkdir()
+            folder.answers.mkdir()
+            folder.held.mkdir()
             folder.logs.mkdir()
             folder._write_json("config.json", {"schema_version": SCHEMA_VERSION} | msgspec.to_builtins(config))
-            link = results / f".latest.{os.getpid()}.{path.name[:22]}"
-            link.symlink_to(path.name)
-            link.replace(results / "latest")
+            folder._become_latest()
         return folder
 
     @classmethod
@@ -104,6 +111,15 @@ class RunFolder:
         folder.read_config()
         return folder
 
+    def move_to(self, results: Path) -> RunFolder:
+        """The same run as one of those in `results`, and `results/latest` pointing to it. Raises
+        BrokenEnvironmentError."""
+        with on_disk(results):
+            results.mkdir(parents=True, exist_ok=True)
+            moved = RunFolder(Path(shutil.move(self.path, results / self.path.name)))
+            moved._become_latest()
+        return moved
+
     @property
     def name(self) -> str:
         return self.path.name
@@ -113,11 +129,35 @@ class RunFolder:
         return self.path / "clients"
 
     @property
+    def answers(self) -> Path:
+        return self.path / "answers"
+
+    @property
+    def held(self) -> Path:
+        return self.path / "held"
+
+    @property
     def logs(self) -> Path:
         return self.path / "logs"
 
+    @property
+    def nodes(self) -> Path:
+        """What the witness saw."""
+        return self.path / "nodes.jsonl"
+
+    @property
+    def witness_words(self) -> Path:
+        return self.logs / "witness.log"
+
     def client_log(self, client: str, life: int) -> Path:
         return self.clients / f"{client}.{life}.jsonl"
+
+    def answers_log(self, client: str, life: int) -> Path:
+        return self.answers / f"{client}.{life}.jsonl"
+
+    def held_log(self, client: str, life: int) -> Path:
+        """What this client's lock wrote on the nodes for its sections."""
+        return self.held / f"{client}.{life}.jsonl"
 
     def nemesis_log(self) -> LineLog:
         return LineLog(self.path / "nemesis.jsonl")
@@ -190,47 +230,76 @@ class RunFolder:
             raise UsageError(f"{self.path / 'schedule.json'} is not a schedule: it has no list of faults")
         return len(faults)
 
-    def read_history(self) -> pa.Table:
+    def read_history(self) -> pd.DataFrame:
         """All operations, from the clients' logs; from history.parquet where a published run has no logs any more."""
-        lives = [(*_life(log), log) for log in self.clients.glob("*.jsonl")]
-        parquet = self.path / "history.parquet"
+        lives, parquet = _lives(self.clients), self.path / "history.parquet"
         if not lives and parquet.exists():
-            try:
-                return pq.read_table(parquet, schema=OPS_SCHEMA)
-            except (pa.ArrowException, OSError) as error:
-                raise UsageError(f"{parquet} cannot be read: {_one_line(error)}") from error
-        tables = [ops_table(client, life, read_lines(log, Op)) for client, life, log in sorted(lives, key=_in_order)]
-        return pa.concat_tables(tables).unify_dictionaries() if tables else OPS_SCHEMA.empty_table()
+            return read_frame(parquet, OPS_SCHEMA, "the operations of a run")
+        return ops_frame((client, life, ops) for client, life, log in lives for ops in read_lines(log, Op))
 
-    def write_history(self, history: pa.Table) -> None:
-        """history.parquet, compressed with zstd."""
+    def read_answers(self) -> Iterator[tuple[str, int, Iterable[Round]]]:
+        """What the nodes answered, each client's life for itself; nothing where that was not kept."""
+        return _read_lives(self.answers, Round)
+
+    def read_held(self) -> Iterator[tuple[str, int, Iterable[Held]]]:
+        """The values of granted leases, each client's life for itself; nothing where they were not kept."""
+        return _read_lives(self.held, Held)
+
+    def read_nodes(self) -> Iterable[KeyEvent]:
+        """What the witness saw; nothing where none watched."""
+        return self._read_log("nodes.jsonl", KeyEvent)
+
+    def read_writes(self) -> pd.DataFrame:
+        """The writes that the resource accepted; none where there is no record."""
+        columns, log = Columns(WRITES_SCHEMA), self.path / "resource.jsonl"
+        for writes in read_lines(log, Write) if log.exists() else ():
+            columns.add(writes)
+        return columns.frame()
+
+    def write_history(self, ops: pd.DataFrame) -> None:
+        """history.parquet: names by number, integers as the differences from one to the next, compressed with zstd."""
+        table = pa.Table.from_pandas(ops, OPS_SCHEMA, preserve_index=False)
+        names = [field.name for field in OPS_SCHEMA if field.type == NAME]
+        steps = {field.name: "DELTA_BINARY_PACKED" for field in OPS_SCHEMA if field.type == pa.int64()}
         with self._in_place("history.parquet") as temporary, temporary.open("wb") as file:
-            pq.write_table(history, file, compression="zstd")
+            pq.write_table(table, file, compression="zstd", use_dictionary=names, column_encoding=steps)
             file.flush()
             os.fsync(file.fileno())
 
-    def load(self, history: pa.Table | None = None) -> Recorded:
-        """The recorded run; `history`: what `read_history` returned, to spare reading it twice. See `load_recorded`."""
-        ops = frame([self.read_history() if history is None else history], OPS_SCHEMA)
+    def load(self) -> Recorded:
+        """See `load_recorded`."""
+        ops = self.read_history()
         ends = tuple(self._read_log("client-ends.jsonl", ClientEnd))
         faults = tuple(self._read_log("nemesis.jsonl", FaultEvent))
         timeline = self.read_timeline()
         if timeline is None:
             first = int(ops["invoke_ns"].min()) if len(ops) else 0
             timeline = Timeline(start_ns=first, interrupted=True)
-        resource = self.path / "resource.jsonl"
-        writes = writes_table(read_lines(resource, Write)) if resource.exists() else WRITES_SCHEMA.empty_table()
         return Recorded(
             config=self.read_config(),
             timeline=timeline,
             ops=ops,
             sections=derive_sections(ops, ends, faults),
-            writes=frame([writes], WRITES_SCHEMA),
+            writes=self.read_writes(),
             faults=faults,
             ends=ends,
             planned_faults=self.planned_faults(),
             final_values=self.read_final(),
+            watched=self._read_watched(),
+            acquire_limit_ms=_acquire_limit_ms(self.read_environment()),
         )
+
+    def _read_watched(self) -> Watched | None:
+        """What the witness and the clients recorded of the nodes' keys; None if there was no witness."""
+        if not self.nodes.exists():
+            return None
+        return Watched(*derive_holdings(self.read_nodes()), held_frame(self.read_held()))
+
+    def _become_latest(self) -> None:
+        results, name = self.path.parent, self.path.name
+        link = results / f".latest.{os.getpid()}.{name[:22]}"
+        link.symlink_to(name)
+        link.replace(results / "latest")
 
     def _has(self, name: str) -> bool:
         return (self.path / name).exists()
@@ -310,16 +379,19 @@ def load_recorded(folder: RunFolder) -> Recorded:
     return folder.load()
 
 
-def _life(log: Path) -> tuple[str, int]:
-    match = _LOG_NAME.fullmatch(log.name)
-    if match is None:
-        raise UsageError(f"{log} is not a client's log; those are called <client>.<life>.jsonl")
-    return match["client"], int(match["life"])
+def _lives(logs: Path) -> list[tuple[str, int, Path]]:
+    """Whose log each one in the folder is, as client and life: c2 before c10."""
+    lives = []
+    for log in logs.glob("*.jsonl"):
+        match = _LOG_NAME.fullmatch(log.name)
+        if match is None:
+            raise UsageError(f"{log} is not a client's log; those are called <client>.<life>.jsonl")
+        lives.append((match["client"], int(match["life"]), log))
+    return sorted(lives, key=lambda life: (len(life[0]), life[0], life[1]))
 
 
-def _in_order(life: tuple[str, int, Path]) -> tuple[int, str, int]:
-    """c2 before c10."""
-    return len(life[0]), life[0], life[1]
+def _read_lives(logs: Path, kind: type[S]) -> Iterator[tuple[str, int, Iterable[S]]]:
+    return ((client, life, chain.from_iterable(read_lines(log, kind))) for client, life, log in _lives(logs))
 
 
 def _when(path: Path) -> datetime:
@@ -327,6 +399,13 @@ def _when(path: Path) -> datetime:
         return datetime.strptime(path.name.partition("-")[0], "%Y%m%dT%H%M%S.%fZ").replace(tzinfo=UTC)
     except ValueError:
         return datetime.fromtimestamp((path / "config.json").stat().st_mtime, UTC)
+
+
+def _acquire_limit_ms(environment: Mapping[str, Any]) -> float | None:
+    """What the lock declared (docs/lock-protocol.md), if it is a number."""
+    lock = environment.get("lock")
+    limit = lock.get("acquire_limit_ms") if isinstance(lock, Mapping) else None
+    return float(limit) if isinstance(limit, int | float) and not isinstance(limit, bool) and limit > 0 else None
 
 
 def _safe(part: str) -> str:

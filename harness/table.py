@@ -18,7 +18,7 @@ A table has no faults, no phases and no last read of the resource: the last acce
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pandas as pd
@@ -27,31 +27,33 @@ import pyarrow.parquet as pq
 
 from fencepost.errors import UsageError
 from harness.checkers.base import Recorded
+from harness.columns import NAME, column, known
 from harness.config import RunConfig
-from harness.grouping import all_different, ascending, codes_of, order_within, stable_order
+from harness.grouping import Groups, Ints, all_different, ascending, codes_of
 from harness.history import Timeline
-from harness.sections import positions_of
+from harness.overlaps import sections_by_key
+from harness.parquet import read_frame
+from harness.sections import POSITION, positions_of
 
 QUESTIONS: Final = ("counter", "exclusion", "fencing")
 """The checkers whose questions a table can answer."""
 
-_NAME: Final = pa.dictionary(pa.int32(), pa.string())
 SECTIONS_SCHEMA: Final = pa.schema(
     [
-        pa.field("client", _NAME, nullable=False),
-        pa.field("life", pa.int32(), nullable=False),
-        pa.field("section", pa.int64(), nullable=False),
-        pa.field("key", _NAME, nullable=False),
-        pa.field("start_ns", pa.int64(), nullable=False),
-        pa.field("end_ns", pa.int64(), nullable=False),
-        pa.field("deadline_min_ns", pa.int64(), nullable=False),
-        pa.field("deadline_max_ns", pa.int64(), nullable=False),
-        pa.field("ended", _NAME, nullable=False),
-        pa.field("token", pa.int64()),
-        pa.field("token_source", _NAME),
-        pa.field("value", pa.int64()),
-        pa.field("accepted", pa.int64()),
-        pa.field("told", pa.bool_(), nullable=False),
+        column("client", NAME),
+        column("life", pa.int32()),
+        column("section", pa.int64()),
+        column("key", NAME),
+        column("start_ns", pa.int64()),
+        column("end_ns", pa.int64()),
+        column("deadline_min_ns", pa.int64()),
+        column("deadline_max_ns", pa.int64()),
+        column("ended", NAME),
+        column("token", pa.int64(), optional=True),
+        column("token_source", NAME, optional=True),
+        column("value", pa.int64(), optional=True),
+        column("accepted", pa.int64(), optional=True),
+        column("told", pa.bool_()),
     ]
 )
 
@@ -61,13 +63,20 @@ def read_table(path: Path, config: RunConfig) -> Recorded:
 
     Raises UsageError for a file that cannot be read, lacks a column, or has a section that ends before it starts.
     """
-    frame = pd.DataFrame(_columns(path), copy=False)
-    if len(wrong := np.flatnonzero(frame["end_ns"].to_numpy() < frame["start_ns"].to_numpy())):
+    frame = read_frame(path, SECTIONS_SCHEMA, "a table of sections")
+    start, end = frame["start_ns"].to_numpy(np.int64), frame["end_ns"].to_numpy(np.int64)
+    if len(wrong := np.flatnonzero(end < start)):
         raise UsageError(f"{path}, row {wrong[0] + 1}: the section ends before it starts")
-    if not ascending(frame["start_ns"].to_numpy(np.int64)):
+    if not ascending(start):
         frame = frame.sort_values("start_ns", kind="stable", ignore_index=True)
-    writes, last = _writes(frame)
-    start_ns, end_ns = (int(frame["start_ns"].iloc[0]), int(frame["end_ns"].max())) if len(frame) else (0, 0)
+    by_key = sections_by_key(frame)
+    rows = _accepted(frame, by_key)
+    writes = frame[["key", "client", "section", "value", "token"]].rename_axis(POSITION)
+    if rows is not None:
+        writes = writes.iloc[rows]
+    writes_by_key = by_key if rows is None else Groups.of(codes_of(writes["key"]))
+    last = writes.iloc[writes_by_key.last()]
+    start_ns, end_ns = (int(frame["start_ns"].iloc[0]), int(end.max())) if len(frame) else (0, 0)
     return Recorded(
         config=config,
         timeline=Timeline(start_ns, end_ns, end_ns, end_ns),
@@ -78,7 +87,7 @@ def read_table(path: Path, config: RunConfig) -> Recorded:
         ends=(),
         planned_faults=0,
         final_values=dict(zip(last["key"].astype(str), last["value"].astype(int), strict=True)),
-    )
+    ).ordered(by_key, writes_by_key)
 
 
 def write_table(run: Recorded, path: Path) -> None:
@@ -100,53 +109,21 @@ def write_table(run: Recorded, path: Path) -> None:
 
 def save(table: pa.Table, path: Path) -> None:
     """Write a table with the columns of `SECTIONS_SCHEMA`."""
-    names = [field.name for field in SECTIONS_SCHEMA if field.type == _NAME]
+    names = [field.name for field in SECTIONS_SCHEMA if field.type == NAME]
     pq.write_table(table.cast(SECTIONS_SCHEMA), path, compression="none", use_dictionary=names)
 
 
-def _columns(path: Path) -> dict[str, Any]:
-    """The table's columns, two read at a time: at no time are all of them there twice."""
-    columns: dict[str, Any] = {}
-    names = SECTIONS_SCHEMA.names
-    try:
-        with pq.ParquetFile(path, memory_map=True) as file:
-            missing = [name for name in names if name not in file.schema_arrow.names]
-            if missing:
-                raise UsageError(f"{path} is not a table of sections: it has no column {', '.join(missing)}")
-            for some in (names[at : at + 2] for at in range(0, len(names), 2)):
-                table = file.read(some).cast(pa.schema([SECTIONS_SCHEMA.field(name) for name in some]))
-                columns |= {name: _column(table.column(name)) for name in some}
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise UsageError(f"{path} cannot be read as a table of sections: {' '.join(str(error).split())}") from error
-    return columns
-
-
-def _column(column: pa.ChunkedArray) -> Any:
-    if pa.types.is_dictionary(column.type):
-        return column.to_pandas()
-    if not column.null_count:
-        return column.to_numpy()
-    missing = column.is_null().to_numpy()
-    return pd.arrays.IntegerArray(column.fill_null(0).to_numpy(), missing.copy())
-
-
-def _writes(frame: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The accepted writes, each key's in the order in which the resource accepted them, and the last one of each."""
-    writes = frame[["key", "client", "section", "value", "token", "accepted"]]
-    position = np.arange(len(frame), dtype=np.int64)
-    missing = writes["accepted"].isna().to_numpy(np.bool_)
-    if missing.any():
-        writes, position = writes[~missing], position[~missing]
-    writes = writes.assign(position=position)
-    key, accepted = codes_of(writes["key"]), writes["accepted"].to_numpy(np.int64)
-    order = stable_order(key)
-    in_order, of_key = accepted[order], key[order]
-    same_key = of_key[1:] == of_key[:-1]
-    if (same_key & (in_order[1:] < in_order[:-1])).any():
-        order = order_within(key, accepted)
-        writes, order = writes.iloc[order], np.arange(len(order))
-    last = order[np.append(~same_key, True)[: len(order)]]
-    return writes.reset_index(drop=True), writes.iloc[last]
+def _accepted(frame: pd.DataFrame, by_key: Groups) -> Ints | None:
+    """The rows of the accepted writes, each key's in the order in which the resource accepted them; None if that is
+    every row, in the order of the table."""
+    there, place = known(frame["accepted"])
+    written = by_key.keep(by_key.take(there))
+    places = written.take(place)
+    in_order = not written.within(places[1:] < places[:-1]).any()
+    if in_order and there.all():
+        return None
+    rows = np.flatnonzero(there)
+    return rows if in_order else rows[np.argsort(place[rows], kind="stable")]
 
 
 def _told(frame: pd.DataFrame) -> pd.DataFrame:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Final
 
@@ -47,7 +47,21 @@ def majority_windows(
     start_ns: int,
     end_ns: int,
 ) -> list[tuple[int, int]]:
-    """The times within [start, end] at which at least one working client surely could reach a majority of the nodes.
+    """The times within [start, end] at which at least one working client surely could reach a majority of the nodes."""
+    stretches = reach(clients, nodes, faults, ends, start_ns, end_ns)
+    return merged(((began, done) for began, done, able in stretches if able), start_ns, end_ns)
+
+
+def reach(
+    clients: Sequence[str],
+    nodes: Sequence[str],
+    faults: Iterable[FaultEvent],
+    ends: Iterable[ClientEnd],
+    start_ns: int,
+    end_ns: int,
+) -> Iterator[tuple[int, int, dict[str, frozenset[str]]]]:
+    """The stretches of [start, end] within which nothing changed, in order, each with the working clients that surely
+    could reach a majority of the nodes, and the nodes that they may not have reached.
 
     Cautious: a fault counts for as long as it can have been in force, a slow link counts as cut, and a client whose
     last life has ended as gone.
@@ -58,16 +72,16 @@ def majority_windows(
     edges.update(t for _, *window in windows for t in window)
     edges.update(ended.values())
     times = sorted(t for t in edges if start_ns <= t <= end_ns)
-    good = []
+    majority = len(nodes) // 2 + 1
     for began, done in pairwise(times):
         active = [event for event, since, until in windows if since < done and until > began]
         gone = {name for event in active for name in (*event.paused_clients, *event.killed_clients)}
         gone.update(name for name, at_ns in ended.items() if at_ns <= began)
         down = {name for event in active for name in event.nodes}
         cut = {link for event in active for link in (*event.cut_links, *event.slow_links)}
-        up = [node for node in nodes if node not in down]
-        majority = len(nodes) // 2 + 1
-        working = (client for client in clients if client not in gone)
-        if any(sum((client, node) not in cut for node in up) >= majority for client in working):
-            good.append((began, done))
-    return merged(good, start_ns, end_ns)
+        missing = {
+            client: frozenset(node for node in nodes if node in down or (client, node) in cut)
+            for client in clients
+            if client not in gone
+        }
+        yield began, done, {c: lost for c, lost in missing.items() if len(nodes) - len(lost) >= majority}

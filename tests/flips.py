@@ -50,6 +50,9 @@ MODULES: Final = (
     "harness/grouping.py",
     "harness/table.py",
     "harness/columns.py",
+    "harness/parquet.py",
+    "harness/holdings.py",
+    "harness/owners.py",
 )
 TESTS: Final = "tests/judge"
 LEFT_OUT: Final = "tests/judge/test_pauses_while_acquiring.py"

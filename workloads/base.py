@@ -6,7 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
+
+from harness.history import Round
 
 
 class NodeAddress(NamedTuple):
@@ -45,6 +47,7 @@ class Lease:
     That moment is known exactly (`deadline_ns` is set: the end of the validity on CLOCK_MONOTONIC), or bounded
     (`computed_after_ns` … `computed_before_ns`), or neither: then the client's own stamps around the call bound it.
     `requested_ns`: the moment before the first request of the round that granted it, where the lock shows it.
+    `value`: best what the lock set on the nodes, so that what they hold can be traced to its owner.
     `token`: a fencing token that the lock itself granted. `handle`: whatever a recipe needs to release it.
     """
 
@@ -82,7 +85,17 @@ class Lock(Protocol):
         ...
 
     def describe(self) -> dict[str, object]:
-        """Versions, timeouts, retries: what belongs in a report about this lock."""
+        """Versions, timeouts, retries: what belongs in a report about this lock. `acquire_limit_ms`, if it is there, is
+        the longest that an acquire may take by the lock's own settings, and is held against it."""
+        ...
+
+
+@runtime_checkable
+class ShowsRounds(Protocol):
+    """An optional ability of a lock: it shows what each node answered, so that a finding can be explained."""
+
+    def take_rounds(self) -> list[Round]:
+        """The rounds since they were last taken, in order; they are forgotten. Empty if nobody was asked."""
         ...
 
 

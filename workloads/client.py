@@ -29,7 +29,8 @@ from workloads.steps import Fencing, Steps
 
 class ClientSpec(msgspec.Struct, frozen=True, kw_only=True):
     """All that a client needs to know. `nodes` and `resource` are its own links; `first_section` goes on counting where
-    a killed predecessor in the same slot stopped. `strings`: the pipes (orders in, answers out) of a puppet."""
+    a killed predecessor in the same slot stopped. `held`: where the values of granted leases are recorded. `strings`:
+    the pipes (orders in, answers out) of a puppet."""
 
     client: str
     seed: str
@@ -45,9 +46,12 @@ class ClientSpec(msgspec.Struct, frozen=True, kw_only=True):
     keys: int
     ttl_ms: int
     hold: Hold
+    extensions: int
     fencing: Fencing
     first_section: int
     history: str
+    answers: str
+    held: str | None
     control: str
     description: str
     strings: tuple[int, int] | None = None
@@ -65,7 +69,8 @@ def work(spec: ClientSpec) -> None:
     )
     lock = open_lock(spec.lock, spec.lock_command, [NodeAddress(*node) for node in spec.nodes], settings)
     resource = RedisResource(*spec.resource, spec.resource_timeout_ms)
-    record = Recorder(Path(spec.history))
+    record = Recorder(Path(spec.history), Path(spec.answers))
+    held = None if spec.held is None else Recorder(Path(spec.held))
     try:
         resource.warm_up()
         Path(spec.description).write_bytes(msgspec.json.encode(lock.describe()))
@@ -74,15 +79,19 @@ def work(spec: ClientSpec) -> None:
         control.enter(State.READY, monotonic_ns())
         if spec.strings is None:
             _await_start(control)
-            fenced_counter.run(_plan(spec), lock, resource, record, control)
+            fenced_counter.run(_plan(spec), lock, resource, record, control, held)
         else:
-            steps = Steps(spec.client, spec.ttl_ms, spec.fencing, lock, resource, record, control, spec.first_section)
+            steps = Steps(
+                spec.client, spec.ttl_ms, spec.fencing, lock, resource, record, control, spec.first_section, held
+            )
             puppet.obey(steps, *spec.strings)
         control.enter(State.DONE, monotonic_ns())
     finally:
         lock.close()
         resource.close()
         record.close()
+        if held is not None:
+            held.close()
 
 
 def _plan(spec: ClientSpec) -> Plan:
@@ -95,6 +104,7 @@ def _plan(spec: ClientSpec) -> Plan:
         retry_delay_ms=spec.retry_delay_ms,
         rng=Random(f"{spec.seed}:workload"),
         first_section=spec.first_section,
+        extensions=spec.extensions,
     )
 
 

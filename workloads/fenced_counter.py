@@ -1,5 +1,8 @@
 """The workload: acquire, enter, read the counter, hold, write it plus one, exit, release; again.
 
+A client that may extend its lease does so whenever half of it is gone. Refused, it stops its work, writes nothing and
+releases: that is what a careful user does.
+
 If the lock excludes, the counter ends at the number of writes. What each step is and records is in `workloads.steps`.
 """
 
@@ -23,7 +26,8 @@ _SPIN_NS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What one client does. `rng` draws keys, holds and pauses after quick refusals."""
+    """What one client does. `rng` draws keys, holds and pauses after quick refusals. `extensions`: how often at most
+    it prolongs its lease in one section."""
 
     client: str
     keys: Sequence[str]
@@ -33,11 +37,14 @@ class Plan:
     retry_delay_ms: float
     rng: Random
     first_section: int = 1
+    extensions: int = 0
 
 
-def run(plan: Plan, lock: Lock, resource: Resource, record: Recorder, control: Control) -> None:
+def run(
+    plan: Plan, lock: Lock, resource: Resource, record: Recorder, control: Control, held: Recorder | None = None
+) -> None:
     """Work until `control.stop_ns`. Raises what breaks the run itself: a lock command that died, a full disk."""
-    steps = Steps(plan.client, plan.ttl_ms, plan.fencing, lock, resource, record, control, plan.first_section)
+    steps = Steps(plan.client, plan.ttl_ms, plan.fencing, lock, resource, record, control, plan.first_section, held)
     rng, keys = plan.rng, plan.keys
     while monotonic_ns() < control.stop_ns:
         key = keys[0] if len(keys) == 1 else rng.choice(keys)
@@ -58,12 +65,28 @@ def _enter(plan: Plan, steps: Steps, control: Control, key: str) -> bool:
 
 
 def _work_inside(plan: Plan, steps: Steps) -> None:
-    """Token, read, hold, write; given up at the first step that did not succeed."""
+    """Token, read, hold (and extend), write; given up at the first step that did not succeed."""
     if steps.needs_token and steps.draw_token().outcome != "ok":
         return
     if steps.read().outcome != "ok":
         return
-    hold_ms = plan.hold.draw_ms(plan.rng)
-    if hold_ms > 0:
-        sleep(hold_ms / 1000)
-    steps.write()
+    if _hold(plan, steps):
+        steps.write()
+
+
+def _hold(plan: Plan, steps: Steps) -> bool:
+    """Stay inside for as long as the work takes; False: an extension was not granted, the work is given up."""
+    now_ns = monotonic_ns()
+    until_ns = now_ns + int(plan.hold.draw_ms(plan.rng) * 1e6)
+    left = plan.extensions
+    while now_ns < until_ns:
+        halfway_ns = now_ns + max(0, steps.lapses_ns - now_ns) // 2
+        if not left or halfway_ns >= until_ns:
+            sleep((until_ns - now_ns) / 1e9)
+            return True
+        sleep((halfway_ns - now_ns) / 1e9)
+        if steps.extend().outcome != "ok":
+            return False
+        left -= 1
+        now_ns = monotonic_ns()
+    return True

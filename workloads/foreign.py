@@ -23,6 +23,7 @@ from typing import IO, Final, Literal
 import msgspec
 
 from fencepost.errors import BrokenEnvironmentError
+from harness.history import Round
 from workloads.base import Lease, LockSettings, NodeAddress
 
 PROTOCOL_VERSION: Final = 1
@@ -39,7 +40,8 @@ class UnknownOutcomeError(Exception):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """One line from the adapter. The fields of a lease are those of `workloads.base.Lease`."""
+    """One line from the adapter. The fields of a lease are those of `workloads.base.Lease`; `rounds` may show what each
+    node answered."""
 
     outcome: Literal["ok", "fail", "info"]
     error: str | None = None
@@ -51,6 +53,7 @@ class Answer(msgspec.Struct, frozen=True):
     computed_before_ns: int | None = None
     requested_ns: int | None = None
     token: int | None = None
+    rounds: tuple[Round, ...] = ()
 
 
 class ForeignLock:
@@ -61,6 +64,7 @@ class ForeignLock:
         self._log_path = settings.log_path
         self._decoder = msgspec.json.Decoder(Answer)
         self._unread = b""
+        self._rounds: list[Round] = []
         self._child = self._start()
         assert self._child.stdin is not None
         assert self._child.stdout is not None
@@ -97,6 +101,11 @@ class ForeignLock:
     def release(self, lease: Lease) -> bool:
         return _definite(self._ask({"do": "release", "key": lease.key, "value": lease.value}))
 
+    def take_rounds(self) -> list[Round]:
+        """What the adapter showed of the nodes' answers in the last call; most show nothing."""
+        rounds, self._rounds = self._rounds, []
+        return rounds
+
     def close(self) -> None:
         """Ask the program to end, close its stdin, and kill it if it is still there a second later."""
         with contextlib.suppress(OSError):
@@ -132,7 +141,9 @@ class ForeignLock:
         except BrokenPipeError:
             raise self._ended() from None
         try:
-            return self._decoder.decode(line)
+            answer = self._decoder.decode(line)
+            self._rounds = list(answer.rounds)
+            return answer
         except msgspec.MsgspecError as error:
             said = line.decode(errors="replace").strip()[:_SHOWN_CHARACTERS]
             raise self._broken(f"answered {request['do']} with {said!r}, which is no answer ({error})") from None

@@ -16,7 +16,7 @@ from fencepost.errors import UsageError
 from harness.history import Op
 from workloads.steps import Steps
 
-Step = Literal["acquire", "token", "read", "write", "release"]
+Step = Literal["acquire", "extend", "token", "read", "write", "release"]
 
 
 class Order(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -48,6 +48,8 @@ def _take(steps: Steps, order: Order) -> Op:
     match order.do:
         case "acquire":
             return steps.acquire(order.key)
+        case "extend":
+            return steps.extend()
         case "token":
             return steps.draw_token()
         case "read":

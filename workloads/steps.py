@@ -1,5 +1,5 @@
-"""The single steps of a client: acquire, draw a token, read, write, release. Each records itself and returns what it
-recorded.
+"""The single steps of a client: acquire, extend, draw a token, read, write, release. Each records itself and returns
+what it recorded.
 
 The workload takes them in a loop, a puppet one by one as it is told. The client does *not* look at the clock before it
 writes: whether a lapsed holder does harm is what is being measured.
@@ -11,8 +11,8 @@ from time import monotonic_ns
 from typing import Literal
 
 from fencepost.errors import FencepostError, UsageError
-from harness.history import Op, Outcome, TokenSource, Write
-from workloads.base import Lease, Lock
+from harness.history import Held, Op, Outcome, TokenSource, Write
+from workloads.base import Lease, Lock, ShowsRounds
 from workloads.control import Control, State
 from workloads.recorder import Recorder
 from workloads.resource import Resource, StaleTokenError
@@ -38,17 +38,22 @@ class Steps:
         record: Recorder,
         control: Control,
         first_section: int = 1,
+        held: Recorder | None = None,
     ) -> None:
+        """`held`: where the values of granted leases are recorded, if they are."""
         self._client = client
         self._ttl_ms = ttl_ms
         self._fencing = fencing
         self._lock = lock
+        self._shows = lock if isinstance(lock, ShowsRounds) else None
         self._resource = resource
         self._record = record
         self._control = control
+        self._record_held = held
         self._section = first_section - 1
         self._wanted: str | None = None
         self._lease: Lease | None = None
+        self._lapses_ns = 0
         self._token: int | None = None
         self._source: TokenSource | None = None
         self._value: int | None = None
@@ -57,6 +62,13 @@ class Steps:
     def needs_token(self) -> bool:
         """Whether the resource asks for a token and the lock granted none, nor was one drawn."""
         return self._fencing != "none" and self._token is None
+
+    @property
+    def lapses_ns(self) -> int:
+        """When the lease in hand ends, as far as the client can tell: by its deadline, or else by the validity that it
+        was told, counted from when it learnt of it."""
+        self._held("look at its lease")
+        return self._lapses_ns
 
     def acquire(self, key: str) -> Op:
         """One try. A try after a refusal is for the same section; any other begins the next one."""
@@ -79,28 +91,34 @@ class Steps:
             op = self._recorded(Op("acquire", outcome, key, self._section, invoke_ns, complete_ns, error=error))
             self._control.count(self._record.ops, self._section - 1)
             return op
-        op = self._recorded(
-            Op(
-                "acquire",
-                "ok",
-                key,
-                self._section,
-                invoke_ns,
-                complete_ns,
-                token=lease.token,
-                token_source=None if lease.token is None else "lock",
-                validity_ms=lease.validity_ms,
-                deadline_ns=lease.deadline_ns,
-                computed_after_ns=lease.computed_after_ns,
-                computed_before_ns=lease.computed_before_ns,
-                requested_ns=lease.requested_ns,
-            )
-        )
-        self._lease, self._wanted, self._value = lease, None, None
+        op = self._recorded(_granted("acquire", lease, self._section, invoke_ns, complete_ns))
+        if self._record_held is not None:
+            self._record_held(Held(self._section, key, lease.value))
+        self._wanted, self._value = None, None
+        self._take(lease, complete_ns)
         self._token, self._source = lease.token, op.token_source
         self._control.enter(State.INSIDE, monotonic_ns())
         self._control.count(self._record.ops, self._section)
         return op
+
+    def extend(self) -> Op:
+        """Prolong the lease to a whole TTL from now. Refused, or without an answer: the lease in hand stays what it
+        was, and a careful user stops its work and releases."""
+        lease = self._held("extend")
+        extended, error = None, None
+        invoke_ns = monotonic_ns()
+        try:
+            extended = self._lock.extend(lease, self._ttl_ms)
+        except FencepostError:
+            raise
+        except Exception as caught:
+            error = _in_words(caught)
+        complete_ns = monotonic_ns()
+        if extended is None:
+            outcome: Outcome = "fail" if error is None else "info"
+            return self._recorded(Op("extend", outcome, lease.key, self._section, invoke_ns, complete_ns, error=error))
+        self._take(extended, complete_ns)
+        return self._recorded(_granted("extend", extended, self._section, invoke_ns, complete_ns))
 
     def draw_token(self) -> Op:
         """Draw the key's next fencing token from the resource."""
@@ -209,6 +227,10 @@ class Steps:
             outcome, error = "info", _in_words(caught)
         return self._recorded(Op("release", outcome, lease.key, self._section, invoke_ns, monotonic_ns(), error=error))
 
+    def _take(self, lease: Lease, learnt_ns: int) -> None:
+        by_length_ns = learnt_ns + int(lease.validity_ms * 1e6)
+        self._lease, self._lapses_ns = lease, by_length_ns if lease.deadline_ns is None else lease.deadline_ns
+
     def _held(self, step: str) -> Lease:
         if self._lease is None:
             raise UsageError(f"{self._client} is not inside and cannot {step}; it must acquire first")
@@ -219,8 +241,32 @@ class Steps:
             raise UsageError(f"{self._client} must show a token with --fencing {self._fencing}; draw one before {step}")
 
     def _recorded(self, op: Op) -> Op:
+        """Record it; what the nodes answered comes first."""
+        if self._shows is not None and op.f in ("acquire", "extend", "release"):
+            rounds = self._shows.take_rounds()
+            for one in rounds:
+                one.section = op.section
+            self._record.answered(rounds)
         self._record(op)
         return op
+
+
+def _granted(f: Literal["acquire", "extend"], lease: Lease, section: int, invoke_ns: int, complete_ns: int) -> Op:
+    return Op(
+        f,
+        "ok",
+        lease.key,
+        section,
+        invoke_ns,
+        complete_ns,
+        token=lease.token,
+        token_source=None if lease.token is None else "lock",
+        validity_ms=lease.validity_ms,
+        deadline_ns=lease.deadline_ns,
+        computed_after_ns=lease.computed_after_ns,
+        computed_before_ns=lease.computed_before_ns,
+        requested_ns=lease.requested_ns,
+    )
 
 
 def _in_words(error: Exception) -> str:

@@ -29,6 +29,7 @@ MAX_OWED: Final = 64
 """So many replies may be missing on one connection before it is given up."""
 
 _READ_BYTES: Final = 65_536
+_SAID_CHARACTERS: Final = 80
 
 
 class Silence(enum.Enum):
@@ -49,12 +50,25 @@ def pack(*words: str | bytes | int) -> bytes:
     return packed
 
 
+def in_words(reply: Reply) -> str:
+    """A reply as `harness.history.NodeReply` says it."""
+    if reply == b"OK":  # nearly all of them
+        return "OK"
+    if reply is SILENT:
+        return SILENT.value
+    if isinstance(reply, bytes):
+        return reply.decode(errors="replace")[:_SAID_CHARACTERS]
+    return "nil" if reply is None else str(reply)[:_SAID_CHARACTERS]
+
+
 class Wire:
     """The connection to one node. Its methods return at once, but for `wait`."""
 
     def __init__(self, address: NodeAddress, poller: select.poll, by_fd: dict[int, Wire]) -> None:
         self.address = address
         self.reply: Reply = SILENT
+        self.replied_ns: int | None = None
+        """When the reply was read; None while there is none."""
         self.waiting = False
         """Whether the reply to the newest request is still to come."""
         self._poller = poller
@@ -70,9 +84,9 @@ class Wire:
     def send(self, request: bytes) -> None:
         """Put the request on its way, over a new connection if there is none."""
         if self.waiting:
-            self._stale += 1
+            self.owe()
         self.waiting = True
-        self.reply = SILENT
+        self.reply, self.replied_ns = SILENT, None
         if self._stale >= MAX_OWED:
             self.close()
             self.waiting = True
@@ -83,6 +97,10 @@ class Wire:
             self._unsent = request
         else:
             self._write(request)
+
+    def owe(self) -> None:
+        """The reply that is still missing belongs to a request that was given up: throw it away when it comes."""
+        self._stale += 1
 
     def give_up(self) -> None:
         """Stop waiting. A request that never left is dropped; the reply to one that did is discarded when it comes."""
@@ -113,6 +131,7 @@ class Wire:
                     self._stale -= 1
                 elif self.waiting:
                     self.reply, self.waiting = reply, False
+                    self.replied_ns = time.monotonic_ns()
                 else:
                     data = b""  # an answer that nobody asked for: whatever talks there is not a Redis
         except BlockingIOError:
@@ -174,18 +193,28 @@ class Wire:
             self.close()
 
 
+Heard = tuple[int, Reply, int | None]
+"""What came of asking one node: its place among the nodes, its reply, and when that was read."""
+
+
 class Wires:
     """The connections to all nodes. Connects at once; a node that cannot be reached now is dialled again later."""
 
-    def __init__(self, nodes: Sequence[NodeAddress], timeout_ms: float) -> None:
+    def __init__(self, nodes: Sequence[NodeAddress], timeout_ms: float, wire: type[Wire] = Wire) -> None:
         self.timeout_ms = timeout_ms
+        self._heard: list[Heard] = []
         self._poller = select.poll()
         self._by_fd: dict[int, Wire] = {}
-        self._wires = [Wire(node, self._poller, self._by_fd) for node in nodes]
+        self._wires = [wire(node, self._poller, self._by_fd) for node in nodes]
         self._warm_up()
 
     def __len__(self) -> int:
         return len(self._wires)
+
+    @property
+    def owing(self) -> int:
+        """How many nodes have not answered what they were asked last."""
+        return sum(wire.waiting for wire in self._wires)
 
     def ask(self, request: bytes, only: int | None = None, patient: bool = True) -> list[Reply]:
         """Send the request to all nodes (or to the one at the index `only`) and wait for the replies, at most
@@ -212,9 +241,16 @@ class Wires:
                 if not came:
                     wire.wait(left_ms)
         replies = [wire.reply for wire in asked]
+        heard = [(place, wire.reply, wire.replied_ns) for place, wire in enumerate(asked, only or 0)]
+        self._heard = heard if only is None else [*self._heard, *heard][-len(self) :]
         for wire in asked:
             wire.give_up()
         return replies
+
+    def take_heard(self) -> list[Heard]:
+        """What came of asking all nodes the last time, or each of them one by one; it is forgotten."""
+        heard, self._heard = self._heard, []
+        return heard
 
     def close(self) -> None:
         for wire in self._wires:

@@ -56,6 +56,10 @@ class Summary:
     faults_observed: int
     fsync_p50_ms: float | None
     fsync_p99_ms: float | None
+    orphans: int | None = None
+    orphan_longest_ms: float | None = None
+    overruns: int = 0
+    unfounded: int | None = None
 
     @property
     def main_rate(self) -> tuple[Unit, Rate]:
@@ -160,7 +164,17 @@ def _summary(part: Part, cell: Cell, lines: list[RunLine]) -> Summary:
         faults_observed=sum(f.faults_observed for f in figures),
         fsync_p50_ms=_median([f.fsync_ms["p50"] for f in figures if f.fsync_ms]),
         fsync_p99_ms=_median([f.fsync_ms["p99"] for f in figures if f.fsync_ms]),
+        orphans=_sum_of_known([f.orphans for f in figures]),
+        orphan_longest_ms=max((f.orphan_longest_ms for f in figures if f.orphan_longest_ms is not None), default=None),
+        overruns=sum(f.overruns for f in figures),
+        unfounded=_sum_of_known([f.unfounded for f in figures]),
     )
+
+
+def _sum_of_known(values: Sequence[int | None]) -> int | None:
+    """None where nothing is known of any."""
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
 
 
 def _median(values: Sequence[float]) -> float | None:

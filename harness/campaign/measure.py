@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from harness.checkers.base import Recorded, Verdict
+from harness.checkers.base import Finding, Recorded, Verdict
 from harness.history import FaultEvent
 from harness.windows import majority_windows
 
@@ -19,6 +19,15 @@ BINS_PER_DECADE: Final = 100
 """A latency is known to within 2.3 %."""
 
 BLAMES: Final = ("lock", "client", "undecided")
+
+
+class Blamed(msgspec.Struct, frozen=True):
+    """A kind of finding for which the lock is to blame: when the first one happened, in ms since the start, None where
+    that is not told; and what the verdict said."""
+
+    kind: str
+    at_ms: float | None
+    text: str
 
 
 class Figures(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -31,7 +40,9 @@ class Figures(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     `reachable_s`: the part of it in which some working client surely could reach a majority. `acquire`: granted acquire
     calls within the load, by bin of their duration (`bin_of`). `majority_waits_ms`: from each strike at a majority to
     the next grant. `fsync_ms`: what an fsync cost on a node's disk before the load, `p50` and `p99` among others; None
-    where the nodes had no disks of their own.
+    where the nodes had no disks of their own. `blamed`: the findings for which the lock is to blame. `orphans`: keys
+    left on a node without an owner; `unfounded`: sections without a majority behind them; both None where nobody
+    watched the nodes, or the lock shows nothing. `overruns`: acquire calls that outlasted what they were allowed.
     """
 
     sections: int
@@ -51,6 +62,11 @@ class Figures(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     faults_planned: int = 0
     faults_observed: int = 0
     fsync_ms: dict[str, float] | None = None
+    blamed: tuple[Blamed, ...] = ()
+    orphans: int | None = None
+    orphan_longest_ms: float | None = None
+    overruns: int = 0
+    unfounded: int | None = None
 
 
 def measure(run: Recorded, verdict: Verdict, environment: Mapping[str, object]) -> Figures:
@@ -79,7 +95,12 @@ def measure(run: Recorded, verdict: Verdict, environment: Mapping[str, object]) 
         acknowledged=_whole(figures["counter"].get("acknowledged")),
         faults_planned=run.planned_faults,
         fsync_ms=_fsync_ms(environment),
+        blamed=tuple(Blamed(f.kind, first_ms(f), f.text) for f in verdict.findings if f.blame == "lock"),
         faults_observed=_whole(figures["faults"].get("observed")),
+        orphans=_whole_or_none(figures.get("orphans", {}).get("count")),
+        orphan_longest_ms=_number(figures.get("orphans", {}).get("longest_ms")),
+        overruns=_whole(figures.get("overruns", {}).get("overruns")),
+        unfounded=_whole_or_none(figures.get("beliefs", {}).get("unfounded")),
     )
 
 
@@ -87,6 +108,12 @@ def strikes(faults: Iterable[FaultEvent]) -> list[FaultEvent]:
     """The injections that were seen to take nodes down, in order. A paused node keeps its memory and is none."""
     taken = (e for e in faults if e.event == "injected" and e.holds and e.keys_at_stake is not None)
     return sorted(taken, key=lambda event: event.done_ns)
+
+
+def first_ms(finding: Finding) -> float | None:
+    """When the first of the examples happened, in ms since the start; they begin with the earliest."""
+    times = [example.get(name) for example in finding.examples for name in ("at_ms", "overlap_from_ms")]
+    return min((time for time in times if isinstance(time, int | float)), default=None)
 
 
 def bin_of(ms: npt.NDArray[np.float64]) -> Ints:
@@ -133,6 +160,10 @@ def _fsync_ms(environment: Mapping[str, object]) -> dict[str, float] | None:
 
 def _whole(value: object) -> int:
     return value if isinstance(value, int) else 0
+
+
+def _whole_or_none(value: object) -> int | None:
+    return value if isinstance(value, int) else None
 
 
 def _number(value: object) -> float | None:

@@ -32,23 +32,26 @@ def in_order(grid: Grid) -> list[Slot]:
 
 
 class Estimate:
-    """How long the runs that are left will take: what their configurations say, and besides what the last ones took for
-    coming up, going down and being judged."""
+    """How long the runs that are left will take: as long as the last ones with as much load, which may have ended
+    early. Before there are any: what their configurations say, and besides what others took for coming up, going down
+    and being judged."""
 
     def __init__(self, configs: Mapping[str, RunConfig]) -> None:
         self._configs = configs
-        self._besides_s: list[float] = []
+        self._took_s: dict[float, list[float]] = {}
 
     def learn(self, cell: str, took_s: float) -> None:
-        self._besides_s.append(took_s - _load_s(self._configs[cell]))
+        self._took_s.setdefault(_load_s(self._configs[cell]), []).append(took_s)
 
     def seconds(self, slots: Collection[Slot]) -> float:
-        recent = self._besides_s[-100:]
-        measured = sum(recent) / len(recent) if recent else None
-        return sum(
-            _load_s(config) + (2.0 + 0.12 * config.clients if measured is None else measured)
-            for config in (self._configs[slot.cell] for slot in slots)
-        )
+        known = {load_s: sum(recent := took_s[-100:]) / len(recent) for load_s, took_s in self._took_s.items()}
+        besides = [mean_s - load_s for load_s, mean_s in known.items() if mean_s > load_s]
+        total_s = 0.0
+        for config in (self._configs[slot.cell] for slot in slots):
+            load_s = _load_s(config)
+            guess_s = sum(besides) / len(besides) if besides else 2.0 + 0.12 * config.clients
+            total_s += known.get(load_s, load_s + guess_s)
+        return total_s
 
 
 def _load_s(config: RunConfig) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import Final
@@ -62,8 +63,18 @@ def make_plan(grid: Grid, parse: Parse, *, yes: bool) -> Plan:
     return Plan(grid, configs)
 
 
-def play(plan: Plan, parse: Parse, folder: CampaignFolder, results: Path, revision: str, out: Console) -> bool:
+def play(
+    plan: Plan,
+    parse: Parse,
+    folder: CampaignFolder,
+    results: Path,
+    revision: str,
+    out: Console,
+    enough: Callable[[Slot, RunFolder], bool] | None = None,
+    again: str = "the same command",
+) -> bool:
     """Make the runs that `folder` has not yet; whether all of them are there now. Ctrl-C ends it with what there is.
+    `enough` is asked now and then whether the run under way has shown all that is wanted. `again`: what goes on then.
 
     A run that breaks off is recorded as such, and made again when the campaign is resumed; three in a row end it.
     Raises FencepostError then, and UsageError if the lines on record are not of this grid.
@@ -82,13 +93,13 @@ def play(plan: Plan, parse: Parse, folder: CampaignFolder, results: Path, revisi
             failure: FencepostError | None = None
             try:
                 with Progress(out, plain_interval_s=_PLAIN_INTERVAL_S, heading=heading) as progress:
-                    record_run(prepared, run, progress)
+                    record_run(prepared, run, progress, enough and partial(enough, slot, run))
             except FencepostError as error:
                 failure = error
             if interruption or ((timeline := run.read_timeline()) is not None and timeline.interrupted):
                 out.print(
                     f"interrupted; {plural(done, 'run')} of {len(todo)} made, the one under way does not count. "
-                    "The same command goes on from here."
+                    f"{again[0].upper()}{again[1:]} goes on from here."
                 )
                 return False
             if failure is None:
@@ -107,7 +118,7 @@ def play(plan: Plan, parse: Parse, folder: CampaignFolder, results: Path, revisi
             if failure is not None and broke == _BREAKS_IN_A_ROW:
                 raise failure
             if interruption:
-                out.print(f"interrupted after {plural(done + 1, 'run')} of {len(todo)}; the same command goes on")
+                out.print(f"interrupted after {plural(done + 1, 'run')} of {len(todo)}; {again} goes on")
                 return _unfinished(plan, folder) == 0
     return _unfinished(plan, folder) == 0
 

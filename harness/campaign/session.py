@@ -28,7 +28,7 @@ def compare(
     """Make the runs of the grid that are not there yet, and write the report. 0: all of them are finished; 2: not.
     Raises FencepostError: the report is written then as well, if a run was made."""
     plan = make_plan(grid, parse, yes=yes)
-    commit = _revision()
+    commit = revision_in_words()
     machine = {"kernel": platform.release(), "cores": os.cpu_count(), "python": platform.python_version()}
     campaign = Campaign(grid=grid, revision=commit, command=command, machine=machine)
     folder = CampaignFolder.claim(report or REPORTS / grid.name, campaign)
@@ -65,7 +65,7 @@ def write_report(folder: CampaignFolder, plan: Plan) -> Sequence[Path]:
     return [folder.path / name for name in forms]
 
 
-def _revision() -> str:
+def revision_in_words() -> str:
     """`1a2b3c4d5e6f`, with `+` where there are changes that are not committed; empty outside of a checkout."""
     known = revision()
     return f"{str(known['commit'])[:12]}{'+' if known['dirty'] else ''}" if known else ""

@@ -226,7 +226,21 @@ def details(summary: Summary) -> list[tuple[str, str]]:
             else []
         ),
         ("Lost updates", f"{count(summary.lost)} of {count(summary.acknowledged)} acknowledged"),
+        *_keys(summary),
     ]
+
+
+def _keys(summary: Summary) -> list[tuple[str, str]]:
+    """What the nodes held, where it was watched."""
+    rows = []
+    if summary.orphans is not None:
+        longest = f", the longest {milliseconds(summary.orphan_longest_ms)}" if summary.orphans else ""
+        rows.append(("Keys left without an owner", f"{count(summary.orphans)}{longest}"))
+    if summary.unfounded is not None:
+        rows.append(("Sections without a majority behind them", count(summary.unfounded)))
+    if summary.overruns:
+        rows.append(("Acquire calls that outlasted what they were allowed", count(summary.overruns)))
+    return rows
 
 
 FIGURES: Final = (

@@ -6,18 +6,22 @@ A new checker is one module in this folder with a function `check(run: Recorded)
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import msgspec
 import pandas as pd
 
 from harness.config import Requirement, RunConfig
+from harness.grouping import Groups, codes_of
 from harness.history import ClientEnd, FaultEvent, Timeline
+from harness.holdings import Watched
+from harness.overlaps import sections_by_key
 
 Blame = Literal["lock", "client", "undecided", "resource", "harness"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Recorded:
     """A run as it was recorded, in tables (see `harness/store.py` for the columns)."""
 
@@ -35,6 +39,25 @@ class Recorded:
     """How many faults the schedule has."""
     final_values: dict[str, int] | None
     """The counters at the last read, by key; None if that read was never taken."""
+    watched: Watched | None = None
+    """What the nodes held; None if nobody watched them."""
+    acquire_limit_ms: float | None = None
+    """How long the lock says that its acquire may take; None if it says nothing."""
+
+    @cached_property
+    def sections_by_key(self) -> Groups:
+        """The rows of `sections` by key, and by start within each. Ordered once for all checkers."""
+        return sections_by_key(self.sections)
+
+    @cached_property
+    def writes_by_key(self) -> Groups:
+        """The rows of `writes` by key, in the resource's order within each."""
+        return Groups.of(codes_of(self.writes["key"]))
+
+    def ordered(self, sections: Groups, writes: Groups) -> Recorded:
+        """This run, whose `sections_by_key` and `writes_by_key` are known already."""
+        vars(self).update(sections_by_key=sections, writes_by_key=writes)
+        return self
 
 
 class Finding(msgspec.Struct, frozen=True, omit_defaults=True):

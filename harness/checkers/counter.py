@@ -20,7 +20,7 @@ from harness.census import overlapped_keys
 from harness.checkers.base import Answer, Blame, Finding, Recorded
 from harness.columns import codes_in
 from harness.config import Requirement
-from harness.grouping import Bools, Ints, address, all_different, codes_of, first_not_larger, look_up, stable_order
+from harness.grouping import Bools, Groups, Ints, address, all_different, codes_of, first_not_larger, look_up
 from harness.overlaps import BLAMES, NO_OVERLAP, blames_between
 from harness.sections import positions_of
 
@@ -37,7 +37,7 @@ def check(run: Recorded) -> Answer:
     """Figures: `acknowledged` and `accepted` writes; `lost`: acknowledged and lost; `lost_unacknowledged`; `final`: the
     counters at the last read (20 keys); `complete`: whether the resource's record is whole."""
     writes = run.writes
-    by_key = _Writes.of(writes)
+    by_key = _Writes.of(writes, run.writes_by_key)
     asked = ((run.ops["f"] == "write") & (run.ops["outcome"] == "ok")).to_numpy(np.bool_)
     acknowledged = run.ops if asked.all() else run.ops[asked]
     complete = run.final_values is not None
@@ -47,7 +47,7 @@ def check(run: Recorded) -> Answer:
     findings = _lost_updates(run, by_key, np.flatnonzero(lost_and_told))
     if complete:
         findings += _missing(run, acknowledged, np.flatnonzero(missing))
-        findings += _final_differs(run, writes.iloc[by_key.last_rows()])
+        findings += _final_differs(run, writes.iloc[run.writes_by_key.last()])
     findings += _from_nowhere(writes, by_key)
     unknown: tuple[str, ...] = ()
     if not complete and not lost_and_told.any():
@@ -66,17 +66,23 @@ def check(run: Recorded) -> Answer:
 
 @dataclass(frozen=True, slots=True)
 class _Writes:
-    """Accepted writes ordered by key, in the resource's order within each. `row`: their rows in the table."""
+    """Accepted writes of the keys that did not simply count 1, 2, 3, …: nothing is wrong with the others. Ordered by
+    key, in the resource's order within each. `row`: their rows in the table."""
 
     row: Ints
     key: Ints
     value: Ints
 
     @classmethod
-    def of(cls, writes: pd.DataFrame) -> _Writes:
-        key = codes_of(writes["key"])
-        row = stable_order(key)
-        return cls(row, key[row], writes["value"].to_numpy(np.int64)[row])
+    def of(cls, writes: pd.DataFrame, by_key: Groups | None = None) -> _Writes:
+        """`by_key`: as in `Recorded.writes_by_key`, if that is known."""
+        groups, values = by_key or Groups.of(codes_of(writes["key"])), writes["value"].to_numpy(np.int64)
+        value: Ints = groups.take(values)
+        odd = np.ones(len(value), np.bool_)
+        odd[1:] = value[1:] != value[:-1] + 1
+        odd[groups.begins] = value[groups.begins] != 1
+        groups = groups.keep(groups.spread(odd))
+        return cls(groups.order, groups.number, values[groups.order])
 
     def lifted(self) -> Ints:
         """The values, each key's above all of the key before it."""
@@ -91,10 +97,6 @@ class _Writes:
         later = np.append(np.minimum.accumulate(lifted[::-1])[::-1][1:], np.iinfo(np.int64).max)[: len(lifted)]
         lost: Bools = later <= lifted
         return lost
-
-    def last_rows(self) -> Ints:
-        """The rows of each key's last write."""
-        return self.row[np.flatnonzero(np.diff(self.key, append=-1))]
 
 
 def _matched(acknowledged: pd.DataFrame, writes: pd.DataFrame) -> tuple[Bools, Bools]:
@@ -194,7 +196,7 @@ def _final_differs(run: Recorded, last: pd.DataFrame) -> list[Finding]:
 
 def _from_nowhere(table: pd.DataFrame, writes: _Writes) -> list[Finding]:
     """Values that are not one more than any that was there before."""
-    if not len(table):
+    if not len(writes.row):
         return []
     lifted = writes.lifted()
     floor = lifted - writes.value  # where 0 lies, on the line of this key

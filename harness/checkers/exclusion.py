@@ -25,7 +25,7 @@ _WORDS: Final[dict[OverlapBlame, str]] = {
 
 def check(run: Recorded) -> Answer:
     """Figures: `sections`; `overlaps`: pairs by blame; `overlapping_pairs`: all of them; `longest_overlap_ms`."""
-    kinds = count_overlaps(run.sections)
+    kinds = count_overlaps(run.sections, run.sections_by_key)
     findings = []
     for blame, kind in kinds.items():
         noun = "pair of sections" if kind.count == 1 else "pairs of sections"
@@ -39,7 +39,7 @@ def check(run: Recorded) -> Answer:
                 text=text,
                 breaks=_BREAKS[blame],
                 count=kind.count,
-                examples=tuple(_example(run, blame, *pair) for pair in pairs),
+                examples=tuple(example_of(run, blame, *pair) for pair in pairs),
             )
         )
     figures: dict[str, object] = {
@@ -51,7 +51,8 @@ def check(run: Recorded) -> Answer:
     return Answer(findings=tuple(findings), figures=figures)
 
 
-def _example(run: Recorded, blame: OverlapBlame, earlier: int, later: int) -> dict[str, object]:
+def example_of(run: Recorded, blame: OverlapBlame, earlier: int, later: int) -> dict[str, object]:
+    """The pair of these positions in the sections' table, as an example of a finding."""
     a, b = run.sections.iloc[earlier], run.sections.iloc[later]
     result: dict[str, object] = {
         "key": str(a.key),

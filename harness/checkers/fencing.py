@@ -14,8 +14,9 @@ import numpy as np
 import pandas as pd
 
 from harness.checkers.base import Answer, Blame, Finding, Recorded
-from harness.grouping import Bools, Ints, TimeLine, codes_of, stable_order
-from harness.overlaps import BLAMES, NO_OVERLAP, blames_between
+from harness.columns import known
+from harness.grouping import Bools, Groups, Ints, TimeLine, codes_of
+from harness.overlaps import BLAMES, NO_OVERLAP, blames_between, sections_by_key
 from harness.sections import positions_of
 
 
@@ -24,12 +25,13 @@ def check(run: Recorded) -> Answer:
     `stale_reads_rejected`, `tokens_not_increasing`."""
     refused = run.ops[run.ops["stale"].to_numpy(np.bool_)]
     stale = _stale(run)
-    disorder = _disorder(run.sections)
+    disorder = _disorder(run.sections, run.sections_by_key)
     source = run.sections["token_source"].astype("category").cat
-    seen = source.categories[np.unique(source.codes[source.codes >= 0])]
+    codes = source.codes.to_numpy()
+    seen = [str(name) for code, name in enumerate(source.categories) if (codes == code).any()]
     figures: dict[str, object] = {
         "mode": run.config.fencing,
-        "token_source": "+".join(sorted(seen.astype(str))) or "none",
+        "token_source": "+".join(sorted(seen)) or "none",
         "stale_writes_accepted": len(stale.row),
         "stale_writes_rejected": int((refused["f"] == "write").sum()),
         "stale_reads_rejected": int((refused["f"] == "read").sum()),
@@ -52,23 +54,33 @@ class _Stale:
 
 
 def _stale(run: Recorded) -> _Stale:
-    key = codes_of(run.writes["key"])
-    position = positions_of(run.writes, run.sections)
-    shown, token = _known(run.writes["token"])
-    without = np.zeros(int(key.max()) + 1 if len(key) else 0, np.bool_)
-    without[key[~shown]] = True
-    by_token = ~without[key]
-    row = stable_order(key)
-    row = row[by_token[row] | (position[row] >= 0)]
-    # `sections` is ordered by start, so a position is a rank.
-    rank = np.where(by_token, token, position)[row]
-    if len(rank):
-        rank = rank - rank.min()
-        rank += key[row] * (int(rank.max()) + 1)
-    highest = np.maximum.accumulate(rank)
-    stale = np.flatnonzero(rank < highest)
-    holder = row[np.searchsorted(highest, highest[stale])]
-    return _Stale(row[stale], holder, position[row[stale]], position[holder], by_token[row[stale]])
+    writes, by_key = run.writes, run.writes_by_key
+    shown, rank = known(writes["token"])
+    by_token = shown
+    if not shown.all():
+        key, position = codes_of(writes["key"]), positions_of(writes, run.sections)
+        by_token = ~np.isin(key, key[~shown])
+        # `sections` is ordered by start, so a position is a rank.
+        rank = np.where(by_token, rank, position)
+        by_key = by_key.keep(by_key.take(by_token | (position >= 0)))
+    # Only keys whose ranks fall somewhere are looked at.
+    ranks = by_key.take(rank)
+    by_key = by_key.keep(by_key.spread(by_key.within(ranks[1:] < ranks[:-1])))
+    row, lifted = by_key.order, _lifted(rank[by_key.order], by_key)
+    highest = np.maximum.accumulate(lifted)
+    stale = np.flatnonzero(lifted < highest)
+    late, holder = row[stale], row[np.searchsorted(highest, highest[stale])]
+    section, holder_section = (positions_of(writes.iloc[rows], run.sections) for rows in (late, holder))
+    return _Stale(late, holder, section, holder_section, by_token[late])
+
+
+def _lifted(values: Ints, by_key: Groups) -> Ints:
+    """The values from 0 on, each key's above all of the key before it."""
+    if not len(values):
+        return values
+    lifted: Ints = values - values.min()
+    lifted += by_key.number * (int(lifted.max()) + 1)
+    return lifted
 
 
 def _accepted(run: Recorded, stale: _Stale) -> list[Finding]:
@@ -102,35 +114,23 @@ def _write(writes: pd.DataFrame, row: int) -> dict[str, object]:
     return {"client": str(write.client), "section": int(write.section), "value": int(write.value), "token": token}
 
 
-def _disorder(sections: pd.DataFrame) -> Ints:
-    """Positions of sections whose token is not larger than that of every section of the key that ended before."""
-    shown, token = _known(sections["token"])
-    if not shown.any():
-        return np.zeros(0, np.int64)
-    rows = np.flatnonzero(shown)
-    key = codes_of(sections["key"])[rows]
-    order = stable_order(key)
-    rows, key, token = rows[order], key[order], token[rows[order]]
+def _disorder(sections: pd.DataFrame, by_key: Groups | None = None) -> Ints:
+    """Positions of sections whose token is not larger than that of every section of the key that ended before.
+    `by_key`: as in `harness.overlaps.touching`."""
+    shown, token = known(sections["token"])
+    by_key = by_key or sections_by_key(sections)
+    by_key = by_key.keep(by_key.take(shown))
     # Who ended before a section started before it. So keys whose tokens grow from start to start are in order.
-    falls = (token[1:] <= token[:-1]) & (key[1:] == key[:-1])
-    if not falls.any():
-        return np.zeros(0, np.int64)
-    suspect = np.isin(key, key[1:][falls])
-    rows, key, token = rows[suspect], key[suspect], token[suspect]
+    tokens = by_key.take(token)
+    by_key = by_key.keep(by_key.spread(by_key.within(tokens[1:] <= tokens[:-1])))
+    rows = by_key.order
     start, end = (sections[name].to_numpy(np.int64)[rows] for name in ("start_ns", "end_ns"))
-    line = TimeLine.of(key, start)
+    line = TimeLine.of(by_key.number, start)
     ends = line.place(end)
     by_end = np.argsort(ends, kind="stable")
-    lifted = token - token.min()
-    lifted += key * (int(lifted.max()) + 1)
+    lifted = _lifted(token[rows], by_key)
     highest = np.append(-1, np.maximum.accumulate(lifted[by_end]))
     return np.sort(rows[highest[np.searchsorted(ends[by_end], line.starts, side="left")] >= lifted])
-
-
-def _known(tokens: pd.Series) -> tuple[Bools, Ints]:
-    """Which of them are there, and their values (0 for those that are not)."""
-    missing = tokens.isna().to_numpy(np.bool_)
-    return ~missing, (tokens.fillna(0) if missing.any() else tokens).to_numpy(np.int64)
 
 
 def _not_increasing(run: Recorded, disorder: Ints) -> list[Finding]:

@@ -29,7 +29,8 @@ def check(run: Recorded) -> Answer:
     faulty = merged(((since, until) for _, since, until in longest_windows(run.faults)), start_ns, healed_ns)
     faulty_ns = sum(until - since for since, until in faulty)
     length_ns = {"calm": healed_ns - start_ns - faulty_ns, "faults": faulty_ns, "recovery": end_ns - healed_ns}
-    ops_phase = _phase(run.ops["invoke_ns"].to_numpy(np.int64), faulty, healed_ns)
+    ops = run.ops[["f", "outcome", "invoke_ns", "complete_ns", "error"]]
+    ops_phase = _phase(ops["invoke_ns"].to_numpy(np.int64), faulty, healed_ns)
     sections_phase = _phase(run.sections["start_ns"].to_numpy(np.int64), faulty, healed_ns)
     figures: dict[str, object] = {}
     for number, phase in enumerate(PHASES):
@@ -40,7 +41,7 @@ def check(run: Recorded) -> Answer:
                 "seconds": seconds,
                 "sections": sections,
                 "sections_per_s": sections / seconds if seconds > 0 else None,
-                **_acquires(run.ops[ops_phase == number]),
+                **_acquires(ops[ops_phase == number]),
             }
     return Answer(figures=figures)
 
@@ -63,11 +64,12 @@ def _phase(at: Ints, faulty: list[tuple[int, int]], healed_ns: int) -> Ints:
 
 def _acquires(ops: pd.DataFrame) -> dict[str, object]:
     acquires = ops[ops["f"] == "acquire"]
-    outcomes = acquires["outcome"].astype(str).value_counts()
+    outcomes = acquires["outcome"].value_counts()
     granted = acquires[acquires["outcome"] == "ok"]
     took_ms = (granted["complete_ns"] - granted["invoke_ns"]).to_numpy(np.int64) / 1e6
     p50, p99 = np.percentile(took_ms, [50, 99]).tolist() if len(took_ms) else (None, None)
-    errors = ops["error"].dropna().astype(str).value_counts().head(_MOST_ERRORS)
+    errors = ops["error"].value_counts()
+    errors = errors[errors > 0].head(_MOST_ERRORS)
     return {
         "acquire_ok": int(outcomes.get("ok", 0)),
         "acquire_fail": int(outcomes.get("fail", 0)),

@@ -53,4 +53,5 @@ def _environment() -> Environment:
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, loader=FunctionLoader(_asset)
     )
     environment.filters["printable"] = printable
+    environment.filters["capitalize_first"] = lambda text: text[:1].upper() + text[1:]
     return environment

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import Final
 
@@ -13,7 +14,9 @@ import numpy as np
 from markupsafe import Markup
 
 from harness.checkers.base import Finding, Recorded, Verdict
-from harness.report import charts, tell
+from harness.explain.explanation import Explained, Explanation
+from harness.report import charts, keys, tell
+from harness.report.explained import explanations_of, lines
 from harness.report.html import render, script_json
 from harness.report.timeline import MOST_OVERLAPS, timeline
 from harness.report.windows import Window, windows
@@ -47,21 +50,34 @@ _PHASE_COLUMNS: Final = (
 
 
 def write_page(
-    recorded: Recorded, verdict: Verdict, environment: Mapping[str, object], path: Path, *, replay: str | None = None
+    recorded: Recorded,
+    verdict: Verdict,
+    environment: Mapping[str, object],
+    path: Path,
+    *,
+    replay: str | None = None,
+    explained: Sequence[Explained] = (),
 ) -> None:
     """Write the page to `path`; a reader sees the old one or the new one, never half of it. Raises OSError."""
     half = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        half.write_text(render_page(recorded, verdict, environment, replay=replay), "utf-8")
+        page = render_page(recorded, verdict, environment, replay=replay, explained=explained)
+        half.write_text(page, "utf-8")
         half.replace(path)
     finally:
         half.unlink(missing_ok=True)
 
 
 def render_page(
-    recorded: Recorded, verdict: Verdict, environment: Mapping[str, object], *, replay: str | None = None
+    recorded: Recorded,
+    verdict: Verdict,
+    environment: Mapping[str, object],
+    *,
+    replay: str | None = None,
+    explained: Sequence[Explained] = (),
 ) -> str:
-    """The page as one string of HTML. `environment`: what `environment.json` holds; anything in it may be missing."""
+    """The page as one string of HTML. `environment`: what `environment.json` holds; anything in it may be missing.
+    `explained`: explanations of the findings' own examples."""
     faults = windows(recorded.faults)
     word, says = headline(verdict)
     data = timeline(recorded, faults)
@@ -78,7 +94,7 @@ def render_page(
         verdict=verdict,
         tiles=tell.tiles(recorded, verdict, environment),
         capped=count(MOST_OVERLAPS) if isinstance(drawn, list) and len(drawn) >= MOST_OVERLAPS else None,
-        findings=[_finding(f, verdict) for f in ordered(verdict)],
+        findings=[_finding(f, recorded, verdict, explained) for f in ordered(verdict)],
         throughput=charts.throughput(recorded, faults),
         waiting=_waiting(recorded),
         acquiring=_acquiring(recorded),
@@ -86,13 +102,16 @@ def render_page(
         faults_line=tell.faults_line(recorded, verdict),
         phases=_phases(verdict),
         data_rows=tell.data_rows(recorded, verdict),
+        key_lines=[line for _, line in keys.rows(verdict)],
+        key_columns=keys.NODE_COLUMNS,
+        key_rows=keys.node_rows(verdict),
         replay=printable(replay) if replay else None,
         config_rows=_rows(msgspec.to_builtins(recorded.config)),
         environment_groups=_groups(environment),
     )
 
 
-def _finding(finding: Finding, verdict: Verdict) -> dict[str, object]:
+def _finding(finding: Finding, run: Recorded, verdict: Verdict, explained: Sequence[Explained]) -> dict[str, object]:
     breaks = (
         f"breaks --require {verdict.require}" if verdict.require in finding.breaks else "does not decide the verdict"
     )
@@ -101,8 +120,19 @@ def _finding(finding: Finding, verdict: Verdict) -> dict[str, object]:
         "blame": finding.blame,
         "text": printable(finding.text),
         "who": f"{blame(finding.blame).capitalize()} · {finding.count:,} × {finding.kind} · {breaks}",
-        "examples": [{"text": example(e), "at_ms": tell.moment_ms(e)} for e in shown],
+        "examples": [
+            {"text": example(e), "at_ms": tell.moment_ms(e), **_why(run, why)}
+            for e, why in zip_longest(shown, explanations_of(finding, explained)[: len(shown)])
+        ],
     }
+
+
+def _why(run: Recorded, explanation: Explanation | None) -> dict[str, object]:
+    """How an example came about; nothing where that was not looked into."""
+    if explanation is None:
+        return {"sentence": "", "details": ""}
+    sentence = f"{explanation.sentence} {explanation.because}".strip()
+    return {"sentence": printable(sentence), "details": "\n".join(map(printable, lines(run, explanation)))}
 
 
 def _fault_row(window: Window, run: Recorded) -> dict[str, str]:

@@ -5,7 +5,7 @@ It reads the same without colour and in a pipe: colour only repeats what the wor
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -16,7 +16,9 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.checkers.base import Finding, Recorded, Verdict
-from harness.report import tell
+from harness.explain.explanation import Explained
+from harness.report import keys, tell
+from harness.report.explained import explanations_of
 from harness.report.words import (
     MISSING,
     blame,
@@ -40,10 +42,17 @@ _STYLES: Final = {"VALID": "bold green", "VIOLATION": "bold red", "UNKNOWN": "bo
 
 
 def render_summary(
-    recorded: Recorded, verdict: Verdict, folder: Path, replay: str, environment: Mapping[str, object]
+    recorded: Recorded,
+    verdict: Verdict,
+    folder: Path,
+    replay: str,
+    environment: Mapping[str, object],
+    *,
+    explained: Sequence[Explained] = (),
 ) -> RenderableType:
     """What a terminal shows when a run was judged. `replay`: the command that makes it again; `environment`: what
-    `environment.json` holds. Whatever is missing, because the run crashed, is shown as missing or left out."""
+    `environment.json` holds; `explained`: the findings' examples, of which the first one's sentence is shown. Whatever
+    is missing, because the run crashed, is shown as missing or left out."""
     parts: list[RenderableType] = [
         Text(
             f"{tell.title(recorded)} · {printable(recorded.config.workload)} · seed {recorded.config.seed}",
@@ -54,8 +63,8 @@ def render_summary(
         _rows(_seen(recorded, verdict, environment)),
     ]
     if verdict.findings:
-        parts += [Text(""), *_findings(verdict)]
-    parts += [Text(""), _verdict(verdict), _places(folder, replay)]
+        parts += [Text(""), *_findings(verdict, explained)]
+    parts += [Text(""), _verdict(verdict), _places(folder, replay, explained)]
     return Group(*parts)
 
 
@@ -82,11 +91,19 @@ def _done(run: Recorded, verdict: Verdict, environment: Mapping[str, object]) ->
             "lock",
             f"{tell.lock_name(run)}, TTL {config.ttl_ms} ms, fencing {config.fencing}{_lock_settings(environment)}",
         ),
-        ("load", f"{config.clients} clients, {plural(config.keys, 'key')}, hold {hold(config.hold)}; {tell.ran(run)}"),
+        (
+            "load",
+            f"{config.clients} clients, {plural(config.keys, 'key')}, hold {hold(config.hold)}"
+            f"{_extensions(config.extensions)}; {tell.ran(run)}",
+        ),
         ("cluster", tell.cluster_line(run, environment)),
         ("disk", tell.persistence_line(run, environment)),
         ("faults", f"{faults} ({detail})" if len(by_nemesis) > 1 else faults),
     ]
+
+
+def _extensions(most: int) -> str:
+    return f", up to {plural(most, 'extension')}" if most else ""
 
 
 def _lock_settings(environment: Mapping[str, object]) -> str:
@@ -127,6 +144,7 @@ def _seen(run: Recorded, verdict: Verdict, environment: Mapping[str, object]) ->
             )
         )
     rows += _waits(verdict)
+    rows += keys.rows(verdict)
     overhead = environment.get("proxy_overhead_us")
     if isinstance(overhead, Mapping) and overhead:
         rows.append(("proxy", f"adds {number(overhead.get('p50'))} µs at p50, {tell.overhead_note(overhead)}"))
@@ -156,12 +174,15 @@ def _waits(verdict: Verdict) -> list[tuple[str, str]]:
     return rows
 
 
-def _findings(verdict: Verdict) -> list[RenderableType]:
+def _findings(verdict: Verdict, explained: Sequence[Explained]) -> list[RenderableType]:
     lines: list[RenderableType] = []
     found = ordered(verdict)
     for finding in found[:_FINDINGS]:
         lines.append(_hanging("finding ", Text(f"{printable(finding.text).rstrip('.')} ({blame(finding.blame)})")))
         lines += _examples(finding)
+        # Only of the first: the others' are mostly about the same sections, and `fencepost explain` tells them all.
+        if finding is found[0] and (why := explanations_of(finding, explained)):
+            lines.append(_hanging("why     ", Text(f"{why[0].sentence} {why[0].because}".strip())))
     if len(found) > _FINDINGS:
         lines.append(Text(f"           and {len(found) - _FINDINGS} more: see the page"))
     return lines
@@ -188,8 +209,10 @@ def _verdict(verdict: Verdict) -> RenderableType:
     return Panel(text, box=box.HEAVY, border_style=_STYLES[word].removeprefix("bold "), padding=(0, 1))
 
 
-def _places(folder: Path, replay: str) -> RenderableType:
+def _places(folder: Path, replay: str, explained: Sequence[Explained]) -> RenderableType:
     """Paths and commands on lines of their own and never broken: they are there to be copied."""
     lines = Text(no_wrap=True, overflow="ignore")
     lines.append(f"  folder    {folder}\n  page      {folder / 'report.html'}\n  replay    {printable(replay)}")
+    if explained:
+        lines.append(f"\n  explain   fencepost explain {folder}")
     return lines

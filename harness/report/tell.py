@@ -124,9 +124,17 @@ def story(run: Recorded, environment: Mapping[str, object]) -> list[str]:
     return [
         f"{plural(config.clients, 'client')}, each an operating-system process, competed for {keys} with the lock "
         f"{lock_name(run)} (it expires after {config.ttl_ms:,} ms) on {plural(config.nodes, 'node')}. Whoever got in "
-        f"read a counter, stayed for {hold(config.hold)}, wrote it back plus one, and gave the lock back. {fencing}",
+        f"read a counter, stayed for {hold(config.hold)}, wrote it back plus one, and gave the lock back. "
+        f"{_story_of_extensions(config.extensions)}{fencing}",
         _story_of_faults(run),
     ]
+
+
+def _story_of_extensions(most: int) -> str:
+    if not most:
+        return ""
+    times = "once" if most == 1 else f"up to {most} times"
+    return f"Meanwhile it prolonged its lease {times}, each time when half of it was gone. "
 
 
 def _story_of_experiment(run: Recorded, experiment: Mapping[str, object]) -> list[str]:

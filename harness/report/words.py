@@ -134,8 +134,12 @@ def blame(value: Blame) -> str:
 
 
 def ordered(verdict: Verdict) -> tuple[Finding, ...]:
-    """All findings, those that make it a violation first."""
-    return tuple(sorted(verdict.findings, key=lambda f: (verdict.require not in f.breaks, f.blame != "lock")))
+    """All findings, those that make it a violation first; of these overlaps before what an overlap can come of."""
+    return tuple(
+        sorted(
+            verdict.findings, key=lambda f: (verdict.require not in f.breaks, f.blame != "lock", f.kind != "overlap")
+        )
+    )
 
 
 def breaking(verdict: Verdict) -> tuple[Finding, ...]:

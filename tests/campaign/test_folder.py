@@ -81,7 +81,7 @@ class Pretended:
         monkeypatch.setattr(playing, "record_run", self._record)
         monkeypatch.setattr(playing, "judge_and_draw", self._judge)
 
-    def _record(self, prepared: object, folder: RunFolder, progress: object) -> None:
+    def _record(self, prepared: object, folder: RunFolder, progress: object, enough: object) -> None:
         config = folder.read_config()
         self.made.append((config.persistence, config.seed))
         if len(self.made) in self.breaking:

@@ -20,6 +20,8 @@ from harness.cli import run
         (["--ttl", "1e400"], "--ttl"),
         (["--duration", "0"], "--duration"),
         (["--hold", "sometimes"], "hold"),
+        (["--extend", "-1"], "--extend"),
+        (["--extend", "often"], "whole number"),
         (["--seed", "-3"], "--seed"),
         (["--seed", "nan"], "whole number"),
         (["--lock", "redlok"], "redlock"),

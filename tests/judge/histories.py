@@ -8,7 +8,8 @@ from typing import Any
 from harness.checkers.base import Recorded
 from harness.columns import ops_frame, writes_frame
 from harness.config import RunConfig
-from harness.history import ClientEnd, FaultEvent, Op, Timeline, Write
+from harness.history import ClientEnd, FaultEvent, Held, KeyEvent, Op, Timeline, Write
+from harness.holdings import Watched, derive_holdings, held_frame
 from harness.sections import derive_sections
 
 START_NS = 10**15
@@ -32,6 +33,9 @@ class History:
         self.final: dict[str, int] | None = None
         self.planned = 0
         self.final_is_last_write = True
+        self.key_events: list[KeyEvent] = []
+        self.held: defaultdict[tuple[str, int], list[Held]] = defaultdict(list)
+        self.acquire_limit_ms: float | None = None
 
     def op(
         self, client: str, f: Any, outcome: Any, section: int, invoke: float, complete: float, **more: Any
@@ -79,6 +83,26 @@ class History:
             self.faults.append(FaultEvent("healed", name, nemesis, "it", ms(healed - 1), ms(healed), gone, "seen"))
         return self
 
+    def seen(
+        self, node: str, event: Any, at: float, value: str | None = None, *, since: float | None = None, **more: Any
+    ) -> History:
+        """A node told this at `at`; it happened then, or between `since` and then."""
+        key = more.pop("key", "" if event in ("watching", "blind") else "k1")
+        since_ns = None if event == "blind" else ms(at if since is None else since)
+        self.key_events.append(KeyEvent(node, ms(at), event, key, value, more.pop("ttl", None), since_ns))
+        assert not more
+        return self
+
+    def watch(self, *nodes: str, at: float = 0) -> History:
+        for node in nodes:
+            self.seen(node, "watching", at, f"{node}-first")
+        return self
+
+    def shows(self, client: str, value: str, *, number: int = 1, life: int = 1, key: str = "k1") -> History:
+        """The client's lock showed what it set for that section."""
+        self.held[client, life].append(Held(number, key, value))
+        return self
+
     def end(self, client: str, how: Any, at: float, life: int = 1) -> History:
         self.ends.append(ClientEnd(client, life, how, ms(at)))
         return self
@@ -98,7 +122,15 @@ class History:
             ends=tuple(self.ends),
             planned_faults=self.planned,
             final_values=final,
+            watched=self._watched(),
+            acquire_limit_ms=self.acquire_limit_ms,
         )
+
+    def _watched(self) -> Watched | None:
+        if not self.key_events:
+            return None
+        held = held_frame((client, life, some) for (client, life), some in self.held.items())
+        return Watched(*derive_holdings(self.key_events), held)
 
     def sections(self) -> list[dict[str, Any]]:
         """The derived sections with their times in milliseconds since the start."""

@@ -94,6 +94,15 @@ def test_no_grant_after_the_heal_is_reported_once_there_was_time_for_one() -> No
     assert check(history.section("c2", 1100, 1110).recorded()).findings == ()
 
 
+@pytest.mark.parametrize(
+    ("end", "deadline", "found"), [(1099, 1250, 1), (1101, 1250, 0), (1250, 1099, 1), (1250, 1101, 0)]
+)
+def test_a_holder_that_was_let_in_before_the_heal_has_its_time_first(end: float, deadline: float, found: int) -> None:
+    history = History(ttl_ms=100).section("c1", 990, end, deadline=deadline)
+    history.timeline.stop_ns = ms(1299.5)
+    assert len(check(history.recorded()).findings) == found
+
+
 def test_who_never_got_in_is_named_and_makes_it_unfair() -> None:
     found = figures(History(clients=3).section("c1", 0, 10).section("c2", 20, 30))
     assert found["never_acquired"] == ["c3"]

@@ -15,11 +15,12 @@ import pytest
 import fencepost
 from fencepost.errors import BrokenEnvironmentError, UsageError
 from harness.checkers.base import Recorded
-from harness.columns import read_lines
+from harness.columns import OPS_SCHEMA, read_lines
 from harness.config import RunConfig
 from harness.history import FaultEvent, Op, Timeline, Write
 from harness.judge import judge_folder
 from harness.linelog import LineLog
+from harness.parquet import read_frame
 from harness.store import RunFolder, list_runs, load_recorded
 from tests.judge.histories import History, ms
 
@@ -159,7 +160,8 @@ def test_garbage_in_the_middle_is_named_by_file_and_line(tmp_path: Path) -> None
     folder = written(tmp_path)
     log = folder.client_log("c1", 1)
     lines = log.read_bytes().splitlines(keepends=True)
-    for garbage in (b"\xff\n", b'{"f":"fly"}\n', b'{"f":"read"\n'):
+    too_large = lines[0].replace(b'"section":1', b'"section":9223372036854775808')
+    for garbage in (b"\xff\n", b'{"f":"fly"}\n', b'{"f":"read"\n', too_large):
         log.write_bytes(b"".join([lines[0], garbage, *lines[1:]]))
         with pytest.raises(UsageError, match=r"c1\.1\.jsonl line 2 is not a record of this kind") as caught:
             load_recorded(folder)
@@ -171,6 +173,18 @@ def test_long_logs_are_read_in_pieces_that_cut_lines_anywhere(tmp_path: Path, mo
     for size in (1, 7, 150, 1000):
         monkeypatch.setattr("harness.columns._PIECE_BYTES", size)
         assert same(load_recorded(folder), story().recorded())
+
+
+def test_names_are_told_apart_however_many_there_are(tmp_path: Path) -> None:
+    history = History()
+    for n in range(40_000):
+        history.op("c1", "acquire", "fail", 1, n, n + 1, error=f"error {n}" if n % 3 else None, key=f"k{n % 200}")
+    folder = written(tmp_path, history)
+    ops = load_recorded(folder).ops
+    assert ops["key"].tolist() == [f"k{n % 200}" for n in range(40_000)]
+    assert ops["error"].astype(object).fillna("").tolist() == [f"error {n}" if n % 3 else "" for n in range(40_000)]
+    folder.write_history(ops)
+    assert read_frame(folder.path / "history.parquet", OPS_SCHEMA, "a history").equals(ops)
 
 
 def test_a_run_whose_harness_was_killed_in_the_middle_is_read_and_judged(tmp_path: Path) -> None:

@@ -109,6 +109,41 @@ def test_a_section_of_one_moment_is_one(tmp_path: Path) -> None:
     assert judge_table(tmp_path / "sections.parquet", run.config).figures["exclusion"]["overlapping_pairs"] == 1
 
 
+def test_rows_may_come_in_pieces_that_number_their_names_differently(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = bad().recorded()
+    write_table(run, tmp_path / "sections.parquet")
+    whole = read_table(tmp_path / "sections.parquet", run.config)
+    table = pq.read_table(tmp_path / "sections.parquet")
+    with pq.ParquetWriter(tmp_path / "pieces.parquet", table.schema) as writer:
+        for row in range(len(table)):
+            writer.write_table(table.slice(row, 1))
+    pq.write_table(table.cast(pa.schema([plain(field) for field in table.schema])), tmp_path / "plain.parquet")
+    monkeypatch.setattr("harness.parquet._BATCH_ROWS", 2)
+    for name in ("sections.parquet", "pieces.parquet", "plain.parquet"):
+        again = read_table(tmp_path / name, run.config)
+        assert again.sections.astype(str).equals(whole.sections.astype(str))
+        assert [c.check(again) for c in (counter, exclusion, fencing)] == [
+            c.check(whole) for c in (counter, exclusion, fencing)
+        ]
+
+
+def plain(field: pa.Field) -> pa.Field:
+    """The same column with its names written out."""
+    return pa.field(field.name, pa.string()) if pa.types.is_dictionary(field.type) else field
+
+
+def test_a_row_without_a_value_that_every_section_has_is_refused(tmp_path: Path) -> None:
+    write_table(bad().recorded(), tmp_path / "sections.parquet")
+    table = pq.read_table(tmp_path / "sections.parquet")
+    where = table.schema.get_field_index("end_ns")
+    ends = pa.array([None, *table.column("end_ns").to_pylist()[1:]], pa.int64())
+    pq.write_table(table.set_column(where, "end_ns", ends), tmp_path / "holes.parquet")
+    with pytest.raises(UsageError, match="is not a table of sections: it has rows without end_ns"):
+        read_table(tmp_path / "holes.parquet", History().config)
+
+
 def test_a_table_without_rows_is_judged(tmp_path: Path) -> None:
     save(SECTIONS_SCHEMA.empty_table(), tmp_path / "empty.parquet")
     assert judge_table(tmp_path / "empty.parquet", History().config).findings == ()

@@ -55,3 +55,65 @@ def test_the_worst_is_told_and_shown_with_the_first_ones() -> None:
     finding = check(history.recorded()).findings[0]
     assert "by up to 400.0 ms" in finding.text
     assert [example["too_long_by_ms"] for example in finding.examples] == [10, 20, 30, 400]
+
+
+def kinds(history: History) -> list[str]:
+    return [finding.kind for finding in check(history.recorded()).findings]
+
+
+def lease(f: str, requested: float, told_at: float, deadline: float, section: int = 1) -> dict[str, Any]:
+    """A lease whose lock shows everything: asked for, computed and over then."""
+    return {"requested_ns": ms(requested), "deadline_ns": ms(deadline), "validity_ms": deadline - told_at}
+
+
+@pytest.mark.parametrize(("deadline", "found"), [(40.1, []), (40, ["no-validity"]), (20, ["no-validity"])])
+def test_a_lease_must_have_some_validity_left_when_it_is_granted(deadline: float, found: list[str]) -> None:
+    history = History(ttl_ms=100).op("c1", "acquire", "ok", 1, 0, 41, **lease("acquire", 1, 40, deadline))
+    assert kinds(history) == found
+
+
+def test_a_client_that_learnt_of_its_lease_too_late_does_not_accuse_the_lock() -> None:
+    assert kinds(History(ttl_ms=100).op("c1", "acquire", "ok", 1, 0, 500, **lease("acquire", 1, 40, 90))) == []
+
+
+@pytest.mark.parametrize(
+    ("deadline", "found"),
+    [(100.9, []), (100.96, ["no-drift-allowance"]), (101, ["no-drift-allowance"]), (102, ["overstated-validity"])],
+)
+def test_a_validity_must_leave_something_for_clocks_that_drift(deadline: float, found: list[str]) -> None:
+    history = History(ttl_ms=100).op("c1", "acquire", "ok", 1, 0, 41, **lease("acquire", 1, 40, deadline))
+    assert kinds(history) == found
+
+
+def test_of_these_only_the_missing_allowance_breaks_nothing() -> None:
+    breaks = {}
+    for deadline in (40, 101, 102):
+        history = History(ttl_ms=100).op("c1", "acquire", "ok", 1, 0, 41, **lease("acquire", 1, 40, deadline))
+        breaks |= {finding.kind: finding.breaks for finding in check(history.recorded()).findings}
+    assert breaks == {"no-validity": ("lease",), "no-drift-allowance": (), "overstated-validity": ("lease",)}
+
+
+def test_who_does_not_show_the_request_is_not_asked_for_an_allowance() -> None:
+    assert kinds(History(ttl_ms=100).op("c1", "acquire", "ok", 1, 0, 1, validity_ms=100.0)) == []
+
+
+@pytest.mark.parametrize(("computed", "found"), [(90, []), (90.1, ["late-extension"]), (150, ["late-extension"])])
+def test_an_extension_must_be_granted_before_the_lease_is_over(computed: float, found: list[str]) -> None:
+    history = History(ttl_ms=100).op("c1", "acquire", "ok", 1, 0, 2, **lease("acquire", 0, 1, 90))
+    history.op("c1", "extend", "ok", 1, 80, 200, **lease("extend", 80, computed, 170))
+    assert kinds(history) == found
+
+
+def test_what_an_extension_prolongs_is_the_lease_right_before_it() -> None:
+    history = History(ttl_ms=100).op("c1", "acquire", "ok", 1, 0, 2, **lease("acquire", 0, 1, 90))
+    history.op("c1", "extend", "ok", 1, 80, 82, **lease("extend", 80, 81, 170))
+    history.op("c1", "extend", "ok", 1, 120, 122, **lease("extend", 120, 121, 210))
+    history.op("c1", "acquire", "ok", 2, 300, 302, **lease("acquire", 300, 301, 390))
+    assert kinds(history) == []
+
+
+def test_an_extension_that_may_have_come_in_time_is_not_held_against_the_lock() -> None:
+    history = History(ttl_ms=100).op("c1", "acquire", "ok", 1, 0, 40, validity_ms=90.0)  # over between 90 and 130
+    assert kinds(history.op("c1", "extend", "ok", 1, 100, 101, validity_ms=90.0)) == []
+    later = History(ttl_ms=100).op("c1", "acquire", "ok", 1, 0, 40, validity_ms=90.0)
+    assert kinds(later.op("c1", "extend", "ok", 1, 131, 132, validity_ms=90.0)) == ["late-extension"]

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from harness.checkers.exclusion import check
+from harness.history import ClientEnd
 from tests.judge.histories import History, ms
 
 DOCUMENT = Path(__file__).parent.parent.parent / "docs" / "verdicts.md"
@@ -24,6 +25,13 @@ def killed() -> History:
 
 def killed_late() -> History:
     return History().section("c1", 0, None).end("c1", "killed", 150)
+
+
+def killed_releasing() -> History:
+    """It had written at 10, and was killed at 30 before it could say when it began to release."""
+    history = History().section("c1", 0, None).op("c1", "write", "ok", 1, 9, 10, value=1)
+    history.ends.append(ClientEnd("c1", 1, "killed", ms(30), "releasing"))
+    return history
 
 
 def extended(outcome: str, complete: float) -> History:
@@ -51,6 +59,12 @@ TABLE: dict[str, tuple[Callable[[], History], float, str]] = {
     "a client was killed inside; the other came before that": (killed, 20, "lock"),
     "a client was killed inside; the other came as it was killed": (killed, 30, "lock"),
     "a client was killed inside; the other came after that": (killed, 31, "nobody"),
+    "a client was killed while it released; the other came before that": (killed_releasing, 20, "nobody"),
+    "a client was killed while it released; the other came before its last step was over": (
+        killed_releasing,
+        10,
+        "lock",
+    ),
     "a client outlived its lease inside and was killed; the other came in between": (killed_late, 120, "client"),
     "an acquire timed out, granted or not; the other came meanwhile": (
         lambda: History().op("c1", "acquire", "info", 1, 0, 50),

@@ -44,6 +44,13 @@ def test_an_ordinary_run_fits_on_one_screen_and_says_everything() -> None:
         assert part in flat, part
 
 
+def test_extensions_are_told_where_there_may_be_any() -> None:
+    made = make_run()
+    assert "extension" not in shown(made)
+    config = msgspec.structs.replace(made.recorded.config, extensions=3)
+    assert "up to 3 extensions" in words_of(shown(replace(made, recorded=replace(made.recorded, config=config))))
+
+
 def test_the_word_safe_never_appears() -> None:
     for made in (make_run(), make_run(lock_overlaps=2), make_empty_run()):
         assert "safe" not in shown(made).lower()

@@ -19,10 +19,12 @@ from workloads.steps import Fencing
 
 
 class ScriptedLock:
-    """Answers acquire from a list; when the list is used up, it calls the end."""
+    """Answers acquire from a list; when the list is used up, it calls the end. Extensions are answered from another
+    list, and refused when that is used up."""
 
     def __init__(self, control: Control, answers: list[Callable[[], Lease | None]]) -> None:
         self.control, self.answers, self.released = control, answers, 0
+        self.extensions: list[Callable[[], Lease | None]] = []
 
     def acquire(self, key: str, ttl_ms: int) -> Lease | None:
         answer = self.answers.pop(0)
@@ -31,7 +33,7 @@ class ScriptedLock:
         return answer()
 
     def extend(self, lease: Lease, ttl_ms: int) -> Lease | None:
-        return None
+        return self.extensions.pop(0)() if self.extensions else None
 
     def release(self, lease: Lease) -> bool:
         self.released += 1
@@ -191,3 +193,66 @@ def test_a_token_drawn_from_the_resource_says_so(tmp_path: Path, control: Contro
 def test_without_a_token_nothing_is_read_or_written(tmp_path: Path, control: Control) -> None:
     ops = play(tmp_path, control, [granted], ScriptedResource({"token": TimeoutError("late")}), "all")
     assert [(op.f, op.outcome) for op in ops] == [("acquire", "ok"), ("token", "info"), ("release", "ok")]
+
+
+def work_for(
+    tmp_path: Path, control: Control, hold_ms: float, at_most: int, extensions: list[Callable[[], Lease | None]]
+) -> list[Op]:
+    """One section of so much work with a lease of 40 ms, which may be extended so often, with these answers."""
+    log = tmp_path / "c1.jsonl"
+    plan = Plan("c1", ["k1"], 40, Hold("fixed", hold_ms, hold_ms), "none", 1, Random(1), extensions=at_most)
+    lock = ScriptedLock(control, [short])
+    lock.extensions = extensions
+    run(plan, lock, ScriptedResource(), Recorder(log), control)
+    return [msgspec.json.decode(line, type=Op) for line in log.read_bytes().splitlines()]
+
+
+def short() -> Lease:
+    return Lease("k1", "v", 40.0)
+
+
+def test_a_lease_is_prolonged_when_half_of_it_is_gone_until_the_work_is_done(tmp_path: Path, control: Control) -> None:
+    ops = work_for(tmp_path, control, 70, 9, [short] * 9)
+    extensions = [op for op in ops if op.f == "extend"]
+    assert [op.f for op in ops if op.f != "extend"] == ["acquire", "read", "write", "release"]
+    assert 2 <= len(extensions) <= 3
+    assert {(op.outcome, op.validity_ms, op.section) for op in extensions} == {("ok", 40.0, 1)}
+    for before, after in zip([ops[0], *extensions], extensions, strict=False):
+        assert (after.invoke_ns - before.complete_ns) / 1e6 >= 20 - (ops[1].complete_ns - ops[0].complete_ns) / 2e6
+
+
+def test_it_is_prolonged_at_most_so_often_and_then_the_work_goes_on(tmp_path: Path, control: Control) -> None:
+    ops = work_for(tmp_path, control, 120, 1, [short] * 9)
+    assert [op.f for op in ops] == ["acquire", "read", "extend", "write", "release"]
+    assert (ops[3].invoke_ns - ops[1].complete_ns) / 1e6 >= 120
+
+
+@pytest.mark.parametrize(("answer", "outcome"), [(refused, "fail"), (broken, "info")])
+def test_without_its_extension_a_client_stops_its_work_and_releases(
+    tmp_path: Path, control: Control, answer: Callable[[], Lease | None], outcome: str
+) -> None:
+    ops = work_for(tmp_path, control, 5_000, 9, [short, answer, short])
+    assert [(op.f, op.outcome) for op in ops] == [
+        ("acquire", "ok"),
+        ("read", "ok"),
+        ("extend", "ok"),
+        ("extend", outcome),
+        ("release", "ok"),
+    ]
+
+
+def test_work_that_is_done_before_half_the_lease_is_gone_needs_no_extension(tmp_path: Path, control: Control) -> None:
+    assert [op.f for op in work_for(tmp_path, control, 5, 9, [short])] == ["acquire", "read", "write", "release"]
+
+
+def test_a_deadline_that_the_lock_reports_decides_when_half_is_gone(tmp_path: Path, control: Control) -> None:
+    def over() -> Lease:
+        return Lease("k1", "v", 40.0, deadline_ns=1)
+
+    lock = ScriptedLock(control, [over])
+    log = tmp_path / "c1.jsonl"
+    plan = Plan("c1", ["k1"], 40, Hold("fixed", 500, 500), "none", 1, Random(1), extensions=1)
+    run(plan, lock, ScriptedResource(), Recorder(log), control)
+    ops = [msgspec.json.decode(line, type=Op) for line in log.read_bytes().splitlines()]
+    assert [(op.f, op.outcome) for op in ops][2:] == [("extend", "fail"), ("release", "ok")]
+    assert ops[2].invoke_ns - ops[1].complete_ns < 200_000_000, "what is over already is asked for at once"

@@ -44,6 +44,12 @@ def test_it_takes_each_step_when_it_is_told_and_answers_with_what_it_recorded(tm
     assert told.resource.value == 1
 
 
+def test_it_extends_what_it_holds_and_nothing_else(tmp_path: Path) -> None:
+    told = Told(tmp_path, [Order("extend"), Order("acquire", "k1"), Order("extend")], granted)
+    assert "c1 is not inside and cannot extend" in str(told.answers[0].misfit)
+    assert [(op.f, op.outcome) for op in told.recorded] == [("acquire", "ok"), ("extend", "fail")]
+
+
 def test_tries_after_a_refusal_are_for_the_same_section_and_another_key_or_a_grant_begins_the_next(
     tmp_path: Path,
 ) -> None:

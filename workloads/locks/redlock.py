@@ -14,13 +14,15 @@ from __future__ import annotations
 
 import os
 import time
+from collections import deque
 from collections.abc import Sequence
 from typing import ClassVar
 
 import hiredis
 
+from harness.history import NodeReply, Round, RoundName
 from workloads.base import Lease, LockSettings, NodeAddress
-from workloads.wire import SILENT, Reply, Wires, pack
+from workloads.wire import SILENT, Heard, Reply, Wire, Wires, in_words, pack
 
 RELEASE_SCRIPT = b"""\
 if redis.call("get",KEYS[1]) == ARGV[1] then
@@ -41,16 +43,27 @@ class Redlock:
     """The reference. `acquire` takes at most `ROUNDS` rounds, each of at most two node timeouts and one delay."""
 
     ROUNDS: ClassVar[int] = 3
+    WIRE: ClassVar[type[Wire]] = Wire
 
     def __init__(self, nodes: Sequence[NodeAddress], settings: LockSettings) -> None:
         self._settings = settings
-        self._wires = Wires(nodes, settings.node_timeout_ms)
+        self._wires = Wires(nodes, settings.node_timeout_ms, self.WIRE)
+        self._names = [f"n{number}" for number in range(1, len(nodes) + 1)]
+        self._rounds: deque[tuple[RoundName, str, str, int, int, list[Heard]]] = deque(maxlen=2 * self.ROUNDS)
 
     # What the safety rests upon.
 
     def quorum(self) -> int:
         """How many nodes must say yes."""
         return len(self._wires) // 2 + 1
+
+    def extend_quorum(self) -> int:
+        """How many nodes must prolong the key: as many as must set it."""
+        return self.quorum()
+
+    def grants(self, reply: Reply) -> bool:
+        """Whether a node's answer to an acquire request is a yes. Silence is none."""
+        return reply == b"OK"
 
     def drift_ms(self, ttl_ms: int) -> float:
         """The allowance for clocks that run at different rates, and for the millisecond to which Redis expires keys."""
@@ -65,6 +78,10 @@ class Redlock:
         """Whether anything of the validity is left."""
         return now_ns < deadline_ns
 
+    def may_extend(self, lease_deadline_ns: int, now_ns: int) -> bool:
+        """Whether a lease that ends then can still be prolonged; asked before the request and after the answers."""
+        return now_ns < lease_deadline_ns
+
     def unique_value(self) -> str:
         """20 bytes from the kernel's random source, in hex; another one for every round."""
         return os.urandom(20).hex()
@@ -78,6 +95,10 @@ class Redlock:
     def extend_request(self, key: str, value: str, ttl_ms: int) -> bytes:
         return pack("EVAL", EXTEND_SCRIPT, 1, key, value, ttl_ms)
 
+    def ask_to_release(self, request: bytes, patient: bool) -> list[Reply]:
+        """Send it to all nodes, whatever they said before."""
+        return self._wires.ask(request, patient=patient)
+
     # The algorithm.
 
     def acquire(self, key: str, ttl_ms: int) -> Lease | None:
@@ -87,30 +108,32 @@ class Redlock:
                 time.sleep(self._settings.rng.uniform(0, self._settings.retry_delay_ms) / 1e3)
             value = self.unique_value()
             requested_ns = time.monotonic_ns()
-            said_yes = sum(reply == b"OK" for reply in self._ask(self.acquire_request(key, value, ttl_ms)))
+            said_yes = sum(map(self.grants, self._ask(self.acquire_request(key, value, ttl_ms))))
             lease = self._lease(key, value, ttl_ms, requested_ns)
+            self._note("acquire", key, value, requested_ns)
             if said_yes >= self.quorum() and lease is not None:
                 return lease
             # On all nodes: also on those that said nothing, which may have set the key, or may yet. The silent ones
             # had their time and are not waited for again.
-            self._wires.ask(self.release_request(key, value), patient=False)
+            self._free("undo", key, value, patient=False)
         return None
 
     def extend(self, lease: Lease, ttl_ms: int) -> Lease | None:
         """Prolong a lease, in one round. Refused after its end, and when the round itself outlasts what was left of it
         ("within the validity time"). How often a lease may be extended is for the caller to limit."""
         requested_ns = time.monotonic_ns()
-        if lease.deadline_ns is None or not self.is_valid(lease.deadline_ns, requested_ns):
+        if lease.deadline_ns is None or not self.may_extend(lease.deadline_ns, requested_ns):
             return None
         said_yes = sum(reply == 1 for reply in self._ask(self.extend_request(lease.key, lease.value, ttl_ms)))
         extended = self._lease(lease.key, lease.value, ttl_ms, requested_ns)
-        in_time = self.is_valid(lease.deadline_ns, time.monotonic_ns())
-        return extended if said_yes >= self.quorum() and in_time else None
+        self._note("extend", lease.key, lease.value, requested_ns)
+        in_time = self.may_extend(lease.deadline_ns, time.monotonic_ns())
+        return extended if said_yes >= self.extend_quorum() and in_time else None
 
     def release(self, lease: Lease) -> bool:
         """Delete the key on all nodes. Raises TimeoutError if so many were silent that nobody can tell whether the lock
         was still held on a majority."""
-        replies = self._wires.ask(self.release_request(lease.key, lease.value))
+        replies = self._free("release", lease.key, lease.value)
         released = sum(reply == 1 for reply in replies)
         unknown = sum(reply is SILENT or isinstance(reply, hiredis.ReplyError) for reply in replies)
         if released >= self.quorum():
@@ -118,6 +141,16 @@ class Redlock:
         if released + unknown < self.quorum():
             return False
         raise TimeoutError(f"{released} of {len(replies)} nodes released the lock, {unknown} gave no answer")
+
+    def take_rounds(self) -> list[Round]:
+        """What each node answered in the last call, or the last few."""
+        names = self._names
+        rounds = []
+        for f, key, value, asked_ns, done_ns, heard in self._rounds:
+            replies = [NodeReply(names[place], in_words(reply), at_ns) for place, reply, at_ns in heard]
+            rounds.append(Round(f, key, value, asked_ns, done_ns, tuple(replies)))
+        self._rounds.clear()
+        return rounds
 
     def close(self) -> None:
         self._wires.close()
@@ -129,13 +162,30 @@ class Redlock:
             "retry_delay_ms": self._settings.retry_delay_ms,
             "rounds": self.ROUNDS,
             "quorum": self.quorum(),
+            "acquire_limit_ms": self.acquire_limit_ms(),
             "hiredis": hiredis.__version__,
         }
+
+    def acquire_limit_ms(self) -> float:
+        """The longest that `acquire` may take: every round asks and then releases, and there is a delay between two."""
+        settings = self._settings
+        waits = 1 if settings.acquire_mode == "parallel" else len(self._wires)
+        return self.ROUNDS * (waits + 1) * settings.node_timeout_ms + (self.ROUNDS - 1) * settings.retry_delay_ms
 
     def _ask(self, request: bytes) -> list[Reply]:
         if self._settings.acquire_mode == "parallel":
             return self._wires.ask(request)
         return [self._wires.ask(request, only=index)[0] for index in range(len(self._wires))]
+
+    def _free(self, f: RoundName, key: str, value: str, patient: bool = True) -> list[Reply]:
+        asked_ns = time.monotonic_ns()
+        replies = self.ask_to_release(self.release_request(key, value), patient)
+        self._note(f, key, value, asked_ns)
+        return replies
+
+    def _note(self, f: RoundName, key: str, value: str, asked_ns: int) -> None:
+        """Keep what the nodes have just answered, for `take_rounds`; as it is, because the lock is in a hurry."""
+        self._rounds.append((f, key, value, asked_ns, time.monotonic_ns(), self._wires.take_heard()))
 
     def _lease(self, key: str, value: str, ttl_ms: int, requested_ns: int) -> Lease | None:
         """What the replies that have just come in are worth; None: too late."""

@@ -33,7 +33,6 @@ class Pottery:
         self._masters = frozenset(redis.Redis(host=node["host"], port=node["port"]) for node in nodes)
         warm_up(self._masters)
         self._held = {}
-        self._granted = 0
 
     def acquire(self, key: str, ttl_ms: int) -> Answer:
         lock = Redlock(key=key, masters=self._masters, auto_release_time=ttl_ms / 1000)
@@ -46,8 +45,7 @@ class Pottery:
                 return fail()
             time.sleep(random.uniform(0, Redlock._RETRY_DELAY))
         told = _vouched_for(lock, before_ns)
-        self._granted += 1
-        value = str(self._granted)  # the library keeps its unique value to itself
+        value = lock._uuid  # the library keeps its unique value to itself; on the nodes everybody can see it
         self._held[value] = lock
         return ok(value=value, **told)
 
@@ -75,7 +73,7 @@ class Pottery:
     def describe(self) -> Answer:
         return {
             "library": "pottery " + version("pottery"),
-            "acquire_timeout_s": ACQUIRE_TIMEOUT_S,
+            "acquire_limit_ms": ACQUIRE_TIMEOUT_S * 1000,
             "retry_delay_max_s": Redlock._RETRY_DELAY,
             "extensions_max": Redlock._NUM_EXTENSIONS,
             **describe_redis(next(iter(self._masters))),

@@ -47,7 +47,13 @@ class RedlockNg:
         return ok()
 
     def describe(self) -> Answer:
+        """`acquire_limit_ms` is what the library's own settings add up to: every try asks each node and then releases
+        it, over a connection that may have to be made first."""
+        library = self._library
+        timeouts_s = library.client.config.socket_timeout + library.client.config.socket_connect_timeout
+        tries_s = (library.retry_count + 1) * 2 * len(library.client.instances) * timeouts_s
         return {
+            "acquire_limit_ms": round((tries_s + library.retry_count * library.retry_delay_max) * 1000),
             "library": "redlock-ng " + version("redlock-ng"),
             "retry_count": self._library.retry_count,
             "retry_delay_s": [self._library.retry_delay_min, self._library.retry_delay_max],

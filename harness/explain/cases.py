@@ -1,0 +1,134 @@
+"""The sections that a finding's examples are about, and which examples there are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from harness.checkers.base import Finding, Recorded
+from harness.checkers.exclusion import example_of
+from harness.explain.evidence import Span
+from harness.overlaps import BLAMES, overlapping_pairs
+
+_PAIRS: Final[Mapping[str, tuple[str, str]]] = {
+    "overlap": ("earlier", "later"),
+    "lost-update": ("lost", "by"),
+    "stale-write-accepted": ("stale", "after"),
+}
+"""Where in an example of each kind its two sections are named."""
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """A section and the lease that it was let in with; the columns of `harness.sections`. `asked_from_ns`: not before
+    this moment was anybody asked for the lease with which it was let in."""
+
+    client: str
+    life: int
+    section: int
+    key: str
+    asked_from_ns: int
+    start_ns: int
+    end_ns: int
+    ended: str
+    deadline_min_ns: int
+    deadline_max_ns: int
+    validity_ms: float | None
+    requested_ns: int | None
+    extensions: int
+    token: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One example of a finding. `sides`: its sections that are on record, in the order in which they were let in; both,
+    one or none. `named`: the same by the names that the example gives them."""
+
+    finding: Finding
+    example: Mapping[str, Any]
+    named: Mapping[str, Side]
+
+    @property
+    def sides(self) -> tuple[Side, ...]:
+        return tuple(sorted(self.named.values(), key=lambda side: side.start_ns))
+
+    @property
+    def span(self) -> Span | None:
+        """The time that matters for it; None without sections."""
+        if not self.named:
+            return None
+        return Span(self.sides[0].key, min(s.asked_from_ns for s in self.sides), max(s.end_ns for s in self.sides))
+
+
+def case_of(run: Recorded, finding: Finding, example: Mapping[str, Any]) -> Case:
+    """The case of an example, with its sections looked up in the record."""
+    named = {}
+    if finding.kind in _PAIRS:
+        wanted = {name: example[name] for name in _PAIRS[finding.kind] if isinstance(example.get(name), Mapping)}
+    else:
+        wanted = {"section": example} if {"client", "section"} <= example.keys() else {}
+    for name, words in wanted.items():
+        side = _side(run, str(words.get("client")), words.get("section"))
+        if side is not None:
+            named[name] = side
+    return Case(finding, example, named)
+
+
+def examples(run: Recorded, finding: Finding, limit: int) -> Sequence[Mapping[str, Any]]:
+    """The first `limit` examples of a finding and, for overlaps, the longest."""
+    if finding.kind != "overlap" or limit < len(finding.examples) or finding.count <= len(finding.examples):
+        longest = finding.examples[-1:] if finding.kind == "overlap" else ()
+        return [*finding.examples[:limit], *(e for e in longest if e not in finding.examples[:limit])]
+    pairs = overlapping_pairs(run.sections)
+    blame = next(blame for blame in BLAMES if blame == finding.blame)
+    first = [
+        example_of(run, blame, int(pairs.earlier[place]), int(pairs.later[place]))
+        for place in pairs.blamed(blame)[:limit].tolist()
+    ]
+    return [*first, *(e for e in finding.examples[-1:] if e not in first)]
+
+
+def _side(run: Recorded, client: str, section: object) -> Side | None:
+    """A client goes on counting over its lives, so its name and the number are enough."""
+    sections = run.sections
+    here = (sections["section"] == section).to_numpy(np.bool_)
+    rows = np.flatnonzero(here)
+    rows = rows[(sections["client"].iloc[rows].astype(str) == client).to_numpy(np.bool_)]
+    if not len(rows):
+        return None
+    row = sections.iloc[int(rows[0])]
+    ops = ops_of(run, client, int(row.section))
+    granted = ops[(ops["f"] == "acquire") & (ops["outcome"] == "ok")]
+    invoked_ns = int(granted["invoke_ns"].iloc[0]) if len(granted) else int(row.start_ns)
+    requested_ns = _whole(row.get("requested_ns"))
+    validity = row.get("validity_ms")
+    return Side(
+        client=client,
+        life=int(row.life),
+        section=int(row.section),
+        key=str(row.key),
+        asked_from_ns=invoked_ns if requested_ns is None else max(invoked_ns, min(requested_ns, int(row.start_ns))),
+        start_ns=int(row.start_ns),
+        end_ns=int(row.end_ns),
+        ended=str(row.ended),
+        deadline_min_ns=int(row.deadline_min_ns),
+        deadline_max_ns=int(row.deadline_max_ns),
+        validity_ms=None if validity is None or pd.isna(validity) else float(validity),
+        requested_ns=requested_ns,
+        extensions=int(row.get("extensions", 0)),
+        token=_whole(row.get("token")),
+    )
+
+
+def ops_of(run: Recorded, client: str, section: int) -> pd.DataFrame:
+    """The operations of one section."""
+    ops = run.ops[(run.ops["section"] == section).to_numpy(np.bool_)]
+    return ops[(ops["client"].astype(str) == client).to_numpy(np.bool_)]
+
+
+def _whole(value: Any) -> int | None:
+    return None if value is None or pd.isna(value) else int(value)

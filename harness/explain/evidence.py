@@ -1,0 +1,218 @@
+"""What the nodes are known to have done: from what they answered to clients, and from what a witness saw on them.
+
+Both become one form, a `NodeEvent`: something that happened to a key on a node, between two moments. A client's answer
+bounds it by the moment before the question and the moment at which the answer was read; the witness bounds it, too, and
+knows the order of what happened on one node.
+
+Clients know who did what, the witness only what happened. So for a lock that shows its nodes' answers these are taken,
+and the witness adds what no client was told: keys that expired, and grants whose answer never arrived. For any other
+lock the witness tells all, and whose a key was is known by the value that its lease showed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Literal, NamedTuple
+
+from harness.history import Held, KeyEvent, NodeReply, Round
+from harness.store import RunFolder
+from harness.windows import FOREVER_NS
+
+What = Literal["granted", "prolonged", "deleted", "expired"]
+
+_DONE: Final[Mapping[str, tuple[What, str]]] = {
+    "acquire": ("granted", "OK"),
+    "extend": ("prolonged", "1"),
+    "undo": ("deleted", "1"),
+    "release": ("deleted", "1"),
+}
+"""What a round did on a node, and the answer that says so."""
+_SEEN: Final[Mapping[str, What]] = {
+    "set": "granted",
+    "prolonged": "prolonged",
+    "deleted": "deleted",
+    "expired": "expired",
+}
+Owner = tuple[str, int]
+"""A client and its section."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeEvent:
+    """Something that happened to a key on a node, not before `after_ns` and not after `by_ns`.
+
+    `client`, `section`: who did it (None: nobody knows; nobody did, if it expired). `value`: the key's, or the one that
+    was to be deleted. `order`: its place among all that the witness saw on this node; None if it did not see it.
+    """
+
+    node: str
+    key: str
+    what: What
+    after_ns: int
+    by_ns: int
+    client: str | None = None
+    section: int | None = None
+    value: str | None = None
+    order: int | None = None
+
+    @property
+    def whose(self) -> tuple[str | None, int | None, str | None]:
+        return self.client, self.section, self.value
+
+    def may_follow(self, other: NodeEvent) -> bool:
+        """Whether this can have happened after the other, on the same node."""
+        if self.order is not None and other.order is not None:
+            return self.order > other.order
+        return self.by_ns > other.after_ns
+
+    def surely_follows(self, other: NodeEvent) -> bool:
+        if self.order is not None and other.order is not None:
+            return self.order > other.order
+        return self.after_ns > other.by_ns
+
+
+class Span(NamedTuple):
+    """A key and the time that matters for it."""
+
+    key: str
+    from_ns: int
+    to_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """`events`: by key and node, in order. `rounds`: by client and section, those that acquired, in order. `watched`:
+    by node, from when to when the witness saw everything; `recognised`: the keys of which it saw somebody's lease;
+    `gone`: by key and node, the deletions and expiries that it saw."""
+
+    events: Mapping[tuple[str, str], Sequence[NodeEvent]] = field(default_factory=dict)
+    rounds: Mapping[Owner, Sequence[Round]] = field(default_factory=dict)
+    watched: Mapping[str, Sequence[tuple[int, int]]] = field(default_factory=dict)
+    recognised: frozenset[str] = frozenset()
+    gone: Mapping[tuple[str, str], Sequence[NodeEvent]] = field(default_factory=dict)
+
+    def on(self, node: str, key: str) -> Sequence[NodeEvent]:
+        return self.events.get((key, node), ())
+
+    def granting(self, client: str, section: int, start_ns: int) -> Round | None:
+        """The round after which the client entered; None if it is not on record."""
+        before = [one for one in self.rounds.get((client, section), ()) if one.done_ns <= start_ns]
+        return before[-1] if before else None
+
+    def saw_all(self, node: str, key: str, from_ns: int, to_ns: int) -> bool:
+        """Whether nobody can have got the key on the node in this time without the witness having seen it."""
+        watched = self.watched.get(node, ())
+        return key in self.recognised and any(since <= from_ns and to_ns <= until for since, until in watched)
+
+
+def gather(folder: RunFolder, spans: Sequence[Span]) -> Evidence:
+    """The evidence for these spans that the run's folder holds. Raises UsageError for logs that were damaged."""
+    if not spans:
+        return Evidence()
+    wanted: dict[str, list[Span]] = {}
+    for span in spans:
+        wanted.setdefault(span.key, []).append(span)
+
+    def matters(key: str, from_ns: int, to_ns: int) -> bool:
+        return any(from_ns <= span.to_ns and to_ns >= span.from_ns for span in wanted.get(key, ()))
+
+    return assemble(
+        (
+            (c, one)
+            for c, _, rounds in folder.read_answers()
+            for one in rounds
+            if matters(one.key, one.asked_ns, one.done_ns)
+        ),
+        (
+            e
+            for e in folder.read_nodes()
+            if not e.key or any(s.from_ns <= e.at_ns and _since(e) <= s.to_ns for s in spans)
+        ),
+        ((c, held) for c, _, of_client in folder.read_held() for held in of_client if held.key in wanted),
+    )
+
+
+def assemble(
+    rounds: Iterable[tuple[str, Round]], seen: Iterable[KeyEvent] = (), held: Iterable[tuple[str, Held]] = ()
+) -> Evidence:
+    """The evidence in rounds and held values, each given with its client, and in what a witness saw."""
+    told = list(rounds)
+    owners = _owners(told, held)
+    answered = [event for client, one in told for reply in one.replies for event in _answered(client, one, reply)]
+    witnessed = _Witnessed.of(seen, owners)
+    added = witnessed.events
+    if any(one.replies for _, one in told):
+        known = {(event.node, event.value) for event in answered if event.what == "granted"}
+        added = [
+            event
+            for event in added
+            if event.what == "expired"
+            or (event.what == "granted" and event.client is not None and (event.node, event.value) not in known)
+        ]
+    gone: dict[tuple[str, str], list[NodeEvent]] = {}
+    for event in witnessed.events:
+        if event.what in ("deleted", "expired"):
+            gone.setdefault((event.key, event.node), []).append(event)
+    events: dict[tuple[str, str], list[NodeEvent]] = {}
+    for event in sorted([*answered, *added], key=lambda event: (event.by_ns, event.order or 0, event.after_ns)):
+        events.setdefault((event.key, event.node), []).append(event)
+    acquiring: dict[Owner, list[Round]] = {}
+    for client, one in sorted(told, key=lambda pair: pair[1].asked_ns):
+        if one.f == "acquire":
+            acquiring.setdefault((client, one.section), []).append(one)
+    return Evidence(events, acquiring, witnessed.watched, frozenset(witnessed.names.values()), gone)
+
+
+def _owners(told: Iterable[tuple[str, Round]], held: Iterable[tuple[str, Held]]) -> dict[str, tuple[str, int, str]]:
+    """Whose each value is, as client, section and key; without those that more than one has."""
+    owners: dict[str, set[tuple[str, int, str]]] = {}
+    for client, one in told:
+        owners.setdefault(one.value, set()).add((client, one.section, one.key))
+    for client, value in held:
+        owners.setdefault(value.value, set()).add((client, value.section, value.key))
+    return {value: next(iter(who)) for value, who in owners.items() if len(who) == 1}
+
+
+def _answered(client: str, one: Round, reply: NodeReply) -> Iterator[NodeEvent]:
+    what, yes = _DONE[one.f]
+    if reply.said == yes and reply.at_ns is not None:
+        yield NodeEvent(reply.node, one.key, what, one.asked_ns, reply.at_ns, client, one.section, one.value)
+
+
+@dataclass(frozen=True, slots=True)
+class _Witnessed:
+    """What the witness saw, and by node when it saw all. `names`: a lock may call its key otherwise on the nodes; who
+    set a value that is somebody's lease set that one's key."""
+
+    events: list[NodeEvent]
+    watched: dict[str, list[tuple[int, int]]]
+    names: dict[str, str]
+
+    @classmethod
+    def of(cls, seen: Iterable[KeyEvent], owners: Mapping[str, tuple[str, int, str]]) -> _Witnessed:
+        found = cls([], {}, {})
+        raw: list[tuple[int, KeyEvent]] = []
+        since: dict[str, int] = {}
+        for order, one in enumerate(seen):
+            if one.event == "watching":
+                since[one.node] = one.at_ns
+            elif one.event == "blind" and one.node in since:
+                found.watched.setdefault(one.node, []).append((since.pop(one.node), one.at_ns))
+            elif one.event in _SEEN:
+                raw.append((order, one))
+                if (owner := owners.get(one.value or "")) is not None:
+                    found.names[one.key] = owner[2]
+        for node, began_ns in since.items():
+            found.watched.setdefault(node, []).append((began_ns, FOREVER_NS))
+        for order, one in raw:
+            client, section, _ = owners.get(one.value or "", (None, None, ""))
+            key, what = found.names.get(one.key, one.key), _SEEN[one.event]
+            found.events.append(
+                NodeEvent(one.node, key, what, _since(one), one.at_ns, client, section, one.value, order)
+            )
+        return found
+
+
+def _since(event: KeyEvent) -> int:
+    return event.at_ns if event.since_ns is None else event.since_ns

@@ -1,0 +1,92 @@
+"""The explanations of a run's findings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from harness.checkers.base import Finding, Recorded, Verdict
+from harness.explain.cases import Case, Side, case_of, examples
+from harness.explain.evidence import Evidence, Span, gather
+from harness.explain.nodes import NodePart
+from harness.explain.sentences import tell
+from harness.report.windows import Window, windows
+from harness.report.words import ordered
+from harness.store import RunFolder
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """One example of a finding, explained. `sides`: its sections in the order in which they were let in. `parts`: each
+    node's part, where that is known. `because`: how both came to be inside, where the finding is about something else.
+    `faults`: those in force around it that hit a node or one of the clients; `others`: how many more there were."""
+
+    case: Case
+    sentence: str
+    because: str = ""
+    sides: tuple[Side, ...] = ()
+    parts: tuple[NodePart, ...] = ()
+    faults: tuple[Window, ...] = ()
+    others: int = 0
+
+    @property
+    def names(self) -> tuple[tuple[str, int], ...]:
+        """Its sections, by client and number."""
+        return tuple((side.client, side.section) for side in self.sides)
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """A finding and the explanations of some of its examples, in their order."""
+
+    finding: Finding
+    explanations: tuple[Explanation, ...]
+
+
+def explain(run: Recorded, verdict: Verdict, folder: RunFolder, limit: int | None = None) -> tuple[Explained, ...]:
+    """What broke a promise, under any `--require`: of each finding the first `limit` examples, and the longest overlap;
+    without a limit the examples that the finding has.
+
+    Reads the clients' answers from the folder, once. Raises UsageError for a log that was damaged.
+    """
+    found = [finding for finding in ordered(verdict) if finding.breaks]
+    shown = [finding.examples if limit is None else examples(run, finding, limit) for finding in found]
+    cases = [[case_of(run, finding, e) for e in some] for finding, some in zip(found, shown, strict=True)]
+    # A TTL earlier: who deletes somebody's key was asked what it had been told before that.
+    ttl_ns = run.config.ttl_ms * 1_000_000
+    spans = [Span(s.key, s.from_ns - ttl_ns, s.to_ns) for of in cases for case in of if (s := case.span) is not None]
+    evidence = gather(folder, spans)
+    return tuple(
+        Explained(finding, tuple(_explained(run, evidence, case) for case in of))
+        for finding, of in zip(found, cases, strict=True)
+    )
+
+
+def _explained(run: Recorded, evidence: Evidence, case: Case) -> Explanation:
+    told = tell(run, evidence, case)
+    around, others = _around(run, case)
+    return Explanation(case, told.sentence, told.because, case.sides, told.parts, around, others)
+
+
+def _around(run: Recorded, case: Case) -> tuple[tuple[Window, ...], int]:
+    """The faults in force while the sections of the case were asked for and lasted."""
+    span = case.span
+    if span is None:
+        return (), 0
+    clients = {side.client for side in case.sides}
+    in_force = [
+        window
+        for window in windows(run.faults)
+        if window.event.began_ns <= span.to_ns and (window.to_ns is None or window.to_ns >= span.from_ns)
+        if _hits(window, None)
+    ]
+    near = tuple(window for window in in_force if _hits(window, clients))
+    return near, len(in_force) - len(near)
+
+
+def _hits(window: Window, clients: Sequence[str] | set[str] | None) -> bool:
+    """Whether the fault hit a node or one of these clients; None: anybody. One that only watches hits nobody."""
+    event = window.event
+    hit = {client for client, _ in (*event.cut_links, *event.slow_links)}
+    hit.update(event.paused_clients, event.killed_clients)
+    return bool(event.nodes) or bool(hit if clients is None else hit.intersection(clients))

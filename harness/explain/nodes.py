@@ -1,0 +1,172 @@
+"""What each node said to two clients, and how it could say yes to both.
+
+A node that said yes to both had lost the first one's key before it said the second yes. It lost it before it said yes
+to *anybody* else, so the time in question ends with the next grant on record; in that time the key was deleted, or the
+node was down and came back without it, or its time to live had run out, or nothing on record says why it was gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from harness.checkers.base import Recorded
+from harness.explain.cases import Side
+from harness.explain.evidence import Evidence, NodeEvent
+from harness.history import FaultEvent
+from harness.report.windows import Window, windows
+
+NOT_SET: Final = "not set"
+"""Instead of an answer, where the witness watched the node and saw no key of the client's."""
+
+How = Literal["deleted", "went down", "expired", "overwritten", "unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a node said to a client's request for the lock. `word`: its answer; None where that is not on record.
+    `cut`: why it may have said nothing: the fault that was in force on the way to it."""
+
+    word: str | None = None
+    granted: NodeEvent | None = None
+    cut: Window | None = None
+
+    @property
+    def yes(self) -> bool:
+        return self.granted is not None
+
+    @property
+    def heard(self) -> bool:
+        """Whether the client can have known of the yes."""
+        return self.yes and self.word != "silent"
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """How a node lost a key that it had `granted`. It was gone at `until_ns`. `by`: the deletion or expiry that was
+    seen. `fault`: what took the node down."""
+
+    how: How
+    granted: NodeEvent
+    until_ns: int
+    by: NodeEvent | None = None
+    fault: Window | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NodePart:
+    """One node's part in an overlap. `loss`: where it said yes to both; `first` is whose key it lost. `down`: what took
+    it down in between."""
+
+    node: str
+    earlier: Said
+    later: Said
+    first: Side | None = None
+    second: Side | None = None
+    loss: Loss | None = None
+    down: Window | None = None
+
+
+def parts(run: Recorded, evidence: Evidence, earlier: Side, later: Side) -> tuple[NodePart, ...]:
+    """Every node's part in the overlap of two sections; empty if nothing is known of what nodes answered."""
+    faults = windows(run.faults)
+    found = tuple(_part(run, evidence, faults, node, earlier, later) for node in run.config.node_names)
+    known = any(said.word is not None or said.yes for part in found for said in (part.earlier, part.later))
+    return found if known else ()
+
+
+def went_down(event: FaultEvent) -> bool:
+    """Whether the fault took its nodes down, so that they forgot what was not kept for them."""
+    return bool(event.nodes) and event.keys_at_stake is not None
+
+
+def _part(
+    run: Recorded, evidence: Evidence, faults: Sequence[Window], node: str, earlier: Side, later: Side
+) -> NodePart:
+    to_earlier, to_later = (_said(evidence, faults, node, side) for side in (earlier, later))
+    down = _down_between(faults, node, min(earlier.asked_from_ns, later.asked_from_ns), later.start_ns)
+    if to_earlier.granted is None or to_later.granted is None:
+        return NodePart(node, to_earlier, to_later, down=down)
+    first = (earlier, to_earlier.granted), (later, to_later.granted)
+    orders = [first, first[::-1]] if to_earlier.granted.by_ns <= to_later.granted.by_ns else [first[::-1], first]
+    if orders[0][1][1].surely_follows(orders[0][0][1]):
+        del orders[1]  # else the answers may have been read in another order than they were given
+    tried = [(order, _loss(run, evidence, faults, order[0][1], order[1][1])) for order in orders]
+    order, loss = next((one for one in tried if one[1].how != "unknown"), tried[0])
+    return NodePart(node, to_earlier, to_later, order[0][0], order[1][0], loss, down)
+
+
+def _said(evidence: Evidence, faults: Sequence[Window], node: str, side: Side) -> Said:
+    granting = evidence.granting(side.client, side.section, side.start_ns)
+    from_ns = side.asked_from_ns if granting is None else granting.asked_ns
+    word = None
+    if granting is not None:
+        word = next((reply.said for reply in granting.replies if reply.node == node), None)
+    granted = next(
+        (
+            event
+            for event in reversed(evidence.on(node, side.key))
+            if event.what == "granted"
+            and (event.client, event.section) == (side.client, side.section)
+            and event.after_ns <= side.start_ns
+            and event.by_ns >= from_ns
+        ),
+        None,
+    )
+    if granted is not None:
+        return Said(word or "OK", granted)
+    if word is None and evidence.saw_all(node, side.key, from_ns, side.start_ns):
+        word = NOT_SET
+    cut = next((w for w in faults if _in_the_way(w, node, side)), None) if word in (None, "silent", NOT_SET) else None
+    return Said(word, cut=cut)
+
+
+def _in_the_way(window: Window, node: str, side: Side) -> bool:
+    """Whether the fault can have kept the node from answering while the client asked for the lock."""
+    event = window.event
+    hit = node in event.nodes or (side.client, node) in (*event.cut_links, *event.slow_links)
+    return hit and event.began_ns <= side.start_ns and (window.to_ns is None or window.to_ns >= side.asked_from_ns)
+
+
+def _loss(run: Recorded, evidence: Evidence, faults: Sequence[Window], granted: NodeEvent, again: NodeEvent) -> Loss:
+    """How the node lost the key of `granted` before it granted it `again`, to another."""
+    events = evidence.on(granted.node, granted.key)
+    grants = [e for e in events if e.what == "granted" and e.whose != granted.whose and e.by_ns >= granted.by_ns]
+    following = min([again, *grants], key=lambda e: e.by_ns)
+    until_ns = following.by_ns
+    gone = [e for e in events if e.what in ("deleted", "expired")]
+    gone = [e for e in gone if e.may_follow(granted) and following.may_follow(e)]
+    for event in sorted(gone, key=lambda e: not e.surely_follows(granted)):  # what was surely later first
+        surely = event.surely_follows(granted)
+        if surely or (event.what == "deleted" and not holds_own(evidence, event)):
+            return Loss("expired" if event.what == "expired" else "deleted", granted, until_ns, by=event)
+    if (down := _down_between(faults, granted.node, granted.after_ns, until_ns)) is not None:
+        return Loss("went down", granted, until_ns, fault=down)
+    prolonged = [
+        e.after_ns for e in events if e.what == "prolonged" and e.whose == granted.whose and e.by_ns < until_ns
+    ]
+    if until_ns >= max([granted.after_ns, *prolonged]) + run.config.ttl_ms * 1_000_000:
+        return Loss("expired", granted, until_ns)
+    # An owner's release that may have come late: whose key it met is unknown, but nothing else was there to delete it.
+    late = next((e for e in gone if e.what == "deleted" and e.whose != granted.whose), None)
+    if late is not None:
+        return Loss("deleted", granted, until_ns, by=late)
+    seen_gone = evidence.gone.get((granted.key, granted.node), ())
+    stayed = not any(e.may_follow(granted) and following.may_follow(e) for e in seen_gone)
+    watched = evidence.saw_all(granted.node, granted.key, granted.after_ns, until_ns)
+    return Loss("overwritten" if stayed and watched else "unknown", granted, until_ns)
+
+
+def _down_between(faults: Sequence[Window], node: str, from_ns: int, until_ns: int) -> Window | None:
+    """The first fault within the time that took the node down."""
+    down = (w for w in faults if went_down(w.event) and node in w.event.nodes)
+    return next((w for w in down if w.event.began_ns < until_ns and (w.to_ns is None or w.to_ns > from_ns)), None)
+
+
+def holds_own(evidence: Evidence, deletion: NodeEvent) -> bool:
+    """Whether the node had said yes to the one who deleted, in the round before: then it may have been its own key."""
+    if deletion.client is None or deletion.section is None:
+        return True
+    asked = evidence.granting(deletion.client, deletion.section, deletion.after_ns)
+    return asked is None or any(r.node == deletion.node and r.said in ("OK", "silent") for r in asked.replies)

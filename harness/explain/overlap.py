@@ -1,0 +1,227 @@
+"""How two clients came to be inside at once: the sentence for each blame."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from harness.checkers.base import Recorded
+from harness.explain.cases import Side
+from harness.explain.nodes import Loss, NodePart, Said, went_down
+from harness.explain.phrases import (
+    at,
+    brought_down,
+    kept_from_coming,
+    keys_of,
+    lasting,
+    listed,
+    of_nodes,
+    stops,
+    was,
+    what_kept,
+    why_forgotten,
+)
+from harness.report.words import printable
+from harness.windows import FOREVER_NS
+
+NOT_RECORDED = "What each node had granted is not on record, so this cannot be followed further."
+
+
+def by_lock(run: Recorded, parts: Sequence[NodePart], earlier: Side, later: Side) -> str:
+    """Both were within their leases: how could a second client get one?"""
+    if not parts:
+        both = f"{earlier.client} and {later.client} were both told that they hold the lock. {NOT_RECORDED}"
+        return both + _went_down_between(run, earlier, later)
+    too_few = _too_few(run, parts, earlier, later)
+    if too_few:
+        return too_few
+    told = losses(run, parts)
+    if not told:
+        return (
+            f"No node is on record that said yes to both {earlier.client} and {later.client}; what they answered is "
+            "known only in part."
+        )
+    return f"{told}. {_counts(run, parts, earlier, later)}"
+
+
+def by_client(run: Recorded, earlier: Side, later: Side) -> str:
+    """One of them was past its lease."""
+    meet_ns = later.start_ns
+    late = [side for side in (earlier, later) if side.deadline_max_ns < meet_ns]
+    texts = []
+    for side in late:
+        other = later if side is earlier else earlier
+        lease = f"its {_lease(side)}"
+        if side.deadline_max_ns < side.start_ns:
+            over = lasting(side.start_ns - side.deadline_max_ns)
+            texts.append(
+                f"{side.client} {kept_from_coming(run, side)}; {lease} had been over for {over} when it went in, while "
+                f"{other.client} was inside"
+                if side is later
+                else f"{side.client} {kept_from_coming(run, side)} and went in {over} after {lease} was over; "
+                f"then {other.client} came"
+            )
+        else:
+            before = lasting(meet_ns - side.deadline_max_ns)
+            texts.append(
+                f"{side.client} {what_kept(run, side)}; {lease} was over {before} before {other.client} came in"
+            )
+    return f"{'; and '.join(texts)}: the client outlived its lease, the lock did nothing wrong."
+
+
+def undecided(run: Recorded, parts: Sequence[NodePart], earlier: Side, later: Side) -> str:
+    """One of them may have been past its lease."""
+    meet_ns = later.start_ns
+    if meet_ns > earlier.end_ns:
+        return "No overlap of the two is on record."
+    texts = []
+    for side in (earlier, later):
+        if not side.deadline_min_ns < meet_ns <= side.deadline_max_ns:
+            continue
+        came = f"{later.client} came in at {at(run, meet_ns)}, in between"
+        if side.deadline_max_ns >= FOREVER_NS:
+            texts.append(f"{side.client}'s lock told no validity, so nobody can say whether it was over by then")
+            continue
+        between = f"between {at(run, side.deadline_min_ns)} and {at(run, side.deadline_max_ns)}"
+        stopped = stops(run, side, side.asked_from_ns, side.start_ns)
+        if side.extensions:
+            why = "an extension of it may have come too late"
+        elif stopped:
+            total = lasting(sum(b - a for a, b in stopped))
+            why = f"the client was stopped for {total} while it acquired, and the lock does not say from when it counts"
+        else:
+            why = "the lock does not say from when it counts"
+        texts.append(f"{side.client}'s {_lease(side)} ended somewhere {between} ({why}), and {came}")
+    text = f"{'; '.join(texts)}: the record allows both readings."
+    told = losses(run, parts) if parts else ""
+    return f"{text} On the nodes: {told}." if told else text
+
+
+def losses(run: Recorded, parts: Sequence[NodePart]) -> str:
+    """How the nodes that said yes to both came to do so; without a full stop, empty if there are none."""
+    groups: dict[tuple[object, ...], list[NodePart]] = {}
+    for part in parts:
+        if part.loss is not None:
+            groups.setdefault(_alike(part), []).append(part)
+    return "; ".join(_loss(run, group) for group in groups.values())
+
+
+def _alike(part: NodePart) -> tuple[object, ...]:
+    loss = part.loss
+    assert loss is not None
+    fault = loss.fault.event.fault if loss.fault else None
+    return loss.how, fault, (loss.by.client, loss.by.section) if loss.by else None, part.first
+
+
+def _loss(run: Recorded, group: Sequence[NodePart]) -> str:
+    nodes = [part.node for part in group]
+    first, second, loss = group[0].first, group[0].second, group[0].loss
+    assert first is not None
+    assert second is not None
+    assert loss is not None
+    had = f"{listed(nodes)} had granted the lock to {first.client}"
+    again = f"granted it to {second.client} while that lease still stood"
+    match loss.how:
+        case "went down":
+            assert loss.fault is not None
+            down_ns, up_ns = loss.fault.event.began_ns, loss.fault.to_ns
+            after = max(down_ns - loss.granted.by_ns, 0)
+            back = f"came back {lasting(up_ns - down_ns)} later" if up_ns else "came back"
+            return (
+                f"{had}, {brought_down(loss.fault, nodes)} {lasting(after)} later, {back} without the key "
+                f"({why_forgotten(run, loss.fault)}), and {again}"
+            )
+        case "deleted":
+            assert loss.by is not None
+            return f"{had}; {_deleted(loss)}, and so {'it' if len(nodes) == 1 else 'they'} {again}"
+        case "expired":
+            them = "that node" if len(nodes) == 1 else "those nodes"
+            return f"{_expired(run, group)}, and {them} granted the lock to {second.client}"
+        case "overwritten":
+            over = "although the key was still there: it was overwritten"
+            return f"{had}, and granted it to somebody else by {at(run, loss.until_ns)} {over}"
+        case _:
+            return (
+                f"{had} at {at(run, loss.granted.by_ns)} and to somebody else by {at(run, loss.until_ns)}; nothing on "
+                "record says where the key went"
+            )
+
+
+def _deleted(loss: Loss) -> str:
+    """`c5, whose key it was not, deleted it`."""
+    assert loss.by is not None
+    if loss.by.client is None:
+        return "the key was deleted there, by whom is not on record"
+    if loss.by.value is not None and loss.by.value == loss.granted.value:
+        return f"{loss.by.client}, whose key has the same value, so that comparing proved nothing, deleted it"
+    return f"{loss.by.client}, whose key it was not, deleted it"
+
+
+def _expired(run: Recorded, group: Sequence[NodePart]) -> str:
+    first = group[0].first
+    assert first is not None
+    found = [part.loss for part in group if part.loss is not None]
+    ttl, keys = run.config.ttl_ms, keys_of(first.client, [part.node for part in group])
+    seen_ns = [loss.by.by_ns for loss in found if loss.by is not None]
+    if seen_ns and min(seen_ns) < min(loss.granted.after_ns for loss in found) + ttl * 1_000_000:
+        return f"{keys} had expired by {at(run, max(seen_ns))}, before the TTL of {ttl:,} ms was over"
+    were = f"{'it was' if len(found) == 1 else 'they were'} {'last set or prolonged' if first.extensions else 'set'}"
+    text = f"{keys} had run out {ttl:,} ms after {were}"
+    if first.deadline_min_ns > max(loss.granted.by_ns for loss in found) + ttl * 1_000_000:
+        text += f", although the lock had told {first.client} that it holds until {at(run, first.deadline_min_ns)}"
+    return text
+
+
+def _too_few(run: Recorded, parts: Sequence[NodePart], earlier: Side, later: Side) -> str:
+    """Whether one of them was let in by less than a majority."""
+    majority = run.config.nodes // 2 + 1
+    texts = []
+    for side, said in ((earlier, [p.earlier for p in parts]), (later, [p.later for p in parts])):
+        yes = [part.node for part, one in zip(parts, said, strict=True) if one.heard]
+        if len(yes) < majority and all(one.word is not None for one in said):
+            who = f"only {listed(yes)} had said yes to it" if yes else "no node had said yes to it"
+            texts.append(f"{side.client} was let in although {who}{_absent(parts, said)}")
+    if not texts:
+        return ""
+    shared = any(part.loss is not None for part in parts)
+    tail = "" if shared else ", and no node said yes to both"
+    return f"{' and '.join(texts)}: fewer than the majority of {majority} of {run.config.nodes} nodes{tail}."
+
+
+def _counts(run: Recorded, parts: Sequence[NodePart], earlier: Side, later: Side) -> str:
+    """`So c3 had 3 of 5 nodes (n4 and n5 gave no answer: …) and c7 had 4 of 5 nodes.`"""
+    texts = []
+    for side, said in ((earlier, [p.earlier for p in parts]), (later, [p.later for p in parts])):
+        of = of_nodes(sum(one.yes for one in said), run)
+        texts.append(f"{side.client} had {of}{_absent(parts, said)}")
+    return f"So {texts[0]}, and {texts[1]}."
+
+
+def _absent(parts: Sequence[NodePart], said: Sequence[Said]) -> str:
+    silent = [part.node for part, one in zip(parts, said, strict=True) if one.word == "silent" and not one.heard]
+    if not silent:
+        return ""
+    whats = {printable(one.cut.event.what) for one in said if one.cut is not None}
+    why = f": {', '.join(sorted(whats))}" if whats else ""
+    return f" ({listed(silent)} gave no answer{why})"
+
+
+def _lease(side: Side) -> str:
+    """`lease of 980 ms`; what was told of it may be nothing, or that it was over already."""
+    told = side.validity_ms
+    return "lease" if told is None or told <= 0 else f"lease of {lasting(told * 1e6)}"
+
+
+def _went_down_between(run: Recorded, earlier: Side, later: Side) -> str:
+    """Nodes that went down between the two grants: not a reason, but worth a look."""
+    nodes = sorted(
+        {
+            node
+            for event in run.faults
+            if event.event == "injected" and went_down(event)
+            if earlier.asked_from_ns <= event.began_ns <= later.start_ns
+            for node in event.nodes
+        }
+    )
+    if not nodes:
+        return ""
+    return f" {listed(nodes)} {was(nodes)} down for a while between the two grants."

@@ -1,0 +1,115 @@
+"""Small phrases that the sentences are made of: names, moments, what took a node down, what stopped a client."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from harness.checkers.base import Recorded
+from harness.explain.cases import Side, ops_of
+from harness.report.windows import Window, windows
+from harness.report.words import milliseconds, plural, printable
+
+_RESOURCE: Final = "resource"
+_WORTH_TELLING: Final = 0.25
+"""An operation that took at least this share of a section explains why it was long."""
+
+_INSIDE: Final = ("token", "read", "write", "extend")
+_FORGETFUL: Final = {
+    "none": "with persistence none a node that restarts has forgotten its locks",
+    "rdb": "rdb had not saved it",
+    "aof-no": "aof-no had not synced it",
+    "aof-everysec": "aof-everysec had not synced it",
+}
+
+
+def at(run: Recorded, moment_ns: int) -> str:
+    """`+2,310.4 ms`, since the start of the load."""
+    return f"{(moment_ns - run.timeline.start_ns) / 1e6:+,.1f} ms"
+
+
+def lasting(span_ns: float) -> str:
+    return milliseconds(span_ns / 1e6)
+
+
+def listed(names: Sequence[str]) -> str:
+    """`n1`, `n1 and n2`, `n1, n2 and n3`."""
+    *most, last = names
+    return f"{', '.join(most)} and {last}" if most else last
+
+
+def was(names: Sequence[str]) -> str:
+    return "was" if len(names) == 1 else "were"
+
+
+def keys_of(client: str, nodes: Sequence[str]) -> str:
+    """`c3's key on n2`, `c3's keys on n2 and n4`."""
+    return f"{client}'s {'key' if len(nodes) == 1 else 'keys'} on {listed(nodes)}"
+
+
+def of_nodes(count: int, run: Recorded) -> str:
+    return f"{count} of {plural(run.config.nodes, 'node')}"
+
+
+def brought_down(window: Window, nodes: Sequence[str]) -> str:
+    """`were killed`, `lost its power`, `was shut down`."""
+    how = window.event.what
+    if how.startswith("power"):
+        return f"lost {'its' if len(nodes) == 1 else 'their'} power"
+    if how.startswith("shutdown"):
+        return f"{was(nodes)} shut down"
+    return f"{was(nodes)} killed" if how.startswith("kill") else "went down"
+
+
+def why_forgotten(run: Recorded, window: Window) -> str:
+    """What the persistence has to do with a key that a restarted node did not have any more."""
+    persistence = run.config.persistence
+    power = window.event.what.startswith("power")
+    if persistence == "none" or (power and persistence in _FORGETFUL):
+        return _FORGETFUL[persistence]
+    if persistence == "rdb":
+        return _FORGETFUL["rdb"]
+    return f"although {persistence} keeps them"
+
+
+def stops(run: Recorded, side: Side, from_ns: int, until_ns: int) -> list[tuple[int, int]]:
+    """When the side's client surely was stopped within the time."""
+    found = []
+    for window in windows(run.faults):
+        until = window.to_ns if window.to_ns is not None else until_ns
+        if side.client in window.event.paused_clients and window.from_ns < until_ns and until > from_ns:
+            found.append((max(window.from_ns, from_ns), min(until, until_ns)))
+    return found
+
+
+def what_kept(run: Recorded, side: Side) -> str:
+    """Why a client was inside for so long, as far as the record shows: `was stopped for 1.4 s inside its section`."""
+    inside_ns = side.end_ns - side.start_ns
+    stopped = stops(run, side, side.start_ns, side.end_ns)
+    if stopped:
+        return f"was stopped for {lasting(sum(b - a for a, b in stopped))} inside its section"
+    ops = ops_of(run, side.client, side.section)
+    took = (ops["complete_ns"] - ops["invoke_ns"]).tolist()
+    slow = [(span_ns, f) for span_ns, f in zip(took, ops["f"].astype(str), strict=True) if f in _INSIDE]
+    longest_ns, name = max(slow, default=(0, ""))
+    if longest_ns < _WORTH_TELLING * inside_ns:
+        return f"stayed inside for {lasting(inside_ns)}, and no pause of it is on record"
+    text = f"was inside for {lasting(inside_ns)}, {lasting(longest_ns)} of it with a {name}"
+    hit = [w for w in windows(run.faults) if _slows(w, side)] if name != "extend" else []
+    return f"{text} (its link to the resource: {printable(hit[0].event.what)})" if hit else text
+
+
+def kept_from_coming(run: Recorded, side: Side) -> str:
+    """Why a client came in late: `was stopped for 1.4 s while it acquired`."""
+    took = lasting(side.start_ns - side.asked_from_ns)
+    stopped = stops(run, side, side.asked_from_ns, side.start_ns)
+    if stopped:
+        return f"was stopped for {lasting(sum(b - a for a, b in stopped))} while it acquired"
+    return f"got to know of its lease {took} after it had asked for it"
+
+
+def _slows(window: Window, side: Side) -> bool:
+    links = (*window.event.cut_links, *window.event.slow_links)
+    until = window.to_ns
+    overlaps = window.event.began_ns <= side.end_ns and (until is None or until >= side.start_ns)
+    return (side.client, _RESOURCE) in links and overlaps

@@ -1,0 +1,171 @@
+"""One sentence in plain words for each kind of finding, from what the record shows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from harness.checkers.base import Recorded
+from harness.explain.cases import Case, Side, ops_of
+from harness.explain.evidence import Evidence
+from harness.explain.nodes import NodePart, parts
+from harness.explain.overlap import by_client, by_lock, undecided
+from harness.explain.phrases import at, lasting
+from harness.report.words import printable
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A sentence, how both clients came to be inside where that is another matter, and what each node had to do with it
+    (empty: unknown, or nodes had nothing to do with it)."""
+
+    sentence: str
+    because: str = ""
+    parts: tuple[NodePart, ...] = ()
+
+
+def tell(run: Recorded, evidence: Evidence, case: Case) -> Told:
+    """What happened, in plain words."""
+    return _KINDS.get(case.finding.kind, _other)(run, evidence, case)
+
+
+def _overlap(run: Recorded, evidence: Evidence, case: Case) -> Told:
+    if len(case.sides) < 2:
+        return _not_on_record(case)
+    earlier, later = case.sides
+    found = parts(run, evidence, earlier, later)
+    return Told(_because(run, found, case, earlier, later), parts=found)
+
+
+def _because(run: Recorded, found: Sequence[NodePart], case: Case, earlier: Side, later: Side) -> str:
+    match case.finding.blame:
+        case "lock":
+            return by_lock(run, found, earlier, later)
+        case "client":
+            return by_client(run, earlier, later)
+    return undecided(run, found, earlier, later)
+
+
+def _together(run: Recorded, evidence: Evidence, case: Case, sentence: str) -> Told:
+    """The sentence of a finding about writes, and how its two sections came to be inside at once, if they were."""
+    if len(case.sides) < 2:
+        return Told(sentence, "One of the two sections is not on record, so nobody can say how this came about.")
+    earlier, later = case.sides
+    if later.start_ns > earlier.end_ns:
+        left, came = at(run, earlier.end_ns), at(run, later.start_ns)
+        return Told(
+            sentence,
+            f"The two were not inside at once: {earlier.client} left at {left}, {later.client} came at {came}.",
+        )
+    if case.finding.blame not in ("lock", "client", "undecided"):
+        return Told(sentence)
+    found = parts(run, evidence, earlier, later)
+    return Told(sentence, f"Both were inside: {_because(run, found, case, earlier, later)}", found)
+
+
+def _lost_update(run: Recorded, evidence: Evidence, case: Case) -> Told:
+    lost, by = case.example["lost"], case.example["by"]
+    text = f"{lost['client']} wrote {lost['value']}{_when(run, lost)} and was told that it is written; "
+    text += f"{by['client']} wrote {by['value']} over it{_when(run, by)}"
+    reads = [_read(run, write) for write in (lost, by)]
+    if all(value is not None for value, _ in reads):
+        (first, _), (second, when) = reads
+        text += (
+            f", both having read {first}"
+            if first == second
+            else f", having read {second}{when}, without {lost['client']}'s"
+        )
+    text += ": one increment is gone."
+    if case.finding.blame == "harness":
+        return Told(f"{text} No two sections of the key overlapped, so the harness or its resource is wrong.")
+    return _together(run, evidence, case, text)
+
+
+def _stale_write(run: Recorded, evidence: Evidence, case: Case) -> Told:
+    stale, after = case.example["stale"], case.example["after"]
+    text = (
+        f"{stale['client']} wrote {stale['value']}{_when(run, stale)}, after {after['client']}, a later holder, had "
+        f"written {after['value']}{_when(run, after)}; the resource accepted it"
+    )
+    if stale.get("token") is not None and after.get("token") is not None:
+        text += f" although it showed the token {stale['token']}, and {after['token']} had been seen."
+    else:
+        text += ", because no token was shown."
+    return _together(run, evidence, case, text)
+
+
+def _overstated(run: Recorded, evidence: Evidence, case: Case) -> Told:
+    example, ttl = case.example, run.config.ttl_ms
+    told = float(example["validity_ms"])
+    text = (
+        f"{example['client']} was told at +{float(example['at_ms']):,.1f} ms that it holds the lock for {told:,.1f} ms"
+    )
+    side = case.named.get("section")
+    if side is None or side.requested_ns is None or told > ttl:
+        return Told(f"{text}, but the keys live for {ttl:,} ms: {float(example['too_long_by_ms']):,.1f} ms too many.")
+    return Told(
+        f"{text}, but it had asked for it {lasting(side.start_ns - side.requested_ns)} before (at "
+        f"{at(run, side.requested_ns)}), and keys live for {ttl:,} ms from when they are set: "
+        f"{float(example['too_long_by_ms']):,.1f} ms too many."
+    )
+
+
+def _belief(run: Recorded, evidence: Evidence, case: Case) -> Told:
+    example = case.example
+    when, for_ns = f"+{float(example['from_ms']):,.1f} ms", float(example["for_ms"]) * 1e6
+    text = (
+        f"{example['client']} was inside and told that it holds the lock, but from {when} on, for {lasting(for_ns)}, "
+    )
+    why = ", ".join(printable(str(node)) for node in example.get("nodes", ()))
+    return Told(f"{text}no majority of the nodes can have held it{f': {why}' if why else ''}.")
+
+
+def _token(run: Recorded, evidence: Evidence, case: Case) -> Told:
+    example = case.example
+    sections, when = run.sections, f"+{float(example['start_ms']):,.1f} ms"
+    start_ns = run.timeline.start_ns + round(float(example["start_ms"]) * 1e6)
+    here = (sections["key"].astype(str) == str(example["key"])) & sections["token"].notna()
+    before = sections[(here & (sections["end_ns"] < start_ns)).to_numpy(bool)]
+    text = f"{example['client']} came in at {when} and got the token {example['token']}"
+    if not len(before):
+        return Told(f"{text}, which is not larger than that of a section that had ended before.")
+    largest = before.iloc[int(before["token"].to_numpy(np.int64).argmax())]
+    left = at(run, int(largest.end_ns))
+    return Told(f"{text}, although {largest.client}, which had left at {left}, had {int(largest.token)}.")
+
+
+def _other(run: Recorded, evidence: Evidence, case: Case) -> Told:
+    return Told(f"{printable(case.finding.text).rstrip('.')}.")
+
+
+def _not_on_record(case: Case) -> Told:
+    return Told("One of the two sections is not on record any more, so nobody can say how this came about.")
+
+
+def _when(run: Recorded, write: Mapping[str, Any]) -> str:
+    """Between which moments a write was made, if its operation is on record."""
+    ops = ops_of(run, str(write["client"]), int(write["section"]))
+    ops = ops[(ops["f"] == "write") & (ops["value"] == write["value"]).fillna(False).to_numpy(bool)]
+    return f" by {at(run, int(ops['complete_ns'].iloc[0]))}" if len(ops) else ""
+
+
+def _read(run: Recorded, write: Mapping[str, Any]) -> tuple[int | None, str]:
+    """What a section had read before it wrote, and when."""
+    ops = ops_of(run, str(write["client"]), int(write["section"]))
+    ops = ops[(ops["f"] == "read") & (ops["outcome"] == "ok")]
+    if not len(ops) or ops["value"].isna().iloc[-1]:
+        return None, ""
+    return int(ops["value"].iloc[-1]), f" at {at(run, int(ops['complete_ns'].iloc[-1]))}"
+
+
+_KINDS: Final[Mapping[str, Callable[[Recorded, Evidence, Case], Told]]] = {
+    "overlap": _overlap,
+    "lost-update": _lost_update,
+    "stale-write-accepted": _stale_write,
+    "overstated-validity": _overstated,
+    "token-not-increasing": _token,
+    "unfounded-belief": _belief,
+}

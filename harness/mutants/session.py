@@ -1,0 +1,84 @@
+"""What `fencepost mutants` does: play every mutant until it is found, show the table, write it down."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from harness.campaign.folder import Campaign, CampaignFolder, write_whole
+from harness.campaign.order import Slot
+from harness.campaign.play import Parse, make_plan, play
+from harness.campaign.session import revision_in_words
+from harness.judge import blamed_so_far
+from harness.mutants.grid import mutants_grid
+from harness.mutants.table import Row, conclusion, document, in_words, markdown, rows_of
+from harness.prepare import remove_leftovers
+from harness.store import RunFolder
+from workloads.mutants import MUTANTS
+
+REPORTS = Path("results/mutants")
+"""Where the tables are kept, one folder each, seen from the working directory."""
+
+
+def prove(
+    parse: Parse,
+    report: Path | None,
+    results: Path,
+    *,
+    seeds: int,
+    first_seed: int,
+    cluster: str,
+    quick: bool,
+    only: Sequence[str],
+    command: str,
+    out: Console,
+) -> int:
+    """Make the runs and write `table.md` and `table.json`. 0: every mutant was found and named, no correct lock blamed;
+    1: not so; 2: not all runs are finished. Raises FencepostError; the table is written then as well."""
+    grid = mutants_grid(seeds, first_seed, cluster, quick=quick, only=only)
+    plan = make_plan(grid, parse, yes=True)
+    machine = {"kernel": platform.release(), "cores": os.cpu_count(), "python": platform.python_version()}
+    campaign = Campaign(grid=grid, revision=revision_in_words(), command=command, machine=machine)
+    folder = CampaignFolder.claim(report or REPORTS / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}", campaign)
+    try:
+        remove_leftovers(out)
+        try:
+            again = f"the same command with --report {folder.path}"
+            finished = play(plan, parse, folder, results, campaign.revision, out, _is_named, again)
+        finally:
+            lines = folder.lines()
+            write_whole(folder.path / "table.md", markdown(folder.campaign, lines))
+            write_whole(folder.path / "table.json", document(folder.campaign, lines))
+        rows = rows_of(lines)
+        out.print(render(rows))
+        out.print(conclusion(rows), markup=False)
+        out.print(f"table: {folder.path / 'table.md'}", markup=False, soft_wrap=True)
+    finally:
+        folder.close()
+    if not all(row.is_right for row in rows):
+        return 1 if finished else 2
+    return 0 if finished else 2
+
+
+def render(rows: list[Row]) -> Table:
+    """The table for a terminal."""
+    cells = in_words(rows)
+    table = Table(box=None, pad_edge=False)
+    for name in cells.head:
+        if name != "wrong line":
+            table.add_column(name, overflow="fold")
+    for row in cells.rows:
+        table.add_row(row[0], *row[2:])
+    return table
+
+
+def _is_named(slot: Slot, run: RunFolder) -> bool:
+    """Whether a run shows what it was made for; that of a correct lock never does."""
+    mutant = MUTANTS.get(slot.cell.partition(" · ")[0])
+    return mutant is not None and mutant.finding in blamed_so_far(run)

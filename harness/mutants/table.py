@@ -1,0 +1,256 @@
+"""The table: a row a lock, a column a kind of faults, and in each field how many runs found it out, and how soon."""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Final
+
+import msgspec
+
+from harness.campaign.folder import Campaign, RunLine
+from harness.campaign.measure import Blamed
+from harness.mutants.grid import LIMIT_MS
+from harness.report.words import MISSING, plural, printable
+from workloads.mutants import CONDITIONS, CONTROLS, MUTANTS
+
+NEMESES: Final = tuple(dict.fromkeys(name for conditions in CONDITIONS.values() for name in conditions.nemeses))
+
+
+class Field(msgspec.Struct, frozen=True, kw_only=True):
+    """One lock under one kind of faults. `caught`: the runs with something for which the lock is to blame; `named`:
+    those where that was the finding that the mutant should have; `median_ms`: from the start of a run to the first of
+    these. `kinds`: how many runs had which."""
+
+    runs: int
+    caught: int
+    named: int
+    median_ms: float | None
+    kinds: dict[str, int]
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """One lock. `finding`: what names it, None for a correct one. `text`: the verdict's own words about it."""
+
+    name: str
+    line: str
+    conditions: str
+    finding: str | None
+    liveness: bool
+    fields: dict[str, Field]
+    text: str | None
+
+    @property
+    def is_right(self) -> bool:
+        """A correct lock was never blamed; a mutant was named within the limit, by some kind of faults in every run."""
+        if self.finding is None:
+            return not any(field.caught for field in self.fields.values())
+        return any(
+            field.runs and field.named == field.runs and field.median_ms is not None and field.median_ms <= LIMIT_MS
+            for field in self.fields.values()
+        )
+
+    @property
+    def others(self) -> Counter[str]:
+        """In how many runs which other findings blame the lock, the most frequent ones first."""
+        total = sum((Counter(field.kinds) for field in self.fields.values()), Counter[str]())
+        return Counter({kind: count for kind, count in total.most_common() if kind != self.finding})
+
+
+def rows_of(lines: Sequence[RunLine]) -> list[Row]:
+    """The rows that are on record so far: mutants in the order of their declaration, then the correct locks."""
+    by_cell: dict[str, list[RunLine]] = {}
+    for line in lines:
+        if line.error is None:
+            by_cell.setdefault(line.cell, []).append(line)
+    rows = []
+    for mutant in MUTANTS.values():
+        fields, text = _fields(mutant.name, mutant.finding, by_cell)
+        row = Row(
+            name=mutant.name, line=mutant.line, conditions=mutant.conditions.name, finding=mutant.finding,
+            liveness=mutant.liveness, fields=fields, text=text,
+        )  # fmt: skip
+        rows.append(row)
+    for name, (_, conditions) in CONTROLS.items():
+        fields, text = _fields(name, None, by_cell)
+        row = Row(
+            name=name, line="nothing is wrong", conditions=conditions.name, finding=None, liveness=False,
+            fields=fields, text=text,
+        )  # fmt: skip
+        rows.append(row)
+    return [row for row in rows if row.fields]
+
+
+def _fields(
+    name: str, finding: str | None, by_cell: Mapping[str, list[RunLine]]
+) -> tuple[dict[str, Field], str | None]:
+    fields: dict[str, Field] = {}
+    texts: list[tuple[float, str]] = []
+    for nemesis in NEMESES:
+        lines = by_cell.get(f"{name} · {nemesis}", [])
+        if not lines:
+            continue
+        blamed = [line.figures.blamed if line.figures else () for line in lines]
+        named = [_moments(found, finding) for found in blamed]
+        sooner = [at for moments in named for at, _ in moments[:1]]
+        fields[nemesis] = Field(
+            runs=len(lines),
+            caught=sum(bool(found) for found in blamed),
+            named=sum(bool(moments) for moments in named),
+            median_ms=median(sooner) if sooner else None,
+            kinds=dict(Counter(item.kind for found in blamed for item in found)),
+        )
+        texts += [moment for moments in named for moment in moments]
+    return fields, min(texts)[1] if texts else None
+
+
+def _moments(found: Sequence[Blamed], finding: str | None) -> list[tuple[float, str]]:
+    """When and in which words it was named; by anything at all where nothing should have been."""
+    wanted = [item for item in found if finding is None or item.kind == finding]
+    return sorted((item.at_ms or 0.0, item.text) for item in wanted)
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """A table in words."""
+
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+def in_words(rows: Sequence[Row]) -> Cells:
+    """`3 of 3, 1.2 s`; `(2 of 3)` where only other findings blame the lock; a dash where nothing was found."""
+    head = ("lock", "wrong line", "load", *NEMESES)
+    return Cells(
+        head,
+        tuple((row.name, row.line, row.conditions, *(_words(row, nemesis) for nemesis in NEMESES)) for row in rows),
+    )
+
+
+def _words(row: Row, nemesis: str) -> str:
+    field = row.fields.get(nemesis)
+    if field is None:
+        return ""
+    if row.finding is None:
+        return f"BLAMED {field.caught} of {field.runs}" if field.caught else "never blamed"
+    if field.named:
+        assert field.median_ms is not None
+        return f"{field.named} of {field.runs}, {field.median_ms / 1e3:.1f} s"
+    return f"({field.caught} of {field.runs})" if field.caught else MISSING
+
+
+def conclusion(rows: Sequence[Row]) -> str:
+    """One sentence: whether all is as it should be."""
+    missed = [row.name for row in rows if row.finding is not None and not row.is_right]
+    wronged = [row.name for row in rows if row.finding is None and not row.is_right]
+    mutants = sum(row.finding is not None for row in rows)
+    said = []
+    if missed:
+        said.append(f"NOT found within {LIMIT_MS // 1000} s: {', '.join(missed)}.")
+    elif mutants:
+        said.append(f"All {plural(mutants, 'mutant')} were found and named within {LIMIT_MS // 1000} s.")
+    if wronged:
+        said.append(f"A correct lock was BLAMED: {', '.join(wronged)}.")
+    elif len(rows) > mutants:
+        said.append("No correct lock was blamed.")
+    return " ".join(said) or "No run is finished yet."
+
+
+def markdown(campaign: Campaign, lines: Sequence[RunLine]) -> str:
+    """The table for a repository, with what the verdicts said and how to do it again."""
+    rows = rows_of(lines)
+    cells = in_words(rows)
+    machine = ", ".join(f"{name} {value}" for name, value in campaign.machine.items())
+    out = [f"# {campaign.grid.title}", "", campaign.grid.question, "", conclusion(rows), ""]
+    out += [
+        "Each mutant is the reference lock with one line wrong ([mutants](../docs/mutants.md)). A field says in how "
+        "many runs the mutant was found out *and* named by the finding that it should have, and the median time from "
+        "the start of a run to the first event that shows it. In brackets: runs with other findings that blame the "
+        "lock. A dash: these faults did not find it. The last rows are correct locks under the same loads.",
+        "",
+        *_table(cells.head, cells.rows),
+        "",
+        "## What the verdict says",
+        "",
+        *_table(
+            ("mutant", "finding", "the first one, in the verdict's words", "also blamed on the lock, in so many runs"),
+            [
+                (
+                    row.name,
+                    f"`{row.finding}`{' (liveness)' if row.liveness else ''}",
+                    row.text or MISSING,
+                    ", ".join(f"`{kind}` {count}" for kind, count in row.others.items()) or MISSING,
+                )
+                for row in rows
+                if row.finding is not None
+            ],
+        ),
+        "",
+        "## What was done",
+        "",
+        f"{plural(sum(line.error is None for line in lines), 'run')}, one after the other, at revision "
+        f"{campaign.revision or 'unknown'} on {machine}. A run ends when the finding is there. Mutants got "
+        + "; ".join(
+            f"{plural(part.seeds, 'seed')} and at most {part.options['duration']} of {part.title}"
+            for part in campaign.grid.parts
+        )
+        + ".",
+        "",
+        "Loads and faults:",
+        "",
+        *_table(
+            ("load", "for", "options"),
+            [
+                (
+                    name,
+                    conditions.text,
+                    f"`{shlex.join(f'--{option}={value}' for option, value in conditions.options.items())}`<br>"
+                    + "<br>".join(f"`{spec}`" for spec in conditions.nemeses.values()),
+                )
+                for name, conditions in CONDITIONS.items()
+            ],
+        ),
+        "",
+        "## Do it again",
+        "",
+        "```",
+        campaign.command,
+        "```",
+        "",
+    ]
+    return "\n".join(out)
+
+
+def document(campaign: Campaign, lines: Sequence[RunLine]) -> bytes:
+    """The same as JSON, with each run and its folder."""
+    rows = rows_of(lines)
+    value = {
+        "schema_version": 1,
+        "title": campaign.grid.title,
+        "conclusion": conclusion(rows),
+        "revision": campaign.revision,
+        "machine": campaign.machine,
+        "rows": rows,
+        "runs": [
+            {
+                "cell": line.cell,
+                "seed": line.seed,
+                "folder": line.folder,
+                "verdict": line.verdict,
+                "blamed": line.figures.blamed if line.figures else (),
+                "error": line.error,
+            }
+            for line in lines
+        ],
+    }
+    return msgspec.json.format(msgspec.json.encode(value)) + b"\n"
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    def line(cells: Sequence[str]) -> str:
+        return f"| {' | '.join(printable(cell).replace('|', chr(92) + '|') for cell in cells)} |"
+
+    return [line(head), f"|{'---|' * len(head)}", *(line(row) for row in rows)]

@@ -1,0 +1,135 @@
+"""Smaller schedules: fewer faults, less time, fewer names. Pure; the faults keep their ids, so that one can see where
+each came from.
+
+Of a fault no more is known than what `nemesis/schedule.py` promises: `links`, `nodes` and `clients` hold names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Final
+
+import msgspec
+
+from nemesis.schedule import Planned, Schedule, decode_fault
+
+_LABELS: Final = ("shape", "targets")
+"""Fields of faults that only name a choice of links, for people."""
+
+
+def only(schedule: Schedule, ids: Collection[str]) -> Schedule:
+    """The schedule with these faults alone."""
+    return _with(schedule, tuple(planned for planned in schedule.faults if planned.id in ids))
+
+
+def window(schedule: Schedule, from_ms: int, to_ms: int, lead_ms: int) -> Schedule:
+    """What of the faults lies between two moments, and a load that begins `lead_ms` before and ends with it."""
+    to_ms = min(to_ms, schedule.duration_ms)
+    begin_ms = max(0, from_ms - lead_ms)
+    inside = []
+    for planned in schedule.faults:
+        if planned.at_ms < to_ms and from_ms < max(planned.end_ms, planned.at_ms + 1):
+            at_ms, end_ms = max(planned.at_ms, from_ms), min(planned.end_ms, to_ms)
+            inside.append(_moved(planned, at_ms - begin_ms, end_ms - at_ms))
+    return _with(schedule, tuple(inside), to_ms - begin_ms)
+
+
+def until(schedule: Schedule, end_ms: int) -> Schedule:
+    """The schedule with a load that ends earlier."""
+    return window(schedule, 0, end_ms, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """A stretch of the load in which nothing begins and nothing ends. `last`: after it there is no fault any more."""
+
+    from_ms: int
+    to_ms: int
+    last: bool
+
+    @property
+    def ms(self) -> int:
+        return self.to_ms - self.from_ms
+
+
+def stretches(schedule: Schedule) -> tuple[Stretch, ...]:
+    """The load cut at every begin and every end of a fault. To shorten one brings faults together, shortens those that
+    are in force in it, or both: all that can be done to the times without changing the order of events."""
+    ends = {planned.end_ms for planned in schedule.faults} | {planned.at_ms for planned in schedule.faults}
+    moments = sorted({0, schedule.duration_ms} | {ms for ms in ends if ms < schedule.duration_ms})
+    return tuple(Stretch(begin, end, end == schedule.duration_ms) for begin, end in pairwise(moments))
+
+
+def shortened(schedule: Schedule, stretch: Stretch, to_ms: int) -> Schedule:
+    """The schedule with one stretch as short as `to_ms`, and everything after it so much earlier."""
+    saved_ms = stretch.ms - to_ms
+
+    def moved(ms: int) -> int:
+        return ms if ms <= stretch.from_ms else max(ms - saved_ms, stretch.from_ms)
+
+    faults = []
+    for planned in schedule.faults:
+        at_ms = moved(planned.at_ms)
+        faults.append(_moved(planned, at_ms, moved(planned.end_ms) - at_ms))
+    return _with(schedule, tuple(faults), moved(schedule.duration_ms))
+
+
+def squeezed(schedule: Schedule, longest_ms: int) -> Schedule:
+    """The schedule with no stretch longer than this."""
+    for stretch in reversed(stretches(schedule)):
+        if stretch.ms > longest_ms:
+            schedule = shortened(schedule, stretch, longest_ms)
+    return schedule
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """Names that a fault hits, of which some may be spared. `place`: which of a link's two names, None for a list."""
+
+    fault_id: str
+    field: str
+    place: int | None
+    names: tuple[str, ...]
+
+
+def targets(schedule: Schedule) -> Iterator[Names]:
+    """Whom the faults hit, where that is more than one. A fault that is aimed when it is injected names those who may
+    be caught: that is no list of victims, and is left as it is."""
+    for planned in schedule.faults:
+        if getattr(decode_fault(planned), "aimed", False):
+            continue
+        for field in ("nodes", "clients"):
+            names = tuple(planned.fault.get(field, ()))
+            if len(names) > 1:
+                yield Names(planned.id, field, None, names)
+        for place in (1, 0):
+            names = tuple(dict.fromkeys(link[place] for link in planned.fault.get("links", ())))
+            if len(names) > 1:
+                yield Names(planned.id, "links", place, names)
+
+
+def hitting(schedule: Schedule, whom: Names, names: Collection[str]) -> Schedule:
+    """The schedule in which that fault hits these names only."""
+    faults = []
+    for planned in schedule.faults:
+        if planned.id == whom.fault_id:
+            fault: dict[str, Any] = dict(planned.fault)
+            old = fault[whom.field]
+            fault[whom.field] = [hit for hit in old if (hit if whom.place is None else hit[whom.place]) in names]
+            if len(fault[whom.field]) < len(old):
+                fault |= {label: "shrunk" for label in _LABELS if label in fault}
+            planned = msgspec.structs.replace(planned, fault=fault)
+        faults.append(planned)
+    return _with(schedule, tuple(faults))
+
+
+def _moved(planned: Planned, at_ms: int, duration_ms: int) -> Planned:
+    return msgspec.structs.replace(planned, at_ms=at_ms, duration_ms=duration_ms)
+
+
+def _with(schedule: Schedule, faults: tuple[Planned, ...], duration_ms: int | None = None) -> Schedule:
+    duration_ms = schedule.duration_ms if duration_ms is None else duration_ms
+    faults = tuple(sorted(faults, key=lambda planned: planned.at_ms))
+    return msgspec.structs.replace(schedule, faults=faults, duration_ms=duration_ms)

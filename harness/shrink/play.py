@@ -1,0 +1,90 @@
+"""Plays a candidate on real servers: a whole run as any other, only that nobody is shown it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from rich.console import Console
+
+from fencepost.errors import FencepostError
+from harness.bench import Stand
+from harness.judge import judge
+from harness.report.progress import Progress
+from harness.runner import Prepared
+from harness.session import new_folder, record_run
+from harness.shrink.kind import Kind, moments_of
+from harness.shrink.trials import EnoughError, Played
+from harness.store import RunFolder
+from nemesis.schedule import Schedule
+
+_BREAKS_IN_A_ROW: Final = 3
+
+
+@dataclass(slots=True)
+class Player:
+    """`harness.shrink.trials.Play`: each play is a run with a folder in `scratch`. `heading`: what to show above its
+    progress. `best`: the schedule that is the best so far."""
+
+    stand: Stand
+    kind: Kind
+    scratch: Path
+    heading: Callable[[Schedule, str], str]
+    best: Callable[[], Schedule | None]
+    interrupted: Callable[[], bool]
+    out: Console
+    showed: dict[bytes, RunFolder] = field(default_factory=dict)
+    """The last run that showed it, by the schedule it played: of the best one so far, and of the one at hand."""
+
+    def __call__(self, schedule: Schedule, told: str) -> Played:
+        """Make a run. A run that breaks off says nothing about the schedule and is made again; raises FencepostError
+        after three in a row, and EnoughError if the user asked to stop."""
+        broke = 0
+        while True:
+            if self.interrupted():
+                raise EnoughError("interrupted")
+            folder = new_folder(self._prepared(schedule), self.scratch)
+            try:
+                with Progress(self._screen(), heading=self.heading(schedule, told)) as progress:
+                    record_run(self._prepared(schedule), folder, progress)
+                return self._judged(schedule, folder)
+            except FencepostError as error:
+                broke += 1
+                if broke == _BREAKS_IN_A_ROW:
+                    self.out.print(f"this run broke off too: {error}", markup=False)
+                    raise
+                self.out.print(f"this run broke off and is made again: {error}", markup=False)
+            finally:
+                self._delete_unless_kept(folder)
+
+    def _screen(self) -> Console:
+        """Where a play is watched: a terminal. A log has a line for each try, and that is enough."""
+        return self.out if self.out.is_terminal else Console(quiet=True)
+
+    def _prepared(self, schedule: Schedule) -> Prepared:
+        config = msgspec.structs.replace(self.stand.config, duration_ms=schedule.duration_ms)
+        return Prepared(replace(self.stand, config=config), schedule)
+
+    def _judged(self, schedule: Schedule, folder: RunFolder) -> Played:
+        run = folder.load()
+        if run.timeline.interrupted:
+            raise EnoughError("interrupted")
+        finding = self.kind.among(judge(run, [self.kind.checker]))
+        if finding is None:
+            return Played(False)
+        best = self.best()
+        before, kept = self.showed, {best.to_bytes()} if best else set()
+        self.showed = {key: old for key, old in before.items() if key in kept} | {schedule.to_bytes(): folder}
+        for old in before.values():
+            self._delete_unless_kept(old)
+        return Played(True, moments_of(run, finding)[:1])
+
+    def _delete_unless_kept(self, folder: RunFolder) -> None:
+        if folder not in self.showed.values():
+            with suppress(FileNotFoundError):
+                shutil.rmtree(folder.path)

@@ -1,0 +1,179 @@
+"""The search for a smaller schedule: from strong guesses to fine work, every step judged by `Trials`.
+
+What others found out about shrinking goes in here. A good guess first saves most of the work (Hypothesis tries the
+simplest of all first). What came after the failure goes before what came before it (shrinkers of commands). Whole
+chunks before single things (delta debugging). And, where failures come by chance, an accepted step may have been luck:
+so the result is played once more in the end, and where it fails, the search goes back to something larger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from fencepost.errors import FencepostError
+from harness.shrink.ddmin import ddmin, least
+from harness.shrink.edits import Names, Stretch, hitting, only, shortened, squeezed, stretches, targets, until, window
+from harness.shrink.kind import Moment
+from harness.shrink.trials import EnoughError, Reason, Tally, Trials
+from nemesis.schedule import Schedule
+
+LEAD_MS: Final = 400
+"""How long clients work before the first fault."""
+_TAIL_MS: Final = 1_000
+"""How much later than it was on record a violation may come in a replay; at least a TTL."""
+_STEP_MS: Final = 50
+"""Times are found to within this."""
+_LOAD_MS: Final = 200
+"""The shortest load."""
+_LOOK_BACK_TTLS: Final = (1, 4)
+_MOST_GUESSES: Final = 3
+_LONGEST_STRETCHES_TTLS: Final = (0.25, 1.5, 3.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What the search came to. `schedule`: the smallest one, None if not even the whole showed the violation.
+    `confirmed`: how often it was seen when it was played again afterwards, None if that was not done any more.
+    `ended`: why the search ended, None if nothing smaller is to be found."""
+
+    schedule: Schedule | None
+    confirmed: Tally | None
+    ended: Reason | None
+
+
+def search(whole: Schedule, moments: Sequence[Moment], trials: Trials) -> Found:
+    """Find a smaller schedule that shows. `moments`: when the violations on record came about, if that is known.
+
+    When no run can be made any more, what was found by then is the answer; raises FencepostError if that is nothing."""
+    ended: Reason | None = None
+    try:
+        if not _comes_again(whole, moments, trials):
+            return Found(None, None, None)
+        _shrink(trials)
+    except EnoughError as enough:
+        ended = enough.reason
+    except FencepostError:
+        if trials.best is None:
+            raise
+        ended = "broken"
+    if ended in ("interrupted", "broken") or trials.best is None:
+        return Found(trials.best, None, ended)
+    return _confirmed(trials, ended)
+
+
+def _comes_again(whole: Schedule, moments: Sequence[Moment], trials: Trials) -> bool:
+    """Whether the violation comes again at all; then, whether the faults around it are enough."""
+    tail_ms = max(_TAIL_MS, whole.topology.ttl_ms)
+    trials.step = "the whole"
+    cut = until(whole, round(moments[0].to_ms) + tail_ms) if moments else whole
+    if not trials.shows(cut) and not (cut != whole and trials.shows(whole)):
+        return False
+    trials.step = "what was near the violation"
+    moments = sorted({*moments[:_MOST_GUESSES], *trials.moments[:1]}, key=lambda moment: moment.to_ms)
+    for guess in _guesses(whole, moments, tail_ms):
+        if len(guess.faults) < len(_best(trials).faults) and trials.shows(guess):
+            break
+    return True
+
+
+def _guesses(whole: Schedule, moments: Sequence[Moment], tail_ms: int) -> Iterator[Schedule]:
+    """The faults in force, or just healed, around each moment; then those of a longer time before it."""
+    for ttls in _LOOK_BACK_TTLS:
+        for moment in moments:
+            back_ms = round(ttls * whole.topology.ttl_ms)
+            since_ms = round(moment.from_ms) - back_ms
+            near = [p.at_ms for p in whole.faults if p.end_ms >= since_ms and p.at_ms <= moment.to_ms]
+            from_ms = max(min([*near, since_ms]), since_ms - 4 * back_ms, 0)
+            yield window(whole, from_ms, round(moment.to_ms) + tail_ms, LEAD_MS)
+
+
+def _shrink(trials: Trials) -> None:
+    """Make the best smaller in every way, again and again, until nothing more comes of it."""
+    while True:
+        before = trials.best
+        trials.step = "fewer faults"
+        ids = [planned.id for planned in _best(trials).faults]
+        ddmin(ids, partial(_shows_only, trials, _best(trials)))
+        trials.step = "less time"
+        _squeeze(trials)
+        _shorten(trials)
+        trials.step = "fewer targets"
+        _spare(trials)
+        if trials.best == before:
+            return
+
+
+def _shows_only(trials: Trials, schedule: Schedule, ids: Sequence[str]) -> bool:
+    return trials.shows(only(schedule, ids))
+
+
+def _squeeze(trials: Trials) -> None:
+    """All stretches of time at once, as short as will do."""
+    best = _best(trials)
+    for ttls in _LONGEST_STRETCHES_TTLS:
+        shorter = squeezed(best, max(_STEP_MS, round(ttls * best.topology.ttl_ms)))
+        if shorter.duration_ms <= best.duration_ms - _STEP_MS and trials.shows(_long_enough(shorter)):
+            return
+
+
+def _shorten(trials: Trials) -> None:
+    """Each stretch of time by itself, the longest first."""
+    done: set[int] = set()
+    while left := [(s.ms, -i) for i, s in enumerate(stretches(_best(trials))) if i not in done]:
+        index = -max(left)[1]
+        done.add(index)
+        best = _best(trials)
+        stretch = stretches(best)[index]
+        shortest_ms = LEAD_MS // 2 if index == 0 or stretch.last else _STEP_MS
+        shortest_ms = max(shortest_ms, _LOAD_MS - (best.duration_ms - stretch.ms))
+        if stretch.ms - shortest_ms >= _STEP_MS:
+            least(shortest_ms, stretch.ms, _STEP_MS, partial(_shows_shortened, trials, best, stretch))
+
+
+def _shows_shortened(trials: Trials, schedule: Schedule, stretch: Stretch, ms: int) -> bool:
+    return trials.shows(shortened(schedule, stretch, ms))
+
+
+def _spare(trials: Trials) -> None:
+    """Each fault with as few nodes, clients and links as will do."""
+    for whom in tuple(targets(_best(trials))):
+        ddmin(whom.names, partial(_shows_hitting, trials, _best(trials), whom))
+
+
+def _shows_hitting(trials: Trials, schedule: Schedule, whom: Names, names: Sequence[str]) -> bool:
+    return bool(names) and trials.shows(hitting(schedule, whom, names))
+
+
+def _long_enough(schedule: Schedule) -> Schedule:
+    """A load of a length that can be played."""
+    last = stretches(schedule)[-1]
+    return schedule if schedule.duration_ms >= _LOAD_MS else shortened(schedule, last, last.ms + _LOAD_MS)
+
+
+def _confirmed(trials: Trials, ended: Reason | None) -> Found:
+    """The best that shows also when it is played afresh: where the last one does not, one that was kept earlier, twice
+    as far back each time."""
+    trials.step = "once more"
+    kept = list(trials.kept)
+    back = 1
+    tally = None
+    try:
+        while True:
+            tally = trials.confirm(kept[-1])
+            if tally.seen >= trials.needed or len(kept) == 1:
+                return Found(kept[-1], tally, ended)
+            kept = kept[: max(1, len(kept) - back)]
+            back *= 2
+            tally = None
+    except EnoughError as enough:
+        return Found(kept[-1], tally, enough.reason)
+    except FencepostError:
+        return Found(kept[-1], tally, "broken")
+
+
+def _best(trials: Trials) -> Schedule:
+    assert trials.best is not None
+    return trials.best

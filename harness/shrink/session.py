@@ -1,0 +1,155 @@
+"""What `fencepost shrink` does around the search: check, play, show how it goes, write what was found."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+from rich.console import Console
+
+from cluster.lifetime import RunState
+from fencepost.errors import UsageError
+from harness.again import Origin
+from harness.bench import Interruption
+from harness.prepare import prepare, remove_leftovers
+from harness.replay import replay_command
+from harness.report.words import milliseconds, plural, printable
+from harness.runner import Prepared
+from harness.session import judge_and_draw, stand_in_words
+from harness.shrink.edits import until
+from harness.shrink.kind import Kind, Moment, choose_kind, moments_of
+from harness.shrink.play import Player
+from harness.shrink.search import Found, search
+from harness.shrink.tell import not_again, remained, size, tried
+from harness.shrink.trials import Reason, Tally, Trials, Try
+from harness.store import RunFolder
+from nemesis.schedule import Schedule
+
+_NEEDS_RECOVERY: Final = "liveness"
+"""The checker that judges what comes after everything is healed; for all others that time is saved."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the user asked for. `kind`: None is the gravest; `output`: None is `shrunk.json` in the run's folder;
+    `cluster`: None is what the run had."""
+
+    repeats: int = 3
+    needed: int = 2
+    limit_s: float = 600
+    kind: str | None = None
+    output: Path | None = None
+    cluster: str | None = None
+
+
+def shrink(origin: Origin, wanted: Wanted, results: Path, out: Console) -> int:
+    """Find the smallest schedule that still shows the run's violation, write it, and say what remained. 0 if it showed
+    that again when it was played once more in the end; 2 if the violation did not come again, or if the search was
+    stopped before that. Raises UsageError for a run without a violation or without a schedule."""
+    if (script := origin.folder.read_experiment()) is not None:
+        raise UsageError(
+            f"{origin.folder.path} played the experiment {script['name']!r}: its faults are steps of a script, not a "
+            "schedule; shorten the script itself"
+        )
+    kind = choose_kind(origin.verdict, wanted.kind)
+    output = wanted.output or origin.folder.path / "shrunk.json"
+    _check_output(output)
+    finding = kind.among(origin.verdict)
+    assert finding is not None
+    moments = moments_of(origin.recorded, finding)
+    late = bool(moments) and moments[0].to_ms > origin.config.duration_ms
+    prepared = _prepared(origin, output, wanted.cluster, recovery=kind.checker == _NEEDS_RECOVERY, late=late)
+    remove_leftovers(out)
+    words = f"looking for {kind} in {wanted.needed} of at most {plural(wanted.repeats, 'play')}, for at most"
+    limit = milliseconds(1e3 * wanted.limit_s)
+    out.print(f"{stand_in_words(prepared.stand)}, {size(prepared.schedule)}", markup=False, soft_wrap=True)
+    out.print(f"{words} {limit}", markup=False, soft_wrap=True)
+    trials, found, shown = _searched(prepared, kind, moments, wanted, results, out)
+
+    record = _Record(str(origin.folder.path), str(kind), wanted.repeats, wanted.needed, wanted.limit_s, found.ended)
+    record = msgspec.structs.replace(record, confirmed=found.confirmed, tries=tuple(trials.record))
+    tries = output.with_suffix(".tries.json")
+    tries.write_bytes(msgspec.json.format(msgspec.json.encode(record)) + b"\n")
+    if found.schedule is None:
+        out.print(not_again(found, trials, kind), markup=False, soft_wrap=True)
+        return 2
+    output.write_bytes(found.schedule.to_bytes())
+    judged = judge_and_draw(shown) if shown is not None else None
+    config = msgspec.structs.replace(prepared.stand.config, duration_ms=found.schedule.duration_ms)
+    out.print(remained(found, len(prepared.schedule.faults), trials), markup=False, soft_wrap=True)
+    out.print(f"  schedule  {output}\n  tries     {tries}", markup=False, soft_wrap=True)
+    if shown is not None and judged is not None:
+        again = kind.among(judged.verdict)
+        out.print(f"  run       {shown.path}", markup=False, soft_wrap=True)
+        out.print(f"  shows     {printable(again.text) if again else kind}", markup=False, soft_wrap=True)
+    out.print(f"  play it   {replay_command(config, output)}", markup=False, soft_wrap=True)
+    return 0 if found.confirmed is not None and found.confirmed.seen >= wanted.needed else 2
+
+
+def _prepared(origin: Origin, output: Path, cluster: str | None, *, recovery: bool, late: bool) -> Prepared:
+    """What the run played, with the time after the heal as `recovery`, as a part of the load, or left out. `late`: the
+    violation came about in that time."""
+    load_ms, after_ms = int(origin.config.duration_ms), int(origin.config.recovery_ms)
+    changed: dict[str, Any] = {"cluster": cluster} if cluster else {}
+    prepared = prepare(origin.scheduled(**changed, recovery_ms=after_ms if recovery else 0))
+    # From here on it is the file with the result that the runs are made from.
+    stand = replace(prepared.stand, config=msgspec.structs.replace(prepared.stand.config, schedule=str(output)))
+    played = until(msgspec.structs.replace(prepared.schedule, duration_ms=load_ms), load_ms)
+    longer_ms = after_ms if late and not recovery else 0
+    return Prepared(stand, msgspec.structs.replace(played, duration_ms=load_ms + longer_ms))
+
+
+def _searched(
+    prepared: Prepared, kind: Kind, moments: Sequence[Moment], wanted: Wanted, results: Path, out: Console
+) -> tuple[Trials, Found, RunFolder | None]:
+    """Search; also the folder of the last run of what was found, as one of those in `results`."""
+
+    def left() -> str:
+        return f"{milliseconds(1e3 * max(0, round(trials.ends_at - time.monotonic())))} left"
+
+    def heading(schedule: Schedule, told: str) -> str:
+        best = f"; best so far: {size(trials.best)}" if trials.best else ""
+        return f"[{left()}] {told}: {size(schedule)}{best}"
+
+    def told(line: Try) -> None:
+        out.print(tried(line, len(trials.record), left()), markup=False, soft_wrap=True)
+
+    with RunState.create(f"shrink-{time.time_ns()}") as state, Interruption().watch() as interruption:
+        player = Player(
+            prepared.stand, kind, state.path, heading, lambda: trials.best, lambda: bool(interruption), out
+        )  # fmt: skip
+        ends_at = time.monotonic() + wanted.limit_s
+        trials = Trials(player, wanted.needed, wanted.repeats, ends_at, told=told)
+        found = search(prepared.schedule, moments, trials)
+        kept = player.showed.get(found.schedule.to_bytes()) if found.schedule else None
+        return trials, found, kept.move_to(results) if kept else None
+
+
+class _Record(msgspec.Struct, frozen=True):
+    """What is kept of the search, beside the schedule. `confirmed`: how the result fared when it was played afresh;
+    `ended`: why the search ended before there was nothing smaller to be found."""
+
+    origin: str
+    kind: str
+    repeats: int
+    needed: int
+    limit_s: float
+    ended: Reason | None
+    confirmed: Tally | None = None
+    tries: tuple[Try, ...] = ()
+    schema_version: int = 1
+
+
+def _check_output(output: Path) -> None:
+    """Raise UsageError for a place that cannot be written, before and not after ten minutes of work."""
+    trace = output.with_name(f".{output.name}.{os.getpid()}")
+    try:
+        trace.touch()
+        trace.unlink()
+    except OSError as error:
+        raise UsageError(f"{output} cannot be written ({error.strerror}); name another place by --output") from None

@@ -1,0 +1,73 @@
+"""Tiny histories with what the nodes answered, for explanations. Times are milliseconds since the start."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from harness.checkers.base import Recorded, Verdict
+from harness.explain.cases import case_of
+from harness.explain.evidence import assemble
+from harness.explain.sentences import Told, tell
+from harness.history import Held, KeyEvent, NodeReply, Round
+from harness.judge import judge
+from tests.judge.histories import History, ms
+
+
+class Story(History):
+    """Three nodes, and a TTL of 100 ms, unless told otherwise."""
+
+    def __init__(self, **config: Any) -> None:
+        super().__init__(**config)
+        self.rounds: list[tuple[str, Round]] = []
+        self.witnessed: list[KeyEvent] = []
+        self.values: list[tuple[str, Held]] = []
+
+    def asked(
+        self, client: str, f: Any, at: float, said: str, *, number: int = 1, value: str | None = None, done: float = 0
+    ) -> Story:
+        """A round a millisecond long, or until `done`; `said`: the nodes' answers in order, a word each."""
+        done = done or at + 1
+        replies = tuple(
+            NodeReply(f"n{place}", word, None if word == "silent" else ms(done))
+            for place, word in enumerate(said.split(), 1)
+        )
+        one = Round(f, "k1", value or f"{client}-{number}", ms(at), ms(done), replies, number)
+        self.rounds.append((client, one))
+        return self
+
+    def let_in(self, client: str, at: float, end: float | None, said: str, **more: Any) -> Story:
+        """Asked a millisecond ago, let in now, with a lease that is 3 ms shorter than the TTL."""
+        number = more.pop("number", 1)
+        self.asked(client, "acquire", at - 1, said, number=number, value=more.pop("value", None))
+        more.setdefault("deadline", at - 1 + self.config.ttl_ms - 3)
+        self.section(client, at, end, number=number, requested_ns=ms(at - 1), **more)
+        return self
+
+    def watched(self, *nodes: str) -> Story:
+        """From the start on the witness sees these nodes, or all three."""
+        self.witnessed += [KeyEvent(node, ms(0), "watching", value="id") for node in nodes or ("n1", "n2", "n3")]
+        return self
+
+    def saw(self, at: float, event: Any, nodes: str, client: str | None = None, *, key: str = "k1") -> Story:
+        """The witness was told of it 2 ms after; it happened in these. `client`: whose value it is."""
+        value = None if client is None else f"{client}-1"
+        self.witnessed += [KeyEvent(node, ms(at + 1), event, key, value, 100, ms(at - 1)) for node in nodes.split()]
+        if client is not None:
+            self.values.append((client, Held(1, "k1", f"{client}-1")))
+        return self
+
+    def killed(self, nodes: str, began: float, back: float, what: str = "kill") -> Story:
+        hit = tuple(nodes.split())
+        self.fault(f"f{len(self.faults)}", began, back, nemesis="crash", nodes=hit, keys_at_stake=())
+        self.faults[-2].what = f"{what} {','.join(hit)}"
+        return self
+
+    def judged(self) -> tuple[Recorded, Verdict]:
+        run = self.recorded()
+        return run, judge(run)
+
+    def told(self, kind: str) -> Told:
+        """What is told of the first example of the one finding of this kind."""
+        run, verdict = self.judged()
+        (finding,) = (found for found in verdict.findings if found.kind == kind)
+        return tell(run, assemble(self.rounds, self.witnessed, self.values), case_of(run, finding, finding.examples[0]))

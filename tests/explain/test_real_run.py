@@ -1,0 +1,52 @@
+"""A real violation, made and explained as a user does it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fencepost.errors import UsageError
+from tests.harness import runs
+from workloads.registry import check_lock
+
+NODES = ("n1", "n2", "n3", "n4", "n5")
+
+
+def test_a_crash_without_persistence_is_explained_by_the_node_that_forgot(tmp_path: Path) -> None:
+    code, out, err = runs.fencepost(tmp_path, "script", "crash-without-persistence", "--cluster", "process")
+    assert code == 0, out + err
+    folder = runs.only_run(tmp_path)
+    assert "n3 had granted the lock to c1, was killed" in " ".join(out.split())
+    assert f"explain   fencepost explain {folder.relative_to(tmp_path)}" in out
+
+    code, out, err = runs.fencepost(tmp_path, "explain", "latest")
+    assert (code, err) == (0, "")
+    said = " ".join(out.split())
+    assert "n3 had granted the lock to c1, was killed" in said
+    assert "without the key (with persistence none a node that restarts has forgotten its locks)" in said
+    assert "and granted it to c2 while that lease still stood. So c1 had 3 of 5 nodes (n4 and n5 gave no answer" in said
+    rows = {line.split()[0]: " ".join(line.split()[1:]) for line in out.splitlines() if line.strip()[:2] in NODES}
+    assert rows.keys() == set(NODES)
+    assert rows["n1"].startswith("yes")
+    assert rows["n1"].endswith("no answer (partition)")
+    assert "killed" in rows["n3"]
+    assert "key lost" in rows["n3"]
+    assert rows["n5"].startswith("no answer (partition) yes")
+    assert "had granted the lock to c1, was killed" in " ".join((folder / "report.html").read_text().split())
+
+
+def test_a_library_that_shows_nothing_is_explained_by_what_the_witness_saw(tmp_path: Path) -> None:
+    try:
+        check_lock("redlock-ng", None)
+    except UsageError as error:
+        pytest.skip(str(error))
+    experiment = ["script", "crash-without-persistence", "--lock", "redlock-ng", "--cluster", "process"]
+    code, out, err = runs.fencepost(tmp_path, *experiment)
+    assert code == 0, out + err
+    code, out, err = runs.fencepost(tmp_path, "explain")
+    assert (code, err) == (0, "")
+    said = " ".join(out.split())
+    assert "n3 had granted the lock to c1, was killed" in said
+    assert "So c1 had 3 of 5 nodes, and c2 had 3 of 5 nodes." in said
+    assert said.count("no key (partition)") == 4

@@ -1,0 +1,205 @@
+"""What the command and the page show, and what they need for it."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import msgspec
+import pytest
+from rich.console import Console
+
+from harness.checkers.base import Recorded, Verdict
+from harness.cli import run
+from harness.explain.explanation import Explained, explain
+from harness.history import Round
+from harness.report.explained import lines, render_explained
+from harness.report.page import render_page
+from harness.store import RunFolder
+from tests.explain.stories import Story
+
+
+def folder_of(story: Story, results: Path) -> RunFolder:
+    """The story as a run's folder."""
+    folder = RunFolder.create(results, story.config)
+    encode = msgspec.json.Encoder().encode_lines
+    for (client, life), ops in story.ops.items():
+        folder.client_log(client, life).write_bytes(encode(ops))
+    for client in {client for client, _ in story.rounds}:
+        rounds: list[Round] = [one for who, one in story.rounds if who == client]
+        folder.answers_log(client, 1).write_bytes(encode(rounds))
+    with folder.nemesis_log() as log:
+        log.extend(story.faults)
+    with folder.resource_log() as log:
+        log.extend(story.writes)
+    folder.write_timeline(story.timeline)
+    folder.write_final({write.key: write.value for write in story.writes})
+    return folder
+
+
+def explained(
+    story: Story, tmp_path: Path, limit: int | None = None
+) -> tuple[Recorded, Verdict, tuple[Explained, ...]]:
+    recorded, verdict = story.judged()
+    return recorded, verdict, explain(recorded, verdict, folder_of(story, tmp_path), limit)
+
+
+def shown(story: Story, tmp_path: Path, limit: int = 3, width: int = 100) -> str:
+    out = io.StringIO()
+    console = Console(file=out, width=width)
+    console.print(render_explained(*explained(story, tmp_path, limit)))
+    return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
+
+
+def restarted() -> Story:
+    story = Story().let_in("c1", 10, 50, "OK OK nil").killed("n2", 12, 20).let_in("c2", 30, 60, "nil OK OK")
+    return story.fault("far", 35, 40, cut_links=(("c9", "n1"),))
+
+
+def many() -> Story:
+    """Five overlaps of one kind, the fourth the longest."""
+    story = Story(nodes=3)
+    for number in range(1, 6):
+        at = 200 * number
+        story.section("c1", at, at + 50 + (number == 4), number=number, asked=at - 2)
+        story.section("c2", at + 20, at + 60, number=number, asked=at - 1)
+    return story
+
+
+def test_the_whole_story_of_an_overlap(tmp_path: Path) -> None:
+    assert shown(restarted(), tmp_path) == (
+        """\
+1 pair of sections overlapped, by up to 20.0 ms; both clients were within the validity that their
+lock had told them (the lock is to blame)
+
+1. c1 and c2 were inside k1 at once for 20 ms, from +30.0 ms
+   n2 had granted the lock to c1, was killed 2.0 ms later, came back 7.0 ms later without the key
+   (with persistence none a node that restarts has forgotten its locks), and granted it to c2 while
+   that lease still stood. So c1 had 2 of 3 nodes, and c2 had 2 of 3 nodes.
+
+   c1, section 1: inside from +10.0 ms to +50.0 ms (left by itself); told 96.0 ms, until +106.0 ms
+   c2, section 1: inside from +30.0 ms to +60.0 ms (left by itself); told 96.0 ms, until +126.0 ms
+            +9.0 ms                                         +60.0 ms
+   c1       ·█████████████████████████████████████████████
+   c2                            ··█████████████████████████████████
+   fault 1     ════════
+            · acquires  █ within its lease  ▒ lease may be over  ░ lease over
+   node  to c1      in between (ms)                  to c2
+   n1    yes +10.0                                   no (nil)
+   n2    yes +10.0  killed +12.0 to +19.0, key lost  yes +30.0
+   n3    no (nil)                                    yes +30.0
+   fault 1: kill n2, from +12.0 ms to +19.0 ms
+   and 1 more fault in force, which hit neither of the two"""
+    )
+
+
+def test_the_first_few_and_the_longest_are_told_and_how_many_more_there_are(tmp_path: Path) -> None:
+    text = shown(many(), tmp_path, limit=2)
+    heads = [line.partition(", from")[2] for line in text.splitlines() if "were inside k1 at once" in line]
+    assert heads == [" +220.0 ms", " +420.0 ms", " +820.0 ms"]
+    assert text.endswith("2 more of this kind; --limit shows more")
+
+
+def test_a_larger_limit_tells_more_than_the_verdict_lists(tmp_path: Path) -> None:
+    text = shown(many(), tmp_path, limit=50)
+    assert text.count("were inside k1 at once") == 5
+    assert "more of this kind" not in text
+
+
+def test_two_sections_are_drawn_once_however_many_findings_are_about_them(tmp_path: Path) -> None:
+    text = shown(restarted().write("c1", 1, at=40).write("c2", 1, at=45), tmp_path)
+    assert text.count("node  to c1") == 1
+    assert "one increment is gone. The two sections are those of 1 above." in " ".join(text.split())
+
+
+@pytest.mark.parametrize(
+    ("deadline", "drawn"),
+    [(110, "█" * 41 + "░" * 15), ((70, 110), "·" * 12 + "█" * 20 + "▒" * 12 + "░" * 12)],
+)
+def test_the_bar_shows_when_the_lease_was_over(tmp_path: Path, deadline: object, drawn: str) -> None:
+    story = Story().section("c1", 10, 150, deadline=deadline).section("c2", 120, 130)
+    recorded, _, (found,) = explained(story, tmp_path)
+    assert f"c1  {drawn}" in lines(recorded, found.explanations[0])
+
+
+def test_the_page_tells_the_same_beside_each_example(tmp_path: Path) -> None:
+    recorded, verdict, found = explained(restarted(), tmp_path)
+    page = render_page(recorded, verdict, {}, explained=found)
+    assert f'<p class="why">{found[0].explanations[0].sentence}</p>' in page
+    assert "killed +12.0 to +19.0, key lost" in page
+
+
+def command(*arguments: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
+    code = run(["explain", *arguments])
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def test_a_run_without_violations_is_one_line_and_exit_code_0(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = folder_of(Story().let_in("c1", 10, 20, "OK OK OK").let_in("c2", 30, 40, "OK OK OK"), tmp_path)
+    code, out, err = command(str(folder.path), capsys=capsys)
+    assert (code, err) == (0, "")
+    assert out == "valid: there is nothing to explain, nothing was found that breaks a promise\n"
+
+
+def test_explaining_changes_nothing_in_the_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = folder_of(restarted(), tmp_path)
+    before = sorted((path, path.stat().st_mtime_ns) for path in folder.path.rglob("*"))
+    assert command(str(folder.path), capsys=capsys)[0] == 0
+    assert sorted((path, path.stat().st_mtime_ns) for path in folder.path.rglob("*")) == before
+
+
+def test_a_folder_of_before_answers_were_kept_is_explained_as_far_as_it_goes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = folder_of(restarted(), tmp_path)
+    for log in folder.answers.iterdir():
+        log.unlink()
+    folder.answers.rmdir()
+    code, out, _ = command(str(folder.path), capsys=capsys)
+    assert code == 0
+    assert "What each node had granted is not on record" in " ".join(out.split())
+    assert "n2 was down for a while between the two grants" in " ".join(out.split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["/no/such/run"], "there is no run folder /no/such/run"),
+        (["--limit", "0"], "--limit is 0; it must be at least 1"),
+        (["--limit", "all"], "--limit is 'all'; it must be a whole number"),
+        (["--no-such-option"], "--no-such-option"),
+    ],
+)
+def test_bad_input_is_one_line_and_254(arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = command(*arguments, capsys=capsys)
+    assert (code, out) == (254, "")
+    assert words in err
+    assert len(err.splitlines()) == 1
+
+
+def test_a_damaged_log_of_answers_is_one_line_and_254(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = folder_of(restarted(), tmp_path)
+    log = folder.answers_log("c1", 1)
+    log.write_bytes(b"nonsense\n" + log.read_bytes())
+    code, out, err = command(str(folder.path), capsys=capsys)
+    assert (code, out) == (254, "")
+    assert "c1.1.jsonl line 1 is not a record of this kind" in err
+
+
+def test_half_a_line_at_the_end_is_dropped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = folder_of(restarted(), tmp_path)
+    with folder.answers_log("c2", 1).open("ab") as log:
+        log.write(b'{"f":"acquire","key":"k1","va')
+    assert command(str(folder.path), capsys=capsys)[0] == 0
+
+
+def test_the_help_teaches(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        run(["explain", "--help"])
+    assert ended.value.code == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "say how each violation of a recorded run came about".casefold() in said.casefold()
+    assert "docs/lock-protocol.md" in said

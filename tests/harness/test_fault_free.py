@@ -1,0 +1,28 @@
+"""Without faults nothing is found: the harness itself must not be what makes findings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from harness.store import RunFolder
+from tests.harness import runs
+
+SECTIONS = 10_000
+
+
+def test_ten_thousand_fault_free_sections_of_the_reference_give_no_finding(tmp_path: Path) -> None:
+    sections = 0
+    for seed in range(1, 100):
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        load = ["--nemesis", "none", "--clients", "4", "--keys", "16", "--hold", "0", "--duration", "8s"]
+        code, out, err = runs.fencepost(folder, *runs.short_run(*load, "--recovery", "0s", "--seed", str(seed)))
+        run = RunFolder.open(runs.only_run(folder))
+        verdict = run.read_verdict()
+        assert verdict is not None
+        assert verdict.findings == ()
+        assert code == 0, out + err
+        sections += len(run.load().sections)
+        if sections >= SECTIONS:
+            return
+    raise AssertionError(f"only {sections} sections were made")

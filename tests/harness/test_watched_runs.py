@@ -1,0 +1,74 @@
+"""Runs whose nodes are watched, end to end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import fencepost
+from cluster.engine import engine_answers
+from harness.checkers.base import Finding
+from tests.harness import runs
+
+BACKENDS = ["process", pytest.param("docker", marks=pytest.mark.docker)]
+OURS = ("beliefs", "losses", "orphans", "overruns")
+
+
+def findings(folder: Path) -> dict[str, Finding]:
+    """Those of the checkers of this area, by kind and blame."""
+    found = fencepost.load(folder).verdict.findings
+    return {f"{finding.kind} {finding.blame}": finding for finding in found if finding.checker in OURS}
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_nodes_that_crash_and_come_back_are_watched_and_the_reference_is_not_blamed(
+    tmp_path: Path, backend: str
+) -> None:
+    if backend == "docker" and not engine_answers():
+        pytest.skip("no Docker engine answers; `make setup-docker` brings one")
+    faults = ("--nemesis", "crash:interval=700ms,restart-delay=200ms", "--persistence", "aof-always")
+    code, out, err = runs.fencepost(tmp_path, *runs.short_run(*faults, cluster=backend))
+    assert code == 0, out + err
+    folder = runs.only_run(tmp_path)
+    assert (folder / "logs" / "witness.log").read_text() == ""
+    run = fencepost.load(folder)
+    orphans, beliefs = run.verdict.figures["orphans"], run.verdict.figures["beliefs"]
+    assert orphans["watched"]
+    assert orphans["owners"] == "shown"
+    assert beliefs["sections"] == len(run.sections) > 50
+    assert beliefs["unfounded"] == 0
+    hit = {node for fault in run.faults.itertuples() for node in fault.nodes}
+    unseen = {node for node, own in orphans["by_node"].items() if own["unseen_ms"] > 0}
+    assert unseen <= hit, "only what was down was out of sight"
+    assert findings(folder) == {}
+    assert "without a majority behind them" in out
+
+
+def test_a_lock_that_deletes_whatever_is_there_is_named(tmp_path: Path) -> None:
+    arguments = runs.short_run("--lock", "control-release-without-comparing", "--nemesis", "none")
+    code, out, err = runs.fencepost(tmp_path, *arguments)
+    assert code == 1, out + err
+    found = findings(runs.only_run(tmp_path))
+    unfounded = found["unfounded-belief lock"]
+    assert unfounded.breaks == ("lease",)
+    assert unfounded.count > 5
+    assert "deleted" in unfounded.text
+    assert any("deleted" in str(example["nodes"]) for example in unfounded.examples)
+    assert found["deleted-while-held undecided"].count > 5
+
+
+def test_values_that_everybody_shares_are_named(tmp_path: Path) -> None:
+    code, out, err = runs.fencepost(tmp_path, *runs.short_run("--lock", "control-no-unique-value", "--nemesis", "none"))
+    assert code == 1, out + err
+    assert findings(runs.only_run(tmp_path))["shared-value lock"].examples[0]["value"] == "locked"
+
+
+def test_a_run_that_is_not_watched_says_nothing_of_its_nodes(tmp_path: Path) -> None:
+    code, out, err = runs.fencepost(tmp_path, *runs.short_run("--nemesis", "none", "--witness", "off"))
+    assert code == 0, out + err
+    folder = runs.only_run(tmp_path)
+    assert not (folder / "nodes.jsonl").exists()
+    assert list((folder / "held").iterdir()) == []
+    assert fencepost.load(folder).verdict.figures["orphans"] == {"watched": False, "asked": False}
+    assert "  keys " not in out

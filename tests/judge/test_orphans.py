@@ -1,0 +1,234 @@
+"""Keys that were left with no owner: whose, how long, and why."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from harness.checkers.orphans import CAUSES, check
+from harness.history import ClientEnd
+from tests.judge.histories import History, ms
+
+
+def figures(history: History) -> dict[str, Any]:
+    return check(history.recorded()).figures
+
+
+def orphan(history: History) -> tuple[str, float]:
+    """The cause and the length of the only one."""
+    found = figures(history)
+    assert found["count"] == 1, found
+    (cause,) = (cause for cause in CAUSES if found["by_cause"][cause])
+    return cause, found["longest_ms"]
+
+
+def held(**config: Any) -> History:
+    """c1 is inside from 10 to 40; its release is over at 41. n1 holds its key from 9 on."""
+    history = History(**config).watch("n1").section("c1", 10, 40).shows("c1", "v1")
+    return history.seen("n1", "set", 9.8, "v1", since=9.5, ttl=100)
+
+
+def test_a_key_that_is_gone_with_the_release_had_an_owner_all_the_time() -> None:
+    assert figures(held().seen("n1", "deleted", 41, since=40.5))["count"] == 0
+
+
+def test_a_deletion_that_may_have_been_in_time_is_no_orphan() -> None:
+    assert figures(held().seen("n1", "deleted", 60, since=41))["count"] == 0
+    assert orphan(held().seen("n1", "deleted", 60, since=41.5)) == ("not released", 0.5)
+
+
+def test_a_key_that_the_release_did_not_reach() -> None:
+    assert orphan(held().seen("n1", "deleted", 81, since=81)) == ("not released", 40)
+
+
+def test_a_key_is_no_orphan_for_longer_than_it_lives() -> None:
+    assert orphan(held().seen("n1", "expired", 190, since=185)) == ("not released", pytest.approx(68.8))
+
+
+def test_a_key_whose_owner_was_killed_inside() -> None:
+    history = History().watch("n1").section("c1", 10, None).shows("c1", "v1").end("c1", "killed", 30)
+    history.seen("n1", "set", 9.8, "v1", ttl=100).seen("n1", "deleted", 70)
+    assert orphan(history) == ("client gone", 40)
+
+
+def test_a_key_whose_owner_was_killed_while_it_tried() -> None:
+    history = History().watch("n1").op("c1", "acquire", "fail", 1, 0, 5).end("c1", "killed", 30)
+    history.seen("n1", "set", 20, "v1", ttl=100).seen("n1", "deleted", 70)
+    assert orphan(history) == ("client gone", 40)
+
+
+def test_a_client_that_ended_by_itself_did_not_die_trying() -> None:
+    history = History().watch("n1").op("c1", "acquire", "fail", 1, 0, 5).end("c1", "finished", 30)
+    history.seen("n1", "set", 20, "v1", ttl=100).seen("n1", "deleted", 70)
+    assert orphan(history) == ("set too late", 50)
+
+
+def test_a_refused_try_that_left_a_key() -> None:
+    history = History().watch("n1").op("c1", "acquire", "fail", 1, 10, 30).seen("n1", "set", 20, "v", ttl=100)
+    assert orphan(history.seen("n1", "deleted", 70)) == ("given up", 40)
+
+
+def test_whoever_was_trying_when_the_key_was_set_may_own_it_to_the_last() -> None:
+    history = History().watch("n1").op("c1", "acquire", "fail", 1, 10, 30).op("c2", "acquire", "info", 1, 15, 50)
+    history.op("c2", "acquire", "fail", 2, 60, 65)  # too late to have set it
+    assert orphan(history.seen("n1", "set", 20, "v", ttl=100).seen("n1", "deleted", 70)) == ("given up", 20)
+
+
+def test_a_try_that_began_as_the_key_was_set_may_own_it() -> None:
+    history = History().watch("n1").op("c1", "acquire", "fail", 1, 20, 50).seen("n1", "set", 20, "v", ttl=100)
+    assert orphan(history.seen("n1", "deleted", 70)) == ("given up", 20)
+
+
+def test_a_try_that_ended_as_the_key_was_set_may_own_it() -> None:
+    history = History().watch("n1").op("c1", "acquire", "fail", 1, 10, 20).seen("n1", "set", 20, "v", ttl=100)
+    assert orphan(history.seen("n1", "deleted", 70)) == ("given up", 50)
+
+
+def test_a_try_for_another_key_owns_nothing_of_this_one() -> None:
+    history = History().watch("n1").op("c1", "acquire", "fail", 1, 10, 60, key="k2")
+    history.op("c2", "acquire", "fail", 1, 1, 5)
+    assert orphan(history.seen("n1", "set", 20, "v", ttl=100).seen("n1", "deleted", 70)) == ("set too late", 50)
+
+
+def test_an_earlier_round_of_a_try_that_was_granted_in_the_end() -> None:
+    history = History().watch("n1").section("c1", 30, 90, asked=10).shows("c1", "v2")
+    history.seen("n1", "set", 12, "v1", ttl=100).seen("n1", "deleted", 50)
+    history.seen("n1", "set", 51, "v2", ttl=100).seen("n1", "deleted", 91)
+    assert orphan(history) == ("given up", 20)
+
+
+def test_a_set_that_came_when_its_owner_had_released() -> None:
+    history = History().watch("n1").section("c1", 10, 20).shows("c1", "v1")
+    history.seen("n1", "set", 50, "v1", since=45, ttl=100).seen("n1", "deleted", 80)
+    assert orphan(history) == ("set too late", 30)
+
+
+def test_a_set_that_may_have_come_in_time() -> None:
+    history = History().watch("n1").section("c1", 10, 20).shows("c1", "v1")
+    history.seen("n1", "set", 50, "v1", since=21, ttl=100).seen("n1", "deleted", 80)
+    assert orphan(history) == ("not released", 30)
+
+
+def test_a_node_that_comes_back_with_the_key_of_an_owner_that_has_gone() -> None:
+    history = held().seen("n1", "blind", 30).seen("n1", "seen", 60, "v1", ttl=50).seen("n1", "watching", 60, "second")
+    assert orphan(history.seen("n1", "deleted", 80)) == ("back from disk", 20)
+
+
+def test_a_node_that_comes_back_with_a_key_that_nobody_can_put_a_value_to() -> None:
+    history = History().watch("n1").op("c1", "acquire", "fail", 1, 5, 12).seen("n1", "set", 10, "v", ttl=100)
+    history.seen("n1", "blind", 11).seen("n1", "seen", 60, "v", ttl=50).seen("n1", "watching", 60, "second")
+    assert orphan(history.seen("n1", "deleted", 80)) == ("back from disk", 20)
+
+
+def test_a_node_that_was_only_out_of_sight_did_not_come_back_from_disk() -> None:
+    history = held().seen("n1", "blind", 30).seen("n1", "seen", 60, "v1", ttl=50).seen("n1", "watching", 60, "n1-first")
+    assert orphan(history.seen("n1", "deleted", 80)) == ("not released", 20)
+
+
+def test_a_key_that_was_an_orphan_before_and_after_is_one_orphan_and_keeps_its_cause() -> None:
+    history = held().seen("n1", "blind", 50).seen("n1", "seen", 60, "v1", ttl=50).seen("n1", "watching", 60, "second")
+    assert orphan(history.seen("n1", "deleted", 80)) == ("not released", 29)
+
+
+def test_another_value_on_a_node_that_comes_back_is_another_key() -> None:
+    history = held().op("c2", "acquire", "fail", 1, 42, 55).seen("n1", "blind", 50)
+    history.seen("n1", "seen", 60, "v2", ttl=50).seen("n1", "watching", 60, "second").seen("n1", "deleted", 80)
+    found = figures(history)
+    assert found["count"] == 2
+    assert found["by_cause"]["given up"] == 1
+    assert found["by_cause"]["back from disk"] == 0
+
+
+def test_values_that_could_not_be_read_are_not_taken_for_the_same() -> None:
+    history = History().watch("n1").op("c1", "acquire", "fail", 1, 5, 12).seen("n1", "set", 10, None, ttl=100)
+    history.seen("n1", "blind", 11).seen("n1", "seen", 60, None, ttl=50).seen("n1", "watching", 60, "second")
+    assert orphan(history.seen("n1", "deleted", 80)) == ("given up", 20)
+
+
+def test_a_lock_that_does_not_show_what_it_sets_owns_by_time() -> None:
+    history = History().watch("n1").section("c1", 10, 40).seen("n1", "set", 9.8, "hidden", ttl=100)
+    history.seen("n1", "deleted", 80)
+    found = figures(history)
+    assert (found["count"], found["longest_ms"], found["owners"]) == (1, 39, "by time")
+
+
+def test_a_value_that_stands_for_two_sections_tells_nothing() -> None:
+    history = History().watch("n1").section("c1", 10, 40).shows("c1", "same").section("c2", 50, 90).shows("c2", "same")
+    history.seen("n1", "set", 9.8, "same", ttl=100).seen("n1", "deleted", 48)
+    history.seen("n1", "set", 49.8, "same", ttl=100).seen("n1", "deleted", 91)
+    found = figures(history)
+    assert (found["count"], found["longest_ms"], found["owners"]) == (1, 7, "by time")
+
+
+def test_the_same_number_in_another_life_or_of_another_client_is_another_section() -> None:
+    history = History().watch("n1").section("c1", 10, None).shows("c1", "v1").end("c1", "killed", 20)
+    history.section("c1", 200, 240, life=2).shows("c1", "v2", life=2).section("c2", 300, 320).shows("c2", "v3")
+    history.seen("n1", "set", 9.8, "v1", ttl=100).seen("n1", "deleted", 50)
+    assert orphan(history) == ("client gone", 30)
+
+
+def test_keys_may_be_called_otherwise_on_the_nodes() -> None:
+    history = History().watch("n1").section("c1", 10, 40).shows("c1", "v1").op("c2", "acquire", "fail", 1, 50, 60)
+    history.seen("n1", "set", 9.8, "v1", key="redlock:k1", ttl=100).seen("n1", "deleted", 41, key="redlock:k1")
+    history.seen("n1", "set", 55, "v2", key="redlock:k1", ttl=100).seen("n1", "deleted", 80, key="redlock:k1")
+    history.seen("n1", "set", 55, "x", key="something else", ttl=100)
+    assert orphan(history) == ("given up", 20)
+
+
+def test_figures_are_kept_by_node() -> None:
+    history = held(nodes=3).watch("n2").seen("n1", "deleted", 81)
+    history.seen("n2", "set", 9.8, "v1", ttl=100).seen("n2", "deleted", 51)
+    found = figures(history)
+    assert (found["count"], found["total_ms"], found["longest_ms"]) == (2, 50, 40)
+    assert found["owners"] == "shown"
+    nodes = found["by_node"]
+    assert [(nodes[n]["count"], nodes[n]["total_ms"], nodes[n]["longest_ms"]) for n in ("n1", "n2", "n3")] == [
+        (1, 40, 40),
+        (1, 10, 10),
+        (0, 0, 0),
+    ]
+    assert nodes["n1"]["causes"] == {cause: int(cause == "not released") for cause in CAUSES}
+    assert nodes["n3"]["unseen_ms"] == 1200
+
+
+def test_the_time_that_a_node_was_out_of_sight() -> None:
+    history = held().seen("n1", "blind", 100).seen("n1", "watching", 300, "second").seen("n1", "blind", 1150)
+    assert figures(history)["by_node"]["n1"]["unseen_ms"] == 250
+    history.timeline.end_ns = None
+    assert figures(history)["by_node"]["n1"]["unseen_ms"] == 200
+
+
+def test_a_key_that_outlasts_the_ttl_is_the_locks_fault() -> None:
+    def longer_by(excess: float) -> tuple[Any, ...]:
+        history = History().watch("n1").section("c1", 10, 40).shows("c1", "v1").seen("n1", "set", 9.8, "v1", ttl=90_000)
+        return check(history.seen("n1", "deleted", 41 + 100 + excess).recorded()).findings
+
+    assert longer_by(100) == ()
+    (finding,) = longer_by(100.5)
+    assert (finding.kind, finding.blame, finding.breaks, finding.count) == ("orphan-outlasts-ttl", "lock", (), 1)
+    assert finding.examples[0]["for_ms"] == 200.5
+    assert "1 key without an owner" in finding.text
+
+
+def test_several_that_outlast_the_ttl_show_the_longest_first() -> None:
+    history = History().watch("n1", "n2").section("c1", 10, 40).shows("c1", "v1")
+    for node, until in (("n1", 400), ("n2", 500)):
+        history.seen(node, "set", 9.8, "v1", ttl=90_000).seen(node, "deleted", until)
+    (finding,) = check(history.recorded()).findings
+    assert [example["node"] for example in finding.examples] == ["n2", "n1"]
+    assert finding.text.startswith("2 keys")
+
+
+def test_a_run_that_nobody_watched_says_so() -> None:
+    assert figures(History().section("c1", 10, 40)) == {"watched": False, "asked": True}
+    assert figures(History(witness="off")) == {"watched": False, "asked": False}
+    assert figures(History().seen("n1", "blind", 5))["watched"] is False
+
+
+def test_a_client_that_is_killed_while_it_releases_owns_its_key_until_then() -> None:
+    history = History().watch("n1").section("c1", 10, None).shows("c1", "v1")
+    history.ends.append(ClientEnd("c1", 1, "killed", ms(40), "releasing"))
+    history.ends.append(ClientEnd("c2", 1, "killed", ms(90), "inside"))
+    history.seen("n1", "set", 9.8, "v1", ttl=100).seen("n1", "deleted", 70)
+    assert orphan(history) == ("client gone", 30)

@@ -1,0 +1,105 @@
+"""Mutants differ from the reference in one line each, and say what they are."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.campaign.play import make_plan
+from harness.checkers import checkers
+from harness.cli import parse_run
+from harness.mutants.grid import mutants_grid
+from workloads.locks.redlock import Redlock
+from workloads.mutants import CONTROLS, MUTANTS, Mutant, TwoThreads
+from workloads.registry import check_lock, lock_names
+from workloads.wire import Wire
+
+OVERRIDDEN = {
+    "half is enough": "quorum",
+    "silence is a yes": "grants",
+    "a late reply counts": "WIRE",
+    "any node extends": "extend_quorum",
+    "grants what is over": "is_valid",
+    "counts from the answers": "deadline_ns",
+    "forgets the drift": "drift_ms",
+    "extends what is over": "may_extend",
+    "overwrites after an error": "acquire_request",
+    "seconds for milliseconds": "acquire_request",
+    "milliseconds for seconds": "acquire_request",
+    "frees without comparing": "release_request",
+    "frees a majority": "ask_to_release",
+    "one value for all": "unique_value",
+    "one value per process": "unique_value",
+}
+
+every = pytest.mark.parametrize("mutant", MUTANTS.values(), ids=MUTANTS.keys())
+
+
+def members(kind: type) -> set[str]:
+    """What a class itself defines."""
+    made_by_python = {"__module__", "__doc__", "__firstlineno__", "__static_attributes__", "__annotations__"}
+    return set(vars(kind)) - made_by_python
+
+
+def test_there_are_at_least_twelve_each_with_a_line_of_its_own() -> None:
+    assert len(MUTANTS) >= 12
+    assert MUTANTS.keys() == OVERRIDDEN.keys()
+    assert len({mutant.broken for mutant in MUTANTS.values()}) == len(MUTANTS)
+
+
+@every
+def test_a_mutant_overrides_one_member_of_the_lock_that_it_is_a_copy_of(mutant: Mutant) -> None:
+    assert members(mutant.broken) == {OVERRIDDEN[mutant.name]}
+    assert mutant.broken.__bases__ == (mutant.original,)
+    assert mutant.original in (Redlock, TwoThreads)
+    assert hasattr(Redlock, OVERRIDDEN[mutant.name]), "a part of the reference, and not a new one"
+
+
+def test_the_one_that_mistakes_late_replies_has_a_wire_that_differs_in_one_method() -> None:
+    wire = MUTANTS["a late reply counts"].broken.WIRE
+    assert wire.__bases__ == (Wire,)
+    assert members(wire) == {"owe"}
+
+
+@every
+def test_a_mutant_is_opened_by_its_class_and_is_none_of_the_locks_that_are_listed(mutant: Mutant) -> None:
+    check_lock(mutant.lock, None)
+    assert mutant.broken.__name__ not in {info.name for info in lock_names()}
+    assert mutant.broken.__doc__
+
+
+@every
+def test_a_mutant_says_which_faults_find_it_as_which_finding(mutant: Mutant) -> None:
+    assert mutant.nemesis in mutant.conditions.nemeses
+    sources = {check.__module__ for check in checkers().values()}
+    assert any(f'"{mutant.finding}"' in _source(module) for module in sources)
+    assert mutant.liveness == (mutant.finding == "refused-alone")
+
+
+def _source(module: str) -> str:
+    import importlib
+    import inspect
+
+    return inspect.getsource(importlib.import_module(module))
+
+
+@pytest.mark.parametrize("quick", [True, False])
+def test_every_run_of_the_table_can_be_made(quick: bool) -> None:
+    grid = mutants_grid(1, 1, "process", quick=quick)
+    plan = make_plan(grid, parse_run, yes=False)
+    played = {cell.at["lock"] for _, cell in grid.cells.values()}
+    assert played == {*MUTANTS, *CONTROLS}
+    assert all(
+        config.lock.startswith("workloads.mutants:") or config.lock == "redlock" for config in plan.configs.values()
+    )
+
+
+def test_a_correct_lock_is_played_under_every_load_and_faults_that_find_a_mutant() -> None:
+    grid = mutants_grid(1, 1, "process", quick=True)
+    specs = {cell.at["lock"]: set[str]() for _, cell in grid.cells.values()}
+    for _, cell in grid.cells.values():
+        specs[cell.at["lock"]].add(cell.options["nemesis"])
+    for mutant in MUTANTS.values():
+        control = next(
+            name for name, (lock, load) in CONTROLS.items() if lock == "redlock" and load == mutant.conditions
+        )
+        assert specs[mutant.name] <= specs[control]

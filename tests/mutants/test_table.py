@@ -1,0 +1,98 @@
+"""The table of mutants, from runs that are on record."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from harness.campaign.folder import Campaign, RunLine
+from harness.campaign.measure import Blamed, Figures
+from harness.mutants.grid import mutants_grid
+from harness.mutants.table import Row, conclusion, document, in_words, markdown, rows_of
+from workloads.mutants import MUTANTS
+
+HALF, OVER = "half is enough", "grants what is over"
+
+
+def line(lock: str, nemesis: str, seed: int, *blamed: tuple[str, float], **more: Any) -> RunLine:
+    figures = Figures(
+        sections=9, overlaps={}, strikes=0, strikes_hit=0, load_s=1, grants=9, reachable_s=1, acquire={},
+        blamed=tuple(Blamed(kind, at_ms, f"{kind} at {at_ms:g}") for kind, at_ms in blamed),
+    )  # fmt: skip
+    known = {"folder": f"run-{seed}", "verdict": "valid", "took_s": 1.0, "figures": figures}
+    return RunLine(cell=f"{lock} · {nemesis}", seed=seed, **(known | more))
+
+
+def row(*lines: RunLine) -> Row:
+    return rows_of(lines)[0]
+
+
+def test_a_field_counts_the_runs_that_named_it_and_takes_the_median_of_their_times() -> None:
+    found = row(
+        line(HALF, "partition", 1, ("overlap", 300.0)),
+        line(HALF, "partition", 2, ("overlap", 100.0), ("lost-early", 50.0)),
+        line(HALF, "partition", 3, ("overlap", 900.0)),
+    )
+    field = found.fields["partition"]
+    assert (field.runs, field.caught, field.named, field.median_ms) == (3, 3, 3, 300.0)
+    assert field.kinds == {"overlap": 3, "lost-early": 1}
+    assert found.text == "overlap at 100"
+    assert found.is_right
+    assert "3 of 3, 0.3 s" in in_words([found]).rows[0]
+
+
+def test_another_finding_is_shown_and_does_not_name_it() -> None:
+    found = row(line(OVER, "latency", 1, ("overlap", 10.0)))
+    assert (found.fields["latency"].caught, found.fields["latency"].named) == (1, 0)
+    assert not found.is_right
+    assert "(1 of 1)" in in_words([found]).rows[0]
+    assert found.text is None
+
+
+@pytest.mark.parametrize(("seeds", "right"), [((1, 1, 1), True), ((1, 1, 0), False), ((0, 0, 0), False)])
+def test_a_mutant_must_be_named_in_every_run_of_some_kind_of_faults(seeds: tuple[int, ...], right: bool) -> None:
+    lines = [
+        line(HALF, "partition", number, *([("overlap", 5.0)] if hit else [])) for number, hit in enumerate(seeds, 1)
+    ]
+    assert row(*lines, line(HALF, "pause", 1)).is_right is right
+
+
+@pytest.mark.parametrize(("at_ms", "right"), [(60_000.0, True), (60_001.0, False)])
+def test_it_must_be_named_within_a_minute(at_ms: float, right: bool) -> None:
+    assert row(line(HALF, "partition", 1, ("overlap", at_ms))).is_right is right
+
+
+def test_a_correct_lock_must_never_be_blamed_for_anything() -> None:
+    never = row(line("reference, busy", "crash", 1))
+    assert never.is_right
+    assert "never blamed" in in_words([never]).rows[0]
+    once = row(line("reference, busy", "crash", 1), line("reference, busy", "pause", 1, ("lost-early", 5.0)))
+    assert not once.is_right
+    assert "BLAMED 1 of 1" in in_words([once]).rows[0]
+    assert "reference, busy" in conclusion([once])
+
+
+def test_a_run_that_broke_off_counts_for_nothing() -> None:
+    assert rows_of([line(HALF, "partition", 1, error="no space left")]) == []
+    assert conclusion([]) == "No run is finished yet."
+
+
+def test_the_conclusion_names_who_was_missed() -> None:
+    rows = rows_of([line(HALF, "partition", 1, ("overlap", 5.0)), line(OVER, "latency", 1)])
+    assert conclusion(rows) == f"NOT found within 60 s: {OVER}."
+    assert "All 1 mutant" in conclusion(rows[:1])
+
+
+def test_every_form_of_the_table_has_every_row() -> None:
+    grid = mutants_grid(1, 1, "process", quick=True)
+    campaign = Campaign(grid=grid, revision="1a2b3c", command="fencepost mutants --quick", machine={"cores": 2})
+    lines = [line(mutant.name, mutant.nemesis, 1, (mutant.finding, 5.0)) for mutant in MUTANTS.values()]
+    text = markdown(campaign, lines)
+    assert all(f"| {name} |" in text for name in MUTANTS)
+    assert f"All {len(MUTANTS)} mutants were found and named within 60 s." in text
+    assert campaign.command in text
+    value = json.loads(document(campaign, lines))
+    assert [row["name"] for row in value["rows"]] == list(MUTANTS)
+    assert value["runs"][0] | {"folder": "run-1", "seed": 1} == value["runs"][0]

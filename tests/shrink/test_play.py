@@ -1,0 +1,120 @@
+"""One play of a candidate: what counts, what is made again, what is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from cluster.programs import ServerProgram
+from fencepost.errors import BrokenEnvironmentError
+from harness.bench import Stand
+from harness.config import RunConfig
+from harness.history import Op, Timeline
+from harness.linelog import LineLog
+from harness.runner import Prepared
+from harness.shrink.kind import Kind, Moment
+from harness.shrink.play import Player
+from harness.shrink.trials import EnoughError, Played
+from harness.store import RunFolder
+from nemesis.schedule import Schedule
+from tests.shrink.schedules import crash, schedule
+
+Record = Callable[[Prepared, RunFolder, object], None]
+ONE, TWO = (
+    schedule(crash("f1", 100), duration_ms=1_000),
+    schedule(crash("f1", 100), crash("f2", 300), duration_ms=1_000),
+)
+
+
+def nothing(_: Prepared, folder: RunFolder, __: object) -> None:
+    folder.write_timeline(Timeline(start_ns=1, healed_ns=2, stop_ns=3, end_ns=10**9))
+
+
+def overlap(prepared: Prepared, folder: RunFolder, progress: object) -> None:
+    """c1 is inside from 1 to 400 ms, c2 from 101 to 500 ms, with leases of a second."""
+    nothing(prepared, folder, progress)
+    for client, at_ms in (("c1", 1), ("c2", 101)):
+        with LineLog(folder.client_log(client, 1)) as log:
+            at_ns, end_ns = at_ms * 10**6, (at_ms + 399) * 10**6
+            log.append(Op("acquire", "ok", "k1", 1, at_ns - 1000, at_ns, validity_ms=1_000, deadline_ns=at_ns + 10**9))
+            log.append(Op("release", "ok", "k1", 1, end_ns, end_ns + 1000))
+
+
+def stopped(prepared: Prepared, folder: RunFolder, progress: object) -> None:
+    folder.write_timeline(Timeline(start_ns=1, interrupted=True))
+
+
+def breaks(prepared: Prepared, folder: RunFolder, progress: object) -> None:
+    raise BrokenEnvironmentError("a port was taken")
+
+
+@pytest.fixture
+def plays(monkeypatch: pytest.MonkeyPatch) -> list[Record]:
+    """What comes of the runs, one after the other."""
+    coming: list[Record] = []
+    monkeypatch.setattr("harness.shrink.play.record_run", lambda *given: coming.pop(0)(*given))
+    return coming
+
+
+def player(folder: Path, best: Schedule | None = None) -> Player:
+    def no_cluster(*_: object) -> None:
+        raise AssertionError("no cluster here")
+
+    stand = Stand(RunConfig(seed=1, lock="redlock"), ServerProgram("redis-server", "redis", "7"), "process", no_cluster)  # type: ignore[arg-type]
+    kind = Kind("exclusion", "overlap", "lock")
+    return Player(stand, kind, folder, lambda *_: "", lambda: best, lambda: False, Console(quiet=True))
+
+
+def folders(scratch: Path) -> set[str]:
+    return {path.name for path in scratch.glob("2*")}
+
+
+def test_a_play_that_shows_it_says_when_and_its_folder_is_kept(plays: list[Record], tmp_path: Path) -> None:
+    plays += [overlap]
+    one = player(tmp_path)
+    assert one(ONE, "") == Played(True, (Moment(pytest.approx(1, abs=0.1), pytest.approx(101, abs=0.1)),))
+    assert folders(tmp_path) == {one.showed[ONE.to_bytes()].name}
+    assert one.showed[ONE.to_bytes()].read_config().duration_ms == 1_000
+
+
+def test_a_play_that_does_not_leaves_nothing(plays: list[Record], tmp_path: Path) -> None:
+    plays += [nothing]
+    assert player(tmp_path)(ONE, "") == Played(False)
+    assert folders(tmp_path) == set()
+
+
+def test_of_all_that_showed_it_the_newest_run_of_the_best_and_of_the_one_at_hand_are_kept(
+    plays: list[Record], tmp_path: Path
+) -> None:
+    plays += [overlap] * 5
+    one = player(tmp_path, best=TWO)
+    one(TWO, "")
+    one(TWO, "")
+    best = one.showed[TWO.to_bytes()]
+    one(schedule(duration_ms=1_000), "")
+    one(ONE, "")
+    one(ONE, "")
+    assert one.showed[TWO.to_bytes()] == best
+    assert folders(tmp_path) == {best.name, one.showed[ONE.to_bytes()].name}
+
+
+def test_a_run_that_broke_off_says_nothing_and_is_made_again(plays: list[Record], tmp_path: Path) -> None:
+    plays += [breaks, breaks, overlap]
+    assert player(tmp_path)(ONE, "").seen
+    assert len(folders(tmp_path)) == 1
+
+
+def test_three_that_broke_off_in_a_row_end_it(plays: list[Record], tmp_path: Path) -> None:
+    plays += [breaks, breaks, breaks]
+    with pytest.raises(BrokenEnvironmentError, match="a port was taken"):
+        player(tmp_path)(ONE, "")
+    assert folders(tmp_path) == set()
+
+
+def test_a_run_that_the_user_stopped_does_not_count(plays: list[Record], tmp_path: Path) -> None:
+    plays += [stopped]
+    with pytest.raises(EnoughError):
+        player(tmp_path)(ONE, "")

@@ -1,0 +1,37 @@
+"""Mutants that release wrongly."""
+
+from __future__ import annotations
+
+from workloads.locks.redlock import Redlock
+from workloads.mutants.declared import mutant
+from workloads.wire import Reply, pack
+
+
+@mutant(
+    "frees without comparing",
+    "delete the key only if the value is one's own",
+    conditions="busy",
+    nemesis="partition",
+    finding="overlap",
+)
+class FreesWithoutComparing(Redlock):
+    """A failed try, or a release that comes late, frees the lock of somebody else."""
+
+    def release_request(self, key: str, value: str) -> bytes:
+        return pack("DEL", key)
+
+
+@mutant(
+    "frees a majority",
+    "release on all nodes, whatever they said",
+    conditions="alone",
+    nemesis="partition",
+    finding="refused-alone",
+    liveness=True,
+)
+class FreesAMajority(Redlock):
+    """The keys on the other nodes stay until they expire. When one of the freed nodes is out of reach, nobody can get a
+    majority for that long."""
+
+    def ask_to_release(self, request: bytes, patient: bool) -> list[Reply]:
+        return [self._wires.ask(request, only=index, patient=patient)[0] for index in range(self.quorum())]

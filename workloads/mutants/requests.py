@@ -1,0 +1,52 @@
+"""Mutants that ask the nodes for the wrong thing."""
+
+from __future__ import annotations
+
+from workloads.locks.redlock import Redlock
+from workloads.mutants.declared import mutant
+from workloads.wire import pack
+
+
+@mutant(
+    "overwrites after an error",
+    "SET only if the key does not exist (NX), also in a second try",
+    conditions="busy",
+    nemesis="partition",
+    finding="overlap",
+)
+class OverwritesAfterAnError(Redlock):
+    """While some node has not answered the last request, it insists: the key is set whoever owns it."""
+
+    def acquire_request(self, key: str, value: str, ttl_ms: int) -> bytes:
+        if self._wires.owing:
+            return pack("SET", key, value, "PX", ttl_ms)
+        return super().acquire_request(key, value, ttl_ms)
+
+
+@mutant(
+    "seconds for milliseconds",
+    "PX takes milliseconds",
+    conditions="busy",
+    nemesis="partition",
+    finding="overlap",
+)
+class SecondsForMilliseconds(Redlock):
+    """The keys are gone a thousand times too early."""
+
+    def acquire_request(self, key: str, value: str, ttl_ms: int) -> bytes:
+        return super().acquire_request(key, value, max(1, ttl_ms // 1000))
+
+
+@mutant(
+    "milliseconds for seconds",
+    "EX takes seconds",
+    conditions="alone",
+    nemesis="crash",
+    finding="refused-alone",
+    liveness=True,
+)
+class ExpiresInSeconds(Redlock):
+    """What a client leaves behind when it dies, or is cut off, blocks all others for a thousand leases."""
+
+    def acquire_request(self, key: str, value: str, ttl_ms: int) -> bytes:
+        return pack("SET", key, value, "NX", "EX", ttl_ms)

@@ -1,0 +1,92 @@
+"""Mutants whose value does not tell one owner from another."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Sequence
+from typing import ClassVar, Final
+
+from workloads.base import Lease, LockSettings, NodeAddress
+from workloads.locks.redlock import Redlock
+from workloads.mutants.declared import CONDITIONS, CONTROLS, mutant
+
+_AWAKE_EVERY_S: Final = 0.02
+
+
+@mutant(
+    "one value for all",
+    "the value is unique among all clients",
+    conditions="busy",
+    nemesis="partition",
+    finding="overlap",
+)
+class OneValueForAll(Redlock):
+    """Comparing it proves nothing: a client's failed try frees another client's lock."""
+
+    def unique_value(self) -> str:
+        return "locked"
+
+
+class TwoThreads(Redlock):
+    """The reference in a process with a second thread, which wants the same lock, with connections of its own, and
+    gives it back at once. It is as correct as the reference. Nobody judges the second thread's sections: it does
+    nothing in them."""
+
+    def __init__(self, nodes: Sequence[NodeAddress], settings: LockSettings) -> None:
+        super().__init__(nodes, settings)
+        self._other = self._Other(nodes, settings, self)
+        self._wanted: tuple[str, int] | None = None
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._second_thread, daemon=True)
+        self._thread.start()
+
+    class _Other(Redlock):
+        """What the second thread works with; its values come from the same place as the first one's."""
+
+        ROUNDS: ClassVar[int] = 1
+
+        def __init__(self, nodes: Sequence[NodeAddress], settings: LockSettings, first: Redlock) -> None:
+            super().__init__(nodes, settings)
+            self._first = first
+
+        def unique_value(self) -> str:
+            return self._first.unique_value()
+
+    def acquire(self, key: str, ttl_ms: int) -> Lease | None:
+        self._wanted = key, ttl_ms
+        return super().acquire(key, ttl_ms)
+
+    def close(self) -> None:
+        self._closing.set()
+        self._thread.join()
+        super().close()
+
+    def _second_thread(self) -> None:
+        while not self._closing.wait(_AWAKE_EVERY_S):
+            if self._wanted is None:
+                continue
+            lease = self._other.acquire(*self._wanted)
+            if lease is not None:
+                try:
+                    self._other.release(lease)
+                except TimeoutError:  # cut off: the keys expire
+                    continue
+        self._other.close()
+
+
+@mutant(
+    "one value per process",
+    "the value is unique among all that ask, not only among processes",
+    conditions="busy",
+    nemesis="partition",
+    finding="overlap",
+)
+class OneValuePerProcess(TwoThreads):
+    """One thread's failed try frees the lock that another thread of the process holds."""
+
+    def unique_value(self) -> str:
+        return f"process {os.getpid()}"
+
+
+CONTROLS["two threads, busy"] = ("workloads.mutants:TwoThreads", CONDITIONS["busy"])
