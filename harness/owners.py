@@ -105,12 +105,10 @@ class Tries:
                 tries.append((last.get((end.client, end.life), 0), end.at_ns, True))  # noqa: PERF401  (plain words)
         tries.sort()
         self._began = [began for began, _, _ in tries]
-        self._latest = list(accumulate(((until, died) for _, until, died in tries), max))
+        nobody = (-1, False)
+        self._latest = list(accumulate(((until, died) for _, until, died in tries), max, initial=nobody))
 
-    def last_owner(self, since_ns: int, by_ns: int) -> tuple[int, bool] | None:
-        """When the last of those had ended that can have set the key at some time in [since, by], and whether it ended
-        with its client; None if nobody was trying then."""
-        before = bisect_right(self._began, by_ns)
-        if not before or self._latest[before - 1][0] < since_ns:
-            return None
-        return self._latest[before - 1]
+    def last_owner(self, by_ns: int) -> tuple[int, bool]:
+        """When the last of those that had begun by then had ended, and whether it ended with its client; before any
+        time if none had begun. If that was before the key was set, nobody was trying."""
+        return self._latest[bisect_right(self._began, by_ns)]

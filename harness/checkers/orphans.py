@@ -87,9 +87,7 @@ def _orphans(run: Recorded, watched: Watched) -> tuple[list[_Orphan], bool]:
             free_ns, is_gone = int(left[row.section]), ended[row.section] != "release"
             cause: Cause = "client gone" if is_gone else "not released"
         else:
-            last = tries[row.lock_key].last_owner(chain.set_min_ns, chain.set_max_ns)
-            # Nobody was trying: it is without an owner from the first.
-            free_ns, is_gone = last if last is not None else (chain.set_min_ns - 1, False)
+            free_ns, is_gone = tries[row.lock_key].last_owner(chain.set_max_ns)
             cause = "client gone" if is_gone else "given up"
         if chain.set_min_ns > free_ns:
             cause = "set too late"

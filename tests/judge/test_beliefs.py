@@ -255,6 +255,8 @@ def test_several_show_the_longest_first() -> None:
     assert finding.count == 2
     assert [example["client"] for example in finding.examples] == ["c2", "c1"]
     assert "2 sections" in finding.text
+    assert finding.text.endswith("for up to 20.0 ms (deleted 2)")
+    assert judged(history).figures["longest_ms"] == 20
 
 
 def test_a_client_that_is_killed_while_it_releases_believes_in_nothing_any_more() -> None:

@@ -35,7 +35,7 @@ def test_a_key_that_is_gone_with_the_release_had_an_owner_all_the_time() -> None
 
 def test_a_deletion_that_may_have_been_in_time_is_no_orphan() -> None:
     assert figures(held().seen("n1", "deleted", 60, since=41))["count"] == 0
-    assert orphan(held().seen("n1", "deleted", 60, since=41.5)) == ("not released", 0.5)
+    assert orphan(held().seen("n1", "deleted", 60, since=41.000001)) == ("not released", 1e-6)
 
 
 def test_a_key_that_the_release_did_not_reach() -> None:
@@ -56,6 +56,12 @@ def test_a_key_whose_owner_was_killed_while_it_tried() -> None:
     history = History().watch("n1").op("c1", "acquire", "fail", 1, 0, 5).end("c1", "killed", 30)
     history.seen("n1", "set", 20, "v1", ttl=100).seen("n1", "deleted", 70)
     assert orphan(history) == ("client gone", 40)
+
+
+def test_a_client_that_was_killed_was_trying_since_its_last_operation_and_not_before() -> None:
+    history = History().watch("n1").op("c1", "acquire", "fail", 1, 0, 5).op("c1", "acquire", "fail", 1, 45, 50)
+    history.op("c2", "acquire", "fail", 1, 15, 30).end("c1", "killed", 90)
+    assert orphan(history.seen("n1", "set", 20, "v", ttl=100).seen("n1", "deleted", 70)) == ("given up", 40)
 
 
 def test_a_client_that_ended_by_itself_did_not_die_trying() -> None:

@@ -78,6 +78,7 @@ def test_the_longest_is_shown_first() -> None:
     (finding,) = judged(history).findings
     assert finding.count == 2
     assert [example["took_ms"] for example in finding.examples] == [600, 400]
+    assert judged(history).figures["longest_ms"] == 600
 
 
 def test_without_any_call_there_is_nothing() -> None:
