@@ -64,13 +64,8 @@ def left_ns(run: Recorded) -> Ints:
     releases = rows_of(run.ops[run.ops["f"] == "release"], "client", "life", "section", "complete_ns")
     done = {tuple(section): complete for *section, complete in releases}
     gone = {(end.client, end.life): end.at_ns for end in run.ends}
-    left = [
-        done.get(section, gone.get(section[:2], end_ns) if ended != "release" else end_ns)
-        for section, (ended, end_ns) in zip(
-            _places(run.sections), rows_of(run.sections, "ended", "end_ns"), strict=True
-        )
-    ]
-    return np.array(left, np.int64)
+    places = zip(_places(run.sections), run.sections["end_ns"].tolist(), strict=True)
+    return np.array([done.get(section, gone.get(section[:2], end_ns)) for section, end_ns in places], np.int64)
 
 
 def rows_of(frame: pd.DataFrame, *names: str) -> Iterator[tuple[Any, ...]]:
@@ -97,9 +92,8 @@ class Tries:
             # What a granted section is known to have set is not asked for here: then only its earlier rounds matter.
             is_unknown = row >= 0 and row not in owners.value
             tries.append((invoke, int(left[row]) if is_unknown else complete, False))
-        last: dict[tuple[str, int], int] = {}
-        for client, life, complete in rows_of(ops, "client", "life", "complete_ns"):
-            last[client, life] = max(last.get((client, life), 0), complete)
+        # Each client's operations are in its own order.
+        last = {(client, life): complete for client, life, complete in rows_of(ops, "client", "life", "complete_ns")}
         for end in run.ends:
             if end.how != "finished":
                 tries.append((last.get((end.client, end.life), 0), end.at_ns, True))  # noqa: PERF401  (plain words)

@@ -79,8 +79,6 @@ def _orphans(run: Recorded, watched: Watched) -> tuple[list[_Orphan], bool]:
         if row.began == "seen" and before is not None and before.value is not None and before.value == row.value:
             # The same value again, behind a time in which the node was out of sight.
             chain = before
-            chain.is_back = chain.is_back or chain.run != row.run
-            chain.run = row.run
         else:
             chain = chains[row.node, row.key] = _Chain(row.value, row.from_min_ns, row.from_max_ns, row.run)
         if row.section >= 0:
@@ -91,7 +89,7 @@ def _orphans(run: Recorded, watched: Watched) -> tuple[list[_Orphan], bool]:
             cause = "client gone" if is_gone else "given up"
         if chain.set_min_ns > free_ns:
             cause = "set too late"
-        elif chain.is_back:
+        elif row.run != chain.run and row.run >= 0 and chain.run >= 0:
             cause = "back from disk"
         from_ns = max(free_ns, row.from_max_ns)
         length_ns = min(row.to_min_ns, row.expires_ns) - from_ns
@@ -128,8 +126,6 @@ class _Chain:
     set_min_ns: int
     set_max_ns: int
     run: int
-    is_back: bool = False
-    """Whether the node's server was another one meanwhile."""
     orphan: _Orphan | None = None
 
 

@@ -89,6 +89,7 @@ def test_of_four_nodes_two_are_no_majority_and_three_are() -> None:
         return history.seen("n4", "blind", 900)
 
     assert unfounded(four("n1", "n2")) == ("never set", 40)
+    assert only(four("n1", "n2")).blame == "lock"
     assert unfounded(four("n1", "n2", "n4")) is None
 
 
@@ -165,8 +166,9 @@ def test_a_validity_that_may_have_been_over_is_not_counted() -> None:
     assert unfounded(history) == ("deleted", 10)
 
 
-def test_a_validity_that_was_over_at_once_is_no_belief() -> None:
-    assert unfounded(section(deadline=10).seen("n1", "set", 8, "v1").seen("n1", "deleted", 9)) is None
+@pytest.mark.parametrize("deadline", [10, 8])
+def test_a_validity_that_was_over_at_once_or_before_the_grant_is_no_belief(deadline: float) -> None:
+    assert unfounded(section(deadline=deadline).seen("n1", "set", 7, "v1").seen("n1", "deleted", 7.5)) is None
 
 
 def test_keys_that_expire_within_the_validity_because_nobody_gave_them_more() -> None:
@@ -199,6 +201,22 @@ def test_a_node_that_forgets_when_it_goes_down() -> None:
 def test_a_node_out_of_sight_may_hold_it() -> None:
     history = granted_by("n1", "n2").seen("n3", "set", 3, "other").seen("n1", "blind", 20)
     assert unfounded(history) is None
+
+
+def test_a_node_out_of_sight_to_the_end_may_hold_what_it_was_never_seen_to_hold() -> None:
+    history = granted_by("n1").seen("n2", "set", 3, "other").seen("n3", "set", 3, "other").seen("n2", "blind", 7)
+    assert unfounded(history) is None
+    # Nor does it matter that it is seen again when all is over.
+    history = granted_by("n1", "n2").seen("n3", "set", 3, "other").seen("n1", "blind", 20)
+    assert unfounded(history.seen("n1", "watching", 60, "second")) is None
+
+
+def test_that_a_node_was_out_of_sight_before_the_grant_does_not_matter() -> None:
+    history = section().seen("n3", "set", 1, "other").seen("n1", "blind", 3).seen("n1", "watching", 4, "n1-first")
+    for node in ("n1", "n2"):
+        history.seen(node, "set", 8, "v1", since=6)
+    assert unfounded(history) is None
+    assert unfounded(history.seen("n1", "deleted", 30)) == ("deleted", 20)
 
 
 def test_a_node_that_was_not_in_sight_when_the_client_asked_may_have_lost_it() -> None:
