@@ -89,7 +89,7 @@ def _orphans(run: Recorded, watched: Watched) -> tuple[list[_Orphan], bool]:
             cause = "client gone" if is_gone else "given up"
         if chain.set_min_ns > free_ns:
             cause = "set too late"
-        elif row.run != chain.run and row.run >= 0 and chain.run >= 0:
+        elif row.run > chain.run >= 0:
             cause = "back from disk"
         from_ns = max(free_ns, row.from_max_ns)
         length_ns = min(row.to_min_ns, row.expires_ns) - from_ns
@@ -126,6 +126,7 @@ class _Chain:
     set_min_ns: int
     set_max_ns: int
     run: int
+    """The run of the node's server in which it was first seen; -1 where that is not known."""
     orphan: _Orphan | None = None
 
 
