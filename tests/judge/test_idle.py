@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import event, given, settings
+from hypothesis import strategies as st
 
 from harness.checkers.idle import check
 from tests.judge.histories import History, ms
@@ -134,3 +136,58 @@ def test_a_run_without_refusals_has_none() -> None:
     assert check(History().section("c1", 1, 2).recorded()).figures["refused_alone"] == 0
     assert check(History().recorded()).figures["refused_alone"] == 0
     assert ms(0) > 0
+
+
+tries = st.lists(
+    st.tuples(
+        st.sampled_from(["c1"] * 5 + ["c2"]),
+        st.sampled_from(["k1"] * 6 + ["k2"]),
+        st.sampled_from(["fail"] * 12 + ["info", "ok"]),
+        st.integers(0, 10),
+        st.integers(0, 25),
+        st.booleans(),
+    ),
+    min_size=8,
+    max_size=25,
+)
+
+
+@settings(max_examples=120, deadline=None)
+@given(tries)
+def test_who_is_refused_alone_is_found_by_a_plain_loop_as_well(planned: list[Any]) -> None:
+    history = History().section("c1", 10, 20)
+    now, section = {"c1": 80, "c2": 80}, {"c1": 1, "c2": 0}
+    done: dict[str, list[tuple[int, str, str, int, int]]] = {"c1": [], "c2": []}
+    touched = [("c1", "k1", 9, 21)]
+    for client, key, outcome, wait, length, anew in planned:
+        if not done[client] or done[client][-1][1] != key or done[client][-1][2] == "ok" or (anew and wait > 5):
+            section[client] += 1
+        since, until = now[client] + wait, now[client] + wait + length
+        history.op(client, "acquire", outcome, section[client], since, until, key=key)
+        held = 0
+        if outcome == "ok":
+            held = 5
+            history.op(client, "release", "ok", section[client], until + held, until + held + 1, key=key)
+        now[client] = until + held + 1 if held else until
+        touched.append((client, key, since, now[client]))
+        done[client].append((section[client], key, outcome, since, until))
+    expected = []
+    for client, ops in done.items():
+        spell: list[tuple[int, int, int]] = []
+        for number, key, outcome, since, until in [*ops, (-1, "", "ok", 0, 0)]:
+            others = [(a, b) for who, what, a, b in touched if who != client and what == key]
+            alone = not any(a <= until and since <= b for a, b in others)
+            counts = outcome == "fail" and since >= 100 and alone
+            if spell and not (counts and spell[-1][0] == number):
+                if len(spell) >= 3 and spell[-1][2] - spell[0][1] >= 50:
+                    expected.append((spell[0][1], client, spell[-1][2] - spell[0][1], len(spell)))
+                spell = []
+            if counts:
+                spell.append((number, since, until))
+    answer = check(history.recorded())
+    event(f"{len(expected)} spells")
+    assert answer.figures["refused_alone"] == len(expected)
+    if expected:
+        shown = [(e["at_ms"], e["client"], e["for_ms"], e["tries"]) for e in answer.findings[0].examples]
+        assert set(shown) <= set(expected)
+        assert answer.figures["longest_refused_alone_ms"] == max(for_ms for _, _, for_ms, _ in expected)
