@@ -22,8 +22,7 @@ import pandas as pd
 from harness.checkers.base import Answer, Finding, Recorded
 from harness.columns import codes_in
 from harness.grouping import Bools, Groups, Ints, address, codes_of
-from harness.history import ClientEnd
-from harness.windows import FOREVER_NS, longest_windows, reach
+from harness.windows import longest_windows, reach
 
 LEAST_TRIES: Final = 3
 LEAST_TTLS: Final = 0.5
@@ -72,7 +71,10 @@ def check(run: Recorded) -> Answer:
 
 def _spells(run: Recorded) -> list[_Spell]:
     """The times in which a client was refused alone, in the order of their beginnings."""
-    order, counted = _by_life(run.ops), ((run.ops["f"] == "acquire") & (run.ops["outcome"] == "fail")).to_numpy()
+    order, counted = (
+        Groups.of_equal(_lives(run.ops)).order,
+        ((run.ops["f"] == "acquire") & (run.ops["outcome"] == "fail")).to_numpy(),
+    )
     # Few tries belong to a long spell at all; only those are looked at closely, and then again as what is left of it.
     for allowed in (_calm, _alone):
         rows = np.concatenate([np.zeros(0, np.int64), *_in_vain(run, order, counted)])
@@ -84,15 +86,6 @@ def _spells(run: Recorded) -> list[_Spell]:
         for rows in _in_vain(run, order, counted)
     )
     return sorted(spells, key=lambda spell: spell.since_ns)
-
-
-def _by_life(ops: pd.DataFrame) -> Ints:
-    """All rows, one life after the other and in time within each."""
-    life, invoke = Groups.of_equal(_lives(ops)), ops["invoke_ns"].to_numpy(np.int64)
-    rows = life.order
-    if life.within(np.diff(invoke[rows]) < 0).any():
-        rows = np.lexsort((invoke, _lives(ops)))
-    return rows
 
 
 def _lives(ops: pd.DataFrame) -> Ints:
@@ -129,22 +122,22 @@ def _calm(run: Recorded, rows: Ints) -> Bools:
     invoke, complete = (ops[name].to_numpy(np.int64) for name in ("invoke_ns", "complete_ns"))
     client = codes_in(pd.Index(config.client_names), ops["client"])
     begin, end = run.timeline.start_ns, int(complete.max())
-    ends = [*run.ends, *_still_alive(run)]
-    stretches = list(reach(config.client_names, config.node_names, run.faults, ends, begin, end))
+    # Whoever tries is there: who ended is of no interest here, only that somebody did.
+    stretches = list(reach(config.client_names, config.node_names, run.faults, (), begin, end))
     granted = granted[_surely_as_recorded(run, invoke[granted], complete[granted])]
     enough: set[frozenset[str]] = set()
     for since, until, missing in stretches:
         inside = granted[(invoke[granted] >= since) & (complete[granted] <= until)]
         named = {config.client_names[code] for code in np.unique(client[inside]) if code >= 0}
         enough |= {missing[name] for name in named & missing.keys()}
-    changes = {end.at_ns for end in run.ends}  # also those of former lives
+    changes = {end.at_ns for end in run.ends}
     for began, done, missing in stretches:
         able = [
             place
             for place, name in enumerate(config.client_names)
             if name in missing and any(missing[name] <= lost for lost in enough)
         ]
-        inner = sorted({began, done} | {at for at in changes if began < at < done})
+        inner = sorted({began, done} | {min(max(at, began), done) for at in changes})
         for since, until in pairwise(inner):
             fits = (invoke[rows] >= since + ttl_ns) & (complete[rows] <= until)
             calm |= fits & np.isin(client[rows], able)
@@ -160,15 +153,6 @@ def _surely_as_recorded(run: Recorded, invoke: Ints, complete: Ints) -> Bools:
     for since, until in doubtful:
         sure &= (complete < since) | (invoke > until)
     return sure
-
-
-def _still_alive(run: Recorded) -> Iterator[ClientEnd]:
-    """An end after everything for each life without one: the run is still on, or its end is not on record."""
-    ended = {(end.client, end.life) for end in run.ends}
-    lives = run.ops[["client", "life"]].drop_duplicates()
-    for client, life in zip(lives["client"].astype(str), lives["life"].astype(int), strict=True):
-        if (client, life) not in ended:
-            yield ClientEnd(client, life, "finished", FOREVER_NS)
 
 
 def _alone(run: Recorded, rows: Ints) -> Bools:

@@ -39,6 +39,17 @@ def test_who_is_refused_alone_for_half_a_ttl_found_keys_without_an_owner() -> No
     assert answer.findings[0].examples[0] | {"at_ms": 300, "for_ms": 99, "tries": 10} == answer.findings[0].examples[0]
 
 
+def test_the_longest_is_told_and_shown_with_the_first_ones() -> None:
+    history = History().section("c1", 150, 200)
+    for section, (since, until) in enumerate(((300, 360), (400, 470), (500, 550), (600, 660), (700, 790)), 2):
+        refused(history, since, until, section=section)
+    (finding,) = check(history.recorded()).findings
+    assert finding.text.startswith("4 times a client was refused for up to 89 ms")
+    assert [example["at_ms"] for example in finding.examples] == [300, 400, 600, 700]
+    (finding,) = check(alone().recorded()).findings
+    assert finding.text.startswith("once a client")
+
+
 @pytest.mark.parametrize(("until", "times"), [(349, 0), (351, 1)])
 def test_less_than_half_a_ttl_is_nothing(until: float, times: int) -> None:
     history = History().section("c1", 150, 200)
@@ -79,14 +90,27 @@ def test_not_while_another_client_tries_as_well() -> None:
     assert found(alone().op("c2", "acquire", "fail", 1, 340, 350, key="k2")) == 1
 
 
+@pytest.mark.parametrize(("since", "until"), [(399, 405), (290, 300)])
+def test_who_touches_a_try_spoils_it(since: float, until: float) -> None:
+    answer = check(alone().op("c2", "acquire", "fail", 1, since, until).recorded())
+    assert answer.figures["longest_refused_alone_ms"] == 89
+
+
 def test_not_while_another_client_may_have_tried_unseen() -> None:
     assert found(alone().op("c2", "acquire", "fail", 1, 10, 20).end("c2", "cut-off", 1000)) == 0
     assert found(alone().op("c2", "acquire", "fail", 1, 10, 20).end("c2", "finished", 1000)) == 1
+    seen = alone().op("c2", "acquire", "fail", 1, 10, 20).op("c2", "acquire", "fail", 1, 500, 510)
+    assert found(seen.end("c2", "cut-off", 1000)) == 1
 
 
 @pytest.mark.parametrize(("healed", "times"), [(190, 1), (250, 0)])
 def test_not_before_a_ttl_has_passed_since_the_last_change(healed: float, times: int) -> None:
     assert found(alone().fault("f1", 100, healed, cut_links=(("c1", "n1"),))) == times
+
+
+def test_a_ttl_after_the_last_change_it_begins() -> None:
+    answer = check(alone().fault("f1", 100, 200, cut_links=(("c1", "n1"),)).recorded())
+    assert answer.figures["longest_refused_alone_ms"] == 99
 
 
 def test_not_without_a_majority_in_reach() -> None:
@@ -102,13 +126,22 @@ def test_a_lock_that_needs_a_node_which_is_out_of_reach_is_not_blamed_for_needin
 
 
 @pytest.mark.parametrize(
-    ("start", "fault", "times"),
-    [(250, {}, 1), (220.5, {}, 0), (599.5, {}, 0), (250, {"holds": False}, 0)],
+    ("asked", "start", "fault", "times"),
+    [
+        (249, 250, {}, 1),
+        (220.4, 220.5, {}, 0),
+        (221, 221.5, {}, 0),
+        (221.1, 221.5, {}, 1),
+        (598, 598.9, {}, 1),
+        (598, 599, {}, 0),
+        (599.4, 599.5, {}, 0),
+        (249, 250, {"holds": False}, 0),
+    ],
 )
 def test_a_grant_while_a_fault_comes_or_goes_or_may_not_work_proves_nothing(
-    start: float, fault: dict[str, Any], times: int
+    asked: float, start: float, fault: dict[str, Any], times: int
 ) -> None:
-    history = History().section("c1", 150, 200).section("c1", start, start + 1, number=2, asked=start - 0.1)
+    history = History().section("c1", 150, 200).section("c1", start, start + 1, number=2, asked=asked)
     refused(history, 400, 500, section=3)
     assert found(history.fault("f1", 220, 600, cut_links=(("c1", "n1"),), **fault)) == times
 
@@ -130,6 +163,11 @@ def test_tries_at_the_very_start_of_the_run_are_left_alone_for_a_ttl() -> None:
 
 def test_a_lock_that_was_never_granted_is_not_judged_by_refusals() -> None:
     assert found(refused(History(), 101, 200, section=1)) == 0
+
+
+@pytest.mark.parametrize(("asked", "start"), [(0, 1), (300, 310)])
+def test_one_grant_at_the_very_begin_or_end_shows_that_it_can_be_granted(asked: float, start: float) -> None:
+    assert found(refused(History().section("c1", start, None, number=2, asked=asked, key="k2"), 101, 200)) == 1
 
 
 def test_a_run_without_refusals_has_none() -> None:
