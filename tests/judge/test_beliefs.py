@@ -6,6 +6,8 @@ from copy import deepcopy
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from harness.checkers.base import Answer, Finding
 from harness.checkers.beliefs import LOSSES, check
@@ -303,3 +305,68 @@ def test_many_holdings_before_and_behind_do_not_matter() -> None:
 def test_of_a_key_that_no_node_ever_held_nobody_knows_whose_it_would_be() -> None:
     history = granted_by("n1", "n2").section("c2", 60, 90, key="k2").shows("c2", "v2", key="k2")
     assert judged(history).figures["unfounded"] == 0
+
+
+happenings = st.tuples(
+    st.sampled_from(NODES),
+    st.sampled_from(["set", "set", "set", "deleted", "expired", "out of sight or back"]),
+    st.integers(0, 2),  # so much later than the one before
+    st.integers(0, 2),  # for so long it may have happened unnoticed
+    st.sampled_from(["v0", "v0", "v1", "v1", "v2", None]),
+)
+spans = st.tuples(st.integers(2, 12), st.integers(0, 12), st.integers(-1, 14))
+
+
+def told(happened: list[tuple[str, str, int, int, str | None]]) -> History:
+    """A history in which all nodes were watched from 0 to 40."""
+    history = History(clients=3).watch(*NODES)
+    at, since = 1, dict.fromkeys(NODES, 0)
+    out: set[str] = set()
+    for node, event, later, unnoticed, value in happened:
+        at += later
+        since[node] = max(since[node], at - unnoticed)
+        if event == "out of sight or back":
+            if node in out:
+                history.seen(node, "seen", at, value).seen(node, "watching", at, f"run {unnoticed}")
+            else:
+                history.seen(node, "blind", at)
+            out ^= {node}
+        elif node not in out:
+            history.seen(node, event, at, value, since=since[node])
+    for node in NODES:
+        history.seen(node, "blind", 40)
+    return history
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(happenings, min_size=4, max_size=16), st.lists(spans, min_size=1, max_size=3))
+def test_a_belief_is_unfounded_when_no_majority_may_hold_the_value_between_two_moments(
+    happened: list[tuple[str, str, int, int, str | None]], sections: list[tuple[int, int, int]]
+) -> None:
+    history = told(happened)
+    for number, (start, length, validity) in enumerate(sections):
+        client = f"c{number}"
+        history.section(client, start, start + length, deadline=start + validity).shows(client, f"v{number}")
+    run = history.recorded()
+    assert run.watched is not None
+    held, sights = run.watched.holdings.to_dict("records"), run.watched.sights.to_dict("records")
+
+    def may_hold(node: str, value: str, at_ns: float) -> bool:
+        if not any(sight["node"] == node and sight["from_ns"] <= at_ns <= sight["to_ns"] for sight in sights):
+            return True
+        return any(
+            row["node"] == node and row["value"] in (value, None) and row["from_min_ns"] <= at_ns <= row["to_max_ns"]
+            for row in held
+        )
+
+    used = {row["node"] for row in held}
+    longest = []
+    for number, (start, length, validity) in enumerate(sections):
+        without = [0]
+        for at in range(start, min(start + length, start + validity)):
+            holding = sum(may_hold(node, f"v{number}", ms(at + 0.5)) for node in used)
+            without.append(without[-1] + 1 if holding * 2 <= len(used) else 0)
+        longest.append(max(without))
+    figures = check(run).figures
+    if figures["sections"]:  # some value that the lock showed was seen on a node
+        assert (figures["unfounded"], figures["longest_ms"]) == (sum(map(bool, longest)), max(longest))
