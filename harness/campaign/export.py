@@ -40,7 +40,7 @@ def markdown(
         compared = [tell.comparison(contrast) for contrast in contrasts(part, some)]
         if compared:
             out += ["Comparisons:", "", *_table(tell.HEADS[part.kind], compared), ""]
-    out += ["## Every configuration", ""]
+    out += ["## Every configuration", "", *_table(tell.FIGURES, [tell.figures_row(s) for s in found]), ""]
     for summary in found:
         out += [f"### {_cell(summary.cell.name)}", "", *_table(("", ""), tell.details(summary)), ""]
         out += ["```", tell.command(grid, summary.cell.name), "```", ""]

@@ -234,8 +234,7 @@ def _keys(summary: Summary) -> list[tuple[str, str]]:
     """What the nodes held, where it was watched."""
     rows = []
     if summary.orphans is not None:
-        longest = f", the longest {milliseconds(summary.orphan_longest_ms)}" if summary.orphans else ""
-        rows.append(("Keys left without an owner", f"{count(summary.orphans)}{longest}"))
+        rows.append(("Keys left without an owner", _orphans(summary)))
     if summary.unfounded is not None:
         rows.append(("Sections without a majority behind them", count(summary.unfounded)))
     if summary.overruns:
@@ -243,10 +242,15 @@ def _keys(summary: Summary) -> list[tuple[str, str]]:
     return rows
 
 
+def _orphans(summary: Summary) -> str:
+    longest = f", the longest {milliseconds(summary.orphan_longest_ms)}" if summary.orphans else ""
+    return f"{count(summary.orphans)}{longest}"
+
+
 FIGURES: Final = (
     "configuration", "runs", "sections", "opportunities", "strikes", "lock to blame: runs", "client to blame: runs",
     "undecided: runs", "acquisitions/s", "acquire p50", "p99", "availability", "wait after a majority went down",
-    "lost updates",
+    "lost updates", "keys without an owner", "sections without a majority", "acquire calls that overran",
 )  # fmt: skip
 
 
@@ -265,6 +269,9 @@ def figures_row(summary: Summary) -> tuple[str, ...]:
         words.percent(summary.availability) if summary.availability is not None else MISSING,
         milliseconds(summary.majority_wait_ms),
         f"{count(summary.lost)} of {count(summary.acknowledged)} acknowledged",
+        _orphans(summary),
+        count(summary.unfounded),
+        count(summary.overruns),
     )
 
 
