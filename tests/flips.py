@@ -68,6 +68,11 @@ EQUIVALENT: Final[dict[tuple[str, str, str], str]] = {
         "_Writes.lifted",
         "return self.value - least + self.key * (int(self.value.max()) - least + 3)",
     ): _WIDER,
+    (
+        "harness/checkers/fencing.py",
+        "_stale",
+        "by_key = by_key.keep(by_key.spread(by_key.within(ranks[1:] <= ranks[:-1])))",
+    ): "more keys are looked at, and no more is found in them",
     ("harness/grouping.py", "TimeLine.of", "before = first - 2"): _WIDER,
     (
         "harness/grouping.py",
