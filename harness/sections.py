@@ -201,10 +201,9 @@ def _ends(ops: pd.DataFrame, ids: _Ids, at: Ints, ends: Sequence[ClientEnd]) -> 
     life_of = ids.groups.take(ids.life)[ids.groups.edges[:-1]]
     life = life_of[at]
     # A client that went on to its next section without a recorded release was out by then.
-    went_on = np.append(life_of[1:] == life_of[:-1], False)[: len(life_of)][at]
-    following = np.minimum(at + 1, len(life_of) - 1)
-    open_end = np.maximum(life_last[life], ended_at[life])
-    open_end = np.where(went_on, ids.groups.first_times(invoke, FOREVER_NS)[following], open_end)
+    went_on = np.append(life_of[1:] == life_of[:-1], False)[at]
+    next_ns = np.append(ids.groups.first_times(invoke, FOREVER_NS)[1:], FOREVER_NS)[at]
+    open_end = np.where(went_on, next_ns, np.maximum(life_last[life], ended_at[life]))
     by_release = released < FOREVER_NS
     how = np.where(by_release, 0, np.where(killed[life] & ~went_on, 1, 2))
     return np.where(by_release, released, open_end), pd.Categorical.from_codes(how, pd.Index(ENDED))
