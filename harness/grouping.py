@@ -208,17 +208,17 @@ def all_different(numbers: Ints) -> bool:
 def first_not_larger(values: Ints, rows: Ints) -> Ints:
     """For each of the rows the first one after it whose value is not larger. There must be one.
 
-    A tree of smallest values, climbed and descended by all rows at once; no higher than any has to climb.
+    A tree of smallest values, climbed and descended by all rows at once.
     """
     levels, level = list[Ints](), values
     wanted, at = values[rows], rows + 1
     found_on = np.full(len(rows), -1, np.int64)
     seeking = np.arange(len(rows))
-    while len(seeking):
+    for height in range(len(values).bit_length()):
         # A node on the left is seen with its neighbour, one level up; one on the right only here.
         here = seeking[at[seeking] % 2 == 1]
         hit = level[at[here]] <= wanted[here]
-        found_on[here[hit]] = len(levels)
+        found_on[here[hit]] = height
         at[here[~hit]] += 1
         seeking = seeking[found_on[seeking] < 0]
         at[seeking] //= 2
