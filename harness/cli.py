@@ -76,7 +76,7 @@ def _analyze(arguments: argparse.Namespace, out: Console) -> int:
 
 def _list(arguments: argparse.Namespace, out: Console) -> int:
     from harness.report.listing import render_listing
-    from harness.store import list_runs
+    from harness.runs import list_runs
 
     last = None if arguments.last is None else _whole("--last", arguments.last)
     if last is not None and last < 1:

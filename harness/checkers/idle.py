@@ -13,45 +13,51 @@ This costs time and no safety, so it breaks no requirement.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import groupby, pairwise
-from typing import Final
+from itertools import pairwise
+from typing import Final, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from harness.checkers.base import Answer, Finding, Recorded
 from harness.columns import codes_in
-from harness.grouping import Ints
-from harness.history import ClientEnd
-from harness.windows import FOREVER_NS, longest_windows, reach
+from harness.grouping import Bools, Groups, Ints, address, codes_of
+from harness.windows import longest_windows, reach
 
 LEAST_TRIES: Final = 3
 LEAST_TTLS: Final = 0.5
 """Three tries in vain over half a TTL: one late reply on a busy machine is no finding."""
 
 
+class _Spell(NamedTuple):
+    """A time in which a client was refused again and again. `row`: the first try, in `ops`; `tries`: how many."""
+
+    row: int
+    since_ns: int
+    until_ns: int
+    tries: int
+
+
 def check(run: Recorded) -> Answer:
     """Figures: `refused_alone`: how often somebody was refused for so long; `longest_refused_alone_ms`."""
-    ttl_ns = run.config.ttl_ms * 1_000_000
-    spells = [spell for spell in _spells(run) if spell[2] - spell[1] >= LEAST_TTLS * ttl_ns]
-    spells.sort(key=lambda spell: spell[1])
-    longest_ns = max((until - since for _, since, until, _ in spells), default=0)
+    spells = _spells(run)
+    longest_ns = max((spell.until_ns - spell.since_ns for spell in spells), default=0)
     figures: dict[str, object] = {"refused_alone": len(spells), "longest_refused_alone_ms": longest_ns / 1e6}
     if not spells:
         return Answer(figures=figures)
-    worst = max(spells, key=lambda spell: spell[2] - spell[1])
+    worst = max(spells, key=lambda spell: spell.until_ns - spell.since_ns)
     examples = []
-    for row, since, until, tries in dict.fromkeys([*spells[:3], worst]):
-        op = run.ops.iloc[row]
+    for spell in dict.fromkeys([*spells[:3], worst]):
+        op = run.ops.iloc[spell.row]
         examples.append(
             {
                 "client": str(op.client),
                 "life": int(op.life),
                 "section": int(op.section),
                 "key": str(op.key),
-                "at_ms": (since - run.timeline.start_ns) / 1e6,
-                "for_ms": (until - since) / 1e6,
-                "tries": tries,
+                "at_ms": (spell.since_ns - run.timeline.start_ns) / 1e6,
+                "for_ms": (spell.until_ns - spell.since_ns) / 1e6,
+                "tries": spell.tries,
             }
         )
     times = "once" if len(spells) == 1 else f"{len(spells)} times"
@@ -63,42 +69,49 @@ def check(run: Recorded) -> Answer:
     return Answer((Finding("idle", "refused-alone", "lock", text, (), len(spells), tuple(examples)),), figures=figures)
 
 
-def _spells(run: Recorded) -> Iterator[tuple[int, int, int, int]]:
-    """Times in which a client was refused alone, three times or more without a break: the row of the first try in
-    `ops`, from when, until when, how many tries."""
-    ops = run.ops
-    refused = np.flatnonzero(((ops["f"] == "acquire") & (ops["outcome"] == "fail")).to_numpy(np.bool_))
-    refused = refused[_calm(run, refused)]
-    refused = refused[_alone(run, refused)]
-    if not len(refused):
+def _spells(run: Recorded) -> list[_Spell]:
+    """The times in which a client was refused alone, in the order of their beginnings."""
+    order, counted = (
+        Groups.of_equal(_lives(run.ops)).order,
+        ((run.ops["f"] == "acquire") & (run.ops["outcome"] == "fail")).to_numpy(),
+    )
+    # Few tries belong to a long spell at all; only those are looked at closely, and then again as what is left of it.
+    for allowed in (_calm, _alone):
+        rows = np.concatenate([np.zeros(0, np.int64), *_in_vain(run, order, counted)])
+        counted = np.zeros(len(run.ops), np.bool_)
+        counted[rows[allowed(run, rows)]] = True
+    invoke, complete = (run.ops[name].to_numpy(np.int64) for name in ("invoke_ns", "complete_ns"))
+    spells = (
+        _Spell(int(rows[0]), int(invoke[rows[0]]), int(complete[rows[-1]]), len(rows))
+        for rows in _in_vain(run, order, counted)
+    )
+    return sorted(spells, key=lambda spell: spell.since_ns)
+
+
+def _lives(ops: pd.DataFrame) -> Ints:
+    """A number for each client's life."""
+    (numbers,) = address((codes_of(ops["client"]),), (ops["life"].to_numpy(np.int64),))
+    return numbers
+
+
+def _in_vain(run: Recorded, order: Ints, counted: Bools) -> Iterator[Ints]:
+    """The rows of tries without a break, three or more over half a TTL: of one section, and without any other operation
+    (also a try that is not counted) in between. `order`: all rows by life; `counted`: by row."""
+    ops, tried = run.ops, counted[order]
+    places = np.flatnonzero(tried)
+    if not len(places):
         return
-    names = ("client", "life", "section")
-    numbers = np.stack([pd.factorize(ops[name])[0][refused] for name in names])
-    invoke, complete = (ops[name].to_numpy(np.int64) for name in ("invoke_ns", "complete_ns"))
-    order = np.lexsort((invoke[refused], *numbers[::-1]))
-    rows, numbers = refused[order], numbers[:, order]
-    place = _place_in_life(ops)[rows]
-    # Tries of one section without any other operation, also a try that was not alone, in between.
-    breaks = np.append(False, (numbers[:, 1:] != numbers[:, :-1]).any(axis=0) | (np.diff(place) != 1))
-    for _, some in groupby(zip(np.cumsum(breaks).tolist(), rows.tolist(), strict=True), key=lambda pair: pair[0]):
-        tries = [row for _, row in some]
-        if len(tries) >= LEAST_TRIES:
-            yield tries[0], int(invoke[tries[0]]), int(complete[tries[-1]]), len(tries)
+    rows = order[places]
+    section, life = ops["section"].to_numpy(np.int64)[rows], _lives(ops)[rows]
+    goes_on = (np.diff(places) == 1) & (np.diff(section) == 0) & (np.diff(life) == 0)
+    begin = np.append(0, np.flatnonzero(~goes_on) + 1)
+    end = np.append(begin[1:], len(rows))
+    lasted = ops["complete_ns"].to_numpy(np.int64)[rows[end - 1]] - ops["invoke_ns"].to_numpy(np.int64)[rows[begin]]
+    for spell in np.flatnonzero((end - begin >= LEAST_TRIES) & (lasted >= LEAST_TTLS * run.config.ttl_ms * 1_000_000)):
+        yield rows[begin[spell] : end[spell]]
 
 
-def _place_in_life(ops: pd.DataFrame) -> Ints:
-    """The number of each operation among those of its client's life."""
-    client, life = (pd.factorize(ops[name])[0].astype(np.int64) for name in ("client", "life"))
-    order = np.lexsort((ops["invoke_ns"].to_numpy(np.int64), life, client))
-    group = client[order] * (int(life.max()) + 1) + life[order]
-    first = np.append(True, group[1:] != group[:-1])
-    number = np.arange(len(ops))
-    places = np.empty(len(ops), np.int64)
-    places[order] = number - np.maximum.accumulate(np.where(first, number, 0))
-    return places
-
-
-def _calm(run: Recorded, rows: Ints) -> np.ndarray:
+def _calm(run: Recorded, rows: Ints) -> Bools:
     """Which tries were made while nothing had changed for a TTL and their client surely could reach nodes that are
     enough: a majority, with which, or with less, somebody was granted the lock in this run."""
     calm = np.zeros(len(rows), np.bool_)
@@ -109,29 +122,29 @@ def _calm(run: Recorded, rows: Ints) -> np.ndarray:
     invoke, complete = (ops[name].to_numpy(np.int64) for name in ("invoke_ns", "complete_ns"))
     client = codes_in(pd.Index(config.client_names), ops["client"])
     begin, end = run.timeline.start_ns, int(complete.max())
-    ends = [*run.ends, *_still_alive(run)]
-    stretches = list(reach(config.client_names, config.node_names, run.faults, ends, begin, end))
+    # Whoever tries is there: who ended is of no interest here, only that somebody did.
+    stretches = list(reach(config.client_names, config.node_names, run.faults, (), begin, end))
     granted = granted[_surely_as_recorded(run, invoke[granted], complete[granted])]
     enough: set[frozenset[str]] = set()
     for since, until, missing in stretches:
         inside = granted[(invoke[granted] >= since) & (complete[granted] <= until)]
         named = {config.client_names[code] for code in np.unique(client[inside]) if code >= 0}
         enough |= {missing[name] for name in named & missing.keys()}
-    changes = {end.at_ns for end in run.ends}  # also those of former lives
+    changes = {end.at_ns for end in run.ends}
     for began, done, missing in stretches:
         able = [
             place
             for place, name in enumerate(config.client_names)
             if name in missing and any(missing[name] <= lost for lost in enough)
         ]
-        inner = sorted({began, done} | {at for at in changes if began < at < done})
+        inner = sorted({began, done} | {min(max(at, began), done) for at in changes})
         for since, until in pairwise(inner):
             fits = (invoke[rows] >= since + ttl_ns) & (complete[rows] <= until)
             calm |= fits & np.isin(client[rows], able)
     return calm
 
 
-def _surely_as_recorded(run: Recorded, invoke: Ints, complete: Ints) -> np.ndarray:
+def _surely_as_recorded(run: Recorded, invoke: Ints, complete: Ints) -> Bools:
     """Which times are ones in which every fault was as the record has it: none was being injected or healed, and none
     that was injected without being seen to work."""
     sure = np.ones(len(invoke), np.bool_)
@@ -142,43 +155,40 @@ def _surely_as_recorded(run: Recorded, invoke: Ints, complete: Ints) -> np.ndarr
     return sure
 
 
-def _still_alive(run: Recorded) -> Iterator[ClientEnd]:
-    """An end after everything for each life without one: the run is still on, or its end is not on record."""
-    ended = {(end.client, end.life) for end in run.ends}
-    lives = run.ops[["client", "life"]].drop_duplicates()
-    for client, life in zip(lives["client"].astype(str), lives["life"].astype(int), strict=True):
-        if (client, life) not in ended:
-            yield ClientEnd(client, life, "finished", FOREVER_NS)
-
-
-def _alone(run: Recorded, rows: Ints) -> np.ndarray:
+def _alone(run: Recorded, rows: Ints) -> Bools:
     """During which tries no other client was trying for, holding or giving back the same key."""
     alone = np.ones(len(rows), np.bool_)
-    ops, sections = run.ops, run.sections
     if not len(rows):
         return alone
-    invoke, complete = (ops[name].to_numpy(np.int64) for name in ("invoke_ns", "complete_ns"))
-    touching = np.flatnonzero(ops["f"].isin(["acquire", "extend", "release"]).to_numpy(np.bool_))
-    silent = _unrecorded(run)
-    for key in ops["key"].iloc[rows].astype(str).unique():
-        mine = np.flatnonzero((ops["key"].iloc[rows] == key).to_numpy(np.bool_))
-        busy = touching[(ops["key"].iloc[touching] == key).to_numpy(np.bool_)]
-        held = sections[(sections["key"] == key).to_numpy(np.bool_)]
-        who = np.concatenate(
-            [ops["client"].iloc[busy].astype(str), held["client"].astype(str), [c for c, _, _ in silent]]
-        )
-        since = np.concatenate([invoke[busy], held["start_ns"].to_numpy(np.int64), [at for _, at, _ in silent]])
-        until = np.concatenate([complete[busy], held["end_ns"].to_numpy(np.int64), [at for _, _, at in silent]])
-        asking = ops["client"].iloc[rows[mine]].astype(str).to_numpy()
-        for client in np.unique(asking):
-            others = who != client
-            since_others, until_others = np.sort(since[others]), np.sort(until[others])
-            tries = mine[asking == client]
-            # As many have begun before a try's end as had ended before its begin: then none touches it.
-            begun = np.searchsorted(since_others, complete[rows[tries]], "right")
-            ended = np.searchsorted(until_others, invoke[rows[tries]], "left")
-            alone[tries] = begun == ended
+    ops, silent = run.ops, _unrecorded(run)
+    clients, keys = (pd.Index(ops[name].astype("category").cat.categories) for name in ("client", "key"))
+    asking = ops[ops["f"].isin(["acquire", "extend", "release"])]
+    busy = ((asking, "invoke_ns", "complete_ns"), (run.sections, "start_ns", "end_ns"))
+    who = np.concatenate([codes_in(clients, table["client"]) for table, _, _ in busy])
+    since, until = (np.concatenate([each[0][each[n]].to_numpy(np.int64) for each in busy]) for n in (1, 2))
+    by_key = Groups.of(np.concatenate([codes_in(keys, table["key"]) for table, _, _ in busy]))
+    who_unseen = clients.get_indexer([client for client, _, _ in silent])
+    since_unseen, until_unseen = (np.array([times[n] for times in silent], np.int64) for n in (1, 2))
+    key, client = codes_in(keys, ops["key"])[rows], codes_in(clients, ops["client"])[rows]
+    invoke, complete = (ops[name].to_numpy(np.int64)[rows] for name in ("invoke_ns", "complete_ns"))
+    for wanted in np.unique(key):
+        there = by_key.rows(np.arange(by_key.edges[wanted], by_key.edges[wanted + 1]))
+        clients_there = np.append(who[there], who_unseen)
+        began, ended = np.append(since[there], since_unseen), np.append(until[there], until_unseen)
+        tries = np.flatnonzero(key == wanted)
+        touched = _touched(began, ended, invoke[tries], complete[tries])
+        for one in np.unique(client[tries]):
+            mine, own = client[tries] == one, clients_there == one
+            touched[mine] -= _touched(began[own], ended[own], invoke[tries[mine]], complete[tries[mine]])
+        alone[tries] = touched == 0
     return alone
+
+
+def _touched(began: Ints, ended: Ints, invoke: Ints, complete: Ints) -> Ints:
+    """How many of the times from `began` to `ended` touch each of those from `invoke` to `complete`: those that had
+    begun by its end, without those that had ended before its begin."""
+    begun = np.searchsorted(np.sort(began), complete, "right")
+    return begun - np.searchsorted(np.sort(ended), invoke, "left")
 
 
 def _unrecorded(run: Recorded) -> list[tuple[str, int, int]]:

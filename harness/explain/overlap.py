@@ -20,7 +20,6 @@ from harness.explain.phrases import (
     what_kept,
     why_forgotten,
 )
-from harness.report.words import printable
 from harness.windows import FOREVER_NS
 
 NOT_RECORDED = "What each node had granted is not on record, so this cannot be followed further."
@@ -200,8 +199,8 @@ def _absent(parts: Sequence[NodePart], said: Sequence[Said]) -> str:
     silent = [part.node for part, one in zip(parts, said, strict=True) if one.word == "silent" and not one.heard]
     if not silent:
         return ""
-    whats = {printable(one.cut.event.what) for one in said if one.cut is not None}
-    why = f": {', '.join(sorted(whats))}" if whats else ""
+    faults = {one.cut.event.nemesis for one in said if one.cut is not None}
+    why = f": {listed(sorted(faults))}" if faults else ""
     return f" ({listed(silent)} gave no answer{why})"
 
 

@@ -9,7 +9,8 @@ from rich.table import Table
 
 from fencepost.errors import UsageError
 from harness.report.words import count, figure
-from harness.store import RunFolder, RunListed
+from harness.runs import RunListed
+from harness.store import RunFolder
 
 _CAPTION = "overlaps: blamed on the lock / on a client that outlived its lease / undecided; lost: updates"
 

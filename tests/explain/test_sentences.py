@@ -48,7 +48,7 @@ def test_a_node_that_was_not_asked_because_its_link_was_cut() -> None:
     story = Story().fault("p", 1, 70, cut_links=(("c1", "n3"),)).let_in("c1", 10, 50, "OK OK silent")
     story.killed("n2", 12, 20).let_in("c2", 30, 60, "nil OK OK")
     assert story.told("overlap").sentence.endswith(
-        "So c1 had 2 of 3 nodes (n3 gave no answer: it), and c2 had 2 of 3 nodes."
+        "So c1 had 2 of 3 nodes (n3 gave no answer: partition), and c2 had 2 of 3 nodes."
     )
 
 

@@ -21,7 +21,8 @@ from harness.history import FaultEvent, Op, Timeline, Write
 from harness.judge import judge_folder
 from harness.linelog import LineLog
 from harness.parquet import read_frame
-from harness.store import RunFolder, list_runs, load_recorded
+from harness.runs import list_runs
+from harness.store import RunFolder, load_recorded
 from tests.judge.histories import History, ms
 
 CONFIG = RunConfig(seed=7, clients=2, nodes=3, ttl_ms=100, nemesis="none")
