@@ -128,3 +128,10 @@ def test_a_part_of_a_nanosecond_is_not_held_against_an_extension() -> None:
 def test_an_extension_is_late_only_by_a_validity_that_was_told() -> None:
     history = History(ttl_ms=100).op("c1", "acquire", "ok", 1, 0, 2, **lease("acquire", 0, 1, 90))
     assert kinds(history.op("c1", "extend", "ok", 1, 200, 202, deadline_ns=ms(280))) == []
+
+
+def test_an_extension_prolongs_another_one_also_if_nobody_knows_what_came_of_the_acquire() -> None:
+    history = History(ttl_ms=100).op("c1", "acquire", "info", 1, 0, 2)
+    history.op("c1", "extend", "ok", 1, 50, 52, **lease("extend", 50, 51, 140))
+    history.op("c1", "extend", "ok", 1, 150, 152, **lease("extend", 150, 151, 240))
+    assert kinds(history) == ["late-extension"]
