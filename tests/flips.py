@@ -61,13 +61,7 @@ AT_ONCE: Final = 2
 PRELOADED: Final = ["numpy", "pandas", "pyarrow.parquet", "msgspec", "hypothesis", "pytest", "_pytest.assertion"]
 
 _WIDER: Final = "groups lie one behind the other on a line of numbers: a wider gap between them orders nothing anew"
-_CAUTIOUS: Final = "says only which of two ways is taken, and both find the same"
 EQUIVALENT: Final[dict[tuple[str, str, str], str]] = {
-    (
-        "harness/checkers/counter.py",
-        "_Writes.lifted",
-        "return self.value - least + self.key * (int(self.value.max()) - least + 3)",
-    ): _WIDER,
     (
         "harness/checkers/fencing.py",
         "_stale",
@@ -79,7 +73,11 @@ EQUIVALENT: Final[dict[tuple[str, str, str], str]] = {
         "TimeLine.of",
         "line = cls(start, moments, before, last, group * (last - before + 2) - before)",
     ): _WIDER,
-    ("harness/grouping.py", "look_up", "if size < 4 * (len(known) + len(wanted)) + 1024:"): _CAUTIOUS,
+    (
+        "harness/grouping.py",
+        "look_up",
+        "if size < 4 * (len(known) + len(wanted)) + 1024:",
+    ): "says only from where on the slower of two ways is taken; both find the same",
     ("harness/overlaps.py", "overlapping_pairs", "if listed > most:"): "one more piece is listed, and cut off again",
     (
         "harness/table.py",

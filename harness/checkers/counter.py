@@ -20,7 +20,7 @@ from harness.census import overlapped_keys
 from harness.checkers.base import Answer, Blame, Finding, Recorded
 from harness.columns import codes_in
 from harness.config import Requirement
-from harness.grouping import Bools, Groups, Ints, address, all_different, first_not_larger, look_up
+from harness.grouping import Bools, Groups, Ints, address, all_different, first_not_larger, look_up, width_of
 from harness.overlaps import BLAMES, NO_OVERLAP, blames_between
 from harness.sections import positions_of
 
@@ -85,11 +85,9 @@ class _Writes:
         return cls(odd_keys.order, odd_keys.number, values[odd_keys.order])
 
     def lifted(self) -> Ints:
-        """The values, each key's above all of the key before it."""
-        if not len(self.value):
-            return self.value
-        least = min(int(self.value.min()), 0)
-        return self.value - least + self.key * (int(self.value.max()) - least + 2)
+        """The values, each key's, and 0, above all of the key before it."""
+        lifted: Ints = self.value - self.value.min(initial=0)
+        return lifted + self.key * width_of(lifted)
 
     def lost(self) -> Bools:
         """Which writes have a later one of their key that is not larger."""
