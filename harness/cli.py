@@ -295,7 +295,7 @@ examples:
         help="how long nodes stay down under crash, power and shutdown: 0, 500ms, 1.2ttl (1.2ttl)",
     )
     faults.add_argument("--seed", metavar="N", help="same seed, same schedule (random, printed)")
-    faults.add_argument("--schedule", metavar="FILE", help="play a saved schedule.json instead of drawing one")
+    faults.add_argument("--schedule", metavar="FILE", help="play a saved schedule.json, whatever --nemesis says")
 
     cluster = test.add_argument_group("cluster")
     cluster.add_argument(

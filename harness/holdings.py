@@ -7,7 +7,7 @@ to_min_ns, to_max_ns      it was surely there until the first; it was surely gon
 began            "set", or "seen": it was there when the witness began (again) to watch the node
 ended            "deleted", "expired", "overwritten", or "lost": the node went out of sight
 expires_ns       it cannot have expired before this by the node's clock
-run              a number for each run of the node's server
+run              a number for each run of the node's server; -1 if it went out of sight before that was known
 
 and the *sights*: one row for each time during which everything that a node held is known: node, from_ns, to_ns, run.
 
@@ -111,7 +111,7 @@ def derive_holdings(events: Iterable[KeyEvent]) -> tuple[pd.DataFrame, pd.DataFr
                 node.sight = [event.node, at_ns, 0, node.run]
             case "blind":
                 _lose_sight(node, at_ns, sights)
-        node.latest_ns = max(node.latest_ns, at_ns)
+        node.latest_ns = at_ns
     for node in nodes.values():
         _lose_sight(node, node.latest_ns, sights)
     # As objects first: pandas would make text of the values, and NaN of those that are missing.

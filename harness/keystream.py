@@ -17,6 +17,7 @@ import select
 import socket
 from collections import deque
 from collections.abc import Callable, Sequence
+from time import monotonic_ns
 from typing import Final, NamedTuple
 
 import hiredis
@@ -123,7 +124,7 @@ class KeyStream:
         """Whether an answer is still to come from a node that is not known to be down or silent."""
         return self._socket is not None and not self._is_blind and bool(self._questions)
 
-    def advance(self, now_ns: int, event: int) -> None:
+    def advance(self, event: int) -> None:
         """The poller saw something on the socket."""
         assert self._socket is not None
         if self._connecting:
@@ -132,7 +133,7 @@ class KeyStream:
                 return
             self._connecting = False
         elif event & ~select.POLLOUT:
-            self._receive(now_ns)
+            self._receive()
         self._send()
 
     def close(self) -> None:
@@ -175,10 +176,13 @@ class KeyStream:
         except OSError:
             self.close()
 
-    def _receive(self, now_ns: int) -> None:
+    def _receive(self) -> None:
         assert self._socket is not None
         try:
             data = self._socket.recv(_READ_BYTES)
+            # Not before: a process that yields to everybody may lose the processor right here, and what it then reads
+            # can be younger than any stamp that it took first.
+            now_ns = monotonic_ns()
             if not data:
                 self.close()
                 return
@@ -197,7 +201,7 @@ class KeyStream:
             return
         if self._is_silent and self._socket is not None:
             self._is_silent = False
-            self._list(b"0", now_ns)
+            self._list(b"0", monotonic_ns())
 
     def _expect(self, answer: object, _now_ns: int) -> None:
         """An error (it is loading its data, or is no Redis that can be watched) ends the connection."""

@@ -64,13 +64,8 @@ def left_ns(run: Recorded) -> Ints:
     releases = rows_of(run.ops[run.ops["f"] == "release"], "client", "life", "section", "complete_ns")
     done = {tuple(section): complete for *section, complete in releases}
     gone = {(end.client, end.life): end.at_ns for end in run.ends}
-    left = [
-        done.get(section, gone.get(section[:2], end_ns) if ended != "release" else end_ns)
-        for section, (ended, end_ns) in zip(
-            _places(run.sections), rows_of(run.sections, "ended", "end_ns"), strict=True
-        )
-    ]
-    return np.array(left, np.int64)
+    places = zip(_places(run.sections), run.sections["end_ns"].tolist(), strict=True)
+    return np.array([done.get(section, gone.get(section[:2], end_ns)) for section, end_ns in places], np.int64)
 
 
 def rows_of(frame: pd.DataFrame, *names: str) -> Iterator[tuple[Any, ...]]:
@@ -97,20 +92,17 @@ class Tries:
             # What a granted section is known to have set is not asked for here: then only its earlier rounds matter.
             is_unknown = row >= 0 and row not in owners.value
             tries.append((invoke, int(left[row]) if is_unknown else complete, False))
-        last: dict[tuple[str, int], int] = {}
-        for client, life, complete in rows_of(ops, "client", "life", "complete_ns"):
-            last[client, life] = max(last.get((client, life), 0), complete)
+        # Each client's operations are in its own order.
+        last = {(client, life): complete for client, life, complete in rows_of(ops, "client", "life", "complete_ns")}
         for end in run.ends:
             if end.how != "finished":
                 tries.append((last.get((end.client, end.life), 0), end.at_ns, True))  # noqa: PERF401  (plain words)
         tries.sort()
         self._began = [began for began, _, _ in tries]
-        self._latest = list(accumulate(((until, died) for _, until, died in tries), max))
+        nobody = (-1, False)
+        self._latest = list(accumulate(((until, died) for _, until, died in tries), max, initial=nobody))
 
-    def last_owner(self, since_ns: int, by_ns: int) -> tuple[int, bool] | None:
-        """When the last of those had ended that can have set the key at some time in [since, by], and whether it ended
-        with its client; None if nobody was trying then."""
-        before = bisect_right(self._began, by_ns)
-        if not before or self._latest[before - 1][0] < since_ns:
-            return None
-        return self._latest[before - 1]
+    def last_owner(self, by_ns: int) -> tuple[int, bool]:
+        """When the last of those that had begun by then had ended, and whether it ended with its client; before any
+        time if none had begun. If that was before the key was set, nobody was trying."""
+        return self._latest[bisect_right(self._began, by_ns)]

@@ -29,6 +29,7 @@ def prepare(config: RunConfig) -> Prepared:
     topology = Topology(config.client_names, config.node_names, config.ttl_ms)
     if config.schedule is not None:
         schedule = load_schedule(Path(config.schedule), topology)
+        config = msgspec.structs.replace(config, nemesis=schedule.spec)
     else:
         schedule = draw_schedule(spec, config.seed, topology, config.duration_ms)
     return Prepared(prepare_stand(_with_disks(config, schedule)), schedule)

@@ -50,7 +50,6 @@ def _ms(value: float) -> str:
 _REPLAYED: dict[str, tuple[str, Callable[[Any], str]]] = {
     "--lock": ("lock", str),
     "--lock-command": ("lock_command", str),
-    "--nemesis": ("nemesis", str),
     "--duration": ("duration_ms", _ms),
     "--recovery": ("recovery_ms", _ms),
     "--clients": ("clients", str),

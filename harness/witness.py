@@ -120,7 +120,7 @@ def _look(streams: Sequence[KeyStream], until: int | None, for_ns: int) -> bool:
         for fd, event in poll.poll(left_ms):
             if fd == until:
                 return True
-            by_fd[fd].advance(monotonic_ns(), event)
+            by_fd[fd].advance(event)
         now_ns = monotonic_ns()
         for stream in streams:
             stream.upkeep(now_ns)

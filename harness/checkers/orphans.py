@@ -79,21 +79,17 @@ def _orphans(run: Recorded, watched: Watched) -> tuple[list[_Orphan], bool]:
         if row.began == "seen" and before is not None and before.value is not None and before.value == row.value:
             # The same value again, behind a time in which the node was out of sight.
             chain = before
-            chain.is_back = chain.is_back or chain.run != row.run
-            chain.run = row.run
         else:
             chain = chains[row.node, row.key] = _Chain(row.value, row.from_min_ns, row.from_max_ns, row.run)
         if row.section >= 0:
             free_ns, is_gone = int(left[row.section]), ended[row.section] != "release"
             cause: Cause = "client gone" if is_gone else "not released"
         else:
-            last = tries[row.lock_key].last_owner(chain.set_min_ns, chain.set_max_ns)
-            # Nobody was trying: it is without an owner from the first.
-            free_ns, is_gone = last if last is not None else (chain.set_min_ns - 1, False)
+            free_ns, is_gone = tries[row.lock_key].last_owner(chain.set_max_ns)
             cause = "client gone" if is_gone else "given up"
         if chain.set_min_ns > free_ns:
             cause = "set too late"
-        elif chain.is_back:
+        elif row.run > chain.run >= 0:
             cause = "back from disk"
         from_ns = max(free_ns, row.from_max_ns)
         length_ns = min(row.to_min_ns, row.expires_ns) - from_ns
@@ -130,8 +126,7 @@ class _Chain:
     set_min_ns: int
     set_max_ns: int
     run: int
-    is_back: bool = False
-    """Whether the node's server was another one meanwhile."""
+    """The run of the node's server in which it was first seen; -1 where that is not known."""
     orphan: _Orphan | None = None
 
 

@@ -123,10 +123,11 @@ def _loss(run: Recorded, group: Sequence[NodePart]) -> str:
         case "went down":
             assert loss.fault is not None
             down_ns, up_ns = loss.fault.event.began_ns, loss.fault.to_ns
-            after = max(down_ns - loss.granted.by_ns, 0)
+            after_ns = down_ns - loss.granted.by_ns
+            soon = f"{lasting(after_ns)} later" if after_ns > 0 else "at once"
             back = f"came back {lasting(up_ns - down_ns)} later" if up_ns else "came back"
             return (
-                f"{had}, {brought_down(loss.fault, nodes)} {lasting(after)} later, {back} without the key "
+                f"{had}, {brought_down(loss.fault, nodes)} {soon}, {back} without the key "
                 f"({why_forgotten(run, loss.fault)}), and {again}"
             )
         case "deleted":

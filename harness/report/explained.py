@@ -10,6 +10,7 @@ from typing import Final
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
+from rich.table import Table
 from rich.text import Text
 
 from harness.checkers.base import Finding, Recorded, Verdict
@@ -68,15 +69,20 @@ def explanations_of(finding: Finding, explained: Sequence[Explained]) -> tuple[E
 
 
 def lines(run: Recorded, explanation: Explanation) -> list[str]:
-    """Everything but the title and the sentence, for a place with a fixed width of characters."""
-    text: list[str] = []
-    if explanation.sides:
-        text += [*(side_line(run, side) for side in explanation.sides), "", *bar(run, explanation)]
+    """Everything but the title and the sentence, for a place with characters of a fixed width and room for long lines;
+    none where no section is concerned."""
+    if not explanation.sides:
+        return []
+    text = _drawing(run, explanation)
     if explanation.parts:
         rows = node_rows(run, explanation)
         widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
         text += ["", *("  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows)]
-    return [*text, "", *fault_lines(run, explanation)] if explanation.sides else text
+    return [*text, "", *fault_lines(run, explanation)]
+
+
+def _drawing(run: Recorded, explanation: Explanation) -> list[str]:
+    return [*(side_line(run, side) for side in explanation.sides), "", *bar(run, explanation)]
 
 
 def side_line(run: Recorded, side: Side) -> str:
@@ -139,9 +145,23 @@ def _one(run: Recorded, explanation: Explanation, number: str, before: str) -> l
         told = f"– {title(run, explanation)}", f"{explanation.sentence} The two sections are those of {before} above."
         return [Text(told[0], style="bold"), _indented(told[1]), Text("")]
     said = [_indented(text) for text in (explanation.sentence, explanation.because) if text]
-    shown = [_indented(line, "dim") for line in lines(run, explanation)]
     head = Text(f"{number}. {title(run, explanation)}", style="bold")
-    return [head, *said, *([Text("")] if shown else []), *shown, Text("")]
+    if not explanation.sides:
+        return [head, *said, Text("")]
+    drawn = [_indented(line, "dim") for line in _drawing(run, explanation)]
+    faults = [_indented(line, "dim") for line in fault_lines(run, explanation)]
+    nodes = [_node_table(run, explanation)] if explanation.parts else []
+    return [head, *said, Text(""), *drawn, *nodes, *faults, Text("")]
+
+
+def _node_table(run: Recorded, explanation: Explanation) -> RenderableType:
+    """What the nodes said; a narrow terminal folds it within its columns."""
+    table = Table.grid(padding=(0, 2, 0, 0))
+    for _ in range(4):
+        table.add_column(style="dim")
+    for row in node_rows(run, explanation):
+        table.add_row(*map(Text, row))
+    return Padding(table, (0, 0, 0, 3), expand=False)
 
 
 def _indented(text: str, style: str = "") -> RenderableType:

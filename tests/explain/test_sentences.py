@@ -34,6 +34,11 @@ def past_its_lease(**more: object) -> Story:
             "lost its power 2.0 ms later, came back 7.0 ms later without the key (aof-everysec had not synced it)",
         ),
         (
+            Story().killed("n2", 9, 20).let_in("c1", 10, 50, "OK OK nil").let_in("c2", 30, 60, "nil OK OK"),
+            "was killed at once, came back 10 ms later without the key (with persistence none a node that restarts has "
+            "forgotten its locks)",
+        ),
+        (
             went_down(persistence="aof-always"),
             "was killed 2.0 ms later, came back 7.0 ms later without the key (although aof-always keeps them)",
         ),

@@ -93,6 +93,15 @@ lock had told them (the lock is to blame)
     )
 
 
+def test_a_narrow_terminal_folds_what_the_nodes_said_within_its_columns(tmp_path: Path) -> None:
+    text = shown(restarted(), tmp_path, width=60)
+    at = text.splitlines().index("   node  to c1      in between (ms)                to c2")
+    assert text.splitlines()[at + 2 : at + 4] == [
+        "   n2    yes +10.0  killed +12.0 to +19.0, key     yes +30.0",
+        "                    lost",
+    ]
+
+
 def test_the_first_few_and_the_longest_are_told_and_how_many_more_there_are(tmp_path: Path) -> None:
     text = shown(many(), tmp_path, limit=2)
     heads = [line.partition(", from")[2] for line in text.splitlines() if "were inside k1 at once" in line]

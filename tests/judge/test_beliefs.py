@@ -6,6 +6,8 @@ from copy import deepcopy
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from harness.checkers.base import Answer, Finding
 from harness.checkers.beliefs import LOSSES, check
@@ -89,6 +91,7 @@ def test_of_four_nodes_two_are_no_majority_and_three_are() -> None:
         return history.seen("n4", "blind", 900)
 
     assert unfounded(four("n1", "n2")) == ("never set", 40)
+    assert only(four("n1", "n2")).blame == "lock"
     assert unfounded(four("n1", "n2", "n4")) is None
 
 
@@ -165,8 +168,9 @@ def test_a_validity_that_may_have_been_over_is_not_counted() -> None:
     assert unfounded(history) == ("deleted", 10)
 
 
-def test_a_validity_that_was_over_at_once_is_no_belief() -> None:
-    assert unfounded(section(deadline=10).seen("n1", "set", 8, "v1").seen("n1", "deleted", 9)) is None
+@pytest.mark.parametrize("deadline", [10, 8])
+def test_a_validity_that_was_over_at_once_or_before_the_grant_is_no_belief(deadline: float) -> None:
+    assert unfounded(section(deadline=deadline).seen("n1", "set", 7, "v1").seen("n1", "deleted", 7.5)) is None
 
 
 def test_keys_that_expire_within_the_validity_because_nobody_gave_them_more() -> None:
@@ -199,6 +203,22 @@ def test_a_node_that_forgets_when_it_goes_down() -> None:
 def test_a_node_out_of_sight_may_hold_it() -> None:
     history = granted_by("n1", "n2").seen("n3", "set", 3, "other").seen("n1", "blind", 20)
     assert unfounded(history) is None
+
+
+def test_a_node_out_of_sight_to_the_end_may_hold_what_it_was_never_seen_to_hold() -> None:
+    history = granted_by("n1").seen("n2", "set", 3, "other").seen("n3", "set", 3, "other").seen("n2", "blind", 7)
+    assert unfounded(history) is None
+    # Nor does it matter that it is seen again when all is over.
+    history = granted_by("n1", "n2").seen("n3", "set", 3, "other").seen("n1", "blind", 20)
+    assert unfounded(history.seen("n1", "watching", 60, "second")) is None
+
+
+def test_that_a_node_was_out_of_sight_before_the_grant_does_not_matter() -> None:
+    history = section().seen("n3", "set", 1, "other").seen("n1", "blind", 3).seen("n1", "watching", 4, "n1-first")
+    for node in ("n1", "n2"):
+        history.seen(node, "set", 8, "v1", since=6)
+    assert unfounded(history) is None
+    assert unfounded(history.seen("n1", "deleted", 30)) == ("deleted", 20)
 
 
 def test_a_node_that_was_not_in_sight_when_the_client_asked_may_have_lost_it() -> None:
@@ -255,6 +275,8 @@ def test_several_show_the_longest_first() -> None:
     assert finding.count == 2
     assert [example["client"] for example in finding.examples] == ["c2", "c1"]
     assert "2 sections" in finding.text
+    assert finding.text.endswith("for up to 20.0 ms (deleted 2)")
+    assert judged(history).figures["longest_ms"] == 20
 
 
 def test_a_client_that_is_killed_while_it_releases_believes_in_nothing_any_more() -> None:
@@ -283,3 +305,68 @@ def test_many_holdings_before_and_behind_do_not_matter() -> None:
 def test_of_a_key_that_no_node_ever_held_nobody_knows_whose_it_would_be() -> None:
     history = granted_by("n1", "n2").section("c2", 60, 90, key="k2").shows("c2", "v2", key="k2")
     assert judged(history).figures["unfounded"] == 0
+
+
+happenings = st.tuples(
+    st.sampled_from(NODES),
+    st.sampled_from(["set", "set", "set", "deleted", "expired", "out of sight or back"]),
+    st.integers(0, 2),  # so much later than the one before
+    st.integers(0, 2),  # for so long it may have happened unnoticed
+    st.sampled_from(["v0", "v0", "v1", "v1", "v2", None]),
+)
+spans = st.tuples(st.integers(2, 12), st.integers(0, 12), st.integers(-1, 14))
+
+
+def told(happened: list[tuple[str, str, int, int, str | None]]) -> History:
+    """A history in which all nodes were watched from 0 to 40."""
+    history = History(clients=3).watch(*NODES)
+    at, since = 1, dict.fromkeys(NODES, 0)
+    out: set[str] = set()
+    for node, event, later, unnoticed, value in happened:
+        at += later
+        since[node] = max(since[node], at - unnoticed)
+        if event == "out of sight or back":
+            if node in out:
+                history.seen(node, "seen", at, value).seen(node, "watching", at, f"run {unnoticed}")
+            else:
+                history.seen(node, "blind", at)
+            out ^= {node}
+        elif node not in out:
+            history.seen(node, event, at, value, since=since[node])
+    for node in NODES:
+        history.seen(node, "blind", 40)
+    return history
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(happenings, min_size=4, max_size=16), st.lists(spans, min_size=1, max_size=3))
+def test_a_belief_is_unfounded_when_no_majority_may_hold_the_value_between_two_moments(
+    happened: list[tuple[str, str, int, int, str | None]], sections: list[tuple[int, int, int]]
+) -> None:
+    history = told(happened)
+    for number, (start, length, validity) in enumerate(sections):
+        client = f"c{number}"
+        history.section(client, start, start + length, deadline=start + validity).shows(client, f"v{number}")
+    run = history.recorded()
+    assert run.watched is not None
+    held, sights = run.watched.holdings.to_dict("records"), run.watched.sights.to_dict("records")
+
+    def may_hold(node: str, value: str, at_ns: float) -> bool:
+        if not any(sight["node"] == node and sight["from_ns"] <= at_ns <= sight["to_ns"] for sight in sights):
+            return True
+        return any(
+            row["node"] == node and row["value"] in (value, None) and row["from_min_ns"] <= at_ns <= row["to_max_ns"]
+            for row in held
+        )
+
+    used = {row["node"] for row in held}
+    longest = []
+    for number, (start, length, validity) in enumerate(sections):
+        without = [0]
+        for at in range(start, min(start + length, start + validity)):
+            holding = sum(may_hold(node, f"v{number}", ms(at + 0.5)) for node in used)
+            without.append(without[-1] + 1 if holding * 2 <= len(used) else 0)
+        longest.append(max(without))
+    figures = check(run).figures
+    if figures["sections"]:  # some value that the lock showed was seen on a node
+        assert (figures["unfounded"], figures["longest_ms"]) == (sum(map(bool, longest)), max(longest))

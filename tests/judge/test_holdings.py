@@ -79,6 +79,8 @@ def test_out_of_sight_a_key_may_be_there_until_the_node_is_seen_again() -> None:
     assert (only(history)["to_min"], only(history)["to_max"]) == (20, NEVER)
     history.seen("n1", "watching", 50, "again", since=45)
     assert (only(history)["to_min"], only(history)["to_max"]) == (20, 50)
+    history.seen("n1", "blind", 60).seen("n1", "watching", 90, "again", since=85)
+    assert (only(history)["to_min"], only(history)["to_max"]) == (20, 50)
 
 
 def test_what_is_found_may_have_been_there_since_the_node_went_out_of_sight() -> None:
@@ -93,6 +95,17 @@ def test_runs_of_a_server_are_told_apart() -> None:
     history.seen("n1", "watching", 41, "n1-second").seen("n1", "set", 42, "b").seen("n1", "blind", 50)
     assert [row["run"] for row in holdings(history)] == [0, 0, 1, 1]
     assert sights(history) == [("n1", 0, 10, 0), ("n1", 21, 30, 0), ("n1", 41, 50, 1)]
+
+
+def test_a_run_that_nobody_asked_the_server_for_in_time_is_not_known() -> None:
+    history = History().seen("n1", "seen", 5, "a").seen("n1", "blind", 10).seen("n1", "watching", 21, "first")
+    assert [row["run"] for row in holdings(history)] == [-1]
+
+
+def test_an_event_that_does_not_say_since_when_is_no_older_than_the_last_time_out_of_sight() -> None:
+    history = History().watch("n1").seen("n1", "blind", 20).seen("n1", "watching", 30, "n1-first")
+    history.key_events.append(KeyEvent("n1", START_NS + 40_000_000, "set", "k1", "v"))
+    assert (only(history)["from_min"], only(history)["from_max"]) == (20, 40)
 
 
 def test_nodes_are_watched_each_for_itself() -> None:

@@ -65,7 +65,7 @@ def test_a_value_that_stands_for_two_sections_is_named() -> None:
     finding = only(history)
     assert (finding.kind, finding.blame, finding.breaks, finding.count) == ("shared-value", "lock", (), 1)
     assert finding.text == "1 value on the nodes stood for more than one section"
-    assert finding.examples[0]["of"] == ("c1 in section 1", "c2 in section 1")
+    assert finding.examples == ({"value": "v1", "sections": 2, "of": ("c1 in section 1", "c2 in section 1")},)
     history.section("c2", 100, 110, number=2).shows("c2", "v3", number=2)
     history.section("c2", 120, 130, number=3).shows("c2", "v3", number=3).seen("n1", "set", 99, "v3")
     assert only(history).text == "2 values on the nodes stood for more than one section"
@@ -74,6 +74,11 @@ def test_a_value_that_stands_for_two_sections_is_named() -> None:
 def test_what_was_never_seen_on_a_node_may_be_a_name_of_the_locks_own() -> None:
     history = History().watch("n1").section("c1", 10, 50).shows("c1", "1").section("c2", 60, 90).shows("c2", "1")
     assert check(history.seen("n1", "set", 8, "x").recorded()).findings == ()
+
+
+def test_a_lock_that_shows_an_empty_value_shows_nothing() -> None:
+    history = History().watch("n1").section("c1", 10, 50).shows("c1", "").section("c2", 60, 90).shows("c2", "")
+    assert check(history.seen("n1", "set", 8, "").recorded()).findings == ()
 
 
 def test_a_run_that_nobody_watched_gives_no_answer() -> None:

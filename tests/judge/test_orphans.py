@@ -35,7 +35,7 @@ def test_a_key_that_is_gone_with_the_release_had_an_owner_all_the_time() -> None
 
 def test_a_deletion_that_may_have_been_in_time_is_no_orphan() -> None:
     assert figures(held().seen("n1", "deleted", 60, since=41))["count"] == 0
-    assert orphan(held().seen("n1", "deleted", 60, since=41.5)) == ("not released", 0.5)
+    assert orphan(held().seen("n1", "deleted", 60, since=41.000001)) == ("not released", 1e-6)
 
 
 def test_a_key_that_the_release_did_not_reach() -> None:
@@ -56,6 +56,12 @@ def test_a_key_whose_owner_was_killed_while_it_tried() -> None:
     history = History().watch("n1").op("c1", "acquire", "fail", 1, 0, 5).end("c1", "killed", 30)
     history.seen("n1", "set", 20, "v1", ttl=100).seen("n1", "deleted", 70)
     assert orphan(history) == ("client gone", 40)
+
+
+def test_a_client_that_was_killed_was_trying_since_its_last_operation_and_not_before() -> None:
+    history = History().watch("n1").op("c1", "acquire", "fail", 1, 0, 5).op("c1", "acquire", "fail", 1, 45, 50)
+    history.op("c2", "acquire", "fail", 1, 15, 30).end("c1", "killed", 90)
+    assert orphan(history.seen("n1", "set", 20, "v", ttl=100).seen("n1", "deleted", 70)) == ("given up", 40)
 
 
 def test_a_client_that_ended_by_itself_did_not_die_trying() -> None:
@@ -83,6 +89,11 @@ def test_a_try_that_began_as_the_key_was_set_may_own_it() -> None:
 def test_a_try_that_ended_as_the_key_was_set_may_own_it() -> None:
     history = History().watch("n1").op("c1", "acquire", "fail", 1, 10, 20).seen("n1", "set", 20, "v", ttl=100)
     assert orphan(history.seen("n1", "deleted", 70)) == ("given up", 50)
+
+
+def test_whoever_is_releasing_is_not_trying() -> None:
+    history = History().watch("n1").op("c1", "release", "ok", 1, 18, 60).op("c2", "acquire", "fail", 1, 15, 30)
+    assert orphan(history.seen("n1", "set", 20, "v", ttl=100).seen("n1", "deleted", 70)) == ("given up", 40)
 
 
 def test_a_try_for_another_key_owns_nothing_of_this_one() -> None:
@@ -119,6 +130,26 @@ def test_a_node_that_comes_back_with_a_key_that_nobody_can_put_a_value_to() -> N
     history = History().watch("n1").op("c1", "acquire", "fail", 1, 5, 12).seen("n1", "set", 10, "v", ttl=100)
     history.seen("n1", "blind", 11).seen("n1", "seen", 60, "v", ttl=50).seen("n1", "watching", 60, "second")
     assert orphan(history.seen("n1", "deleted", 80)) == ("back from disk", 20)
+
+
+def test_a_node_that_came_back_is_back_also_when_it_is_lost_from_sight_again() -> None:
+    history = History().watch("n1").section("c1", 10, 70).shows("c1", "v1").seen("n1", "set", 9.8, "v1", ttl=200)
+    history.seen("n1", "blind", 30).seen("n1", "seen", 40, "v1", ttl=150).seen("n1", "watching", 40, "second")
+    history.seen("n1", "blind", 50).seen("n1", "seen", 80, "v1", ttl=100).seen("n1", "watching", 80, "second")
+    assert orphan(history.seen("n1", "deleted", 90)) == ("back from disk", 10)
+
+
+@pytest.mark.parametrize("known", ["before", "after", "never"])
+def test_a_node_of_which_nobody_knows_whether_it_restarted_did_not_come_back_from_disk(known: str) -> None:
+    history = History().section("c1", 10, 40).shows("c1", "v1")
+    if known == "before":
+        history.watch("n1")
+    history.seen("n1", "set", 9.8, "v1", ttl=100).seen("n1", "blind", 30).seen("n1", "seen", 60, "v1", ttl=50)
+    if known == "after":
+        history.seen("n1", "watching", 60, "n1-first")
+    else:  # its run id was asked for in vain
+        history.seen("n1", "blind", 80).seen("n1", "watching", 80, "n1-first")
+    assert orphan(history.seen("n1", "deleted", 80)) == ("not released", 20)
 
 
 def test_a_node_that_was_only_out_of_sight_did_not_come_back_from_disk() -> None:
@@ -180,7 +211,7 @@ def test_figures_are_kept_by_node() -> None:
     history = held(nodes=3).watch("n2").seen("n1", "deleted", 81)
     history.seen("n2", "set", 9.8, "v1", ttl=100).seen("n2", "deleted", 51)
     found = figures(history)
-    assert (found["count"], found["total_ms"], found["longest_ms"]) == (2, 50, 40)
+    assert (found["watched"], found["count"], found["total_ms"], found["longest_ms"]) == (True, 2, 50, 40)
     assert found["owners"] == "shown"
     nodes = found["by_node"]
     assert [(nodes[n]["count"], nodes[n]["total_ms"], nodes[n]["longest_ms"]) for n in ("n1", "n2", "n3")] == [
@@ -197,6 +228,9 @@ def test_the_time_that_a_node_was_out_of_sight() -> None:
     assert figures(history)["by_node"]["n1"]["unseen_ms"] == 250
     history.timeline.end_ns = None
     assert figures(history)["by_node"]["n1"]["unseen_ms"] == 200
+    broken_off = History().watch("n1", at=-20).seen("n1", "blind", -10)
+    broken_off.timeline.end_ns = None
+    assert figures(broken_off)["by_node"]["n1"]["unseen_ms"] == 0
 
 
 def test_a_key_that_outlasts_the_ttl_is_the_locks_fault() -> None:
@@ -207,7 +241,7 @@ def test_a_key_that_outlasts_the_ttl_is_the_locks_fault() -> None:
     assert longer_by(100) == ()
     (finding,) = longer_by(100.5)
     assert (finding.kind, finding.blame, finding.breaks, finding.count) == ("orphan-outlasts-ttl", "lock", (), 1)
-    assert finding.examples[0]["for_ms"] == 200.5
+    assert (finding.examples[0]["from_ms"], finding.examples[0]["for_ms"]) == (41, 200.5)
     assert "1 key without an owner" in finding.text
 
 
@@ -218,6 +252,7 @@ def test_several_that_outlast_the_ttl_show_the_longest_first() -> None:
     (finding,) = check(history.recorded()).findings
     assert [example["node"] for example in finding.examples] == ["n2", "n1"]
     assert finding.text.startswith("2 keys")
+    assert finding.text.endswith("longer than the TTL (100 ms), up to 459 ms")
 
 
 def test_a_run_that_nobody_watched_says_so() -> None:

@@ -23,7 +23,7 @@ def tried(took: float, **config: Any) -> History:
 
 @pytest.mark.parametrize(("took", "overruns"), [(100 + SLACK_MS, 0), (100 + SLACK_MS + 0.001, 1)])
 def test_a_call_is_held_against_what_the_lock_declares_and_some_slack(took: float, overruns: int) -> None:
-    answer = judged(tried(took))
+    answer = judged(tried(took, ttl_ms=5000))
     assert answer.figures["overruns"] == len(answer.findings) == overruns
     assert (answer.figures["declared"], answer.figures["excused"]) == (True, 0)
     assert (answer.figures["limit_ms"], answer.figures["longest_ms"]) == (100, pytest.approx(took))
@@ -77,7 +77,9 @@ def test_the_longest_is_shown_first() -> None:
     history = tried(400).op("c2", "acquire", "fail", 1, 10, 610).op("c2", "acquire", "fail", 1, 700, 800)
     (finding,) = judged(history).findings
     assert finding.count == 2
+    assert finding.text.endswith("(100 ms), up to 600 ms")
     assert [example["took_ms"] for example in finding.examples] == [600, 400]
+    assert judged(history).figures["longest_ms"] == 600
 
 
 def test_without_any_call_there_is_nothing() -> None:
