@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final
 
 import numpy as np
@@ -60,7 +61,7 @@ def count_overlaps(sections: pd.DataFrame, by_key: Groups | None = None) -> dict
         if total := int(counts.sum()):
             later = np.flatnonzero(counts)
             longest_ns, longest = crowd.longest(place, later)
-            first = tuple((int(rows[i]), int(rows[j])) for i, j in crowd.first(place, later))
+            first = tuple((int(rows[i]), int(rows[j])) for i, j in islice(crowd.pairs(place, later), _FIRST))
             kinds[blame] = Kind(total, first, (int(rows[longest[0]]), int(rows[longest[1]])), longest_ns)
     return kinds
 
@@ -89,7 +90,7 @@ class _Crowd:
             new[1:] &= column[1:] == column[:-1]
         new[1:] = ~new[1:]
         start = windows.start[together]
-        own = TimeLine.of(np.cumsum(new) - 1, start)
+        own = TimeLine.of(np.cumsum(new), start)
         self._alone = not touched(own, windows.end[together]).any()
         if not self._alone:
             for name in _WINDOWS:
@@ -116,35 +117,30 @@ class _Crowd:
             case "undecided":
                 return met["possible"] - met["certain"]
 
-    def first(self, blame: int, later: Ints) -> Iterator[tuple[int, int]]:
-        """The pairs that began first, among those that end in the rows `later`."""
+    def pairs(self, blame: int, later: Ints) -> Iterator[tuple[int, int]]:
+        """Pairs in the order in which they began, `_FIRST` at least if there are so many. `later`: all rows that are
+        the later one of any."""
         start = self._windows.start[later]
-        few = later if len(later) <= _FIRST else later[np.argpartition(start, _FIRST - 1)[:_FIRST]]
-        few = np.sort(later[start <= self._windows.start[few].max()]) if len(few) else few
-        few = few[np.argsort(self._windows.start[few], kind="stable")][:_FIRST]
-        left = _FIRST
-        for j in few.tolist():
-            for i in self._partners(blame, j)[:left].tolist():
+        place = min(_FIRST, len(later)) - 1
+        few = later[start <= np.partition(start, place)[place]]
+        for j in few[np.argsort(self._windows.start[few], kind="stable")].tolist():
+            for i in self._partners(blame, j)[:_FIRST].tolist():
                 yield i, j
-                left -= 1
-            if left <= 0:
-                return
 
     def longest(self, blame: int, later: Ints) -> tuple[int, tuple[int, int]]:
         """For how long, in ns, and which two.
 
-        No overlap is longer than its later section. So one that is exactly as long as the longest of those that are
-        left to try settles it, and only sections longer than the best overlap found need the ranges to be laid.
+        No overlap is longer than its later section. So if there is one that is as long as the longest of those, the
+        ranges need not be laid.
         """
         windows = self._windows
         most = windows.end[later] - windows.start[later]
-        best = self._longest_of(blame, int(later[np.argmax(most)]))
-        later = later[most > best[0]]
-        if len(later):
-            lengths = np.minimum(self._furthest(blame)[later], windows.end[later]) - windows.start[later]
-            if lengths.max() > best[0]:
-                best = self._longest_of(blame, int(later[np.argmax(lengths)]))
-        return best
+        at = int(np.argmax(most))
+        best = self._longest_of(blame, int(later[at]))
+        if best[0] == most[at]:
+            return best
+        lengths = np.minimum(self._furthest(blame)[later], windows.end[later]) - windows.start[later]
+        return self._longest_of(blame, int(later[np.argmax(lengths)]))
 
     def _longest_of(self, blame: int, j: int) -> tuple[int, tuple[int, int]]:
         """The longest of the overlaps of which j is the later section."""
@@ -217,11 +213,9 @@ def _laid(some: Bools, after: Ints, last: Ints, heights: Ints) -> Ints:
     top = np.full(len(heights), _NEVER, np.int64)
     if not len(rows):
         return top
-    level = np.frexp(length[rows])[1] - 1
-    by_level = stable_order(level.astype(np.int64))
-    rows, level = rows[by_level], level[by_level]
-    edges = np.searchsorted(level, np.arange(int(level[-1]) + 2))
-    for power in range(int(level[-1]), -1, -1):
+    by_level = Groups.of(np.frexp(length[rows])[1] - 1)
+    rows, edges = by_level.take(rows), by_level.edges
+    for power in reversed(range(len(edges) - 1)):
         here, width = rows[edges[power] : edges[power + 1]], 1 << power
         np.maximum.at(top, after[here] + 1, heights[here])
         np.maximum.at(top, last[here] + 1 - width, heights[here])

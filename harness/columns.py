@@ -199,8 +199,7 @@ class Columns:
             if field.type == pa.float64():
                 return (array.to_numpy(zero_copy_only=False),)
             return array.fill_null(0).to_numpy(), array.is_null().to_numpy(zero_copy_only=False)
-        blank = False if field.type == pa.bool_() else None
-        if values[0] is blank and values.count(blank) == len(values):
+        if values[0] in (None, False) and values.count(values[0]) == len(values):
             return None
         if field.type == NAME:
             return (np.fromiter(map(self._names[field.name].__getitem__, values), np.int32, len(values)),)

@@ -42,6 +42,11 @@ def stable_order(codes: Codes) -> Ints:
     return order
 
 
+def width_of(codes: Codes) -> int:
+    """How many codes there are from 0 to the largest of these; 1 if there are none."""
+    return int(codes.max()) + 1 if len(codes) else 1
+
+
 def ascending(values: Codes) -> bool:
     return bool((values[1:] >= values[:-1]).all())
 
@@ -138,29 +143,30 @@ class TimeLine:
     starts: Ints
     _moments: Ints | None
     """The different starts, if times are counted by their ranks: where groups times nanoseconds would overflow."""
-    _first: int
+    _before: int
+    """A time before the first start of all."""
     _last: int
     _shift: Ints
-    """For each row the place of its group on the line, less the first start of all."""
+    """For each row the place of its group on the line, less `_before`."""
 
     @classmethod
     def of(cls, group: Ints, start: Ints) -> TimeLine:
         """`group`, `start`: columns ordered by group, and by start within each."""
         first, last = (int(start.min()), int(start.max())) if len(start) else (0, 0)
-        groups = int(group[-1]) + 1 if len(group) else 1
         moments = None
-        if (last - first + 3) * groups >= 2**62:
+        if (last - first) * width_of(group) >> 61:
             moments = np.unique(start)
             first, last = 0, len(moments) - 1
-        line = cls(start, moments, first, last, group * (last - first + 3) - (first - 1))
-        return cls(line.place(start), moments, first, last, line._shift)
+        before = first - 1
+        line = cls(start, moments, before, last, group * (last - before + 1) - before)
+        return cls(line.place(start), moments, before, last, line._shift)
 
     def place(self, until: Ints) -> Ints:
         """Each row's time on the line: at or after a start of its group if and only if it really is. Times before the
         first start of all are before those of the group, times after the last one behind them."""
         if self._moments is not None:
             until = np.searchsorted(self._moments, until, side="right") - 1
-        placed: Ints = np.clip(until, self._first - 1, self._last)
+        placed: Ints = np.clip(until, self._before, self._last)
         placed += self._shift
         return placed
 
@@ -172,7 +178,7 @@ def address(*columns: Sequence[Codes]) -> tuple[Ints, ...]:
     """
     numbers = [np.zeros(len(table), np.int64) for table in columns[0]]
     for column in columns:
-        width = max((int(values.max()) + 1 for values in column if len(values)), default=1)
+        width = max(width_of(values) for values in column)
         numbers = [number * width + values for number, values in zip(numbers, column, strict=True)]
     return tuple(numbers)
 
@@ -181,9 +187,9 @@ def look_up(known: Ints, wanted: Ints) -> Ints:
     """For each wanted number its place in `known`, the last one if it is there more than once; -1 if it is not."""
     if not len(known):
         return np.full(len(wanted), -1, np.int64)
-    size = int(known.max()) + 1
+    size = width_of(known)
     if size <= 4 * (len(known) + len(wanted)) + 1024:
-        places = np.full(size, -1, np.int32 if len(known) < 2**31 else np.int64)
+        places = np.full(size, -1, np.min_scalar_type(-len(known)))
         places[known] = np.arange(len(known), dtype=places.dtype)
         inside = (wanted >= 0) & (wanted < size)
         if inside.all():
@@ -204,24 +210,23 @@ def first_not_larger(values: Ints, rows: Ints) -> Ints:
 
     A tree of smallest values, climbed and descended by all rows at once.
     """
-    levels = [values]
-    while len(levels[-1]) > 1:
-        level = levels[-1]
-        if len(level) % 2:
-            level = np.append(level, np.iinfo(np.int64).max)
-        levels.append(np.minimum(level[0::2], level[1::2]))
+    levels, level = list[Ints](), values
     wanted, at = values[rows], rows + 1
     found_on = np.full(len(rows), -1, np.int64)
     seeking = np.arange(len(rows))
-    for height, level in enumerate(levels):
+    for height in range(len(values).bit_length()):
         # A node on the left is seen with its neighbour, one level up; one on the right only here.
-        here = seeking[(at[seeking] % 2 == 1) | (len(level) == 1)]
+        here = seeking[at[seeking] % 2 == 1]
         hit = level[at[here]] <= wanted[here]
         found_on[here[hit]] = height
         at[here[~hit]] += 1
         seeking = seeking[found_on[seeking] < 0]
         at[seeking] //= 2
-    for height in range(len(levels) - 1, 0, -1):
+        levels.append(level)
+        if len(level) % 2:
+            level = np.append(level, level[-1])
+        level = np.minimum(level[0::2], level[1::2])
+    for height in reversed(range(1, len(levels))):
         down = np.flatnonzero(found_on >= height)
         left = 2 * at[down]
         at[down] = np.where(levels[height - 1][left] <= wanted[down], left, left + 1)

@@ -16,13 +16,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from harness.grouping import Bools, Groups, Ints, TimeLine, ascending, codes_of
+from harness.grouping import Bools, Groups, Ints, TimeLine, ascending, codes_of, width_of
 
 OverlapBlame = Literal["lock", "client", "undecided"]
 BLAMES: Final[tuple[OverlapBlame, ...]] = ("lock", "client", "undecided")
@@ -48,20 +48,15 @@ class Windows:
     @classmethod
     def of(cls, sections: pd.DataFrame, rows: Ints) -> Windows:
         """Those of these rows. Nothing is copied if these are all rows in the table's order."""
-        everything = len(rows) == len(sections) and ascending(rows)
-
-        def of_rows(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
-            return column if everything else column[rows]
-
-        life = of_rows(sections["life"].to_numpy())
-        lives = int(life.max()) + 1 if len(life) else 1
+        chosen = slice(None) if len(rows) == len(sections) and ascending(rows) else rows
+        life = sections["life"].to_numpy()[chosen]
         return cls(
-            key=of_rows(codes_of(sections["key"])).astype(np.int64),
-            life=of_rows(codes_of(sections["client"])).astype(np.int64) * lives + life,
-            start=of_rows(sections["start_ns"].to_numpy(np.int64)),
-            end=of_rows(sections["end_ns"].to_numpy(np.int64)),
-            certain_until=of_rows(sections["deadline_min_ns"].to_numpy(np.int64)),
-            possible_until=of_rows(sections["deadline_max_ns"].to_numpy(np.int64)),
+            key=codes_of(sections["key"])[chosen].astype(np.int64),
+            life=codes_of(sections["client"])[chosen].astype(np.int64) * width_of(life) + life,
+            start=sections["start_ns"].to_numpy(np.int64)[chosen],
+            end=sections["end_ns"].to_numpy(np.int64)[chosen],
+            certain_until=sections["deadline_min_ns"].to_numpy(np.int64)[chosen],
+            possible_until=sections["deadline_max_ns"].to_numpy(np.int64)[chosen],
         )
 
     def __len__(self) -> int:
@@ -128,7 +123,7 @@ def overlapping_pairs(sections: pd.DataFrame, most: int = MOST_PAIRS) -> Pairs:
     line = TimeLine.of(windows.key, windows.start)
     reach = np.searchsorted(line.starts, line.place(windows.end), side="right")
     counts = reach - np.arange(len(order)) - 1
-    found: list[tuple[Ints, Ints]] = [(np.zeros(0, np.int64), np.zeros(0, np.int64))]
+    found: list[tuple[Ints, Ints]] = []
     listed = 0
     for first, last in _chunks(counts):
         span = counts[first:last]
@@ -148,25 +143,22 @@ def overlapping_pairs(sections: pd.DataFrame, most: int = MOST_PAIRS) -> Pairs:
 
 def blames_between(sections: pd.DataFrame, some: Ints, others: Ints) -> npt.NDArray[np.int8]:
     """For each place in the two arrays of positions, who is to blame for the overlap of these two sections, as a place
-    in `BLAMES`; NO_OVERLAP where they do not overlap, or where one of them is missing (-1)."""
+    in `BLAMES`; NO_OVERLAP where they do not overlap, or where one of them is missing (-1).
+
+    `sections`: ordered by start, so that positions are ranks.
+    """
     known = np.flatnonzero((some >= 0) & (others >= 0) & (some != others))
     blames = np.full(len(some), NO_OVERLAP, np.int8)
     rows, place = np.unique(np.concatenate([some[known], others[known]]), return_inverse=True)
     windows = Windows.of(sections, rows)
     a, b = place[: len(known)], place[len(known) :]
-    in_order = windows.start[a] <= windows.start[b]
-    earlier, later = np.where(in_order, a, b), np.where(in_order, b, a)
+    earlier, later = np.minimum(a, b), np.maximum(a, b)
     overlap = windows.start[later] <= windows.end[earlier]
     blames[known[overlap]] = windows.blames(earlier[overlap], later[overlap])
     return blames
 
 
 def _chunks(counts: Ints) -> list[tuple[int, int]]:
-    """Ranges of rows that have at most about `_CHUNK` pairs each; rows around them that have none cost nothing."""
-    rows = len(counts)
-    if not rows or not counts.any():
-        return []
-    summed = np.cumsum(counts)
-    cuts = np.searchsorted(summed, np.arange(_CHUNK, int(summed[-1]) + _CHUNK, _CHUNK), side="left") + 1
-    bounds = np.unique(np.concatenate([[0], np.minimum(cuts, rows)]))
-    return list(pairwise(bounds.tolist()))
+    """The rows as ranges, one behind the other. Without its first row each has fewer than `_CHUNK` pairs."""
+    cuts = np.flatnonzero(np.diff(np.cumsum(counts) // _CHUNK)) + 1
+    return list(pairwise([0, *cuts.tolist(), len(counts)]))

@@ -15,6 +15,7 @@ shorter is taken for `deadline_min_ns`, the one that makes the possible window l
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -24,9 +25,9 @@ import pandas as pd
 
 from fencepost.errors import UsageError
 from harness.columns import codes_in, known
-from harness.grouping import Bools, Groups, Ints, address, look_up
+from harness.grouping import Groups, Ints, address, look_up, width_of
 from harness.history import ClientEnd, FaultEvent
-from harness.windows import FOREVER_NS, longest_windows
+from harness.windows import FOREVER_NS, longest_windows, merged
 
 ENDED: Final = ("release", "killed", "open")
 POSITION: Final = "position"
@@ -94,10 +95,8 @@ def derive_leases(ops: pd.DataFrame, faults: Sequence[FaultEvent]) -> pd.DataFra
     complete: Ints = leases["complete_ns"].to_numpy(np.int64)
     before = np.clip(_or(leases["computed_before_ns"], complete), invoke, complete)
     after = np.clip(_or(leases["computed_after_ns"], invoke), invoke, before)
-    exact: Bools = leases["deadline_ns"].notna().to_numpy()
-    stamped = leases["computed_after_ns"].notna().to_numpy() & ~exact
     for client, pauses in pause_windows(faults).items():
-        rows = np.flatnonzero(stamped & (leases["client"] == client).to_numpy())
+        rows = np.flatnonzero((leases["client"] == client).to_numpy())
         after[rows] = _without_pauses(after[rows], before[rows], pauses)
     after = np.clip(np.maximum(after, _or(leases["requested_ns"], invoke)), invoke, before)
     validity_ns = leases["validity_ms"].to_numpy(np.float64) * 1e6
@@ -113,17 +112,11 @@ def derive_leases(ops: pd.DataFrame, faults: Sequence[FaultEvent]) -> pd.DataFra
 
 def pause_windows(faults: Iterable[FaultEvent]) -> dict[str, list[tuple[int, int]]]:
     """By client, the longest times for which it can have been stopped, and slow to come back: disjoint, in order."""
-    by_client: dict[str, list[tuple[int, int]]] = {}
+    by_client: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
     for event, began, done in longest_windows(faults):
         for client in event.paused_clients:
-            windows = by_client.setdefault(client, [])
-            until = done + RESUME_SLACK_NS
-            if windows and began <= windows[-1][1]:
-                before, its_end = windows.pop()
-                windows.append((before, max(until, its_end)))
-            else:
-                windows.append((began, until))
-    return by_client
+            by_client[client].append((began, done + RESUME_SLACK_NS))
+    return {client: merged(windows, 0, FOREVER_NS) for client, windows in by_client.items()}
 
 
 def positions_of(writes: pd.DataFrame, sections: pd.DataFrame) -> Ints:
@@ -144,8 +137,7 @@ def _without_pauses(after: Ints, before: Ints, pauses: Sequence[tuple[int, int]]
     """The moments from which on a process ran, up to `before`, for as long as `before - after` without the pauses."""
     moved = after.copy()
     for began, done in reversed(pauses):
-        hit = (moved <= done) & (before >= began)
-        moved -= np.where(hit, np.minimum(done, before) - began, 0)
+        moved -= np.where(moved <= done, np.maximum(np.minimum(done, before) - began, 0), 0)
     return moved
 
 
@@ -166,11 +158,10 @@ class _Ids:
     def of(cls, ops: pd.DataFrame) -> _Ids:
         client = ops["client"].astype("category").cat
         names = {str(name): code for code, name in enumerate(client.categories)}
-        lives = int(ops["life"].max()) + 1 if len(ops) else 1
-        sections = int(ops["section"].max()) + 1 if len(ops) else 1
-        life = client.codes.to_numpy(np.int64) * lives + ops["life"].to_numpy(np.int64)
-        section = life * sections + ops["section"].to_numpy(np.int64)
-        return cls(life, section, Groups.of_equal(section), names, lives)
+        lives, sections = ops["life"].to_numpy(np.int64), ops["section"].to_numpy(np.int64)
+        life = client.codes.to_numpy(np.int64) * width_of(lives) + lives
+        section = life * width_of(sections) + sections
+        return cls(life, section, Groups.of_equal(section), names, width_of(lives))
 
 
 def _chain(leases: pd.DataFrame, ids: _Ids, at: Ints) -> tuple[Ints, Ints, Ints]:
@@ -197,7 +188,7 @@ def _ends(ops: pd.DataFrame, ids: _Ids, at: Ints, ends: Sequence[ClientEnd]) -> 
     """When each section ended, and how. `at`: the sections' groups."""
     invoke, complete = ops["invoke_ns"].to_numpy(np.int64), ops["complete_ns"].to_numpy(np.int64)
     released = ids.groups.first_times(invoke, FOREVER_NS, (ops["f"] == "release").to_numpy())[at]
-    shape = len(ids.names) * ids.lives + 1
+    shape = len(ids.names) * ids.lives
     life_last = np.full(shape, -1, np.int64)
     np.maximum.at(life_last, ids.life, complete)
     ended_at, killed = np.full(shape, -1, np.int64), np.zeros(shape, np.bool_)
@@ -210,10 +201,9 @@ def _ends(ops: pd.DataFrame, ids: _Ids, at: Ints, ends: Sequence[ClientEnd]) -> 
     life_of = ids.groups.take(ids.life)[ids.groups.edges[:-1]]
     life = life_of[at]
     # A client that went on to its next section without a recorded release was out by then.
-    went_on = np.append(life_of[1:] == life_of[:-1], False)[: len(life_of)][at]
-    following = np.minimum(at + 1, len(life_of) - 1)
-    open_end = np.maximum(life_last[life], ended_at[life])
-    open_end = np.where(went_on, ids.groups.first_times(invoke, FOREVER_NS)[following], open_end)
+    went_on = np.append(life_of[1:] == life_of[:-1], False)[at]
+    next_ns = np.append(ids.groups.first_times(invoke, FOREVER_NS)[1:], FOREVER_NS)[at]
+    open_end = np.where(went_on, next_ns, np.maximum(life_last[life], ended_at[life]))
     by_release = released < FOREVER_NS
     how = np.where(by_release, 0, np.where(killed[life] & ~went_on, 1, 2))
     return np.where(by_release, released, open_end), pd.Categorical.from_codes(how, pd.Index(ENDED))

@@ -63,10 +63,27 @@ PRELOADED: Final = ["numpy", "pandas", "pyarrow.parquet", "msgspec", "hypothesis
 _WIDER: Final = "groups lie one behind the other on a line of numbers: a wider gap between them orders nothing anew"
 EQUIVALENT: Final[dict[tuple[str, str, str], str]] = {
     (
-        "harness/checkers/counter.py",
-        "_Writes.lifted",
-        "return self.value - least + self.key * (int(self.value.max()) - least + 3)",
+        "harness/checkers/fencing.py",
+        "_stale",
+        "by_key = by_key.keep(by_key.spread(by_key.within(ranks[1:] <= ranks[:-1])))",
+    ): "more keys are looked at, and no more is found in them",
+    ("harness/grouping.py", "TimeLine.of", "before = first - 2"): _WIDER,
+    (
+        "harness/grouping.py",
+        "TimeLine.of",
+        "line = cls(start, moments, before, last, group * (last - before + 2) - before)",
     ): _WIDER,
+    (
+        "harness/grouping.py",
+        "look_up",
+        "if size < 4 * (len(known) + len(wanted)) + 1024:",
+    ): "says only from where on the slower of two ways is taken; both find the same",
+    ("harness/overlaps.py", "overlapping_pairs", "if listed > most:"): "one more piece is listed, and cut off again",
+    (
+        "harness/table.py",
+        "_accepted",
+        "in_order = not written.within(places[1:] <= places[:-1]).any()",
+    ): "writes of one place keep the table's order, also if they are put in order once more",
     (
         "harness/checkers/liveness.py",
         "_longest_gap",

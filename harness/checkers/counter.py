@@ -20,7 +20,7 @@ from harness.census import overlapped_keys
 from harness.checkers.base import Answer, Blame, Finding, Recorded
 from harness.columns import codes_in
 from harness.config import Requirement
-from harness.grouping import Bools, Groups, Ints, address, all_different, codes_of, first_not_larger, look_up
+from harness.grouping import Bools, Groups, Ints, address, all_different, first_not_larger, look_up, width_of
 from harness.overlaps import BLAMES, NO_OVERLAP, blames_between
 from harness.sections import positions_of
 
@@ -74,22 +74,20 @@ class _Writes:
     value: Ints
 
     @classmethod
-    def of(cls, writes: pd.DataFrame, by_key: Groups | None = None) -> _Writes:
-        """`by_key`: as in `Recorded.writes_by_key`, if that is known."""
-        groups, values = by_key or Groups.of(codes_of(writes["key"])), writes["value"].to_numpy(np.int64)
-        value: Ints = groups.take(values)
+    def of(cls, writes: pd.DataFrame, by_key: Groups) -> _Writes:
+        """`by_key`: as in `Recorded.writes_by_key`."""
+        values = writes["value"].to_numpy(np.int64)
+        value: Ints = by_key.take(values)
         odd = np.ones(len(value), np.bool_)
         odd[1:] = value[1:] != value[:-1] + 1
-        odd[groups.begins] = value[groups.begins] != 1
-        groups = groups.keep(groups.spread(odd))
-        return cls(groups.order, groups.number, values[groups.order])
+        odd[by_key.begins] = value[by_key.begins] != 1
+        odd_keys = by_key.keep(by_key.spread(odd))
+        return cls(odd_keys.order, odd_keys.number, values[odd_keys.order])
 
     def lifted(self) -> Ints:
-        """The values, each key's above all of the key before it."""
-        if not len(self.value):
-            return self.value
-        least = min(int(self.value.min()), 0)
-        return self.value - least + self.key * (int(self.value.max()) - least + 2)
+        """The values, each key's, and 0, above all of the key before it."""
+        lifted: Ints = self.value - self.value.min(initial=0)
+        return lifted + self.key * width_of(lifted)
 
     def lost(self) -> Bools:
         """Which writes have a later one of their key that is not larger."""

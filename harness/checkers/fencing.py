@@ -15,8 +15,8 @@ import pandas as pd
 
 from harness.checkers.base import Answer, Blame, Finding, Recorded
 from harness.columns import known
-from harness.grouping import Bools, Groups, Ints, TimeLine, codes_of
-from harness.overlaps import BLAMES, NO_OVERLAP, blames_between, sections_by_key
+from harness.grouping import Bools, Groups, Ints, TimeLine, codes_of, width_of
+from harness.overlaps import BLAMES, NO_OVERLAP, blames_between
 from harness.sections import positions_of
 
 
@@ -79,7 +79,7 @@ def _lifted(values: Ints, by_key: Groups) -> Ints:
     if not len(values):
         return values
     lifted: Ints = values - values.min()
-    lifted += by_key.number * (int(lifted.max()) + 1)
+    lifted += by_key.number * width_of(lifted)
     return lifted
 
 
@@ -114,11 +114,10 @@ def _write(writes: pd.DataFrame, row: int) -> dict[str, object]:
     return {"client": str(write.client), "section": int(write.section), "value": int(write.value), "token": token}
 
 
-def _disorder(sections: pd.DataFrame, by_key: Groups | None = None) -> Ints:
+def _disorder(sections: pd.DataFrame, by_key: Groups) -> Ints:
     """Positions of sections whose token is not larger than that of every section of the key that ended before.
-    `by_key`: as in `harness.overlaps.touching`."""
+    `by_key`: as in `Recorded.sections_by_key`."""
     shown, token = known(sections["token"])
-    by_key = by_key or sections_by_key(sections)
     by_key = by_key.keep(by_key.take(shown))
     # Who ended before a section started before it. So keys whose tokens grow from start to start are in order.
     tokens = by_key.take(token)

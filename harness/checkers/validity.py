@@ -99,13 +99,14 @@ def _late_extensions(leases: pd.DataFrame, earliest: Ints, told: np.ndarray) -> 
     """Which leases are extensions that were surely computed when the lease before was over under every reading, and how
     long after that, in ns."""
     late, late_ns = np.zeros(len(leases), np.bool_), np.zeros(len(leases))
-    if not len(leases) or not (extends := (leases["f"] == "extend").to_numpy(np.bool_)).any():
+    if not (leases["f"] == "extend").any():
         return late, late_ns
     complete = leases["complete_ns"].to_numpy(np.int64)
     section = leases.groupby(["client", "life", "section"], observed=True, sort=False).ngroup().to_numpy(np.int64)
     order = np.lexsort((complete, section))
     before, this = order[:-1], order[1:]
-    same = (section[before] == section[this]) & extends[this] & np.isfinite(told[this])
+    # What follows a lease in its section is an extension.
+    same = (section[before] == section[this]) & np.isfinite(told[this])
     before, this = before[same], this[same]
     computed = earliest[this] - np.ceil(told[this]).astype(np.int64)
     late_ns[this] = computed - leases["deadline_max_ns"].to_numpy(np.int64)[before]

@@ -88,6 +88,16 @@ def test_listing_finds_what_looking_at_every_pair_finds(table: list[Row]) -> Non
     assert began == sorted(began)
 
 
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.integers(0, 5), max_size=8))
+def test_pairs_are_listed_a_bounded_number_at_a_time(counts: list[int]) -> None:
+    """However many there are: one row's pairs and less than the bound besides."""
+    with patch.object(overlaps, "_CHUNK", 3):
+        chunks = overlaps._chunks(np.array(counts, np.int64))
+    assert [row for first, last in chunks for row in range(first, last)] == list(range(len(counts)))
+    assert all(sum(counts[first + 1 : last]) < 3 for first, last in chunks)
+
+
 def crowd(count: int) -> list[Row]:
     """One row after the other, all of them inside until the end."""
     return [(f"c{n}", 1, "k1", n, 10 * count, 20 * count, 20 * count) for n in range(count)]

@@ -22,6 +22,13 @@ def test_a_release_that_is_refused_within_the_validity_means_that_the_lock_was_l
     assert (finding.kind, finding.blame, finding.breaks, finding.count) == ("lost-early", "lock", (), 1)
     assert finding.examples[0]["validity_left_ms"] == 50
     assert finding.examples[0]["at_ms"] == 50
+    assert finding.text.startswith("1 lease was gone")
+
+
+def test_every_lost_lease_counts() -> None:
+    history = lost().section("c2", 20, None, deadline=100).op("c2", "release", "fail", 1, 60, 61)
+    (finding,) = check(history.recorded()).findings
+    assert (finding.count, finding.text.startswith("2 leases were gone")) == (2, True)
 
 
 @pytest.mark.parametrize(("released", "times"), [(99.9, 1), (100, 0), (120, 0)])
@@ -34,7 +41,9 @@ def test_only_a_definite_no_counts(outcome: str) -> None:
     assert count(lost(outcome=outcome)) == 0
 
 
-@pytest.mark.parametrize(("began", "healed", "times"), [(0, 8, 1), (0, 20, 0), (30, 40, 0), (50, 60, 0), (51, 60, 1)])
+@pytest.mark.parametrize(
+    ("began", "healed", "times"), [(0, 8, 1), (0, 9, 0), (0, 20, 0), (30, 40, 0), (50, 60, 0), (51, 60, 1)]
+)
 def test_a_fault_that_may_have_been_in_force_excuses_it(began: float, healed: float, times: int) -> None:
     assert count(lost().fault("f1", began, healed, nodes=("n1",))) == times
 

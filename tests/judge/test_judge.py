@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from harness.checkers.base import Verdict
-from harness.judge import exit_code, judge
+from harness.judge import blamed_so_far, exit_code, judge
 from tests.judge.histories import History
+from tests.judge.test_store import written
 
 
 def clean(**config: str) -> History:
@@ -72,6 +75,13 @@ def test_a_violation_is_one_even_if_the_run_was_interrupted() -> None:
     history = overlap("lease")
     history.timeline.interrupted = True
     assert word(history) == "violation"
+
+
+def test_of_a_run_that_is_still_on_only_what_the_lock_is_to_blame_for_is_told(tmp_path: Path) -> None:
+    histories = [overlap("lease"), lapse("exclusion")]
+    for history in histories:
+        history.timeline.end_ns = None
+    assert [blamed_so_far(written(tmp_path, history)) for history in histories] == [{"overlap"}, set()]
 
 
 def test_a_run_in_which_nobody_acquired_anything_is_unknown() -> None:

@@ -91,6 +91,7 @@ def test_no_grant_after_the_heal_is_reported_once_there_was_time_for_one() -> No
     history.timeline.stop_ns = ms(1200)
     (finding,) = check(history.recorded()).findings
     assert (finding.kind, finding.blame, finding.breaks) == ("no-recovery", "lock", ())
+    assert finding.text == "nobody acquired the lock within 200 ms after everything was healed (TTL 100 ms)"
     assert check(history.section("c2", 1100, 1110).recorded()).findings == ()
 
 
@@ -100,13 +101,16 @@ def test_no_grant_after_the_heal_is_reported_once_there_was_time_for_one() -> No
 def test_a_holder_that_was_let_in_before_the_heal_has_its_time_first(end: float, deadline: float, found: int) -> None:
     history = History(ttl_ms=100).section("c1", 990, end, deadline=deadline)
     history.timeline.stop_ns = ms(1299.5)
-    assert len(check(history.recorded()).findings) == found
+    findings = check(history.recorded()).findings
+    assert len(findings) == found
+    assert all("after everything was healed and its last holder was out" in finding.text for finding in findings)
 
 
 def test_who_never_got_in_is_named_and_makes_it_unfair() -> None:
-    found = figures(History(clients=3).section("c1", 0, 10).section("c2", 20, 30))
-    assert found["never_acquired"] == ["c3"]
-    assert found["jain"] == pytest.approx(2 / 3)
+    history = History(clients=4).section("c1", 0, 10).section("c2", 20, 30).op("c3", "acquire", "fail", 1, 0, 30)
+    found = figures(history)
+    assert found["never_acquired"] == ["c3", "c4"]
+    assert found["jain"] == pytest.approx(2 / 4)
 
 
 def test_slow_acquires_and_leases_that_arrive_over_are_counted() -> None:

@@ -56,9 +56,10 @@ def test_the_end_of_one_life_says_nothing_about_another() -> None:
 
 
 def test_a_client_that_went_on_without_a_recorded_release_was_out_by_then() -> None:
-    history = History().section("c1", 10, None, number=1).op("c1", "acquire", "fail", 2, 40, 41)
-    section = only(history.end("c1", "killed", 90))
-    assert (section["end"], section["ended"]) == (40, "open")
+    history = History().section("c1", 10, None, number=1).end("c1", "killed", 90)
+    for number, at in ((2, 40), (3, 60)):
+        section = only(history.op("c1", "acquire", "fail", number, at, at + 1))
+        assert (section["end"], section["ended"]) == (40, "open")
 
 
 def test_a_reported_deadline_is_taken_exactly() -> None:

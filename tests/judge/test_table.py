@@ -171,6 +171,14 @@ def test_a_section_that_ends_before_it_starts_is_refused(tmp_path: Path) -> None
         read_table(tmp_path / "wrong.parquet", History().config)
 
 
+def test_a_name_is_written_once_however_many_sections_it_has(tmp_path: Path) -> None:
+    history = History(clients=1)
+    for number in range(200):
+        history.section("c1", 10 * number, 10 * number + 5, number=number, key="k" * 10_000)
+    write_table(history.recorded(), tmp_path / "sections.parquet")
+    assert (tmp_path / "sections.parquet").stat().st_size < 10 * 10_000
+
+
 def test_a_section_with_two_writes_has_no_room_in_a_table(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="wrote more than once"):
         write_table(History().section("c1", 0, 9).write("c1", 1).write("c1", 2).recorded(), tmp_path / "x.parquet")

@@ -112,9 +112,9 @@ def our_answers(run: Recorded, keys: list[str]) -> dict[str, list[bool]]:
         blamed[names.iloc[row]].add(BLAMES[blame])
     counts = {blame: int((pairs.blame == place).sum()) for place, blame in enumerate(BLAMES)}
     assert exclusion.check(run).figures["overlaps"] == counts
-    unordered = set(names.iloc[fencing._disorder(run.sections)])
+    unordered = set(names.iloc[fencing._disorder(run.sections, run.sections_by_key)])
     stale = set(run.writes["key"].astype(str).iloc[fencing._stale(run).row])
-    writes = counter._Writes.of(run.writes)
+    writes = counter._Writes.of(run.writes, run.writes_by_key)
     lost = set(run.writes["key"].astype(str).iloc[writes.row[writes.lost()]])
     return {
         "section": [not blamed[key] for key in keys],
