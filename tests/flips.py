@@ -253,7 +253,7 @@ class Watch:
 
         def called(frame: FrameType, _: str, __: object) -> None:
             if module := self._files.get(frame.f_code.co_filename):
-                entered.add((module, frame.f_code.co_qualname))
+                entered.add((module, frame.f_code.co_qualname.replace(".<locals>", "")))
 
         began = time.monotonic()
         if self._look:
