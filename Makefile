@@ -94,7 +94,7 @@ report-fsync: setup ## fsync=always or a delayed restart? The report: three hour
 flips: setup ## every comparison of the judge flipped, one at a time: each must turn a test red (MODULE=counter: only there)
 	.venv/bin/python tests/flips.py $(MODULE) $(ARGS)
 
-mutants: setup ## the reference lock with one line wrong, in fifteen ways: what finds which? 40 min; QUICK=1: five
+mutants: setup ## the reference lock with one line wrong, in fifteen ways: what finds which? half an hour; QUICK=1: five minutes
 	.venv/bin/fencepost mutants $(if $(QUICK),--quick) $(if $(SEEDS),--seeds $(SEEDS)) \
 		$(if $(REPORT),--report $(REPORT)) $(if $(CLUSTER),--cluster $(CLUSTER)) $(ARGS)
 
