@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 import pandas as pd
@@ -30,13 +30,10 @@ def markdown(
     for part in grid.parts:
         some = [s for s in found if s.part == part]
         out += [f"### {part.title}", "", *([part.text, ""] if part.text else []), " ".join(tell.answer(part, some)), ""]
-        for matrix in tell.matrices(part, some):
-            if matrix.title:
-                out += [f"**{_cell(matrix.title)}**", ""]
-            rows = [
-                [name, *(f"{box.value}<br>{box.note}" if box else "" for box in boxes)] for name, boxes in matrix.rows
-            ]
-            out += [*_table([matrix.corner, *matrix.columns], rows), ""]
+        out += _in_tables(tell.matrices(part, some))
+        if left_behind := _in_tables(tell.left_behind(part, some)):
+            out += ["What stayed behind: keys without an owner, calls that overran, sections without a majority:", ""]
+            out += left_behind
         compared = [tell.comparison(contrast) for contrast in contrasts(part, some)]
         if compared:
             out += ["Comparisons:", "", *_table(tell.HEADS[part.kind], compared), ""]
@@ -142,6 +139,16 @@ def document(campaign: Campaign, lines: Sequence[RunLine], found: Sequence[Summa
 
 def _rate(name: str, events: int, trials: int, low: float, high: float) -> dict[str, object]:
     return {name: events, f"{name}_of": trials, f"{name}_low": low, f"{name}_high": high}
+
+
+def _in_tables(matrices: Iterable[tell.Matrix]) -> list[str]:
+    out = []
+    for matrix in matrices:
+        if matrix.title:
+            out += [f"**{_cell(matrix.title)}**", ""]
+        rows = [[name, *(f"{box.value}<br>{box.note}" if box else "" for box in boxes)] for name, boxes in matrix.rows]
+        out += [*_table([matrix.corner, *matrix.columns], rows), ""]
+    return out
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

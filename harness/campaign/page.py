@@ -81,6 +81,7 @@ def _part(part: Part, found: list[Summary]) -> dict[str, Any]:
         "kind": part.kind,
         "answer": tell.answer(part, found),
         "matrices": list(tell.matrices(part, found)),
+        "left_behind": list(tell.left_behind(part, found)),
         "rates": plots.rates(found) if part.kind == "safety" and any(s.verdicts for s in found) else None,
         "legend": plots.legend(part.axes[axes[0]]) if axes else None,
         "throughput": _panels(part, found, numeric) if numeric and numeric != axes[0] else [],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from statistics import median
@@ -50,9 +50,19 @@ class Matrix:
 
 def matrices(part: Part, found: Sequence[Summary]) -> Iterator[Matrix]:
     """The answer to the question of this part."""
+    return _matrices(part, found, _box)
+
+
+def left_behind(part: Part, found: Sequence[Summary]) -> Iterator[Matrix]:
+    """Keys without an owner, calls that overran, sections without a majority; none where no node was watched."""
+    if part.kind == "safety" and any(s.orphans is not None for s in found):
+        yield from _matrices(part, found, _left_box)
+
+
+def _matrices(part: Part, found: Sequence[Summary], box: Callable[[Summary], Box]) -> Iterator[Matrix]:
     axes = part.axes
     if not axes or any(cell.at.keys() != axes.keys() for cell in part.cells):
-        yield Matrix("", "", ("all",), tuple((printable(s.cell.name), (_box(s),)) for s in found))
+        yield Matrix("", "", ("all",), tuple((printable(s.cell.name), (box(s),)) for s in found))
         return
     first, *others = axes
     apart = (
@@ -72,7 +82,7 @@ def matrices(part: Part, found: Sequence[Summary]) -> Iterator[Matrix]:
                     **({apart[0]: picked} if apart else {}),
                 }
                 summary = by_place.get(tuple(place[axis] for axis in axes))
-                boxes.append(_box(summary) if summary else None)
+                boxes.append(box(summary) if summary else None)
             rows.append((printable(value), tuple(boxes)))
         heads = tuple(
             printable(" · ".join(column)) or ("rate" if part.kind == "safety" else "cost") for column in columns
@@ -92,6 +102,16 @@ def _box(summary: Summary) -> Box:
         return Box(summary, MISSING, "nothing to count yet", "")
     value = f"{rate.events:,} of {rate.trials:,}"
     return Box(summary, value, words.interval(rate), "bad" if rate.events else "")
+
+
+def _left_box(summary: Summary) -> Box:
+    said = [f"up to {milliseconds(summary.orphan_longest_ms)}"] if summary.orphans else []
+    if summary.overruns:
+        said.append(f"{plural(summary.overruns, 'call')} overran")
+    if summary.unfounded:
+        said.append(f"{plural(summary.unfounded, 'section')} without a majority")
+    keys = MISSING if summary.orphans is None else plural(summary.orphans, "key")
+    return Box(summary, keys, ", ".join(said), "")
 
 
 def answer(part: Part, found: Sequence[Summary]) -> list[str]:

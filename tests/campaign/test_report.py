@@ -128,6 +128,20 @@ def test_every_number_names_its_runs_and_the_command_that_repeats_it() -> None:
         assert "run-aof-always · clients 4-2" in form
 
 
+def test_what_stayed_behind_is_told_where_nodes_were_watched() -> None:
+    grid = made.grid("lock=redlock,pottery", seeds=2)
+    left = {"orphans": 13, "orphan_longest_ms": 990.0, "overruns": 1, "unfounded": 2}
+    clean = {"orphans": 0, "orphan_longest_ms": 0.0, "unfounded": 0}
+    lines = [made.line("pottery", 1, **left), made.line("pottery", 2, **clean), made.line("redlock", 1, **clean)]
+    said = "13 keys", "up to 990 ms, 1 call overran, 2 sections without a majority"
+    text = text_of(page_of(grid, lines))
+    assert "What stayed behind" in text
+    assert f"redlock 0 keys pottery {' '.join(said)}" in text
+    told = export.markdown(made.campaign(grid), lines, summaries(grid, lines), configs(grid))
+    assert f"| pottery | {'<br>'.join(said)} |" in told
+    assert "What stayed behind" not in text_of(page_of(grid, [made.line("pottery", 1)]))
+
+
 def test_a_campaign_that_has_just_begun_says_so() -> None:
     grid = made.grid()
     text = text_of(page_of(grid, []))
