@@ -7,8 +7,9 @@ writes: whether a lapsed holder does harm is what is being measured.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from time import monotonic_ns
-from typing import Literal
+from typing import Literal, TypeVar
 
 from fencepost.errors import FencepostError, UsageError
 from harness.history import Held, Op, Outcome, TokenSource, Write
@@ -19,6 +20,7 @@ from workloads.resource import Resource, StaleTokenError
 
 Fencing = Literal["none", "writes", "all"]
 """Who shows a token to the resource: nobody, writes, or reads and writes."""
+T = TypeVar("T")
 
 
 class Steps:
@@ -76,15 +78,9 @@ class Steps:
             raise UsageError(f"{self._client} holds {self._lease.key} and cannot acquire {key} too; release it first")
         if self._wanted != key:
             self._section, self._wanted = self._section + 1, key
-        lease, error = None, None
         invoke_ns = monotonic_ns()
         self._control.enter(State.ACQUIRING, invoke_ns)
-        try:
-            lease = self._lock.acquire(key, self._ttl_ms)
-        except FencepostError:
-            raise
-        except Exception as caught:
-            error = _in_words(caught)
+        lease, error = _answer(lambda: self._lock.acquire(key, self._ttl_ms))
         complete_ns = monotonic_ns()
         if lease is None:
             outcome: Outcome = "fail" if error is None else "info"
@@ -105,14 +101,8 @@ class Steps:
         """Prolong the lease to a whole TTL from now. Refused, or without an answer: the lease in hand stays what it
         was, and a careful user stops its work and releases."""
         lease = self._held("extend")
-        extended, error = None, None
         invoke_ns = monotonic_ns()
-        try:
-            extended = self._lock.extend(lease, self._ttl_ms)
-        except FencepostError:
-            raise
-        except Exception as caught:
-            error = _in_words(caught)
+        extended, error = _answer(lambda: self._lock.extend(lease, self._ttl_ms))
         complete_ns = monotonic_ns()
         if extended is None:
             outcome: Outcome = "fail" if error is None else "info"
@@ -216,15 +206,10 @@ class Steps:
     def release(self) -> Op:
         """Give the lock back. Whatever comes of it, the client is outside from then on."""
         lease, self._lease = self._held("release"), None
-        error = None
         invoke_ns = monotonic_ns()
         self._control.enter(State.RELEASING, invoke_ns)
-        try:
-            outcome: Outcome = "ok" if self._lock.release(lease) else "fail"
-        except FencepostError:
-            raise
-        except Exception as caught:
-            outcome, error = "info", _in_words(caught)
+        released, error = _answer(lambda: self._lock.release(lease))
+        outcome: Outcome = "info" if error is not None else "ok" if released else "fail"
         return self._recorded(Op("release", outcome, lease.key, self._section, invoke_ns, monotonic_ns(), error=error))
 
     def _take(self, lease: Lease, learnt_ns: int) -> None:
@@ -249,6 +234,16 @@ class Steps:
             self._record.answered(rounds)
         self._record(op)
         return op
+
+
+def _answer(call: Callable[[], T]) -> tuple[T | None, str | None]:
+    """What the lock returned, or the error after which nobody can know. What breaks the run itself is raised."""
+    try:
+        return call(), None
+    except FencepostError:
+        raise
+    except Exception as error:
+        return None, _in_words(error)
 
 
 def _granted(f: Literal["acquire", "extend"], lease: Lease, section: int, invoke_ns: int, complete_ns: int) -> Op:

@@ -50,9 +50,10 @@ def check(run: Recorded) -> Answer:
     tight = shown & np.isfinite(told) & ~over & (by_clock > -SLEW * ttl_ns)
     late, late_ns = _late_extensions(leases, earliest, told)
     of = f"of {len(leases)} leases"
-    found = (
+    found: tuple[tuple[str, tuple[Requirement, ...], Bools, np.ndarray, str, str], ...] = (
         (
             "overstated-validity",
+            ("lease",),
             over,
             excess_ns,
             "too_long_by_ms",
@@ -61,6 +62,7 @@ def check(run: Recorded) -> Answer:
         ),
         (
             "no-validity",
+            ("lease",),
             without,
             -told,
             "over_for_ms",
@@ -69,6 +71,7 @@ def check(run: Recorded) -> Answer:
         ),
         (
             "no-drift-allowance",
+            (),
             tight,
             ttl_ns + by_clock,
             "after_request_ms",
@@ -77,13 +80,14 @@ def check(run: Recorded) -> Answer:
         ),
         (
             "late-extension",
+            ("lease",),
             late,
             late_ns,
             "late_by_ms",
             f"{{count}} {of} are extensions that were granted when the lease was over, by up to {{most}} ms",
         ),
     )
-    findings = tuple(_finding(run, leases, *each) for each in found if each[1].any())
+    findings = tuple(_finding(run, leases, *each) for each in found if each[2].any())
     figures: dict[str, object] = {
         "leases": len(leases),
         "with_request_time": int(shown.sum()),
@@ -115,13 +119,19 @@ def _late_extensions(leases: pd.DataFrame, earliest: Ints, told: np.ndarray) -> 
 
 
 def _finding(
-    run: Recorded, leases: pd.DataFrame, kind: str, which: Bools, how_much_ns: np.ndarray, named: str, text: str
+    run: Recorded,
+    leases: pd.DataFrame,
+    kind: str,
+    breaks: tuple[Requirement, ...],
+    which: Bools,
+    how_much_ns: np.ndarray,
+    named: str,
+    text: str,
 ) -> Finding:
     """`named`: what an example calls its `how_much_ns`, in ms."""
     rows = np.flatnonzero(which)
     rows = rows[np.argsort(leases["complete_ns"].to_numpy(np.int64)[rows], kind="stable")]
     worst = rows[np.argmax(how_much_ns[rows])]
-    breaks: tuple[Requirement, ...] = () if kind == "no-drift-allowance" else ("lease",)
     examples = []
     for row in dict.fromkeys([*rows[:3].tolist(), int(worst)]):
         lease = leases.iloc[row]
