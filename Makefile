@@ -98,11 +98,12 @@ mutants: setup ## the reference lock with one line wrong, in fifteen ways: what 
 	.venv/bin/fencepost mutants $(if $(QUICK),--quick) $(if $(SEEDS),--seeds $(SEEDS)) \
 		$(if $(REPORT),--report $(REPORT)) $(if $(CLUSTER),--cluster $(CLUSTER)) $(ARGS)
 
-lint: setup ## ruff and mypy
+lint: setup ## ruff, mypy, and which folder may import which
 	.venv/bin/ruff check
 	.venv/bin/ruff format --check
 	.venv/bin/mypy
 	.venv/bin/mypy tools/*.py
+	.venv/bin/lint-imports
 
 lock: ## resolve requirements.lock anew from pyproject.toml
 	@$(PYTHON) tools/lock.py

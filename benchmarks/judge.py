@@ -1,10 +1,10 @@
 """How fast a history is judged: `python benchmarks/judge.py [SECTIONS] [LOGGED] [FOLDER]` prints figures.
 
-First tables of sections (`harness.table`), from 10,000 to SECTIONS rows (10 million), over 1,000 keys and 256 clients,
-from the Parquet file to the verdict: with no overlap, with one section in a hundred overlapping the next one, and
-with one key on which everything overlaps. A process of its own judges each table; its peak memory is that of the whole
-process, imports and all. Beside each stands how long numpy takes to sort as many random numbers in the same process,
-and the ratio of the two in CPU time.
+First tables of sections (`harness.store.section_table`), from 10,000 to SECTIONS rows (10 million), over 1,000 keys
+and 256 clients, from the Parquet file to the verdict: with no overlap, with one section in a hundred overlapping the
+next one, and with one key on which everything overlaps. A process of its own judges each table; its peak memory is
+that of the whole process, imports and all. Beside each stands how long numpy takes to sort as many random numbers in
+the same process, and the ratio of the two in CPU time.
 
 Then LOGGED sections (a million) as the logs of ten clients, five operations each: an operation is two events, its
 invocation and its completion. The text is read in pieces; what stays is about a hundred bytes an operation, so the peak
@@ -25,13 +25,13 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
+from fencepost.history import ClientEnd, Op, Timeline, Write
 from harness.checkers import checkers
-from harness.columns import read_lines
+from harness.checkers.judge import judge_folder, judge_table
 from harness.config import RunConfig
-from harness.history import ClientEnd, Op, Timeline, Write
-from harness.judge import judge_folder, judge_table
-from harness.store import RunFolder, load_recorded
-from harness.table import SECTIONS_SCHEMA, save
+from harness.store.columns import read_lines
+from harness.store.run_folder import RunFolder, load_recorded
+from harness.store.section_table import SECTIONS_SCHEMA, save
 
 KEYS, CLIENTS, LOGGING_CLIENTS = 1_000, 256, 10
 START_NS = 10**15

@@ -19,7 +19,7 @@ from time import monotonic_ns
 
 import msgspec
 
-from harness.history import Op, Write
+from fencepost.history import Op, Write
 from workloads.base import LockSettings
 from workloads.control import Control
 from workloads.fenced_counter import Plan, run

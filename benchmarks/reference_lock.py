@@ -22,8 +22,8 @@ from cluster.lifetime import RunState
 from cluster.process import ProcessCluster
 from cluster.programs import find_server
 from workloads.base import LockSettings, NodeAddress
+from workloads.connection import pack
 from workloads.locks.redlock import Redlock
-from workloads.wire import pack
 
 NODES = 5
 BATCH = 50

@@ -15,7 +15,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         from fencepost import check_module_names
 
         check_module_names()
-        from harness.cli import run
+        from harness.cli.main import run
 
         return run(sys.argv[1:] if argv is None else argv)
     except FencepostError as error:

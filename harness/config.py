@@ -17,11 +17,11 @@ ClusterChoice = Literal["auto", "process", "docker"]
 
 
 class RunConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """One run. Durations in milliseconds. `lock` is a recipe's name, a subject's name or `package.module:Class`;
+    """One run. Durations in milliseconds. `lock` is a recipe's name, a foreign lock's name or `package.module:Class`;
     `lock_command` a program that speaks the lock protocol, which then replaces it. `extensions`: how often at most a
     client prolongs its lease in one section, each time when half of it is gone. `disks`: each node has a small file
     system (`disk_fs`) for itself, whose power can be cut; a schedule with power cuts has them without being asked.
-    `witness`: whether the nodes' keys are watched (`harness.witness`)."""
+    `witness`: whether the nodes' keys are watched (`harness.run.witness`)."""
 
     seed: int
     workload: str = "fenced-counter"

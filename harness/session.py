@@ -12,17 +12,18 @@ from rich.console import Console
 
 from cluster.lifetime import RunState
 from fencepost.errors import FencepostError
-from harness.bench import Stand
-from harness.checkers.base import Recorded, Verdict
+from harness.checkers.judge import exit_code, judge_folder
 from harness.config import RunConfig
 from harness.explain.explanation import Explained, explain
-from harness.judge import exit_code, judge_folder
-from harness.replay import replay_command
+from harness.history.recorded import Recorded
+from harness.options import replay_command
 from harness.report.page import write_page
 from harness.report.progress import Progress
 from harness.report.summary import render_summary
-from harness.runner import Enough, Prepared, perform
-from harness.store import RunFolder
+from harness.run.scheduled import Enough, Prepared, perform
+from harness.run.test_run import Setup
+from harness.store.run_folder import RunFolder
+from harness.verdict import Verdict
 
 
 def make_run(prepared: Prepared, results: Path, *, expect_violation: bool, out: Console) -> int:
@@ -33,9 +34,9 @@ def make_run(prepared: Prepared, results: Path, *, expect_violation: bool, out: 
 
 def record_and_show(prepared: Prepared, results: Path, out: Console) -> RunFolder:
     """Make a run and show how it goes; its folder. Raises FencepostError when it broke off."""
-    stand = prepared.stand
+    setup = prepared.setup
     folder = new_folder(prepared, results)
-    say = f"{stand_in_words(stand)}, nemesis {stand.config.nemesis}, seed {stand.config.seed}"
+    say = f"{setup_in_words(setup)}, nemesis {setup.config.nemesis}, seed {setup.config.seed}"
     out.print(say, markup=False, soft_wrap=True)
     try:
         with Progress(out) as progress:
@@ -48,7 +49,7 @@ def record_and_show(prepared: Prepared, results: Path, out: Console) -> RunFolde
 
 def new_folder(prepared: Prepared, results: Path) -> RunFolder:
     """A folder in `results` for this run, with its configuration and its schedule."""
-    folder = RunFolder.create(results, prepared.stand.config)
+    folder = RunFolder.create(results, prepared.setup.config)
     folder.write_schedule(prepared.schedule.to_bytes().decode())
     return folder
 
@@ -99,11 +100,11 @@ def report_run(folder: RunFolder, *, expect_violation: bool, out: Console) -> in
     return exit_code(judged.verdict, expect_violation=expect_violation)
 
 
-def stand_in_words(stand: Stand) -> str:
+def setup_in_words(setup: Setup) -> str:
     """`5 × redis 7.0.15 as processes, 10 clients of redlock`."""
-    config, server = stand.config, stand.server
+    config, server = setup.config, setup.server
     return (
-        f"{config.nodes} × {server.flavour} {server.version} as {_plural(stand.backend)}, "
+        f"{config.nodes} × {server.flavour} {server.version} as {_plural(setup.backend)}, "
         f"{config.clients} clients of {config.lock_command or config.lock}"
     )
 

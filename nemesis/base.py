@@ -114,7 +114,7 @@ class Fault(Protocol):
         ...
 
 
-class Strike(NamedTuple):
+class Trigger(NamedTuple):
     """An ordinary fault that an attentive one wants to be injected now. `duration_ms`: None is for as long as the
     attentive one itself is in force."""
 
@@ -123,10 +123,10 @@ class Strike(NamedTuple):
     duration_ms: int | None
 
 
-class Watch(Protocol):
+class Observer(Protocol):
     """The eyes of an attentive fault while it is in force."""
 
-    def look(self, now_ms: float) -> Sequence[Strike]:
+    def look(self, now_ms: float) -> Sequence[Trigger]:
         """What is to be done now, most times nothing. Called every few milliseconds; takes one or two of them, and
         changes nothing by itself. `now_ms`: since the start of the load."""
         ...
@@ -135,11 +135,11 @@ class Watch(Protocol):
 
 
 @runtime_checkable
-class Attentive(Protocol):
+class Adaptive(Protocol):
     """A fault that does nothing by itself but waits for its moments. What it wants is played as ordinary faults, so
     that what was played can be replayed without it."""
 
-    def watch(self, world: World) -> Watch: ...
+    def watch(self, world: World) -> Observer: ...
 
 
 @runtime_checkable

@@ -13,13 +13,13 @@ import msgspec
 
 from fencepost.units import Duration
 from nemesis.base import Evidence, Impact, Topology, World
-from nemesis.draws import below, some, weighted
-from nemesis.going_down import BACK_WITHIN_S, GoingDown, How, node_count
+from nemesis.node_down import BACK_WITHIN_S, How, NodeDown, node_count
+from nemesis.random_draws import below, some, weighted
 from nemesis.steps import await_that, do_all
 
 
 class CrashOptions(msgspec.Struct, frozen=True):
-    """As `GoingDownOptions`, with clients as targets too.
+    """As `NodeDownOptions`, with clients as targets too.
 
     `mixed`: of ten crashes four of one node, three of a minority, one of a majority, two of clients.
     """
@@ -29,7 +29,7 @@ class CrashOptions(msgspec.Struct, frozen=True):
     targets: Literal["mixed", "one", "minority", "majority", "all", "clients"] = "mixed"
 
 
-class Crash(GoingDown, frozen=True):
+class Crash(NodeDown, frozen=True):
     """One crash, of `nodes` or of `clients`."""
 
     clients: tuple[str, ...] = ()

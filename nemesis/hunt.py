@@ -15,22 +15,22 @@ from typing import Literal
 
 import msgspec
 
-from cluster.keys import KeyWatch
+from cluster.key_snapshot import KeyReader
 from fencepost.errors import UsageError
 from fencepost.units import Duration
-from nemesis.base import Evidence, Impact, Strike, Topology, World
+from nemesis.base import Evidence, Impact, Topology, Trigger, World
 from nemesis.crash import Crash
-from nemesis.draws import shuffled
-from nemesis.going_down import GoingDown
 from nemesis.links import LinkName
+from nemesis.node_down import NodeDown
 from nemesis.partition import Partition
+from nemesis.partition_shapes import spare
 from nemesis.power import PowerCut
-from nemesis.shapes import spare
+from nemesis.quorum_loss import Held, at_stake
+from nemesis.random_draws import shuffled
 from nemesis.shutdown import Shutdown
-from nemesis.stakes import Held, at_stake
 
 How = Literal["crash", "power", "shutdown"]
-_FAULTS: dict[How, type[GoingDown]] = {"crash": Crash, "power": PowerCut, "shutdown": Shutdown}
+_FAULTS: dict[How, type[NodeDown]] = {"crash": Crash, "power": PowerCut, "shutdown": Shutdown}
 _WHOLE_LOAD_MS = 24 * 3_600_000
 
 
@@ -66,7 +66,7 @@ class Hunt(msgspec.Struct, frozen=True):
 
     def probe(self, world: World, impact: Impact) -> Evidence:
         """Whether the nodes can be watched."""
-        with KeyWatch(world.cluster) as watch:
+        with KeyReader(world.cluster) as watch:
             seen = watch.look(timeout_ms=200)
         return Evidence(bool(seen), f"{len(seen)} of {len(world.topology.nodes)} nodes can be watched")
 
@@ -87,17 +87,17 @@ class HuntWatch:
     def __init__(self, hunt: Hunt, world: World) -> None:
         self._hunt = hunt
         self._majority = world.topology.majority
-        self._keys = KeyWatch(world.cluster)
+        self._keys = KeyReader(world.cluster)
         self._known: frozenset[Held] | None = None
         self._arranged = False
         self._strikes = 0
         self._rests_until_ms = 0.0
 
-    def look(self, now_ms: float) -> Sequence[Strike]:
+    def look(self, now_ms: float) -> Sequence[Trigger]:
         hunt = self._hunt
         if not self._arranged:
             self._arranged = True
-            return [Strike("partition", Partition("two majorities", "refuse", "both", hunt.links), None)]
+            return [Trigger("partition", Partition("two majorities", "refuse", "both", hunt.links), None)]
         if now_ms < self._rests_until_ms or (hunt.strikes and self._strikes >= hunt.strikes):
             return ()
         locks = at_stake(self._keys.look(), hunt.nodes, self._majority)
@@ -107,7 +107,7 @@ class HuntWatch:
         self._strikes += 1
         self._known = None
         self._rests_until_ms = now_ms + hunt.restart_delay_ms + hunt.interval_ms
-        return [Strike(hunt.how, _FAULTS[hunt.how](nodes=hunt.nodes), hunt.restart_delay_ms)]
+        return [Trigger(hunt.how, _FAULTS[hunt.how](nodes=hunt.nodes), hunt.restart_delay_ms)]
 
     def close(self) -> None:
         self._keys.close()

@@ -13,9 +13,9 @@ import msgspec
 from cluster.base import Direction, ProbeResult
 from fencepost.units import Duration, DurationRange
 from nemesis.base import Evidence, Impact, Topology, World
-from nemesis.draws import below, between, by_octaves, jittered, one_of, some, weighted
 from nemesis.links import DIRECTIONS, WAYS, LinkName, Results, heal_links, in_words
-from nemesis.shapes import spare
+from nemesis.partition_shapes import spare
+from nemesis.random_draws import below, between, by_octaves, jittered, one_of, some, weighted
 
 SMALL_MS = 2.0
 """How much earlier than planned a byte may come: timers and roundings of the proxy."""

@@ -14,9 +14,9 @@ from cluster.base import CutKind, Direction, ProbeResult
 from fencepost.errors import UsageError
 from fencepost.units import Duration
 from nemesis.base import Evidence, Impact, Topology, World
-from nemesis.draws import jittered, one_of
 from nemesis.links import DIRECTIONS, PROBE_TIMEOUT_MS, WAYS, LinkName, heal_links, in_words, probe_until
-from nemesis.shapes import SHAPES, possible
+from nemesis.partition_shapes import SHAPES, possible
+from nemesis.random_draws import jittered, one_of
 
 KINDS: tuple[CutKind, ...] = ("refuse", "drop", "hold")
 

@@ -17,8 +17,8 @@ import msgspec
 
 from fencepost.units import Duration, DurationRange
 from nemesis.base import Client, Evidence, Impact, Topology, World
-from nemesis.draws import below, between, jittered, some, weighted
-from nemesis.shapes import spare
+from nemesis.partition_shapes import spare
+from nemesis.random_draws import below, between, jittered, some, weighted
 from nemesis.steps import await_that, do_all, in_service
 
 CATCH_WITHIN_S = 1.0

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from nemesis.going_down import GoingDown, How, NodesGoDown
+from nemesis.node_down import How, NodeDown, NodeDownNemesis
 
 
-class PowerCut(GoingDown, frozen=True):
+class PowerCut(NodeDown, frozen=True):
     """One power cut, of all its nodes at the same moment."""
 
     how: ClassVar[How] = "power cut"
     needs_disks: ClassVar[bool] = True
 
 
-NEMESIS = NodesGoDown("power", "power cuts, for which nodes get disks of their own (root)", PowerCut)
+NEMESIS = NodeDownNemesis("power", "power cuts, for which nodes get disks of their own (root)", PowerCut)

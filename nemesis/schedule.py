@@ -24,7 +24,7 @@ import msgspec
 from cluster.base import RESOURCE
 from fencepost.errors import UsageError
 from nemesis.base import Fault, NeedsDisks, Topology
-from nemesis.draws import between, jittered
+from nemesis.random_draws import between, jittered
 from nemesis.registry import nemeses
 from nemesis.spec import SHORTEST_INTERVAL_MS, Chosen, Spec, parse_spec
 

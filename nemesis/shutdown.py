@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from nemesis.going_down import GoingDown, How, NodesGoDown
+from nemesis.node_down import How, NodeDown, NodeDownNemesis
 
 
-class Shutdown(GoingDown, frozen=True):
+class Shutdown(NodeDown, frozen=True):
     """One clean shutdown, as an upgrade or a reboot makes it."""
 
     how: ClassVar[How] = "shutdown"
 
 
-NEMESIS = NodesGoDown("shutdown", "clean shutdown and restart", Shutdown)
+NEMESIS = NodeDownNemesis("shutdown", "clean shutdown and restart", Shutdown)

@@ -9,8 +9,8 @@ import pytest
 from rich.console import Console
 
 from cluster.lifetime import RunState
-from harness import doctor
-from harness.doctor import Check, examine, exit_code, render
+from harness.cli import doctor
+from harness.cli.doctor import Check, examine, exit_code, render
 
 
 def named(checks: tuple[Check, ...], name: str) -> Check:

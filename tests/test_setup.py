@@ -32,7 +32,7 @@ sys.path.remove(str(TOOLS))
 
 
 def pin_files() -> list[Path]:
-    return [ROOT / "requirements.lock", *(ROOT / "workloads/locks/subjects").glob("*/requirements.txt")]
+    return [ROOT / "requirements.lock", *(ROOT / "workloads/locks/foreign").glob("*/requirements.txt")]
 
 
 @pytest.mark.parametrize("path", pin_files(), ids=lambda path: str(path.relative_to(ROOT)))
@@ -50,7 +50,7 @@ def test_the_lock_holds_what_the_project_asks_for() -> None:
 
 
 def test_every_foreign_library_has_its_environment_described() -> None:
-    adapters = {path.parent for path in (ROOT / "workloads/locks/subjects").glob("*/adapter.py")}
+    adapters = {path.parent for path in (ROOT / "workloads/locks/foreign").glob("*/adapter.py")}
     assert {path.parent for path in pin_files()[1:]} == adapters
 
 

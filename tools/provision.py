@@ -38,9 +38,9 @@ def main() -> int:
 
 def _bring(shop: Workshop, clock: _Clock) -> int:
     # What takes longest goes first.
-    environment, *subjects = environment_steps(shop)
+    environment, *foreign = environment_steps(shop)
     toxiproxy, *servers = server_steps(shop)
-    todo = [step for step in (environment, toxiproxy, *subjects, *servers) if not shop.is_done(step)]
+    todo = [step for step in (environment, toxiproxy, *foreign, *servers) if not shop.is_done(step)]
     if not todo:
         return 0
     shop.bin.mkdir(parents=True, exist_ok=True)

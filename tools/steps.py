@@ -33,10 +33,10 @@ _OLDEST_REDIS = (6, 2)
 
 def environment_steps(shop: Workshop) -> tuple[Step, ...]:
     """The project's own environment, and one for each foreign lock library (their modules have the same names)."""
-    subjects = sorted((shop.root / "workloads/locks/subjects").glob("*/requirements.txt"))
+    foreign = sorted((shop.root / "workloads/locks/foreign").glob("*/requirements.txt"))
     return (
         _environment(shop, "python", shop.root / ".venv", shop.root / "requirements.lock", _project_facts(shop)),
-        *(_environment(shop, path.parent.name, shop.tools / "subjects" / path.parent.name, path) for path in subjects),
+        *(_environment(shop, path.parent.name, shop.tools / "foreign" / path.parent.name, path) for path in foreign),
     )
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple, Protocol, runtime_checkable
 
-from harness.history import Round
+from fencepost.history import Round
 
 
 class NodeAddress(NamedTuple):

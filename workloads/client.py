@@ -16,7 +16,7 @@ from time import monotonic_ns, sleep
 import msgspec
 
 from fencepost.errors import FencepostError
-from workloads import fenced_counter, puppet
+from workloads import driven_client, fenced_counter
 from workloads.base import LockSettings, NodeAddress
 from workloads.control import Control, State
 from workloads.fenced_counter import Plan
@@ -29,7 +29,7 @@ from workloads.steps import Fencing, Steps
 
 class ClientSpec(msgspec.Struct, frozen=True, kw_only=True):
     """All that a client needs to know. `nodes` and `resource` are its own links; `first_section` goes on counting where
-    a killed predecessor in the same slot stopped. `held`: where the values of granted leases are recorded. `strings`:
+    a killed predecessor in the same slot stopped. `held`: where the values of granted leases are recorded. `pipes`:
     the pipes (orders in, answers out) of a puppet."""
 
     client: str
@@ -54,7 +54,7 @@ class ClientSpec(msgspec.Struct, frozen=True, kw_only=True):
     held: str | None
     control: str
     description: str
-    strings: tuple[int, int] | None = None
+    pipes: tuple[int, int] | None = None
 
 
 def work(spec: ClientSpec) -> None:
@@ -77,14 +77,14 @@ def work(spec: ClientSpec) -> None:
         gc.collect()
         gc.freeze()
         control.enter(State.READY, monotonic_ns())
-        if spec.strings is None:
+        if spec.pipes is None:
             _await_start(control)
             fenced_counter.run(_plan(spec), lock, resource, record, control, held)
         else:
             steps = Steps(
                 spec.client, spec.ttl_ms, spec.fencing, lock, resource, record, control, spec.first_section, held
             )
-            puppet.obey(steps, *spec.strings)
+            driven_client.serve(steps, *spec.pipes)
         control.enter(State.DONE, monotonic_ns())
     finally:
         lock.close()

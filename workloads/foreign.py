@@ -23,7 +23,7 @@ from typing import IO, Final, Literal
 import msgspec
 
 from fencepost.errors import BrokenEnvironmentError
-from harness.history import Round
+from fencepost.history import Round
 from workloads.base import Lease, LockSettings, NodeAddress
 
 PROTOCOL_VERSION: Final = 1

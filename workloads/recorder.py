@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from fencepost.errors import BrokenEnvironmentError
-from harness.history import Round
+from fencepost.history import Round
 
 _NOTHING_DONE: Final = ("nil", "0")
 

@@ -1,9 +1,9 @@
 """Which locks there are, and how one is opened.
 
-A lock is found by looking into folders: a recipe is a module in `locks/` with a `LOCK` in it, a subject a folder in
-`locks/subjects/` with an `adapter.py`; their names are the files' names, with dashes. Nothing is imported to find them,
-so that a foreign library needs to be there only when it is opened. A user's own lock is `package.module:Class`, or any
-program that speaks the protocol of `docs/lock-protocol.md`.
+A lock is found by looking into folders: a recipe is a module in `locks/` with a `LOCK` in it, a foreign lock a folder
+in `locks/foreign/` with an `adapter.py`; their names are the files' names, with dashes. Nothing is imported to find
+them, so that a foreign library needs to be there only when it is opened. A user's own lock is `package.module:Class`,
+or any program that speaks the protocol of `docs/lock-protocol.md`.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from workloads.base import Lock, LockFactory, LockSettings, NodeAddress
 from workloads.foreign import ForeignLock
 
 LOCKS_FOLDER: Final = Path(__file__).parent / "locks"
-SUBJECTS_FOLDER: Final = LOCKS_FOLDER / "subjects"
-ENVIRONMENTS_FOLDER: Final = Path(__file__).parent.parent / ".tools" / "subjects"
-"""Where set-up makes an environment for each subject, named like its folder, with its pinned versions."""
+FOREIGN_FOLDER: Final = LOCKS_FOLDER / "foreign"
+ENVIRONMENTS_FOLDER: Final = Path(__file__).parent.parent / ".tools" / "foreign"
+"""Where set-up makes an environment for each foreign lock, named like its folder, with its pinned versions."""
 
 _VERBS: Final = ("acquire", "extend", "release", "close", "describe")
 
@@ -38,7 +38,7 @@ class LockInfo:
     """A lock that ships with fencepost; a `control` is broken on purpose. `summary`: its module's first sentence."""
 
     name: str
-    kind: Literal["recipe", "control", "subject"]
+    kind: Literal["recipe", "control", "foreign"]
     path: Path
     summary: str
 
@@ -46,9 +46,9 @@ class LockInfo:
 def lock_names() -> tuple[LockInfo, ...]:
     """All locks that ship with fencepost, by kind and name, whether or not this machine can run them."""
     recipes = [path for path in LOCKS_FOLDER.glob("*.py") if not path.stem.startswith("_")]
-    adapters = list(SUBJECTS_FOLDER.glob("*/adapter.py"))
+    adapters = list(FOREIGN_FOLDER.glob("*/adapter.py"))
     infos = [_info(path, path.stem) for path in recipes] + [_info(path, path.parent.name) for path in adapters]
-    return tuple(sorted(infos, key=lambda info: (("recipe", "subject", "control").index(info.kind), info.name)))
+    return tuple(sorted(infos, key=lambda info: (("recipe", "foreign", "control").index(info.kind), info.name)))
 
 
 def check_lock(lock: str, lock_command: str | None) -> None:
@@ -59,7 +59,7 @@ def check_lock(lock: str, lock_command: str | None) -> None:
         _user_class(lock)
     else:
         info = _find(lock)
-        if info.kind == "subject":
+        if info.kind == "foreign":
             _interpreter(info)
 
 
@@ -77,7 +77,7 @@ def open_lock(lock: str, lock_command: str | None, nodes: Sequence[NodeAddress],
         except Exception as error:  # whatever a stranger's constructor raises
             raise BrokenEnvironmentError(f"--lock {lock} cannot be opened: {_one_line(error)}") from error
     info = _find(lock)
-    if info.kind == "subject":
+    if info.kind == "foreign":
         # -E: what our own interpreter is told by PYTHONPATH is not meant for theirs
         return ForeignLock([str(_interpreter(info)), "-E", str(info.path)], nodes, settings)
     recipe = cast(LockFactory, importlib.import_module(f"workloads.locks.{info.path.stem}").LOCK)
@@ -86,9 +86,9 @@ def open_lock(lock: str, lock_command: str | None, nodes: Sequence[NodeAddress],
 
 def _info(path: Path, name: str) -> LockInfo:
     name = name.replace("_", "-")
-    kind: Literal["recipe", "control", "subject"] = "recipe"
+    kind: Literal["recipe", "control", "foreign"] = "recipe"
     if path.name == "adapter.py":
-        kind = "subject"
+        kind = "foreign"
     elif name.startswith("control-"):
         kind = "control"
     docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""

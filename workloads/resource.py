@@ -19,7 +19,7 @@ from redis import Redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from harness.history import Write
+from fencepost.history import Write
 
 
 class StaleTokenError(Exception):

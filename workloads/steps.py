@@ -12,7 +12,7 @@ from time import monotonic_ns
 from typing import Literal, TypeVar
 
 from fencepost.errors import FencepostError, UsageError
-from harness.history import Held, Op, Outcome, TokenSource, Write
+from fencepost.history import Held, Op, Outcome, TokenSource, Write
 from workloads.base import Lease, Lock, ShowsRounds
 from workloads.control import Control, State
 from workloads.recorder import Recorder

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 import pandas as pd
 
-from harness.campaign import tell
+from fencepost.text import printable
+from harness.campaign import facts
 from harness.campaign.aggregate import UNITS, Summary, contrasts
 from harness.campaign.folder import Campaign, RunLine
 from harness.campaign.measure import quantile_ms
 from harness.config import RunConfig
-from harness.report.words import printable
 
 
 def markdown(
@@ -20,27 +20,33 @@ def markdown(
 ) -> str:
     """The same story as the page, without its pictures."""
     grid = campaign.grid
-    out = [f"# {_cell(grid.title)}", "", tell.machine_line(campaign.machine), ""]
-    for paragraph in grid.introduction or tell.INTRODUCTION:
+    out = [f"# {_cell(grid.title)}", "", facts.machine_line(campaign.machine), ""]
+    for paragraph in grid.introduction or facts.INTRODUCTION:
         out += [paragraph, ""]
     out += ["## The question", "", grid.question, "", "## What was done", ""]
-    for paragraph in tell.done(campaign, lines, configs):
+    for paragraph in facts.done(campaign, lines, configs):
         out += [paragraph, ""]
     out += ["## The answer", ""]
     for part in grid.parts:
         some = [s for s in found if s.part == part]
-        out += [f"### {part.title}", "", *([part.text, ""] if part.text else []), " ".join(tell.answer(part, some)), ""]
-        out += _in_tables(tell.matrices(part, some))
-        if left_behind := _in_tables(tell.left_behind(part, some)):
+        out += [
+            f"### {part.title}",
+            "",
+            *([part.text, ""] if part.text else []),
+            " ".join(facts.answer(part, some)),
+            "",
+        ]
+        out += _in_tables(facts.matrices(part, some))
+        if left_behind := _in_tables(facts.left_behind(part, some)):
             out += ["What stayed behind: keys without an owner, calls that overran, sections without a majority:", ""]
             out += left_behind
-        compared = [tell.comparison(contrast) for contrast in contrasts(part, some)]
+        compared = [facts.comparison(contrast) for contrast in contrasts(part, some)]
         if compared:
-            out += ["Comparisons:", "", *_table(tell.HEADS[part.kind], compared), ""]
-    out += ["## Every configuration", "", *_table(tell.FIGURES, [tell.figures_row(s) for s in found]), ""]
+            out += ["Comparisons:", "", *_table(facts.HEADS[part.kind], compared), ""]
+    out += ["## Every configuration", "", *_table(facts.FIGURES, [facts.figures_row(s) for s in found]), ""]
     for summary in found:
-        out += [f"### {_cell(summary.cell.name)}", "", *_table(("", ""), tell.details(summary)), ""]
-        out += ["```", tell.command(grid, summary.cell.name), "```", ""]
+        out += [f"### {_cell(summary.cell.name)}", "", *_table(("", ""), facts.details(summary)), ""]
+        out += ["```", facts.command(grid, summary.cell.name), "```", ""]
         out += [f"Runs: {', '.join(f'`{folder}`' for folder in summary.folders) or 'none yet'}", ""]
     return "\n".join([*out, "## Do it again", "", "```", campaign.command, "```", ""])
 
@@ -111,7 +117,7 @@ def document(campaign: Campaign, lines: Sequence[RunLine], found: Sequence[Summa
     cells = []
     for row, s in zip(cells_frame(found).astype(object).to_dict("records"), found, strict=True):
         plain = {str(name): None if pd.isna(value) else value for name, value in row.items()}
-        cells.append(plain | {"folders": s.folders, "command": tell.command(grid, s.cell.name)})
+        cells.append(plain | {"folders": s.folders, "command": facts.command(grid, s.cell.name)})
     compared = [
         {
             "part": c.part.title,
@@ -141,7 +147,7 @@ def _rate(name: str, events: int, trials: int, low: float, high: float) -> dict[
     return {name: events, f"{name}_of": trials, f"{name}_low": low, f"{name}_high": high}
 
 
-def _in_tables(matrices: Iterable[tell.Matrix]) -> list[str]:
+def _in_tables(matrices: Iterable[facts.Matrix]) -> list[str]:
     out = []
     for matrix in matrices:
         if matrix.title:

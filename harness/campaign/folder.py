@@ -21,8 +21,8 @@ from fencepost.errors import UsageError
 from harness.campaign.grid import Grid
 from harness.campaign.measure import Figures
 from harness.campaign.order import Slot
-from harness.columns import read_lines
-from harness.linelog import LineLog
+from harness.store.append_log import AppendLog
+from harness.store.columns import read_lines
 
 _SCHEMA: Final = 1
 
@@ -108,7 +108,7 @@ class CampaignFolder:
         return list(newest.values())
 
     def append(self, line: RunLine) -> None:
-        with LineLog(self.path / "runs.jsonl") as log:
+        with AppendLog(self.path / "runs.jsonl") as log:
             log.append(line)
 
     def timelines(self) -> dict[str, dict[str, Any]]:

@@ -9,9 +9,10 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from harness.checkers.base import Finding, Recorded, Verdict
-from harness.history import FaultEvent
-from harness.windows import majority_windows
+from fencepost.history import FaultEvent
+from harness.history.fault_windows import majority_windows
+from harness.history.recorded import Recorded
+from harness.verdict import Finding, Verdict
 
 Ints = npt.NDArray[np.int64]
 
@@ -99,8 +100,8 @@ def measure(run: Recorded, verdict: Verdict, environment: Mapping[str, object]) 
         faults_observed=_whole(figures["faults"].get("observed")),
         orphans=_whole_or_none(figures.get("orphans", {}).get("count")),
         orphan_longest_ms=_number(figures.get("orphans", {}).get("longest_ms")),
-        overruns=_whole(figures.get("overruns", {}).get("overruns")),
-        unfounded=_whole_or_none(figures.get("beliefs", {}).get("unfounded")),
+        overruns=_whole(figures.get("acquire_timeouts", {}).get("overruns")),
+        unfounded=_whole_or_none(figures.get("quorum_backing", {}).get("unfounded")),
     )
 
 

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import Any
 
-from harness.campaign import plots, tell
+from fencepost.text import count, plural, printable
+from harness.campaign import facts, plots
 from harness.campaign.aggregate import Contrast, Summary, contrasts
 from harness.campaign.folder import Campaign, RunLine
 from harness.campaign.grid import Part
 from harness.config import RunConfig
 from harness.report.html import render, script_json
-from harness.report.words import count, plural, printable
 
 _MOST_PANELS = 12
 
@@ -35,13 +35,13 @@ def render_page(
         facts=[
             f"{count(finished)} of {plural(grid.run_count, 'run')}",
             plural(len(grid.cells), "configuration"),
-            tell.machine_line(campaign.machine),
+            facts.machine_line(campaign.machine),
             f"revision {campaign.revision or 'unknown'}",
         ],
         complete=finished == grid.run_count,
-        introduction=grid.introduction or tell.INTRODUCTION,
+        introduction=grid.introduction or facts.INTRODUCTION,
         question=grid.question,
-        done=tell.done(campaign, lines, configs),
+        done=facts.done(campaign, lines, configs),
         parts=[_part(part, some) for part, some in by_part],
         moments=[
             {
@@ -58,8 +58,8 @@ def render_page(
         cells=[
             {
                 "name": printable(s.cell.name),
-                "rows": tell.details(s),
-                "command": printable(tell.command(grid, s.cell.name)),
+                "rows": facts.details(s),
+                "command": printable(facts.command(grid, s.cell.name)),
                 "seeds": s.part.seeds,
                 "first_seed": grid.first_seed,
                 "folders": [printable(f) for f in s.folders],
@@ -79,24 +79,24 @@ def _part(part: Part, found: list[Summary]) -> dict[str, Any]:
         "title": printable(part.title),
         "text": printable(part.text),
         "kind": part.kind,
-        "answer": tell.answer(part, found),
-        "matrices": list(tell.matrices(part, found)),
-        "left_behind": list(tell.left_behind(part, found)),
+        "answer": facts.answer(part, found),
+        "matrices": list(facts.matrices(part, found)),
+        "left_behind": list(facts.left_behind(part, found)),
         "rates": plots.rates(found) if part.kind == "safety" and any(s.verdicts for s in found) else None,
         "legend": plots.legend(part.axes[axes[0]]) if axes else None,
         "throughput": _panels(part, found, numeric) if numeric and numeric != axes[0] else [],
         "numeric": numeric,
         "latencies": _panels(part, found, None) if axes else [],
-        "figures": [tell.figures_row(s) for s in found],
-        "figure_heads": tell.FIGURES,
-        "heads": tell.HEADS[part.kind],
+        "figures": [facts.figures_row(s) for s in found],
+        "figure_heads": facts.FIGURES,
+        "heads": facts.HEADS[part.kind],
         "asked": _rows([c for c in compared if not c.axis]),
         "contrasts": _rows([c for c in compared if c.axis]),
     }
 
 
 def _rows(compared: Sequence[Contrast]) -> list[list[str]]:
-    return [[printable(text) for text in tell.comparison(contrast)] for contrast in compared]
+    return [[printable(text) for text in facts.comparison(contrast)] for contrast in compared]
 
 
 def _panels(part: Part, found: Sequence[Summary], against: str | None) -> list[dict[str, Any]]:

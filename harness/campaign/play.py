@@ -13,19 +13,19 @@ from typing import Final
 from rich.console import Console
 
 from fencepost.errors import FencepostError, UsageError
-from harness.bench import Interruption
+from fencepost.text import plural
+from harness.campaign.example_timeline import moment_of
 from harness.campaign.folder import CampaignFolder, RunLine
 from harness.campaign.grid import Grid
 from harness.campaign.measure import measure
-from harness.campaign.moment import moment_of
 from harness.campaign.order import Estimate, Slot, in_order
-from harness.checkers.base import Verdict
 from harness.config import RunConfig
-from harness.prepare import prepare
 from harness.report.progress import Progress
-from harness.report.words import breaking, plural
+from harness.run.interruption import Interruption
+from harness.run.prepare import prepare
 from harness.session import judge_and_draw, new_folder, record_run
-from harness.store import RunFolder
+from harness.store.run_folder import RunFolder
+from harness.verdict import Verdict, breaking
 
 MOST_RUNS: Final = 10_000
 _PLAIN_INTERVAL_S: Final = math.inf

@@ -9,11 +9,11 @@ from typing import Final
 import numpy as np
 from markupsafe import Markup, escape
 
-from harness.campaign import words
+from fencepost.text import number, printable
+from harness.campaign import wording
 from harness.campaign.aggregate import Summary
 from harness.campaign.measure import middle_ms
 from harness.report.charts import Frame, decade, nice
-from harness.report.words import number, printable
 
 COLOURS: Final = 6
 """So many series have a colour of their own (`.s0` … in the style sheet)."""
@@ -53,7 +53,7 @@ def rates(found: Sequence[Summary], width: int = 1184) -> Markup:
                     f'<line class="whisker {hit}" x1="{end:.1f}" x2="{end:.1f}" y1="{y - 4}" y2="{y + 4}"/>'
                 )
             frame.parts.append(f'<circle class="{hit}" cx="{x(rate.share or 0):.1f}" cy="{y}" r="4"/>')
-        text = escape(f"{rate.events:,} of {rate.trials:,} {words.unit(unit, many=True)}")
+        text = escape(f"{rate.events:,} of {rate.trials:,} {wording.unit(unit, many=True)}")
         frame.parts.append(f'<text class="tick" x="{frame.x1 + 14}" y="{y + 4}">{text}</text>')
     return frame.svg()
 

@@ -15,8 +15,8 @@ from harness.campaign.folder import Campaign, CampaignFolder, write_whole
 from harness.campaign.grid import Grid
 from harness.campaign.page import render_page
 from harness.campaign.play import Parse, Plan, make_plan, play
-from harness.environment import revision
-from harness.prepare import remove_leftovers
+from harness.run.environment import revision
+from harness.run.prepare import remove_leftovers
 
 REPORTS = Path("results/reports")
 """Where reports are kept, seen from the working directory, unless something else is said."""

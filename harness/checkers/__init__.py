@@ -8,7 +8,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from harness.checkers.base import Answer, Recorded
+    from harness.history.recorded import Recorded
+    from harness.verdict import Answer
 
     Check = Callable[[Recorded], Answer]
 

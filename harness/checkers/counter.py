@@ -16,13 +16,23 @@ from typing import Final, get_args
 import numpy as np
 import pandas as pd
 
-from harness.census import overlapped_keys
-from harness.checkers.base import Answer, Blame, Finding, Recorded
-from harness.columns import codes_in
 from harness.config import Requirement
-from harness.grouping import Bools, Groups, Ints, address, all_different, first_not_larger, look_up, width_of
-from harness.overlaps import BLAMES, NO_OVERLAP, blames_between
-from harness.sections import positions_of
+from harness.history.groups import (
+    Bools,
+    Groups,
+    Ints,
+    address,
+    all_different,
+    codes_in,
+    first_not_larger,
+    look_up,
+    width_of,
+)
+from harness.history.overlap_counts import overlapped_keys
+from harness.history.overlaps import BLAMES, NO_OVERLAP, blames_between
+from harness.history.recorded import Recorded
+from harness.history.sections import positions_of
+from harness.verdict import Answer, Blame, Finding
 
 ALL: Final[tuple[Requirement, ...]] = get_args(Requirement)
 _WHOSE: Final[dict[Blame, str]] = {

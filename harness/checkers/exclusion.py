@@ -1,4 +1,4 @@
-"""Were two clients inside at once, and who is to blame? The rule is in `harness.overlaps`."""
+"""Were two clients inside at once, and who is to blame? The rule is in `harness.history.overlaps`."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from typing import Final
 
 import pandas as pd
 
-from harness.census import count_overlaps
-from harness.checkers.base import Answer, Finding, Recorded
 from harness.config import Requirement
-from harness.overlaps import BLAMES, OverlapBlame
+from harness.history.overlap_counts import count_overlaps
+from harness.history.overlaps import BLAMES, OverlapBlame
+from harness.history.recorded import Recorded
+from harness.verdict import Answer, Finding
 
 _BREAKS: Final[dict[OverlapBlame, tuple[Requirement, ...]]] = {
     "lock": ("lease", "exclusion"),

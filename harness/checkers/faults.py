@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from harness.checkers.base import Answer, Finding, Recorded
-from harness.history import FaultEvent
+from fencepost.history import FaultEvent
+from harness.history.recorded import Recorded
+from harness.verdict import Answer, Finding
 
 
 def check(run: Recorded) -> Answer:

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from harness.checkers.base import Answer, Blame, Finding, Recorded
-from harness.columns import known
-from harness.grouping import Bools, Groups, Ints, TimeLine, codes_of, width_of
-from harness.overlaps import BLAMES, NO_OVERLAP, blames_between
-from harness.sections import positions_of
+from harness.history.groups import Bools, Groups, Ints, TimeLine, codes_of, known, width_of
+from harness.history.overlaps import BLAMES, NO_OVERLAP, blames_between
+from harness.history.recorded import Recorded
+from harness.history.sections import positions_of
+from harness.verdict import Answer, Blame, Finding
 
 
 def check(run: Recorded) -> Answer:

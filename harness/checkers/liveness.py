@@ -1,8 +1,8 @@
 """Does the lock come free, soon, and for everybody?
 
 A time without a grant counts against the lock only while some working client surely could reach a majority
-(`harness.windows.majority_windows`). Nothing here breaks a requirement: they are about safety. But a run in which
-nobody acquired anything proves nothing, and is unknown.
+(`harness.history.fault_windows.majority_windows`). Nothing here breaks a requirement: they are about safety. But a run
+in which nobody acquired anything proves nothing, and is unknown.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from harness.checkers.base import Answer, Finding, Recorded
-from harness.windows import last_ends, majority_windows
+from harness.history.fault_windows import last_ends, majority_windows
+from harness.history.recorded import Recorded
+from harness.verdict import Answer, Finding
 
 Ints = npt.NDArray[np.int64]
 

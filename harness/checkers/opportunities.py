@@ -11,8 +11,9 @@ from typing import Final
 
 import numpy as np
 
-from harness.checkers.base import Answer, Recorded
-from harness.overlaps import overlapping_pairs
+from harness.history.overlaps import overlapping_pairs
+from harness.history.recorded import Recorded
+from harness.verdict import Answer
 
 _HUNT: Final = "hunt"
 

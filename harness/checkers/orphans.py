@@ -17,9 +17,10 @@ from typing import Final, Literal, NamedTuple
 
 import numpy as np
 
-from harness.checkers.base import Answer, Finding, Recorded
-from harness.holdings import Watched
-from harness.owners import Tries, find_owners, left_ns, rows_of
+from harness.history.key_holdings import Watched
+from harness.history.key_owners import Tries, find_owners, left_ns, rows_of
+from harness.history.recorded import Recorded
+from harness.verdict import Answer, Finding
 
 Cause = Literal["not released", "given up", "client gone", "set too late", "back from disk"]
 CAUSES: Final[tuple[Cause, ...]] = ("not released", "given up", "client gone", "set too late", "back from disk")
@@ -47,7 +48,7 @@ def check(run: Recorded) -> Answer:
     `by_node`: the first three and `causes` for each node, and `unseen_ms`: for how long of the load it was out of the
     witness's sight; `owners`: "shown" where the lock shows what it sets, "by time" where it does not."""
     watched = run.watched
-    if watched is None or watched.sights.empty:
+    if watched is None or watched.watch_windows.empty:
         return Answer(figures={"watched": False, "asked": run.config.witness == "on"})
     orphans, are_shown = _orphans(run, watched)
     figures: dict[str, object] = {
@@ -138,9 +139,9 @@ def _sizes(orphans: Iterable[_Orphan]) -> dict[str, object]:
 def _unseen_ms(run: Recorded, watched: Watched, node: str) -> float:
     """For how long of the time from the start to the clients' end the node was not in sight."""
     start_ns, end_ns = run.timeline.start_ns, run.timeline.end_ns
-    own = watched.sights[watched.sights["node"] == node]
+    own = watched.watch_windows[watched.watch_windows["node"] == node]
     if end_ns is None:
-        end_ns = int(watched.sights["to_ns"].max())
+        end_ns = int(watched.watch_windows["to_ns"].max())
     began = np.clip(own["from_ns"].to_numpy(np.int64), start_ns, end_ns)
     ended = np.clip(own["to_ns"].to_numpy(np.int64), start_ns, end_ns)
     return float(max(0, end_ns - start_ns) - int((ended - began).sum())) / 1e6

@@ -13,8 +13,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from harness.checkers.base import Answer, Recorded
-from harness.windows import longest_windows, merged
+from harness.history.fault_windows import longest_windows, merged
+from harness.history.recorded import Recorded
+from harness.verdict import Answer
 
 Ints = npt.NDArray[np.int64]
 

@@ -9,10 +9,11 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from harness.checkers.base import Finding, Recorded
 from harness.checkers.exclusion import example_of
 from harness.explain.evidence import Span
-from harness.overlaps import BLAMES, overlapping_pairs
+from harness.history.overlaps import BLAMES, overlapping_pairs
+from harness.history.recorded import Recorded
+from harness.verdict import Finding
 
 _PAIRS: Final[Mapping[str, tuple[str, str]]] = {
     "overlap": ("earlier", "later"),
@@ -24,8 +25,8 @@ _PAIRS: Final[Mapping[str, tuple[str, str]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """A section and the lease that it was let in with; the columns of `harness.sections`. `asked_from_ns`: not before
-    this moment was anybody asked for the lease with which it was let in."""
+    """A section and the lease that it was let in with; the columns of `harness.history.sections`. `asked_from_ns`:
+    not before this moment was anybody asked for the lease with which it was let in."""
 
     client: str
     life: int

@@ -15,9 +15,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple
 
-from harness.history import Held, KeyEvent, NodeReply, Round
-from harness.store import RunFolder
-from harness.windows import FOREVER_NS
+from fencepost.history import Held, KeyEvent, NodeReply, Round
+from harness.history.fault_windows import FOREVER_NS
+from harness.store.run_folder import RunFolder
 
 What = Literal["granted", "prolonged", "deleted", "expired"]
 

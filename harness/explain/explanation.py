@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from harness.checkers.base import Finding, Recorded, Verdict
 from harness.explain.cases import Case, Side, case_of, examples
 from harness.explain.evidence import Evidence, Span, gather
 from harness.explain.nodes import NodePart
 from harness.explain.sentences import tell
-from harness.report.windows import Window, windows
-from harness.report.words import ordered
-from harness.store import RunFolder
+from harness.history.fault_windows import Window, windows
+from harness.history.recorded import Recorded
+from harness.store.run_folder import RunFolder
+from harness.verdict import Finding, Verdict, ordered
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from harness.checkers.base import Recorded
+from fencepost.history import FaultEvent
 from harness.explain.cases import Side
 from harness.explain.evidence import Evidence, NodeEvent
-from harness.history import FaultEvent
-from harness.report.windows import Window, windows
+from harness.history.fault_windows import Window, windows
+from harness.history.recorded import Recorded
 
 NOT_SET: Final = "not set"
 """Instead of an answer, where the witness watched the node and saw no key of the client's."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from harness.checkers.base import Recorded
 from harness.explain.cases import Side
 from harness.explain.nodes import Loss, NodePart, Said, went_down
 from harness.explain.phrases import (
@@ -20,7 +19,8 @@ from harness.explain.phrases import (
     what_kept,
     why_forgotten,
 )
-from harness.windows import FOREVER_NS
+from harness.history.fault_windows import FOREVER_NS
+from harness.history.recorded import Recorded
 
 NOT_RECORDED = "What each node had granted is not on record, so this cannot be followed further."
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from harness.checkers.base import Recorded
+from fencepost.text import milliseconds, plural, printable
 from harness.explain.cases import Side, ops_of
-from harness.report.windows import Window, windows
-from harness.report.words import milliseconds, plural, printable
+from harness.history.fault_windows import Window, windows
+from harness.history.recorded import Recorded
 
 _RESOURCE: Final = "resource"
 _WORTH_TELLING: Final = 0.25

@@ -8,13 +8,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from harness.checkers.base import Recorded
+from fencepost.text import printable
 from harness.explain.cases import Case, Side, ops_of
 from harness.explain.evidence import Evidence
 from harness.explain.nodes import NodePart, parts
 from harness.explain.overlap import by_client, by_lock, undecided
 from harness.explain.phrases import at, lasting
-from harness.report.words import printable
+from harness.history.recorded import Recorded
 
 
 @dataclass(frozen=True, slots=True)

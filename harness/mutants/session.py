@@ -15,11 +15,11 @@ from harness.campaign.folder import Campaign, CampaignFolder, write_whole
 from harness.campaign.order import Slot
 from harness.campaign.play import Parse, make_plan, play
 from harness.campaign.session import revision_in_words
-from harness.judge import blamed_so_far
+from harness.checkers.judge import blamed_so_far
 from harness.mutants.grid import mutants_grid
 from harness.mutants.table import Row, conclusion, document, in_words, markdown, rows_of
-from harness.prepare import remove_leftovers
-from harness.store import RunFolder
+from harness.run.prepare import remove_leftovers
+from harness.store.run_folder import RunFolder
 from workloads.mutants import MUTANTS
 
 REPORTS = Path("results/mutants")

@@ -11,10 +11,10 @@ from typing import Final
 
 import msgspec
 
+from fencepost.text import MISSING, plural, printable
 from harness.campaign.folder import Campaign, RunLine
 from harness.campaign.measure import Blamed
 from harness.mutants.grid import LIMIT_MS
-from harness.report.words import MISSING, plural, printable
 from workloads.mutants import CONDITIONS, CONTROLS, MUTANTS
 
 NEMESES: Final = tuple(dict.fromkeys(name for conditions in CONDITIONS.values() for name in conditions.nemeses))

@@ -14,9 +14,10 @@ import numpy as np
 import numpy.typing as npt
 from markupsafe import Markup
 
-from harness.checkers.base import Recorded
-from harness.report.windows import Window, span_ns
-from harness.report.words import milliseconds
+from fencepost.text import milliseconds
+from harness.history.fault_windows import Window
+from harness.history.recorded import Recorded
+from harness.report.time_span import span_ns
 
 _LEFT: Final = 56
 _RIGHT: Final = 26

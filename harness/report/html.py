@@ -16,7 +16,7 @@ import msgspec
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
-from harness.report.words import printable
+from fencepost.text import printable
 
 
 def render(template: str, **values: object) -> str:

@@ -13,27 +13,16 @@ import msgspec
 import numpy as np
 from markupsafe import Markup
 
-from harness.checkers.base import Finding, Recorded, Verdict
+from fencepost.text import MISSING, count, milliseconds, number, printable
 from harness.explain.explanation import Explained, Explanation
-from harness.report import charts, keys, tell
-from harness.report.explained import explanations_of, lines
+from harness.history.fault_windows import Window, windows
+from harness.history.recorded import Recorded
+from harness.report import charts, facts, node_keys
+from harness.report.explanations import explanations_of, lines
 from harness.report.html import render, script_json
 from harness.report.timeline import MOST_OVERLAPS, timeline
-from harness.report.windows import Window, windows
-from harness.report.words import (
-    MISSING,
-    blame,
-    blame_line,
-    count,
-    example,
-    figure,
-    figures,
-    headline,
-    milliseconds,
-    number,
-    ordered,
-    printable,
-)
+from harness.report.wording import blame, blame_line, example, figure, figures, headline
+from harness.verdict import Finding, Verdict, ordered
 
 _EXAMPLES: Final = 5
 _GROUPS: Final = ("experiment", "cluster", "lock", "servers", "packages")
@@ -85,26 +74,26 @@ def render_page(
     return render(
         "page.html.j2",
         data=script_json(data),
-        title=tell.title(recorded),
-        facts=tell.facts(recorded, environment),
-        story=tell.story(recorded, environment),
+        title=facts.title(recorded),
+        facts=facts.run_facts(recorded, environment),
+        story=facts.story(recorded, environment),
         word=word,
         says=says,
         blame_line=blame_line(verdict),
         verdict=verdict,
-        tiles=tell.tiles(recorded, verdict, environment),
+        tiles=facts.tiles(recorded, verdict, environment),
         capped=count(MOST_OVERLAPS) if isinstance(drawn, list) and len(drawn) >= MOST_OVERLAPS else None,
         findings=[_finding(f, recorded, verdict, explained) for f in ordered(verdict)],
         throughput=charts.throughput(recorded, faults),
         waiting=_waiting(recorded),
         acquiring=_acquiring(recorded),
         faults=[_fault_row(w, recorded) for w in faults],
-        faults_line=tell.faults_line(recorded, verdict),
+        faults_line=facts.faults_line(recorded, verdict),
         phases=_phases(verdict),
-        data_rows=tell.data_rows(recorded, verdict),
-        key_lines=[line for _, line in keys.rows(verdict)],
-        key_columns=keys.NODE_COLUMNS,
-        key_rows=keys.node_rows(verdict),
+        data_rows=facts.data_rows(recorded, verdict),
+        key_lines=[line for _, line in node_keys.rows(verdict)],
+        key_columns=node_keys.NODE_COLUMNS,
+        key_rows=node_keys.node_rows(verdict),
         replay=printable(replay) if replay else None,
         config_rows=_rows(msgspec.to_builtins(recorded.config)),
         environment_groups=_groups(environment),
@@ -121,7 +110,7 @@ def _finding(finding: Finding, run: Recorded, verdict: Verdict, explained: Seque
         "text": printable(finding.text),
         "who": f"{blame(finding.blame).capitalize()} · {finding.count:,} × {finding.kind} · {breaks}",
         "examples": [
-            {"text": example(e), "at_ms": tell.moment_ms(e), **_why(run, why)}
+            {"text": example(e), "at_ms": facts.moment_ms(e), **_why(run, why)}
             for e, why in zip_longest(shown, explanations_of(finding, explained)[: len(shown)])
         ],
     }

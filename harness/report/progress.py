@@ -6,7 +6,6 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Final
 
@@ -16,24 +15,12 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from harness.report.words import plural, printable
+from fencepost.text import plural, printable
+from harness.run.snapshot import Snapshot
 
 REFRESHES_PER_S: Final = 8
 _RATE_WINDOW_S: Final = 2.0
 _FAULTS_SHOWN: Final = 6
-
-
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """What is known right now. `phase`: what is being done, in words; `active_faults`: one line a fault."""
-
-    phase: str
-    elapsed_s: float
-    total_s: float
-    ops: int
-    sections: int
-    active_faults: tuple[str, ...]
-    clients_alive: int
 
 
 def live_view(now: Snapshot, ops_per_s: float, heading: str = "") -> RenderableType:

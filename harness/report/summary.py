@@ -15,26 +15,13 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from harness.checkers.base import Finding, Recorded, Verdict
+from fencepost.text import MISSING, count, milliseconds, number, plural, printable
 from harness.explain.explanation import Explained
-from harness.report import keys, tell
-from harness.report.explained import explanations_of
-from harness.report.words import (
-    MISSING,
-    blame,
-    blame_line,
-    count,
-    example,
-    figure,
-    figures,
-    headline,
-    hold,
-    milliseconds,
-    number,
-    ordered,
-    plural,
-    printable,
-)
+from harness.history.recorded import Recorded
+from harness.report import facts, node_keys
+from harness.report.explanations import explanations_of
+from harness.report.wording import blame, blame_line, example, figure, figures, headline, hold
+from harness.verdict import Finding, Verdict, ordered
 
 _FINDINGS: Final = 5
 _EXAMPLES: Final = 2
@@ -55,7 +42,7 @@ def render_summary(
     is missing, because the run crashed, is shown as missing or left out."""
     parts: list[RenderableType] = [
         Text(
-            f"{tell.title(recorded)} · {printable(recorded.config.workload)} · seed {recorded.config.seed}",
+            f"{facts.title(recorded)} · {printable(recorded.config.workload)} · seed {recorded.config.seed}",
             style="bold",
         ),
         _rows(_done(recorded, verdict, environment)),
@@ -85,19 +72,19 @@ def _done(run: Recorded, verdict: Verdict, environment: Mapping[str, object]) ->
         f" of {count(figure(verdict, 'faults', 'by_nemesis', name, 'injected'))}"
         for name in by_nemesis
     )
-    faults = tell.faults_line(run, verdict)
+    faults = facts.faults_line(run, verdict)
     return [
         (
             "lock",
-            f"{tell.lock_name(run)}, TTL {config.ttl_ms} ms, fencing {config.fencing}{_lock_settings(environment)}",
+            f"{facts.lock_name(run)}, TTL {config.ttl_ms} ms, fencing {config.fencing}{_lock_settings(environment)}",
         ),
         (
             "load",
             f"{config.clients} clients, {plural(config.keys, 'key')}, hold {hold(config.hold)}"
-            f"{_extensions(config.extensions)}; {tell.ran(run)}",
+            f"{_extensions(config.extensions)}; {facts.ran(run)}",
         ),
-        ("cluster", tell.cluster_line(run, environment)),
-        ("disk", tell.persistence_line(run, environment)),
+        ("cluster", facts.cluster_line(run, environment)),
+        ("disk", facts.persistence_line(run, environment)),
         ("faults", f"{faults} ({detail})" if len(by_nemesis) > 1 else faults),
     ]
 
@@ -117,7 +104,7 @@ def _lock_settings(environment: Mapping[str, object]) -> str:
 
 def _seen(run: Recorded, verdict: Verdict, environment: Mapping[str, object]) -> list[tuple[str, str]]:
     sections = figure(verdict, "exclusion", "sections")
-    rows = [("sections", count(sections)), ("overlaps", tell.overlaps_line(verdict))]
+    rows = [("sections", count(sections)), ("overlaps", facts.overlaps_line(verdict))]
     rate = [v for name in figures(verdict, "phases") if (v := figure(verdict, "phases", name, "sections_per_s"))]
     if rate and isinstance(sections, int):
         per_phase = ", ".join(
@@ -125,7 +112,7 @@ def _seen(run: Recorded, verdict: Verdict, environment: Mapping[str, object]) ->
             for name in figures(verdict, "phases")
         )
         rows[0] = ("sections", f"{count(sections)} ({per_phase})")
-    if at_stake := tell.opportunities_line(verdict):
+    if at_stake := facts.opportunities_line(verdict):
         rows.append(("at stake", at_stake))
     counter = figures(verdict, "counter")
     if counter:
@@ -144,10 +131,10 @@ def _seen(run: Recorded, verdict: Verdict, environment: Mapping[str, object]) ->
             )
         )
     rows += _waits(verdict)
-    rows += keys.rows(verdict)
+    rows += node_keys.rows(verdict)
     overhead = environment.get("proxy_overhead_us")
     if isinstance(overhead, Mapping) and overhead:
-        rows.append(("proxy", f"adds {number(overhead.get('p50'))} µs at p50, {tell.overhead_note(overhead)}"))
+        rows.append(("proxy", f"adds {number(overhead.get('p50'))} µs at p50, {facts.overhead_note(overhead)}"))
     return rows
 
 

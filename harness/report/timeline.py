@@ -14,10 +14,11 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from harness.checkers.base import Recorded
-from harness.overlaps import overlapping_pairs
-from harness.report.windows import Window, span_ns
-from harness.report.words import printable
+from fencepost.text import printable
+from harness.history.fault_windows import Window
+from harness.history.overlaps import overlapping_pairs
+from harness.history.recorded import Recorded
+from harness.report.time_span import span_ns
 
 MOST_OVERLAPS: Final = 20_000
 """A lock that excludes nobody makes every section overlap many; a picture needs no more pairs than this."""

@@ -13,14 +13,14 @@ import msgspec
 from rich.console import Console
 
 from fencepost.errors import FencepostError
-from harness.bench import Stand
-from harness.judge import judge
+from harness.checkers.judge import judge
+from harness.replay.violation import Kind, moments_of
 from harness.report.progress import Progress
-from harness.runner import Prepared
+from harness.run.scheduled import Prepared
+from harness.run.test_run import Setup
 from harness.session import new_folder, record_run
-from harness.shrink.kind import Kind, moments_of
 from harness.shrink.trials import EnoughError, Played
-from harness.store import RunFolder
+from harness.store.run_folder import RunFolder
 from nemesis.schedule import Schedule
 
 _BREAKS_IN_A_ROW: Final = 3
@@ -31,7 +31,7 @@ class Player:
     """`harness.shrink.trials.Play`: each play is a run with a folder in `scratch`. `heading`: what to show above its
     progress. `best`: the schedule that is the best so far."""
 
-    stand: Stand
+    setup: Setup
     kind: Kind
     scratch: Path
     heading: Callable[[Schedule, str], str]
@@ -67,8 +67,8 @@ class Player:
         return self.out if self.out.is_terminal else Console(quiet=True)
 
     def _prepared(self, schedule: Schedule) -> Prepared:
-        config = msgspec.structs.replace(self.stand.config, duration_ms=schedule.duration_ms)
-        return Prepared(replace(self.stand, config=config), schedule)
+        config = msgspec.structs.replace(self.setup.config, duration_ms=schedule.duration_ms)
+        return Prepared(replace(self.setup, config=config), schedule)
 
     def _judged(self, schedule: Schedule, folder: RunFolder) -> Played:
         run = folder.load()

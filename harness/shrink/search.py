@@ -14,9 +14,9 @@ from functools import partial
 from typing import Final
 
 from fencepost.errors import FencepostError
+from harness.replay.violation import Moment
 from harness.shrink.ddmin import ddmin, least
 from harness.shrink.edits import Names, Stretch, hitting, only, shortened, squeezed, stretches, targets, until, window
-from harness.shrink.kind import Moment
 from harness.shrink.trials import EnoughError, Reason, Tally, Trials
 from nemesis.schedule import Schedule
 

@@ -14,20 +14,20 @@ from rich.console import Console
 
 from cluster.lifetime import RunState
 from fencepost.errors import UsageError
-from harness.again import Origin
-from harness.bench import Interruption
-from harness.prepare import prepare, remove_leftovers
-from harness.replay import replay_command
-from harness.report.words import milliseconds, plural, printable
-from harness.runner import Prepared
-from harness.session import judge_and_draw, stand_in_words
+from fencepost.text import milliseconds, plural, printable
+from harness.options import replay_command
+from harness.replay.replay import SourceRun
+from harness.replay.violation import Kind, Moment, choose_kind, moments_of
+from harness.run.interruption import Interruption
+from harness.run.prepare import prepare, remove_leftovers
+from harness.run.scheduled import Prepared
+from harness.session import judge_and_draw, setup_in_words
 from harness.shrink.edits import until
-from harness.shrink.kind import Kind, Moment, choose_kind, moments_of
 from harness.shrink.play import Player
 from harness.shrink.search import Found, search
-from harness.shrink.tell import not_again, remained, size, tried
 from harness.shrink.trials import Reason, Tally, Trials, Try
-from harness.store import RunFolder
+from harness.shrink.wording import not_again, remained, size, tried
+from harness.store.run_folder import RunFolder
 from nemesis.schedule import Schedule
 
 _NEEDS_RECOVERY: Final = "liveness"
@@ -47,31 +47,31 @@ class Wanted:
     cluster: str | None = None
 
 
-def shrink(origin: Origin, wanted: Wanted, results: Path, out: Console) -> int:
+def shrink(source: SourceRun, wanted: Wanted, results: Path, out: Console) -> int:
     """Find the smallest schedule that still shows the run's violation, write it, and say what remained. 0 if it showed
     that again when it was played once more in the end; 2 if the violation did not come again, or if the search was
     stopped before that. Raises UsageError for a run without a violation or without a schedule."""
-    if (script := origin.folder.read_experiment()) is not None:
+    if (script := source.folder.read_experiment()) is not None:
         raise UsageError(
-            f"{origin.folder.path} played the experiment {script['name']!r}: its faults are steps of a script, not a "
+            f"{source.folder.path} played the experiment {script['name']!r}: its faults are steps of a script, not a "
             "schedule; shorten the script itself"
         )
-    kind = choose_kind(origin.verdict, wanted.kind)
-    output = wanted.output or origin.folder.path / "shrunk.json"
+    kind = choose_kind(source.verdict, wanted.kind)
+    output = wanted.output or source.folder.path / "shrunk.json"
     _check_output(output)
-    finding = kind.among(origin.verdict)
+    finding = kind.among(source.verdict)
     assert finding is not None
-    moments = moments_of(origin.recorded, finding)
-    late = bool(moments) and moments[0].to_ms > origin.config.duration_ms
-    prepared = _prepared(origin, output, wanted.cluster, recovery=kind.checker == _NEEDS_RECOVERY, late=late)
+    moments = moments_of(source.recorded, finding)
+    late = bool(moments) and moments[0].to_ms > source.config.duration_ms
+    prepared = _prepared(source, output, wanted.cluster, recovery=kind.checker == _NEEDS_RECOVERY, late=late)
     remove_leftovers(out)
     words = f"looking for {kind} in {wanted.needed} of at most {plural(wanted.repeats, 'play')}, for at most"
     limit = milliseconds(1e3 * wanted.limit_s)
-    out.print(f"{stand_in_words(prepared.stand)}, {size(prepared.schedule)}", markup=False, soft_wrap=True)
+    out.print(f"{setup_in_words(prepared.setup)}, {size(prepared.schedule)}", markup=False, soft_wrap=True)
     out.print(f"{words} {limit}", markup=False, soft_wrap=True)
     trials, found, shown = _searched(prepared, kind, moments, wanted, results, out)
 
-    record = _Record(str(origin.folder.path), str(kind), wanted.repeats, wanted.needed, wanted.limit_s, found.ended)
+    record = _Record(str(source.folder.path), str(kind), wanted.repeats, wanted.needed, wanted.limit_s, found.ended)
     record = msgspec.structs.replace(record, confirmed=found.confirmed, tries=tuple(trials.record))
     tries = output.with_suffix(".tries.json")
     tries.write_bytes(msgspec.json.format(msgspec.json.encode(record)) + b"\n")
@@ -80,7 +80,7 @@ def shrink(origin: Origin, wanted: Wanted, results: Path, out: Console) -> int:
         return 2
     output.write_bytes(found.schedule.to_bytes())
     judged = judge_and_draw(shown) if shown is not None else None
-    config = msgspec.structs.replace(prepared.stand.config, duration_ms=found.schedule.duration_ms)
+    config = msgspec.structs.replace(prepared.setup.config, duration_ms=found.schedule.duration_ms)
     out.print(remained(found, len(prepared.schedule.faults), trials), markup=False, soft_wrap=True)
     out.print(f"  schedule  {output}\n  tries     {tries}", markup=False, soft_wrap=True)
     if shown is not None and judged is not None:
@@ -91,17 +91,17 @@ def shrink(origin: Origin, wanted: Wanted, results: Path, out: Console) -> int:
     return 0 if found.confirmed is not None and found.confirmed.seen >= wanted.needed else 2
 
 
-def _prepared(origin: Origin, output: Path, cluster: str | None, *, recovery: bool, late: bool) -> Prepared:
+def _prepared(source: SourceRun, output: Path, cluster: str | None, *, recovery: bool, late: bool) -> Prepared:
     """What the run played, with the time after the heal as `recovery`, as a part of the load, or left out. `late`: the
     violation came about in that time."""
-    load_ms, after_ms = int(origin.config.duration_ms), int(origin.config.recovery_ms)
+    load_ms, after_ms = int(source.config.duration_ms), int(source.config.recovery_ms)
     changed: dict[str, Any] = {"cluster": cluster} if cluster else {}
-    prepared = prepare(origin.scheduled(**changed, recovery_ms=after_ms if recovery else 0))
+    prepared = prepare(source.scheduled(**changed, recovery_ms=after_ms if recovery else 0))
     # From here on it is the file with the result that the runs are made from.
-    stand = replace(prepared.stand, config=msgspec.structs.replace(prepared.stand.config, schedule=str(output)))
+    setup = replace(prepared.setup, config=msgspec.structs.replace(prepared.setup.config, schedule=str(output)))
     played = until(msgspec.structs.replace(prepared.schedule, duration_ms=load_ms), load_ms)
     longer_ms = after_ms if late and not recovery else 0
-    return Prepared(stand, msgspec.structs.replace(played, duration_ms=load_ms + longer_ms))
+    return Prepared(setup, msgspec.structs.replace(played, duration_ms=load_ms + longer_ms))
 
 
 def _searched(
@@ -121,7 +121,7 @@ def _searched(
 
     with RunState.create(f"shrink-{time.time_ns()}") as state, Interruption().watch() as interruption:
         player = Player(
-            prepared.stand, kind, state.path, heading, lambda: trials.best, lambda: bool(interruption), out
+            prepared.setup, kind, state.path, heading, lambda: trials.best, lambda: bool(interruption), out
         )  # fmt: skip
         ends_at = time.monotonic() + wanted.limit_s
         trials = Trials(player, wanted.needed, wanted.repeats, ends_at, told=told)
@@ -134,7 +134,7 @@ class _Record(msgspec.Struct, frozen=True):
     """What is kept of the search, beside the schedule. `confirmed`: how the result fared when it was played afresh;
     `ended`: why the search ended before there was nothing smaller to be found."""
 
-    origin: str
+    source: str
     kind: str
     repeats: int
     needed: int

@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple, Protocol
 
 import msgspec
 
-from harness.shrink.kind import Moment
+from harness.replay.violation import Moment
 from nemesis.schedule import Schedule
 
 Reason = Literal["time", "interrupted", "broken"]

@@ -10,9 +10,9 @@ from fencepost.errors import BrokenEnvironmentError, UsageError
 from harness.campaign import play as playing
 from harness.campaign.folder import Campaign, CampaignFolder, RunLine
 from harness.campaign.play import Plan, make_plan, play
-from harness.cli import parse_run, run
+from harness.cli.main import parse_run, run
 from harness.session import Judged
-from harness.store import RunFolder
+from harness.store.run_folder import RunFolder
 from tests.campaign import made
 from tests.judge.histories import History
 
@@ -88,7 +88,7 @@ class Pretended:
             raise BrokenEnvironmentError("no space left")
 
     def _judge(self, folder: RunFolder) -> Judged:
-        from harness.judge import judge
+        from harness.checkers.judge import judge
 
         recorded = History().section("c1", 5, 90).recorded()
         return Judged(recorded, judge(recorded), {}, "")

@@ -3,9 +3,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from harness.campaign.example_timeline import moment_of
 from harness.campaign.measure import bin_of, measure, middle_ms, quantile_ms
-from harness.campaign.moment import moment_of
-from harness.judge import judge
+from harness.checkers.judge import judge
 from tests.judge.histories import History, ms
 
 

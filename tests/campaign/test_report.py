@@ -11,11 +11,11 @@ import pytest
 
 from harness.campaign import export
 from harness.campaign.aggregate import contrasts, summaries
+from harness.campaign.example_timeline import moment_of
 from harness.campaign.folder import RunLine
 from harness.campaign.grid import Cell, Grid, Part
-from harness.campaign.moment import moment_of
 from harness.campaign.page import render_page
-from harness.cli import parse_run
+from harness.cli.main import parse_run
 from harness.config import RunConfig
 from tests.campaign import made
 from tests.campaign.test_measure import two_overlaps_after_one_strike

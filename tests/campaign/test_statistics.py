@@ -4,16 +4,16 @@ from math import comb
 
 import pytest
 
-from harness.campaign import words
+from fencepost.text import upper_bound_percent
+from harness.campaign import wording
 from harness.campaign.statistics import difference, holm, mcnemar, rate
-from harness.report.words import upper_bound_percent
 
 
 def test_nothing_in_500_leaves_an_upper_bound_of_0_74_percent() -> None:
     found = rate(0, 500)
     assert (found.low, round(100 * found.high, 2)) == (0.0, 0.74)
     assert 100 * found.high == pytest.approx(upper_bound_percent(500))
-    assert words.interval(found) == "at most 0.74 %"
+    assert wording.interval(found) == "at most 0.74 %"
 
 
 def test_the_ends_of_the_exact_interval_have_tails_of_two_and_a_half_percent() -> None:
@@ -59,13 +59,13 @@ def test_holm_adjusts_the_smallest_most_and_keeps_the_order() -> None:
 
 @pytest.mark.parametrize("trials", [1, 3, 17, 100, 12_345])
 def test_a_zero_is_never_written_without_its_bound_and_the_bound_is_never_understated(trials: int) -> None:
-    text = words.counted(rate(0, trials))
+    text = wording.counted(rate(0, trials))
     assert text.startswith(f"0 of {trials:,}: at most ")
     assert float(text.split()[-2]) >= 100 * rate(0, trials).high - 1e-9
 
 
 def test_a_rate_without_trials_claims_nothing() -> None:
-    assert words.counted(rate(0, 0)) == "0 of 0: nothing was tried"
+    assert wording.counted(rate(0, 0)) == "0 of 0: nothing was tried"
 
 
 def test_more_events_than_trials_are_no_rate() -> None:
@@ -74,8 +74,8 @@ def test_more_events_than_trials_are_no_rate() -> None:
 
 
 def test_small_and_large_shares_keep_two_digits() -> None:
-    assert words.percent(0.000123) == "0.012 %"
-    assert words.percent(0.5) == "50 %"
-    assert words.percent(0.9999) == ">99.9 %"
-    assert words.percent(1.0) == "100 %"
-    assert words.interval(rate(2, 30)) == "6.7 % (0.82 % to 23 %)"
+    assert wording.percent(0.000123) == "0.012 %"
+    assert wording.percent(0.5) == "50 %"
+    assert wording.percent(0.9999) == ">99.9 %"
+    assert wording.percent(1.0) == "100 %"
+    assert wording.interval(rate(2, 30)) == "6.7 % (0.82 % to 23 %)"

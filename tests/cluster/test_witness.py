@@ -12,9 +12,9 @@ import pytest
 from cluster.process import ProcessCluster
 from cluster.programs import find_server
 from cluster.resp import ask
-from harness.columns import read_lines
-from harness.history import KeyEvent
-from harness.witness import Witness
+from fencepost.history import KeyEvent
+from harness.run.witness import Witness
+from harness.store.columns import read_lines
 from tests.cluster.conftest import MakeCluster
 from workloads.locks.redlock import RELEASE_SCRIPT
 
@@ -198,7 +198,7 @@ def test_when_it_is_told_to_end_it_says_until_when_it_saw(make_cluster: MakeClus
 def test_without_a_node_to_watch_nothing_is_raised_and_nothing_is_claimed(
     make_cluster: MakeCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("harness.witness.READY_WITHIN_S", 0.3)
+    monkeypatch.setattr("harness.run.witness.READY_WITHIN_S", 0.3)
     cluster = make_cluster()
     cluster.nodes["n1"].kill()
     log = tmp_path / "nodes.jsonl"

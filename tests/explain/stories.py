@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.checkers.base import Recorded, Verdict
+from fencepost.history import Held, KeyEvent, NodeReply, Round
+from harness.checkers.judge import judge
 from harness.explain.cases import case_of
 from harness.explain.evidence import assemble
 from harness.explain.sentences import Told, tell
-from harness.history import Held, KeyEvent, NodeReply, Round
-from harness.judge import judge
+from harness.history.recorded import Recorded
+from harness.verdict import Verdict
 from tests.judge.histories import History, ms
 
 

@@ -9,13 +9,14 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from harness.checkers.base import Recorded, Verdict
-from harness.cli import run
+from fencepost.history import Round
+from harness.cli.main import run
 from harness.explain.explanation import Explained, explain
-from harness.history import Round
-from harness.report.explained import lines, render_explained
+from harness.history.recorded import Recorded
+from harness.report.explanations import lines, render_explained
 from harness.report.page import render_page
-from harness.store import RunFolder
+from harness.store.run_folder import RunFolder
+from harness.verdict import Verdict
 from tests.explain.stories import Story
 
 

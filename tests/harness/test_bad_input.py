@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.cli import run
+from harness.cli.main import run
 
 
 @pytest.mark.parametrize(

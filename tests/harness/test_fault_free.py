@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harness.store import RunFolder
+from harness.store.run_folder import RunFolder
 from tests.harness import runs
 
 SECTIONS = 10_000

@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from harness.bench import Interruption
+from harness.run.interruption import Interruption
 
 
 def test_a_run_among_many_and_what_makes_them_are_both_told() -> None:

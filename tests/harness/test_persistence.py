@@ -13,8 +13,8 @@ from cluster.persistence import POLICIES, Policy, expected_config
 from cluster.waiting import becomes_true
 from fencepost.errors import BrokenEnvironmentError
 from harness.config import RunConfig
-from harness.environment import check_persistence
-from harness.replay import replay_command
+from harness.options import replay_command
+from harness.run.environment import check_persistence
 from tests.cluster.disks import needs_disks, traces
 from tests.harness import runs
 

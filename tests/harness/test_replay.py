@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from harness.config import RunConfig
-from harness.prepare import prepare
-from harness.replay import replay_command
+from harness.options import replay_command
+from harness.run.prepare import prepare
 from nemesis.base import Topology
 from nemesis.schedule import draw_schedule, parse_spec
 
@@ -21,4 +21,4 @@ def test_a_saved_schedule_says_itself_what_it_was_drawn_as(tmp_path: Path) -> No
     saved = tmp_path / "schedule.json"
     saved.write_bytes(drawn.to_bytes())
     config = RunConfig(seed=5, clients=1, nodes=3, nemesis="partition", schedule=str(saved), cluster="process")
-    assert prepare(config).stand.config.nemesis == "pause"
+    assert prepare(config).setup.config.nemesis == "pause"

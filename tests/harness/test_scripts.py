@@ -13,8 +13,8 @@ import pytest
 import fencepost
 from cluster.engine import engine_answers
 from cluster.lifetime import state_parent
-from harness.cli import run
-from harness.script import shipped_experiments
+from harness.cli.main import run
+from harness.scripts.experiment import shipped_experiments
 from tests.cluster.disks import needs_disks
 from tests.harness import runs
 

@@ -8,11 +8,11 @@ import pytest
 
 import fencepost
 from cluster.engine import engine_answers
-from harness.checkers.base import Finding
+from harness.verdict import Finding
 from tests.harness import runs
 
 BACKENDS = ["process", pytest.param("docker", marks=pytest.mark.docker)]
-OURS = ("beliefs", "losses", "orphans", "overruns")
+OURS = ("acquire_timeouts", "key_losses", "orphans", "quorum_backing")
 
 
 def findings(folder: Path) -> dict[str, Finding]:
@@ -33,11 +33,11 @@ def test_nodes_that_crash_and_come_back_are_watched_and_the_reference_is_not_bla
     folder = runs.only_run(tmp_path)
     assert (folder / "logs" / "witness.log").read_text() == ""
     run = fencepost.load(folder)
-    orphans, beliefs = run.verdict.figures["orphans"], run.verdict.figures["beliefs"]
+    orphans, backing = run.verdict.figures["orphans"], run.verdict.figures["quorum_backing"]
     assert orphans["watched"]
     assert orphans["owners"] == "shown"
-    assert beliefs["sections"] == len(run.sections) > 50
-    assert beliefs["unfounded"] == 0
+    assert backing["sections"] == len(run.sections) > 50
+    assert backing["unfounded"] == 0
     hit = {node for fault in run.faults.itertuples() for node in fault.nodes}
     unseen = {node for node, own in orphans["by_node"].items() if own["unseen_ms"] > 0}
     assert unseen <= hit, "only what was down was out of sight"
@@ -54,9 +54,9 @@ def test_a_lock_that_deletes_whatever_is_there_is_named(tmp_path: Path) -> None:
     found = findings(folder)
     unfounded = found["unfounded-belief lock"]
     assert unfounded.breaks == ("lease",)
-    beliefs = fencepost.load(folder).verdict.figures["beliefs"]
-    assert beliefs["by_cause"]["deleted"] > 5
-    assert f"deleted {beliefs['by_cause']['deleted']}" in unfounded.text
+    backing = fencepost.load(folder).verdict.figures["quorum_backing"]
+    assert backing["by_cause"]["deleted"] > 5
+    assert f"deleted {backing['by_cause']['deleted']}" in unfounded.text
     assert found["deleted-while-held undecided"].count > 5
 
 

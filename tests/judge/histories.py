@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
-from harness.checkers.base import Recorded
-from harness.columns import ops_frame, writes_frame
+from fencepost.history import ClientEnd, FaultEvent, Held, KeyEvent, Op, Timeline, Write
 from harness.config import RunConfig
-from harness.history import ClientEnd, FaultEvent, Held, KeyEvent, Op, Timeline, Write
-from harness.holdings import Watched, derive_holdings, held_frame
-from harness.sections import derive_sections
+from harness.history.key_holdings import Watched, derive_holdings, held_frame
+from harness.history.recorded import Recorded
+from harness.history.sections import derive_sections
+from harness.store.columns import ops_frame, writes_frame
 
 START_NS = 10**15
 

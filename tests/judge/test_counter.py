@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from harness.checkers.base import Finding
 from harness.checkers.counter import check
+from harness.verdict import Finding
 from tests.judge.histories import History
 
 

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from harness.checkers.base import Verdict
-from harness.expect import (
+from harness.checkers.judge import judge
+from harness.scripts.expect import (
     lost_updates,
     no_lost_updates,
     no_overlaps,
@@ -10,9 +10,9 @@ from harness.expect import (
     sections,
     stale_writes_refused,
 )
-from harness.judge import judge
-from harness.script import experiment
-from harness.scripted import Outcome, judge_expectation
+from harness.scripts.experiment import experiment
+from harness.scripts.play import Outcome, judge_expectation
+from harness.verdict import Verdict
 from tests.judge.histories import History
 
 

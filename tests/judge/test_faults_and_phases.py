@@ -100,18 +100,18 @@ def test_a_phase_that_did_not_happen_has_no_figures() -> None:
 
 def test_the_checkers_are_those_in_the_folder() -> None:
     assert list(checkers()) == [
-        "beliefs",
+        "acquire_timeouts",
         "counter",
+        "early_loss",
         "exclusion",
         "faults",
         "fencing",
-        "holding",
-        "idle",
+        "key_losses",
+        "lease_validity",
         "liveness",
-        "losses",
         "opportunities",
         "orphans",
-        "overruns",
         "phases",
-        "validity",
+        "quorum_backing",
+        "refused_alone",
     ]

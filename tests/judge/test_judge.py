@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.checkers.base import Verdict
-from harness.judge import blamed_so_far, exit_code, judge
+from harness.checkers.judge import blamed_so_far, exit_code, judge
+from harness.verdict import Verdict
 from tests.judge.histories import History
 from tests.judge.test_store import written
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from fencepost.history import ClientEnd
 from harness.checkers.orphans import CAUSES, check
-from harness.history import ClientEnd
 from tests.judge.histories import History, ms
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fencepost.errors import UsageError
-from harness.windows import FOREVER_NS
+from harness.history.fault_windows import FOREVER_NS
 from tests.judge.histories import History, ms
 
 

@@ -14,15 +14,15 @@ import pytest
 
 import fencepost
 from fencepost.errors import BrokenEnvironmentError, UsageError
-from harness.checkers.base import Recorded
-from harness.columns import OPS_SCHEMA, read_lines
+from fencepost.history import FaultEvent, Op, Timeline, Write
+from harness.checkers.judge import judge_folder
 from harness.config import RunConfig
-from harness.history import FaultEvent, Op, Timeline, Write
-from harness.judge import judge_folder
-from harness.linelog import LineLog
-from harness.parquet import read_frame
-from harness.runs import list_runs
-from harness.store import RunFolder, load_recorded
+from harness.history.recorded import Recorded
+from harness.report.listing import list_runs
+from harness.store.append_log import AppendLog
+from harness.store.columns import OPS_SCHEMA, read_lines
+from harness.store.parquet import read_frame
+from harness.store.run_folder import RunFolder, load_recorded
 from tests.judge.histories import History, ms
 
 CONFIG = RunConfig(seed=7, clients=2, nodes=3, ttl_ms=100, nemesis="none")
@@ -38,7 +38,7 @@ def written(results: Path, history: History | None = None) -> RunFolder:
     history = history or story()
     folder = RunFolder.create(results, history.config)
     for (client, life), ops in history.ops.items():
-        with LineLog(folder.client_log(client, life)) as log:
+        with AppendLog(folder.client_log(client, life)) as log:
             for op in ops:
                 log.append(op)
     with folder.nemesis_log() as faults, folder.client_ends_log() as ends, folder.resource_log() as writes:
@@ -172,7 +172,7 @@ def test_garbage_in_the_middle_is_named_by_file_and_line(tmp_path: Path) -> None
 def test_long_logs_are_read_in_pieces_that_cut_lines_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = written(tmp_path)
     for size in (1, 7, 150, 1000):
-        monkeypatch.setattr("harness.columns._PIECE_BYTES", size)
+        monkeypatch.setattr("harness.store.columns._PIECE_BYTES", size)
         assert same(load_recorded(folder), story().recorded())
 
 
@@ -249,7 +249,7 @@ def test_a_full_disk_is_one_line_and_leaves_the_old_file(tmp_path: Path, monkeyp
 
 def test_a_log_on_a_full_disk_keeps_no_half_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "log.jsonl"
-    log = LineLog(path)
+    log = AppendLog(path)
     log.append(Write("k1", 0, "c1", 1, 1))
     real = os.write
     left = [10]
@@ -271,7 +271,7 @@ def test_a_log_on_a_full_disk_keeps_no_half_line(tmp_path: Path, monkeypatch: py
 def test_a_record_is_one_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sizes: list[int] = []
     real = os.write
-    with LineLog(tmp_path / "log.jsonl") as log:
+    with AppendLog(tmp_path / "log.jsonl") as log:
         monkeypatch.setattr(os, "write", lambda fd, data: sizes.append(data.count(b"\n")) or real(fd, data))
         log.append(FaultEvent("injected", "f1", "pause", "it", 1, 2, True, "seen"))
         log.extend([Write("k1", 0, "c1", n, n) for n in range(3)])

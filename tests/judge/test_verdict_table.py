@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from fencepost.history import ClientEnd
 from harness.checkers.exclusion import check
-from harness.history import ClientEnd
 from tests.judge.histories import History, ms
 
 DOCUMENT = Path(__file__).parent.parent.parent / "docs" / "verdicts.md"

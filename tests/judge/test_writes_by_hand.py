@@ -8,11 +8,12 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fencepost.history import Write
 from harness.checkers import counter, fencing
-from harness.checkers.base import Finding, Recorded
-from harness.history import Write
+from harness.history.recorded import Recorded
+from harness.verdict import Finding
 from tests.judge.histories import History
-from tests.judge.test_census import by_hand
+from tests.judge.test_overlap_counts import by_hand
 
 clients = st.sampled_from(["c1", "c2", "c3"])
 keys = st.sampled_from(["k1", "k1", "k2"])

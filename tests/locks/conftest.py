@@ -16,6 +16,7 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
+from cluster.programs import find_server
 from workloads.base import NodeAddress
 
 
@@ -34,7 +35,8 @@ class Server:
 
     def start(self) -> None:
         host, port = self.address
-        words = ["redis-server", "--port", str(port), "--bind", host, "--save", "", "--appendonly", "no"]
+        program = find_server("redis").path
+        words = [program, "--port", str(port), "--bind", host, "--save", "", "--appendonly", "no"]
         self.process = subprocess.Popen(words, stdout=subprocess.DEVNULL, cwd="/tmp")
         deadline = time.monotonic() + 10
         while True:

@@ -18,18 +18,18 @@ import psutil
 import pytest
 
 from fencepost.errors import BrokenEnvironmentError, UsageError
-from harness.history import NodeReply, Round
+from fencepost.history import NodeReply, Round
 from tests.locks.conftest import Server
 from workloads import foreign
 from workloads.base import Lock, LockSettings, NodeAddress
 from workloads.foreign import ForeignLock, UnknownOutcomeError
-from workloads.registry import ENVIRONMENTS_FOLDER, SUBJECTS_FOLDER, check_lock, open_lock
+from workloads.registry import ENVIRONMENTS_FOLDER, FOREIGN_FOLDER, check_lock, open_lock
 
 SUBJECTS = ["redlock-ng", "redlock-py", "pottery"]
 DOCUMENT = Path(__file__).parents[2] / "docs" / "lock-protocol.md"
 
 
-def open_subject(name: str, nodes: list[NodeAddress], log: Path) -> Lock:
+def open_foreign(name: str, nodes: list[NodeAddress], log: Path) -> Lock:
     try:
         check_lock(name, None)
     except UsageError as error:
@@ -41,7 +41,7 @@ def open_subject(name: str, nodes: list[NodeAddress], log: Path) -> Lock:
 def test_a_library_acquires_refuses_and_releases(
     name: str, servers: list[Server], nodes: list[NodeAddress], tmp_path: Path
 ) -> None:
-    one, other = (open_subject(name, nodes, tmp_path / f"{who}.log") for who in ("one", "other"))
+    one, other = (open_foreign(name, nodes, tmp_path / f"{who}.log") for who in ("one", "other"))
     try:
         before_ns = time.monotonic_ns()
         lease = one.acquire("k", 10_000)
@@ -64,7 +64,7 @@ def test_a_library_acquires_refuses_and_releases(
 def test_a_library_s_versions_timeouts_and_retries_are_told(
     name: str, nodes: list[NodeAddress], tmp_path: Path
 ) -> None:
-    lock = open_subject(name, nodes, tmp_path / "log")
+    lock = open_foreign(name, nodes, tmp_path / "log")
     lock.close()
     described = lock.describe()
     assert str(described["library"]).startswith(name + " ")
@@ -73,7 +73,7 @@ def test_a_library_s_versions_timeouts_and_retries_are_told(
 
 @pytest.mark.parametrize("name", ["redlock-ng", "pottery"])
 def test_a_library_that_can_extends(name: str, servers: list[Server], nodes: list[NodeAddress], tmp_path: Path) -> None:
-    lock = open_subject(name, nodes, tmp_path / "log")
+    lock = open_foreign(name, nodes, tmp_path / "log")
     try:
         lease = lock.acquire("k", 10_000)
         assert lease is not None
@@ -92,7 +92,7 @@ def test_a_grant_with_a_failed_node_is_info_from_redlock_py(
 ) -> None:
     servers[0].client().set("k", "held")
     servers[0].client().config_set("min-replicas-to-write", 1)
-    lock = open_subject("redlock-py", nodes, tmp_path / "log")
+    lock = open_foreign("redlock-py", nodes, tmp_path / "log")
     try:
         with pytest.raises(UnknownOutcomeError, match="MultipleRedlockException"):
             lock.acquire("k", 10_000)
@@ -103,7 +103,7 @@ def test_a_grant_with_a_failed_node_is_info_from_redlock_py(
 
 def test_the_bounds_are_narrower_than_the_call(nodes: list[NodeAddress], servers: list[Server], tmp_path: Path) -> None:
     """A call that waited long for a hung node still tells closely when it computed its validity."""
-    lock = open_subject("redlock-ng", nodes, tmp_path / "log")
+    lock = open_foreign("redlock-ng", nodes, tmp_path / "log")
     servers[0].pause()
     try:
         before_ns = time.monotonic_ns()
@@ -305,9 +305,9 @@ def test_the_child_is_stopped_and_killed_with_the_client_s_group(program: Callab
 
 @pytest.mark.parametrize("name", SUBJECTS)
 def test_an_adapter_ends_when_its_client_is_gone(name: str, nodes: list[NodeAddress], tmp_path: Path) -> None:
-    open_subject(name, nodes, tmp_path / "log").close()
+    open_foreign(name, nodes, tmp_path / "log").close()
     folder = name.replace("-", "_")
-    adapter = [str(ENVIRONMENTS_FOLDER / folder / "bin" / "python"), str(SUBJECTS_FOLDER / folder / "adapter.py")]
+    adapter = [str(ENVIRONMENTS_FOLDER / folder / "bin" / "python"), str(FOREIGN_FOLDER / folder / "adapter.py")]
     client, child = client_with_child(adapter, nodes)
     client.kill()
     client.wait()

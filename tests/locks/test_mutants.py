@@ -6,12 +6,12 @@ import pytest
 
 from harness.campaign.play import make_plan
 from harness.checkers import checkers
-from harness.cli import parse_run
+from harness.cli.main import parse_run
 from harness.mutants.grid import mutants_grid
+from workloads.connection import Connection
 from workloads.locks.redlock import Redlock
 from workloads.mutants import CONTROLS, MUTANTS, Mutant, TwoThreads
 from workloads.registry import check_lock, lock_names
-from workloads.wire import Wire
 
 OVERRIDDEN = {
     "half is enough": "quorum",
@@ -55,9 +55,9 @@ def test_a_mutant_overrides_one_member_of_the_lock_that_it_is_a_copy_of(mutant: 
 
 
 def test_the_one_that_mistakes_late_replies_has_a_wire_that_differs_in_one_method() -> None:
-    wire = MUTANTS["a late reply counts"].broken.WIRE
-    assert wire.__bases__ == (Wire,)
-    assert members(wire) == {"owe"}
+    connection = MUTANTS["a late reply counts"].broken.WIRE
+    assert connection.__bases__ == (Connection,)
+    assert members(connection) == {"owe"}
 
 
 @every

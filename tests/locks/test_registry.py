@@ -58,7 +58,7 @@ def refused(lock: str, lock_command: str | None = None) -> str:
 def test_every_file_in_the_folder_is_a_lock_with_a_summary() -> None:
     infos = {info.name: info for info in lock_names()}
     assert {"redlock", "set-nx-px", "no-op"} <= {name for name, info in infos.items() if info.kind == "recipe"}
-    assert {"redlock-ng", "redlock-py", "pottery"} == {name for name, info in infos.items() if info.kind == "subject"}
+    assert {"redlock-ng", "redlock-py", "pottery"} == {name for name, info in infos.items() if info.kind == "foreign"}
     assert {name for name, info in infos.items() if info.kind == "control"} == {
         "control-quorum-of-two",
         "control-release-without-comparing",
@@ -87,7 +87,9 @@ def test_an_unknown_name_is_answered_with_the_nearest_and_all_known() -> None:
     assert "did you mean" not in refused("zookeeper")
 
 
-def test_a_subject_without_its_environment_says_how_to_make_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_foreign_lock_without_its_environment_says_how_to_make_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(registry, "ENVIRONMENTS_FOLDER", tmp_path)
     message = refused("redlock-ng")
     assert "redlock-ng is missing" in message

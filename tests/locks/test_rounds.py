@@ -10,7 +10,7 @@ from random import Random
 import msgspec
 import pytest
 
-from harness.history import NodeReply, Op, Round, RoundName, Write
+from fencepost.history import NodeReply, Op, Round, RoundName, Write
 from tests.locks.conftest import Server
 from workloads.base import Lease, Lock, LockSettings, NodeAddress, ShowsRounds
 from workloads.control import Control

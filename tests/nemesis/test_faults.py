@@ -8,11 +8,11 @@ import pytest
 
 from cluster.base import CutKind, Direction
 from fencepost.errors import BrokenEnvironmentError
-from nemesis import going_down, pause
+from nemesis import node_down, pause
 from nemesis.base import Impact
 from nemesis.crash import Crash
-from nemesis.going_down import GoingDown
 from nemesis.latency import Latency
+from nemesis.node_down import NodeDown
 from nemesis.partition import Partition
 from nemesis.pause import Pause
 from nemesis.power import PowerCut
@@ -301,7 +301,7 @@ WAYS_DOWN = [(Crash, "kill", "kill"), (Shutdown, "shutdown", "stop"), (PowerCut,
 
 @pytest.mark.parametrize(("kind", "words", "verb"), WAYS_DOWN)
 def test_nodes_go_down_in_the_way_that_was_planned_and_come_back(
-    fake: FakeWorld, kind: type[GoingDown], words: str, verb: str
+    fake: FakeWorld, kind: type[NodeDown], words: str, verb: str
 ) -> None:
     fault = kind(nodes=("n1", "n3"))
     assert fault.describe() == f"{words} n1,n3"
@@ -318,7 +318,7 @@ def test_nodes_go_down_in_the_way_that_was_planned_and_come_back(
 
 @pytest.mark.parametrize(("kind", "words", "verb"), WAYS_DOWN)
 def test_a_node_that_survives_its_end_is_a_miss(
-    fake: FakeWorld, kind: type[GoingDown], words: str, verb: str, monkeypatch: pytest.MonkeyPatch
+    fake: FakeWorld, kind: type[NodeDown], words: str, verb: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fake.cluster.nodes["n1"], verb, lambda: None)
     fault = kind(nodes=("n1", "n2"))
@@ -330,7 +330,7 @@ def test_a_node_that_survives_its_end_is_a_miss(
 def test_a_node_that_does_not_come_back_is_told_and_the_others_are(
     fake: FakeWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(going_down, "BACK_WITHIN_S", 0.02)
+    monkeypatch.setattr(node_down, "BACK_WITHIN_S", 0.02)
     fault = PowerCut(nodes=("n1", "n2"))
     impact = fault.inject(fake.world, "f1")
     fake.cluster.nodes["n1"].paused = True

@@ -6,15 +6,15 @@ from random import Random
 
 import pytest
 
-from cluster.keys import Holdings
+from cluster.key_snapshot import Holdings
 from fencepost.errors import UsageError
-from nemesis.base import Attentive, NeedsDisks
+from nemesis.base import Adaptive, NeedsDisks
 from nemesis.crash import Crash
 from nemesis.hunt import NEMESIS, Hunt, HuntOptions, HuntWatch
 from nemesis.partition import Partition
 from nemesis.power import PowerCut
+from nemesis.quorum_loss import at_stake
 from nemesis.spec import parse_spec
-from nemesis.stakes import at_stake
 from tests.nemesis.fakes import FakeWorld, topology
 
 NODES = ("n1", "n2", "n3", "n4", "n5")
@@ -52,7 +52,7 @@ class Scene:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, **options: int) -> None:
         self.sees: Holdings = holding()
-        monkeypatch.setattr("cluster.keys.KeyWatch.look", lambda _watch, timeout_ms=0: self.sees)
+        monkeypatch.setattr("cluster.key_snapshot.KeyReader.look", lambda _watch, timeout_ms=0: self.sees)
         settings = {"restart_delay_ms": 0, "interval_ms": 500} | options
         hunt = Hunt(how="crash", nodes=("n3",), links=(("c1", "n1"),), **settings)
         self.watch: HuntWatch = hunt.watch(FakeWorld(topology(clients=2)).world)
@@ -120,7 +120,7 @@ def test_it_strikes_at_most_as_often_as_it_was_told(monkeypatch: pytest.MonkeyPa
 def test_it_leaves_two_groups_of_clients_a_majority_each_that_meet_only_in_the_nodes_to_strike(count: int) -> None:
     where = topology(clients=5, nodes=count)
     hunt, _ = NEMESIS.draw(Random(1), where, HuntOptions())
-    assert isinstance(hunt, Attentive)
+    assert isinstance(hunt, Adaptive)
     seen = {client: {n for n in where.nodes if (client, n) not in hunt.links} for client in where.clients}
     views = {frozenset(view) for view in seen.values()}
     assert len(views) == 2
@@ -144,7 +144,7 @@ def test_only_a_hunt_by_power_cuts_needs_disks() -> None:
 
 
 def test_the_way_that_nodes_go_down_is_an_option(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cluster.keys.KeyWatch.look", lambda _watch, timeout_ms=0: sees)
+    monkeypatch.setattr("cluster.key_snapshot.KeyReader.look", lambda _watch, timeout_ms=0: sees)
     sees = holding()
     watch = Hunt("power", ("n3",), (), 700, 0).watch(FakeWorld(topology()).world)
     watch.look(0)

@@ -13,10 +13,10 @@ from nemesis.base import Evidence, Fault, Impact, World
 from nemesis.crash import Crash
 from nemesis.latency import Latency
 from nemesis.partition import Partition
+from nemesis.partition_shapes import SHAPES
 from nemesis.pause import Pause
 from nemesis.power import PowerCut
 from nemesis.schedule import decode_fault, draw_schedule, parse_spec
-from nemesis.shapes import SHAPES
 from nemesis.shutdown import Shutdown
 from tests.cluster.disks import needs_disks
 from tests.nemesis.conftest import ProcessClient

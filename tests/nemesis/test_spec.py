@@ -11,8 +11,8 @@ from fencepost.units import Duration, DurationRange, parse_duration_ms
 from nemesis.crash import CrashOptions
 from nemesis.latency import LatencyOptions
 from nemesis.partition import PartitionOptions, ShapeName
+from nemesis.partition_shapes import SHAPES
 from nemesis.registry import nemeses
-from nemesis.shapes import SHAPES
 from nemesis.spec import parse_spec, with_option
 
 

@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 
 from hypothesis import strategies as st
 
-from harness.history import ClientEnd, Op, Write
+from fencepost.history import ClientEnd, Op, Write
 
 MS: Final = 1_000_000
 FOREVER: Final = 2**60

@@ -17,14 +17,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from harness.census import count_overlaps
+from fencepost.history import Timeline
 from harness.checkers import counter, exclusion, fencing
-from harness.checkers.base import Recorded
-from harness.columns import ops_frame, writes_frame
 from harness.config import RunConfig
-from harness.history import Timeline
-from harness.overlaps import BLAMES, overlapping_pairs
-from harness.sections import derive_sections
+from harness.history.overlap_counts import count_overlaps
+from harness.history.overlaps import BLAMES, overlapping_pairs
+from harness.history.recorded import Recorded
+from harness.history.sections import derive_sections
+from harness.store.columns import ops_frame, writes_frame
 from tests.peers.random_histories import QUESTIONS, Plan, Recording, histories, questions, record
 
 AT_ONCE = 21

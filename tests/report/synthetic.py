@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from harness.checkers.base import Finding, Recorded, Verdict
+from fencepost.history import FaultEvent, Timeline
 from harness.config import RunConfig
-from harness.history import FaultEvent, Timeline
+from harness.history.recorded import Recorded
+from harness.verdict import Finding, Verdict
 
 MS = 1_000_000
 START_NS = 5_000_000_000_000

@@ -11,8 +11,8 @@ import msgspec
 import pytest
 from synthetic import Made, make_empty_run, make_run
 
-from harness.checkers.base import Finding
 from harness.report.page import render_page, script_json, write_page
+from harness.verdict import Finding
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\u2028'\"&"
 

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from harness.report.progress import Progress, Snapshot, live_view, plain_line
+from harness.report.progress import Progress, live_view, plain_line
+from harness.run.snapshot import Snapshot
 
 NOW = Snapshot(
     phase="load",

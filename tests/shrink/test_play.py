@@ -10,15 +10,15 @@ from rich.console import Console
 
 from cluster.programs import ServerProgram
 from fencepost.errors import BrokenEnvironmentError
-from harness.bench import Stand
+from fencepost.history import Op, Timeline
 from harness.config import RunConfig
-from harness.history import Op, Timeline
-from harness.linelog import LineLog
-from harness.runner import Prepared
-from harness.shrink.kind import Kind, Moment
+from harness.replay.violation import Kind, Moment
+from harness.run.scheduled import Prepared
+from harness.run.test_run import Setup
 from harness.shrink.play import Player
 from harness.shrink.trials import EnoughError, Played
-from harness.store import RunFolder
+from harness.store.append_log import AppendLog
+from harness.store.run_folder import RunFolder
 from nemesis.schedule import Schedule
 from tests.shrink.schedules import crash, schedule
 
@@ -37,7 +37,7 @@ def overlap(prepared: Prepared, folder: RunFolder, progress: object) -> None:
     """c1 is inside from 1 to 400 ms, c2 from 101 to 500 ms, with leases of a second."""
     nothing(prepared, folder, progress)
     for client, at_ms in (("c1", 1), ("c2", 101)):
-        with LineLog(folder.client_log(client, 1)) as log:
+        with AppendLog(folder.client_log(client, 1)) as log:
             at_ns, end_ns = at_ms * 10**6, (at_ms + 399) * 10**6
             log.append(Op("acquire", "ok", "k1", 1, at_ns - 1000, at_ns, validity_ms=1_000, deadline_ns=at_ns + 10**9))
             log.append(Op("release", "ok", "k1", 1, end_ns, end_ns + 1000))
@@ -63,9 +63,9 @@ def player(folder: Path, best: Schedule | None = None) -> Player:
     def no_cluster(*_: object) -> None:
         raise AssertionError("no cluster here")
 
-    stand = Stand(RunConfig(seed=1, lock="redlock"), ServerProgram("redis-server", "redis", "7"), "process", no_cluster)  # type: ignore[arg-type]
+    setup = Setup(RunConfig(seed=1, lock="redlock"), ServerProgram("redis-server", "redis", "7"), "process", no_cluster)  # type: ignore[arg-type]
     kind = Kind("exclusion", "overlap", "lock")
-    return Player(stand, kind, folder, lambda *_: "", lambda: best, lambda: False, Console(quiet=True))
+    return Player(setup, kind, folder, lambda *_: "", lambda: best, lambda: False, Console(quiet=True))
 
 
 def folders(scratch: Path) -> set[str]:

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from fencepost.errors import BrokenEnvironmentError
-from harness.shrink.kind import Moment
+from harness.replay.violation import Moment
 from harness.shrink.search import search
 from harness.shrink.trials import EnoughError, Played, Tally, Trials
 from nemesis.schedule import Planned, Schedule

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from fencepost.errors import BrokenEnvironmentError
-from harness.history import Op, Write
+from fencepost.history import Op, Write
 from workloads.base import Lease
 from workloads.control import Control
 from workloads.fenced_counter import Plan, run

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.history import Write
+from fencepost.history import Write
 from workloads.resource import RedisResource, StaleTokenError
 
 

@@ -9,7 +9,7 @@ class QuorumOfTwo(Redlock):
     """With fewer than four nodes two are a majority, and nothing is broken."""
 
     def quorum(self) -> int:
-        return min(2, len(self._wires))
+        return min(2, len(self._pool))
 
 
 LOCK = QuorumOfTwo

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from workloads.connection import pack
 from workloads.locks.redlock import Redlock
-from workloads.wire import pack
 
 
 class ReleaseWithoutComparing(Redlock):

@@ -20,9 +20,9 @@ from typing import ClassVar
 
 import hiredis
 
-from harness.history import NodeReply, Round, RoundName
+from fencepost.history import NodeReply, Round, RoundName
 from workloads.base import Lease, LockSettings, NodeAddress
-from workloads.wire import SILENT, Heard, Reply, Wire, Wires, in_words, pack
+from workloads.connection import SILENT, Connection, ConnectionPool, Heard, Reply, in_words, pack
 
 RELEASE_SCRIPT = b"""\
 if redis.call("get",KEYS[1]) == ARGV[1] then
@@ -43,11 +43,11 @@ class Redlock:
     """The reference. `acquire` takes at most `ROUNDS` rounds, each of at most two node timeouts and one delay."""
 
     ROUNDS: ClassVar[int] = 3
-    WIRE: ClassVar[type[Wire]] = Wire
+    WIRE: ClassVar[type[Connection]] = Connection
 
     def __init__(self, nodes: Sequence[NodeAddress], settings: LockSettings) -> None:
         self._settings = settings
-        self._wires = Wires(nodes, settings.node_timeout_ms, self.WIRE)
+        self._pool = ConnectionPool(nodes, settings.node_timeout_ms, self.WIRE)
         self._names = [f"n{number}" for number in range(1, len(nodes) + 1)]
         self._rounds: deque[tuple[RoundName, str, str, int, int, list[Heard]]] = deque(maxlen=2 * self.ROUNDS)
 
@@ -55,7 +55,7 @@ class Redlock:
 
     def quorum(self) -> int:
         """How many nodes must say yes."""
-        return len(self._wires) // 2 + 1
+        return len(self._pool) // 2 + 1
 
     def extend_quorum(self) -> int:
         """How many nodes must prolong the key: as many as must set it."""
@@ -97,7 +97,7 @@ class Redlock:
 
     def ask_to_release(self, request: bytes, patient: bool) -> list[Reply]:
         """Send it to all nodes, whatever they said before."""
-        return self._wires.ask(request, patient=patient)
+        return self._pool.ask(request, patient=patient)
 
     # The algorithm.
 
@@ -153,7 +153,7 @@ class Redlock:
         return rounds
 
     def close(self) -> None:
-        self._wires.close()
+        self._pool.close()
 
     def describe(self) -> dict[str, object]:
         return {
@@ -169,13 +169,13 @@ class Redlock:
     def acquire_limit_ms(self) -> float:
         """The longest that `acquire` may take: every round asks and then releases, and there is a delay between two."""
         settings = self._settings
-        waits = 1 if settings.acquire_mode == "parallel" else len(self._wires)
+        waits = 1 if settings.acquire_mode == "parallel" else len(self._pool)
         return self.ROUNDS * (waits + 1) * settings.node_timeout_ms + (self.ROUNDS - 1) * settings.retry_delay_ms
 
     def _ask(self, request: bytes) -> list[Reply]:
         if self._settings.acquire_mode == "parallel":
-            return self._wires.ask(request)
-        return [self._wires.ask(request, only=index)[0] for index in range(len(self._wires))]
+            return self._pool.ask(request)
+        return [self._pool.ask(request, only=index)[0] for index in range(len(self._pool))]
 
     def _free(self, f: RoundName, key: str, value: str, patient: bool = True) -> list[Reply]:
         asked_ns = time.monotonic_ns()
@@ -185,7 +185,7 @@ class Redlock:
 
     def _note(self, f: RoundName, key: str, value: str, asked_ns: int) -> None:
         """Keep what the nodes have just answered, for `take_rounds`; as it is, because the lock is in a hurry."""
-        self._rounds.append((f, key, value, asked_ns, time.monotonic_ns(), self._wires.take_heard()))
+        self._rounds.append((f, key, value, asked_ns, time.monotonic_ns(), self._pool.take_heard()))
 
     def _lease(self, key: str, value: str, ttl_ms: int, requested_ns: int) -> Lease | None:
         """What the replies that have just come in are worth; None: too late."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from workloads.connection import SILENT, Connection, Reply
 from workloads.locks.redlock import Redlock
 from workloads.mutants.declared import mutant
-from workloads.wire import SILENT, Reply, Wire
 
 
 @mutant("half is enough", "N/2 + 1 nodes must say yes", conditions="busy", nemesis="partition", finding="overlap")
@@ -14,7 +14,7 @@ class HalfIsEnough(Redlock):
     """Of five nodes two are content with one client and two others with another one."""
 
     def quorum(self) -> int:
-        return len(self._wires) // 2
+        return len(self._pool) // 2
 
 
 @mutant(
@@ -31,7 +31,7 @@ class SilenceIsYes(Redlock):
         return reply == b"OK" or reply is SILENT
 
 
-class _Forgetful(Wire):
+class _Forgetful(Connection):
     """The reply to a request that was given up is taken for the reply to the next one, and so on for ever."""
 
     def owe(self) -> None:
@@ -48,7 +48,7 @@ class _Forgetful(Wire):
 class LateReplyCounts(Redlock):
     """On slow links the yes to a try that was given up, and undone, is heard as the yes to the next one."""
 
-    WIRE: ClassVar[type[Wire]] = _Forgetful
+    WIRE: ClassVar[type[Connection]] = _Forgetful
 
 
 @mutant(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from workloads.connection import Reply, pack
 from workloads.locks.redlock import Redlock
 from workloads.mutants.declared import mutant
-from workloads.wire import Reply, pack
 
 
 @mutant(
@@ -34,4 +34,4 @@ class FreesAMajority(Redlock):
     majority for that long."""
 
     def ask_to_release(self, request: bytes, patient: bool) -> list[Reply]:
-        return [self._wires.ask(request, only=index, patient=patient)[0] for index in range(self.quorum())]
+        return [self._pool.ask(request, only=index, patient=patient)[0] for index in range(self.quorum())]

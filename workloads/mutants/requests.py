@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from workloads.connection import pack
 from workloads.locks.redlock import Redlock
 from workloads.mutants.declared import mutant
-from workloads.wire import pack
 
 
 @mutant(
@@ -18,7 +18,7 @@ class OverwritesAfterAnError(Redlock):
     """While some node has not answered the last request, it insists: the key is set whoever owns it."""
 
     def acquire_request(self, key: str, value: str, ttl_ms: int) -> bytes:
-        if self._wires.owing:
+        if self._pool.owing:
             return pack("SET", key, value, "PX", ttl_ms)
         return super().acquire_request(key, value, ttl_ms)
 

@@ -1,0 +1,315 @@
+"""What happens to the keys of one node, told by the node itself: keyspace notifications over one RESP3 connection.
+
+A notification names the key but not its value, so the key is read at once. On a RESP3 connection notifications and
+replies come in the order in which the node did things. So a value that was read belongs to the newest `set` before the
+reply, and if the key was deleted or set anew in between, the older value was too short-lived to be read and is unknown.
+In the same way an answer proves that every notification behind it is of later than the question: `since_ns`.
+
+Nothing here waits: the owner polls. The node is told what to notify of when the connection is made, so that servers
+need no configuration for this and a run that is not watched costs nothing.
+"""
+
+from __future__ import annotations
+
+import errno
+import re
+import select
+import socket
+from collections import deque
+from collections.abc import Callable, Sequence
+from time import monotonic_ns
+from typing import Final, NamedTuple
+
+import hiredis
+
+from cluster.base import Address
+from cluster.probe import MARK_PREFIX
+from cluster.resp import encode
+from fencepost.history import KeyEvent, KeyEventName
+
+PROVE_EVERY_NS: Final = 50_000_000
+"""How often a node is asked something when there is nothing to ask: `since_ns` is never much older."""
+SILENT_AFTER_NS: Final = 500_000_000
+"""A node that leaves a question open for so long is not being watched."""
+_REDIAL_NS: Final = 30_000_000
+_READ_BYTES: Final = 1 << 16
+_PAGE: Final = 500
+
+_EVENTS: Final[dict[bytes, KeyEventName]] = {
+    b"__keyevent@0__:set": "set",
+    b"__keyevent@0__:expire": "prolonged",
+    b"__keyevent@0__:del": "deleted",
+    b"__keyevent@0__:expired": "expired",
+}
+_HELLO: Final = encode("HELLO", 3, "SETNAME", "fencepost-witness")
+_NOTIFY: Final = encode("CONFIG", "SET", "notify-keyspace-events", "Eg$x")
+_SUBSCRIBE: Final = encode("SUBSCRIBE", *_EVENTS)
+_PING: Final = encode("PING")
+_WHO: Final = encode("INFO", "server")
+_MARK: Final = MARK_PREFIX.encode()
+
+
+class _Question(NamedTuple):
+    """Something that was asked and what is to be done with the answer."""
+
+    asked_ns: int
+    take: Callable[[object, int], None]
+
+
+class KeyEventStream:
+    """One node's events. `advance` when the socket is ready, `upkeep` now and then, `take` what is complete."""
+
+    def __init__(self, node: str, address: Address) -> None:
+        self.node = node
+        self.is_watching = False
+        """Whether everything that the node holds is known."""
+        self._address = address
+        self._socket: socket.socket | None = None
+        self._connecting = False
+        self._dialled_ns = -_REDIAL_NS
+        self._reader = hiredis.Reader(notEnoughData=Ellipsis)
+        self._unsent = b""
+        self._questions: deque[_Question] = deque()
+        self._proven_ns = 0
+        """When the newest question was asked that the node has answered."""
+        self._told: deque[KeyEvent] = deque()
+        self._incomplete: set[int] = set()
+        """Those of the told events that wait for what is read, by identity."""
+        self._unread: dict[bytes, KeyEvent] = {}
+        """By key: its newest event, if the key is still to be read."""
+        self._known: set[bytes] = set()
+        """The keys that are there, as far as it is known."""
+        self._is_blind = True
+        self._is_silent = False
+
+    @property
+    def fd(self) -> int | None:
+        return None if self._socket is None else self._socket.fileno()
+
+    @property
+    def wants(self) -> int:
+        """What to poll for."""
+        return select.POLLOUT if self._connecting else select.POLLIN | (select.POLLOUT if self._unsent else 0)
+
+    def take(self) -> list[KeyEvent]:
+        """The events that are complete, each once, in order."""
+        ready = []
+        while self._told and id(self._told[0]) not in self._incomplete:
+            ready.append(self._told.popleft())
+        return ready
+
+    def upkeep(self, now_ns: int) -> None:
+        """Dial, ask for a sign of life, notice silence. To be called after whatever has arrived was handled."""
+        if self._socket is None:
+            if now_ns - self._dialled_ns >= _REDIAL_NS:
+                self._dial(now_ns)
+        elif not self._questions:
+            if now_ns - self._proven_ns >= PROVE_EVERY_NS:
+                self.prove(now_ns)
+        elif now_ns - self._questions[0].asked_ns >= SILENT_AFTER_NS:
+            if self._connecting:
+                self.close()
+            else:
+                self._is_silent = True
+                self._stop_watching()
+
+    def prove(self, now_ns: int) -> None:
+        """Ask for a sign of life."""
+        if self._socket is not None and not self._connecting:
+            self._ask(_PING, now_ns, _ignore)
+            self._send()
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether an answer is still to come from a node that is not known to be down or silent."""
+        return self._socket is not None and not self._is_blind and bool(self._questions)
+
+    def advance(self, event: int) -> None:
+        """The poller saw something on the socket."""
+        assert self._socket is not None
+        if self._connecting:
+            if self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
+                self.close()
+                return
+            self._connecting = False
+        elif event & ~select.POLLOUT:
+            self._receive()
+        self._send()
+
+    def close(self) -> None:
+        """Let go of the connection. The last thing told is `blind`, from the last moment that can be vouched for."""
+        if self._socket is not None:
+            self._socket.close()
+        self._socket, self._connecting, self._is_silent = None, False, False
+        self._stop_watching()
+        self._questions.clear()
+
+    # The connection.
+
+    def _dial(self, now_ns: int) -> None:
+        self._dialled_ns = self._proven_ns = now_ns
+        self._reader = hiredis.Reader(notEnoughData=Ellipsis)
+        self._unsent = b""
+        family = socket.AF_INET6 if ":" in self._address.host else socket.AF_INET
+        self._socket = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if self._socket.connect_ex(self._address) not in (0, errno.EINPROGRESS):
+            self.close()
+            return
+        self._connecting = True
+        self._ask(_HELLO, now_ns, self._expect)
+        self._ask(_NOTIFY, now_ns, self._expect)
+        self._unsent += _SUBSCRIBE  # answered by notifications
+        self._list(b"0", now_ns)
+
+    def _ask(self, request: bytes, now_ns: int, take: Callable[[object, int], None]) -> None:
+        self._unsent += request
+        self._questions.append(_Question(now_ns, take))
+
+    def _send(self) -> None:
+        if self._socket is None or self._connecting or not self._unsent:
+            return
+        try:
+            self._unsent = self._unsent[self._socket.send(self._unsent) :]
+        except BlockingIOError:
+            return
+        except OSError:
+            self.close()
+
+    def _receive(self) -> None:
+        assert self._socket is not None
+        try:
+            data = self._socket.recv(_READ_BYTES)
+            # Not before: a process that yields to everybody may lose the processor right here, and what it then reads
+            # can be younger than any stamp that it took first.
+            now_ns = monotonic_ns()
+            if not data:
+                self.close()
+                return
+            self._reader.feed(data)
+            while self._socket is not None and (said := self._reader.gets()) is not Ellipsis:
+                if isinstance(said, hiredis.PushNotification):
+                    self._notified(said, now_ns)
+                else:
+                    question = self._questions.popleft()
+                    self._proven_ns = question.asked_ns
+                    question.take(said, now_ns)
+        except BlockingIOError:
+            return
+        except (OSError, hiredis.HiredisError):
+            self.close()
+            return
+        if self._is_silent and self._socket is not None:
+            self._is_silent = False
+            self._list(b"0", monotonic_ns())
+
+    def _expect(self, answer: object, _now_ns: int) -> None:
+        """An error (it is loading its data, or is no Redis that can be watched) ends the connection."""
+        if isinstance(answer, hiredis.ReplyError):
+            self.close()
+
+    # What is told.
+
+    def _notified(self, said: Sequence[object], now_ns: int) -> None:
+        event = _EVENTS.get(said[1]) if said[0] == b"message" else None  # type: ignore[call-overload]
+        if event is None:
+            return
+        key = said[2]
+        assert isinstance(key, bytes)
+        if key.startswith(_MARK):
+            return
+        if event == "prolonged" and key in self._unread:
+            return  # as a part of SET PX, or before the key was read, which shows the time to live
+        self._settle(key)
+        told = self._tell(event, key, now_ns)
+        if event in ("set", "prolonged"):
+            self._known.add(key)
+            self._unread[key] = told
+            self._incomplete.add(id(told))
+            self._read(key, told, now_ns)
+        else:
+            self._known.discard(key)
+
+    def _tell(self, event: KeyEventName, key: bytes, at_ns: int, value: str | None = None) -> KeyEvent:
+        told = KeyEvent(self.node, at_ns, event, key.decode(errors="replace"), value, since_ns=self._proven_ns)
+        self._told.append(told)
+        self._is_blind = False
+        return told
+
+    def _read(self, key: bytes, event: KeyEvent, now_ns: int) -> None:
+        """Ask for what the key holds and for how long. An answer counts only if nothing has happened to the key yet."""
+
+        def value(answer: object, _: int) -> None:
+            if self._unread.get(key) is event:
+                event.value = _text(answer)
+
+        def ttl(answer: object, _: int) -> None:
+            if self._unread.get(key) is event:
+                event.ttl_ms = answer if isinstance(answer, int) and answer >= 0 else None
+                self._settle(key)
+
+        self._ask(encode("GET", key) + encode("PTTL", key), now_ns, value)
+        self._questions.append(_Question(now_ns, ttl))
+
+    def _settle(self, key: bytes) -> None:
+        """What was read of the key by now is all that will be known of its newest event."""
+        event = self._unread.pop(key, None)
+        if event is not None:
+            self._incomplete.discard(id(event))
+
+    def _stop_watching(self) -> None:
+        for key in list(self._unread):
+            self._settle(key)
+        self._known.clear()
+        self.is_watching = False
+        if not self._is_blind:
+            self._told.append(KeyEvent(self.node, self._proven_ns, "blind"))
+            self._is_blind = True
+
+    # What is there when watching begins.
+
+    def _list(self, cursor: bytes, now_ns: int) -> None:
+        self._ask(encode("SCAN", cursor, "COUNT", _PAGE), now_ns, self._listed)
+
+    def _listed(self, answer: object, now_ns: int) -> None:
+        if not isinstance(answer, list):
+            self.close()
+            return
+        cursor, keys = answer
+        for key in keys:
+            if not key.startswith(_MARK):
+                self._look(key, now_ns)
+        if cursor == b"0":
+            self._ask(_WHO, now_ns, self._all_is_known)
+        else:
+            self._list(cursor, now_ns)
+
+    def _look(self, key: bytes, now_ns: int) -> None:
+        def value(answer: object, at_ns: int) -> None:
+            if answer is None or key in self._known:
+                return  # it is gone again, or was set meanwhile and is known already
+            self._known.add(key)
+            told = self._unread[key] = self._tell("seen", key, at_ns, _text(answer))
+            self._incomplete.add(id(told))
+
+        def ttl(answer: object, _: int) -> None:
+            event = self._unread.get(key)
+            if event is not None and event.event == "seen":
+                event.ttl_ms = answer if isinstance(answer, int) and answer >= 0 else None
+                self._settle(key)
+
+        self._ask(encode("GET", key) + encode("PTTL", key), now_ns, value)
+        self._questions.append(_Question(now_ns, ttl))
+
+    def _all_is_known(self, answer: object, now_ns: int) -> None:
+        run_id = re.search(r"run_id:(\w+)", _text(answer) or "")
+        self._tell("watching", b"", now_ns, run_id[1] if run_id else None)
+        self.is_watching = True
+
+
+def _ignore(_answer: object, _now_ns: int) -> None:
+    return
+
+
+def _text(answer: object) -> str | None:
+    return answer.decode(errors="replace") if isinstance(answer, bytes) else None

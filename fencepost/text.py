@@ -1,0 +1,82 @@
+"""Counts, durations and bounds as people read them. A leaf: pure functions from values to short texts."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+MISSING: Final = "–"
+
+
+def printable(text: str) -> str:
+    """The text on one line without control characters, escape sequences or lone surrogates: errors quote foreign
+    programs, and neither a terminal nor a page may obey them."""
+    return "".join(c if c.isprintable() else " " if c.isspace() else "\N{REPLACEMENT CHARACTER}" for c in text)
+
+
+def count(value: object) -> str:
+    """`1,234`, or a dash for what was not counted."""
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else MISSING
+
+
+def plural(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def milliseconds(value: object) -> str:
+    """A duration given in ms, with the unit that reads best: `85 µs`, `3.2 ms`, `410 ms`, `2.31 s`, `4 min 10 s`."""
+    if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value):
+        return MISSING
+    size = abs(value)
+    if size == 0:
+        return "0 ms"
+    if size < 1:
+        return f"{value * 1000:.0f} µs"
+    if size < 10:
+        return f"{value:.1f} ms"
+    if size < 1_000:
+        return f"{value:.0f} ms"
+    if size < 120_000:
+        return f"{value / 1000:.3g} s" if size < 100_000 else f"{value / 1000:.0f} s"
+    minutes, seconds = divmod(round(value / 1000), 60)
+    return f"{minutes} min {seconds} s" if seconds else f"{minutes} min"
+
+
+def number(value: object, digits: int = 3) -> str:
+    if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value):
+        return MISSING
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.{digits}g}"
+
+
+def upper_bound_percent(trials: int) -> float:
+    """The exact upper end, in percent, of the two-sided 95 % interval of a rate that showed 0 events in `trials`.
+
+    Clopper and Pearson's interval; for zero events its upper end has the closed form 1 − 0.025^(1/n).
+    """
+    if trials <= 0:
+        return 100.0
+    return -100 * math.expm1(math.log(0.025) / trials)
+
+
+def bound(trials: int) -> str:
+    """`95 % upper bound 0.30 %`: two digits, rounded up, because a bound must not be understated."""
+    percent = upper_bound_percent(trials)
+    unit = 10.0 ** (math.floor(math.log10(percent)) - 1)
+    rounded = min(math.ceil(percent / unit - 1e-9) * unit, 100.0)
+    decimals = max(0, -math.floor(math.log10(unit)))
+    return f"95 % upper bound {rounded:.{decimals}f} %"
+
+
+def of_sections(events: object, sections: object) -> str:
+    """`0 of 1,234 sections (95 % upper bound 0.30 %)`; the bound only where it says something: for a zero count."""
+    return out_of(events, sections, "section", "sections")
+
+
+def out_of(events: object, trials: object, one: str, many: str) -> str:
+    """The same of anything that was tried."""
+    if not isinstance(events, int):
+        return MISSING
+    if not isinstance(trials, int):
+        return count(events)
+    text = f"{events:,} of {trials:,} {one if trials == 1 else many}"
+    return f"{text} ({bound(trials)})" if events == 0 and trials > 0 else text

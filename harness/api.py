@@ -1,0 +1,53 @@
+"""A recorded run for a user's own Python: `fencepost.load`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+import pandas as pd
+
+from fencepost.history import FaultEvent
+from harness.checkers.judge import judge
+from harness.config import RunConfig
+from harness.store.run_folder import RunFolder, load_recorded
+from harness.verdict import Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A recorded run in tables. Times are CLOCK_MONOTONIC in nanoseconds, as everywhere.
+
+    `ops`: one row an operation, the fields of `fencepost.history.Op` with `client` and `life`. `sections`: one row a
+    granted section (`harness.history.sections`). `faults`: one row an observation (`fencepost.history.FaultEvent`).
+    `writes`: one row a write that the resource accepted, in its order.
+    """
+
+    path: Path
+    config: RunConfig
+    ops: pd.DataFrame
+    sections: pd.DataFrame
+    faults: pd.DataFrame
+    writes: pd.DataFrame
+    verdict: Verdict
+
+
+def load(run: str | Path = "latest") -> Run:
+    """The run in this folder; a bare name, like `latest`, is looked for in `results/runs`.
+
+    The verdict is the recorded one, or made now if the run was never judged. Nothing is written. Raises UsageError for
+    what is no run folder.
+    """
+    folder = RunFolder.open(run)
+    recorded = load_recorded(folder)
+    columns = [field.name for field in msgspec.structs.fields(FaultEvent)]
+    return Run(
+        path=folder.path,
+        config=recorded.config,
+        ops=recorded.ops,
+        sections=recorded.sections,
+        faults=pd.DataFrame([msgspec.structs.asdict(event) for event in recorded.faults], columns=columns),
+        writes=recorded.writes,
+        verdict=folder.read_verdict() or judge(recorded),
+    )

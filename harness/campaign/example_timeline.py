@@ -1,0 +1,63 @@
+"""One moment of a violation, to be shown: the timeline around an overlap, and what happened in words."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from fencepost.history import Timeline
+from fencepost.text import milliseconds
+from harness.campaign.measure import strikes
+from harness.history.fault_windows import windows
+from harness.history.overlaps import overlapping_pairs
+from harness.history.recorded import Recorded
+from harness.report.timeline import timeline
+
+_BEFORE_NS = 400_000_000
+_AFTER_NS = 700_000_000
+_MOST_SECTIONS = 3_000
+
+
+def moment_of(run: Recorded) -> dict[str, object] | None:
+    """The longest overlap blamed on the lock: `data` for the timeline, `show` (which overlap, from 1), and `text`. None
+    if there is none."""
+    pairs = overlapping_pairs(run.sections)
+    blamed = pairs.blamed("lock")
+    if not len(blamed):
+        return None
+    start, end = (run.sections[name].to_numpy(np.int64) for name in ("start_ns", "end_ns"))
+    until = np.minimum(end[pairs.earlier[blamed]], end[pairs.later[blamed]])
+    chosen = int(blamed[np.argmax(until - start[pairs.later[blamed]])])
+    first, second = int(pairs.earlier[chosen]), int(pairs.later[chosen])
+    before = [event for event in strikes(run.faults) if event.began_ns <= start[second]]
+    # A key lives for one TTL, so a strike that is older than two has nothing to do with it.
+    strike = before[-1] if before and start[second] - before[-1].began_ns < 2e6 * run.config.ttl_ms else None
+    begin_ns = int(min(start[first], strike.began_ns if strike else start[second])) - _BEFORE_NS
+    end_ns = int(max(end[first], end[second])) + _AFTER_NS
+    near = run.sections[(end >= begin_ns) & (start <= end_ns)].head(_MOST_SECTIONS)
+    excerpt = replace(
+        run,
+        timeline=Timeline(start_ns=begin_ns, stop_ns=None, end_ns=end_ns),
+        ops=run.ops.iloc[0:0],
+        sections=near,
+        faults=tuple(event for event in run.faults if event.done_ns <= end_ns),
+    )
+    shown = tuple(w for w in windows(excerpt.faults) if w.to_ns is None or w.to_ns >= begin_ns)
+    data = timeline(replace(excerpt, faults=()), shown)
+    at_us = (int(start[second]) - begin_ns) // 1_000
+    overlaps = data["overlaps"]
+    show = next((n for n, o in enumerate(overlaps, 1) if o[2] == at_us), 0) if isinstance(overlaps, list) else 0
+    origin = run.timeline.start_ns
+
+    a, b = run.sections.iloc[first], run.sections.iloc[second]
+    steps = [
+        (int(a.start_ns), f"{a.client} was granted {a.key}"),
+        (int(b.start_ns), f"{b.client} was granted {b.key} too"),
+    ]
+    if strike:
+        steps.append((strike.began_ns, strike.what))
+    both_ms = float(min(a.end_ns, b.end_ns) - b.start_ns) / 1e6
+    told = "; ".join(f"at {(ns - origin) / 1e9:.3f} s {what}" for ns, what in sorted(steps))
+    told += f". For {milliseconds(both_ms)} both were inside, each within the validity that it had been told."
+    return {"data": data, "show": show, "text": told[0].upper() + told[1:], "from_s": (begin_ns - origin) / 1e9}

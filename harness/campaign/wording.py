@@ -1,0 +1,74 @@
+"""Rates, intervals and p values as every form of the report writes them. A zero never stands without its bound."""
+
+from __future__ import annotations
+
+import math
+
+from fencepost.text import MISSING, printable
+from harness.campaign.aggregate import UNITS, Contrast, Summary, Unit
+from harness.campaign.statistics import Rate
+
+
+def percent(share: float, *, up: bool = False) -> str:
+    """`0.74 %`: two digits; `up` rounds up, because an upper bound must not be understated."""
+    value = 100 * share
+    if value >= 99.95 and not up:
+        return "100 %" if share == 1 else ">99.9 %"
+    if value <= 0:
+        return "0 %"
+    unit = 10.0 ** (math.floor(math.log10(value)) - 1)
+    steps = math.ceil(value / unit - 1e-9) if up else round(value / unit)
+    decimals = max(0, -math.floor(math.log10(unit)))
+    return f"{min(steps * unit, 100):.{decimals}f} %"
+
+
+def interval(rate: Rate) -> str:
+    """`13 % (3.8 % to 31 %)`; `at most 0.74 %` for a zero; a dash without trials."""
+    if rate.share is None:
+        return MISSING
+    if rate.events == 0:
+        return f"at most {percent(rate.high, up=True)}"
+    return f"{percent(rate.share)} ({percent(rate.low)} to {percent(rate.high, up=True)})"
+
+
+def counted(rate: Rate) -> str:
+    """`4 of 30: 13 % (3.8 % to 31 %)`, `0 of 500: at most 0.74 %`."""
+    return f"{rate.events:,} of {rate.trials:,}: {interval(rate)}" if rate.trials else "0 of 0: nothing was tried"
+
+
+def unit(name: Unit, many: bool = False) -> str:
+    return UNITS[name] if many else name
+
+
+def difference(contrast: Contrast) -> str:
+    """`+12 points (+3 to +27)`: percentage points, with the 95 % interval."""
+    if contrast.difference is None:
+        return MISSING
+    d = contrast.difference
+    return f"{100 * d.share:+.1f} points ({100 * d.low:+.1f} to {100 * d.high:+.1f})"
+
+
+def p_value(p: float | None) -> str:
+    if p is None:
+        return MISSING
+    return "<0.0001" if p < 0.0001 else f"{p:.2g}" if p < 0.995 else "1"
+
+
+def speed(contrast: Contrast) -> str:
+    """`0.62 × (0.60 to 0.65)`: the geometric mean over the seeds, the lowest and the highest."""
+    if contrast.speed is None:
+        return MISSING
+    mean, low, high = contrast.speed
+    return f"{mean:.2f} × ({low:.2f} to {high:.2f})"
+
+
+def names(contrast: Contrast) -> tuple[str, str]:
+    return printable(contrast.first.name), printable(contrast.second.name)
+
+
+def verdicts(summary: Summary) -> str:
+    """`10 runs: 7 valid, 3 violation`."""
+    total = sum(summary.verdicts.values())
+    parts = ", ".join(f"{count} {word}" for word, count in sorted(summary.verdicts.items()))
+    text = f"{total} {'run' if total == 1 else 'runs'}" + (f": {parts}" if parts else "")
+    return text + (f"; {len(summary.broke_off)} broke off" if summary.broke_off else "")

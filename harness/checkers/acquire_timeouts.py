@@ -1,0 +1,80 @@
+"""Did acquire calls outlast what they were allowed?
+
+A lock that declares how long its acquire may take (`acquire_limit_ms` in what it says of itself) is held against that;
+one that declares nothing against the TTL, because a lease that takes longer to get than it lasts is worth nothing. The
+time for which the client was stopped is not counted: what was stopped, and when, is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+import pandas as pd
+
+from harness.history.groups import Ints
+from harness.history.recorded import Recorded
+from harness.history.sections import pause_windows
+from harness.verdict import Answer, Finding
+
+SLACK_MS: Final = 250
+"""A process that is ready to run may have to wait for a processor; so much is not held against the lock."""
+
+
+def check(run: Recorded) -> Answer:
+    """Figures: `limit_ms`; `declared`: whether the lock said so itself; `acquires`: calls; `overruns`: those that took
+    longer than that and `SLACK_MS`, pauses not counted; `longest_ms`: the longest call, pauses not counted; `excused`:
+    calls that were too long only because their client was stopped."""
+    calls = run.ops[run.ops["f"] == "acquire"]
+    limit_ms = run.config.ttl_ms if run.acquire_limit_ms is None else run.acquire_limit_ms
+    took: Ints = (calls["complete_ns"] - calls["invoke_ns"]).to_numpy(np.int64)
+    ran = took - _stopped(calls, pause_windows(run.faults))
+    allowed = round((limit_ms + SLACK_MS) * 1e6)
+    over = np.flatnonzero(ran > allowed)
+    figures: dict[str, object] = {
+        "limit_ms": limit_ms,
+        "declared": run.acquire_limit_ms is not None,
+        "acquires": len(calls),
+        "overruns": len(over),
+        "longest_ms": float(ran.max()) / 1e6 if len(ran) else None,
+        "excused": int((took > allowed).sum()) - len(over),
+    }
+    if not len(over) or run.acquire_limit_ms is None:
+        return Answer(figures=figures)
+    longest = int(over[np.argmax(ran[over])])
+    text = (
+        f"{len(over)} of {len(calls)} acquire calls took longer than the lock allows them ({limit_ms:g} ms), "
+        f"up to {ran[longest] / 1e6:.0f} ms"
+    )
+    examples = []
+    for row in dict.fromkeys([longest, *over[:3].tolist()]):
+        call = calls.iloc[row]
+        examples.append(
+            {
+                "client": str(call.client),
+                "section": int(call.section),
+                "at_ms": (int(call.invoke_ns) - run.timeline.start_ns) / 1e6,
+                "took_ms": float(took[row]) / 1e6,
+                "stopped_ms": float(took[row] - ran[row]) / 1e6,
+            }
+        )
+    finding = Finding("acquire_timeouts", "acquire-overrun", "lock", text, (), len(over), tuple(examples))
+    return Answer(findings=(finding,), figures=figures)
+
+
+def _stopped(calls: pd.DataFrame, pauses: dict[str, list[tuple[int, int]]]) -> Ints:
+    """For each call for how long its client can have been stopped meanwhile."""
+    stopped = np.zeros(len(calls), np.int64)
+    invoke, complete = (calls[name].to_numpy(np.int64) for name in ("invoke_ns", "complete_ns"))
+    for client, windows in pauses.items():
+        own = np.flatnonzero(calls["client"] == client)
+        stopped[own] = _overlap(invoke[own], complete[own], windows)
+    return stopped
+
+
+def _overlap(invoke: Ints, complete: Ints, windows: Sequence[tuple[int, int]]) -> Ints:
+    total = np.zeros(len(invoke), np.int64)
+    for began, done in windows:
+        total += np.maximum(np.minimum(complete, done) - np.maximum(invoke, began), 0)
+    return total

@@ -1,0 +1,52 @@
+"""Was the lock still there when its holder gave it back?
+
+A release that is refused says that the lock was not held any more. After the validity that is as it should be. Within
+it, and if no fault can have been in force since the acquire began (a node that lost its memory, a reply that was lost),
+somebody else took or deleted the keys, or they expired too early. The one who lost it finds it out, so it may show
+although nobody else got in; what it means for safety is in the overlaps, so it breaks no requirement by itself.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from harness.history.fault_windows import longest_windows
+from harness.history.recorded import Recorded
+from harness.verdict import Answer, Finding
+
+
+def check(run: Recorded) -> Answer:
+    """Figures: `lost_early`: leases that were gone when they were released within their validity, without any fault."""
+    ops = run.ops
+    released = ops[(ops["f"] == "release") & (ops["outcome"] == "fail")]
+    held = run.sections[["client", "life", "section", "asked_ns", "start_ns", "deadline_min_ns"]]
+    names = ["client", "life", "section"]
+    both = (
+        released[[*names, "key", "complete_ns"]].astype({"client": str}).merge(held.astype({"client": str}), on=names)
+    )
+    both = both[both["complete_ns"] < both["deadline_min_ns"]]
+    begun, done = both["asked_ns"].to_numpy(np.int64), both["complete_ns"].to_numpy(np.int64)
+    disturbed = np.zeros(len(both), np.bool_)
+    for _, since, until in longest_windows(run.faults):
+        disturbed |= (since <= done) & (until >= begun)
+    lost = both[~disturbed]
+    figures: dict[str, object] = {"lost_early": len(lost)}
+    if not len(lost):
+        return Answer(figures=figures)
+    examples = tuple(
+        {
+            "client": row["client"],
+            "life": int(row["life"]),
+            "section": int(row["section"]),
+            "key": str(row["key"]),
+            "at_ms": (int(row["complete_ns"]) - run.timeline.start_ns) / 1e6,
+            "validity_left_ms": (int(row["deadline_min_ns"]) - int(row["complete_ns"])) / 1e6,
+        }
+        for row in lost.sort_values("complete_ns").head(5).to_dict("records")
+    )
+    noun = "lease was" if len(lost) == 1 else "leases were"
+    text = (
+        f"{len(lost)} {noun} gone when the holder released within the validity, although no fault was in force: "
+        "somebody else deleted or took the keys, or they expired too early"
+    )
+    return Answer((Finding("early_loss", "lost-early", "lock", text, (), len(lost), examples),), figures=figures)

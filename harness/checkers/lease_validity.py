@@ -1,0 +1,151 @@
+"""Did the lock tell a longer validity than it can have had?
+
+The keys expire a TTL after they were set, and they were set after `requested_ns`, the moment before the first request
+of the round that granted the lock. So no validity may reach beyond `requested_ns` + TTL. It is held against that with
+its *earliest* possible end, from the moment at which it was surely computed or later: what is found then is certain.
+Where the lock does not show `requested_ns`, only the bare rule is left: no validity is longer than the TTL.
+
+Libraries count in whole milliseconds; a validity that is too long by less than one is taken for rounding.
+
+Three more things are certain from what the lock itself tells:
+
+- A lease without any validity left must not be granted: its keys may have expired.
+- A validity that ends within `SLEW` of `requested_ns` + TTL leaves nothing for clocks that run at different rates. NTP
+  slews a healthy clock by as much as that ("adjtime(3)", RFC 5905), so some allowance belongs to the algorithm. Only
+  a clock that does run fast makes harm of it, so this one breaks no requirement.
+- An extension must be granted within the validity that it prolongs ("Distributed Locks with Redis"): what it prolongs
+  after that may have been somebody else's in between.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import pandas as pd
+
+from harness.config import Requirement
+from harness.history.groups import Bools, Ints
+from harness.history.recorded import Recorded
+from harness.history.sections import derive_leases
+from harness.verdict import Answer, Finding
+
+ROUNDING_NS: Final = 1_000_000
+SLEW: Final = 500e-6
+
+
+def check(run: Recorded) -> Answer:
+    """Figures: `leases`; `with_request_time`: those that show when they were requested; `overstated`;
+    `without_validity`: over when they were granted; `without_allowance` for drifting clocks; `late_extensions`."""
+    leases = derive_leases(run.ops, run.faults)
+    ttl_ns = run.config.ttl_ms * 1_000_000
+    shown = leases["requested_ns"].notna().to_numpy()
+    requested = leases["requested_ns"].fillna(0).to_numpy(np.int64)
+    earliest: Ints = leases["deadline_min_ns"].to_numpy(np.int64)
+    by_clock = earliest - requested - ttl_ns
+    told = leases["validity_ms"].to_numpy(np.float64) * 1e6
+    by_length = np.where(np.isfinite(told), told, 0) - ttl_ns
+    excess_ns = np.where(shown, np.maximum(by_clock, by_length), by_length)
+    over = excess_ns >= ROUNDING_NS
+    without = told <= 0
+    tight = shown & np.isfinite(told) & ~over & (by_clock > -SLEW * ttl_ns)
+    late, late_ns = _late_extensions(leases, earliest, told)
+    of = f"of {len(leases)} leases"
+    found: tuple[tuple[str, tuple[Requirement, ...], Bools, np.ndarray, str, str], ...] = (
+        (
+            "overstated-validity",
+            ("lease",),
+            over,
+            excess_ns,
+            "too_long_by_ms",
+            f"{{count}} {of} were told a validity beyond the end of the TTL ({run.config.ttl_ms} ms), by up to "
+            "{most} ms",
+        ),
+        (
+            "no-validity",
+            ("lease",),
+            without,
+            -told,
+            "over_for_ms",
+            f"{{count}} {of} were granted with no validity left: by the lock's own account they were over, for up to "
+            "{most} ms",
+        ),
+        (
+            "no-drift-allowance",
+            (),
+            tight,
+            ttl_ns + by_clock,
+            "after_request_ms",
+            f"{{count}} {of} leave no allowance for clocks that run at different rates: their validity lasts until "
+            f"{{most}} ms after the request, of a TTL of {run.config.ttl_ms} ms",
+        ),
+        (
+            "late-extension",
+            ("lease",),
+            late,
+            late_ns,
+            "late_by_ms",
+            f"{{count}} {of} are extensions that were granted when the lease was over, by up to {{most}} ms",
+        ),
+    )
+    findings = tuple(_finding(run, leases, *each) for each in found if each[2].any())
+    figures: dict[str, object] = {
+        "leases": len(leases),
+        "with_request_time": int(shown.sum()),
+        "overstated": int(over.sum()),
+        "without_validity": int(without.sum()),
+        "without_allowance": int(tight.sum()),
+        "late_extensions": int(late.sum()),
+    }
+    return Answer(findings=findings, figures=figures)
+
+
+def _late_extensions(leases: pd.DataFrame, earliest: Ints, told: np.ndarray) -> tuple[Bools, np.ndarray]:
+    """Which leases are extensions that were surely computed when the lease before was over under every reading, and how
+    long after that, in ns."""
+    late, late_ns = np.zeros(len(leases), np.bool_), np.zeros(len(leases))
+    if not (leases["f"] == "extend").any():
+        return late, late_ns
+    complete = leases["complete_ns"].to_numpy(np.int64)
+    section = leases.groupby(["client", "life", "section"], observed=True, sort=False).ngroup().to_numpy(np.int64)
+    order = np.lexsort((complete, section))
+    before, this = order[:-1], order[1:]
+    # What follows a lease in its section is an extension.
+    same = (section[before] == section[this]) & np.isfinite(told[this])
+    before, this = before[same], this[same]
+    computed = earliest[this] - np.ceil(told[this]).astype(np.int64)
+    late_ns[this] = computed - leases["deadline_max_ns"].to_numpy(np.int64)[before]
+    late[this] = late_ns[this] > 0
+    return late, late_ns
+
+
+def _finding(
+    run: Recorded,
+    leases: pd.DataFrame,
+    kind: str,
+    breaks: tuple[Requirement, ...],
+    which: Bools,
+    how_much_ns: np.ndarray,
+    named: str,
+    text: str,
+) -> Finding:
+    """`named`: what an example calls its `how_much_ns`, in ms."""
+    rows = np.flatnonzero(which)
+    rows = rows[np.argsort(leases["complete_ns"].to_numpy(np.int64)[rows], kind="stable")]
+    worst = rows[np.argmax(how_much_ns[rows])]
+    examples = []
+    for row in dict.fromkeys([*rows[:3].tolist(), int(worst)]):
+        lease = leases.iloc[row]
+        examples.append(
+            {
+                "client": str(lease.client),
+                "life": int(lease.life),
+                "section": int(lease.section),
+                "key": str(lease.key),
+                "at_ms": (int(lease.complete_ns) - run.timeline.start_ns) / 1e6,
+                "validity_ms": float(lease.validity_ms),
+                named: float(how_much_ns[row]) / 1e6,
+            }
+        )
+    words = text.format(count=len(rows), most=f"{how_much_ns[worst] / 1e6:.1f}")
+    return Finding("lease_validity", kind, "lock", words, breaks, len(rows), tuple(examples))

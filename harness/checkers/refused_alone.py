@@ -1,0 +1,206 @@
+"""Was somebody refused although nothing can have held the lock?
+
+A try that is refused is nobody's fault while somebody else is inside or trying, or while a key of a former holder can
+still be there. But a client that tries alone, that surely could reach as many nodes as the lock needs (a majority, with
+which it was seen to be granted), and around which nothing has changed for a whole TTL, finds every key of a correct
+lock gone: what was set before the last change has expired, and what was set after it was released on all nodes that
+could be reached. If it is refused all the same, again and again for half a TTL, then keys were left behind that have no
+owner, or that do not expire in time.
+
+This costs time and no safety, so it breaks no requirement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from harness.history.fault_windows import longest_windows, reach
+from harness.history.groups import Bools, Groups, Ints, address, codes_in, codes_of
+from harness.history.recorded import Recorded
+from harness.verdict import Answer, Finding
+
+LEAST_TRIES: Final = 3
+LEAST_TTLS: Final = 0.5
+"""Three tries in vain over half a TTL: one late reply on a busy machine is no finding."""
+
+
+class _Spell(NamedTuple):
+    """A time in which a client was refused again and again. `row`: the first try, in `ops`; `tries`: how many."""
+
+    row: int
+    since_ns: int
+    until_ns: int
+    tries: int
+
+
+def check(run: Recorded) -> Answer:
+    """Figures: `refused_alone`: how often somebody was refused for so long; `longest_refused_alone_ms`."""
+    spells = _spells(run)
+    longest_ns = max((spell.until_ns - spell.since_ns for spell in spells), default=0)
+    figures: dict[str, object] = {"refused_alone": len(spells), "longest_refused_alone_ms": longest_ns / 1e6}
+    if not spells:
+        return Answer(figures=figures)
+    worst = max(spells, key=lambda spell: spell.until_ns - spell.since_ns)
+    examples = []
+    for spell in dict.fromkeys([*spells[:3], worst]):
+        op = run.ops.iloc[spell.row]
+        examples.append(
+            {
+                "client": str(op.client),
+                "life": int(op.life),
+                "section": int(op.section),
+                "key": str(op.key),
+                "at_ms": (spell.since_ns - run.timeline.start_ns) / 1e6,
+                "for_ms": (spell.until_ns - spell.since_ns) / 1e6,
+                "tries": spell.tries,
+            }
+        )
+    times = "once" if len(spells) == 1 else f"{len(spells)} times"
+    text = (
+        f"{times} a client was refused for up to {longest_ns / 1e6:.0f} ms although it reached a majority and nobody "
+        "else was inside or trying: keys without an owner were left behind, or it did not use nodes that it could "
+        f"reach (TTL {run.config.ttl_ms} ms)"
+    )
+    return Answer(
+        (Finding("refused_alone", "refused-alone", "lock", text, (), len(spells), tuple(examples)),), figures=figures
+    )
+
+
+def _spells(run: Recorded) -> list[_Spell]:
+    """The times in which a client was refused alone, in the order of their beginnings."""
+    order, counted = (
+        Groups.of_equal(_lives(run.ops)).order,
+        ((run.ops["f"] == "acquire") & (run.ops["outcome"] == "fail")).to_numpy(),
+    )
+    # Few tries belong to a long spell at all; only those are looked at closely, and then again as what is left of it.
+    for allowed in (_calm, _alone):
+        rows = np.concatenate([np.zeros(0, np.int64), *_in_vain(run, order, counted)])
+        counted = np.zeros(len(run.ops), np.bool_)
+        counted[rows[allowed(run, rows)]] = True
+    invoke, complete = (run.ops[name].to_numpy(np.int64) for name in ("invoke_ns", "complete_ns"))
+    spells = (
+        _Spell(int(rows[0]), int(invoke[rows[0]]), int(complete[rows[-1]]), len(rows))
+        for rows in _in_vain(run, order, counted)
+    )
+    return sorted(spells, key=lambda spell: spell.since_ns)
+
+
+def _lives(ops: pd.DataFrame) -> Ints:
+    """A number for each client's life."""
+    (numbers,) = address((codes_of(ops["client"]),), (ops["life"].to_numpy(np.int64),))
+    return numbers
+
+
+def _in_vain(run: Recorded, order: Ints, counted: Bools) -> Iterator[Ints]:
+    """The rows of tries without a break, three or more over half a TTL: of one section, and without any other operation
+    (also a try that is not counted) in between. `order`: all rows by life; `counted`: by row."""
+    ops, tried = run.ops, counted[order]
+    places = np.flatnonzero(tried)
+    if not len(places):
+        return
+    rows = order[places]
+    section, life = ops["section"].to_numpy(np.int64)[rows], _lives(ops)[rows]
+    goes_on = (np.diff(places) == 1) & (np.diff(section) == 0) & (np.diff(life) == 0)
+    begin = np.append(0, np.flatnonzero(~goes_on) + 1)
+    end = np.append(begin[1:], len(rows))
+    lasted = ops["complete_ns"].to_numpy(np.int64)[rows[end - 1]] - ops["invoke_ns"].to_numpy(np.int64)[rows[begin]]
+    for spell in np.flatnonzero((end - begin >= LEAST_TRIES) & (lasted >= LEAST_TTLS * run.config.ttl_ms * 1_000_000)):
+        yield rows[begin[spell] : end[spell]]
+
+
+def _calm(run: Recorded, rows: Ints) -> Bools:
+    """Which tries were made while nothing had changed for a TTL and their client surely could reach nodes that are
+    enough: a majority, with which, or with less, somebody was granted the lock in this run."""
+    calm = np.zeros(len(rows), np.bool_)
+    if not len(rows):
+        return calm
+    ops, config, ttl_ns = run.ops, run.config, run.config.ttl_ms * 1_000_000
+    granted = np.flatnonzero(((ops["f"] == "acquire") & (ops["outcome"] == "ok")).to_numpy(np.bool_))
+    invoke, complete = (ops[name].to_numpy(np.int64) for name in ("invoke_ns", "complete_ns"))
+    client = codes_in(pd.Index(config.client_names), ops["client"])
+    begin, end = run.timeline.start_ns, int(complete.max())
+    # Whoever tries is there: who ended is of no interest here, only that somebody did.
+    stretches = list(reach(config.client_names, config.node_names, run.faults, (), begin, end))
+    granted = granted[_surely_as_recorded(run, invoke[granted], complete[granted])]
+    enough: set[frozenset[str]] = set()
+    for since, until, missing in stretches:
+        inside = granted[(invoke[granted] >= since) & (complete[granted] <= until)]
+        named = {config.client_names[code] for code in np.unique(client[inside]) if code >= 0}
+        enough |= {missing[name] for name in named & missing.keys()}
+    changes = {end.at_ns for end in run.ends}
+    for began, done, missing in stretches:
+        able = [
+            place
+            for place, name in enumerate(config.client_names)
+            if name in missing and any(missing[name] <= lost for lost in enough)
+        ]
+        inner = sorted({began, done} | {min(max(at, began), done) for at in changes})
+        for since, until in pairwise(inner):
+            fits = (invoke[rows] >= since + ttl_ns) & (complete[rows] <= until)
+            calm |= fits & np.isin(client[rows], able)
+    return calm
+
+
+def _surely_as_recorded(run: Recorded, invoke: Ints, complete: Ints) -> Bools:
+    """Which times are ones in which every fault was as the record has it: none was being injected or healed, and none
+    that was injected without being seen to work."""
+    sure = np.ones(len(invoke), np.bool_)
+    doubtful = [(event.began_ns, event.done_ns) for event in run.faults]
+    doubtful += [(since, until) for event, since, until in longest_windows(run.faults) if not event.holds]
+    for since, until in doubtful:
+        sure &= (complete < since) | (invoke > until)
+    return sure
+
+
+def _alone(run: Recorded, rows: Ints) -> Bools:
+    """During which tries no other client was trying for, holding or giving back the same key."""
+    alone = np.ones(len(rows), np.bool_)
+    if not len(rows):
+        return alone
+    ops, silent = run.ops, _unrecorded(run)
+    clients, keys = (pd.Index(ops[name].astype("category").cat.categories) for name in ("client", "key"))
+    asking = ops[ops["f"].isin(["acquire", "extend", "release"])]
+    busy = ((asking, "invoke_ns", "complete_ns"), (run.sections, "start_ns", "end_ns"))
+    who = np.concatenate([codes_in(clients, table["client"]) for table, _, _ in busy])
+    since, until = (np.concatenate([each[0][each[n]].to_numpy(np.int64) for each in busy]) for n in (1, 2))
+    by_key = Groups.of(np.concatenate([codes_in(keys, table["key"]) for table, _, _ in busy]))
+    who_unseen = clients.get_indexer([client for client, _, _ in silent])
+    since_unseen, until_unseen = (np.array([times[n] for times in silent], np.int64) for n in (1, 2))
+    key, client = codes_in(keys, ops["key"])[rows], codes_in(clients, ops["client"])[rows]
+    invoke, complete = (ops[name].to_numpy(np.int64)[rows] for name in ("invoke_ns", "complete_ns"))
+    for wanted in np.unique(key):
+        there = by_key.rows(np.arange(by_key.edges[wanted], by_key.edges[wanted + 1]))
+        clients_there = np.append(who[there], who_unseen)
+        began, ended = np.append(since[there], since_unseen), np.append(until[there], until_unseen)
+        tries = np.flatnonzero(key == wanted)
+        touched = _touched(began, ended, invoke[tries], complete[tries])
+        for one in np.unique(client[tries]):
+            mine, own = client[tries] == one, clients_there == one
+            touched[mine] -= _touched(began[own], ended[own], invoke[tries[mine]], complete[tries[mine]])
+        alone[tries] = touched == 0
+    return alone
+
+
+def _touched(began: Ints, ended: Ints, invoke: Ints, complete: Ints) -> Ints:
+    """How many of the times from `began` to `ended` touch each of those from `invoke` to `complete`: those that had
+    begun by its end, without those that had ended before its begin."""
+    begun = np.searchsorted(np.sort(began), complete, "right")
+    return begun - np.searchsorted(np.sort(ended), invoke, "left")
+
+
+def _unrecorded(run: Recorded) -> list[tuple[str, int, int]]:
+    """When lives that did not end by themselves may have been doing something that is not on record."""
+    last = run.ops.groupby(["client", "life"], observed=True, as_index=False)["complete_ns"].max()
+    lives = zip(last["client"].astype(str), last["life"].astype(int), strict=True)
+    by_life = dict(zip(lives, last["complete_ns"].astype(int).tolist(), strict=True))
+    begin = run.timeline.start_ns
+    return [
+        (end.client, min(by_life.get((end.client, end.life), begin), end.at_ns), end.at_ns)
+        for end in run.ends
+        if end.how != "finished"
+    ]

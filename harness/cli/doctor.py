@@ -1,0 +1,234 @@
+"""`fencepost doctor`: what this machine can do, and for what it cannot, the command that would mend it.
+
+Every check looks at the thing itself (the program answers, the signal stops a process, the engine replies) and none
+changes anything. The essential ones decide whether the main job can run on processes; the others are abilities that
+some faults and backends need.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich import box
+from rich.table import Table
+
+from cluster import lifetime
+from cluster.engine import ENGINE_ERRORS, connect
+from cluster.programs import find_server, find_tool, find_toxiproxy
+from fencepost.errors import BrokenEnvironmentError, FencepostError
+from workloads.registry import ENVIRONMENTS_FOLDER, FOREIGN_FOLDER
+
+_SET_UP = "make setup"
+_TOXIPROXY = "2.12."
+_DEFAULT_SUBJECT = "redlock_ng"
+_ROOM_MIB = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One ability of the machine. `found`: what was seen. `mend`: what to do where `ok` is false, else empty.
+
+    `essential`: without it the main job cannot run, not even on processes.
+    """
+
+    name: str
+    ok: bool
+    found: str
+    mend: str = ""
+    essential: bool = False
+
+
+def examine() -> tuple[Check, ...]:
+    """Look at everything, essential things first. Takes about a second; raises nothing that a broken machine causes."""
+    return (
+        _python(),
+        _program("redis-server", _redis, _SET_UP, essential=True),
+        _program("toxiproxy-server", _toxiproxy, _SET_UP, essential=True),
+        *(_foreign_lock(path) for path in sorted(FOREIGN_FOLDER.glob("*/requirements.txt"))),
+        _stopping(),
+        _room(),
+        _program("valkey-server", _valkey, _SET_UP if platform.machine() == "x86_64" else "install Valkey"),
+        _docker(),
+        _root(),
+        _loop_devices(),
+        _run_queue(),
+        _leftovers(),
+    )
+
+
+def exit_code(checks: Sequence[Check]) -> int:
+    """0 if the main job can run on processes, else 255."""
+    return 0 if all(check.ok for check in checks if check.essential) else BrokenEnvironmentError.exit_code
+
+
+def render(checks: Sequence[Check]) -> Table:
+    """A table for `rich`, with one line below it that says what the whole means."""
+    able = exit_code(checks) == 0
+    summary = "the main job can run here" if able else "the main job cannot run here: mend what is marked missing"
+    table = Table(box=box.SIMPLE, caption=summary, caption_justify="left")
+    for heading in ("", ""):
+        table.add_column(heading, no_wrap=True)
+    for heading in ("found", "to mend it"):
+        table.add_column(heading, overflow="fold")
+    for check in checks:
+        mark = "[green]ok" if check.ok else "[red]missing" if check.essential else "[yellow]not here"
+        table.add_row(mark, check.name, _plain(check.found), _plain(check.mend))
+    return table
+
+
+def _plain(text: str) -> str:
+    return text.replace("[", r"\[")
+
+
+def _short(path: Path) -> Path:
+    """A path in the current folder without that folder's name."""
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+
+
+def _python() -> Check:
+    version = sys.version.split()[0]
+    ok = sys.version_info >= (3, 11) and sys.platform == "linux"
+    found = f"{version} on {sys.platform}, {_short(Path(sys.executable))}"
+    return Check("Python", ok, found, "" if ok else "Python 3.11 or newer on Linux", essential=True)
+
+
+def _program(name: str, ask: Callable[[], str], mend: str, *, essential: bool = False) -> Check:
+    try:
+        return Check(name, True, ask(), essential=essential)
+    except FencepostError as error:
+        return Check(name, False, str(error), mend, essential)
+
+
+def _redis() -> str:
+    program = find_server("redis")
+    return f"{program.version}, {_short(program.path)}"
+
+
+def _valkey() -> str:
+    program = find_server("valkey")
+    return f"{program.version}, {_short(program.path)}"
+
+
+def _toxiproxy() -> str:
+    program = find_toxiproxy()
+    if not program.version.startswith(_TOXIPROXY):
+        raise BrokenEnvironmentError(f"{program.path} is version {program.version}, not {_TOXIPROXY}x")
+    return f"{program.version}, {_short(program.path)}"
+
+
+def _foreign_lock(pins: Path) -> Check:
+    """Whether a foreign library's environment has an interpreter that is there, and exactly the pinned versions."""
+    folder = pins.parent.name
+    essential = folder == _DEFAULT_SUBJECT
+    name = f"lock {folder.replace('_', '-')}"
+    environment = ENVIRONMENTS_FOLDER / folder
+    if not os.access(environment / "bin/python", os.X_OK):
+        return Check(name, False, f"no environment at {environment}", _SET_UP, essential)
+    packages = importlib.metadata.distributions(path=[str(path) for path in environment.glob("lib/*/site-packages")])
+    installed = {_canonical(package.name): package.version for package in packages}
+    wanted = dict(re.findall(r"^([\w.-]+)==([^\s;]+)\s*$", pins.read_text(), re.MULTILINE))
+    for package, version in wanted.items():
+        if (there := installed.get(_canonical(package))) != version:
+            return Check(name, False, f"{package} is {there or 'missing'}, pinned is {version}", _SET_UP, essential)
+    library = next(iter(wanted))
+    return Check(name, True, f"{library} {wanted[library]} with redis-py {wanted['redis']}", essential=essential)
+
+
+def _canonical(package: str) -> str:
+    return re.sub(r"[-_.]+", "-", package).lower()
+
+
+def _stopping() -> Check:
+    """Stop a child and see it stopped: some sandboxes forbid the signal."""
+    child = subprocess.Popen(["sleep", "60"], stdin=subprocess.DEVNULL)
+    try:
+        os.kill(child.pid, signal.SIGSTOP)
+        _, status = os.waitpid(child.pid, os.WUNTRACED)
+        ok = os.WIFSTOPPED(status)
+        found = "a child stopped when told to" if ok else f"a child told to stop ended with status {status}"
+    except OSError as error:
+        ok, found = False, f"SIGSTOP: {error.strerror}"
+    finally:
+        child.kill()
+        child.wait()
+    return Check("pauses (SIGSTOP)", ok, found, "" if ok else "leave the sandbox that forbids signals")
+
+
+def _room() -> Check:
+    """Room where runs are kept, and where servers keep their files meanwhile."""
+    places = {Path.cwd(), Path(tempfile.gettempdir())}
+    free_mib, place = min((shutil.disk_usage(place).free >> 20, place) for place in places)
+    ok = free_mib >= _ROOM_MIB
+    mend = "" if ok else f"free {_ROOM_MIB} MiB, or set TMPDIR"
+    return Check("disk space", ok, f"{free_mib / 1024:.1f} GiB free at {place}", mend, essential=True)
+
+
+def _docker() -> Check:
+    try:
+        client = connect()
+        try:
+            version = client.version()
+        finally:
+            client.close()
+    except (BrokenEnvironmentError, *ENGINE_ERRORS) as error:
+        debian_root = os.geteuid() == 0 and Path("/etc/debian_version").exists()
+        mend = "make setup-docker" if debian_root else "start an engine that this user may use, or CLUSTER=process"
+        return Check("Docker engine", False, str(error).partition("; ")[0], mend)
+    return Check("Docker engine", True, f"{version['Version']}, API {version['ApiVersion']}")
+
+
+def _root() -> Check:
+    ok = os.geteuid() == 0
+    found = "yes" if ok else f"no, user {os.geteuid()}"
+    return Check("root", ok, found, "" if ok else "sudo, where disks must lose their power")
+
+
+def _loop_devices() -> Check:
+    """What a disk needs whose power can be cut: a file system of its own on a loop device."""
+    control = Path("/dev/loop-control")
+    if not control.exists():
+        return Check("loop devices, ext4", False, f"no {control}", "modprobe loop, or --privileged in a container")
+    if not os.access(control, os.R_OK | os.W_OK):
+        return Check("loop devices, ext4", False, f"{control} is not for this user", "run as root")
+    try:
+        mkfs = find_tool("mkfs.ext4")
+    except BrokenEnvironmentError:
+        return Check("loop devices, ext4", False, "no mkfs.ext4", "apt-get install e2fsprogs")
+    return Check("loop devices, ext4", True, f"{control}, {mkfs}")
+
+
+def _run_queue() -> Check:
+    """How long a process waited for a core, which bounds how late a client's stamps can be."""
+    path = Path("/proc/self/schedstat")
+    try:
+        on_core_ns, waited_ns, _slices = (int(word) for word in path.read_text().split())
+    except (OSError, ValueError) as error:
+        return Check("run queue times", False, f"{path}: {error}", "a kernel with CONFIG_SCHED_INFO")
+    ok = on_core_ns > 0
+    found = f"{path}: {waited_ns / 1e6:.1f} ms waited so far" if ok else f"{path} counts nothing"
+    return Check("run queue times", ok, found, "" if ok else "a kernel with CONFIG_SCHED_INFO")
+
+
+def _leftovers() -> Check:
+    """State folders of runs whose harness is gone. The next run sweeps them too."""
+    try:
+        folders = [path for path in lifetime.state_parent().iterdir() if path.is_dir()]
+    except FileNotFoundError:
+        folders = []
+    except OSError as error:
+        return Check("leftovers", False, str(error), f"remove {lifetime.state_parent()}")
+    dead = [path.name for path in folders if not lifetime.is_alive(path)]
+    if dead:
+        return Check("leftovers", False, f"of {len(dead)} dead runs: {', '.join(sorted(dead)[:3])}", "make clean")
+    return Check("leftovers", True, "none")

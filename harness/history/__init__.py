@@ -1,0 +1,1 @@
+"""The recorded history in tables: sections, overlaps, fault windows, and what the nodes held when."""

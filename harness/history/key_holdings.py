@@ -1,0 +1,150 @@
+"""What the nodes held and when, from the witness's events: one row for each time that a node held one value of a key.
+
+node, key        the key as the node calls it
+value            what it held, or missing
+from_min_ns, from_max_ns  it was set no earlier and no later than this
+to_min_ns, to_max_ns      it was surely there until the first; it was surely gone after the second
+began            "set", or "seen": it was there when the witness began (again) to watch the node
+ended            "deleted", "expired", "overwritten", or "lost": the node went out of sight
+expires_ns       it cannot have expired before this by the node's clock
+run              a number for each run of the node's server; -1 if it went out of sight before that was known
+
+and the *sights*: one row for each time during which everything that a node held is known: node, from_ns, to_ns, run.
+
+Of a holding that was lost, `to_max_ns` is the beginning of the node's next sight: until then nobody knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import pandas as pd
+
+from fencepost.history import Held, KeyEvent
+from harness.history.fault_windows import FOREVER_NS
+
+_HOLDING: Final = (
+    "node",
+    "key",
+    "value",
+    "from_min_ns",
+    "from_max_ns",
+    "to_min_ns",
+    "to_max_ns",
+    "began",
+    "ended",
+    "expires_ns",
+    "run",
+)
+_NUMBERS: Final = ("from_min_ns", "from_max_ns", "to_min_ns", "to_max_ns", "expires_ns", "run")
+_WATCH_WINDOW: Final = ("node", "from_ns", "to_ns", "run")
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """What the witness and the clients recorded of the nodes' keys. `held`: one row a granted section whose lock showed
+    its value: client, life, section, key, value."""
+
+    holdings: pd.DataFrame
+    watch_windows: pd.DataFrame
+    held: pd.DataFrame
+
+
+@dataclass(slots=True)
+class _Holding:
+    row: list[Any]
+    expires_ns: int
+
+
+@dataclass(slots=True)
+class _Node:
+    held: dict[str, _Holding] = field(default_factory=dict)
+    lost: list[list[Any]] = field(default_factory=list)
+    """The rows of what went out of sight with the node, until it is in sight again."""
+    blind_ns: int = 0
+    watch_window: list[Any] | None = None
+    latest_ns: int = 0
+    runs: dict[str | None, int] = field(default_factory=dict)
+    run: int = -1
+    runless: list[list[Any]] = field(default_factory=list)
+    """Rows that began before it was known which run of the server it is."""
+
+
+def derive_holdings(events: Iterable[KeyEvent]) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The holdings and the sights, each node's in its own order. A log without an end is taken to its last event."""
+    rows: list[list[Any]] = []
+    watch_windows: list[list[Any]] = []
+    nodes: dict[str, _Node] = {}
+    for event in events:
+        node = nodes.get(event.node)
+        if node is None:
+            node = nodes[event.node] = _Node()
+        at_ns = event.at_ns
+        since_ns = node.blind_ns if event.since_ns is None else event.since_ns
+        match event.event:
+            case "set" | "seen":
+                before = node.held.pop(event.key, None)
+                if before is not None:
+                    _end(before, "overwritten", since_ns, at_ns)
+                first_ns = since_ns if event.event == "set" else node.blind_ns
+                row = [event.node, event.key, event.value, first_ns, at_ns, 0, 0, event.event, "", 0, node.run]
+                rows.append(row)
+                if node.watch_window is None:
+                    node.runless.append(row)
+                node.held[event.key] = _Holding(row, _expiry(event))
+            case "prolonged":
+                if (holding := node.held.get(event.key)) is not None:
+                    holding.expires_ns = _expiry(event)
+            case "deleted" | "expired":
+                if (holding := node.held.pop(event.key, None)) is not None:
+                    _end(holding, event.event, since_ns, at_ns)
+            case "watching":
+                for row in node.lost:
+                    row[6] = at_ns
+                node.lost.clear()
+                node.run = node.runs.setdefault(event.value, len(node.runs))
+                for row in node.runless:
+                    row[10] = node.run
+                node.runless.clear()
+                node.watch_window = [event.node, at_ns, 0, node.run]
+            case "blind":
+                _stop_watching(node, at_ns, watch_windows)
+        node.latest_ns = at_ns
+    for node in nodes.values():
+        _stop_watching(node, node.latest_ns, watch_windows)
+    # As objects first: pandas would make text of the values, and NaN of those that are missing.
+    holdings = pd.DataFrame(rows, columns=list(_HOLDING), dtype=object).astype(dict.fromkeys(_NUMBERS, "int64"))
+    holdings = holdings.astype({"node": "category", "key": "category"})
+    shown = pd.DataFrame(watch_windows, columns=list(_WATCH_WINDOW)).astype(
+        {"from_ns": "int64", "to_ns": "int64", "run": "int64"}
+    )
+    return holdings, shown.astype({"node": "category"})
+
+
+def _expiry(event: KeyEvent) -> int:
+    return FOREVER_NS if event.ttl_ms is None else event.at_ns + event.ttl_ms * 1_000_000
+
+
+def _end(holding: _Holding, how: str, since_ns: int, at_ns: int) -> None:
+    row = holding.row
+    row[5], row[6], row[8], row[9] = max(since_ns, row[3]), at_ns, how, holding.expires_ns
+
+
+def _stop_watching(node: _Node, at_ns: int, watch_windows: list[list[Any]]) -> None:
+    for holding in node.held.values():
+        _end(holding, "lost", at_ns, FOREVER_NS)
+        node.lost.append(holding.row)
+    node.held.clear()
+    if node.watch_window is not None:
+        node.watch_window[2] = max(at_ns, node.watch_window[1])
+        watch_windows.append(node.watch_window)
+    node.watch_window, node.blind_ns, node.run = None, at_ns, -1
+    node.runless.clear()
+
+
+def held_frame(lives: Iterable[tuple[str, int, Iterable[Held]]]) -> pd.DataFrame:
+    """What clients recorded of the values of their sections, given as (client, life, records), as `Watched.held`."""
+    rows = [(client, life, held.section, held.key, held.value) for client, life, some in lives for held in some]
+    return pd.DataFrame(rows, columns=["client", "life", "section", "key", "value"])

@@ -1,0 +1,227 @@
+"""How many pairs of sections overlapped, by blame, exactly and without listing them; the first ones and the longest.
+
+A lock that excludes nobody makes quadratically many pairs, so pairs are counted by sorting. With the sections of a key
+in the order of their starts, those before section j whose window still stands when j starts are all those before it
+less those whose window has ended: one sort and one search count them for every j. So for each of three windows, the
+section itself, the possible and the certain one, every section gets the number of earlier ones that meet it, and
+
+    lock = certain    undecided = possible - certain    client = section - possible
+
+Pairs of one life of one client are counted in the same way, with (key, life) in place of the key, and taken off.
+
+For the longest overlap a section's end is laid over all later ones that it reaches with the blame in question, which
+are a range; what lies on top of j is the latest end that j meets. Ranges are laid as two that are powers of two long,
+and handed down from the long ones to the short ones.
+
+Only sections that touch another one are looked at, so a history without overlaps costs one pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from harness.history.groups import Bools, Groups, Ints, TimeLine, stable_order
+from harness.history.overlaps import BLAMES, OverlapBlame, Windows, touched, touching
+
+_WINDOWS: Final = ("section", "possible", "certain")
+_FIRST: Final = 3
+_NEVER: Final = -(2**62)
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """The pairs with one blame. `count` is exact. `first`: (earlier, later) as positions in the sections' table of the
+    pairs that began first; `longest`: of the one that lasted longest, for `longest_ns`."""
+
+    count: int
+    first: tuple[tuple[int, int], ...]
+    longest: tuple[int, int]
+    longest_ns: int
+
+
+def count_overlaps(sections: pd.DataFrame, by_key: Groups | None = None) -> dict[OverlapBlame, Kind]:
+    """All pairs of sections of one key, of different clients or lives, that overlap. Blames without pairs are left out.
+
+    A row is a section; the columns are those of `harness.history.sections`. `by_key`: as in
+    `harness.history.overlaps.touching`.
+    """
+    rows = touching(sections, by_key)
+    if not len(rows):
+        return {}
+    crowd = _Crowd(Windows.of(sections, rows))
+    kinds: dict[OverlapBlame, Kind] = {}
+    for place, blame in enumerate(BLAMES):
+        counts = crowd.counts(place)
+        if total := int(counts.sum()):
+            later = np.flatnonzero(counts)
+            longest_ns, longest = crowd.longest(place, later)
+            first = tuple((int(rows[i]), int(rows[j])) for i, j in islice(crowd.pairs(place, later), _FIRST))
+            kinds[blame] = Kind(total, first, (int(rows[longest[0]]), int(rows[longest[1]])), longest_ns)
+    return kinds
+
+
+def overlapped_keys(sections: pd.DataFrame) -> frozenset[str]:
+    """The keys of which any two sections, of different clients or lives, overlapped."""
+    rows = touching(sections)
+    if not len(rows):
+        return frozenset()
+    crowd = _Crowd(Windows.of(sections, rows))
+    return frozenset(sections["key"].iloc[rows[crowd.met["section"] > 0]].astype(str).unique())
+
+
+class _Crowd:
+    """Sections in the order of key and start. `met`: for each window the number of earlier ones that meet it."""
+
+    def __init__(self, windows: Windows) -> None:
+        self._windows = windows
+        line = TimeLine.of(windows.key, windows.start)
+        self.met = {name: _earlier_meeting(line, windows.start, self._until(name)) for name in _WINDOWS}
+        del line  # as large as two columns
+        together = stable_order(windows.life)
+        together = together[stable_order(windows.key[together])]
+        new = np.ones(len(together), np.bool_)
+        for column in (windows.key[together], windows.life[together]):
+            new[1:] &= column[1:] == column[:-1]
+        new[1:] = ~new[1:]
+        start = windows.start[together]
+        own = TimeLine.of(np.cumsum(new), start)
+        self._alone = not touched(own, windows.end[together]).any()
+        if not self._alone:
+            for name in _WINDOWS:
+                self.met[name][together] -= _earlier_meeting(own, start, self._until(name)[together])
+
+    def _until(self, name: str) -> Ints:
+        """The ends of this window of each section."""
+        match name:
+            case "possible":
+                return np.minimum(self._windows.end, self._windows.possible_until)
+            case "certain":
+                return np.minimum(self._windows.end, self._windows.certain_until)
+            case _:
+                return self._windows.end
+
+    def counts(self, blame: int) -> npt.NDArray[np.int32]:
+        """For each section the number of earlier ones that it overlaps with this blame."""
+        met = self.met
+        match BLAMES[blame]:
+            case "lock":
+                return met["certain"]
+            case "client":
+                return met["section"] - met["possible"]
+            case "undecided":
+                return met["possible"] - met["certain"]
+
+    def pairs(self, blame: int, later: Ints) -> Iterator[tuple[int, int]]:
+        """Pairs in the order in which they began, `_FIRST` at least if there are so many. `later`: all rows that are
+        the later one of any."""
+        start = self._windows.start[later]
+        place = min(_FIRST, len(later)) - 1
+        few = later[start <= np.partition(start, place)[place]]
+        for j in few[np.argsort(self._windows.start[few], kind="stable")].tolist():
+            for i in self._partners(blame, j)[:_FIRST].tolist():
+                yield i, j
+
+    def longest(self, blame: int, later: Ints) -> tuple[int, tuple[int, int]]:
+        """For how long, in ns, and which two.
+
+        No overlap is longer than its later section. So if there is one that is as long as the longest of those, the
+        ranges need not be laid.
+        """
+        windows = self._windows
+        most = windows.end[later] - windows.start[later]
+        at = int(np.argmax(most))
+        best = self._longest_of(blame, int(later[at]))
+        if best[0] == most[at]:
+            return best
+        lengths = np.minimum(self._furthest(blame)[later], windows.end[later]) - windows.start[later]
+        return self._longest_of(blame, int(later[np.argmax(lengths)]))
+
+    def _longest_of(self, blame: int, j: int) -> tuple[int, tuple[int, int]]:
+        """The longest of the overlaps of which j is the later section."""
+        partners, ends = self._partners(blame, j), self._windows.end
+        i = int(partners[np.argmax(ends[partners])])
+        return int(min(ends[i], ends[j]) - self._windows.start[j]), (i, j)
+
+    def _partners(self, blame: int, j: int) -> Ints:
+        """The earlier sections that section j overlaps with this blame, in the order of their starts."""
+        windows = self._windows
+        before: Ints = np.arange(np.searchsorted(windows.key, windows.key[j]), j)
+        before = before[(windows.end[before] >= windows.start[j]) & (windows.life[before] != windows.life[j])]
+        partners: Ints = before[windows.blames(before, np.full(len(before), j)) == blame]
+        return partners
+
+    def _furthest(self, blame: int) -> Ints:
+        """For each section the latest end of the earlier ones that it overlaps with this blame; meaningless for those
+        without any."""
+        windows, here = self._windows, np.arange(len(self._windows))
+        line = TimeLine.of(windows.key, windows.start)
+        reach = {
+            name: np.maximum(np.searchsorted(line.starts, line.place(self._until(name)), side="right") - 1, here)
+            for name in _WINDOWS
+        }
+        wide, narrow = {
+            "lock": ("certain", None),
+            "client": ("section", "possible"),
+            "undecided": ("possible", "certain"),
+        }[BLAMES[blame]]
+        # A section whose own narrow window is empty meets with this blame whatever it meets in the wide one.
+        open_to_all = self._until(narrow) < windows.start if narrow else np.zeros(len(here), np.bool_)
+        result = np.full(len(here), _NEVER, np.int64)
+        for ours, theirs in self._strangers():
+            after = reach[narrow] if narrow else here
+            laid = _laid(ours, after, reach[wide], windows.end)
+            if open_to_all.any():
+                laid = np.where(open_to_all, _laid(ours, here, reach[wide], windows.end), laid)
+            result = np.where(theirs, np.maximum(result, laid), result)
+        return result
+
+    def _strangers(self) -> Iterator[tuple[Bools, Bools]]:
+        """Sets of sections such that any two of different lives are in the two sets of one of these pairs, and no two
+        of one life are. Where no life overlaps itself, which is the rule, everybody is a stranger to everybody."""
+        if self._alone:
+            everybody = np.ones(len(self._windows), np.bool_)
+            yield everybody, everybody
+            return
+        for bit in range(int(self._windows.life.max()).bit_length()):
+            has = (self._windows.life >> bit & 1).astype(np.bool_)
+            yield has, ~has
+            yield ~has, has
+
+
+def _earlier_meeting(line: TimeLine, start: Ints, until: Ints) -> npt.NDArray[np.int32]:
+    """For each row how many rows of its group before it have a window, from `start` to `until`, that meets its own."""
+    stands = until >= start
+    ends = line.place(until)[stands]
+    ends.sort()
+    before = np.arange(len(ends))
+    before -= np.searchsorted(ends, line.starts[stands], side="left")
+    met = np.zeros(len(start), np.int32)
+    met[stands] = before
+    return met
+
+
+def _laid(some: Bools, after: Ints, last: Ints, heights: Ints) -> Ints:
+    """For each place the largest height of the rows i of `some` with after[i] < place <= last[i]."""
+    length = np.where(some, last - after, 0)
+    rows = np.flatnonzero(length > 0)
+    top = np.full(len(heights), _NEVER, np.int64)
+    if not len(rows):
+        return top
+    by_level = Groups.of(np.frexp(length[rows])[1] - 1)
+    rows, edges = by_level.take(rows), by_level.edges
+    for power in reversed(range(len(edges) - 1)):
+        here, width = rows[edges[power] : edges[power + 1]], 1 << power
+        np.maximum.at(top, after[here] + 1, heights[here])
+        np.maximum.at(top, last[here] + 1 - width, heights[here])
+        if power:
+            below = top.copy()
+            np.maximum(below[width // 2 :], top[: -(width // 2)], out=below[width // 2 :])
+            top = below
+    return top

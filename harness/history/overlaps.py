@@ -1,0 +1,164 @@
+"""Which sections of one key overlapped, and who is to blame for each pair.
+
+Sections are closed intervals: equal ends overlap. The *certain window* of a section is the part of it in which its
+client was surely within the validity that it had been told, the *possible window* the part in which it can have been:
+
+    certain  = [start, min(end, deadline_min)]        possible = [start, min(end, deadline_max)]
+
+Two overlapping sections are the **lock**'s fault if their certain windows meet, a **client**'s if not even their
+possible windows do, and **undecided** in between. A window that ends before it starts (the validity was over when the
+client came in) is empty and meets nothing.
+
+This module lists pairs, up to a bound. `harness.history.overlap_counts` counts all of them and lists none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from harness.history.groups import Bools, Groups, Ints, TimeLine, ascending, codes_of, width_of
+
+OverlapBlame = Literal["lock", "client", "undecided"]
+BLAMES: Final[tuple[OverlapBlame, ...]] = ("lock", "client", "undecided")
+NO_OVERLAP: Final = -1
+
+MOST_PAIRS: Final = 5_000_000
+"""So many pairs are listed at most. A lock that excludes nobody makes quadratically many."""
+
+_CHUNK: Final = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """The sections' times as arrays, in the table's order. `life`: one number for each life of each client."""
+
+    key: Ints
+    life: Ints
+    start: Ints
+    end: Ints
+    certain_until: Ints
+    possible_until: Ints
+
+    @classmethod
+    def of(cls, sections: pd.DataFrame, rows: Ints) -> Windows:
+        """Those of these rows. Nothing is copied if these are all rows in the table's order."""
+        chosen = slice(None) if len(rows) == len(sections) and ascending(rows) else rows
+        life = sections["life"].to_numpy()[chosen]
+        return cls(
+            key=codes_of(sections["key"])[chosen].astype(np.int64),
+            life=codes_of(sections["client"])[chosen].astype(np.int64) * width_of(life) + life,
+            start=sections["start_ns"].to_numpy(np.int64)[chosen],
+            end=sections["end_ns"].to_numpy(np.int64)[chosen],
+            certain_until=sections["deadline_min_ns"].to_numpy(np.int64)[chosen],
+            possible_until=sections["deadline_max_ns"].to_numpy(np.int64)[chosen],
+        )
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    def blames(self, earlier: Ints, later: Ints) -> npt.NDArray[np.int8]:
+        """For each pair of rows that overlap the place of its blame in `BLAMES`.
+
+        Both windows of both sections contain the moment at which the later one starts, or they do not meet.
+        """
+        meet = self.start[later]
+        certain = (meet <= self.certain_until[earlier]) & (meet <= self.certain_until[later])
+        possible = (meet <= self.possible_until[earlier]) & (meet <= self.possible_until[later])
+        return np.where(certain, 0, np.where(possible, 2, 1)).astype(np.int8)
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """Overlapping pairs as positions in the sections' table, ordered by the moment at which they began to overlap.
+
+    `earlier` started before `later` (or at the same time); `blame` is a place in `BLAMES`.
+    """
+
+    earlier: Ints
+    later: Ints
+    blame: npt.NDArray[np.int8]
+
+    def blamed(self, blame: OverlapBlame) -> Ints:
+        """Positions in these arrays of the pairs with this blame."""
+        return np.flatnonzero(self.blame == BLAMES.index(blame))
+
+
+def sections_by_key(sections: pd.DataFrame) -> Groups:
+    """The rows by key, and by start within each."""
+    return Groups.of(codes_of(sections["key"]), order_by=sections["start_ns"].to_numpy(np.int64))
+
+
+def touching(sections: pd.DataFrame, by_key: Groups | None = None) -> Ints:
+    """The rows whose section touches another one of its key, ordered by key and start. `by_key`: what
+    `sections_by_key` returned, if that is known."""
+    by_key = by_key or sections_by_key(sections)
+    start: Ints = by_key.take(sections["start_ns"].to_numpy(np.int64))
+    end: Ints = by_key.take(sections["end_ns"].to_numpy(np.int64))
+    # Where no section reaches the next one of its key, none reaches any.
+    if not by_key.within(end[:-1] >= start[1:]).any():
+        return np.zeros(0, np.int64)
+    return by_key.rows(np.flatnonzero(touched(TimeLine.of(by_key.number, start), end)))
+
+
+def touched(line: TimeLine, end: Ints) -> Bools:
+    """Which of the ordered rows reach the next one, or are reached by one before them."""
+    furthest = line.place(end)
+    np.maximum.accumulate(furthest, out=furthest)
+    reached = np.zeros(len(end) + 1, np.bool_)
+    np.greater_equal(furthest[:-1], line.starts[1:], out=reached[1:-1])
+    touch: Bools = reached[:-1] | reached[1:]
+    return touch
+
+
+def overlapping_pairs(sections: pd.DataFrame, most: int = MOST_PAIRS) -> Pairs:
+    """Pairs of sections of one key, of different clients or lives, that overlap: all of them, or some `most`."""
+    order = touching(sections)
+    windows = Windows.of(sections, order)
+    line = TimeLine.of(windows.key, windows.start)
+    reach = np.searchsorted(line.starts, line.place(windows.end), side="right")
+    counts = reach - np.arange(len(order)) - 1
+    found: list[tuple[Ints, Ints]] = []
+    listed = 0
+    for first, last in _chunks(counts):
+        span = counts[first:last]
+        left = np.repeat(np.arange(first, last), span)
+        right = left + 1 + np.arange(len(left)) - np.repeat(np.cumsum(span) - span, span)
+        other: Bools = windows.life[left] != windows.life[right]
+        found.append((left[other], right[other]))
+        listed += int(other.sum())
+        if listed >= most:
+            break
+    earlier = np.concatenate([pair[0] for pair in found])[:most]
+    later = np.concatenate([pair[1] for pair in found])[:most]
+    began = np.argsort(windows.start[later], kind="stable")
+    earlier, later = earlier[began], later[began]
+    return Pairs(order[earlier], order[later], windows.blames(earlier, later))
+
+
+def blames_between(sections: pd.DataFrame, some: Ints, others: Ints) -> npt.NDArray[np.int8]:
+    """For each place in the two arrays of positions, who is to blame for the overlap of these two sections, as a place
+    in `BLAMES`; NO_OVERLAP where they do not overlap, or where one of them is missing (-1).
+
+    `sections`: ordered by start, so that positions are ranks.
+    """
+    known = np.flatnonzero((some >= 0) & (others >= 0) & (some != others))
+    blames = np.full(len(some), NO_OVERLAP, np.int8)
+    rows, place = np.unique(np.concatenate([some[known], others[known]]), return_inverse=True)
+    windows = Windows.of(sections, rows)
+    a, b = place[: len(known)], place[len(known) :]
+    earlier, later = np.minimum(a, b), np.maximum(a, b)
+    overlap = windows.start[later] <= windows.end[earlier]
+    blames[known[overlap]] = windows.blames(earlier[overlap], later[overlap])
+    return blames
+
+
+def _chunks(counts: Ints) -> list[tuple[int, int]]:
+    """The rows as ranges, one behind the other. Without its first row each has fewer than `_CHUNK` pairs."""
+    cuts = np.flatnonzero(np.diff(np.cumsum(counts) // _CHUNK)) + 1
+    return list(pairwise([0, *cuts.tolist(), len(counts)]))

@@ -1,0 +1,53 @@
+"""A recorded run in tables: what checkers, explanations and reports read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import pandas as pd
+
+from fencepost.history import ClientEnd, FaultEvent, Timeline
+from harness.config import RunConfig
+from harness.history.groups import Groups, codes_of
+from harness.history.key_holdings import Watched
+from harness.history.overlaps import sections_by_key
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A run as it was recorded, in tables (see `harness/store/run_folder.py` for the columns)."""
+
+    config: RunConfig
+    timeline: Timeline
+    ops: pd.DataFrame
+    """One row an operation: the fields of `fencepost.history.Op` and `client`, `life`."""
+    sections: pd.DataFrame
+    """One row a granted section; columns in `harness.history.sections`."""
+    writes: pd.DataFrame
+    """One row an accepted write, in the resource's order: the fields of `fencepost.history.Write`."""
+    faults: tuple[FaultEvent, ...]
+    ends: tuple[ClientEnd, ...]
+    planned_faults: int
+    """How many faults the schedule has."""
+    final_values: dict[str, int] | None
+    """The counters at the last read, by key; None if that read was never taken."""
+    watched: Watched | None = None
+    """What the nodes held; None if nobody watched them."""
+    acquire_limit_ms: float | None = None
+    """How long the lock says that its acquire may take; None if it says nothing."""
+
+    @cached_property
+    def sections_by_key(self) -> Groups:
+        """The rows of `sections` by key, and by start within each. Ordered once for all checkers."""
+        return sections_by_key(self.sections)
+
+    @cached_property
+    def writes_by_key(self) -> Groups:
+        """The rows of `writes` by key, in the resource's order within each."""
+        return Groups.of(codes_of(self.writes["key"]))
+
+    def ordered(self, sections: Groups, writes: Groups) -> Recorded:
+        """This run, whose `sections_by_key` and `writes_by_key` are known already."""
+        vars(self).update(sections_by_key=sections, writes_by_key=writes)
+        return self

@@ -1,0 +1,228 @@
+"""Critical sections, derived from the operations: one row for every time that a client was let in.
+
+client, life, section, key
+asked_ns         the first try to acquire that led to this section was invoked
+start_ns         the acquire completed: from here on the client may use the resource
+end_ns           the release was invoked, or the last moment at which the client can have used it
+ended            "release", "killed" (by the nemesis) or "open" (the run, or the client, ended inside)
+deadline_min_ns  the earliest moment at which the validity that the client was told can have ended
+deadline_max_ns  the latest one; equal to deadline_min_ns where the lock reported its deadline
+validity_ms, requested_ns (or missing), token (or missing), token_source (or missing), extensions
+
+Everything is sound in one direction: where the record leaves a choice, the reading that makes the certain window
+shorter is taken for `deadline_min_ns`, the one that makes the possible window longer for `deadline_max_ns`.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pandas as pd
+
+from fencepost.errors import UsageError
+from fencepost.history import ClientEnd, FaultEvent
+from harness.history.fault_windows import FOREVER_NS, longest_windows, merged
+from harness.history.groups import Groups, Ints, address, codes_in, known, look_up, width_of
+
+ENDED: Final = ("release", "killed", "open")
+POSITION: Final = "position"
+RESUME_SLACK_NS: Final = 50_000_000
+"""A process that was just resumed has to be scheduled before it can stamp anything; for this long it counts as paused.
+Longer only means more overlaps left undecided, for grants made right after a pause."""
+
+
+def derive_sections(ops: pd.DataFrame, ends: Sequence[ClientEnd], faults: Sequence[FaultEvent]) -> pd.DataFrame:
+    """The sections in the order in which they started, with the columns above.
+
+    A client without a recorded end (the harness was killed) was there at least until the last thing it recorded, and
+    its open section ends with that: too early perhaps, but no overlap is invented. Raises UsageError for a log that
+    grants one section twice.
+    """
+    ids = _Ids.of(ops)
+    granted = ((ops["f"] == "acquire") & (ops["outcome"] == "ok")).to_numpy()
+    places = np.flatnonzero(ids.groups.take(granted))
+    granting, at = ids.groups.rows(places), np.searchsorted(ids.groups.edges, places, side="right") - 1
+    if len(twice := np.flatnonzero(at[1:] == at[:-1])):
+        row = ops.iloc[int(granting[twice[0]])]
+        raise UsageError(
+            f"the log of {row.client}, life {row.life}, grants section {row.section} twice: it was damaged or edited"
+        )
+    in_order = np.argsort(ops["complete_ns"].to_numpy(np.int64)[granting], kind="stable")
+    granting, at = granting[in_order], at[in_order]
+    grants = ops[["client", "life", "section", "key", "complete_ns", "validity_ms", "requested_ns", "token"]]
+    grants = grants.iloc[granting].reset_index(drop=True)
+    start: Ints = grants["complete_ns"].to_numpy(np.int64)
+    end, ended = _ends(ops, ids, at, ends)
+    earliest, latest, extensions = _chain(derive_leases(ops, faults), ids, ids.section[granting])
+    token, source = _tokens(ops, ids, at, grants)
+    asked = ids.groups.first_times(ops["invoke_ns"].to_numpy(np.int64), FOREVER_NS, (ops["f"] == "acquire").to_numpy())
+    return pd.DataFrame(
+        {
+            "client": grants["client"],
+            "life": grants["life"],
+            "section": grants["section"],
+            "key": grants["key"],
+            "asked_ns": asked[at],
+            "start_ns": start,
+            "end_ns": np.maximum(end, start),
+            "ended": ended,
+            "deadline_min_ns": earliest,
+            "deadline_max_ns": latest,
+            "validity_ms": grants["validity_ms"],
+            "requested_ns": grants["requested_ns"],
+            "token": token,
+            "token_source": source,
+            "extensions": extensions,
+        }
+    )
+
+
+def derive_leases(ops: pd.DataFrame, faults: Sequence[FaultEvent]) -> pd.DataFrame:
+    """Every lease that was granted, by an acquire or an extension: these rows of `ops`, with their index, and
+    `deadline_min_ns`, `deadline_max_ns`.
+
+    A validity counts from the moment at which the lock computed it. That lies within the call, not before the first
+    request of the round that granted it, and within what the lock's own stamps allow. If the client was stopped while
+    it stamped, the stamps may be late: their distance is taken as running time, and pauses are left out of it.
+    """
+    leases = ops[((ops["f"] == "acquire") | (ops["f"] == "extend")) & (ops["outcome"] == "ok")].copy(deep=False)
+    invoke: Ints = leases["invoke_ns"].to_numpy(np.int64)
+    complete: Ints = leases["complete_ns"].to_numpy(np.int64)
+    before = np.clip(_or(leases["computed_before_ns"], complete), invoke, complete)
+    after = np.clip(_or(leases["computed_after_ns"], invoke), invoke, before)
+    for client, pauses in pause_windows(faults).items():
+        rows = np.flatnonzero((leases["client"] == client).to_numpy())
+        after[rows] = _without_pauses(after[rows], before[rows], pauses)
+    after = np.clip(np.maximum(after, _or(leases["requested_ns"], invoke)), invoke, before)
+    validity_ns = leases["validity_ms"].to_numpy(np.float64) * 1e6
+    told = np.isfinite(validity_ns)
+    validity_ns = np.where(told, validity_ns, 0)
+    least, most = np.floor(validity_ns).astype(np.int64), np.ceil(validity_ns).astype(np.int64)
+    earliest = np.where(told, after + least, invoke - 1)
+    latest = np.where(told, before + most, FOREVER_NS)
+    leases["deadline_min_ns"] = _or(leases["deadline_ns"], earliest)
+    leases["deadline_max_ns"] = _or(leases["deadline_ns"], latest)
+    return leases
+
+
+def pause_windows(faults: Iterable[FaultEvent]) -> dict[str, list[tuple[int, int]]]:
+    """By client, the longest times for which it can have been stopped, and slow to come back: disjoint, in order."""
+    by_client: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
+    for event, began, done in longest_windows(faults):
+        for client in event.paused_clients:
+            by_client[client].append((began, done + RESUME_SLACK_NS))
+    return {client: merged(windows, 0, FOREVER_NS) for client, windows in by_client.items()}
+
+
+def positions_of(writes: pd.DataFrame, sections: pd.DataFrame) -> Ints:
+    """For each accepted write the position of its section in `sections`; -1 where the section is not on record.
+
+    An index of `writes` that is called `position` says it already.
+    """
+    if writes.index.name == POSITION:
+        return writes.index.to_numpy(np.int64)
+    names = sections["client"].astype("category").cat.categories
+    client = codes_in(names, writes["client"])
+    numbers = (sections["section"].to_numpy(np.int64), writes["section"].to_numpy(np.int64))
+    known, wanted = address((codes_in(names, sections["client"]), client), numbers)
+    return look_up(known, np.where(client < 0, -1, wanted))
+
+
+def _without_pauses(after: Ints, before: Ints, pauses: Sequence[tuple[int, int]]) -> Ints:
+    """The moments from which on a process ran, up to `before`, for as long as `before - after` without the pauses."""
+    moved = after.copy()
+    for began, done in reversed(pauses):
+        moved -= np.where(moved <= done, np.maximum(np.minimum(done, before) - began, 0), 0)
+    return moved
+
+
+@dataclass(frozen=True, slots=True)
+class _Ids:
+    """One number for each row's life and one for its section, ordered alike; `names` gives a client's part.
+
+    `groups`: the rows of each section that anybody tried for, in the order of the numbers.
+    """
+
+    life: Ints
+    section: Ints
+    groups: Groups
+    names: dict[str, int]
+    lives: int
+
+    @classmethod
+    def of(cls, ops: pd.DataFrame) -> _Ids:
+        client = ops["client"].astype("category").cat
+        names = {str(name): code for code, name in enumerate(client.categories)}
+        lives, sections = ops["life"].to_numpy(np.int64), ops["section"].to_numpy(np.int64)
+        life = client.codes.to_numpy(np.int64) * width_of(lives) + lives
+        section = life * width_of(sections) + sections
+        return cls(life, section, Groups.of_equal(section), names, width_of(lives))
+
+
+def _chain(leases: pd.DataFrame, ids: _Ids, at: Ints) -> tuple[Ints, Ints, Ints]:
+    """The deadlines of each section and the number of its extensions. `at`: the sections' numbers.
+
+    An extension replaces the lease before it. If that may have been over when the client got the new one, the client
+    was without a lease in between, and nothing after that is certain any more: the earliest deadline stays.
+    """
+    section, complete = ids.section[leases.index.to_numpy()], leases["complete_ns"].to_numpy(np.int64)
+    order = np.lexsort((complete, section))
+    section, complete = section[order], complete[order]
+    earliest: Ints = leases["deadline_min_ns"].to_numpy(np.int64)[order]
+    latest: Ints = leases["deadline_max_ns"].to_numpy(np.int64)[order]
+    last = np.append(section[1:] != section[:-1], True)[: len(section)]
+    lapsed = np.append(complete[1:] > earliest[:-1], True)[: len(section)]
+    stays = np.flatnonzero(last | lapsed)
+    first_stay = stays[np.searchsorted(section[stays], at)]
+    final = np.searchsorted(section, at, side="right") - 1
+    extensions = final - np.searchsorted(section, at)
+    return earliest[first_stay], latest[final], extensions
+
+
+def _ends(ops: pd.DataFrame, ids: _Ids, at: Ints, ends: Sequence[ClientEnd]) -> tuple[Ints, pd.Categorical[str]]:
+    """When each section ended, and how. `at`: the sections' groups."""
+    invoke, complete = ops["invoke_ns"].to_numpy(np.int64), ops["complete_ns"].to_numpy(np.int64)
+    released = ids.groups.first_times(invoke, FOREVER_NS, (ops["f"] == "release").to_numpy())[at]
+    shape = len(ids.names) * ids.lives
+    life_last = np.full(shape, -1, np.int64)
+    np.maximum.at(life_last, ids.life, complete)
+    ended_at, killed = np.full(shape, -1, np.int64), np.zeros(shape, np.bool_)
+    for end in ends:
+        if end.client in ids.names and end.life < ids.lives:
+            which = ids.names[end.client] * ids.lives + end.life
+            # Who was ended while it released had left before; only the line that would say when was never written.
+            ended_at[which] = -1 if end.under_way == "releasing" else end.at_ns
+            killed[which] = end.how == "killed"
+    life_of = ids.groups.take(ids.life)[ids.groups.edges[:-1]]
+    life = life_of[at]
+    # A client that went on to its next section without a recorded release was out by then.
+    went_on = np.append(life_of[1:] == life_of[:-1], False)[at]
+    next_ns = np.append(ids.groups.first_times(invoke, FOREVER_NS)[1:], FOREVER_NS)[at]
+    open_end = np.where(went_on, next_ns, np.maximum(life_last[life], ended_at[life]))
+    by_release = released < FOREVER_NS
+    how = np.where(by_release, 0, np.where(killed[life] & ~went_on, 1, 2))
+    return np.where(by_release, released, open_end), pd.Categorical.from_codes(how, pd.Index(ENDED))
+
+
+def _tokens(ops: pd.DataFrame, ids: _Ids, at: Ints, grants: pd.DataFrame) -> tuple[pd.Series, pd.Series]:
+    """The token of each section and its source: the lock's own, or else the one drawn from the resource."""
+    (own, granted), (there, tokens) = known(grants["token"]), known(ops["token"])
+    drawn = np.flatnonzero(((ops["f"] == "token") & (ops["outcome"] == "ok")).to_numpy() & there)
+    tries = len(ids.groups.edges) - 1
+    of_section, from_resource = np.zeros(tries, np.int64), np.zeros(tries, np.bool_)
+    group = np.searchsorted(ids.section[ids.groups.rows(ids.groups.edges[:-1])], ids.section[drawn])
+    of_section[group], from_resource[group] = tokens[drawn], True
+    token = np.where(own, granted, of_section[at])
+    code = np.where(own, 0, np.where(from_resource[at], 1, -1))
+    source = pd.Series(pd.Categorical.from_codes(code, categories=pd.Index(["lock", "resource"])))
+    return pd.Series(pd.arrays.IntegerArray(token, code < 0)), source
+
+
+def _or(values: pd.Series, otherwise: Ints) -> Ints:
+    """The values, and where they are missing the others."""
+    there, value = known(values)
+    return np.where(there, value, otherwise)

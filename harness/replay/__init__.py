@@ -1,0 +1,1 @@
+"""Making a recorded run again, and telling whether it shows the same violation."""

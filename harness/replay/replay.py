@@ -1,0 +1,113 @@
+"""Making a recorded run again: the same configuration, the same schedule, the same seed for everything else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+from rich.console import Console
+
+from fencepost.errors import UsageError
+from fencepost.text import plural
+from harness.checkers.judge import exit_code, judge
+from harness.config import RunConfig
+from harness.history.recorded import Recorded
+from harness.replay.violation import Kind, gravest
+from harness.run.prepare import prepare, prepare_setup, remove_leftovers
+from harness.scripts.experiment import check_settings, find_experiments
+from harness.scripts.play import make_experiment
+from harness.session import as_it_ran, record_and_show, report_run
+from harness.store.run_folder import RunFolder
+from harness.verdict import Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRun:
+    """A recorded run, judged as this fencepost judges. `config`: with the kind of cluster that it really had."""
+
+    folder: RunFolder
+    config: RunConfig
+    recorded: Recorded
+    verdict: Verdict
+
+    @classmethod
+    def open(cls, run: Path, results: Path) -> SourceRun:
+        """Read a run; nothing in its folder is changed. Raises UsageError."""
+        folder = RunFolder.open(run, results)
+        recorded = folder.load()
+        config = as_it_ran(recorded.config, folder.read_environment())
+        return cls(folder, config, recorded, judge(recorded))
+
+    def scheduled(self, **changed: object) -> RunConfig:
+        """The configuration that plays what the run played: its `played.json` if it improvised, else its
+        `schedule.json`; that names the origin in the new run's folder. Raises UsageError if it has neither."""
+        files = [self.folder.path / name for name in ("played.json", "schedule.json")]
+        there = [path for path in files if path.exists()]
+        if not there:
+            raise UsageError(f"{self.folder.path} has no schedule.json: there is nothing to play again")
+        config = msgspec.structs.replace(self.config, schedule=str(there[0]), **changed)
+        config.check()
+        return config
+
+
+def replay(
+    source: SourceRun, times: int, changed: Mapping[str, object], results: Path, *, expect_violation: bool, out: Console
+) -> int:
+    """Make the run again, so many times, and say how often the same came of it; the exit code is that of the gravest
+    verdict. `changed`: fields of its configuration that are to be otherwise. Ctrl-C ends it with what there is."""
+    make = _maker(source, changed, results, expect_violation, out)
+    remove_leftovers(out)
+    verdicts: list[Verdict] = []
+    for number in range(1, times + 1):
+        if times > 1:
+            out.print(f"replay {number} of {times}")
+        folder = make()
+        verdict, timeline = folder.read_verdict(), folder.read_timeline()
+        assert verdict is not None
+        verdicts.append(verdict)
+        if timeline is not None and timeline.interrupted:
+            break
+    out.print(_told(source, verdicts), markup=False, soft_wrap=True)
+    words = [verdict.verdict for verdict in verdicts]
+    worst = next(word for word in ("violation", "unknown", "valid") if word in words)
+    return exit_code(verdicts[words.index(worst)], expect_violation=expect_violation)
+
+
+def _maker(
+    source: SourceRun, changed: Mapping[str, object], results: Path, expect_violation: bool, out: Console
+) -> Callable[[], RunFolder]:
+    """What makes the run once more. Everything that can be checked is checked here."""
+    script = source.folder.read_experiment()
+    if script is None:
+        prepared = prepare(source.scheduled(**changed))
+
+        def play() -> RunFolder:
+            folder = record_and_show(prepared, results, out)
+            report_run(folder, expect_violation=expect_violation, out=out)
+            return folder
+
+        return play
+    target, name = str(script["target"]), script["name"]
+    experiment = next((each for each in find_experiments(target) if each.name == name), None)
+    if experiment is None:
+        raise UsageError(f"{target} has no experiment {name!r} any more, so the run cannot be played again")
+    config = msgspec.structs.replace(source.config, **changed)
+    check_settings(experiment, config)
+    setup = prepare_setup(config)
+    return lambda: make_experiment(experiment, setup, target, results, out)[1]
+
+
+def _told(source: SourceRun, verdicts: list[Verdict]) -> str:
+    """`The same kind of violation (overlap:client) came again in 2 of 3 replays.`"""
+    made = plural(len(verdicts), "replay")
+    kind = gravest(source.verdict)
+    if kind is None:
+        same = sum(verdict.verdict == source.verdict.verdict for verdict in verdicts)
+        return f"The run was {source.verdict.verdict}, and so were {same} of {made}: {source.folder.path}"
+    return f"The violation of {source.folder.path} ({kind}) came again in {_seen(kind, verdicts)} of {made}."
+
+
+def _seen(kind: Kind, verdicts: list[Verdict]) -> int:
+    return sum(kind.among(verdict) is not None for verdict in verdicts)

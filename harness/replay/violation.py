@@ -1,0 +1,103 @@
+"""Which violation is meant, and when it came about.
+
+Two runs never show the same violation twice, clients are not repeatable. They show the same *kind*: the same checker
+found the same, and put the blame on the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import pandas as pd
+
+from fencepost.errors import UsageError
+from harness.history.recorded import Recorded
+from harness.verdict import Blame, Finding, Verdict
+
+_GRAVEST: Final[tuple[Blame, ...]] = ("lock", "resource", "harness", "undecided", "client")
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of finding."""
+
+    checker: str
+    kind: str
+    blame: Blame
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.blame}"
+
+    @classmethod
+    def of(cls, finding: Finding) -> Kind:
+        return cls(finding.checker, finding.kind, finding.blame)
+
+    def among(self, verdict: Verdict) -> Finding | None:
+        """The finding of this kind, if the verdict has one."""
+        return next((finding for finding in verdict.findings if Kind.of(finding) == self), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """When a violation came about, in ms since the start of the load: from the beginning of the first section that has
+    a part in it to when it could be seen."""
+
+    from_ms: float
+    to_ms: float
+
+
+def gravest(verdict: Verdict) -> Kind | None:
+    """The kind that most makes the run a violation of what it required: the lock's before a client's, overlaps before
+    what an overlap can come of. None if none does."""
+    breaking = [finding for finding in verdict.findings if verdict.require in finding.breaks]
+    return Kind.of(min(breaking, key=lambda f: (_GRAVEST.index(f.blame), f.kind != "overlap"))) if breaking else None
+
+
+def choose_kind(verdict: Verdict, wanted: str | None) -> Kind:
+    """The kind that is wanted, `overlap` or `overlap:client`, or else the gravest. Raises UsageError, naming those that
+    the run shows, if it does not show that."""
+    if wanted is None:
+        if (kind := gravest(verdict)) is not None:
+            return kind
+        raise UsageError(f"this run shows no violation of --require {verdict.require}; {_shown(verdict)}")
+    name, _, blame = wanted.strip().partition(":")
+    fitting = [f for f in verdict.findings if f.kind == name and blame in ("", f.blame)]
+    if not fitting:
+        raise UsageError(f"--kind {wanted}: this run has no such finding; {_shown(verdict)}")
+    return Kind.of(min(fitting, key=lambda finding: _GRAVEST.index(finding.blame)))
+
+
+def _shown(verdict: Verdict) -> str:
+    kinds = ", ".join(dict.fromkeys(str(Kind.of(finding)) for finding in verdict.findings))
+    return f"--kind can name what it shows: {kinds}" if kinds else "it shows nothing at all"
+
+
+def moments_of(run: Recorded, finding: Finding) -> tuple[Moment, ...]:
+    """When each of the finding's examples came about, the earliest first; empty where they do not say it."""
+    moments = (_moment(run, example) for example in finding.examples)
+    return tuple(sorted((moment for moment in moments if moment), key=lambda moment: moment.to_ms))
+
+
+def _moment(run: Recorded, example: Mapping[str, object]) -> Moment | None:
+    """Examples say a time of their own, or the sections that had a part in it, or both."""
+    sections = [found for side in _sides(example) if (found := _section(run, side)) is not None]
+    times = [float(at) for name in ("overlap_from_ms", "at_ms") if isinstance(at := example.get(name), int | float)]
+    starts = [(int(section.start_ns) - run.timeline.start_ns) / 1e6 for section in sections]
+    ends = [(int(section.end_ns) - run.timeline.start_ns) / 1e6 for section in sections]
+    if not (times or starts):
+        return None
+    return Moment(min(times + starts), max(times or ends))
+
+
+def _sides(example: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
+    for each in (example, *example.values()):
+        if isinstance(each, Mapping) and {"client", "section"} <= each.keys():
+            yield each
+
+
+def _section(run: Recorded, side: Mapping[str, object]) -> pd.Series | None:
+    sections = run.sections
+    rows = sections[(sections["client"] == side["client"]) & (sections["section"] == side["section"])]
+    return rows.iloc[0] if len(rows) else None

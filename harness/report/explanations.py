@@ -1,0 +1,228 @@
+"""An explanation as text: the two sections on a line of time, what each node said, the faults, the sentence.
+
+The terminal and the page show the same lines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from fencepost.text import plural, printable
+from harness.explain.cases import Side
+from harness.explain.explanation import Explained, Explanation
+from harness.explain.nodes import NOT_SET, NodePart, Said
+from harness.explain.phrases import at, brought_down, lasting, listed
+from harness.history.fault_windows import FOREVER_NS, Window
+from harness.history.recorded import Recorded
+from harness.report.wording import blame
+from harness.verdict import Finding, Verdict, breaking
+
+_WIDTH: Final = 56
+_MOST_FAULTS: Final = 6
+_LEGEND: Final = "· acquires  █ within its lease  ▒ lease may be over  ░ lease over"
+
+
+def render_explained(run: Recorded, verdict: Verdict, explained: Sequence[Explained]) -> RenderableType:
+    """What a terminal shows. One line if there is nothing to explain."""
+    if not explained:
+        return Text(f"{verdict.verdict}: there is nothing to explain, nothing was found that breaks a promise")
+    deciding = breaking(verdict)
+    told: dict[tuple[tuple[str, int], ...], str] = {}
+    parts: list[RenderableType] = []
+    for one in explained:
+        finding = one.finding
+        decides = "" if finding in deciding else f"; does not decide under --require {verdict.require}"
+        head = f"{printable(finding.text).rstrip('.')} ({blame(finding.blame)}{decides})"
+        parts += [Text(head, style="bold"), Text("")]
+        for explanation in one.explanations:
+            number = str(len(told) + 1)
+            before = told.setdefault(explanation.names, number) if explanation.names else number
+            parts += _one(run, explanation, number if before == number else "", before)
+        if (left := finding.count - len(one.explanations)) > 0:
+            parts += [Text(f"{left:,} more of this kind; --limit shows more", style="dim"), Text("")]
+    return Group(*parts[:-1])
+
+
+def title(run: Recorded, explanation: Explanation) -> str:
+    """`c3 and c7 were inside k1 at once for 41 ms, from +2,310.4 ms`."""
+    sides, kind = explanation.sides, explanation.case.finding.kind
+    if len(sides) == 2 and kind == "overlap":
+        first, second = sides
+        until_ns = min(side.end_ns for side in sides)
+        return (
+            f"{first.client} and {second.client} were inside {printable(first.key)} at once for "
+            f"{lasting(until_ns - second.start_ns)}, from {at(run, second.start_ns)}"
+        )
+    names = listed([side.client for side in sides]) if sides else ""
+    where = f", key {printable(sides[0].key)}" if sides else ""
+    return f"{kind.replace('-', ' ')}{': ' if names else ''}{names}{where}"
+
+
+def explanations_of(finding: Finding, explained: Sequence[Explained]) -> tuple[Explanation, ...]:
+    """The explanations of a finding's examples, in their order; empty where nobody looked into it."""
+    return next((one.explanations for one in explained if one.finding is finding), ())
+
+
+def lines(run: Recorded, explanation: Explanation) -> list[str]:
+    """Everything but the title and the sentence, for a place with characters of a fixed width and room for long lines;
+    none where no section is concerned."""
+    if not explanation.sides:
+        return []
+    text = _drawing(run, explanation)
+    if explanation.parts:
+        rows = node_rows(run, explanation)
+        widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+        text += ["", *("  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows)]
+    return [*text, "", *fault_lines(run, explanation)]
+
+
+def _drawing(run: Recorded, explanation: Explanation) -> list[str]:
+    return [*(side_line(run, side) for side in explanation.sides), "", *bar(run, explanation)]
+
+
+def side_line(run: Recorded, side: Side) -> str:
+    """`c3, section 12: inside from +2,103.4 to +2,351.6 ms (release); told 976 ms, until +3,079.2 ms`."""
+    ended = {"release": "left by itself", "killed": "was killed", "open": "the run, or its process, ended"}.get(
+        side.ended, side.ended
+    )
+    life = f", life {side.life}" if side.life > 1 else ""
+    token = f"; token {side.token}" if side.token is not None else ""
+    inside = f"inside from {at(run, side.start_ns)} to {at(run, side.end_ns)} ({ended})"
+    return f"{side.client}, section {side.section:,}{life}: {inside}; {_told(run, side)}{token}"
+
+
+def bar(run: Recorded, explanation: Explanation) -> list[str]:
+    """The sections and the faults on one line of time, drawn with characters."""
+    sides = explanation.sides
+    from_ns = min(side.asked_from_ns for side in sides)
+    to_ns = max(side.end_ns for side in sides)
+    span_ns = max(to_ns - from_ns, 1)
+
+    def place(moment_ns: int) -> int:
+        return min(max((moment_ns - from_ns) * _WIDTH // span_ns, 0), _WIDTH - 1)
+
+    rows = [(side.client, _section_cells(side, place)) for side in sides]
+    for number, window in enumerate(explanation.faults[:_MOST_FAULTS], 1):
+        until_ns = to_ns if window.to_ns is None else window.to_ns
+        first, last = place(window.event.began_ns), place(until_ns)
+        rows.append((f"fault {number}", " " * first + "═" * (last - first + 1)))
+    wide = max(len(name) for name, _ in rows)
+    left, right = at(run, from_ns), at(run, to_ns)
+    scale = left + right.rjust(_WIDTH - len(left))
+    return [f"{'':{wide}}  {scale}", *(f"{name:{wide}}  {cells}" for name, cells in rows), f"{'':{wide}}  {_LEGEND}"]
+
+
+def node_rows(run: Recorded, explanation: Explanation) -> list[tuple[str, ...]]:
+    """A heading, and a row a node: what it said to each of the two and what happened to it in between."""
+    first, second = explanation.sides
+    rows: list[tuple[str, ...]] = [("node", f"to {first.client}", "in between (ms)", f"to {second.client}")]
+    rows += [(p.node, _said(run, p.earlier), _between(run, p), _said(run, p.later)) for p in explanation.parts]
+    return rows
+
+
+def fault_lines(run: Recorded, explanation: Explanation) -> list[str]:
+    """The faults in force, a line each, numbered as in the bar."""
+    texts = []
+    for number, window in enumerate(explanation.faults, 1):
+        until = "never healed" if window.to_ns is None else f"to {at(run, window.to_ns)}"
+        took = "" if window.took else ", NOT SEEN TO TAKE"
+        hit = f" ({', '.join(window.event.paused_clients)})" if window.event.paused_clients else ""
+        what = printable(window.event.what)
+        texts.append(f"fault {number}: {what}{hit}, from {at(run, window.event.began_ns)} {until}{took}")
+    if explanation.others:
+        texts.append(f"and {plural(explanation.others, 'more fault')} in force, which hit neither of the two")
+    return texts or ["no fault was in force"]
+
+
+def _one(run: Recorded, explanation: Explanation, number: str, before: str) -> list[RenderableType]:
+    """`number`: its own, empty if its two sections were shown before, under the number `before`."""
+    if not number:
+        told = f"– {title(run, explanation)}", f"{explanation.sentence} The two sections are those of {before} above."
+        return [Text(told[0], style="bold"), _indented(told[1]), Text("")]
+    said = [_indented(text) for text in (explanation.sentence, explanation.because) if text]
+    head = Text(f"{number}. {title(run, explanation)}", style="bold")
+    if not explanation.sides:
+        return [head, *said, Text("")]
+    drawn = [_indented(line, "dim") for line in _drawing(run, explanation)]
+    faults = [_indented(line, "dim") for line in fault_lines(run, explanation)]
+    nodes = [_node_table(run, explanation)] if explanation.parts else []
+    return [head, *said, Text(""), *drawn, *nodes, *faults, Text("")]
+
+
+def _node_table(run: Recorded, explanation: Explanation) -> RenderableType:
+    """What the nodes said; a narrow terminal folds it within its columns."""
+    table = Table.grid(padding=(0, 2, 0, 0))
+    for _ in range(4):
+        table.add_column(style="dim")
+    for row in node_rows(run, explanation):
+        table.add_row(*map(Text, row))
+    return Padding(table, (0, 0, 0, 3), expand=False)
+
+
+def _indented(text: str, style: str = "") -> RenderableType:
+    return Padding(Text(text, style=style), (0, 0, 0, 3), expand=False)
+
+
+def _told(run: Recorded, side: Side) -> str:
+    if side.deadline_max_ns >= FOREVER_NS:
+        return "told no validity"
+    told = "" if side.validity_ms is None else f"told {side.validity_ms:,.1f} ms, "
+    if side.deadline_min_ns == side.deadline_max_ns:
+        return f"{told}until {at(run, side.deadline_max_ns)}"
+    return f"{told}until {at(run, side.deadline_min_ns)} or as late as {at(run, side.deadline_max_ns)}"
+
+
+def _section_cells(side: Side, place: Callable[[int], int]) -> str:
+    start, end = place(side.start_ns), place(side.end_ns)
+    cells = [" "] * place(side.asked_from_ns) + ["·"] * (start - place(side.asked_from_ns))
+    certain = place(side.deadline_min_ns) if side.deadline_min_ns >= side.start_ns else start - 1
+    possible = place(side.deadline_max_ns) if side.deadline_max_ns >= side.start_ns else start - 1
+    for cell in range(start, end + 1):
+        cells.append("█" if cell <= certain else "▒" if cell <= possible else "░")
+    return "".join(cells)
+
+
+def _said(run: Recorded, said: Said) -> str:
+    if said.granted is not None:
+        return f"yes {_bare(run, said.granted.by_ns)}{'' if said.heard else ', unheard'}"
+    if said.word is None:
+        return "not on record"
+    if said.word in ("silent", NOT_SET):
+        answer = "no answer" if said.word == "silent" else "no key"
+        return answer + (f" ({printable(said.cut.event.nemesis)})" if said.cut is not None else "")
+    return f"no ({printable(said.word)})"
+
+
+def _between(run: Recorded, part: NodePart) -> str:
+    """What happened to the node between the two."""
+    loss = part.loss
+    if loss is None:
+        return _down(run, part.node, part.down) if part.down is not None else ""
+    match loss.how:
+        case "deleted":
+            assert loss.by is not None
+            return f"deleted by {loss.by.client or 'somebody'} {_bare(run, loss.by.by_ns)}"
+        case "went down":
+            assert loss.fault is not None
+            return f"{_down(run, part.node, loss.fault)}, key lost"
+        case "expired":
+            return "expired" if loss.by is None else f"expired {_bare(run, loss.by.by_ns)}"
+        case "overwritten":
+            return f"overwritten {_bare(run, loss.until_ns)}"
+    return f"gone by {_bare(run, loss.until_ns)}, nobody knows why"
+
+
+def _down(run: Recorded, node: str, window: Window) -> str:
+    until = "for good" if window.to_ns is None else f"to {_bare(run, window.to_ns)}"
+    how = brought_down(window, [node]).removeprefix("was ").replace("lost its power", "no power")
+    return f"{how} {_bare(run, window.event.began_ns)} {until}"
+
+
+def _bare(run: Recorded, moment_ns: int) -> str:
+    return at(run, moment_ns).removesuffix(" ms")

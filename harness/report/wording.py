@@ -1,0 +1,110 @@
+"""The words and numbers that every report shares: counts, durations, bounds, and the sentence of a verdict.
+
+Everything here is pure and tolerates what is missing: a run that crashed leaves few figures, and its report shows
+those.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from fencepost.text import count, plural, printable
+from harness.config import Requirement
+from harness.verdict import Blame, Verdict, breaking
+from workloads.hold import Hold
+
+_BLAME: Final[Mapping[Blame, str]] = {
+    "lock": "the lock is to blame",
+    "client": "the client is to blame: it outlived its lease",
+    "undecided": "who is to blame is undecided",
+    "resource": "the resource is to blame",
+    "harness": "the harness itself is to blame",
+}
+_KEPT: Final[Mapping[Requirement, str]] = {
+    "lease": "no overlap blamed on the lock",
+    "exclusion": "no overlap at all",
+    "data": "no lost update and no stale write accepted",
+}
+
+
+def figure(verdict: Verdict, *path: str) -> object:
+    """The figure at a path such as ("liveness", "wait_ms", "p50"), or None where a run has none."""
+    value: object = verdict.figures
+    for name in path:
+        if not isinstance(value, Mapping):
+            return None
+        value = value.get(name)
+    return value
+
+
+def figures(verdict: Verdict, *path: str) -> Mapping[str, object]:
+    """The group of figures at a path, empty where a run has none."""
+    value = figure(verdict, *path)
+    return value if isinstance(value, Mapping) else {}
+
+
+def hold(value: Hold) -> str:
+    match value.kind:
+        case "uniform":
+            return f"{value.low_ms:g} to {value.high_ms:g} ms"
+        case "exponential":
+            return f"{value.low_ms:g} ms on average"
+    return f"{value.low_ms:g} ms"
+
+
+def blame(value: Blame) -> str:
+    return _BLAME[value]
+
+
+def headline(verdict: Verdict) -> tuple[str, str]:
+    """The verdict as (`VALID` | `VIOLATION` | `UNKNOWN`, what follows the dash): what was found and who is to blame."""
+    match verdict.verdict:
+        case "violation":
+            found = breaking(verdict) or verdict.findings
+            if not found:
+                return "VIOLATION", f"of --require {verdict.require}"
+            first = printable(found[0].text).rstrip(".")
+            more = len(found) - 1
+            also = f" (and {plural(more, 'more finding')})" if more else ""
+            return "VIOLATION", f"{blame(found[0].blame)}: {first}{also}"
+        case "unknown":
+            reasons = "; ".join(printable(r).rstrip(".") for r in verdict.unknown)
+            return "UNKNOWN", reasons or "the run recorded too little to judge it"
+    sections = figure(verdict, "exclusion", "sections")
+    where = f" in {plural(sections, 'section')}" if isinstance(sections, int) else ""
+    return "VALID", f"{_KEPT[verdict.require]}{where}"
+
+
+def blame_line(verdict: Verdict) -> str | None:
+    """`Overlaps: 0 blamed on the lock, 3 on a client that outlived its lease, 1 undecided.`; None if not judged."""
+    by_blame = figures(verdict, "exclusion", "overlaps")
+    if not by_blame:
+        return None
+    return (
+        f"Overlaps: {count(by_blame.get('lock', 0))} blamed on the lock, {count(by_blame.get('client', 0))} on a "
+        f"client that outlived its lease, {count(by_blame.get('undecided', 0))} undecided."
+    )
+
+
+def example(values: Mapping[str, object]) -> str:
+    """One example of a finding as `client c3 · section 17 · at 12,034.5 ms`."""
+    parts = []
+    for name, value in values.items():
+        label, unit = (name[:-3], " ms") if name.endswith("_ms") else (name, "")
+        parts.append(f"{label.replace('_', ' ')} {_plain(value)}{unit}")
+    return printable(" · ".join(parts))
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, list | tuple):
+        return " and ".join(_plain(v) for v in value)
+    if isinstance(value, Mapping) and {"client", "section"} <= value.keys():
+        text = f"{value['client']} in section {value['section']}"
+        begin, end = value.get("start_ms"), value.get("end_ms")
+        if begin is not None and end is not None:
+            text += f" ({_plain(begin)} to {_plain(end)} ms)"
+        return text + "".join(f", {name} {value[name]}" for name in ("value", "token") if value.get(name) is not None)
+    if isinstance(value, Mapping):
+        return "(" + ", ".join(f"{k} {_plain(v)}" for k, v in value.items()) + ")"
+    return f"{value:,.1f}" if isinstance(value, float) else str(value)

@@ -1,0 +1,81 @@
+"""The faults in force: each injected, looked at, recorded; later healed, looked at, recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import monotonic_ns
+from typing import NamedTuple
+
+import msgspec
+
+from fencepost.errors import FencepostError
+from fencepost.history import FaultEvent
+from nemesis.base import Evidence, Fault, Impact, World
+
+
+class _Held(NamedTuple):
+    nemesis: str
+    fault: Fault
+    impact: Impact
+
+
+class ActiveFaults:
+    """What was injected and is not healed yet, by the fault's id. `observe` is told what was seen of each."""
+
+    def __init__(self, world: World, observe: Callable[[FaultEvent], None]) -> None:
+        self._world = world
+        self._observe = observe
+        self._held: dict[str, _Held] = {}
+
+    @property
+    def active(self) -> tuple[str, ...]:
+        """The faults in force, in words."""
+        return tuple(held.fault.describe() for held in self._held.values())
+
+    def __contains__(self, fault_id: str) -> bool:
+        return fault_id in self._held
+
+    def inject(self, fault_id: str, nemesis: str, fault: Fault) -> FaultEvent:
+        """Inject it and probe whether it took; what was recorded."""
+        began_ns = monotonic_ns()
+        self._held[fault_id] = _Held(nemesis, fault, Impact())
+        impact = fault.inject(self._world, fault_id)
+        done_ns = monotonic_ns()
+        held = self._held[fault_id] = _Held(nemesis, fault, impact)
+        return self._record("injected", fault_id, held, began_ns, done_ns, fault.probe(self._world, impact))
+
+    def heal(self, fault_id: str) -> FaultEvent:
+        """Heal it and see that it is gone; what was recorded."""
+        held = self._held.pop(fault_id)
+        began_ns = monotonic_ns()
+        evidence = held.fault.heal(self._world, fault_id, held.impact)
+        return self._record("healed", fault_id, held, began_ns, monotonic_ns(), evidence)
+
+    def heal_all(self) -> None:
+        """Undo everything in force, the newest first. A fault that resists does not keep the others from healing; the
+        first such error is raised at the end."""
+        failure: FencepostError | None = None
+        for fault_id in reversed(list(self._held)):
+            try:
+                self.heal(fault_id)
+            except FencepostError as error:
+                failure = failure or error
+        if failure is not None:
+            raise failure
+
+    def _record(
+        self, event: str, fault_id: str, held: _Held, began_ns: int, done_ns: int, evidence: Evidence
+    ) -> FaultEvent:
+        recorded = FaultEvent(
+            event=event,  # type: ignore[arg-type]
+            fault=fault_id,
+            nemesis=held.nemesis,
+            what=held.fault.describe(),
+            began_ns=began_ns,
+            done_ns=done_ns,
+            holds=evidence.holds,
+            seen=evidence.seen,
+            **msgspec.structs.asdict(held.impact),
+        )
+        self._observe(recorded)
+        return recorded

@@ -1,0 +1,268 @@
+"""The client processes: spawned fresh, each the leader of a process group that its foreign library belongs to."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from time import monotonic, monotonic_ns, sleep
+
+import msgspec
+import psutil
+
+from cluster.base import RESOURCE, Address, Link
+from fencepost.errors import BrokenEnvironmentError
+from fencepost.history import ClientEnd
+from harness.config import RunConfig
+from harness.store.run_folder import RunFolder
+from workloads.client import ClientSpec
+from workloads.control import NEVER_NS, Control, State
+
+RESOURCE_TIMEOUT_MS = 2_000
+"""How long a client waits for the resource. Long, because the resource is not what is being tested."""
+
+
+class ClientSlot:
+    """One client name and the process that lives in it now; implements `nemesis.base.Client`.
+
+    A killed client may be restarted: another life in the same slot, with the same links and a log of its own.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        config: RunConfig,
+        links: Mapping[tuple[str, str], Link],
+        folder: RunFolder,
+        scratch: Path,
+        environment: Mapping[str, str],
+        on_end: Callable[[ClientEnd], None],
+    ) -> None:
+        self._name = name
+        self._config = config
+        self._links = links
+        self._folder = folder
+        self._scratch = scratch
+        self._environment = environment
+        self._on_end = on_end
+        self._life = 0
+        self._process: subprocess.Popen[bytes] | None = None
+        self._control: Control | None = None
+        self._pipes: tuple[int, int] | None = None
+        self._past_ops = 0
+        self._sections = 0
+        self._start_ns = 0
+        self._stop_ns = NEVER_NS
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def ops(self) -> int:
+        """Operations recorded so far, over all lives."""
+        return self._past_ops + (self._control.ops if self._control else 0)
+
+    @property
+    def sections(self) -> int:
+        """Sections entered so far, over all lives."""
+        return max(self._sections, self._control.sections if self._control else 0)
+
+    @property
+    def state(self) -> State:
+        return self._control.state if self._control else State.STARTING
+
+    def start(self) -> None:
+        """Spawn the process; returns at once. It waits for the agreed start, or begins at once if that is over."""
+        self._life += 1
+        stem = f"{self._name}.{self._life}"
+        control_path = self._scratch / f"{stem}.control"
+        self._control = Control.create(control_path)
+        self._control.start_ns, self._control.stop_ns = self._start_ns, self._stop_ns
+        config = self._config
+        spec = ClientSpec(
+            client=self._name,
+            seed=f"{config.seed}:{stem}",
+            nodes=[_pair(self._links[self._name, node].address) for node in config.node_names],
+            resource=_pair(self._links[self._name, RESOURCE].address),
+            resource_timeout_ms=RESOURCE_TIMEOUT_MS,
+            lock=config.lock,
+            lock_command=config.lock_command,
+            lock_log=str(self._folder.logs / f"{stem}.lock.log"),
+            acquire_mode=config.acquire_mode,
+            node_timeout_ms=config.node_timeout_ms,
+            retry_delay_ms=config.retry_delay_ms,
+            keys=config.keys,
+            ttl_ms=config.ttl_ms,
+            hold=config.hold,
+            extensions=config.extensions,
+            fencing=config.fencing,
+            first_section=self._sections + 1,
+            history=str(self._folder.client_log(self._name, self._life)),
+            answers=str(self._folder.answers_log(self._name, self._life)),
+            held=str(self._folder.held_log(self._name, self._life)) if config.witness == "on" else None,
+            control=str(control_path),
+            description=str(self._scratch / f"{stem}.lock.json"),
+            pipes=self._pipes,
+        )
+        spec_path = self._scratch / f"{stem}.spec.json"
+        spec_path.write_bytes(msgspec.json.encode(spec))
+        with self._log_path().open("ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "workloads.client", str(spec_path)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                pass_fds=self._pipes or (),
+                start_new_session=True,
+                env=dict(self._environment),
+            )
+
+    def agree_start(self, at_ns: int) -> None:
+        self._start_ns = at_ns
+        if self._control:
+            self._control.start_ns = at_ns
+
+    def agree_stop(self, at_ns: int) -> None:
+        """No section begins after this moment."""
+        self._stop_ns = at_ns
+        if self._control:
+            self._control.stop_ns = at_ns
+
+    def is_inside(self) -> bool:
+        return self.state is State.INSIDE and self.is_alive()
+
+    def is_acquiring(self) -> bool:
+        return self.state is State.ACQUIRING and self.is_alive()
+
+    def is_alive(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def has_life(self) -> bool:
+        """Whether a process was started whose end has not been recorded yet."""
+        return self._process is not None
+
+    def pause(self) -> None:
+        if self._process is None or not self.is_alive():
+            return
+        self._signal(signal.SIGSTOP)
+        self._await_group(psutil.STATUS_STOPPED, "stopped")
+
+    def resume(self) -> None:
+        if self._process is not None and self.is_alive():
+            self._signal(signal.SIGCONT)
+
+    def is_paused(self) -> bool:
+        return self.is_alive() and self._group_states() == {psutil.STATUS_STOPPED}
+
+    def kill(self) -> None:
+        if self._process is not None:
+            self._end("killed")
+
+    def restart(self) -> None:
+        if not self.is_alive() and monotonic_ns() < self._stop_ns:
+            self.start()
+
+    def reap(self) -> None:
+        """Record the end of a process that ended by itself. Raises BrokenEnvironmentError if it failed."""
+        process = self._process
+        if process is None or process.poll() is None:
+            return
+        finished = process.returncode == 0 and self.state is State.DONE
+        self._end("finished" if finished else "died")
+        if not finished:
+            raise BrokenEnvironmentError(f"client {self._name} died ({_how(process.returncode)}): {self._last_words()}")
+
+    def cut_off(self) -> None:
+        """End a process that did not come back in time."""
+        if self._process is not None:
+            self._end("finished" if self.state is State.DONE and not self.is_alive() else "cut-off")
+
+    def lock_description(self) -> dict[str, object]:
+        """What the lock said about itself when it was opened; empty before that."""
+        path = self._scratch / f"{self._name}.{self._life}.lock.json"
+        return msgspec.json.decode(path.read_bytes(), type=dict[str, object]) if path.is_file() else {}
+
+    def _end(self, how: str) -> None:
+        """Make sure that the whole group is gone, and record when and how."""
+        process, control = self._process, self._control
+        assert process is not None
+        assert control is not None
+        self._signal(signal.SIGKILL)
+        process.wait(timeout=10)
+        self._process, self._control = None, None
+        at_ns = control.since_ns if how == "finished" else monotonic_ns()
+        state = control.state
+        end = ClientEnd(
+            client=self._name,
+            life=self._life,
+            how=how,  # type: ignore[arg-type]
+            at_ns=at_ns,
+            under_way=None if how == "finished" else state.name.lower(),
+            error=self._last_words() if how == "died" else None,
+        )
+        self._past_ops += control.ops
+        self._sections = max(self._sections, control.sections + (state is State.ACQUIRING))
+        control.close()
+        self._on_end(end)
+
+    def _signal(self, number: signal.Signals) -> None:
+        assert self._process is not None
+        try:
+            os.killpg(self._process.pid, number)
+        except ProcessLookupError:
+            return
+
+    def _await_group(self, status: str, word: str) -> None:
+        deadline = monotonic() + 5
+        while self._group_states() - {status}:
+            if monotonic() > deadline:
+                raise BrokenEnvironmentError(f"client {self._name} was not seen {word} within 5 s of the signal")
+            sleep(0.0005)
+
+    def _group_states(self) -> set[str]:
+        """The states of the client and of its foreign library; of what has died nothing is said."""
+        assert self._process is not None
+        states: set[str] = set()
+        with suppress(psutil.NoSuchProcess):
+            leader = psutil.Process(self._process.pid)
+            states.add(leader.status())
+            for process in leader.children(recursive=True):
+                states.add(process.status())
+        return states - {psutil.STATUS_ZOMBIE}
+
+    def _log_path(self) -> Path:
+        return self._folder.logs / f"{self._name}.{self._life}.log"
+
+    def _last_words(self) -> str:
+        try:
+            lines = self._log_path().read_text(errors="replace").strip().splitlines()
+        except OSError:
+            lines = []
+        return lines[-1] if lines else f"it said nothing (see {self._log_path()})"
+
+
+def _pair(address: Address) -> tuple[str, int]:
+    return address.host, address.port
+
+
+def _how(returncode: int) -> str:
+    return f"by {signal.Signals(-returncode).name}" if returncode < 0 else f"exit code {returncode}"
+
+
+def await_ready(slots: Sequence[ClientSlot], timeout_s: float, called_off: Callable[[], bool]) -> None:
+    """Wait until every client has opened its lock. Raises BrokenEnvironmentError for one that dies or is too slow."""
+    deadline = monotonic() + timeout_s
+    while waiting := [slot for slot in slots if slot.state is State.STARTING]:
+        for slot in waiting:
+            slot.reap()
+        if called_off():
+            return
+        if monotonic() > deadline:
+            names = ", ".join(slot.name for slot in waiting)
+            raise BrokenEnvironmentError(f"clients {names} were not ready within {timeout_s:g} s; see the run's logs/")
+        sleep(0.005)

@@ -1,0 +1,38 @@
+"""Ctrl-C, SIGTERM and a closed terminal, taken at a moment that suits the run."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+
+class Interruption:
+    """Whether the user asked to stop. Ctrl-C, SIGTERM or a closed terminal end the load; teardown is never
+    interrupted. Where one watches within another, as a run among many does, both are told.
+    """
+
+    def __init__(self) -> None:
+        self.asked = False
+        self._before: dict[int, Any] = {}
+
+    def __bool__(self) -> bool:
+        return self.asked
+
+    @contextmanager
+    def watch(self) -> Iterator[Interruption]:
+        for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            self._before[each] = signal.signal(each, self._ask)
+        try:
+            yield self
+        finally:
+            for number, handler in self._before.items():
+                signal.signal(number, handler)
+
+    def _ask(self, number: int, frame: FrameType | None) -> None:
+        self.asked = True
+        outer = getattr(self._before[number], "__self__", None)
+        if isinstance(outer, Interruption):
+            outer._ask(number, frame)

@@ -1,0 +1,104 @@
+"""The nemesis at work: plays a schedule, fault by fault, and keeps what it really played."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from functools import partial
+from itertools import count
+
+import msgspec
+
+from fencepost.history import FaultEvent
+from harness.run.active_faults import ActiveFaults
+from nemesis.base import Adaptive, Observer, Trigger, World
+from nemesis.schedule import Planned, Schedule, decode_fault
+
+LOOK_EVERY_MS = 4.0
+"""How often an attentive fault looks at the world."""
+
+
+class Player:
+    """What is due when. `play` never runs ahead of the clock, and `heal_all` undoes whatever is in force.
+
+    One thread plays everything, so a slow step delays the next one; both clocks, planned and observed, are recorded.
+    An attentive fault (`nemesis.base.Adaptive`) looks at the world every few milliseconds while it is in force, and
+    what it wants to be done is played like any planned fault, with an id behind its own: `f1.1`, `f1.2`, …
+    """
+
+    def __init__(self, schedule: Schedule, world: World, observe: Callable[[FaultEvent], None]) -> None:
+        self._schedule = schedule
+        self._world = world
+        self._active = ActiveFaults(world, observe)
+        self._due: list[tuple[float, int, Callable[[float], None]]] = []
+        self._order = count()
+        self._watches: dict[str, Observer] = {}
+        self._played: list[Planned] = []
+        self._improvised = False
+        for planned in schedule.faults:
+            self._at(planned.at_ms, partial(self._begin, planned))
+
+    @property
+    def active(self) -> tuple[str, ...]:
+        """The faults in force, in words."""
+        return self._active.active
+
+    def next_ms(self) -> float | None:
+        """When the next step is due, in ms since the start; None: nothing is left."""
+        return self._due[0][0] if self._due else None
+
+    def play(self, now_ms: float) -> None:
+        """Take the steps that are due. A fault is healed its duration after it was in force, never earlier."""
+        while self._due and self._due[0][0] <= now_ms:
+            _, _, step = heapq.heappop(self._due)
+            step(now_ms)
+
+    def played(self) -> Schedule | None:
+        """What was played, when it was not what was planned: an ordinary schedule, with the moments at which an
+        attentive fault found its opportunities. None for a schedule without one."""
+        if not self._improvised:
+            return None
+        return msgspec.structs.replace(self._schedule, faults=tuple(self._played))
+
+    def heal_all(self) -> None:
+        """Undo everything in force; see `ActiveFaults.heal_all`."""
+        self._due.clear()
+        for watch in self._watches.values():
+            watch.close()
+        self._watches.clear()
+        self._active.heal_all()
+
+    def _at(self, due_ms: float, step: Callable[[float], None]) -> None:
+        heapq.heappush(self._due, (due_ms, next(self._order), step))
+
+    def _begin(self, planned: Planned, now_ms: float) -> None:
+        fault = decode_fault(planned)
+        event = self._active.inject(planned.id, planned.nemesis, fault)
+        late_ms = max(0.0, now_ms - planned.at_ms) + (event.done_ns - event.began_ns) / 1e6
+        end_ms = planned.at_ms + late_ms + planned.duration_ms
+        self._at(end_ms, partial(self._end, planned.id))
+        if isinstance(fault, Adaptive):
+            self._improvised = True
+            self._watches[planned.id] = fault.watch(self._world)
+            self._look(planned.id, end_ms, count(1), now_ms)
+        else:
+            self._played.append(msgspec.structs.replace(planned, at_ms=round(now_ms)))
+
+    def _look(self, fault_id: str, end_ms: float, numbers: count[int], now_ms: float) -> None:
+        watch = self._watches.get(fault_id)
+        if watch is None:
+            return
+        for strike in watch.look(now_ms):
+            self._begin(_as_planned(strike, f"{fault_id}.{next(numbers)}", now_ms, end_ms), now_ms)
+        self._at(now_ms + LOOK_EVERY_MS, partial(self._look, fault_id, end_ms, numbers))
+
+    def _end(self, fault_id: str, _now_ms: float) -> None:
+        if watch := self._watches.pop(fault_id, None):
+            watch.close()
+        self._active.heal(fault_id)
+
+
+def _as_planned(strike: Trigger, fault_id: str, now_ms: float, end_ms: float) -> Planned:
+    lasts_ms = end_ms - now_ms if strike.duration_ms is None else strike.duration_ms
+    data = msgspec.json.decode(msgspec.json.encode(strike.fault))
+    return Planned(fault_id, round(now_ms), max(0, int(lasts_ms)), strike.nemesis, data)

@@ -1,0 +1,265 @@
+"""The test bench of one run: brings everything up, lets something be done to it, heals, takes everything down, and
+leaves a folder that can be judged. What is done in between is an `Scenario`: a schedule, or a script."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic_ns, sleep
+from typing import Protocol
+
+from redis.exceptions import RedisError
+
+from cluster.base import RESOURCE, Cluster
+from cluster.lifetime import RunState
+from cluster.programs import ServerProgram
+from fencepost.errors import BrokenEnvironmentError, FencepostError
+from fencepost.history import ClientEnd, FaultEvent, Timeline
+from harness.config import RunConfig
+from harness.run.clients import RESOURCE_TIMEOUT_MS, ClientSlot, await_ready
+from harness.run.environment import describe_environment
+from harness.run.interruption import Interruption
+from harness.run.proxy_overhead import measure_overhead_us
+from harness.run.snapshot import Display, Snapshot
+from harness.run.witness import Witness
+from harness.store.run_folder import RunFolder
+from nemesis.base import Topology, World
+from workloads.resource import RedisResource
+
+_READY_TIMEOUT_S = 90
+_DRAIN_EVERY_NS = 500_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What a run stands on, decided and checked before anything is started."""
+
+    config: RunConfig
+    server: ServerProgram
+    backend: str
+    open_cluster: Callable[[RunState, Path], Cluster]
+
+
+class Scenario(Protocol):
+    """What is done to what stands, between the run's start and its heal."""
+
+    def play(self, test_run: TestRun) -> None:
+        """Do it. Calls `bench.tick` at least every few hundred milliseconds, and returns soon once
+        `bench.interruption` says so. Raises FencepostError for what broke; then everything is healed first."""
+        ...
+
+    def heal(self) -> None:
+        """Undo whatever is in force, and record that. Called once, also after an error."""
+        ...
+
+
+class TestRun:
+    """One run's cluster, clients and record. `perform` is the whole run."""
+
+    def __init__(
+        self,
+        setup: Setup,
+        folder: RunFolder,
+        state: RunState,
+        display: Display,
+        *,
+        make_client: type[ClientSlot] = ClientSlot,
+        head_start_ns: int = 0,
+    ) -> None:
+        """`make_client`: whose slots the clients live in. `head_start_ns`: how long before the agreed start it is
+        agreed."""
+        self._setup = setup
+        self.config = setup.config
+        self.folder = folder
+        self.slots: dict[str, ClientSlot] = {}
+        self.interruption = Interruption()
+        self._state = state
+        self._display = display
+        self._make_client = make_client
+        self._head_start_ns = head_start_ns
+        self._timeline: Timeline | None = None
+        self._accepted: Counter[str] = Counter()
+        self._drained_at_ns = 0
+
+    def perform(self, scenario: Scenario) -> None:
+        """Make the run. Raises FencepostError if the surroundings broke; the folder then holds what was recorded so
+        far."""
+        config, folder = self.config, self.folder
+        with self.interruption.watch(), ExitStack() as stack:
+            self._cluster = cluster = self._setup.open_cluster(self._state, folder.logs)
+            stack.callback(cluster.stop)
+            self._show(f"bringing up {config.nodes} nodes ({self._setup.backend})")
+            cluster.start()
+            overhead = measure_overhead_us(
+                cluster.nodes["n1"].address, cluster.links[config.client_names[0], "n1"].address
+            )
+            self._resource = RedisResource(*cluster.resource.address, RESOURCE_TIMEOUT_MS)
+            stack.callback(self._resource.close)
+            self._observe = stack.enter_context(folder.nemesis_log()).append
+            ends_log = stack.enter_context(folder.client_ends_log())
+            if config.witness == "on":
+                environment = os.environ | self._state.environment
+                stack.enter_context(Witness(cluster.nodes.values(), folder.nodes, folder.witness_words, environment))
+            self._write_log = stack.enter_context(folder.resource_log()).extend
+
+            stack.callback(self._cut_off_all)
+            self._start_clients(ends_log.append)
+            lock = self.slots[config.client_names[0]].lock_description()
+            folder.write_environment(describe_environment(cluster, lock, overhead, config.persistence))
+            if self.interruption:
+                folder.write_timeline(Timeline(start_ns=monotonic_ns(), interrupted=True))
+                return
+            self._load(scenario)
+
+    @property
+    def world(self) -> World:
+        """What faults act upon."""
+        config = self.config
+        return World(self._cluster, self.slots, Topology(config.client_names, config.node_names, config.ttl_ms))
+
+    @property
+    def observe(self) -> Callable[[FaultEvent], None]:
+        """Records what was seen of a fault."""
+        return self._observe
+
+    @property
+    def elapsed_ms(self) -> float:
+        """Since the agreed start; negative before it."""
+        assert self._timeline is not None
+        return (monotonic_ns() - self._timeline.start_ns) / 1e6
+
+    def tick(self, phase: str, active: tuple[str, ...] = ()) -> None:
+        """The duties that must not wait: notice clients that died, carry the resource's record away, show how it goes.
+        Cheap enough to be called all the time."""
+        for slot in self.slots.values():
+            slot.reap()
+        if monotonic_ns() - self._drained_at_ns > _DRAIN_EVERY_NS:
+            self._drain()
+        self._show(phase, active)
+
+    def _start_clients(self, on_end: Callable[[ClientEnd], None]) -> None:
+        self._show(f"starting {self.config.clients} clients")
+        environment = os.environ | self._state.environment
+        for name in self.config.client_names:
+            self.slots[name] = self._make_client(
+                name, self.config, self._cluster.links, self.folder, self._state.path, environment, on_end
+            )
+            self.slots[name].start()
+        await_ready(list(self.slots.values()), _READY_TIMEOUT_S, lambda: bool(self.interruption))
+
+    def _load(self, scenario: Scenario) -> None:
+        """Start, act, heal, recovery, end. What broke on the way is raised after all was healed."""
+        start_ns = monotonic_ns() + self._head_start_ns
+        timeline = self._timeline = Timeline(start_ns=start_ns)
+        self.folder.write_timeline(timeline)
+        for slot in self.slots.values():
+            slot.agree_start(start_ns)
+
+        failure: FencepostError | None = None
+        try:
+            scenario.play(self)
+        except FencepostError as error:
+            failure = error
+        for heal in (scenario.heal, self._restore):
+            try:
+                heal()
+            except FencepostError as error:
+                failure = failure or error
+        timeline.healed_ns = monotonic_ns()
+        timeline.interrupted = bool(self.interruption)
+        self.folder.write_timeline(timeline)
+
+        try:
+            if failure is None:
+                self._recover(timeline.healed_ns + int(self.config.recovery_ms * 1e6))
+        except FencepostError as error:
+            failure = error
+        timeline.interrupted = bool(self.interruption)
+        self._end_clients(timeline)
+        self._show("reading the resource")
+        self._final_read()
+        if failure is not None:
+            raise failure
+
+    def _recover(self, end_ns: int) -> None:
+        while (left_ns := end_ns - monotonic_ns()) > 0 and not self.interruption:
+            self.tick("recovery")
+            sleep(min(0.02, left_ns / 1e9))
+
+    def _restore(self) -> None:
+        """Whatever the faults did, the nodes are up, the links are whole and no client stands still."""
+        self._cluster.heal()
+        for node in self._cluster.nodes.values():
+            node.resume()
+            node.start()
+        for slot in self.slots.values():
+            slot.resume()
+
+    def _end_clients(self, timeline: Timeline) -> None:
+        """Ask every client to end; cut off those that do not come back although everything is healed."""
+        config = self.config
+        timeline.stop_ns = monotonic_ns()
+        for slot in self.slots.values():
+            slot.agree_stop(timeline.stop_ns)
+        self.folder.write_timeline(timeline)
+        grace_ms = 2 * config.ttl_ms + min(config.hold.high_ms, 60_000) + 3_000
+        deadline_ns = timeline.stop_ns + int(grace_ms * 1e6)
+        while (waiting := [s for s in self.slots.values() if s.has_life()]) and monotonic_ns() < deadline_ns:
+            for slot in waiting:
+                with suppress(BrokenEnvironmentError):  # its end is on record, and the load is over
+                    slot.reap()
+            self._show("waiting for the clients to end")
+            sleep(0.005)
+        self._cut_off_all()
+        timeline.end_ns = monotonic_ns()
+        self.folder.write_timeline(timeline)
+
+    def _cut_off_all(self) -> None:
+        for slot in self.slots.values():
+            slot.cut_off()
+
+    def _drain(self) -> None:
+        """Carry the newly accepted writes into the run's folder, so that little is lost if we are killed."""
+        self._drained_at_ns = monotonic_ns()
+        try:
+            writes = self._resource.accepted_since(self._accepted.total())
+        except RedisError as error:
+            raise BrokenEnvironmentError(f"the resource does not answer: {error}; see logs/{RESOURCE}.log") from error
+        for write in writes:
+            self._accepted[write.key] += 1
+            write.index = self._accepted[write.key]
+        self._write_log(writes)
+
+    def _final_read(self) -> None:
+        """The counters and the record of one and the same moment: a last write of a client that was cut off may still
+        be on its way through the proxy."""
+        named = [f"k{number}" for number in range(1, self.config.keys + 1)]
+        self._drain()
+        while True:
+            known = self._accepted.total()
+            try:
+                values = {key: self._resource.read(key, None) for key in dict.fromkeys([*named, *self._accepted])}
+            except RedisError as error:
+                raise BrokenEnvironmentError(f"the last read of the resource failed: {error}") from error
+            self._drain()
+            if self._accepted.total() == known:
+                break
+        self.folder.write_final(values)
+
+    def _show(self, phase: str, active: tuple[str, ...] = ()) -> None:
+        config, slots = self.config, list(self.slots.values())
+        self._display.update(
+            Snapshot(
+                phase=phase,
+                elapsed_s=max(0.0, self.elapsed_ms / 1e3) if self._timeline else 0.0,
+                total_s=(config.duration_ms + config.recovery_ms) / 1e3,
+                ops=sum(slot.ops for slot in slots),
+                sections=sum(slot.sections for slot in slots),
+                active_faults=active,
+                clients_alive=sum(slot.is_alive() for slot in slots),
+            )
+        )

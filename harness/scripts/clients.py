@@ -1,0 +1,105 @@
+"""Client processes that do what they are told, step by step over a pipe, and answer with what they recorded."""
+
+from __future__ import annotations
+
+import os
+import select
+from collections.abc import Callable
+from contextlib import suppress
+from time import monotonic
+
+import msgspec
+
+from fencepost.errors import BrokenEnvironmentError, UsageError
+from fencepost.history import Op
+from harness.run.clients import ClientSlot, await_ready
+from workloads.driven_client import Answer, Order
+
+ANSWER_WITHIN_S = 60.0
+READY_WITHIN_S = 30.0
+_LOOK_EVERY_MS = 20
+
+
+class DrivenClientSlot(ClientSlot):
+    """A slot whose process waits for orders; everything else is as with any client."""
+
+    _orders: int | None = None
+    _answers: int | None = None
+    _unread = b""
+
+    def start(self) -> None:
+        self._close_pipes()
+        (their_orders, self._orders), (self._answers, their_answers) = os.pipe(), os.pipe()
+        self._pipes = (their_orders, their_answers)
+        try:
+            super().start()
+        finally:
+            os.close(their_orders)
+            os.close(their_answers)
+
+    def restart(self) -> None:
+        """A fresh process; waits until it can be told something."""
+        super().restart()
+        if self.is_alive():
+            await_ready([self], READY_WITHIN_S, lambda: False)
+
+    def tell(self, order: Order, meanwhile: Callable[[], object]) -> Op:
+        """What the step recorded. `meanwhile` is called while it is under way, again and again, and may raise.
+
+        Raises UsageError for a step that cannot be taken now, BrokenEnvironmentError for a client that died or gives
+        no answer.
+        """
+        if self._orders is None or not self.is_alive():
+            raise UsageError(f"{self.name} is not alive and cannot {order.do}; restart it first")
+        if self.is_paused():
+            raise UsageError(f"{self.name} is paused and cannot {order.do}; resume it first")
+        with suppress(BrokenPipeError):  # it has just died: that shows when its answer is awaited
+            os.write(self._orders, msgspec.json.encode(order) + b"\n")
+        answer = msgspec.json.decode(self._line(order, meanwhile), type=Answer)
+        if answer.op is None:
+            raise UsageError(answer.misfit or f"{self.name} did not {order.do}")
+        return answer.op
+
+    def agree_stop(self, at_ns: int) -> None:
+        """The end of the orders: the process ends by itself."""
+        super().agree_stop(at_ns)
+        if self._orders is not None:
+            os.close(self._orders)
+            self._orders = None
+
+    def _line(self, order: Order, meanwhile: Callable[[], object]) -> bytes:
+        assert self._answers is not None
+        poller = select.poll()
+        poller.register(self._answers, select.POLLIN)
+        deadline = monotonic() + ANSWER_WITHIN_S
+        while b"\n" not in self._unread:
+            if poller.poll(_LOOK_EVERY_MS):
+                data = os.read(self._answers, 65_536)
+                if not data:
+                    self._reap_now()
+                    raise BrokenEnvironmentError(f"{self.name} ended while it was told to {order.do}; see logs/")
+                self._unread += data
+                continue
+            meanwhile()
+            if monotonic() > deadline:
+                raise BrokenEnvironmentError(f"{self.name} did not {order.do} within {ANSWER_WITHIN_S:g} s")
+        line, _, self._unread = self._unread.partition(b"\n")
+        return line
+
+    def _reap_now(self) -> None:
+        """Wait for a process that closed its pipe, and raise with its last words if it died."""
+        if self._process is not None:
+            self._process.wait(timeout=10)
+            self.reap()
+
+    def _end(self, how: str) -> None:
+        super()._end(how)
+        self._close_pipes()
+
+    def _close_pipes(self) -> None:
+        for fd in (self._orders, self._answers):
+            if fd is not None:
+                with suppress(OSError):
+                    os.close(fd)
+        self._orders = self._answers = None
+        self._unread = b""

@@ -1,0 +1,179 @@
+"""Scripted experiments: a claim in words, a configuration, an expectation, and ten lines of steps that put it to the
+test.
+
+    @experiment(persistence="none", expect=overlaps_blamed_on("lock"))
+    def crash_without_persistence(stage: Stage) -> None:
+        \"\"\"A node that forgets a lease and comes back at once grants it again.\"\"\"
+        one, two = stage.clients("c1", "c2")
+        one.sees("n1", "n2", "n3")
+        one.acquire("k1")
+        stage.nodes("n3").kill().start()
+        two.sees("n3", "n4", "n5")
+        two.acquire("k1")
+
+The steps only do things. What came of them is read from the judged history, as with any other run.
+"""
+
+from __future__ import annotations
+
+import inspect
+import pkgutil
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cache
+from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import MappingProxyType, ModuleType
+from typing import Any, Final
+
+import msgspec
+
+from cluster.persistence import Policy
+from fencepost.errors import InternalError, UsageError
+from harness.config import RunConfig
+from harness.scripts.expect import Expectation
+from harness.scripts.stage import Stage
+from workloads.steps import Fencing
+
+__all__ = ["Experiment", "Stage", "experiment", "find_experiments", "shipped_experiments"]
+
+WORKLOAD: Final = "script"
+"""What the configuration of a scripted run calls its workload."""
+
+Play = Callable[[Stage], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """One experiment, ready to be played. `claim`: its docstring; `settings`: its part of the run's configuration."""
+
+    name: str
+    claim: str
+    play: Play
+    expect: Expectation
+    settings: Mapping[str, Any]
+
+    def config(self, **chosen: Any) -> RunConfig:
+        """The run's configuration; `chosen` by the user counts more than what the experiment says."""
+        fixed: dict[str, Any] = {"seed": 0, "workload": WORKLOAD, "nemesis": self.name, "recovery_ms": 0}
+        return RunConfig(**(fixed | dict(self.settings) | chosen))
+
+    def source(self) -> str:
+        """The steps as they are written."""
+        try:
+            return inspect.getsource(self.play)
+        except OSError:
+            return ""
+
+
+def experiment(
+    *,
+    expect: Expectation,
+    persistence: Policy = "none",
+    disks: bool = False,
+    lock: str = "redlock",
+    ttl_ms: int = 3_000,
+    node_timeout_ms: float = 200,
+    fencing: Fencing = "none",
+    clients: int = 2,
+    nodes: int = 5,
+) -> Callable[[Play], Experiment]:
+    """Make an experiment of a function over a `Stage`. Its name is the function's, its docstring is the claim.
+
+    `disks`: every node gets a disk whose power can be cut (root). The TTL is long by default, so that a busy machine
+    has the time to bring a node back within it. Raises UsageError for a function without a docstring.
+    """
+    settings = {name: value for name, value in locals().items() if name != "expect"}
+
+    def of(play: Play) -> Experiment:
+        claim = inspect.getdoc(play)
+        if not claim:
+            raise UsageError(f"the experiment {play.__name__} has no docstring; say there what it is to show")
+        return Experiment(play.__name__.replace("_", "-"), claim, play, expect, MappingProxyType(settings))
+
+    return of
+
+
+@cache
+def shipped_experiments() -> Mapping[str, Experiment]:
+    """The experiments in `harness/scripts/experiments/`, by name. Raises InternalError if two share one."""
+    import harness.scripts.experiments as folder
+
+    found: dict[str, Experiment] = {}
+    for info in pkgutil.iter_modules(folder.__path__, "harness.scripts.experiments."):
+        for each in experiments_in(import_module(info.name)).values():
+            if each.name in found:
+                raise InternalError(f"two experiments are called {each.name}; the second one is in {info.name}")
+            found[each.name] = each
+    return MappingProxyType(found)
+
+
+def find_experiments(target: str) -> tuple[Experiment, ...]:
+    """What the user asked for: `all`, a shipped one's name, `FILE.py` or `FILE.py:function`. Raises UsageError."""
+    shipped = shipped_experiments()
+    if target == "all":
+        return tuple(shipped.values())
+    if target in shipped:
+        return (shipped[target],)
+    path, _, function = target.partition(":")
+    if not path.endswith(".py"):
+        near = get_close_matches(target, shipped, n=1)
+        question = f", did you mean {near[0]}?" if near else ";"
+        raise UsageError(f"experiment {target!r} is not known{question} known are {', '.join(shipped)}, or FILE.py")
+    found = experiments_in(_load(Path(path)))
+    if not found:
+        raise UsageError(f"{path} has no experiment; put @experiment(expect=…) before a function over a Stage")
+    if not function:
+        return tuple(found.values())
+    if function not in found:
+        raise UsageError(f"{path} has no experiment {function!r}; it has {', '.join(found)}")
+    return (found[function],)
+
+
+def experiments_in(module: ModuleType) -> dict[str, Experiment]:
+    """The module's own experiments, by the names of their functions."""
+    return {
+        each.play.__name__: each
+        for each in vars(module).values()
+        if isinstance(each, Experiment) and each.play.__module__ == module.__name__
+    }
+
+
+def check_settings(experiment: Experiment, config: RunConfig) -> None:
+    """Raise UsageError for numbers that cannot mean anything."""
+    try:
+        config.check()
+    except UsageError as error:
+        raise UsageError(f"experiment {experiment.name}: {error}") from None
+
+
+def describe(experiment: Experiment, config: RunConfig, target: str) -> dict[str, object]:
+    """For the run's folder and page. `target`: what the command line called it."""
+    return {
+        "name": experiment.name,
+        "target": target,
+        "claim": experiment.claim,
+        "expects": experiment.expect.says,
+        "source": experiment.source(),
+        "config": msgspec.to_builtins(config),
+    }
+
+
+def _load(path: Path) -> ModuleType:
+    if not path.is_file():
+        raise UsageError(f"there is no file {path}; give a name of `fencepost script --list` or a FILE.py")
+    spec = spec_from_file_location(f"experiment_{path.stem}", path)
+    if spec is None or spec.loader is None:
+        raise UsageError(f"{path} cannot be loaded as a Python module")
+    module = module_from_spec(spec)
+    sys.modules[spec.name] = module
+    try:
+        spec.loader.exec_module(module)
+    except UsageError:
+        raise
+    except Exception as error:
+        raise UsageError(f"{path} cannot be loaded: {type(error).__name__}: {error}") from None
+    return module

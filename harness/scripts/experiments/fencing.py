@@ -1,0 +1,35 @@
+"""A client that outlives its lease writes late, between the next holder's read and its write.
+
+Its token is the largest that the resource has seen, unless the next holder has shown its own already: by its read.
+"""
+
+from __future__ import annotations
+
+from harness.scripts.expect import lost_updates, no_lost_updates, stale_writes_refused
+from harness.scripts.experiment import Stage, experiment
+
+
+def late_write(stage: Stage) -> None:
+    """The first client reads, and writes when the second one has read."""
+    one, two = stage.clients("c1", "c2")
+    one.acquire("k1")
+    one.token()
+    one.read()
+    stage.wait("1.1ttl")
+    two.acquire("k1")
+    two.token()
+    two.read()
+    one.write()
+    two.write()
+
+
+@experiment(fencing="writes", ttl_ms=500, expect=lost_updates())
+def fencing_of_writes_alone(stage: Stage) -> None:
+    """When only writes show a token the late write is accepted, and the next holder's write buries it."""
+    late_write(stage)
+
+
+@experiment(fencing="all", ttl_ms=500, expect=no_lost_updates() & stale_writes_refused())
+def fencing_of_reads_and_writes(stage: Stage) -> None:
+    """When reads show a token too, the resource knows of the next holder and refuses the late write."""
+    late_write(stage)

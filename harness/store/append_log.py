@@ -1,0 +1,65 @@
+"""Logs that are only ever appended to, and what is said when the disk does not take them."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from fencepost.errors import BrokenEnvironmentError
+
+
+class AppendLog:
+    """A log that is only ever appended to: one record, one line, one `write(2)`."""
+
+    __slots__ = ("_encode", "_fd", "_path")
+
+    def __init__(self, path: Path) -> None:
+        with on_disk(path):
+            self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        self._path = path
+        self._encode = msgspec.json.Encoder().encode
+
+    def append(self, record: msgspec.Struct) -> None:
+        """Raises BrokenEnvironmentError when the disk is full; no half line of this record stays behind then."""
+        self._write(self._encode(record) + b"\n")
+
+    def extend(self, records: Iterable[msgspec.Struct]) -> None:
+        """Many records in one write; otherwise like `append`."""
+        if lines := b"".join(self._encode(record) + b"\n" for record in records):
+            self._write(lines)
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+    def __enter__(self) -> AppendLog:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _write(self, line: bytes) -> None:
+        with on_disk(self._path):
+            written = 0
+            try:
+                while written < len(line):
+                    written += os.write(self._fd, line[written:])
+            except OSError:
+                if written:
+                    os.ftruncate(self._fd, os.fstat(self._fd).st_size - written)
+                raise
+
+
+@contextmanager
+def on_disk(path: Path) -> Iterator[None]:
+    """Errors of the file system while writing, in one line."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise BrokenEnvironmentError(f"no space left to write {path}; make room and run again") from error
+        raise BrokenEnvironmentError(f"{path} cannot be written: {os.strerror(error.errno or errno.EIO)}") from error

@@ -1,0 +1,231 @@
+"""From records to columns: logs of JSON lines as tables, fast and in bounded memory.
+
+A log is read in pieces of half a megabyte. Each piece becomes msgspec structs, and at once columns of numbers: there
+are never more Python objects than one piece needs, and of a whole history about a hundred bytes an operation. Times are
+absolute int64 nanoseconds: where one may be missing the column is pandas' nullable `Int64`, never a float, which
+could not tell two nanoseconds apart. Names are categoricals, numbered in the order in which they first appear.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pyarrow as pa
+
+from fencepost.errors import UsageError
+from fencepost.history import Op, Write
+
+_PIECE_BYTES: Final = 1 << 19
+NAME: Final = pa.dictionary(pa.int32(), pa.string())
+
+
+def column(name: str, kind: pa.DataType, *, optional: bool = False) -> pa.Field:
+    return pa.field(name, kind, nullable=optional)
+
+
+OPS_SCHEMA: Final = pa.schema(
+    [
+        column("client", NAME),
+        column("life", pa.int32()),
+        column("f", NAME),
+        column("outcome", NAME),
+        column("key", NAME),
+        column("section", pa.int64()),
+        column("invoke_ns", pa.int64()),
+        column("complete_ns", pa.int64()),
+        column("value", pa.int64(), optional=True),
+        column("token", pa.int64(), optional=True),
+        column("token_source", NAME, optional=True),
+        column("validity_ms", pa.float64(), optional=True),
+        column("deadline_ns", pa.int64(), optional=True),
+        column("computed_after_ns", pa.int64(), optional=True),
+        column("computed_before_ns", pa.int64(), optional=True),
+        column("requested_ns", pa.int64(), optional=True),
+        column("stale", pa.bool_()),
+        column("error", NAME, optional=True),
+    ]
+)
+WRITES_SCHEMA: Final = pa.schema(
+    [
+        column("key", NAME),
+        column("index", pa.int64()),
+        column("client", NAME),
+        column("section", pa.int64()),
+        column("value", pa.int64()),
+        column("token", pa.int64(), optional=True),
+    ]
+)
+
+S = TypeVar("S", bound=msgspec.Struct)
+
+
+def read_lines(path: Path, kind: type[S]) -> Iterator[list[S]]:
+    """The log's records in pieces. Half a line at the very end (a crash in mid-write) is dropped.
+
+    Raises UsageError for anything else that is not a record, with the line's number, and for a file that cannot be
+    read.
+    """
+    decoder = msgspec.json.Decoder(kind)
+    done, rest = 0, b""
+    try:
+        with path.open("rb", buffering=0) as file:
+            while piece := file.read(_PIECE_BYTES):
+                whole, newline, tail = piece.rpartition(b"\n")
+                if not newline:
+                    rest += piece
+                    continue
+                records = _decode(path, decoder, rest + whole, done)
+                rest = tail
+                done += len(records)
+                yield records
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read ({error.strerror}); check its permissions") from error
+    if rest:
+        try:
+            yield [decoder.decode(rest)]
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return
+
+
+def _decode(path: Path, decoder: msgspec.json.Decoder[S], lines: bytes, done: int) -> list[S]:
+    try:
+        return decoder.decode_lines(lines)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        for number, line in enumerate(lines.split(b"\n"), done + 1):
+            try:
+                if line:
+                    decoder.decode(line)
+            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+                raise UsageError(
+                    f"{path} line {number} is not a record of this kind ({error}): the file was damaged or is foreign"
+                ) from None
+        raise
+
+
+class Names(dict[str | None, int]):
+    """A number for every name that it is asked for, from 0 in the order of their first appearance; -1 for none."""
+
+    def __init__(self) -> None:
+        super().__init__({None: -1})
+
+    def __missing__(self, name: str) -> int:
+        self[name] = number = len(self) - 1
+        return number
+
+    def categorical(self, codes: npt.NDArray[np.int32]) -> pd.Categorical:
+        return pd.Categorical.from_codes(codes, pd.Index(list(self)[1:], dtype="str"))
+
+
+class Column:
+    """One column of a table with this many rows, to be filled. What is not filled is missing, or False."""
+
+    __slots__ = ("_field", "_missing", "_values", "names")
+
+    def __init__(self, field: pa.Field, rows: int, names: Names | None = None) -> None:
+        self._field = field
+        self.names = Names() if names is None else names
+        self._missing: npt.NDArray[np.bool_] | None = None
+        if field.type == NAME:
+            self._values: npt.NDArray[Any] = np.full(rows, -1, np.int8)
+        elif field.type == pa.float64():
+            self._values = np.full(rows, np.nan)
+        else:
+            self._values = np.zeros(rows, field.type.to_pandas_dtype())
+            if field.nullable:
+                self._missing = np.ones(rows, np.bool_)
+
+    def fill(self, at: int, count: int, values: Any, missing: npt.NDArray[np.bool_] | None = None) -> None:
+        """`values`: an array, or one value for all; names as their numbers."""
+        if self._field.type == NAME:
+            self._values = self._values.astype(np.min_scalar_type(-len(self.names)), copy=False)
+        self._values[at : at + count] = values
+        if self._missing is not None:
+            self._missing[at : at + count] = False if missing is None else missing
+
+    def pandas(self) -> Any:
+        if self._field.type == NAME:
+            return self.names.categorical(self._values)
+        return self._values if self._missing is None else pd.arrays.IntegerArray(self._values, self._missing)
+
+
+class Columns:
+    """Records as columns, piece by piece."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._schema = schema
+        self._names = {field.name: Names() for field in schema if field.type == NAME}
+        self._filled: dict[str, list[tuple[Any, ...]]] = {field.name: [] for field in schema}
+        self._rows = 0
+
+    def add(self, records: Sequence[msgspec.Struct], **known: str | int) -> None:
+        """`known`: the columns that the records themselves do not have."""
+        if not records:
+            return
+        for field in self._schema:
+            name = field.name
+            if name in known:
+                one = known[name]
+                filled: tuple[Any, ...] | None = (self._names[name][one] if isinstance(one, str) else one,)
+            else:
+                filled = self._of(_values_of(name)(records), field)
+            if filled:
+                self._filled[name].append((self._rows, len(records), *filled))
+        self._rows += len(records)
+
+    def frame(self) -> pd.DataFrame:
+        """All of them, in the order in which they were added. Ends the collection: nothing is kept twice."""
+        arrays = {}
+        for field in self._schema:
+            column = Column(field, self._rows, self._names.get(field.name))
+            for filled in self._filled.pop(field.name):
+                column.fill(*filled)
+            arrays[field.name] = column.pandas()
+        return pd.DataFrame(arrays, copy=False)
+
+    def _of(self, values: list[Any], field: pa.Field) -> tuple[Any, ...] | None:
+        """One field of all the records, as `Column.fill` takes it; None if it need not be filled."""
+        if field.nullable and field.type != NAME:
+            array = pa.array(values, field.type)
+            if array.null_count == len(array):
+                return None
+            if field.type == pa.float64():
+                return (array.to_numpy(zero_copy_only=False),)
+            return array.fill_null(0).to_numpy(), array.is_null().to_numpy(zero_copy_only=False)
+        if values[0] in (None, False) and values.count(values[0]) == len(values):
+            return None
+        if field.type == NAME:
+            return (np.fromiter(map(self._names[field.name].__getitem__, values), np.int32, len(values)),)
+        return (np.fromiter(values, field.type.to_pandas_dtype(), len(values)),)
+
+
+@cache
+def _values_of(name: str) -> Callable[[Sequence[msgspec.Struct]], list[Any]]:
+    """A function that lists this field of all the records.
+
+    Python reads an attribute whose name stands in the code twice as fast as one whose name is handed over.
+    """
+    values_of: Callable[[Sequence[msgspec.Struct]], list[Any]]
+    values_of = eval(f"lambda records: [record.{name} for record in records]")  # noqa: S307 (a field of ours)
+    return values_of
+
+
+def ops_frame(lives: Iterable[tuple[str, int, Sequence[Op]]]) -> pd.DataFrame:
+    """Operations, given as (client, life, some of its ops), as `Recorded.ops`."""
+    columns = Columns(OPS_SCHEMA)
+    for client, life, ops in lives:
+        columns.add(ops, client=client, life=life)
+    return columns.frame()
+
+
+def writes_frame(writes: Sequence[Write]) -> pd.DataFrame:
+    """Accepted writes in the resource's order, as `Recorded.writes`."""
+    columns = Columns(WRITES_SCHEMA)
+    columns.add(writes)
+    return columns.frame()

@@ -1,0 +1,54 @@
+"""Tables in Parquet files: read into columns batch by batch, so that at no time anything is there twice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from fencepost.errors import UsageError
+from harness.store.columns import NAME, Column
+
+_BATCH_ROWS: Final = 1 << 17
+_BUFFER_BYTES: Final = 1 << 20
+
+
+def read_frame(path: Path, schema: pa.Schema, what: str) -> pd.DataFrame:
+    """The columns of the schema; `what` the file should be. Integers that may be missing are `Int64`, names are
+    categoricals.
+
+    Raises UsageError for a file that cannot be read, lacks a column, or has something else in one.
+    """
+    try:
+        with pq.ParquetFile(path, pre_buffer=False, buffer_size=_BUFFER_BYTES) as file:
+            missing = [name for name in schema.names if name not in file.schema_arrow.names]
+            if missing:
+                raise UsageError(f"{path} is not {what}: it has no column {', '.join(missing)}")
+            columns = [Column(field, file.metadata.num_rows) for field in schema]
+            at = 0
+            for batch in file.iter_batches(_BATCH_ROWS, columns=schema.names):
+                for column, field in zip(columns, schema, strict=True):
+                    array = batch.column(field.name).cast(field.type)
+                    if array.null_count and not field.nullable:
+                        raise UsageError(f"{path} is not {what}: it has rows without {field.name}")
+                    column.fill(at, len(batch), *_filled(column, array))
+                at += len(batch)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise UsageError(f"{path} cannot be read as {what}: {' '.join(str(error).split())}") from error
+    return pd.DataFrame(
+        {field.name: column.pandas() for field, column in zip(schema, columns, strict=True)}, copy=False
+    )
+
+
+def _filled(column: Column, array: pa.Array) -> tuple[Any, ...]:
+    """What `Column.fill` takes."""
+    if array.type == NAME:
+        numbers = pa.array([column.names[name] for name in array.dictionary.to_pylist()], pa.int32())
+        codes = numbers.take(array.indices)
+        return (codes.fill_null(-1).to_numpy(),)
+    if not array.null_count or array.type == pa.float64():
+        return (array.to_numpy(zero_copy_only=False),)
+    return array.fill_null(0).to_numpy(), array.is_null().to_numpy(zero_copy_only=False)

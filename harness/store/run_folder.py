@@ -1,0 +1,394 @@
+"""The run folder: what a run leaves behind, written so that a reader never sees a half-written file.
+
+    results/runs/20261121T082625.123456Z-fenced-counter-redlock-ng-partition-7/
+      config.json        the RunConfig and a schema version; a folder without it is no run folder
+      environment.json   versions, kernel, cores, git revision, the servers' effective CONFIG
+      schedule.json      the planned faults; a scripted run has an experiment.json instead
+      played.json        what was played, where an attentive fault found its own moments
+      timeline.json      the agreed moments
+      nemesis.jsonl      FaultEvent, a line each     } appended to while the run is on,
+      client-ends.jsonl  ClientEnd, a line each      } one write(2) a line: a crash costs
+      resource.jsonl     Write, a line each          } at most half a line at the end
+      nodes.jsonl        KeyEvent, a line each       } (many in one write)
+      clients/c1.1.jsonl Op, a line each: client c1, its first life
+      answers/c1.1.jsonl Round, a line each: what the nodes told that client
+      held/c1.1.jsonl    Held, a line each: what its lock wrote on the nodes
+      final.json         the counters at the last read
+      history.parquet    the operations again, as columns; made from clients/ and never instead of it
+      verdict.json       the verdict and its schema version
+      logs/              what servers, clients and libraries said
+
+Whole files are written beside their place, synced and renamed. Whatever is missing because a run was cut short is
+missing in the reading too (`Recorded` says how); what is there but cannot be understood is a UsageError.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import chain
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import msgspec
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from fencepost.errors import UsageError
+from fencepost.history import ClientEnd, FaultEvent, Held, KeyEvent, Op, Round, Timeline, Write
+from harness.config import RunConfig
+from harness.history.key_holdings import Watched, derive_holdings, held_frame
+from harness.history.recorded import Recorded
+from harness.history.sections import derive_sections
+from harness.store.append_log import AppendLog, on_disk
+from harness.store.columns import NAME, OPS_SCHEMA, WRITES_SCHEMA, Columns, ops_frame, read_lines
+from harness.store.parquet import read_frame
+from harness.verdict import Verdict
+
+SCHEMA_VERSION: Final = 1
+RESULTS: Final = Path("results/runs")
+"""Where runs are kept, seen from the working directory, unless something else is said."""
+
+_LOG_NAME: Final = re.compile(r"(?P<client>.+)\.(?P<life>\d+)\.jsonl")
+T = TypeVar("T")
+S = TypeVar("S", bound=msgspec.Struct)
+
+
+class _Versioned(msgspec.Struct):
+    schema_version: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunFolder:
+    """One run's folder. Made by `create` (to write) or `open` (to read)."""
+
+    path: Path
+
+    @classmethod
+    def create(cls, results: Path, config: RunConfig) -> RunFolder:
+        """A new folder in `results` for this run, with its config.json, and `results/latest` pointing to it.
+
+        Two runs never share a folder, also when they start in the same microsecond. Raises BrokenEnvironmentError when
+        it cannot be written.
+        """
+        lock = config.lock_command or config.lock
+        tail = "-".join(_safe(part) for part in (config.workload, lock, config.nemesis, str(config.seed)))
+        with on_disk(results):
+            results.mkdir(parents=True, exist_ok=True)
+            while True:
+                path = results / f"{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}-{tail}"
+                try:
+                    path.mkdir()
+                except FileExistsError:
+                    continue
+                break
+            folder = cls(path)
+            folder.clients.mkdir()
+            folder.answers.mkdir()
+            folder.held.mkdir()
+            folder.logs.mkdir()
+            folder._write_json("config.json", {"schema_version": SCHEMA_VERSION} | msgspec.to_builtins(config))
+            folder._become_latest()
+        return folder
+
+    @classmethod
+    def open(cls, path: Path | str, results: Path = RESULTS) -> RunFolder:
+        """The folder at `path`; a bare name (`latest` too) is also looked for in `results`.
+
+        Raises UsageError if there is none, if it is not a run's, or if a newer fencepost wrote it.
+        """
+        wanted = Path(path)
+        if not wanted.exists() and (results / wanted).exists():
+            wanted = results / wanted
+        folder = cls(wanted.resolve())
+        if not wanted.is_dir():
+            raise UsageError(f"there is no run folder {path}; `fencepost list` shows those in {results}")
+        folder.read_config()
+        return folder
+
+    def move_to(self, results: Path) -> RunFolder:
+        """The same run as one of those in `results`, and `results/latest` pointing to it. Raises
+        BrokenEnvironmentError."""
+        with on_disk(results):
+            results.mkdir(parents=True, exist_ok=True)
+            moved = RunFolder(Path(shutil.move(self.path, results / self.path.name)))
+            moved._become_latest()
+        return moved
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+    @property
+    def clients(self) -> Path:
+        return self.path / "clients"
+
+    @property
+    def answers(self) -> Path:
+        return self.path / "answers"
+
+    @property
+    def held(self) -> Path:
+        return self.path / "held"
+
+    @property
+    def logs(self) -> Path:
+        return self.path / "logs"
+
+    @property
+    def nodes(self) -> Path:
+        """What the witness saw."""
+        return self.path / "nodes.jsonl"
+
+    @property
+    def witness_words(self) -> Path:
+        return self.logs / "witness.log"
+
+    def client_log(self, client: str, life: int) -> Path:
+        return self.clients / f"{client}.{life}.jsonl"
+
+    def answers_log(self, client: str, life: int) -> Path:
+        return self.answers / f"{client}.{life}.jsonl"
+
+    def held_log(self, client: str, life: int) -> Path:
+        """What this client's lock wrote on the nodes for its sections."""
+        return self.held / f"{client}.{life}.jsonl"
+
+    def nemesis_log(self) -> AppendLog:
+        return AppendLog(self.path / "nemesis.jsonl")
+
+    def resource_log(self) -> AppendLog:
+        return AppendLog(self.path / "resource.jsonl")
+
+    def client_ends_log(self) -> AppendLog:
+        return AppendLog(self.path / "client-ends.jsonl")
+
+    def write_environment(self, environment: Mapping[str, object]) -> None:
+        self._write_json("environment.json", environment)
+
+    def write_schedule(self, schedule: object) -> None:
+        """`schedule`: the text of the file, or a JSON value: a list of faults, or an object with a list `faults`."""
+        self._write_json("schedule.json", schedule)
+
+    def write_played(self, schedule: str) -> None:
+        """`schedule`: the text of an ordinary schedule."""
+        self._write_json("played.json", schedule)
+
+    def write_experiment(self, experiment: Mapping[str, object]) -> None:
+        """What a scripted run set out to show, and how."""
+        self._write_json("experiment.json", experiment)
+
+    def write_timeline(self, timeline: Timeline) -> None:
+        self._write_json("timeline.json", timeline)
+
+    def write_final(self, values: Mapping[str, int]) -> None:
+        """The counters at the last read, by key. Written after resource.jsonl: its presence says that that is whole."""
+        self._write_json("final.json", values)
+
+    def write_verdict(self, verdict: Verdict) -> None:
+        self._write_json("verdict.json", verdict)
+
+    def read_config(self) -> RunConfig:
+        """Raises UsageError if there is none, if it cannot be understood, or if a newer fencepost wrote it."""
+        if not (self.path / "config.json").exists():
+            raise UsageError(f"{self.path} is not a run folder: it has no config.json")
+        self._check_version("config.json")
+        return self._read_json("config.json", RunConfig)
+
+    def read_timeline(self) -> Timeline | None:
+        return self._read_json("timeline.json", Timeline) if self._has("timeline.json") else None
+
+    def read_final(self) -> dict[str, int] | None:
+        return self._read_json("final.json", dict[str, int]) if self._has("final.json") else None
+
+    def read_verdict(self) -> Verdict | None:
+        """None if it was not judged yet."""
+        if not self._has("verdict.json"):
+            return None
+        self._check_version("verdict.json")
+        return self._read_json("verdict.json", Verdict)
+
+    def read_environment(self) -> dict[str, Any]:
+        return self._read_json("environment.json", dict[str, Any]) if self._has("environment.json") else {}
+
+    def read_experiment(self) -> dict[str, Any] | None:
+        """What a scripted run set out to show; None for any other run."""
+        return self._read_json("experiment.json", dict[str, Any]) if self._has("experiment.json") else None
+
+    def planned_faults(self) -> int:
+        """How many faults the schedule has; 0 if there is no schedule."""
+        if not self._has("schedule.json"):
+            return 0
+        schedule = self._read_json("schedule.json", object)
+        faults = schedule.get("faults") if isinstance(schedule, dict) else schedule
+        if not isinstance(faults, list):
+            raise UsageError(f"{self.path / 'schedule.json'} is not a schedule: it has no list of faults")
+        return len(faults)
+
+    def read_history(self) -> pd.DataFrame:
+        """All operations, from the clients' logs; from history.parquet where a published run has no logs any more."""
+        lives, parquet = _lives(self.clients), self.path / "history.parquet"
+        if not lives and parquet.exists():
+            return read_frame(parquet, OPS_SCHEMA, "the operations of a run")
+        return ops_frame((client, life, ops) for client, life, log in lives for ops in read_lines(log, Op))
+
+    def read_answers(self) -> Iterator[tuple[str, int, Iterable[Round]]]:
+        """What the nodes answered, each client's life for itself; nothing where that was not kept."""
+        return _read_lives(self.answers, Round)
+
+    def read_held(self) -> Iterator[tuple[str, int, Iterable[Held]]]:
+        """The values of granted leases, each client's life for itself; nothing where they were not kept."""
+        return _read_lives(self.held, Held)
+
+    def read_nodes(self) -> Iterable[KeyEvent]:
+        """What the witness saw; nothing where none watched."""
+        return self._read_log("nodes.jsonl", KeyEvent)
+
+    def read_writes(self) -> pd.DataFrame:
+        """The writes that the resource accepted; none where there is no record."""
+        columns, log = Columns(WRITES_SCHEMA), self.path / "resource.jsonl"
+        for writes in read_lines(log, Write) if log.exists() else ():
+            columns.add(writes)
+        return columns.frame()
+
+    def write_history(self, ops: pd.DataFrame) -> None:
+        """history.parquet: names by number, integers as the differences from one to the next, compressed with zstd."""
+        table = pa.Table.from_pandas(ops, OPS_SCHEMA, preserve_index=False)
+        names = [field.name for field in OPS_SCHEMA if field.type == NAME]
+        steps = {field.name: "DELTA_BINARY_PACKED" for field in OPS_SCHEMA if field.type == pa.int64()}
+        with self._in_place("history.parquet") as temporary, temporary.open("wb") as file:
+            pq.write_table(table, file, compression="zstd", use_dictionary=names, column_encoding=steps)
+            file.flush()
+            os.fsync(file.fileno())
+
+    def load(self) -> Recorded:
+        """See `load_recorded`."""
+        ops = self.read_history()
+        ends = tuple(self._read_log("client-ends.jsonl", ClientEnd))
+        faults = tuple(self._read_log("nemesis.jsonl", FaultEvent))
+        timeline = self.read_timeline()
+        if timeline is None:
+            first = int(ops["invoke_ns"].min()) if len(ops) else 0
+            timeline = Timeline(start_ns=first, interrupted=True)
+        return Recorded(
+            config=self.read_config(),
+            timeline=timeline,
+            ops=ops,
+            sections=derive_sections(ops, ends, faults),
+            writes=self.read_writes(),
+            faults=faults,
+            ends=ends,
+            planned_faults=self.planned_faults(),
+            final_values=self.read_final(),
+            watched=self._read_watched(),
+            acquire_limit_ms=_acquire_limit_ms(self.read_environment()),
+        )
+
+    def _read_watched(self) -> Watched | None:
+        """What the witness and the clients recorded of the nodes' keys; None if there was no witness."""
+        if not self.nodes.exists():
+            return None
+        return Watched(*derive_holdings(self.read_nodes()), held_frame(self.read_held()))
+
+    def _become_latest(self) -> None:
+        results, name = self.path.parent, self.path.name
+        link = results / f".latest.{os.getpid()}.{name[:22]}"
+        link.symlink_to(name)
+        link.replace(results / "latest")
+
+    def _has(self, name: str) -> bool:
+        return (self.path / name).exists()
+
+    def _read_log(self, name: str, kind: type[S]) -> Iterable[S]:
+        return chain.from_iterable(read_lines(self.path / name, kind)) if self._has(name) else ()
+
+    def _check_version(self, name: str) -> None:
+        version = self._read_json(name, _Versioned).schema_version
+        if version > SCHEMA_VERSION:
+            raise UsageError(
+                f"{self.path / name} has schema {version}; this fencepost reads up to {SCHEMA_VERSION}: get a newer one"
+            )
+
+    def _read_json(self, name: str, kind: type[T]) -> T:
+        path = self.path / name
+        try:
+            return msgspec.json.decode(path.read_bytes(), type=kind)
+        except OSError as error:
+            raise UsageError(f"{path} cannot be read ({error.strerror}); check its permissions") from error
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise UsageError(f"{path} is not what fencepost writes there: {_one_line(error)}") from error
+
+    def _write_json(self, name: str, value: object) -> None:
+        text = value.encode() if isinstance(value, str) else msgspec.json.format(msgspec.json.encode(value)) + b"\n"
+        with self._in_place(name) as temporary, temporary.open("wb") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+
+    @contextmanager
+    def _in_place(self, name: str) -> Iterator[Path]:
+        """A path to write to, renamed to `name` when the block ends well and removed when it does not."""
+        path = self.path / name
+        temporary = self.path / f".{name}.{os.getpid()}"
+        with on_disk(path):
+            try:
+                yield temporary
+                temporary.replace(path)
+                _sync_folder(self.path)
+            except BaseException:
+                temporary.unlink(missing_ok=True)
+                raise
+
+
+def load_recorded(folder: RunFolder) -> Recorded:
+    """The run as it was recorded, also one whose harness was killed in the middle of it.
+
+    Without a timeline the run began with its first operation and was interrupted; without final.json `final_values` is
+    None. Raises UsageError for a folder that was damaged.
+    """
+    return folder.load()
+
+
+def _lives(logs: Path) -> list[tuple[str, int, Path]]:
+    """Whose log each one in the folder is, as client and life: c2 before c10."""
+    lives = []
+    for log in logs.glob("*.jsonl"):
+        match = _LOG_NAME.fullmatch(log.name)
+        if match is None:
+            raise UsageError(f"{log} is not a client's log; those are called <client>.<life>.jsonl")
+        lives.append((match["client"], int(match["life"]), log))
+    return sorted(lives, key=lambda life: (len(life[0]), life[0], life[1]))
+
+
+def _read_lives(logs: Path, kind: type[S]) -> Iterator[tuple[str, int, Iterable[S]]]:
+    return ((client, life, chain.from_iterable(read_lines(log, kind))) for client, life, log in _lives(logs))
+
+
+def _acquire_limit_ms(environment: Mapping[str, Any]) -> float | None:
+    """What the lock declared (docs/lock-protocol.md), if it is a number."""
+    lock = environment.get("lock")
+    limit = lock.get("acquire_limit_ms") if isinstance(lock, Mapping) else None
+    return float(limit) if isinstance(limit, int | float) and not isinstance(limit, bool) and limit > 0 else None
+
+
+def _safe(part: str) -> str:
+    """Fit for a file name on any system, and not too long for one."""
+    return re.sub(r"[^A-Za-z0-9_.]+", "-", part).strip("-.")[:60] or "none"
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())
+
+
+def _sync_folder(path: Path) -> None:
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

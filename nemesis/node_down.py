@@ -1,0 +1,122 @@
+"""Nodes that go down and come back: what a clean shutdown, a crash and a power cut have in common.
+
+How a node goes down decides what it still knows when it is back; when it is back decides whether that matters. A node
+that forgot a lease before that lease ran out can grant it again: that is why Redlock's description asks for a restart
+delayed by more than the TTL, unless every write is synced. The delay is an option, so that both can be measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import ClassVar, Literal
+
+import msgspec
+
+from cluster.base import Node
+from cluster.key_snapshot import KeyReader
+from fencepost.units import Duration
+from nemesis.base import Evidence, Impact, Topology, World
+from nemesis.partition_shapes import spare
+from nemesis.quorum_loss import at_stake
+from nemesis.random_draws import some, weighted
+from nemesis.steps import at_once, await_that, in_service
+
+BACK_WITHIN_S = 2.0
+
+How = Literal["shutdown", "kill", "power cut"]
+"""What goes down with the server: nothing, its memory, or its memory and whatever was not fsynced."""
+
+NodeTargets = Literal["mixed", "one", "minority", "majority", "all"]
+
+NODE_MIXTURE = {"one": 4, "minority": 3, "majority": 1}
+"""How many of eight times each is drawn for `mixed`."""
+
+
+class NodeDownOptions(msgspec.Struct, frozen=True):
+    """`restart_delay` is taken as it is, without jitter: it is what an experiment varies.
+
+    `mixed`: of eight times four one node, three a minority, one a majority.
+    """
+
+    interval: Duration = Duration(4_000)
+    restart_delay: Duration = Duration(1.2, in_ttls=True)
+    targets: NodeTargets = "mixed"
+
+
+class NodeDown(msgspec.Struct, frozen=True):
+    """`nodes` go down, all at the same moment, and come back at the same moment."""
+
+    nodes: tuple[str, ...] = ()
+
+    how: ClassVar[How]
+
+    def describe(self) -> str:
+        return f"{self.how} {','.join(self.nodes)}"
+
+    def inject(self, world: World, owner: str) -> Impact:
+        """A node that is paused goes down too, and comes back running."""
+        with KeyReader(world.cluster) as watch:
+            keys = at_stake(watch.look(), self.nodes, world.topology.majority) if self.nodes else None
+        at_once(_verb(self.how, world.cluster.nodes[name]) for name in self.nodes)
+        return Impact(nodes=self.nodes, keys_at_stake=None if keys is None else tuple(sorted({k for k, _ in keys})))
+
+    def probe(self, world: World, impact: Impact) -> Evidence:
+        up = in_service(world, self.nodes)
+        down = [name for name in self.nodes if name not in up]
+        words = [f"{','.join(down)} dead"] if down else []
+        if up:
+            words.append(f"{','.join(up)} still there")
+        return Evidence(bool(down) and not up, "; ".join(words) or "nobody was hit")
+
+    def heal(self, world: World, owner: str, impact: Impact) -> Evidence:
+        nodes = [world.cluster.nodes[name] for name in self.nodes]
+        at_once(node.start for node in nodes)
+        up = [node.name for node in nodes if await_that(node.is_up, BACK_WITHIN_S)]
+        absent = [name for name in self.nodes if name not in up]
+        words = [f"{','.join(up)} answering"] if up else []
+        if absent:
+            words.append(f"{','.join(absent)} not back")
+        return Evidence(not absent, "; ".join(words))
+
+
+class NodeDownNemesis:
+    """A `Nemesis` of nodes that go down in one way: `faults` is a `NodeDown` that says which."""
+
+    options = NodeDownOptions
+
+    def __init__(self, name: str, what: str, faults: type[NodeDown]) -> None:
+        self.name = name
+        self.help = (
+            f"{what}: interval=4s, restart-delay=0|2s|1.2ttl (1.2ttl), targets=mixed|one|minority|majority|all (mixed)"
+        )
+        self.faults = faults
+
+    def draw(self, rng: Random, topology: Topology, options: msgspec.Struct) -> tuple[NodeDown, int]:
+        assert isinstance(options, NodeDownOptions)
+        mixture = weighted(rng, NODE_MIXTURE)
+        count = node_count(mixture if options.targets == "mixed" else options.targets, topology)
+        return self.faults(some(rng, topology.nodes, count)), round(options.restart_delay.ms(topology.ttl_ms))
+
+
+def node_count(targets: str, topology: Topology) -> int:
+    """How many nodes `one`, `minority`, `majority` or `all` are."""
+    match targets:
+        case "one":
+            return 1
+        case "minority":
+            return max(1, spare(topology))
+        case "majority":
+            return topology.majority
+        case _:
+            return len(topology.nodes)
+
+
+def _verb(how: How, node: Node) -> Callable[[], None]:
+    match how:
+        case "shutdown":
+            return node.stop
+        case "kill":
+            return node.kill
+        case "power cut":
+            return node.cut_power

@@ -1,0 +1,68 @@
+"""Which nodes hold which live keys, as the hunt sees it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from cluster.key_snapshot import KeyReader
+from cluster.process import ProcessCluster
+from cluster.resp import ask
+from cluster.waiting import becomes_true
+
+
+@pytest.fixture
+def watch(shared_cluster: ProcessCluster) -> Iterator[KeyReader]:
+    for node in shared_cluster.nodes.values():
+        ask(node.address, ("FLUSHALL",), timeout_ms=1_000)
+    with KeyReader(shared_cluster) as watch:
+        yield watch
+
+
+def test_every_node_tells_its_live_keys_and_their_values(shared_cluster: ProcessCluster, watch: KeyReader) -> None:
+    ask(shared_cluster.nodes["n1"].address, ("SET", "k1", "mine"), ("SADD", "a set", 1), timeout_ms=1_000)
+    assert watch.look() == {"n1": {"k1": b"mine", "a set": None}, "n2": {}}
+
+
+def test_a_key_that_expired_is_not_alive(shared_cluster: ProcessCluster, watch: KeyReader) -> None:
+    ask(shared_cluster.nodes["n1"].address, ("SET", "k1", "mine", "PX", 30), timeout_ms=1_000)
+    assert "k1" in watch.look()["n1"]
+    assert becomes_true(lambda: watch.look()["n1"] == {}, within_s=2)
+
+
+def test_the_marks_of_probes_are_no_locks(shared_cluster: ProcessCluster, watch: KeyReader) -> None:
+    shared_cluster.probe([("c1", "n1")])
+    assert watch.look()["n1"] == {}
+
+
+def test_a_node_that_is_down_or_paused_is_left_out_in_time_and_seen_again_later(
+    shared_cluster: ProcessCluster, watch: KeyReader
+) -> None:
+    node = shared_cluster.nodes["n1"]
+    watch.look()
+    try:
+        for go, come in ((node.kill, node.start), (node.pause, node.resume)):
+            go()
+            began = time.monotonic()
+            assert watch.look(timeout_ms=50).keys() == {"n2"}
+            assert time.monotonic() - began < 0.5
+            come()
+            assert becomes_true(lambda: watch.look().keys() == {"n1", "n2"}, within_s=2)
+    finally:
+        node.resume()
+        node.start()
+
+
+def test_looking_changes_nothing(shared_cluster: ProcessCluster, watch: KeyReader) -> None:
+    address = shared_cluster.nodes["n1"].address
+    ask(address, ("SET", "k1", "mine"), timeout_ms=1_000)
+    (before,) = ask(address, ("INFO", "persistence"), timeout_ms=1_000)
+    watch.look()
+    (after,) = ask(address, ("INFO", "persistence"), timeout_ms=1_000)
+    changes = [
+        next(line for line in str(text).splitlines() if line.startswith("rdb_changes_since_last_save"))
+        for text in (before, after)
+    ]
+    assert changes[0] == changes[1]

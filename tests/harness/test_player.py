@@ -1,0 +1,80 @@
+"""Playing a schedule, with faults that wait for their moments."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cluster.key_snapshot import Holdings
+from fencepost.history import FaultEvent
+from harness.run.player import LOOK_EVERY_MS, Player
+from nemesis.schedule import Schedule, draw_schedule, load_schedule, parse_spec
+from tests.nemesis.fakes import FakeWorld, topology
+
+
+def schedule(spec: str) -> Schedule:
+    return draw_schedule(parse_spec(spec), 7, topology(clients=2), 10_000)
+
+
+@pytest.fixture
+def grants(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """Values of locks; each is seen on exactly a majority, with every node that could be struck, once."""
+    waiting: list[bytes] = []
+
+    def look(_watch: object, timeout_ms: float = 0) -> Holdings:
+        if not waiting:
+            return {}
+        value = waiting.pop()
+        return {node: {"k1": value} for node in ("n1", "n2", "n3")}
+
+    monkeypatch.setattr("cluster.key_snapshot.KeyReader.look", look)
+    return waiting
+
+
+def test_a_schedule_that_is_played_as_it_was_planned_needs_no_second_one() -> None:
+    player = Player(schedule("crash:targets=one"), FakeWorld(topology(clients=2)).world, lambda _: None)
+    player.play(9_000)
+    player.heal_all()
+    assert player.played() is None
+
+
+def test_what_a_hunt_finds_is_injected_healed_recorded_and_can_be_replayed(
+    grants: list[bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nemesis.hunt.shuffled", lambda _rng, items: sorted(items, reverse=True))
+    world, events = FakeWorld(topology(clients=2)), list[FaultEvent]()
+    player = Player(schedule("hunt"), world.world, events.append)
+    player.play(0)
+    assert player.next_ms() == LOOK_EVERY_MS
+    player.play(4)
+    assert "n1.kill" not in world.calls
+    grants.append(b"v")
+    player.play(8)
+    assert world.calls[-1] == "n1.kill"
+    player.play(50)
+    assert world.calls[-1] == "n1.start"
+    player.heal_all()
+    assert not any(link.owners() for link in world.cluster.links.values())
+    assert [(event.event, event.fault) for event in events] == [
+        ("injected", "f1"),
+        ("injected", "f1.1"),
+        ("injected", "f1.2"),
+        ("healed", "f1.2"),
+        ("healed", "f1.1"),
+        ("healed", "f1"),
+    ]
+
+    played = player.played()
+    assert played is not None
+    assert [(planned.nemesis, planned.at_ms) for planned in played.faults] == [("partition", 0), ("crash", 8)]
+    saved = tmp_path / "played.json"
+    saved.write_bytes(played.to_bytes())
+    assert load_schedule(saved, topology(clients=2)) == played
+
+    again = FakeWorld(topology(clients=2))
+    replay = Player(played, again.world, lambda _: None)
+    replay.play(7)
+    assert "n1.kill" not in again.calls
+    replay.play(8)
+    assert again.calls[-1] == "n1.kill"

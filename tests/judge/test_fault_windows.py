@@ -1,0 +1,100 @@
+"""When a majority was in reach, and when faults were in force: the same as asking moment by moment."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fencepost.history import ClientEnd, FaultEvent
+from harness.history.fault_windows import FOREVER_NS, longest_windows, majority_windows, merged
+
+LAST = 12
+moments = st.integers(0, LAST)
+clients = ("c1", "c2")
+Window = tuple[int, int]
+
+
+def covered(windows: list[Window], half: int) -> bool:
+    """Whether the moment `half / 2` lies in one of the closed windows."""
+    return any(2 * began <= half <= 2 * done for began, done in windows)
+
+
+@given(st.lists(st.tuples(moments, moments), max_size=5), moments, moments)
+def test_merged_windows_cover_the_same_moments_and_never_touch(windows: list[Window], start: int, end: int) -> None:
+    found = merged(windows, start, end)
+    for half in range(2 * LAST + 1):
+        assert covered(found, half) == (2 * start <= half <= 2 * end and covered(windows, half))
+    assert all(began <= done for began, done in found)
+    assert all(before[1] < after[0] for before, after in pairwise(found))
+
+
+def event(kind: str, name: str, began: int, done: int, **hit: tuple[object, ...]) -> FaultEvent:
+    return FaultEvent(kind, name, "any", "it", began, done, True, "seen", **hit)  # type: ignore[arg-type]
+
+
+def test_a_fault_is_in_force_from_the_call_that_injects_it_to_the_end_of_the_call_that_heals_it() -> None:
+    late, early = event("injected", "f2", 5, 6), event("injected", "f1", 1, 2)
+    healed = event("healed", "f2", 7, 9)
+    assert longest_windows([late, early, healed]) == [(early, 1, FOREVER_NS), (late, 5, 9)]
+
+
+def some(mask: int, of: Sequence[object]) -> tuple[object, ...]:
+    """Those of the things whose bit is set."""
+    return tuple(thing for place, thing in enumerate(of) if mask >> place & 1)
+
+
+def fault(name: str, began: int, healed: int | None, nodes: int, cut: int, slow: int, who: int) -> list[FaultEvent]:
+    """Its two events; what it hits as bits."""
+    names = ("n1", "n2", "n3", "n4")
+    links = [(client, node) for client in clients for node in names]
+    hit = {
+        "nodes": some(nodes, names),
+        "cut_links": some(cut, links),
+        "slow_links": some(slow, links),
+        "paused_clients": some(who, clients),
+        "killed_clients": some(who >> 2, clients),
+    }
+    injected = event("injected", name, began, began, **hit)
+    return [injected] if healed is None else [injected, event("healed", name, began + healed, began + healed)]
+
+
+few_nodes = st.sampled_from([0, 0, 1, 2, 4, 5, 9])
+few_links = st.sampled_from([0, 0x03, 0x30, 0x77, 0x55, 0x13, 0xC1, 0x0F])
+few_clients = st.sampled_from([0, 0, 0, 1, 2, 4, 8])
+lengths = st.none() | st.integers(0, 6)
+faults = st.lists(st.tuples(moments, lengths, few_nodes, few_links, few_links, few_clients), max_size=3).map(
+    lambda drawn: [event for number, one in enumerate(drawn) for event in fault(f"f{number}", *one)]
+)
+ends = st.lists(
+    st.builds(ClientEnd, st.sampled_from(clients), st.integers(1, 3), st.just("killed"), moments),
+    max_size=3,
+    unique_by=lambda end: (end.client, end.life),
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(faults, ends, st.integers(1, 4), st.sampled_from([clients, clients[:1]]), moments, moments)
+def test_a_majority_is_in_reach_when_it_is_for_some_client_between_any_two_moments(
+    injected: list[FaultEvent], ended: list[ClientEnd], size: int, there: Sequence[str], start: int, end: int
+) -> None:
+    nodes = [f"n{place}" for place in range(1, size + 1)]
+
+    def reaches(client: str, at: float) -> bool:
+        lives = sorted((one.life, one.at_ns) for one in ended if one.client == client)
+        if lives and lives[-1][1] < at:
+            return False
+        force = [one for one, began, done in longest_windows(injected) if began < at < done]
+        if any(client in (*one.paused_clients, *one.killed_clients) for one in force):
+            return False
+        lost = {node for one in force for node in nodes if node in one.nodes}
+        lost |= {node for one in force for c, node in (*one.cut_links, *one.slow_links) if c == client}
+        return len(set(nodes) - lost) * 2 > len(nodes)
+
+    found = majority_windows(there, nodes, injected, ended, start, end)
+    for at in range(LAST):
+        good = start <= at < end and any(reaches(client, at + 0.5) for client in there)
+        assert covered(found, 2 * at + 1) == good
+    assert found == merged(found, start, end)

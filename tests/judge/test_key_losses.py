@@ -1,0 +1,86 @@
+"""Single keys that were lost while their owner held them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from harness.checkers.key_losses import check
+from harness.verdict import Answer, Finding
+from tests.judge.histories import History
+
+NODES = ("n1", "n2", "n3")
+
+
+def held() -> History:
+    """c1 is inside from 10 to 50, may believe so until 105, and all nodes hold what it showed."""
+    history = History().watch(*NODES).section("c1", 10, 50, asked=5, deadline=105).shows("c1", "v1")
+    for node in NODES:
+        history.seen(node, "set", 8, "v1", since=6, ttl=100)
+    return history
+
+
+def only(history: History) -> Finding:
+    (finding,) = check(history.recorded()).findings
+    return finding
+
+
+def test_a_key_that_is_overwritten_is_the_locks_fault() -> None:
+    finding = only(held().seen("n1", "set", 20, "v2"))
+    assert (finding.kind, finding.blame, finding.breaks, finding.count) == ("overwritten-while-held", "lock", (), 1)
+    assert finding.examples == ({"node": "n1", "key": "k1", "client": "c1", "section": 1, "at_ms": 20},)
+    assert finding.text.startswith("1 key was")
+
+
+def test_a_key_that_is_deleted_may_have_been_deleted_by_its_owner() -> None:
+    finding = only(held().seen("n1", "deleted", 20).seen("n2", "deleted", 21))
+    assert (finding.kind, finding.blame, finding.breaks) == ("deleted-while-held", "undecided", ())
+    assert finding.text.startswith("2 keys were")
+
+
+@pytest.mark.parametrize(("since", "at", "counted"), [(10, 20, 1), (9.9, 20, 0), (20, 49.9, 1), (20, 50, 0)])
+def test_a_loss_counts_if_it_surely_lay_between_the_grant_and_the_release(
+    since: float, at: float, counted: int
+) -> None:
+    figures: Any = check(held().seen("n1", "deleted", at, since=since).recorded()).figures
+    assert figures == {"deleted": counted, "overwritten": 0, "shared_values": 0}
+    figures = check(held().seen("n1", "set", at, "v2", since=since).recorded()).figures
+    assert figures == {"deleted": 0, "overwritten": counted, "shared_values": 0}
+
+
+def test_after_its_validity_nobody_holds_anything() -> None:
+    history = History().watch("n1").section("c1", 10, 90, deadline=(50, 80)).shows("c1", "v1")
+    history.seen("n1", "set", 8, "v1").seen("n1", "deleted", 50)
+    assert check(history.recorded()).findings == ()
+
+
+def test_other_peoples_keys_and_expired_ones_are_no_losses() -> None:
+    history = held().seen("n1", "expired", 20).seen("n1", "set", 21, "v9").seen("n1", "deleted", 22)
+    assert check(history.recorded()).findings == ()
+
+
+def test_a_value_that_stands_for_two_sections_is_named() -> None:
+    history = held().section("c2", 60, 90).shows("c2", "v1")
+    finding = only(history)
+    assert (finding.kind, finding.blame, finding.breaks, finding.count) == ("shared-value", "lock", (), 1)
+    assert finding.text == "1 value on the nodes stood for more than one section"
+    assert finding.examples == ({"value": "v1", "sections": 2, "of": ("c1 in section 1", "c2 in section 1")},)
+    history.section("c2", 100, 110, number=2).shows("c2", "v3", number=2)
+    history.section("c2", 120, 130, number=3).shows("c2", "v3", number=3).seen("n1", "set", 99, "v3")
+    assert only(history).text == "2 values on the nodes stood for more than one section"
+
+
+def test_what_was_never_seen_on_a_node_may_be_a_name_of_the_locks_own() -> None:
+    history = History().watch("n1").section("c1", 10, 50).shows("c1", "1").section("c2", 60, 90).shows("c2", "1")
+    assert check(history.seen("n1", "set", 8, "x").recorded()).findings == ()
+
+
+def test_a_lock_that_shows_an_empty_value_shows_nothing() -> None:
+    history = History().watch("n1").section("c1", 10, 50).shows("c1", "").section("c2", 60, 90).shows("c2", "")
+    assert check(history.seen("n1", "set", 8, "").recorded()).findings == ()
+
+
+def test_a_run_that_nobody_watched_gives_no_answer() -> None:
+    assert check(History().section("c1", 10, 50).shows("c1", "v1").recorded()) == Answer()
+    assert check(History().seen("n1", "blind", 5).recorded()) == Answer()

@@ -1,0 +1,375 @@
+"""Clients that believed they held what they did not."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fencepost.history import ClientEnd
+from harness.checkers.quorum_backing import LOSSES, check
+from harness.verdict import Answer, Finding
+from tests.judge.histories import History, ms
+
+NODES = ("n1", "n2", "n3")
+
+
+def section(*, end: float = 50, deadline: Any = 105, **config: Any) -> History:
+    """c1 asked at 5, is inside from 10 to 50, may believe so until 105, and shows v1; all nodes are watched."""
+    history = History(**config).watch(*NODES)
+    return history.section("c1", 10, end, asked=5, deadline=deadline).shows("c1", "v1")
+
+
+def granted_by(*nodes: str, **options: Any) -> History:
+    history = section(**options)
+    for node in nodes:
+        history.seen(node, "set", 8, "v1", since=6, ttl=100)
+    return history
+
+
+def judged(history: History) -> Answer:
+    """With all nodes watched to the end."""
+    whole = deepcopy(history)
+    for node in NODES:
+        whole.seen(node, "blind", 900)
+    return check(whole.recorded())
+
+
+def unfounded(history: History) -> tuple[str, float] | None:
+    """The cause and the longest time; None if the client's belief was founded for all that is known."""
+    figures = judged(history).figures
+    if not figures["unfounded"]:
+        assert figures["longest_ms"] == 0
+        return None
+    assert figures["unfounded"] == 1
+    by_cause: Any = figures["by_cause"]
+    longest: Any = figures["longest_ms"]
+    (cause,) = (loss for loss in LOSSES if by_cause[loss])
+    assert list(by_cause) == list(LOSSES)
+    return cause, longest
+
+
+def only(history: History) -> Finding:
+    (finding,) = judged(history).findings
+    return finding
+
+
+def test_a_majority_that_holds_the_value_to_the_end_is_what_the_client_believes() -> None:
+    history = granted_by("n1", "n2")
+    for node in ("n1", "n2"):
+        history.seen(node, "deleted", 51, since=50.5)
+    answer = judged(history)
+    assert answer.findings == ()
+    assert (answer.figures["sections"], answer.figures["unfounded"]) == (1, 0)
+
+
+def test_a_minority_is_not_enough() -> None:
+    history = granted_by("n1").seen("n2", "set", 3, "other").seen("n3", "set", 3, "other")
+    finding = only(history)
+    assert (finding.blame, finding.breaks, finding.count) == ("lock", ("lease",), 1)
+    (example,) = finding.examples
+    assert example == {
+        "client": "c1",
+        "life": 1,
+        "section": 1,
+        "key": "k1",
+        "from_ms": 10,
+        "for_ms": 40,
+        "nodes": ("n2 never set", "n3 never set"),
+    }
+    assert "1 section " in finding.text
+
+
+def test_of_four_nodes_two_are_no_majority_and_three_are() -> None:
+    def four(*holding: str) -> History:
+        history = granted_by(*holding, nodes=4).watch("n4")
+        for node in {*NODES, "n4"} - set(holding):
+            history.seen(node, "set", 3, "other")
+        return history.seen("n4", "blind", 900)
+
+    assert unfounded(four("n1", "n2")) == ("never set", 40)
+    assert only(four("n1", "n2")).blame == "lock"
+    assert unfounded(four("n1", "n2", "n4")) is None
+
+
+def test_a_lock_that_uses_one_node_of_three_has_a_majority_of_one() -> None:
+    assert unfounded(granted_by("n1")) is None
+    assert unfounded(granted_by("n1").seen("n1", "deleted", 30)) == ("deleted", 20)
+
+
+def test_nobody_can_be_told_of_a_lock_that_shows_nothing() -> None:
+    history = History().watch(*NODES).section("c1", 10, 50).seen("n1", "set", 8, "hidden")
+    assert judged(history).figures == {"sections": 0}
+    assert judged(section().seen("n1", "set", 8, "not what it showed")).figures == {"sections": 0}
+
+
+def test_a_run_that_nobody_watched_gives_no_answer() -> None:
+    assert check(History().section("c1", 10, 50).shows("c1", "v1").recorded()) == Answer()
+    assert check(section().recorded()).figures == {"sections": 0}
+    blind = History().section("c1", 10, 50).seen("n1", "blind", 5)
+    assert check(blind.recorded()) == Answer()
+
+
+def test_keys_that_are_deleted_before_the_release() -> None:
+    history = granted_by("n1", "n2", "n3").seen("n1", "deleted", 20, since=19).seen("n2", "deleted", 30, since=29)
+    assert unfounded(history) == ("deleted", 20)
+
+
+def test_only_what_is_surely_gone_counts() -> None:
+    """A deletion is sure when it is told, and a value may be there again as soon as it can have been set anew."""
+    history = granted_by("n1", "n2").seen("n1", "deleted", 20, since=9).seen("n1", "set", 40, "v1", since=35)
+    assert unfounded(history) == ("deleted", 15)
+
+
+def test_a_value_that_nobody_could_read_may_be_the_clients() -> None:
+    history = granted_by("n1").seen("n2", "set", 8, None).seen("n2", "deleted", 50)
+    assert unfounded(history.seen("n3", "set", 3, "other")) is None
+    history = granted_by("n1").seen("n2", "set", 8, None).seen("n2", "deleted", 30)
+    assert unfounded(history.seen("n3", "set", 3, "other")) == ("gone unread", 20)
+
+
+def test_an_unread_value_from_before_the_client_asked_is_not_its_own() -> None:
+    history = granted_by("n1").seen("n2", "set", 2, None).seen("n2", "deleted", 5).seen("n3", "set", 3, "other")
+    assert unfounded(history) == ("never set", 40)
+
+
+def test_an_unread_value_from_after_the_time_in_question_explains_nothing() -> None:
+    history = granted_by("n1").seen("n2", "set", 1, "other").seen("n2", "deleted", 2).seen("n3", "set", 3, "other")
+    assert unfounded(history.seen("n2", "set", 50, None)) == ("never set", 40)
+
+
+def test_the_longest_time_without_a_majority_is_told() -> None:
+    history = granted_by("n1", "n2").seen("n3", "set", 3, "other")
+    history.seen("n1", "deleted", 12).seen("n1", "set", 15, "v1")
+    history.seen("n1", "deleted", 20).seen("n1", "set", 30, "v1").seen("n1", "deleted", 45)
+    assert unfounded(history) == ("deleted", 10)
+    assert only(history).examples[0]["from_ms"] == 20
+
+
+def test_a_time_that_several_losses_cut_up_is_one() -> None:
+    history = granted_by("n1", "n2", "n3").seen("n1", "deleted", 20).seen("n2", "deleted", 25)
+    history.seen("n3", "deleted", 30)
+    assert unfounded(history) == ("deleted", 25)
+    assert only(history).examples[0]["nodes"] == ("n1 deleted", "n2 deleted", "n3 deleted")
+
+
+def test_after_its_validity_a_client_believes_in_nothing() -> None:
+    history = granted_by("n1", "n2", end=300).seen("n3", "set", 3, "other")
+    history.seen("n1", "expired", 105).seen("n2", "expired", 105)
+    assert unfounded(history) is None
+
+
+def test_a_validity_that_may_have_been_over_is_not_counted() -> None:
+    history = granted_by("n1", "n2", end=90, deadline=(30, 80)).seen("n3", "set", 3, "other")
+    history.seen("n1", "deleted", 20)
+    assert unfounded(history) == ("deleted", 10)
+
+
+@pytest.mark.parametrize("deadline", [10, 8])
+def test_a_validity_that_was_over_at_once_or_before_the_grant_is_no_belief(deadline: float) -> None:
+    assert unfounded(section(deadline=deadline).seen("n1", "set", 7, "v1").seen("n1", "deleted", 7.5)) is None
+
+
+def test_keys_that_expire_within_the_validity_because_nobody_gave_them_more() -> None:
+    history = granted_by("n1", "n2", deadline=205, end=190).seen("n3", "set", 3, "other")
+    history.seen("n1", "expired", 120).seen("n2", "expired", 120)
+    assert unfounded(history) == ("expired", 70)
+    assert only(history).blame == "lock"
+
+
+@pytest.mark.parametrize(("expired", "cause"), [(88, "expired"), (87.9, "expired early")])
+def test_a_node_that_expires_a_key_before_its_time_is_to_blame_for_it(expired: float, cause: str) -> None:
+    history = granted_by("n1", "n2", end=100).seen("n3", "set", 3, "other")
+    for node in ("n1", "n2"):
+        history.seen(node, "expired", expired)  # it had until 108
+    found = unfounded(history)
+    assert found is not None
+    assert found[0] == cause
+    finding = only(history)
+    assert (finding.blame, finding.breaks) == (("lock", ("lease",)) if cause == "expired" else ("undecided", ()))
+
+
+def test_a_node_that_forgets_when_it_goes_down() -> None:
+    history = granted_by("n1", "n2").seen("n3", "set", 3, "other")
+    history.seen("n1", "blind", 20).seen("n1", "watching", 30, "second")
+    assert unfounded(history) == ("lost by the node", 20)
+    finding = only(history)
+    assert (finding.blame, finding.breaks) == ("undecided", ())
+
+
+def test_a_node_out_of_sight_may_hold_it() -> None:
+    history = granted_by("n1", "n2").seen("n3", "set", 3, "other").seen("n1", "blind", 20)
+    assert unfounded(history) is None
+
+
+def test_a_node_out_of_sight_to_the_end_may_hold_what_it_was_never_seen_to_hold() -> None:
+    history = granted_by("n1").seen("n2", "set", 3, "other").seen("n3", "set", 3, "other").seen("n2", "blind", 7)
+    assert unfounded(history) is None
+    # Nor does it matter that it is seen again when all is over.
+    history = granted_by("n1", "n2").seen("n3", "set", 3, "other").seen("n1", "blind", 20)
+    assert unfounded(history.seen("n1", "watching", 60, "second")) is None
+
+
+def test_that_a_node_was_out_of_sight_before_the_grant_does_not_matter() -> None:
+    history = section().seen("n3", "set", 1, "other").seen("n1", "blind", 3).seen("n1", "watching", 4, "n1-first")
+    for node in ("n1", "n2"):
+        history.seen(node, "set", 8, "v1", since=6)
+    assert unfounded(history) is None
+    assert unfounded(history.seen("n1", "deleted", 30)) == ("deleted", 20)
+
+
+def test_a_node_that_was_not_in_sight_when_the_client_asked_may_have_lost_it() -> None:
+    def lost_at(at: float) -> History:
+        history = History().section("c1", 10, 50, asked=5, deadline=105).shows("c1", "v1").watch(*NODES, at=-20)
+        history.seen("n1", "set", 8, "v1").seen("n3", "set", 3, "other").seen("n2", "set", -10, "other")
+        return history.seen("n2", "blind", at).seen("n2", "watching", 15, "second")
+
+    assert unfounded(lost_at(7)) == ("lost by the node", 35)
+    assert unfounded(lost_at(5)) == ("lost by the node", 35)
+    assert unfounded(lost_at(4)) == ("never set", 35)
+
+
+def test_what_is_lost_at_the_end_of_the_time_in_question_is_not_its_cause() -> None:
+    history = granted_by("n1").seen("n2", "set", 3, "other").seen("n3", "set", 3, "other").seen("n2", "blind", 50)
+    assert unfounded(history) == ("never set", 40)
+
+
+def test_losses_of_the_lock_and_of_nodes_are_kept_apart() -> None:
+    """Without the one deletion two of three would have been left; without the node's loss as well."""
+    history = granted_by("n1", "n2", "n3").seen("n1", "deleted", 20)
+    history.seen("n2", "blind", 20).seen("n2", "watching", 25, "second")
+    finding = only(history)
+    assert finding.blame == "undecided"
+    assert finding.examples[0]["nodes"] == ("n1 deleted", "n2 lost by the node")
+
+
+def test_a_value_set_over_it_is_a_loss_as_well() -> None:
+    history = granted_by("n1", "n2", "n3").seen("n1", "set", 20, "v2")
+    assert unfounded(history) is None
+    assert unfounded(history.seen("n2", "set", 25, "v2")) == ("overwritten", 25)
+
+
+def test_each_section_is_judged_by_its_own_value_and_key() -> None:
+    history = granted_by("n1", "n2").seen("n3", "set", 3, "other").seen("n1", "deleted", 51).seen("n2", "deleted", 51)
+    history.section("c2", 60, 90, key="k2").shows("c2", "v2", key="k2")
+    for node in NODES:
+        history.seen(node, "set", 58, "v2", key="k2")
+    assert judged(history).figures["unfounded"] == 0
+    history.section("c2", 100, 140, number=2).shows("c2", "v3", number=2).seen("n1", "set", 98, "v3")
+    history.seen("n2", "set", 98, "v4")
+    figures = judged(history).figures
+    assert (figures["sections"], figures["unfounded"]) == (3, 1)
+
+
+def test_several_show_the_longest_first() -> None:
+    history = granted_by("n1", "n2", "n3")
+    for node in NODES:
+        history.seen(node, "deleted", 45)
+    history.section("c2", 60, 90).shows("c2", "v2")
+    for node in NODES:
+        history.seen(node, "set", 58, "v2").seen(node, "deleted", 70)
+    finding = only(history)
+    assert finding.count == 2
+    assert [example["client"] for example in finding.examples] == ["c2", "c1"]
+    assert "2 sections" in finding.text
+    assert finding.text.endswith("for up to 20.0 ms (deleted 2)")
+    assert judged(history).figures["longest_ms"] == 20
+
+
+def test_a_client_that_is_killed_while_it_releases_believes_in_nothing_any_more() -> None:
+    history = History().watch(*NODES).section("c1", 10, None, asked=5).shows("c1", "v1")
+    history.op("c1", "write", "ok", 1, 20, 25, value=1)
+    for node in NODES:
+        history.seen(node, "set", 8, "v1", since=6, ttl=100).seen(node, "deleted", 30)
+    history.ends.append(ClientEnd("c1", 1, "killed", ms(40), "releasing"))
+    assert judged(history).findings == ()
+    history.ends = [ClientEnd("c1", 1, "killed", ms(40), "inside")]
+    assert unfounded(history) == ("deleted", 10)
+
+
+def test_many_holdings_before_and_behind_do_not_matter() -> None:
+    history = History().watch(*NODES).section("c1", 210, 250, asked=205, deadline=305).shows("c1", "v1")
+    for node in NODES:
+        for at in (0, 40, 80, 300, 340):
+            history.seen(node, "set", at + 1, f"other {at}").seen(node, "deleted", at + 30)
+    history.key_events.sort(key=lambda event: event.at_ns)
+    for node in NODES[:2]:
+        history.seen(node, "set", 208, "v1").seen(node, "deleted", 251)
+    history.key_events.sort(key=lambda event: event.at_ns)
+    assert unfounded(history) is None
+
+
+def test_of_a_key_that_no_node_ever_held_nobody_knows_whose_it_would_be() -> None:
+    history = granted_by("n1", "n2").section("c2", 60, 90, key="k2").shows("c2", "v2", key="k2")
+    assert judged(history).figures["unfounded"] == 0
+
+
+happenings = st.tuples(
+    st.sampled_from(NODES),
+    st.sampled_from(["set", "set", "set", "deleted", "expired", "out of sight or back"]),
+    st.integers(0, 2),  # so much later than the one before
+    st.integers(0, 2),  # for so long it may have happened unnoticed
+    st.sampled_from(["v0", "v0", "v1", "v1", "v2", None]),
+)
+spans = st.tuples(st.integers(2, 12), st.integers(0, 12), st.integers(-1, 14))
+
+
+def told(happened: list[tuple[str, str, int, int, str | None]]) -> History:
+    """A history in which all nodes were watched from 0 to 40."""
+    history = History(clients=3).watch(*NODES)
+    at, since = 1, dict.fromkeys(NODES, 0)
+    out: set[str] = set()
+    for node, event, later, unnoticed, value in happened:
+        at += later
+        since[node] = max(since[node], at - unnoticed)
+        if event == "out of sight or back":
+            if node in out:
+                history.seen(node, "seen", at, value).seen(node, "watching", at, f"run {unnoticed}")
+            else:
+                history.seen(node, "blind", at)
+            out ^= {node}
+        elif node not in out:
+            history.seen(node, event, at, value, since=since[node])
+    for node in NODES:
+        history.seen(node, "blind", 40)
+    return history
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(happenings, min_size=4, max_size=16), st.lists(spans, min_size=1, max_size=3))
+def test_a_belief_is_unfounded_when_no_majority_may_hold_the_value_between_two_moments(
+    happened: list[tuple[str, str, int, int, str | None]], sections: list[tuple[int, int, int]]
+) -> None:
+    history = told(happened)
+    for number, (start, length, validity) in enumerate(sections):
+        client = f"c{number}"
+        history.section(client, start, start + length, deadline=start + validity).shows(client, f"v{number}")
+    run = history.recorded()
+    assert run.watched is not None
+    held, watch_windows = run.watched.holdings.to_dict("records"), run.watched.watch_windows.to_dict("records")
+
+    def may_hold(node: str, value: str, at_ns: float) -> bool:
+        if not any(
+            watch_window["node"] == node and watch_window["from_ns"] <= at_ns <= watch_window["to_ns"]
+            for watch_window in watch_windows
+        ):
+            return True
+        return any(
+            row["node"] == node and row["value"] in (value, None) and row["from_min_ns"] <= at_ns <= row["to_max_ns"]
+            for row in held
+        )
+
+    used = {row["node"] for row in held}
+    longest = []
+    for number, (start, length, validity) in enumerate(sections):
+        without = [0]
+        for at in range(start, min(start + length, start + validity)):
+            holding = sum(may_hold(node, f"v{number}", ms(at + 0.5)) for node in used)
+            without.append(without[-1] + 1 if holding * 2 <= len(used) else 0)
+        longest.append(max(without))
+    figures = check(run).figures
+    if figures["sections"]:  # some value that the lock showed was seen on a node
+        assert (figures["unfounded"], figures["longest_ms"]) == (sum(map(bool, longest)), max(longest))

@@ -1,0 +1,31 @@
+from __future__ import annotations
+
+from harness.report import wording
+from harness.verdict import Finding, Verdict
+
+
+def test_the_headline_of_a_violation_names_the_lock_first() -> None:
+    client = Finding("exclusion", "overlap", "client", "2 overlaps", breaks=("exclusion",))
+    lock = Finding("exclusion", "overlap", "lock", "1 overlap", breaks=("lease", "exclusion"))
+    verdict = Verdict("violation", "exclusion", (client, lock), (), {})
+    assert wording.headline(verdict) == ("VIOLATION", "the lock is to blame: 1 overlap (and 1 more finding)")
+
+
+def test_findings_that_do_not_break_the_requirement_are_not_in_the_headline() -> None:
+    client = Finding("exclusion", "overlap", "client", "2 overlaps", breaks=("exclusion",))
+    figures: dict[str, dict[str, object]] = {"exclusion": {"sections": 1234}}
+    assert wording.headline(Verdict("valid", "lease", (client,), (), figures)) == (
+        "VALID",
+        "no overlap blamed on the lock in 1,234 sections",
+    )
+
+
+def test_an_unknown_verdict_says_why() -> None:
+    verdict = Verdict("unknown", "lease", (), ("nobody acquired", "no fault was seen."), {})
+    assert wording.headline(verdict) == ("UNKNOWN", "nobody acquired; no fault was seen")
+
+
+def test_an_example_reads_like_a_sentence() -> None:
+    side = {"client": "c1", "life": 1, "section": 4, "start_ms": 1200.0, "end_ms": 1274.5}
+    text = wording.example({"key": "k1", "overlap_from_ms": 1234.56, "earlier": side})
+    assert text == "key k1 · overlap from 1,234.6 ms · earlier c1 in section 4 (1,200.0 to 1,274.5 ms)"

@@ -1,0 +1,152 @@
+"""The adapters' side of the lock protocol (docs/lock-protocol.md), in the standard library alone.
+
+Adapters run in their library's own environment and cannot import fencepost; each puts this folder on its path and
+calls `serve` with a function that opens its library.
+
+When did the library compute the validity that it tells? The judge needs bounds for that moment: a validity that is
+counted from too late a moment would blame the lock for time that something else took. `BoundedCall` gives them.
+
+- Not after the call returned: `computed_before_ns` is a stamp right behind it.
+- Not long before that, for a library that runs in one thread and neither waits nor sleeps between computing and
+  returning: then the thread spent that time either on a processor or waiting for one. Both are counted by the kernel,
+  so the moment lies no earlier than `computed_before_ns` minus what the thread used and waited *during the whole call*,
+  minus 1 ms for what the kernel does not count (interrupts, a hypervisor), and not before the call began. The time in
+  the run queue is the second field of /proc/thread-self/schedstat. The time on a processor is its first field, which
+  however lags by up to a tick for a running thread: CLOCK_THREAD_CPUTIME_ID is the same figure brought up to date.
+- The time for which the process was *stopped* (SIGSTOP) is in neither; the harness knows it and widens the bound.
+- Where there is no schedstat the stamp before the call is the bound: wider, and still true.
+"""
+
+import contextlib
+import json
+import os
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterable, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Protocol
+
+Answer = dict[str, object]
+Nodes = Sequence[dict[str, Any]]
+Settings = dict[str, Any]
+
+MARGIN_NS = 1_000_000
+_SCHEDSTAT = Path("/proc/thread-self/schedstat")
+
+
+class Adapter(Protocol):
+    """What `serve` needs. An exception is answered by `info`: nobody can know how far the call came."""
+
+    def acquire(self, key: str, ttl_ms: int) -> Answer: ...
+
+    def extend(self, key: str, value: str, ttl_ms: int) -> Answer: ...
+
+    def release(self, key: str, value: str) -> Answer: ...
+
+    def describe(self) -> Answer:
+        """The library's version, and the timeouts and retries that it works with."""
+        ...
+
+
+class BoundedCall:
+    """`with BoundedCall() as call: …`, and then `call.bounds()`: the fields that bound when the result was computed."""
+
+    def __enter__(self) -> "BoundedCall":
+        self._busy_before_ns = _busy_ns()
+        self.began_ns = time.monotonic_ns()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.ended_ns = time.monotonic_ns()
+        self._busy_after_ns = _busy_ns()
+
+    def bounds(self) -> dict[str, int]:
+        after_ns = self.began_ns
+        if self._busy_before_ns is not None and self._busy_after_ns is not None:
+            busy_ns = self._busy_after_ns - self._busy_before_ns
+            after_ns = max(after_ns, self.ended_ns - busy_ns - MARGIN_NS)
+        return {"computed_after_ns": after_ns, "computed_before_ns": self.ended_ns}
+
+
+def ok(**fields: object) -> Answer:
+    return {"outcome": "ok", **fields}
+
+
+def fail(error: object = None) -> Answer:
+    return {"outcome": "fail"} if error is None else {"outcome": "fail", "error": _one_line(error)}
+
+
+def info(error: object) -> Answer:
+    return {"outcome": "info", "error": _one_line(error)}
+
+
+def warm_up(clients: Iterable[Any]) -> None:
+    """Connect redis-py clients, so that the handshake of a new connection is in nobody's first acquire. A node that is
+    down is left to the library."""
+    for client in clients:
+        with contextlib.suppress(Exception):
+            client.ping()
+
+
+def describe_redis(client: Any) -> Answer:
+    """The version of redis-py, and the timeouts and retries with which it made this client."""
+    pool = client.connection_pool.connection_kwargs
+    # Older versions leave out what is at its default, so a connection is asked; making one does not connect it.
+    connection = client.connection_pool.connection_class(**pool)
+    retry = getattr(connection, "retry", None)
+    return {
+        "redis-py": version("redis"),
+        "socket_timeout_s": connection.socket_timeout,
+        "socket_connect_timeout_s": connection.socket_connect_timeout,
+        "socket_retries": getattr(retry, "_retries", 0),
+    }
+
+
+def serve(open_adapter: Callable[[Nodes, Settings], Adapter]) -> None:
+    """Answer requests until stdin ends. An exception while opening is answered by `fail`; tracebacks go to stderr."""
+    # Whatever a library prints must not come between the answers: its stdout is our stderr.
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8", buffering=1)
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    adapter: Any = None
+    for line in sys.stdin:
+        request = json.loads(line)
+        verb = request["do"]
+        try:
+            if verb == "open":
+                adapter = open_adapter(request["nodes"], request["settings"])
+                answer = ok(describe=adapter.describe())
+            elif verb == "acquire":
+                answer = adapter.acquire(request["key"], request["ttl_ms"])
+            elif verb == "extend":
+                answer = adapter.extend(request["key"], request["value"], request["ttl_ms"])
+            elif verb == "release":
+                answer = adapter.release(request["key"], request["value"])
+            elif verb == "close":
+                answer = ok()
+            else:
+                answer = fail("this adapter knows no " + verb)
+        except Exception as error:
+            traceback.print_exc()
+            answer = fail(error) if verb == "open" else info(error)
+        answers.write(json.dumps(answer) + "\n")
+        if verb == "close":
+            break
+    # At once: threads that a library left waiting for a hung node must not keep the process alive.
+    sys.stderr.flush()
+    os._exit(0)
+
+
+def _busy_ns() -> int | None:
+    """What this thread has used of a processor and waited for one, in nanoseconds; None if the kernel does not say."""
+    try:
+        waited_ns = int(_SCHEDSTAT.read_bytes().split()[1])
+    except (OSError, IndexError, ValueError):
+        return None
+    return time.thread_time_ns() + waited_ns
+
+
+def _one_line(error: object) -> str:
+    text = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
+    return " ".join(text.split())[:500]
