@@ -3,10 +3,51 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Generator
+
+import pytest
+
+from tests.needs import why_not
+
+_MARK = "needs "
 
 
-def pytest_configure() -> None:
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--must-have", default="", metavar="NEED,…", help="needs (tests/needs.py) that must not be missing"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
     # A shell starts what it puts in the background with SIGINT ignored, and programs that are started from there ignore
     # it too. The tests of Ctrl-C are about programs in the foreground.
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    for need in filter(None, config.getoption("--must-have").split(",")):
+        try:
+            missing = why_not(need)
+        except KeyError:
+            raise pytest.UsageError(f"--must-have {need}: tests/needs.py knows no such need") from None
+        if missing:
+            raise pytest.UsageError(f"--must-have {need}: {missing}")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    for mark in item.iter_markers("needs"):
+        for need in mark.args:
+            if missing := why_not(need):
+                pytest.skip(f"{_MARK}{need}: {missing}")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if report.skipped and not hasattr(report, "wasxfail"):
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+        if not reason.startswith(f"Skipped: {_MARK}"):
+            report.outcome = "failed"
+            report.longrepr = f"{item.nodeid} was skipped without a need that tests/needs.py knows: {reason}"
+    return report

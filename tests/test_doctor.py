@@ -62,7 +62,7 @@ def test_a_library_in_another_version_than_the_pinned_one_is_not_good_enough(
 ) -> None:
     (tmp_path / "redlock_ng").mkdir()
     (tmp_path / "redlock_ng/requirements.txt").write_text(pins)
-    monkeypatch.setattr(doctor, "SUBJECTS_FOLDER", tmp_path)
+    monkeypatch.setattr(doctor, "FOREIGN_FOLDER", tmp_path)
     check = named(examine(), "lock redlock-ng")
     assert not check.ok
     assert check.essential

@@ -51,7 +51,8 @@ def beliefs_line(verdict: Verdict) -> str | None:
         return None
     text = f"{of_sections(found.get('unfounded'), found.get('sections'))} without a majority behind them"
     if found.get("unfounded"):
-        text += f", up to {milliseconds(found.get('longest_ms'))}: {_counted(figures(verdict, 'beliefs', 'by_cause'))}"
+        causes = _counted(figures(verdict, "quorum_backing", "by_cause"))
+        text += f", up to {milliseconds(found.get('longest_ms'))}: {causes}"
     losses = _counted({how: figure(verdict, "key_losses", how) for how in ("deleted", "overwritten")})
     return f"{text}; on single nodes, while held: {losses}" if losses else text
 

@@ -1,4 +1,4 @@
-"""What tests of disks share: whether this machine can have them, and what the kernel still knows of them."""
+"""What tests of disks share: the kinds of file system, and what the kernel still knows of disks."""
 
 from __future__ import annotations
 
@@ -7,27 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from cluster.disk import FILE_SYSTEMS, FileSystem, check_disks
-from fencepost.errors import UsageError
+from cluster.disk import FILE_SYSTEMS
 
-
-def why_not(file_system: FileSystem) -> str:
-    """Empty if this machine can cut the power of such a disk."""
-    try:
-        check_disks(file_system)
-    except UsageError as error:
-        return str(error)
-    return ""
-
-
-_WHY_NOT = {file_system: why_not(file_system) for file_system in FILE_SYSTEMS}
-
-needs_disks = pytest.mark.skipif(bool(_WHY_NOT["ext4"]), reason=_WHY_NOT["ext4"])
-
-KINDS = [
-    pytest.param(file_system, marks=pytest.mark.skipif(bool(reason), reason=reason))
-    for file_system, reason in _WHY_NOT.items()
-]
+KINDS = [pytest.param(file_system, marks=pytest.mark.needs(file_system)) for file_system in FILE_SYSTEMS]
 
 
 def traces(folder: Path) -> list[str]:

@@ -15,14 +15,14 @@ import pytest
 
 from cluster import disk as disk_module
 from cluster.disk import Disk, FileSystem, check_disks, make_disks, remove_disks, sweep_disks
-from cluster.engine import engine_answers, sweep_docker
+from cluster.engine import sweep_docker
 from cluster.fsync import fsync_latency_ms
 from cluster.lifetime import RunState, sweep
 from cluster.process import ProcessCluster
 from cluster.programs import ServerProgram, ToxiproxyProgram
 from fencepost.errors import BrokenEnvironmentError, UsageError
 from tests.cluster.conftest import MakeCluster
-from tests.cluster.disks import KINDS, needs_disks, traces
+from tests.cluster.disks import KINDS, traces
 
 FIVE = [f"n{number}" for number in range(1, 6)]
 
@@ -110,7 +110,7 @@ def test_nothing_but_a_disk_of_ours_ever_loses_its_power(tmp_path: Path) -> None
     (tmp_path / "still").write_text("writable")
 
 
-@needs_disks
+@pytest.mark.needs("ext4")
 def test_five_disks_are_there_in_less_than_a_second(state: RunState) -> None:
     began = time.monotonic()
     disks = make_disks(state, FIVE, "ext4")
@@ -121,7 +121,7 @@ def test_five_disks_are_there_in_less_than_a_second(state: RunState) -> None:
     assert list((state.path / "disks").iterdir()) == []
 
 
-@needs_disks
+@pytest.mark.needs("ext4")
 def test_when_one_disk_cannot_be_made_none_stays(state: RunState, monkeypatch: pytest.MonkeyPatch) -> None:
     make = Disk.make
 
@@ -136,7 +136,7 @@ def test_when_one_disk_cannot_be_made_none_stays(state: RunState, monkeypatch: p
     assert traces(state.path) == []
 
 
-@needs_disks
+@pytest.mark.needs("ext4")
 def test_a_cluster_that_cannot_start_leaves_no_disk(
     state: RunState, redis_program: ServerProgram, tmp_path: Path
 ) -> None:
@@ -149,7 +149,7 @@ def test_a_cluster_that_cannot_start_leaves_no_disk(
     assert traces(state.path) == []
 
 
-@needs_disks
+@pytest.mark.needs("ext4")
 def test_a_cluster_leaves_no_disk_also_when_some_are_without_power(make_cluster: MakeCluster, state: RunState) -> None:
     cluster = make_cluster(nodes=3, policy="rdb", disks="ext4")
     assert len(traces(state.path)) == 6
@@ -184,11 +184,9 @@ sys.stdin.read()
 """
 
 
-@needs_disks
-@pytest.mark.parametrize("backend", ["process", pytest.param("docker", marks=pytest.mark.docker)])
+@pytest.mark.needs("ext4")
+@pytest.mark.parametrize("backend", ["process", pytest.param("docker", marks=pytest.mark.needs("engine"))])
 def test_after_sigkill_of_the_harness_a_sweep_unmounts_detaches_and_deletes(backend: str, tmp_path: Path) -> None:
-    if backend == "docker" and not engine_answers():
-        pytest.skip("no Docker engine answers; start one to run this")
     parent = tmp_path / "state"
     sweepers = [partial(sweep_docker, parent=parent), partial(sweep_disks, parent=parent)]
     with subprocess.Popen(
@@ -215,7 +213,7 @@ def test_without_root_there_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None
     assert "\n" not in str(told.value)
 
 
-@needs_disks
+@pytest.mark.needs("ext4")
 def test_without_mkfs_there_is_one_line_that_names_the_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr("cluster.programs._ROOTS_PATH", ())

@@ -19,7 +19,7 @@ from docker.models.containers import Container
 import cluster.docker
 from cluster.base import RESOURCE
 from cluster.docker import DockerCluster
-from cluster.engine import RUN_LABEL, STATE_LABEL, connect, create_network, engine_answers, remove_run, sweep_docker
+from cluster.engine import RUN_LABEL, STATE_LABEL, connect, create_network, remove_run, sweep_docker
 from cluster.lifetime import RunState, sweep
 from cluster.persistence import POLICIES, Policy, config_mismatch
 from cluster.programs import ServerProgram, find_server
@@ -27,8 +27,7 @@ from cluster.resp import ask
 from cluster.waiting import becomes_true
 from fencepost.errors import BrokenEnvironmentError
 
-needs_engine = pytest.mark.skipif(not engine_answers(), reason="no Docker engine answers; start one to run these")
-pytestmark = [pytest.mark.docker, needs_engine]
+pytestmark = pytest.mark.needs("engine")
 
 NODES = ("n1", "n2", "n3")
 CLIENTS = ("c1", "c2")

@@ -185,11 +185,9 @@ def test_what_a_policy_keeps_over_a_kill_and_over_a_clean_stop(
     assert told(node, "GET", "key") == stopped
 
 
+@pytest.mark.needs("valkey")
 def test_valkey_stands_as_redis_does(make_cluster: MakeCluster) -> None:
-    try:
-        program = find_server("valkey")
-    except BrokenEnvironmentError as error:
-        pytest.skip(str(error))
+    program = find_server("valkey")
     cluster = make_cluster(nodes=2, server=program, policy="aof-always")
     assert cluster.environment()["server"] == {
         "flavour": "valkey",

@@ -20,14 +20,12 @@ import pytest
 from cluster import resp
 from cluster.base import Address, Cluster, Node
 from cluster.docker import DockerCluster
-from cluster.engine import engine_answers
 from cluster.lifetime import RunState
 from cluster.persistence import POLICIES, Policy, config_mismatch
 from cluster.process import ProcessCluster
 from cluster.programs import find_server
-from tests.cluster.disks import needs_disks
 
-pytestmark = needs_disks
+pytestmark = pytest.mark.needs("ext4")
 
 End = Literal["shutdown", "kill", "power cut"]
 ENDS: tuple[End, ...] = ("shutdown", "kill", "power cut")
@@ -117,8 +115,6 @@ def outcome_of(node: Node, end: End, writer: Writer) -> Outcome:
 
 
 def bring_up(backend: str, policy: Policy, folder: Path, stack: ExitStack) -> Cluster:
-    if backend == "docker" and not engine_answers():
-        pytest.skip("no Docker engine answers; start one to run this")
     make = ProcessCluster if backend == "process" else DockerCluster
     state = stack.enter_context(RunState.create(parent=folder / "state"))
     cluster = make(state, find_server("redis"), ["n1", "n2", "n3"], [], folder / "logs", policy, disks="ext4")
@@ -128,7 +124,7 @@ def bring_up(backend: str, policy: Policy, folder: Path, stack: ExitStack) -> Cl
 
 
 CASES = [pytest.param(("process", policy), id=f"process-{policy}") for policy in POLICIES] + [
-    pytest.param(("docker", policy), id=f"docker-{policy}", marks=pytest.mark.docker)
+    pytest.param(("docker", policy), id=f"docker-{policy}", marks=pytest.mark.needs("engine"))
     for policy in ("aof-no", "aof-everysec", "aof-always")
 ]
 

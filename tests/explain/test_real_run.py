@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
-from fencepost.errors import UsageError
 from tests.harness import runs
-from workloads.registry import check_lock
 
 NODES = ("n1", "n2", "n3", "n4", "n5")
 
@@ -37,10 +33,6 @@ def test_a_crash_without_persistence_is_explained_by_the_node_that_forgot(tmp_pa
 
 
 def test_a_library_that_shows_nothing_is_explained_by_what_the_witness_saw(tmp_path: Path) -> None:
-    try:
-        check_lock("redlock-ng", None)
-    except UsageError as error:
-        pytest.skip(str(error))
     experiment = ["script", "crash-without-persistence", "--lock", "redlock-ng", "--cluster", "process"]
     code, out, err = runs.fencepost(tmp_path, *experiment)
     assert code == 0, out + err

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 import fencepost
 from nemesis.base import Topology
 from nemesis.schedule import load_schedule
-from tests.cluster.disks import needs_disks
 from tests.harness import runs
 
 ENOUGH = ["--cluster", "process", "--lock", "redlock", "--clients", "4", "--ttl", "1s", "--hold", "uniform:200ms-500ms"]
@@ -45,7 +46,7 @@ def test_without_persistence_it_finds_the_violation_within_seconds_and_what_it_p
         assert planned.at_ms <= (event["began_ns"] - start_ns) / 1e6 < planned.at_ms + 500
 
 
-@needs_disks
+@pytest.mark.needs("ext4")
 def test_with_everysec_a_hunt_by_power_cuts_finds_it_too(tmp_path: Path) -> None:
     given = ["--nemesis", "hunt:how=power", "--persistence", "aof-everysec", "--duration", "12s"]
     code, run = hunt(tmp_path, *given, "--clients", "8", "--keys", "3")

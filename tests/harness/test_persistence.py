@@ -8,14 +8,13 @@ from pathlib import Path
 import pytest
 
 from cluster.base import RESOURCE
-from cluster.engine import engine_answers
 from cluster.persistence import POLICIES, Policy, expected_config
 from cluster.waiting import becomes_true
 from fencepost.errors import BrokenEnvironmentError
 from harness.config import RunConfig
 from harness.options import replay_command
 from harness.run.environment import check_persistence
-from tests.cluster.disks import needs_disks, traces
+from tests.cluster.disks import traces
 from tests.harness import runs
 
 
@@ -32,11 +31,9 @@ def test_a_server_that_keeps_its_data_otherwise_breaks_the_run(who: str, does: P
         check_persistence("aof-always", servers)
 
 
-@needs_disks
-@pytest.mark.parametrize("backend", ["process", pytest.param("docker", marks=pytest.mark.docker)])
+@pytest.mark.needs("ext4")
+@pytest.mark.parametrize("backend", ["process", pytest.param("docker", marks=pytest.mark.needs("engine"))])
 def test_a_run_under_power_cuts_tells_its_policy_and_leaves_no_disk(backend: str, tmp_path: Path) -> None:
-    if backend == "docker" and not engine_answers():
-        pytest.skip("no Docker engine answers; `make setup-docker` brings one")
     given = ["--persistence", "aof-everysec", "--nemesis", "power:interval=1s,targets=minority", "--restart-delay", "0"]
     code, out, err = runs.fencepost(tmp_path, *runs.short_run(*given, cluster=backend))
     assert code == 0, out + err
@@ -54,7 +51,7 @@ def test_a_run_under_power_cuts_tells_its_policy_and_leaves_no_disk(backend: str
     assert all(event["holds"] for event in events)
 
 
-@needs_disks
+@pytest.mark.needs("ext4")
 def test_clean_removes_the_disks_of_a_harness_that_was_killed_while_it_came_up(tmp_path: Path) -> None:
     process = runs.start(tmp_path, *runs.short_run("--disks", "--nemesis", "none", "--duration", "60s"))
     # The first disks of the tree are the trial's, which come and go before there is a folder of the run.

@@ -11,15 +11,13 @@ from pathlib import Path
 import pytest
 
 import fencepost
-from cluster.engine import engine_answers
 from cluster.lifetime import state_parent
 from harness.cli.main import run
 from harness.scripts.experiment import shipped_experiments
-from tests.cluster.disks import needs_disks
 from tests.harness import runs
 
 SHIPPED = [
-    pytest.param(name, marks=needs_disks if shipped.settings["disks"] else ())
+    pytest.param(name, marks=pytest.mark.needs("ext4") if shipped.settings["disks"] else ())
     for name, shipped in shipped_experiments().items()
 ]
 
@@ -32,12 +30,10 @@ ON_DOCKER = [each for each in SHIPPED if "fencing" not in str(each.values)]
     ("name", "backend"),
     [
         *(pytest.param(*each.values, "process", marks=each.marks) for each in SHIPPED),
-        *(pytest.param(*each.values, "docker", marks=(*each.marks, pytest.mark.docker)) for each in ON_DOCKER),
+        *(pytest.param(*each.values, "docker", marks=(*each.marks, pytest.mark.needs("engine"))) for each in ON_DOCKER),
     ],
 )
 def test_what_a_shipped_experiment_expects_is_what_happens(name: str, backend: str, tmp_path: Path) -> None:
-    if backend == "docker" and not engine_answers():
-        pytest.skip("no Docker engine answers; `make setup-docker` brings one")
     code, out, err = runs.fencepost(tmp_path, "script", name, "--cluster", backend)
     assert code == 0, out + err
     assert runs.processes_of(runs.only_run(tmp_path)) == []
@@ -49,8 +45,8 @@ def test_what_a_shipped_experiment_expects_is_what_happens(name: str, backend: s
         ("crash-without-persistence", ["--persistence", "aof-always"]),
         ("clean-shutdown-with-aof", ["--persistence", "none"]),
         ("fencing-of-writes-alone", ["--fencing", "all"]),
-        pytest.param("power-cut-with-aof-everysec", ["--persistence", "aof-always"], marks=needs_disks),
-        pytest.param("power-cut-with-aof-always", ["--persistence", "aof-no"], marks=needs_disks),
+        pytest.param("power-cut-with-aof-everysec", ["--persistence", "aof-always"], marks=pytest.mark.needs("ext4")),
+        pytest.param("power-cut-with-aof-always", ["--persistence", "aof-no"], marks=pytest.mark.needs("ext4")),
     ],
 )
 def test_a_configuration_that_defeats_the_claim_turns_the_experiment_red(
@@ -86,8 +82,8 @@ def test_a_scripted_run_leaves_what_a_random_run_leaves(tmp_path: Path) -> None:
 
 
 HEAD = """
-from harness.expect import *
-from harness.script import Stage, experiment
+from harness.scripts.expect import *
+from harness.scripts.experiment import Stage, experiment
 
 @experiment(expect=no_overlaps() & sections(1), ttl_ms=1000)
 def mine(stage: Stage) -> None:

@@ -7,11 +7,10 @@ from pathlib import Path
 import pytest
 
 import fencepost
-from cluster.engine import engine_answers
 from harness.verdict import Finding
 from tests.harness import runs
 
-BACKENDS = ["process", pytest.param("docker", marks=pytest.mark.docker)]
+BACKENDS = ["process", pytest.param("docker", marks=pytest.mark.needs("engine"))]
 OURS = ("acquire_timeouts", "key_losses", "orphans", "quorum_backing")
 
 
@@ -25,8 +24,6 @@ def findings(folder: Path) -> dict[str, Finding]:
 def test_nodes_that_crash_and_come_back_are_watched_and_the_reference_is_not_blamed(
     tmp_path: Path, backend: str
 ) -> None:
-    if backend == "docker" and not engine_answers():
-        pytest.skip("no Docker engine answers; `make setup-docker` brings one")
     faults = ("--nemesis", "crash:interval=700ms,restart-delay=200ms", "--persistence", "aof-always")
     code, out, err = runs.fencepost(tmp_path, *runs.short_run(*faults, cluster=backend))
     assert code == 0, out + err

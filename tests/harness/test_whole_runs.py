@@ -14,16 +14,13 @@ from random import Random
 import pytest
 
 import fencepost
-from cluster.engine import engine_answers
 from tests.harness import runs
 
-BACKENDS = ["process", pytest.param("docker", marks=pytest.mark.docker)]
+BACKENDS = ["process", pytest.param("docker", marks=pytest.mark.needs("engine"))]
 
 
 @pytest.fixture(params=BACKENDS)
 def backend(request: pytest.FixtureRequest) -> str:
-    if request.param == "docker" and not engine_answers():
-        pytest.skip("no Docker engine answers; `make setup-docker` brings one")
     return str(request.param)
 
 

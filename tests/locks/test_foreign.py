@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -17,27 +16,23 @@ import msgspec
 import psutil
 import pytest
 
-from fencepost.errors import BrokenEnvironmentError, UsageError
+from fencepost.errors import BrokenEnvironmentError
 from fencepost.history import NodeReply, Round
 from tests.locks.conftest import Server
 from workloads import foreign
 from workloads.base import Lock, LockSettings, NodeAddress
 from workloads.foreign import ForeignLock, UnknownOutcomeError
-from workloads.registry import ENVIRONMENTS_FOLDER, FOREIGN_FOLDER, check_lock, open_lock
+from workloads.registry import ENVIRONMENTS_FOLDER, FOREIGN_FOLDER, open_lock
 
-SUBJECTS = ["redlock-ng", "redlock-py", "pottery"]
+FOREIGN = ["redlock-ng", "redlock-py", "pottery"]
 DOCUMENT = Path(__file__).parents[2] / "docs" / "lock-protocol.md"
 
 
 def open_foreign(name: str, nodes: list[NodeAddress], log: Path) -> Lock:
-    try:
-        check_lock(name, None)
-    except UsageError as error:
-        pytest.skip(str(error))
     return open_lock(name, None, nodes, LockSettings(log_path=log))
 
 
-@pytest.mark.parametrize("name", SUBJECTS)
+@pytest.mark.parametrize("name", FOREIGN)
 def test_a_library_acquires_refuses_and_releases(
     name: str, servers: list[Server], nodes: list[NodeAddress], tmp_path: Path
 ) -> None:
@@ -60,7 +55,7 @@ def test_a_library_acquires_refuses_and_releases(
         other.close()
 
 
-@pytest.mark.parametrize("name", SUBJECTS)
+@pytest.mark.parametrize("name", FOREIGN)
 def test_a_library_s_versions_timeouts_and_retries_are_told(
     name: str, nodes: list[NodeAddress], tmp_path: Path
 ) -> None:
@@ -303,7 +298,7 @@ def test_the_child_is_stopped_and_killed_with_the_client_s_group(program: Callab
     assert not child.is_running() or child.status() == psutil.STATUS_ZOMBIE
 
 
-@pytest.mark.parametrize("name", SUBJECTS)
+@pytest.mark.parametrize("name", FOREIGN)
 def test_an_adapter_ends_when_its_client_is_gone(name: str, nodes: list[NodeAddress], tmp_path: Path) -> None:
     open_foreign(name, nodes, tmp_path / "log").close()
     folder = name.replace("-", "_")
@@ -332,11 +327,10 @@ def test_every_message_in_the_document_is_one_of_the_protocol() -> None:
     assert {answer.outcome for answer in answers} == {"ok", "fail", "info"}
 
 
+@pytest.mark.needs("node")
 def test_the_documented_example_is_a_working_lock_of_at_most_forty_lines(
     servers: list[Server], nodes: list[NodeAddress], tmp_path: Path
 ) -> None:
-    if shutil.which("node") is None:
-        pytest.skip("node is not installed")
     source = example("javascript")
     assert len(source.splitlines()) <= 40
     (tmp_path / "lock.mjs").write_text(source)

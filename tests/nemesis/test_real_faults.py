@@ -18,7 +18,6 @@ from nemesis.pause import Pause
 from nemesis.power import PowerCut
 from nemesis.schedule import decode_fault, draw_schedule, parse_spec
 from nemesis.shutdown import Shutdown
-from tests.cluster.disks import needs_disks
 from tests.nemesis.conftest import ProcessClient
 from tests.nemesis.fakes import topology
 
@@ -127,7 +126,7 @@ def test_nodes_are_killed_and_answer_again(real_world: World, nodes: tuple[str, 
 
 
 @pytest.mark.parametrize("fault", [Shutdown(nodes=("n1", "n2")), Crash(nodes=("n1",)), PowerCut(nodes=("n2", "n3"))])
-@needs_disks
+@pytest.mark.needs("ext4")
 def test_nodes_go_down_and_come_back_with_what_was_synced(powered_cluster: ProcessCluster, fault: Fault) -> None:
     world = World(powered_cluster, {}, topology(clients=2, nodes=3))
     for node in powered_cluster.nodes.values():
@@ -140,7 +139,7 @@ def test_nodes_go_down_and_come_back_with_what_was_synced(powered_cluster: Proce
     assert is_whole(world)
 
 
-@needs_disks
+@pytest.mark.needs("ext4")
 def test_faults_of_which_one_hits_a_node_without_power_again_heal_in_any_order(powered_cluster: ProcessCluster) -> None:
     world = World(powered_cluster, {}, topology(clients=2, nodes=3))
     power, crash = PowerCut(nodes=("n1",)), Crash(nodes=("n1",))

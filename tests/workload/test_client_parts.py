@@ -21,7 +21,7 @@ def test_both_sides_of_a_control_block_see_each_others_numbers(tmp_path: Path) -
     client.enter(State.INSIDE, 456)
     client.count(7, 3)
     assert client.start_ns == 123
-    assert (harness.state, harness.since_ns, harness.ops, harness.history.sections) == (State.INSIDE, 456, 7, 3)
+    assert (harness.state, harness.since_ns, harness.ops, harness.sections) == (State.INSIDE, 456, 7, 3)
 
 
 def test_a_recorded_line_is_in_the_file_before_the_call_returns(tmp_path: Path) -> None:

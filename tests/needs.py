@@ -1,0 +1,76 @@
+"""What some tests need and not every machine has. A test that is skipped for any other reason fails.
+
+A test says what it needs with `@pytest.mark.needs("engine")`. The option `--must-have engine,go` makes a missing one of
+these a failure: the gate names everything that its machine is known to have, so nothing is skipped there in silence.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Final
+
+from cluster.disk import FileSystem, check_disks
+from cluster.engine import engine_answers
+from fencepost.errors import UsageError
+
+OLDEST_GO: Final = (1, 21)
+
+
+def _engine() -> str:
+    return "" if engine_answers() else "no Docker engine answers; `make setup-docker` starts one"
+
+
+def _disks(file_system: FileSystem) -> Callable[[], str]:
+    def why_not() -> str:
+        try:
+            check_disks(file_system)
+        except UsageError as error:
+            return str(error)
+        return ""
+
+    return why_not
+
+
+def _node() -> str:
+    return "" if shutil.which("node") else "no Node.js on PATH"
+
+
+def _go() -> str:
+    return "" if find_go() else f"no Go {'.'.join(map(str, OLDEST_GO))} or newer in $GO or on PATH"
+
+
+def _valkey() -> str:
+    machine = platform.machine()
+    return "" if machine == "x86_64" else f"set-up brings no Valkey for {machine}"
+
+
+_WHY_NOT: Final[Mapping[str, Callable[[], str]]] = {
+    "engine": _engine,
+    "ext4": _disks("ext4"),
+    "xfs": _disks("xfs"),
+    "node": _node,
+    "go": _go,
+    "valkey": _valkey,
+}
+
+
+@cache
+def why_not(need: str) -> str:
+    """Why this machine does not have it; empty if it does. Raises KeyError for a need that is not listed here."""
+    return _WHY_NOT[need]()
+
+
+def find_go() -> str | None:
+    """The Go toolchain to build test peers with: `$GO`, else `go` on PATH. None if it is missing or too old."""
+    go = os.environ.get("GO") or shutil.which("go")
+    if not go:
+        return None
+    said = subprocess.run([go, "version"], capture_output=True, text=True, check=True).stdout
+    version = re.search(r"go(\d+)\.(\d+)", said)
+    return go if version and (int(version[1]), int(version[2])) >= OLDEST_GO else None
