@@ -13,7 +13,7 @@ CONTROLS = $(subst _,-,$(patsubst workloads/locks/%.py,%,$(wildcard workloads/lo
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .PHONY: help setup setup-docker doctor test test-partition test-latency test-pause test-crash test-power test-controls \
-        test-all report-fsync mutants flips lint lock clean
+        test-all report-fsync mutants flips same-verdicts lint lock clean
 
 help: ## this page
 	@echo "fencepost finds out by experiment whether a distributed lock on Redis keeps its promise."
@@ -93,6 +93,11 @@ report-fsync: setup ## fsync=always or a delayed restart? The report: three hour
 
 flips: setup ## every comparison of the judge flipped, one at a time: each must turn a test red (MODULE=counter: only there)
 	.venv/bin/python tests/flips.py $(MODULE) $(ARGS)
+
+same-verdicts: setup ## is every recorded run in RUNS=folder judged as the revision BASE judges it?
+	@test -n "$(BASE)" -a -n "$(RUNS)" || { echo "same-verdicts: name both, as in: make same-verdicts BASE=main~5" \
+		"RUNS=results/runs" >&2; exit 1; }
+	.venv/bin/python tests/same_verdicts.py $(BASE) $(RUNS) $(ARGS)
 
 mutants: setup ## the reference lock with one line wrong, in fifteen ways: what finds which? half an hour; QUICK=1: five minutes
 	.venv/bin/fencepost mutants $(if $(QUICK),--quick) $(if $(SEEDS),--seeds $(SEEDS)) \
