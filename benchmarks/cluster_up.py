@@ -17,7 +17,8 @@ from cluster.lifetime import RunState
 from cluster.ports import LOOPBACK, Ports
 from cluster.process import ProcessCluster
 from cluster.process_node import ProcessNode
-from cluster.programs import ServerProgram, find_server
+from cluster.programs import ServerProgram, find_server, find_toxiproxy
+from cluster.spec import ClusterSpec
 
 
 def main() -> None:
@@ -47,7 +48,8 @@ def main() -> None:
 def cluster_s(server: ServerProgram, nodes: list[str], clients: list[str]) -> tuple[float, float]:
     """Seconds from nothing to all links standing, and from there to nothing; each link is then seen to answer."""
     with tempfile.TemporaryDirectory() as logs, RunState.create() as state:
-        cluster = ProcessCluster(state, server, nodes, clients, Path(logs))
+        spec = ClusterSpec(server, find_toxiproxy(), tuple(nodes), tuple(clients))
+        cluster = ProcessCluster(spec, state, Path(logs))
         began = time.perf_counter()
         cluster.start()
         up_s = time.perf_counter() - began

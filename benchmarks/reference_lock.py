@@ -20,7 +20,8 @@ from pathlib import Path
 
 from cluster.lifetime import RunState
 from cluster.process import ProcessCluster
-from cluster.programs import find_server
+from cluster.programs import find_server, find_toxiproxy
+from cluster.spec import ClusterSpec
 from workloads.base import LockSettings, NodeAddress
 from workloads.connection import pack
 from workloads.locks.redlock import Redlock
@@ -71,9 +72,9 @@ def rate_per_s(turn: Callable[[], None]) -> float:
 @contextmanager
 def proxied_nodes() -> Iterator[list[NodeAddress]]:
     """Five servers, each behind a link through the real Toxiproxy, as one client of a run sees them."""
-    names = [f"n{i}" for i in range(1, NODES + 1)]
+    names = tuple(f"n{i}" for i in range(1, NODES + 1))
     with tempfile.TemporaryDirectory() as logs, RunState.create() as state:
-        cluster = ProcessCluster(state, find_server("redis"), names, ["c1"], Path(logs))
+        cluster = ProcessCluster(ClusterSpec(find_server("redis"), find_toxiproxy(), names, ("c1",)), state, Path(logs))
         cluster.start()
         try:
             yield [NodeAddress(*cluster.links["c1", name].address) for name in names]

@@ -12,7 +12,8 @@ from cluster.base import Cluster
 from cluster.disk import check_disks, sweep_disks
 from cluster.lifetime import RunState, sweep
 from cluster.process import ProcessCluster
-from cluster.programs import ServerProgram, find_server, find_toxiproxy
+from cluster.programs import find_server, find_toxiproxy
+from cluster.spec import ClusterSpec
 from fencepost.errors import BrokenEnvironmentError, UsageError
 from harness.config import ClusterChoice, RunConfig
 from harness.run.scheduled import Prepared
@@ -39,11 +40,19 @@ def prepare_setup(config: RunConfig) -> Setup:
     """Check the lock and find the programs, for any kind of run. Raises UsageError or BrokenEnvironmentError."""
     check_lock(config.lock, config.lock_command)
     server = find_server(config.server)
-    find_toxiproxy()
+    toxiproxy = find_toxiproxy()
     backend = choose_backend(config.cluster)
     if config.disks:
         check_disks(config.disk_fs)
-    return Setup(config, server, backend, _opener(backend, server, config))
+    spec = ClusterSpec(
+        server,
+        toxiproxy,
+        config.node_names,
+        config.client_names,
+        config.persistence,
+        config.disk_fs if config.disks else None,
+    )
+    return Setup(config, server, backend, _opener(backend, spec))
 
 
 def _with_disks(config: RunConfig, schedule: Schedule) -> RunConfig:
@@ -86,18 +95,12 @@ def remove_leftovers(out: Console) -> bool:
     return bool(swept.runs or swept.others)
 
 
-def _opener(backend: str, server: ServerProgram, config: RunConfig) -> Callable[[RunState, Path], Cluster]:
-    disks = config.disk_fs if config.disks else None
-
+def _opener(backend: str, spec: ClusterSpec) -> Callable[[RunState, Path], Cluster]:
     def open_cluster(state: RunState, log_dir: Path) -> Cluster:
         if backend == "process":
-            return ProcessCluster(
-                state, server, config.node_names, config.client_names, log_dir, config.persistence, disks=disks
-            )
+            return ProcessCluster(spec, state, log_dir)
         from cluster.docker import DockerCluster
 
-        return DockerCluster(
-            state, server, config.node_names, config.client_names, log_dir, config.persistence, disks=disks
-        )
+        return DockerCluster(spec, state, log_dir)
 
     return open_cluster

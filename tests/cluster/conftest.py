@@ -14,6 +14,7 @@ from cluster.base import Address
 from cluster.lifetime import RunState
 from cluster.process import ProcessCluster
 from cluster.programs import ServerProgram, find_server
+from tests.specs import spec_of
 
 MakeCluster = Callable[..., ProcessCluster]
 
@@ -30,19 +31,13 @@ def state(tmp_path: Path) -> Iterator[RunState]:
 
 
 @pytest.fixture
-def make_cluster(tmp_path: Path, state: RunState, redis_program: ServerProgram) -> Iterator[MakeCluster]:
-    """Start a cluster with so many nodes and clients; it is stopped after the test."""
+def make_cluster(tmp_path: Path, state: RunState) -> Iterator[MakeCluster]:
+    """Start a cluster with this number of nodes and clients; it is stopped after the test."""
     with contextlib.ExitStack() as stops:
 
         def make(nodes: int = 1, clients: int = 1, **options: object) -> ProcessCluster:
-            cluster = ProcessCluster(
-                state,
-                options.pop("server", redis_program),  # type: ignore[arg-type]
-                [f"n{i}" for i in range(1, nodes + 1)],
-                [f"c{i}" for i in range(1, clients + 1)],
-                tmp_path / "logs",
-                **options,  # type: ignore[arg-type]
-            )
+            names = [f"n{i}" for i in range(1, nodes + 1)], [f"c{i}" for i in range(1, clients + 1)]
+            cluster = ProcessCluster(spec_of(*names, **options), state, tmp_path / "logs")
             stops.callback(cluster.stop)
             cluster.start()
             return cluster
@@ -51,11 +46,11 @@ def make_cluster(tmp_path: Path, state: RunState, redis_program: ServerProgram) 
 
 
 @pytest.fixture(scope="module")
-def shared_cluster(tmp_path_factory: pytest.TempPathFactory, redis_program: ServerProgram) -> Iterator[ProcessCluster]:
+def shared_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProcessCluster]:
     """Two clients and two nodes, for tests that leave the cluster as they found it."""
     folder = tmp_path_factory.mktemp("cluster")
     with RunState.create(parent=folder / "state") as state:
-        cluster = ProcessCluster(state, redis_program, ["n1", "n2"], ["c1", "c2"], folder / "logs")
+        cluster = ProcessCluster(spec_of(["n1", "n2"], ["c1", "c2"]), state, folder / "logs")
         cluster.start()
         try:
             yield cluster

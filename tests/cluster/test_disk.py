@@ -19,10 +19,11 @@ from cluster.engine import sweep_docker
 from cluster.fsync import fsync_latency_ms
 from cluster.lifetime import RunState, sweep
 from cluster.process import ProcessCluster
-from cluster.programs import ServerProgram, ToxiproxyProgram
+from cluster.programs import ToxiproxyProgram
 from fencepost.errors import BrokenEnvironmentError, UsageError
 from tests.cluster.conftest import MakeCluster
 from tests.cluster.disks import KINDS, traces
+from tests.specs import spec_of
 
 FIVE = [f"n{number}" for number in range(1, 6)]
 
@@ -137,13 +138,10 @@ def test_when_one_disk_cannot_be_made_none_stays(state: RunState, monkeypatch: p
 
 
 @pytest.mark.needs("ext4")
-def test_a_cluster_that_cannot_start_leaves_no_disk(
-    state: RunState, redis_program: ServerProgram, tmp_path: Path
-) -> None:
+def test_a_cluster_that_cannot_start_leaves_no_disk(state: RunState, tmp_path: Path) -> None:
     broken = ToxiproxyProgram(Path("/bin/false"), "0")
-    cluster = ProcessCluster(
-        state, redis_program, FIVE, ["c1"], tmp_path / "logs", "aof-no", toxiproxy=broken, disks="ext4"
-    )
+    spec = spec_of(FIVE, ["c1"], policy="aof-no", toxiproxy=broken, disks="ext4")
+    cluster = ProcessCluster(spec, state, tmp_path / "logs")
     with pytest.raises(BrokenEnvironmentError, match="toxiproxy"):
         cluster.start()
     assert traces(state.path) == []
@@ -169,14 +167,14 @@ def test_a_node_without_a_disk_is_not_killed_in_place_of_a_power_cut(make_cluste
 HARNESS = """
 import sys, pathlib
 from cluster.lifetime import RunState
-from cluster.programs import find_server
+from tests.specs import spec_of
 backend, parent = sys.argv[1], pathlib.Path(sys.argv[2])
 if backend == "process":
     from cluster.process import ProcessCluster as Cluster
 else:
     from cluster.docker import DockerCluster as Cluster
 state = RunState.create("run-under-test", parent=parent)
-cluster = Cluster(state, find_server("redis"), ["n1", "n2"], ["c1"], parent.parent / "logs", "rdb", disks="ext4")
+cluster = Cluster(spec_of(["n1", "n2"], ["c1"], policy="rdb", disks="ext4"), state, parent.parent / "logs")
 cluster.start()
 cluster.nodes["n1"].cut_power()
 print("up", flush=True)

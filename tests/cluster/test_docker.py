@@ -26,6 +26,7 @@ from cluster.programs import ServerProgram, find_server
 from cluster.resp import ask
 from cluster.waiting import becomes_true
 from fencepost.errors import BrokenEnvironmentError
+from tests.specs import spec_of
 
 pytestmark = pytest.mark.needs("engine")
 
@@ -55,8 +56,8 @@ def make(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MakeCluster]:
         server: ServerProgram | None = None,
     ) -> DockerCluster:
         state = RunState.create(parent=parent)
-        server = server or find_server("redis")
-        made.append((DockerCluster(state, server, nodes, clients, state.path / "logs", policy), state))
+        spec = spec_of(nodes, clients, policy=policy, server=server or find_server("redis"))
+        made.append((DockerCluster(spec, state, state.path / "logs"), state))
         return made[-1][0]
 
     yield make_one
@@ -359,9 +360,9 @@ import sys, time
 from pathlib import Path
 from cluster.docker import DockerCluster
 from cluster.lifetime import RunState
-from cluster.programs import find_server
+from tests.specs import spec_of
 state = RunState.create(parent=Path(sys.argv[1]))
-one = DockerCluster(state, find_server("redis"), ("n1", "n2"), ("c1",), state.path / "logs", "none")
+one = DockerCluster(spec_of(("n1", "n2"), ("c1",)), state, state.path / "logs")
 one.start()
 print(state.run_id, flush=True)
 time.sleep(600)

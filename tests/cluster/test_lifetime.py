@@ -21,10 +21,10 @@ HARNESS = """
 import sys, pathlib
 from cluster.lifetime import RunState
 from cluster.process import ProcessCluster
-from cluster.programs import find_server
+from tests.specs import spec_of
 parent = pathlib.Path(sys.argv[1])
 state = RunState.create("run-under-test", parent=parent)
-cluster = ProcessCluster(state, find_server("redis"), ["n1", "n2"], ["c1"], parent.parent / "logs")
+cluster = ProcessCluster(spec_of(["n1", "n2"], ["c1"]), state, parent.parent / "logs")
 cluster.start()
 cluster.nodes["n1"].pause()
 print("up", flush=True)

@@ -16,6 +16,7 @@ from cluster.process import ProcessCluster
 from cluster.programs import ServerProgram, ToxiproxyProgram
 from fencepost.errors import BrokenEnvironmentError
 from tests.cluster.conftest import MakeCluster
+from tests.specs import spec_of
 
 
 def processes_of(state: RunState) -> list[psutil.Process]:
@@ -84,17 +85,15 @@ def broken_program(path: Path) -> Path:
 
 def test_a_server_that_ends_at_once_is_told_with_its_words_and_leaves_nothing(state: RunState, tmp_path: Path) -> None:
     server = ServerProgram(broken_program(tmp_path / "broken"), "redis", "0")
-    cluster = ProcessCluster(state, server, ["n1"], ["c1"], tmp_path / "logs")
+    cluster = ProcessCluster(spec_of(["n1"], ["c1"], server=server), state, tmp_path / "logs")
     with pytest.raises(BrokenEnvironmentError, match="ended at once with 7; its last words: this program is broken"):
         cluster.start()
     assert not processes_of(state)
 
 
-def test_a_toxiproxy_that_ends_at_once_is_told_and_leaves_nothing(
-    state: RunState, redis_program: ServerProgram, tmp_path: Path
-) -> None:
+def test_a_toxiproxy_that_ends_at_once_is_told_and_leaves_nothing(state: RunState, tmp_path: Path) -> None:
     proxy = ToxiproxyProgram(broken_program(tmp_path / "broken"), "0")
-    cluster = ProcessCluster(state, redis_program, ["n1"], ["c1"], tmp_path / "logs", toxiproxy=proxy)
+    cluster = ProcessCluster(spec_of(["n1"], ["c1"], toxiproxy=proxy), state, tmp_path / "logs")
     with pytest.raises(BrokenEnvironmentError, match=r"toxiproxy-server at .* ended at once"):
         cluster.start()
     assert not processes_of(state)

@@ -23,7 +23,7 @@ from cluster.docker import DockerCluster
 from cluster.lifetime import RunState
 from cluster.persistence import POLICIES, Policy, config_mismatch
 from cluster.process import ProcessCluster
-from cluster.programs import find_server
+from tests.specs import spec_of
 
 pytestmark = pytest.mark.needs("ext4")
 
@@ -117,7 +117,7 @@ def outcome_of(node: Node, end: End, writer: Writer) -> Outcome:
 def bring_up(backend: str, policy: Policy, folder: Path, stack: ExitStack) -> Cluster:
     make = ProcessCluster if backend == "process" else DockerCluster
     state = stack.enter_context(RunState.create(parent=folder / "state"))
-    cluster = make(state, find_server("redis"), ["n1", "n2", "n3"], [], folder / "logs", policy, disks="ext4")
+    cluster = make(spec_of(["n1", "n2", "n3"], [], policy=policy, disks="ext4"), state, folder / "logs")
     stack.callback(cluster.stop)
     cluster.start()
     return cluster

@@ -15,9 +15,9 @@ import pytest
 
 from cluster.lifetime import RunState
 from cluster.process import ProcessCluster
-from cluster.programs import find_server
 from nemesis.base import Topology, World
 from tests.nemesis.fakes import topology
+from tests.specs import spec_of
 
 IN_AND_OUT = """
 import mmap, sys, time
@@ -82,7 +82,7 @@ def real_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Pro
     folder = tmp_path_factory.mktemp("nemesis")
     where = topology(clients=10, nodes=5, ttl_ms=1_000)
     with RunState.create(parent=folder / "state") as state:
-        cluster = ProcessCluster(state, find_server("redis"), where.nodes, where.clients, folder / "logs")
+        cluster = ProcessCluster(spec_of(where.nodes, where.clients), state, folder / "logs")
         cluster.start()
         try:
             yield cluster, where
@@ -107,9 +107,8 @@ def powered_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proces
     folder = tmp_path_factory.mktemp("power")
     where = topology(clients=2, nodes=3, ttl_ms=1_000)
     with RunState.create(parent=folder / "state") as state:
-        cluster = ProcessCluster(
-            state, find_server("redis"), where.nodes, where.clients, folder / "logs", "aof-always", disks="ext4"
-        )
+        spec = spec_of(where.nodes, where.clients, policy="aof-always", disks="ext4")
+        cluster = ProcessCluster(spec, state, folder / "logs")
         cluster.start()
         try:
             yield cluster

@@ -1,0 +1,178 @@
+"""What the two backends have in common: servers by name, their disks, and a link from every client to every server.
+
+A backend says how its servers and its Toxiproxy are started and ended; in what order, and what happens when something
+fails, is decided here.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import ClassVar, Generic, Protocol, TypeVar
+
+from cluster.base import RESOURCE, Address, Node, ProbeResult
+from cluster.disk import Disk, disk_facts, make_disks, remove_disks
+from cluster.lifetime import RunState
+from cluster.links import make_links
+from cluster.persistence import Policy
+from cluster.ports import LOOPBACK, Ports
+from cluster.probe import probe_links
+from cluster.spec import ClusterSpec
+from cluster.toxiproxy import LinkKey, ToxicLink, ToxiproxyServer
+from cluster.waiting import VERB_LIMIT_S
+from fencepost.errors import BrokenEnvironmentError
+
+_PORT_TRIES = 5
+
+
+class DiskNode(Node, Protocol):
+    """A node that can be given a disk of its own."""
+
+    def put_on(self, disk: Disk) -> None:
+        """Keep the data on this disk, from the next start on."""
+        ...
+
+
+N = TypeVar("N", bound=DiskNode)
+
+
+class Backend(ABC, Generic[N]):
+    """`cluster.base.Cluster`, all but the servers themselves.
+
+    Everything temporary is below `state.path`; logs go to `log_dir`. Nothing is started before `start`.
+    """
+
+    name: ClassVar[str]
+
+    def __init__(self, spec: ClusterSpec, state: RunState, log_dir: Path) -> None:
+        self._spec = spec
+        self._state = state
+        self._log_dir = log_dir
+        self._servers: dict[str, N] = {name: self._make_node(name, policy) for name, policy in spec.policies.items()}
+        self._is_started = False
+        self._ports = Ports()
+        self._api: ToxiproxyServer | None = None
+        self._links: dict[LinkKey, ToxicLink] = {}
+        self._disks: dict[str, Disk] = {}
+        self._environment: dict[str, object] = {"backend": self.name}
+
+    @property
+    def backend(self) -> str:
+        return self.name
+
+    @property
+    def nodes(self) -> Mapping[str, N]:
+        return {name: self._servers[name] for name in self._spec.nodes}
+
+    @property
+    def resource(self) -> N:
+        return self._servers[RESOURCE]
+
+    @property
+    def links(self) -> Mapping[LinkKey, ToxicLink]:
+        return self._links
+
+    def start(self) -> None:
+        """Bring everything up. Raises BrokenEnvironmentError, after everything was taken down again."""
+        if self._is_started:
+            return
+        self._is_started = True
+        try:
+            self._log_dir.mkdir(parents=True, exist_ok=True)
+            facts = self._start_servers()
+            self._links = make_links(self._proxy(), self._spec.clients, self._addresses(), self._ports)
+            self._environment = self._describe(facts)
+        except BaseException as error:
+            try:
+                self.stop()
+            except BrokenEnvironmentError as second:
+                error.add_note(str(second))
+            if isinstance(error, OSError):
+                raise BrokenEnvironmentError(f"the cluster cannot be started: {error}") from error
+            raise
+
+    def stop(self) -> None:
+        """Take everything down, SIGKILL to all, and delete the servers' data and disks; the logs stay.
+
+        Raises BrokenEnvironmentError only if something cannot be removed; a sweep finds it.
+        """
+        if not self._is_started:
+            return
+        self._is_started = False
+        if self._api is not None:
+            self._api.close()
+        self._api, self._links = None, {}
+        disks, self._disks = self._disks, {}
+        try:
+            self._end_servers()
+            remove_disks(disks)
+        finally:
+            self._ports.close()
+
+    def heal(self) -> None:
+        if self._api is not None:
+            self._api.heal_all(self._links.values())
+
+    def probe(self, links: Sequence[LinkKey], timeout_ms: float = 100) -> dict[LinkKey, ProbeResult]:
+        return probe_links({key: self._links[key].address for key in links}, self._addresses(), timeout_ms)
+
+    def environment(self) -> dict[str, object]:
+        return self._environment
+
+    @abstractmethod
+    def _make_node(self, name: str, policy: Policy) -> N:
+        """The server of that name, not started."""
+
+    @abstractmethod
+    def _start_servers(self) -> Mapping[str, object]:
+        """Start all servers, on their disks, and Toxiproxy (`_start_proxy`); return what `environment` says of them.
+        An OSError is reported as a cluster that cannot be started."""
+
+    @abstractmethod
+    def _launch_proxy(self, address: Address) -> Callable[[], bool]:
+        """Start a Toxiproxy that will listen there, instead of the one launched before, if any; whether it runs."""
+
+    @abstractmethod
+    def _end_servers(self) -> None:
+        """End all servers and Toxiproxy, however far their start got."""
+
+    def _start_proxy(self) -> None:
+        """A port may be taken between being chosen and being used; then another one is tried."""
+        for last_try in (*[False] * (_PORT_TRIES - 1), True):
+            address = Address(LOOPBACK, self._ports.take(1)[0])
+            is_running = self._launch_proxy(address)
+            api = ToxiproxyServer(address)
+            try:
+                api.wait_until_up(is_running, VERB_LIMIT_S)
+            except BrokenEnvironmentError:
+                api.close()
+                if last_try:
+                    raise
+            else:
+                self._api = api
+                return
+
+    def _make_disks(self) -> Mapping[str, object]:
+        """Give each node its disk, if disks are asked for; what `environment` says of them."""
+        if self._spec.disks is None:
+            return {}
+        self._disks = make_disks(self._state, self._spec.nodes, self._spec.disks)
+        for name, disk in self._disks.items():
+            self._servers[name].put_on(disk)
+        return disk_facts(self._disks)
+
+    def _proxy(self) -> ToxiproxyServer:
+        assert self._api is not None
+        return self._api
+
+    def _addresses(self) -> dict[str, Address]:
+        return {name: server.address for name, server in self._servers.items()}
+
+    def _describe(self, facts: Mapping[str, object]) -> dict[str, object]:
+        return {
+            "backend": self.name,
+            "persistence": {"nodes": self._spec.policy, "resource": self._spec.policies[RESOURCE]},
+            "addresses": {name: str(address) for name, address in self._addresses().items()},
+            **facts,
+        }
