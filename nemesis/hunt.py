@@ -78,7 +78,7 @@ class Hunt(msgspec.Struct, frozen=True):
 
 
 class HuntWatch:
-    """`nemesis.base.Watch` of a hunt: first the links, then a strike at every opportunity.
+    """`nemesis.base.Observer` of a hunt: first the links, then a strike at every opportunity.
 
     A lock is worth a strike when it was *just* granted: most of the holder's section is still ahead, and what syncs
     once a second has most likely not been synced. So a lock that was there at the look before is left alone.

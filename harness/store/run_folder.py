@@ -72,7 +72,7 @@ class RunFolder:
 
     @classmethod
     def create(cls, results: Path, config: RunConfig) -> RunFolder:
-        """A new folder in `results` for this run, with its config.json, and `results/latest` pointing to it.
+        """A new folder in `results` for this run, with its config.json, and `latest` in that folder pointing to it.
 
         Two runs never share a folder, also when they start in the same microsecond. Raises BrokenEnvironmentError when
         it cannot be written.
@@ -113,7 +113,7 @@ class RunFolder:
         return folder
 
     def move_to(self, results: Path) -> RunFolder:
-        """The same run as one of those in `results`, and `results/latest` pointing to it. Raises
+        """The same run as one of those in `results`, and `latest` in that folder pointing to it. Raises
         BrokenEnvironmentError."""
         with on_disk(results):
             results.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""The table "Who is to blame in doubtful cases" of docs/verdicts.md, a tiny history a row. TTL 100 ms, times in ms."""
+"""The table "Difficult cases" of docs/verdicts.md, one tiny history per row. TTL 100 ms, times in ms."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def killed_late() -> History:
 
 
 def killed_releasing() -> History:
-    """It had written at 10, and was killed at 30 before it could say when it began to release."""
+    """It wrote at 10, and was killed at 30 before it recorded when it started to release."""
     history = History().section("c1", 0, None).op("c1", "write", "ok", 1, 9, 10, value=1)
     history.ends.append(ClientEnd("c1", 1, "killed", ms(30), "releasing"))
     return history
@@ -46,7 +46,7 @@ def cut_off() -> History:
 
 
 def paused_before_the_stamp(deadline: bool) -> History:
-    """Granted at about 1, stopped from 2 to 299, stamped at 300: "99 ms left", of which nothing was left."""
+    """Granted at about 1, stopped from 2 to 299, recorded at 300 as "99 ms left", although nothing was left."""
     history = History().fault("p1", 2, 299, paused_clients=("c1",))
     more = {"deadline_ns": ms(100)} if deadline else {"computed_after_ns": ms(299.5), "computed_before_ns": ms(300)}
     history.op("c1", "acquire", "ok", 1, 0, 300, validity_ms=99.0, requested_ns=ms(0.5), **more)
@@ -54,24 +54,24 @@ def paused_before_the_stamp(deadline: bool) -> History:
 
 
 TABLE: dict[str, tuple[Callable[[], History], float, str]] = {
-    "the release was lost; the other came after it was invoked": (lost_release, 11, "nobody"),
-    "the release was lost; the other came as it was invoked": (lost_release, 10, "lock"),
-    "a client was killed inside; the other came before that": (killed, 20, "lock"),
-    "a client was killed inside; the other came as it was killed": (killed, 30, "lock"),
-    "a client was killed inside; the other came after that": (killed, 31, "nobody"),
-    "a client was killed while it released; the other came before that": (killed_releasing, 20, "nobody"),
-    "a client was killed while it released; the other came before its last step was over": (
+    "the release was lost; the other entered after it was invoked": (lost_release, 11, "nobody"),
+    "the release was lost; the other entered as it was invoked": (lost_release, 10, "lock"),
+    "a client was killed inside; the other entered before that": (killed, 20, "lock"),
+    "a client was killed inside; the other entered as it was killed": (killed, 30, "lock"),
+    "a client was killed inside; the other entered after that": (killed, 31, "nobody"),
+    "a client was killed while it released; the other entered before that": (killed_releasing, 20, "nobody"),
+    "a client was killed while it released; the other entered before its last step was complete": (
         killed_releasing,
         10,
         "lock",
     ),
-    "a client outlived its lease inside and was killed; the other came in between": (killed_late, 120, "client"),
-    "an acquire timed out, granted or not; the other came meanwhile": (
+    "a client outlived its lease inside and was killed; the other entered in between": (killed_late, 120, "client"),
+    "an acquire timed out, granted or not; the other entered in the meantime": (
         lambda: History().op("c1", "acquire", "info", 1, 0, 50),
         20,
         "nobody",
     ),
-    "an acquire timed out, and a later try for the same section was granted": (
+    "an acquire timed out, and a later attempt for the same section was granted": (
         lambda: History().op("c1", "acquire", "info", 1, 0, 50).section("c1", 100, 150, asked=60),
         90,
         "lock",
@@ -79,23 +79,23 @@ TABLE: dict[str, tuple[Callable[[], History], float, str]] = {
     "an extension came in time": (lambda: extended("ok", 60), 120, "lock"),
     "an extension was refused": (lambda: extended("fail", 60), 120, "client"),
     "an extension has no answer": (lambda: extended("info", 60), 120, "client"),
-    "an extension came as the lease ended": (lambda: extended("ok", 100), 120, "lock"),
+    "an extension came as the lease expired": (lambda: extended("ok", 100), 120, "lock"),
     "an extension came late": (lambda: extended("ok", 101), 120, "undecided"),
-    "equal clocks: one left as the other came": (lambda: History().section("c1", 0, 20), 20, "lock"),
-    "equal clocks: the lease ended as the other came": (lambda: History().section("c1", 0, 150), 100, "lock"),
-    "the lease ended just before the other came": (
+    "equal timestamps: one client left as the other entered": (lambda: History().section("c1", 0, 20), 20, "lock"),
+    "equal timestamps: the lease expired as the other entered": (lambda: History().section("c1", 0, 150), 100, "lock"),
+    "the lease expired just before the other entered": (
         lambda: History().section("c1", 0, 150, deadline=99.999999),
         100,
         "client",
     ),
-    "the lease was over before the client learnt of it": (
+    "the lease had expired before the client learned of it": (
         lambda: History().section("c1", 20, 60, deadline=10, asked=1),
         30,
         "client",
     ),
-    "the run ended during a pause; the other came within the lease": (cut_off, 1010, "lock"),
-    "the run ended during a pause; the other came after the lease": (cut_off, 1100, "client"),
-    "a pause between computing the validity and writing it down": (
+    "the run ended during a pause; the other entered within the lease": (cut_off, 1010, "lock"),
+    "the run ended during a pause; the other entered after the lease": (cut_off, 1100, "client"),
+    "a pause between computing the validity and recording it": (
         lambda: paused_before_the_stamp(deadline=False),
         320,
         "undecided",
@@ -110,13 +110,13 @@ TABLE: dict[str, tuple[Callable[[], History], float, str]] = {
 
 @pytest.mark.parametrize(("history", "other", "blamed"), TABLE.values(), ids=TABLE.keys())
 def test_who_is_to_blame(history: Callable[[], History], other: float, blamed: str) -> None:
-    """The other client is inside from `other` on, for 20 ms, with a lease of its own."""
+    """The other client is inside for 20 ms from `other` on, with its own lease."""
     answer = check(history().section("c2", other, other + 20).recorded())
     found = [finding.blame for finding in answer.findings]
     assert found == ([] if blamed == "nobody" else [blamed])
 
 
 def test_the_document_shows_this_table() -> None:
-    part = DOCUMENT.read_text().partition("### Who is to blame in doubtful cases")[2].partition("\n#")[0]
+    part = DOCUMENT.read_text().partition("### Difficult cases")[2].partition("\n#")[0]
     rows = re.findall(r"^\| (.+?) \| \**(\w+)\** \|", part, re.MULTILINE)[1:]
     assert dict(rows) == {case: blamed for case, (_, _, blamed) in TABLE.items()}
