@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Final, Literal, cast
 
 from fencepost.errors import BrokenEnvironmentError, UsageError
+from workloads import locks
 from workloads.base import Lock, LockFactory, LockSettings, NodeAddress
 from workloads.foreign import ForeignLock
 
@@ -45,7 +46,7 @@ class LockInfo:
 
 def lock_names() -> tuple[LockInfo, ...]:
     """All locks that ship with fencepost, by kind and name, whether or not this machine can run them."""
-    recipes = [path for path in LOCKS_FOLDER.glob("*.py") if not path.stem.startswith("_")]
+    recipes = [path for folder in locks.__path__ for path in Path(folder).glob("[!_]*.py")]
     adapters = list(FOREIGN_FOLDER.glob("*/adapter.py"))
     infos = [_info(path, path.stem) for path in recipes] + [_info(path, path.parent.name) for path in adapters]
     return tuple(sorted(infos, key=lambda info: (("recipe", "foreign", "control").index(info.kind), info.name)))

@@ -1,4 +1,4 @@
-"""The checkers, found by looking into this folder: every module with a function `check` is one."""
+"""Every module of this folder with a function `check` is a checker; `fencepost.extensions` adds more folders."""
 
 from __future__ import annotations
 
@@ -7,11 +7,15 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from fencepost.extensions import extended
+
 if TYPE_CHECKING:
     from harness.history.recorded import Recorded
     from harness.verdict import Answer
 
     Check = Callable[[Recorded], Answer]
+
+__path__ = extended(__path__, __name__)
 
 
 def checkers() -> dict[str, Check]:

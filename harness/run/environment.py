@@ -12,6 +12,7 @@ from pathlib import Path
 from cluster.base import RESOURCE, Cluster
 from cluster.persistence import Policy, config_mismatch
 from fencepost.errors import BrokenEnvironmentError
+from fencepost.extensions import extension_folders
 
 _PACKAGES = ("redis", "hiredis", "docker", "toxiproxy-python", "pandas", "numpy", "msgspec", "pyarrow")
 
@@ -34,6 +35,7 @@ def describe_environment(
         "machine": platform.machine(),
         "cores": os.cpu_count(),
         "revision": revision(),
+        "extensions": [str(folder) for folder in extension_folders()],
         "cluster": {"backend": cluster.backend, **cluster.environment()},
         "lock": dict(lock),
         "proxy_overhead_us": dict(overhead_us),
@@ -52,7 +54,7 @@ def check_persistence(policy: Policy, configs: Mapping[str, Mapping[str, str]]) 
 
 def revision() -> dict[str, object]:
     """The git revision of this checkout and whether it has uncommitted changes; empty outside of one."""
-    root = Path(__file__).parent.parent
+    root = Path(__file__).parents[2]
     if not (root / ".git").exists():
         return {}
     try:

@@ -1,0 +1,50 @@
+"""Nemeses, checkers and locks of one's own, kept outside of the source tree.
+
+FENCEPOST_PATH names folders, joined by colons. Each mirrors the source tree, so that a file can move into the tree
+later without an edit:
+
+    my-extensions/nemesis/flood.py
+    my-extensions/harness/checkers/fairness.py
+    my-extensions/workloads/locks/my_lock.py
+
+A package that can be extended passes its `__path__` through `extended`; its registry then finds the files as it finds
+its own. The variable is inherited, so client processes see the same locks.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+from fencepost.errors import UsageError
+
+VARIABLE: Final = "FENCEPOST_PATH"
+
+
+def extension_folders() -> tuple[Path, ...]:
+    """The folders that FENCEPOST_PATH names. Raises UsageError if one of them does not exist."""
+    folders = tuple(Path(name).absolute() for name in os.environ.get(VARIABLE, "").split(os.pathsep) if name)
+    for folder in folders:
+        if not folder.is_dir():
+            raise UsageError(f"{VARIABLE} names {folder}, which is not a folder; correct it or unset it")
+    return folders
+
+
+def extended(path: Iterable[str], package: str) -> list[str]:
+    """The package's `__path__` with the folders of the same name in every extension behind it.
+
+    Raises UsageError for an extension's module whose name is taken: it would be ignored in silence.
+    """
+    paths = list(path)
+    taken = {module.stem for each in paths for module in Path(each).glob("*.py")}
+    for folder in extension_folders():
+        place = folder.joinpath(*package.split("."))
+        for module in sorted(place.glob("*.py")):
+            if module.stem in taken:
+                raise UsageError(f"{module}: fencepost has a {package}.{module.stem} already; rename the file")
+            taken.add(module.stem)
+        if place.is_dir():
+            paths.append(str(place))
+    return paths
