@@ -191,7 +191,7 @@ def check_disks(file_system: FileSystem) -> None:
 
 
 def sweep_disks(is_alive: Callable[[Path], bool], *, parent: Path | None = None) -> list[str]:
-    """A `cluster.lifetime.Sweeper`: unmount the disks of dead runs, detach their loop devices and delete the images; a
+    """A `cluster.sweep.Sweeper`: unmount the disks of dead runs, detach their loop devices and delete the images; a
     line for each. Containers that use them must have been swept before.
 
     Raises BrokenEnvironmentError if one cannot be removed.

@@ -136,7 +136,7 @@ def create_network(client: DockerClient, name: str, labels: Mapping[str, str]) -
 
 
 def sweep_docker(is_alive: Callable[[Path], bool], *, parent: Path | None = None) -> list[str]:
-    """A `cluster.lifetime.Sweeper`: remove containers and networks of dead runs; returns a line for each thing removed.
+    """A `cluster.sweep.Sweeper`: remove containers and networks of dead runs; returns a line for each thing removed.
 
     Only what carries our labels and names a state folder in `parent` (`state_parent()` by default) is looked at: the
     engine may serve others, whose runs we could not know to be alive. Without an engine that answers there is nothing

@@ -10,10 +10,11 @@ from rich.console import Console
 
 from cluster.base import Cluster
 from cluster.disk import check_disks, sweep_disks
-from cluster.lifetime import RunState, sweep
+from cluster.lifetime import RunState
 from cluster.process import ProcessCluster
 from cluster.programs import find_server, find_toxiproxy
 from cluster.spec import ClusterSpec
+from cluster.sweep import sweep
 from fencepost.errors import BrokenEnvironmentError, UsageError
 from harness.config import ClusterChoice, RunConfig
 from harness.run.scheduled import Prepared

@@ -17,12 +17,14 @@ from cluster import disk as disk_module
 from cluster.disk import Disk, FileSystem, check_disks, make_disks, remove_disks, sweep_disks
 from cluster.engine import sweep_docker
 from cluster.fsync import fsync_latency_ms
-from cluster.lifetime import RunState, sweep
+from cluster.lifetime import RunState
 from cluster.process import ProcessCluster
 from cluster.programs import ToxiproxyProgram
+from cluster.sweep import sweep
 from fencepost.errors import BrokenEnvironmentError, UsageError
 from tests.cluster.conftest import MakeCluster
 from tests.cluster.disks import KINDS, traces
+from tests.cluster.reapers import kill_reaper
 from tests.specs import spec_of
 
 FIVE = [f"n{number}" for number in range(1, 6)]
@@ -184,7 +186,7 @@ sys.stdin.read()
 
 @pytest.mark.needs("ext4")
 @pytest.mark.parametrize("backend", ["process", pytest.param("docker", marks=pytest.mark.needs("engine"))])
-def test_after_sigkill_of_the_harness_a_sweep_unmounts_detaches_and_deletes(backend: str, tmp_path: Path) -> None:
+def test_after_sigkill_of_harness_and_reaper_a_sweep_removes_disks(backend: str, tmp_path: Path) -> None:
     parent = tmp_path / "state"
     sweepers = [partial(sweep_docker, parent=parent), partial(sweep_disks, parent=parent)]
     with subprocess.Popen(
@@ -193,6 +195,7 @@ def test_after_sigkill_of_the_harness_a_sweep_unmounts_detaches_and_deletes(back
         assert harness.stdout is not None
         assert harness.stdout.readline() == b"up\n"
         assert sweep(sweepers, parent=parent).others == (), "it lives"
+        kill_reaper(parent / "run-under-test")
         harness.send_signal(signal.SIGKILL)
     assert len(traces(parent)) == 4
     swept = sweep(sweepers, parent=parent)

@@ -20,12 +20,14 @@ import cluster.docker
 from cluster.base import RESOURCE
 from cluster.docker import DockerCluster
 from cluster.engine import RUN_LABEL, STATE_LABEL, connect, create_network, remove_run, sweep_docker
-from cluster.lifetime import RunState, sweep
+from cluster.lifetime import RunState
 from cluster.persistence import POLICIES, Policy, config_mismatch
 from cluster.programs import ServerProgram, find_server
 from cluster.resp import ask
+from cluster.sweep import sweep
 from cluster.waiting import becomes_true
 from fencepost.errors import BrokenEnvironmentError
+from tests.cluster.reapers import kill_reaper
 from tests.specs import spec_of
 
 pytestmark = pytest.mark.needs("engine")
@@ -382,6 +384,7 @@ def test_what_a_killed_harness_left_is_swept_and_what_lives_is_not(
         sweeper = partial(sweep_docker, parent=parent)
         assert sweep([sweeper], parent=parent).others == ()
         assert len(traces(engine, run_id)) == 5
+        kill_reaper(parent / run_id)
     finally:
         harness.send_signal(signal.SIGKILL)
         harness.wait()
@@ -411,6 +414,7 @@ def test_a_harness_killed_while_its_cluster_comes_up_is_swept_too(
 
     try:
         assert becomes_true(has_a_container)
+        kill_reaper(parent / run_ids.copy().pop())
     finally:
         harness.send_signal(signal.SIGKILL)
         harness.wait()

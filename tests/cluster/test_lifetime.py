@@ -11,11 +11,13 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-import psutil
 import pytest
 
-from cluster.lifetime import RUN_VARIABLE, RunState, is_alive, sweep
+from cluster.lifetime import RunState, is_alive
+from cluster.run_processes import RUN_VARIABLE
+from cluster.sweep import sweep
 from fencepost.errors import BrokenEnvironmentError
+from tests.cluster.reapers import kill_reaper, processes_of
 
 HARNESS = """
 import sys, pathlib
@@ -53,26 +55,16 @@ def harness(parent: Path) -> Iterator[subprocess.Popen[str]]:
     sweep(parent=parent)
 
 
-def servers_of(run_id: str) -> list[str]:
-    names = []
-    for process in psutil.process_iter():
-        try:
-            if process.environ().get(RUN_VARIABLE) == run_id:
-                names.append(process.name())
-        except psutil.Error:
-            continue
-    return sorted(names)
-
-
 ALL = ["redis-server", "redis-server", "redis-server", "toxiproxy-server"]
 
 
-def test_a_killed_harness_leaves_nothing_after_a_sweep(harness: subprocess.Popen[str], parent: Path) -> None:
+def test_a_killed_harness_and_reaper_leave_nothing_after_a_sweep(harness: subprocess.Popen[str], parent: Path) -> None:
+    kill_reaper(parent / "run-under-test")
     harness.kill()
     harness.wait()
-    assert servers_of("run-under-test") == ALL
+    assert processes_of("run-under-test") == ALL
     swept = sweep(parent=parent)
-    assert servers_of("run-under-test") == []
+    assert processes_of("run-under-test") == []
     (run,) = swept.runs
     assert run.run_id == "run-under-test"
     assert sorted(line.split()[1][:15] for line in run.processes) == [name[:15] for name in ALL]
@@ -83,12 +75,12 @@ def test_a_killed_harness_leaves_nothing_after_a_sweep(harness: subprocess.Popen
 def test_a_living_run_is_not_swept(harness: subprocess.Popen[str], parent: Path) -> None:
     assert sweep(parent=parent).runs == ()
     assert is_alive(parent / "run-under-test")
-    assert servers_of("run-under-test") == ALL
+    assert processes_of("run-under-test") == ALL
 
 
 def test_a_harness_that_ends_by_itself_leaves_nothing(harness: subprocess.Popen[str], parent: Path) -> None:
     harness.communicate("")
-    assert servers_of("run-under-test") == []
+    assert processes_of("run-under-test") == []
     assert not (parent / "run-under-test").exists()
 
 
@@ -112,13 +104,14 @@ def test_a_process_of_another_run_is_not_touched(parent: Path) -> None:
 
 
 def dead_run(parent: Path, run_id: str) -> Path:
-    """What a harness leaves that died: a folder whose lock nobody holds."""
+    """What a harness leaves that died together with its reaper: a folder whose lock nobody holds."""
     subprocess.run(
         [
             sys.executable,
             "-c",
-            "import sys, os, pathlib; from cluster.lifetime import RunState; "
-            "RunState.create(sys.argv[2], parent=pathlib.Path(sys.argv[1])); os._exit(9)",
+            "import sys, os, pathlib, psutil; from cluster.lifetime import RunState; "
+            "state = RunState.create(sys.argv[2], parent=pathlib.Path(sys.argv[1])); "
+            "[child.kill() for child in psutil.Process().children()]; os._exit(9)",
             parent,
             run_id,
         ],

@@ -10,10 +10,11 @@ import psutil
 import pytest
 
 from cluster.base import RESOURCE
-from cluster.lifetime import RUN_VARIABLE, RunState
+from cluster.lifetime import RunState
 from cluster.ports import ephemeral_range
 from cluster.process import ProcessCluster
 from cluster.programs import ServerProgram, ToxiproxyProgram
+from cluster.run_processes import RUN_VARIABLE
 from fencepost.errors import BrokenEnvironmentError
 from tests.cluster.conftest import MakeCluster
 from tests.specs import spec_of

@@ -10,7 +10,9 @@ from pathlib import Path
 
 import psutil
 
-from cluster.lifetime import RUN_VARIABLE
+from cluster.run_processes import RUN_VARIABLE
+from cluster.waiting import becomes_true
+from tests.cluster.reapers import WITHIN_S
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -61,6 +63,11 @@ def only_run(folder: Path) -> Path:
 def state_left(folder: Path) -> list[Path]:
     """Temporary state of runs started in `folder` that is still there."""
     return [path for path in (folder / "tmp").glob("fencepost-*/*") if path.is_dir()]
+
+
+def is_gone(folder: Path, run: Path) -> bool:
+    """Whether nothing of a run that was started in `folder` is left within seconds, without any command."""
+    return becomes_true(lambda: not processes_of(run) and not state_left(folder), within_s=WITHIN_S, every_s=0.02)
 
 
 def processes_of(run: Path) -> list[str]:

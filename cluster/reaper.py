@@ -1,0 +1,90 @@
+"""The reaper: a small process that outlives the harness and cleans up after it, like Ryuk of Testcontainers.
+
+The kernel tells it when the harness dies, however that happens: it reads from a pipe of which only the harness has the
+other end (close-on-exec, so no child inherits it). A byte means that the harness has cleaned up by itself; the end of
+the file without one means that it died, and the reaper then removes everything of that run (`cluster.sweep.sweep_one`).
+
+It waits as a bare interpreter that has imported nothing, which takes 10 ms to start and nothing afterwards; only when
+there is something to do does it load the rest. It is not part of the run: it does not carry the run's mark, so that
+neither it nor a sweep ends it, it has a session of its own, and it ignores the signals by which users and systems ask
+the harness to stop.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Final, Self
+
+from cluster.run_processes import RUN_VARIABLE
+
+_WAIT: Final = """
+import os, signal, sys
+for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    signal.signal(number, signal.SIG_IGN)
+if not os.read(0, 1):
+    os.execv(sys.executable, [sys.executable, "-P", "-m", "cluster.reaper", sys.argv[1]])
+"""
+_ROOT: Final = Path(__file__).resolve().parent.parent
+_GONE_WITHIN_S: Final = 5.0
+
+
+class Reaper:
+    """The harness's side: a started reaper."""
+
+    def __init__(self, process: subprocess.Popen[bytes], done: int) -> None:
+        self._process = process
+        self._done: int | None = done
+
+    @classmethod
+    def start(cls, folder: Path) -> Self:
+        """Start a reaper for the run with this state folder. Returns at once."""
+        watched, done = os.pipe()
+        path = os.pathsep.join(filter(None, (str(_ROOT), os.environ.get("PYTHONPATH"))))
+        environment = {**os.environ, "PYTHONPATH": path}
+        environment.pop(RUN_VARIABLE, None)
+        try:
+            process = subprocess.Popen(
+                [sys.executable, "-I", "-S", "-c", _WAIT, str(folder.absolute())],
+                cwd="/",
+                stdin=watched,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                env=environment,
+                start_new_session=True,
+            )
+        finally:
+            os.close(watched)
+        return cls(process, done)
+
+    def dismiss(self) -> None:
+        """Tell it that everything was cleaned up, and wait for its end. A second call does nothing."""
+        done, self._done = self._done, None
+        if done is None:
+            return
+        with suppress(BrokenPipeError):  # it was killed
+            os.write(done, b"\n")
+        os.close(done)
+        try:
+            self._process.wait(_GONE_WITHIN_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+def main(folder: Path) -> None:
+    """What the reaper does after the death of its harness."""
+    from cluster.disk import sweep_disks
+    from cluster.engine import sweep_docker
+    from cluster.sweep import sweep_one
+
+    # Disks last: a container may still use one.
+    sweep_one(folder, [partial(sweep, parent=folder.parent) for sweep in (sweep_docker, sweep_disks)])
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,105 @@
+"""Remove everything that dead runs left behind: processes, containers, networks, disks, folders.
+
+A run is dead when the lock on its state folder is free (`cluster.lifetime`). A sweep looks once and removes what it
+finds; it runs at every start. `sweep_one` cleans up after one run that has just died, and keeps looking until nothing
+more appears, because the last thing that the harness asked for may take effect after its death.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic, sleep
+
+from cluster.lifetime import checked_parent, claim_dead, claim_one, delete_state, is_alive, parent_locked
+from cluster.run_processes import end_processes
+from fencepost.errors import BrokenEnvironmentError
+
+Sweeper = Callable[[Callable[[Path], bool]], Sequence[str]]
+"""A backend's own sweeper (containers, mounts). It is given a test whether the run with that state folder is alive
+(False also for a folder that is gone), removes everything that belongs to dead runs, and returns a line for each thing
+removed."""
+
+_QUIET_S = 1.0
+"""How long nothing new must appear before a dead run counts as cleaned up. A container that the engine was creating
+when the harness died appears within a fraction of this."""
+_LOOK_EVERY_S = 0.1
+_GIVE_UP_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class DeadRun:
+    """A run whose harness is gone, and what was removed of it. `processes`: `pid name` of each that was killed."""
+
+    run_id: str
+    folder: Path
+    processes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Swept:
+    """What a sweep removed. `others`: the lines of the backends' sweepers."""
+
+    runs: tuple[DeadRun, ...]
+    others: tuple[str, ...]
+
+
+def sweep(sweepers: Sequence[Sweeper] = (), *, parent: Path | None = None) -> Swept:
+    """Remove everything that dead runs left: processes, what the backends' sweepers know, folders.
+
+    Raises BrokenEnvironmentError if something cannot be removed; the next sweep finds what is left.
+    """
+    parent = checked_parent(parent)
+    claimed = claim_dead(parent)
+    names = {folder.name for folder in claimed}
+    try:
+        runs = tuple(DeadRun(folder.name, folder, end_processes(folder.name)) for folder in claimed)
+
+        def alive(folder: Path) -> bool:
+            # Under the parent's lock, like every decision about life and death: a run that is between making its
+            # folder and locking it has started nothing yet.
+            with parent_locked(parent):
+                return folder.name not in names and is_alive(folder)
+
+        others = tuple(line for sweeper in sweepers for line in sweeper(alive))
+        for folder in list(claimed):
+            delete_state(folder, claimed.pop(folder))
+    finally:
+        for lock in claimed.values():
+            os.close(lock)
+    return Swept(runs, others)
+
+
+def sweep_one(folder: Path, sweepers: Sequence[Sweeper]) -> None:
+    """Remove everything of the run with this state folder, whose harness has just died, and the folder last.
+
+    What cannot be removed is tried again for a minute. Another sweep that got the run first is waited for.
+    Raises BrokenEnvironmentError if something is left; the next sweep finds it.
+    """
+    deadline = monotonic() + _GIVE_UP_S
+    try:
+        while (lock := claim_one(folder)) is None:
+            if monotonic() > deadline:
+                raise BrokenEnvironmentError(f"another process holds the lock of {folder}")
+            sleep(_LOOK_EVERY_S)
+    except FileNotFoundError:
+        return  # another sweep was here, or the harness died before it made anything
+    quiet_since = monotonic()
+    while monotonic() - quiet_since < _QUIET_S:
+        try:
+            if end_processes(folder.name) or [line for each in sweepers for line in each(_all_but(folder))]:
+                quiet_since = monotonic()
+        except BrokenEnvironmentError:
+            if monotonic() > deadline:
+                os.close(lock)
+                raise
+            quiet_since = monotonic()
+        sleep(_LOOK_EVERY_S)
+    delete_state(folder, lock)
+
+
+def _all_but(dead: Path) -> Callable[[Path], bool]:
+    """Whether a run is alive, for sweepers that are to leave every other run alone."""
+    return lambda folder: folder.name != dead.name

@@ -1,0 +1,57 @@
+"""For tests of what happens after a SIGKILL of the harness: with its reaper, and without one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import psutil
+
+from cluster.mounts import mounts_below
+from cluster.run_processes import RUN_VARIABLE
+from cluster.waiting import becomes_true
+
+WITHIN_S = 5.0
+"""How soon nothing may be left after the harness died."""
+
+
+def reaper_of(folder: Path) -> psutil.Process | None:
+    """The reaper of the run with this state folder, waiting or at work."""
+    for process in psutil.process_iter():
+        try:
+            if process.cmdline()[-1:] == [str(folder)] and process.status() != psutil.STATUS_ZOMBIE:
+                return process
+        except psutil.Error:
+            continue
+    return None
+
+
+def kill_reaper(folder: Path) -> None:
+    """What is left to a sweep when the reaper was killed together with the harness."""
+    reaper = reaper_of(folder)
+    assert reaper is not None
+    reaper.kill()
+    assert becomes_true(lambda: reaper_of(folder) is None)
+
+
+def processes_of(run_id: str) -> list[str]:
+    """The names of the processes that carry the run's mark, sorted."""
+    names = []
+    for process in psutil.process_iter():
+        try:
+            if process.environ().get(RUN_VARIABLE) == run_id:
+                names.append(process.name())
+        except psutil.Error:
+            continue
+    return sorted(names)
+
+
+def left_of(folder: Path) -> list[str]:
+    """What of a run is left on this machine, except containers and networks: processes, mounts, loop devices, and the
+    state folder itself."""
+    backing = [path.read_text().strip() for path in Path("/sys/block").glob("loop*/loop/backing_file")]
+    return [
+        *processes_of(folder.name),
+        *(f"mount {point}" for point in mounts_below(folder.resolve())),
+        *(f"loop device on {image}" for image in backing if str(folder.resolve()) in image),
+        *([str(folder)] if folder.exists() else []),
+    ]
