@@ -9,15 +9,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import ClassVar, Generic, Protocol, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
-from cluster.base import RESOURCE, Address, Node, ProbeResult
+from cluster.base import RESOURCE, Address, ProbeResult
 from cluster.disk import Disk, disk_facts, make_disks, remove_disks
 from cluster.lifetime import RunState
 from cluster.links import make_links
 from cluster.persistence import Policy
 from cluster.ports import LOOPBACK, Ports
 from cluster.probe import probe_links
+from cluster.server_node import ServerNode
 from cluster.spec import ClusterSpec
 from cluster.toxiproxy import LinkKey, ToxicLink, ToxiproxyServer
 from cluster.waiting import VERB_LIMIT_S
@@ -26,15 +27,7 @@ from fencepost.errors import BrokenEnvironmentError
 _PORT_TRIES = 5
 
 
-class DiskNode(Node, Protocol):
-    """A node that can be given a disk of its own."""
-
-    def put_on(self, disk: Disk) -> None:
-        """Keep the data on this disk, from the next start on."""
-        ...
-
-
-N = TypeVar("N", bound=DiskNode)
+N = TypeVar("N", bound=ServerNode)
 
 
 class Backend(ABC, Generic[N]):

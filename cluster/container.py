@@ -8,41 +8,33 @@ kill leaves as it was. A disk of its own (`cluster.disk`) is mounted over that l
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Mapping
-from typing import Literal, TypeVar
+from collections.abc import Callable
+from typing import ClassVar, Literal, TypeVar
 
 from docker.models.containers import Container
 
 from cluster.base import Address
-from cluster.disk import Disk, no_disk
 from cluster.engine import ENGINE_ERRORS, words_of
-from cluster.persistence import Policy, config_mismatch
-from cluster.resp import answers_ping, ask, config
+from cluster.persistence import Policy
+from cluster.resp import answers_ping, ask
+from cluster.server_node import ASK_MS, ServerNode
 from cluster.waiting import VERB_LIMIT_S, becomes_true
 from fencepost.errors import BrokenEnvironmentError, InternalError
 
 T = TypeVar("T")
 
-_ASK_MS = 1_000.0
 _HALF_A_VERB_S = VERB_LIMIT_S / 2
-_LOOK_EVERY_S = 0.01
 _GLANCE_MS = 20.0
 
 
-class ContainerNode:
+class ContainerNode(ServerNode):
     """A server in a container; see `cluster.base.Node` for what its verbs promise."""
 
-    def __init__(self, name: str, policy: Policy) -> None:
-        self._name = name
-        self._policy = policy
-        self._made: tuple[Container, Address] | None = None
-        self._disk: Disk | None = None
-        self._verb = threading.RLock()  # one verb at a time; `is_up` waits for nobody
+    look_every_s: ClassVar[float] = 0.01
 
-    @property
-    def name(self) -> str:
-        return self._name
+    def __init__(self, name: str, policy: Policy) -> None:
+        super().__init__(name, policy)
+        self._made: tuple[Container, Address] | None = None
 
     @property
     def address(self) -> Address:
@@ -52,48 +44,9 @@ class ContainerNode:
         """The container that this node is, from now on, and the address that it will have whenever it runs."""
         self._made = container, address
 
-    def put_on(self, disk: Disk) -> None:
-        """The disk that is mounted into the container."""
-        self._disk = disk
-
-    def start(self) -> None:
-        with self._verb:
-            if self._is("Paused"):
-                raise BrokenEnvironmentError(f"{self._name} is paused and cannot be started; resume or kill it first")
-            if not self._is("Running"):
-                if self._disk is not None:
-                    self._disk.restore()
-                self._ask_engine("start", self._container.start)
-            self._await_ready()
-
-    def stop(self) -> None:
-        with self._verb:
-            self._thaw()
-            self._reach("clean stop", self._shut_down, lambda: not self._is("Running"))
-
     def kill(self) -> None:
         with self._verb:
-            self._reach("kill", lambda: self._container.kill("SIGKILL"), lambda: not self._is("Running"))
-
-    def cut_power(self) -> None:
-        with self._verb:
-            if self._disk is None:
-                raise no_disk(self._name)
-            # The disk first: a server that is still alive can only fail, and cannot promise what it has not on disk.
-            self._disk.cut_power()
-            self.kill()
-
-    def pause(self) -> None:
-        with self._verb:
-            if not self._is("Running"):
-                raise BrokenEnvironmentError(f"{self._name} is down and cannot be paused; start it first")
-            self._reach("pause", self._container.pause, lambda: self._is("Paused"))
-
-    def resume(self) -> None:
-        with self._verb:
-            if self._is("Paused"):
-                self._thaw()
-                self._await_ready()
+            self._reach("kill", lambda: self._container.kill("SIGKILL"), lambda: not self._is_running())
 
     def is_up(self, timeout_ms: float = 200) -> bool:
         """The address of a container that is down answers nobody, not even with a refusal, so silence is not waited for
@@ -105,12 +58,6 @@ class ContainerNode:
             return True
         left_ms = timeout_ms - glance_ms
         return left_ms > 0 and self._runs() and answers_ping(self.address, left_ms)
-
-    def effective_config(self) -> Mapping[str, str]:
-        try:
-            return config(self.address, timeout_ms=_ASK_MS)
-        except OSError as error:
-            raise BrokenEnvironmentError(f"{self._name} does not tell its configuration: {error}") from error
 
     def log_text(self) -> str:
         """The container's log, which the engine keeps over restarts."""
@@ -125,46 +72,51 @@ class ContainerNode:
             raise InternalError(f"{self._name} has no container before the cluster was started")
         return self._made
 
-    def _thaw(self) -> None:
-        self._reach("resume", self._container.unpause, lambda: not self._is("Paused"))
+    def _launch(self) -> None:
+        self._ask_engine("start", self._container.start)
 
-    def _shut_down(self) -> None:
-        try:
-            (reply,) = ask(self.address, ("SHUTDOWN",), timeout_ms=_HALF_A_VERB_S * 1000)
-        except OSError:
-            return  # as it should be: the connection ends with the server
-        raise BrokenEnvironmentError(f"{self._name} refuses to shut down: {reply}")
+    def _freeze(self) -> bool:
+        self._reach("pause", self._container.pause, self._is_paused)
+        return True
 
-    def _await_ready(self) -> None:
-        """Wait until the server answers, and check that it does to its data what it was told."""
+    def _wake(self) -> None:
+        self._reach("resume", self._container.unpause, lambda: not self._is_paused())
+
+    def _is_running(self) -> bool:
+        return self._is("Running")
+
+    def _is_paused(self) -> bool:
+        return self._is("Paused")
+
+    def _await_answer(self) -> None:
         running = True
 
         def is_decided() -> bool:
             nonlocal running
             if self.is_up():
                 return True
-            running = self._is("Running")
+            running = self._is_running()
             return not running
 
         decided = becomes_true(is_decided)
         if not running:
-            raise BrokenEnvironmentError(f"{self._name} ended at once; its last words: {self._last_words()}")
+            raise self._ended_at_once()
         if not decided:
             raise BrokenEnvironmentError(
                 f"{self._name} runs, but does not answer at {self.address} from this host; its container must be "
                 "reachable at its own address (an engine on this Linux host), else use --cluster process"
             )
-        if wrong := config_mismatch(self._policy, self.effective_config()):
-            raise BrokenEnvironmentError(f"{self._name} runs with another configuration than it was given: {wrong}")
-        if self._disk is not None:
-            self._ask_engine("inspection", self._container.reload)
-            self._disk.check_used_by(int(self._container.attrs["State"]["Pid"]))
 
-    def _last_words(self) -> str:
-        return " / ".join(line.strip() for line in self.log_text().strip().splitlines()[-3:]) or "none"
+    def _pid(self) -> int:
+        self._ask_engine("inspection", self._container.reload)
+        return int(self._container.attrs["State"]["Pid"])
+
+    def _recent_log(self) -> str:
+        return self.log_text()
 
     def _runs(self) -> bool:
-        """As `_is("Running")`, without touching the snapshot that a verb in another thread may be looking at."""
+        """Whether it runs and is not paused, without touching the snapshot that a verb in another thread may be looking
+        at."""
         client, name = self._container.client, str(self._container.id)
         assert client is not None
         state = self._ask_engine("inspection", lambda: client.api.inspect_container(name))["State"]
@@ -183,7 +135,7 @@ class ContainerNode:
         except BrokenEnvironmentError:
             if not holds():
                 raise
-        if not becomes_true(holds, within_s=_HALF_A_VERB_S, every_s=_LOOK_EVERY_S):
+        if not becomes_true(holds, within_s=_HALF_A_VERB_S, every_s=self.look_every_s):
             raise BrokenEnvironmentError(
                 f"{verb} of {self._name} did not take: its container is {self._container.status} after "
                 f"{_HALF_A_VERB_S:g} s"
@@ -199,7 +151,7 @@ class ContainerNode:
 def version_of(address: Address) -> str:
     """The version that a running server says it is. Raises BrokenEnvironmentError if it does not say."""
     try:
-        (info,) = ask(address, ("INFO", "server"), timeout_ms=_ASK_MS)
+        (info,) = ask(address, ("INFO", "server"), timeout_ms=ASK_MS)
     except OSError as error:
         raise BrokenEnvironmentError(f"the server at {address} does not tell its version: {error}") from error
     facts = dict(line.partition(":")[::2] for line in str(info).splitlines())

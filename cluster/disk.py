@@ -14,11 +14,11 @@ import os
 import struct
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Literal, get_args
 
+from cluster.at_once import at_once
 from cluster.fsync import fsync_latency_ms
 from cluster.lifetime import RunState, state_parent
 from cluster.mounts import LOOP_MAJOR, is_mounted, mounts_below, release_image, works_in
@@ -148,7 +148,7 @@ def make_disks(state: RunState, names: Sequence[str], file_system: FileSystem) -
     folder = state.path / _FOLDER
     disks = {name: Disk(name, folder, file_system, state.environment) for name in names}
     try:
-        _side_by_side([disk.make for disk in disks.values()])
+        at_once([disk.make for disk in disks.values()])
     except BaseException:
         with suppress(BrokenEnvironmentError):
             remove_disks(disks)
@@ -166,7 +166,7 @@ def disk_facts(disks: Mapping[str, Disk]) -> dict[str, object]:
 
 def remove_disks(disks: Mapping[str, Disk]) -> None:
     """Remove all of them. Raises the first error after all were tried; a sweep finds what is then left."""
-    _side_by_side([disk.remove for disk in disks.values()])
+    at_once([disk.remove for disk in disks.values()])
 
 
 def check_disks(file_system: FileSystem) -> None:
@@ -270,10 +270,3 @@ def _problem_of(program: str, *arguments: str, environment: Mapping[str, str]) -
         return None
     words = (done.stderr or done.stdout).strip().splitlines()
     return f"{program} ended with {done.returncode}: {words[0] if words else 'without a word'}"
-
-
-def _side_by_side(calls: Sequence[Callable[[], object]]) -> None:
-    with ThreadPoolExecutor(max(1, len(calls)), thread_name_prefix="disk") as hands:
-        under_way = [hands.submit(call) for call in calls]
-    for call in under_way:
-        call.result()

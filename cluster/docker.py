@@ -18,15 +18,16 @@ from docker.errors import NotFound
 from docker.models.containers import Container
 from docker.types import LogConfig
 
+from cluster.at_once import at_once
 from cluster.backend import Backend
 from cluster.base import Address
 from cluster.container import ContainerNode, version_of
 from cluster.engine import (
+    CALLS_AT_ONCE,
     ENGINE_ERRORS,
     RUN_LABEL,
     STATE_LABEL,
     Subnet,
-    at_once,
     connect,
     create_network,
     remove_run,
@@ -82,10 +83,9 @@ class DockerCluster(Backend[ContainerNode]):
         at_once([lambda: made.append(create_network(self._engine, self._prefix, self._labels)), self._start_proxy])
         (subnet,) = made
         disks = self._make_disks()
-        at_once(
-            partial(self._start_server, server_image, subnet.network, name, host)
-            for name, host in zip(self._servers, subnet.addresses(len(self._servers)), strict=True)
-        )
+        hosts = zip(self._servers, subnet.addresses(len(self._servers)), strict=True)
+        starts = [partial(self._start_server, server_image, subnet.network, name, host) for name, host in hosts]
+        at_once(starts, at_most=CALLS_AT_ONCE)
         return {**self._facts(server_image, self._proxy_image, subnet), **disks}
 
     def _end_servers(self) -> None:
@@ -187,7 +187,8 @@ class DockerCluster(Backend[ContainerNode]):
         return partial(_is_running, container)
 
     def _save_logs(self) -> None:
-        at_once(partial(self._save_log, name, container) for name, container in self._containers.items())
+        saving = [partial(self._save_log, name, container) for name, container in self._containers.items()]
+        at_once(saving, at_most=CALLS_AT_ONCE)
 
     def _save_log(self, name: str, container: Container) -> None:
         # Of a container that is gone there is no log, and that is not worth a teardown that stops half-way.

@@ -8,8 +8,7 @@ it cannot touch what is not ours.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from ipaddress import IPv4Address, IPv4Network
@@ -22,6 +21,7 @@ from docker.errors import APIError, DockerException, NotFound
 from docker.models.containers import Container
 from docker.types import IPAMConfig, IPAMPool
 
+from cluster.at_once import at_once
 from cluster.lifetime import state_parent
 from cluster.waiting import becomes_true
 from fencepost.errors import BrokenEnvironmentError
@@ -33,7 +33,7 @@ RUN_LABEL = "fencepost.run"
 STATE_LABEL = "fencepost.state"
 
 _CALL_S = 10
-_HANDS = 16
+CALLS_AT_ONCE = 16
 """How many calls are under way at once while everything comes up or goes away."""
 
 
@@ -63,7 +63,7 @@ def connect() -> DockerClient:
 
 def _client(timeout_s: int) -> DockerClient:
     # Asking for the engine's version of the API is the first question, so a client that exists has had an answer.
-    return docker.from_env(version="auto", timeout=timeout_s, max_pool_size=2 * _HANDS)
+    return docker.from_env(version="auto", timeout=timeout_s, max_pool_size=2 * CALLS_AT_ONCE)
 
 
 def _last_cause(error: BaseException) -> str:
@@ -76,14 +76,6 @@ def words_of(error: BaseException) -> str:
     """What the engine said, in one line."""
     told = getattr(error, "explanation", None) or str(error)
     return " ".join(str(told).split())
-
-
-def at_once(calls: Iterable[Callable[[], object]]) -> None:
-    """Make the calls side by side, wait for all of them, then raise the first error, if any."""
-    with ThreadPoolExecutor(_HANDS, thread_name_prefix="docker") as hands:
-        under_way = [hands.submit(call) for call in calls]
-    for call in under_way:
-        call.result()
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,12 +182,13 @@ def remove_run(client: DockerClient, labels: Mapping[str, str]) -> list[str]:
 
     def is_gone() -> bool:
         containers = client.containers.list(all=True, filters=filters, sparse=True, ignore_removed=True)
-        at_once(
+        removals = [
             partial(remove, f"container {_name_of(each)}", partial(each.remove, force=True, v=True))
             for each in containers
-        )
+        ]
+        at_once(removals, at_most=CALLS_AT_ONCE)
         networks = client.networks.list(filters=filters)
-        at_once(partial(remove, f"network {each.name}", each.remove) for each in networks)
+        at_once([partial(remove, f"network {each.name}", each.remove) for each in networks], at_most=CALLS_AT_ONCE)
         return not containers and not networks
 
     if not becomes_true(is_gone, within_s=_CALL_S, every_s=0.02):

@@ -1,13 +1,13 @@
-"""One link for every client and server, whichever backend the servers stand in."""
+"""One link for every client and server, whichever backend the servers run on."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
 from cluster.base import Address
-from cluster.ports import LOOPBACK, Ports
+from cluster.ports import LOOPBACK, Ports, PortTakenError
 from cluster.toxiproxy import LinkKey, ToxicLink, ToxiproxyServer
-from fencepost.errors import BrokenEnvironmentError
+from fencepost.errors import InternalError
 
 _PORT_TRIES = 5
 
@@ -17,7 +17,7 @@ def make_links(
 ) -> dict[LinkKey, ToxicLink]:
     """The links by (client, server), made in one call.
 
-    A port that was taken in the meantime means another try with fresh ones. Raises BrokenEnvironmentError.
+    If a port was taken in the meantime, fresh ones are tried. Raises BrokenEnvironmentError.
     """
     keys = [(client, server) for client in clients for server in servers]
     if not keys:
@@ -27,7 +27,7 @@ def make_links(
         wanted = {key: (Address(LOOPBACK, port), servers[key[1]]) for key, port in zip(keys, taken, strict=True)}
         try:
             return api.populate(wanted)
-        except BrokenEnvironmentError as error:
-            if last_try or "address already in use" not in str(error):
+        except PortTakenError:
+            if last_try:
                 raise
-    raise AssertionError("the last try returns or raises")
+    raise InternalError("the last try returns or raises")

@@ -8,11 +8,13 @@ connected to itself). So ports are taken from outside that range.
 
 from __future__ import annotations
 
+import errno
 import random
 import resource
 import socket
 from pathlib import Path
 
+from cluster.base import Address
 from fencepost.errors import BrokenEnvironmentError
 
 LOOPBACK = "127.0.0.1"
@@ -24,6 +26,22 @@ def ephemeral_range() -> tuple[int, int]:
     """First and last port that the kernel gives to outgoing connections."""
     low, high = Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()
     return int(low), int(high)
+
+
+class PortTakenError(BrokenEnvironmentError):
+    """A port that one of our servers needs is taken by another program."""
+
+
+def is_listening(address: Address) -> bool:
+    """Whether some program listens there, seen by trying to take its place; a socket that only holds the port, as those
+    of `Ports` do, does not count."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as trial:
+        trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            trial.bind(address)
+        except OSError as error:
+            return error.errno == errno.EADDRINUSE
+    return False
 
 
 class Ports:

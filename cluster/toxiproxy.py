@@ -26,7 +26,8 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 
 from cluster.base import Address, CutKind, Direction
-from cluster.toxiproxy_api import Stream, ToxicSpec, ToxiproxyApi
+from cluster.ports import PortTakenError, is_listening
+from cluster.toxiproxy_api import RefusedError, Stream, ToxicSpec, ToxiproxyApi
 from fencepost.errors import BrokenEnvironmentError, InternalError
 
 LinkKey = tuple[str, str]
@@ -198,10 +199,10 @@ class ToxicLink:
     def _enable(self) -> None:
         try:
             self._server.set_enabled(self.proxy_name, True)
-        except BrokenEnvironmentError as error:
-            if "address already in use" not in str(error):
+        except RefusedError as error:
+            if not is_listening(self._address):
                 raise
-            raise BrokenEnvironmentError(
+            raise PortTakenError(
                 f"link {self._client} to {self._node} cannot be healed: its port {self._address.port} was taken by "
                 "another program while it was refused"
             ) from error

@@ -1,8 +1,16 @@
-"""The HTTP API of one Toxiproxy, spoken through `toxiproxy-python`, mended.
+"""The HTTP API of one Toxiproxy, spoken through `toxiproxy-python` 0.1.1, whose flaws are mended here.
 
-In the library host and port belong to the class (one server a process), no call has a time limit, a 5xx passes
-silently, and populate is a loop that drops live connections. Here each server has a consumer of its own over one
-kept-alive connection, every status is checked, one call makes all proxies, and what holds can be read back.
+Used as they are: `APIConsumer` as the seam through which every request goes, `validate_response` and its exceptions for
+the statuses that it knows, and `Toxic` with its defaults for reading a toxic. Mended, and why:
+
+- Host and port are attributes of the class, so a process could talk to one server only. Here each server has a consumer
+  of its own, over one connection that is kept.
+- No request has a time limit. Here each has one, and every connection error becomes one line.
+- A 5xx passes silently: `enable()` on a busy port reported success. Here every status but success raises.
+- `populate` is a loop on the client's side that drops live connections when an address is spelled otherwise. Here it is
+  the server's own call, which makes all proxies at once, and its answer is compared with what was asked for.
+- `Proxy` holds what it was told when it was made, and cannot change a toxic. Here the state is asked for each time, and
+  a toxic is updated in place, which keeps the connections.
 """
 
 from __future__ import annotations
@@ -19,6 +27,7 @@ from toxiproxy.exceptions import InvalidToxic, NotFound, ProxyExists
 from toxiproxy.toxic import Toxic
 
 from cluster.base import Address
+from cluster.ports import PortTakenError, is_listening
 from cluster.waiting import becomes_true
 from fencepost.errors import BrokenEnvironmentError
 
@@ -34,6 +43,10 @@ class ToxicSpec(NamedTuple):
     stream: Stream
     attributes: tuple[tuple[str, int], ...]
     toxicity: float = 1.0
+
+
+class RefusedError(BrokenEnvironmentError):
+    """Toxiproxy answered a request with something but success."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +83,7 @@ class _Consumer(APIConsumer):  # type: ignore[misc]
         self._session.close()
 
     def _call(self, method: str, url: str, **kwargs: Any) -> requests.Response:
-        """The checked response. Raises BrokenEnvironmentError for anything but success."""
+        """The checked response. Raises RefusedError for any status but success, BrokenEnvironmentError without one."""
         try:
             with self._one_at_a_time:
                 response = self._session.request(method, self._base + url, timeout=self._timeout_s, **kwargs)
@@ -81,9 +94,9 @@ class _Consumer(APIConsumer):  # type: ignore[misc]
                 f"Toxiproxy at {self._address} does not answer {method} {url}: {reason}"
             ) from None
         except (ProxyExists, NotFound, InvalidToxic):
-            pass  # told below in one line with the other statuses
+            pass  # reported below, like the other statuses
         if response.status_code >= 300:
-            raise BrokenEnvironmentError(
+            raise RefusedError(
                 f"Toxiproxy at {self._address} answered {method} {url} with {response.status_code}: {_reason(response)}"
             )
         return response
@@ -106,16 +119,22 @@ class ToxiproxyApi:
     def create_all(self, wanted: Mapping[str, tuple[Address, Address]]) -> dict[str, ProxyState]:
         """Make all proxies, by name each (listen, upstream), in one call; what the server made of them.
 
-        A listen port of 0 leaves the choice to the kernel. Raises BrokenEnvironmentError, also if the server's
-        answer is not what was asked for.
+        A listen port of 0 leaves the choice to the kernel. Raises PortTakenError if another program listens where a
+        proxy should, BrokenEnvironmentError also if the server's answer is not what was asked for.
         """
         asked = [
             {"name": name, "listen": str(listen), "upstream": str(upstream), "enabled": True}
             for name, (listen, upstream) in wanted.items()
         ]
-        made = {
-            proxy["name"]: _proxy_state(proxy) for proxy in self._api.post("/populate", json=asked).json()["proxies"]
-        }
+        try:
+            answer = self._api.post("/populate", json=asked).json()
+        except RefusedError as error:
+            there = self.proxies()  # the server made them in order, up to the one that it could not make
+            taken = [str(listen) for name, (listen, _) in wanted.items() if name not in there and is_listening(listen)]
+            if taken:
+                raise PortTakenError(f"another program listens at {', '.join(taken)}") from error
+            raise
+        made = {proxy["name"]: _proxy_state(proxy) for proxy in answer["proxies"]}
         for name, (listen, upstream) in wanted.items():
             state = made.get(name)
             fits = (

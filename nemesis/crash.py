@@ -11,11 +11,12 @@ from typing import ClassVar, Literal
 
 import msgspec
 
+from cluster.waiting import becomes_true
 from fencepost.units import Duration
 from nemesis.base import Evidence, Impact, Topology, World
 from nemesis.node_down import BACK_WITHIN_S, How, NodeDown, node_count
 from nemesis.random_draws import below, some, weighted
-from nemesis.steps import await_that, do_all
+from nemesis.steps import do_all
 
 
 class CrashOptions(msgspec.Struct, frozen=True):
@@ -68,7 +69,7 @@ class Crash(NodeDown, frozen=True):
         clients = [world.clients[name] for name in self.clients]
         healed: list[Evidence] = []
         do_all([lambda: healed.append(super(Crash, self).heal(world, owner, impact)), *(c.restart for c in clients)])
-        alive = [c.name for c in clients if await_that(c.is_alive, BACK_WITHIN_S)]
+        alive = [c.name for c in clients if becomes_true(c.is_alive, within_s=BACK_WITHIN_S)]
         absent = [name for name in self.clients if name not in alive]
         words = [evidence.seen for evidence in healed if evidence.seen]
         if alive:

@@ -13,14 +13,16 @@ from typing import ClassVar, Literal
 
 import msgspec
 
+from cluster.at_once import at_once
 from cluster.base import Node
 from cluster.key_snapshot import KeyReader
+from cluster.waiting import becomes_true
 from fencepost.units import Duration
 from nemesis.base import Evidence, Impact, Topology, World
 from nemesis.partition_shapes import spare
 from nemesis.quorum_loss import at_stake
 from nemesis.random_draws import some, weighted
-from nemesis.steps import at_once, await_that, in_service
+from nemesis.steps import in_service
 
 BACK_WITHIN_S = 2.0
 
@@ -72,7 +74,7 @@ class NodeDown(msgspec.Struct, frozen=True):
     def heal(self, world: World, owner: str, impact: Impact) -> Evidence:
         nodes = [world.cluster.nodes[name] for name in self.nodes]
         at_once(node.start for node in nodes)
-        up = [node.name for node in nodes if await_that(node.is_up, BACK_WITHIN_S)]
+        up = [node.name for node in nodes if becomes_true(node.is_up, within_s=BACK_WITHIN_S)]
         absent = [name for name in self.nodes if name not in up]
         words = [f"{','.join(up)} answering"] if up else []
         if absent:

@@ -10,16 +10,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from random import Random
 from typing import Literal
 
 import msgspec
 
+from cluster.waiting import becomes_true
 from fencepost.units import Duration, DurationRange
 from nemesis.base import Client, Evidence, Impact, Topology, World
 from nemesis.partition_shapes import spare
 from nemesis.random_draws import below, between, jittered, some, weighted
-from nemesis.steps import await_that, do_all, in_service
+from nemesis.steps import do_all, in_service
 
 CATCH_WITHIN_S = 1.0
 """How long to wait for somebody to be where the pause is aimed at."""
@@ -101,7 +103,7 @@ class Pause(msgspec.Struct, frozen=True):
         clients = [world.clients[name] for name in names]
         nodes = [world.cluster.nodes[name] for name in self.nodes]
         do_all([client.resume for client in clients] + [node.resume for node in nodes])
-        still = [c.name for c in clients if not await_that(lambda c=c: not c.is_paused(), SEEN_WITHIN_S)]  # type: ignore[misc]
+        still = [c.name for c in clients if not becomes_true(partial(_runs, c), within_s=SEEN_WITHIN_S)]
         running = [c.name for c in clients if c.is_alive() and c.name not in still]
         gone = [c.name for c in clients if not c.is_alive()]
         answering = in_service(world, self.nodes)
@@ -119,6 +121,10 @@ class Pause(msgspec.Struct, frozen=True):
             if who
         ]
         return Evidence(not still, "; ".join(words) or "nobody had been paused")
+
+
+def _runs(client: Client) -> bool:
+    return not client.is_paused()
 
 
 def _can_be_paused(client: Client) -> bool:

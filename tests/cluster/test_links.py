@@ -10,6 +10,7 @@ import pytest
 
 from cluster import resp
 from cluster.base import Address, CutKind, Direction, ProbeResult
+from cluster.ports import PortTakenError
 from cluster.process import ProcessCluster
 from cluster.toxiproxy import ToxicLink
 from fencepost.errors import BrokenEnvironmentError
@@ -247,7 +248,7 @@ def test_a_port_taken_while_the_link_refuses_is_told_in_one_line_and_can_be_heal
     link.cut("f1", "refuse", "both")
     cluster.links["c2", "n1"].cut("f2", "drop", "both")
     with socket.create_server(link.address):
-        with pytest.raises(BrokenEnvironmentError, match=rf"c1 to n1 .* port {link.address.port} was taken") as told:
+        with pytest.raises(PortTakenError, match=rf"c1 to n1 .* port {link.address.port} was taken") as told:
             link.heal("f1")
         assert "\n" not in str(told.value)
         with pytest.raises(BrokenEnvironmentError, match="was taken"):

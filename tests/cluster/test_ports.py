@@ -5,7 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from cluster.ports import LOOPBACK, Ports, ephemeral_range
+from cluster.base import Address
+from cluster.ports import LOOPBACK, Ports, ephemeral_range, is_listening
 
 
 @pytest.fixture
@@ -52,3 +53,12 @@ def test_a_closed_cluster_gives_its_ports_back(ports: Ports) -> None:
     other = Ports()
     assert other._hold(port)
     other.close()
+
+
+def test_a_port_that_is_only_held_has_no_listener_and_one_that_a_server_has_does(ports: Ports) -> None:
+    (port,) = ports.take(1)
+    address = Address(LOOPBACK, port)
+    assert not is_listening(address)
+    with socket.create_server(address):
+        assert is_listening(address)
+    assert not is_listening(address)

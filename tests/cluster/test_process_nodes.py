@@ -15,7 +15,7 @@ from cluster.base import Address, Cluster
 from cluster.children import is_stopped
 from cluster.lifetime import RunState
 from cluster.persistence import POLICIES, Policy, config_mismatch
-from cluster.ports import Ports
+from cluster.ports import Ports, PortTakenError
 from cluster.process import ProcessCluster
 from cluster.process_node import ProcessNode
 from cluster.programs import ServerProgram, find_server
@@ -116,7 +116,7 @@ def test_a_port_taken_while_a_node_was_down_is_told_in_one_line(node: ProcessNod
     node.kill()
     with (
         socket.create_server(node.address),
-        pytest.raises(BrokenEnvironmentError, match=rf"n1 .* port {node.address.port} is taken") as told_of,
+        pytest.raises(PortTakenError, match=rf"n1 .* port {node.address.port} is taken") as told_of,
     ):
         node.start()
     assert "\n" not in str(told_of.value)
@@ -131,7 +131,7 @@ def test_another_server_on_the_port_is_not_taken_for_the_node(node: ProcessNode,
     impostor.start()
     try:
         assert not node.is_up()
-        with pytest.raises(BrokenEnvironmentError, match="is taken by another program"):
+        with pytest.raises(PortTakenError, match="is taken by another program"):
             node.start()
     finally:
         impostor.kill()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -10,6 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from cluster.base import Address
+from cluster.ports import PortTakenError
 from cluster.process import ProcessCluster
 from cluster.toxiproxy import ToxicLink, ToxiproxyServer
 from fencepost.errors import BrokenEnvironmentError, InternalError
@@ -104,6 +106,14 @@ def test_a_populated_proxy_that_is_not_what_was_asked_for_raises(fake: Fake, wro
     server = ToxiproxyServer(fake(lambda method, path: (201, {"proxies": [{**PROXY, **wrong}]})))
     with pytest.raises(BrokenEnvironmentError, match="asked was"):
         server.populate({("c1", "n1"): (LISTEN, UPSTREAM)})
+
+
+def test_a_port_where_another_program_listens_is_an_error_of_its_own(shared_cluster: ProcessCluster) -> None:
+    assert shared_cluster._api is not None
+    server = ToxiproxyServer(shared_cluster._api.address)
+    with socket.create_server(("127.0.0.1", 0)) as other, pytest.raises(PortTakenError, match="another program"):
+        server.populate({("c9", "n1"): (Address(*other.getsockname()), shared_cluster.nodes["n1"].address)})
+    assert "c9-n1" not in server.proxies()
 
 
 def test_an_owner_whose_name_could_be_taken_for_another_is_refused(shared_cluster: ProcessCluster) -> None:

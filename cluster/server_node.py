@@ -1,0 +1,155 @@
+"""The verbs of one server, written once: each asks first what holds, acts, and returns when the new state was seen.
+
+A backend adds how its kind of server is launched, stopped, woken and looked at.
+"""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import ClassVar
+
+from cluster import resp
+from cluster.base import Address
+from cluster.disk import Disk, no_disk
+from cluster.persistence import Policy, config_mismatch
+from cluster.waiting import VERB_LIMIT_S, becomes_true
+from fencepost.errors import BrokenEnvironmentError
+
+ASK_MS = 1_000.0
+"""How long a healthy server has to answer a question about itself."""
+
+_HALF_A_VERB_S = VERB_LIMIT_S / 2
+_LAST_LINES = 3
+
+
+class ServerNode(ABC):
+    """`cluster.base.Node`, all but the way to the server. One verb at a time; `is_up` waits for nobody."""
+
+    look_every_s: ClassVar[float] = 0.002
+
+    def __init__(self, name: str, policy: Policy) -> None:
+        self._name = name
+        self._policy = policy
+        self._disk: Disk | None = None
+        self._verb = threading.RLock()
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    @abstractmethod
+    def address(self) -> Address: ...
+
+    def put_on(self, disk: Disk) -> None:
+        """Keep the data on this disk, from the next start on."""
+        self._disk = disk
+
+    def start(self) -> None:
+        with self._verb:
+            if self._is_paused():
+                raise BrokenEnvironmentError(f"{self._name} is paused and cannot be started; resume or kill it first")
+            if not self._is_running():
+                if self._disk is not None:
+                    self._disk.restore()
+                self._launch()
+            self._await_ready()
+
+    def stop(self) -> None:
+        with self._verb:
+            if not self._is_running():
+                return
+            self._wake()
+            self._shut_down()
+            if not becomes_true(lambda: not self._is_running(), within_s=_HALF_A_VERB_S, every_s=self.look_every_s):
+                raise BrokenEnvironmentError(f"{self._name} does not end within {_HALF_A_VERB_S:g} s after SHUTDOWN")
+
+    @abstractmethod
+    def kill(self) -> None: ...
+
+    def cut_power(self) -> None:
+        with self._verb:
+            if self._disk is None:
+                raise no_disk(self._name)
+            # The disk first: a server that is still alive can only fail, and cannot promise what it has not on disk.
+            self._disk.cut_power()
+            self.kill()
+
+    def pause(self) -> None:
+        with self._verb:
+            if not self._is_running() or not self._freeze():
+                raise BrokenEnvironmentError(f"{self._name} is down and cannot be paused; start it first")
+
+    def resume(self) -> None:
+        with self._verb:
+            if self._is_paused():
+                self._wake()
+                self._await_ready()
+
+    @abstractmethod
+    def is_up(self, timeout_ms: float = 200) -> bool: ...
+
+    def effective_config(self) -> Mapping[str, str]:
+        try:
+            return resp.config(self.address, timeout_ms=ASK_MS)
+        except OSError as error:
+            raise BrokenEnvironmentError(f"{self._name} does not tell its configuration: {error}") from error
+
+    @abstractmethod
+    def log_text(self) -> str: ...
+
+    @abstractmethod
+    def _launch(self) -> None:
+        """Start a server that is down; whether it answers is awaited afterwards."""
+
+    @abstractmethod
+    def _freeze(self) -> bool:
+        """Stop a running server in its tracks, paused or not, and see that it is; False if it ended instead."""
+
+    @abstractmethod
+    def _wake(self) -> None:
+        """Let a running server go on, paused or not."""
+
+    @abstractmethod
+    def _is_running(self) -> bool:
+        """Whether the server exists, paused or not."""
+
+    @abstractmethod
+    def _is_paused(self) -> bool: ...
+
+    @abstractmethod
+    def _await_answer(self) -> None:
+        """Wait until *this* server answers. Raises BrokenEnvironmentError if it does not, or ends instead."""
+
+    @abstractmethod
+    def _pid(self) -> int:
+        """The running server's process, as this host numbers it."""
+
+    @abstractmethod
+    def _recent_log(self) -> str:
+        """What the server has logged of late, at least since it was last started."""
+
+    def _await_ready(self) -> None:
+        """Wait until the server answers, and check that it treats its data as it was told to."""
+        self._await_answer()
+        if wrong := config_mismatch(self._policy, self.effective_config()):
+            raise BrokenEnvironmentError(f"{self._name} runs with another configuration than it was given: {wrong}")
+        if self._disk is not None:
+            self._disk.check_used_by(self._pid())
+
+    def _shut_down(self) -> None:
+        try:
+            (reply,) = resp.ask(self.address, ("SHUTDOWN",), timeout_ms=_HALF_A_VERB_S * 1000)
+        except OSError:
+            return  # as expected: the connection ends with the server
+        raise BrokenEnvironmentError(f"{self._name} refuses to shut down: {reply}")
+
+    def _ended_at_once(self, how: str = "") -> BrokenEnvironmentError:
+        return BrokenEnvironmentError(f"{self._name} ended at once{how}; its last words: {self._last_words()}")
+
+    def _last_words(self) -> str:
+        """The last lines that the server logged, as one line."""
+        lines = self._recent_log().strip().splitlines()
+        return " / ".join(line.strip() for line in lines[-_LAST_LINES:]) or "none"
