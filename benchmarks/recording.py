@@ -25,6 +25,7 @@ from workloads.control import Control
 from workloads.fenced_counter import Plan, run
 from workloads.hold import Hold
 from workloads.locks.no_op import LOCK
+from workloads.options import ClientOptions
 from workloads.recorder import Recorder
 
 PROCESSES = 2
@@ -50,7 +51,8 @@ def client_loop(folder: Path, number: int, seconds: float) -> float:
     """Operations a second of the real client loop."""
     control = Control.create(folder / f"{number}.control")
     record = Recorder(folder / f"{number}.jsonl")
-    plan = Plan(f"c{number}", ["k1"], 1000, Hold("fixed", 0, 0), "none", 0, Random(number))
+    options = ClientOptions(hold=Hold("fixed", 0, 0), retry_delay_ms=0)
+    plan = Plan(f"c{number}", options, Random(number))
     began_ns = monotonic_ns()
     control.stop_ns = began_ns + int(seconds * 1e9)
     run(plan, LOCK([], LockSettings()), NoOpResource(), record, control)

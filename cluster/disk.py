@@ -16,19 +16,15 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Literal, get_args
 
 from cluster.at_once import at_once
 from cluster.fsync import fsync_latency_ms
 from cluster.lifetime import RunState, state_parent
 from cluster.mounts import LOOP_MAJOR, is_mounted, mounts_below, release_image, works_in
+from cluster.persistence import FileSystem
 from cluster.programs import find_tool
 from cluster.waiting import VERB_LIMIT_S, becomes_true
 from fencepost.errors import BrokenEnvironmentError, FencepostError, UsageError
-
-FileSystem = Literal["ext4", "xfs"]
-
-FILE_SYSTEMS: tuple[FileSystem, ...] = get_args(FileSystem)
 
 _FOLDER = "disks"
 _IMAGE = ".img"

@@ -20,6 +20,11 @@ Policy = Literal["none", "rdb", "aof-no", "aof-everysec", "aof-always"]
 
 POLICIES: tuple[Policy, ...] = get_args(Policy)
 
+FileSystem = Literal["ext4", "xfs"]
+"""What a disk whose power can be cut (`cluster.disk`) is formatted with."""
+
+FILE_SYSTEMS: tuple[FileSystem, ...] = get_args(FileSystem)
+
 Directives = tuple[tuple[str, str], ...]
 """Names and values, in the order in which they are written."""
 

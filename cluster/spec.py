@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from cluster.base import RESOURCE
-from cluster.disk import FileSystem
-from cluster.persistence import Policy
+from cluster.persistence import FileSystem, Policy
 from cluster.programs import ServerProgram, ToxiproxyProgram
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from decimal import Decimal
 
 from fencepost.errors import UsageError
 
@@ -17,6 +18,20 @@ def parse_duration_ms(text: str, default_unit: str = "ms") -> float:
     if match is None or match[2] == "ttl":
         raise UsageError(f"{text!r} is not a duration; write a number with a unit, like 250ms, 2s or 1.5m")
     return float(match[1]) * _UNIT_MS[match[2] or default_unit]
+
+
+def duration_text(ms: float) -> str:
+    """A duration as `parse_duration_ms` reads it, which gives back exactly the same number: `250ms`, `2s`, `24h`."""
+    for unit in ("h", "m", "s"):
+        if ms and ms % _UNIT_MS[unit] == 0:
+            return f"{ms / _UNIT_MS[unit]:.0f}{unit}"
+    return f"{plain_number(ms)}ms"
+
+
+def plain_number(value: float) -> str:
+    """All digits that the number needs, without an exponent: `0.25`, `3600000`."""
+    text = f"{Decimal(repr(value)):f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,66 +2,91 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from pathlib import Path
+from typing import Annotated, Final, Literal
 
-import msgspec
-
-from cluster.disk import FileSystem
-from cluster.persistence import Policy
+from cluster.persistence import FileSystem, Policy
 from fencepost.errors import UsageError
-from workloads.hold import Hold
-from workloads.steps import Fencing
+from fencepost.options import Option, check_bounds
+from workloads.options import ClientOptions
 
 Requirement = Literal["lease", "exclusion", "data"]
 ClusterChoice = Literal["auto", "process", "docker"]
+RESULTS: Final = Path("results/runs")
+"""Where runs are kept, relative to the working directory, unless `--results` says otherwise."""
+
+Seed = Annotated[
+    int,
+    Option(
+        "--seed",
+        "same seed, same schedule",
+        "faults",
+        low=0,
+        high=2**63 - 1,
+        shown_default="random, printed",
+        commands=(),
+    ),
+]
+_REPEATED = ("compare", "replay", "script")
 
 
-class RunConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """One run. Durations in milliseconds. `lock` is a recipe's name, a foreign lock's name or `package.module:Class`;
-    `lock_command` a program that speaks the lock protocol, which then replaces it. `extensions`: how often at most a
-    client prolongs its lease in one section, each time when half of it is gone. `disks`: each node has a small file
-    system (`disk_fs`) for itself, whose power can be cut; a schedule with power cuts has them without being asked.
-    `witness`: whether the nodes' keys are watched (`harness.run.witness`)."""
+class RunConfig(ClientOptions, frozen=True, kw_only=True):
+    """One run: the options of its clients (`workloads.options`), and these. Durations in milliseconds.
 
-    seed: int
+    `schedule`: a saved schedule, which replaces `nemesis`. `disks`: each node has a small file system (`disk_fs`) of
+    its own, whose power can be cut; a schedule with power cuts brings them unasked. `witness`: whether the nodes' keys
+    are watched (`harness.run.witness`).
+    """
+
     workload: str = "fenced-counter"
-    lock: str = "redlock-ng"
-    lock_command: str | None = None
-    nemesis: str = "partition"
-    schedule: str | None = None
-    duration_ms: float = 30_000
-    recovery_ms: float = 3_000
-    clients: int = 10
-    nodes: int = 5
-    keys: int = 1
-    ttl_ms: int = 1_000
-    hold: Hold = Hold("uniform", 2, 20)
-    extensions: int = 0
-    fencing: Fencing = "none"
-    acquire_mode: Literal["parallel", "sequential"] = "parallel"
-    node_timeout_ms: float = 50
-    retry_delay_ms: float = 50
-    require: Requirement = "lease"
-    cluster: ClusterChoice = "auto"
-    server: str = "redis"
-    persistence: Policy = "none"
-    disks: bool = False
-    disk_fs: FileSystem = "ext4"
-    witness: Literal["on", "off"] = "on"
+    require: Annotated[
+        Requirement,
+        Option(
+            "--require",
+            "the property that the lock must uphold",
+            "what is tested",
+            commands=("compare", "replay"),
+        ),
+    ] = "lease"
+    clients: Annotated[int, Option("--clients", "client processes", "load", low=1, high=256)] = 10
+    duration_ms: Annotated[
+        float, Option("--duration", "load under faults", "load", low=100, high=24 * 3_600_000, unit="s")
+    ] = 30_000
+    recovery_ms: Annotated[
+        float, Option("--recovery", "load after everything is healed", "load", low=0, high=3_600_000, unit="s")
+    ] = 3_000
+    nemesis: Annotated[str, Option("--nemesis", "which faults, see below", "faults", "SPEC", replayed=False)] = (
+        "partition"
+    )
+    seed: Seed
+    schedule: Annotated[
+        str | None,
+        Option("--schedule", "play a saved schedule.json; replaces --nemesis", "faults", "FILE"),
+    ] = None
+    cluster: Annotated[
+        ClusterChoice,
+        Option("--cluster", "where servers run", "cluster", commands=(*_REPEATED, "shrink", "mutants")),
+    ] = "auto"
+    nodes: Annotated[int, Option("--nodes", "lock servers", "cluster", low=1, high=9)] = 5
+    server: Annotated[
+        str, Option("--server", "redis, valkey, or a path to a server", "cluster", "NAME", commands=_REPEATED)
+    ] = "redis"
+    persistence: Annotated[
+        Policy, Option("--persistence", "what a node keeps on disk", "cluster", commands=_REPEATED)
+    ] = "none"
+    disks: Annotated[
+        bool, Option("--disks", "a file system for each node (needs root); implied by power cuts", "cluster")
+    ] = False
+    disk_fs: Annotated[
+        FileSystem, Option("--disk-fs", "the kind of file system", "cluster", commands=("compare", "script"))
+    ] = "ext4"
+    witness: Annotated[
+        Literal["on", "off"], Option("--witness", "whether the keys on the nodes are watched", "cluster")
+    ] = "on"
 
     def check(self) -> None:
         """Raise UsageError, naming the option, for numbers that cannot mean anything."""
-        _within("--seed", self.seed, 0, 2**63 - 1)
-        _within("--duration", self.duration_ms, 100, 24 * 3_600_000, " ms")
-        _within("--recovery", self.recovery_ms, 0, 3_600_000, " ms")
-        _within("--clients", self.clients, 1, 256)
-        _within("--nodes", self.nodes, 1, 9)
-        _within("--keys", self.keys, 1, 100_000)
-        _within("--ttl", self.ttl_ms, 10, 3_600_000, " ms")
-        _within("--node-timeout", self.node_timeout_ms, 1, 60_000, " ms")
-        _within("--retry-delay", self.retry_delay_ms, 0, 60_000, " ms")
-        _within("--hold", self.hold.high_ms, 0, 3_600_000, " ms")
-        _within("--extend", self.extensions, 0, 10_000)
+        check_bounds(self)
         if self.ttl_ms < self.node_timeout_ms:
             raise UsageError(
                 f"--ttl {self.ttl_ms} ms is shorter than --node-timeout {self.node_timeout_ms:g} ms: one slow node "
@@ -79,8 +104,3 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def node_names(self) -> tuple[str, ...]:
         return tuple(f"n{i}" for i in range(1, self.nodes + 1))
-
-
-def _within(option: str, value: float, low: float, high: float, unit: str = "") -> None:
-    if not low <= value <= high:
-        raise UsageError(f"{option} is {value:g}{unit}; it must be between {low:g} and {high:g}{unit}")

@@ -1,74 +1,101 @@
-"""The command that makes a run again."""
+"""What `fencepost test` is told: from words to a run, and from a run to the words that make it again."""
 
 from __future__ import annotations
 
 import os
+import secrets
 import shlex
 import shutil
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from harness.config import RunConfig
+import msgspec
+
+from fencepost.command_line import Parser, add_options, values_of
+from fencepost.errors import UsageError
+from fencepost.options import Declared, Option, declared, fields_of, words_of
+from fencepost.units import Duration
+from harness.config import RESULTS, RunConfig, Seed
+
+Results = Annotated[Path, Option("--results", "folder of run folders", "the result", "DIR", commands=())]
+Expected = Annotated[
+    Literal["valid", "violation"],
+    Option("--expect", "with `violation`, finding one is exit code 0", "the result", commands=()),
+]
 
 
-def replay_command(config: RunConfig, schedule: Path, experiment: str | None = None) -> str:
+class RunArguments(RunConfig, frozen=True, kw_only=True):
+    """All options of `fencepost test`: those of the run, and what else the command is told."""
+
+    restart_delay: Annotated[
+        str | None,
+        Option(
+            "--restart-delay",
+            "how long nodes stay down under crash, power and shutdown: 0, 500ms, 1.2ttl",
+            "faults",
+            "TIME",
+            shown_default="1.2ttl",
+        ),
+    ] = None
+    seed: Seed = msgspec.field(default_factory=partial(secrets.randbelow, 10**6))
+    expect: Expected = "valid"
+    results: Results = RESULTS
+
+
+def options_of(command: str) -> tuple[Declared, ...]:
+    """The options of `fencepost test` that another command has too."""
+    return tuple(each for each in declared(RunArguments) if command in each.option.commands)
+
+
+def config_from(arguments: RunArguments) -> RunConfig:
+    """The run that the arguments ask for. Raises UsageError."""
+    config = RunConfig(**fields_of(arguments, RunConfig))
+    config.check()
+    if arguments.restart_delay is None:
+        return config
+    return msgspec.structs.replace(config, nemesis=_delayed(arguments, arguments.restart_delay.strip()))
+
+
+def parse_run(words: Sequence[str]) -> RunConfig:
+    """The run that these arguments of `fencepost test` ask for. Raises UsageError."""
+    parser, options = Parser(prog="fencepost test"), declared(RunArguments)
+    add_options(parser, options)
+    return config_from(RunArguments(**values_of(parser.parse_args(words), options)))
+
+
+def replay_command(config: RunConfig, schedule: Path, experiment: Mapping[str, Any] | None = None) -> str:
     """The command that makes this run again: the same schedule, the same seed for everything else; or the same
-    `experiment`, as the command line called it."""
+    `experiment`, as its run folder describes it, with what differs from the experiment's own settings."""
     if experiment is not None:
-        return shlex.join([program(), "script", experiment, *_options(config, _OF_SCRIPTS)])
-    words = [program(), "test", "--seed", str(config.seed), "--schedule", str(schedule)]
-    if config.disks:
-        words.append("--disks")
-    return shlex.join([*words, *_options(config, _REPLAYED)])
-
-
-def _options(config: RunConfig, names: Iterable[str]) -> list[str]:
-    """Those of the options that say something else than the default."""
-    default = RunConfig(seed=0)
-    words: list[str] = []
-    for option in names:
-        field, text = _REPLAYED[option]
-        if getattr(config, field) != getattr(default, field):
-            words += [option, text(getattr(config, field))]
-    return words
+        own = msgspec.convert({"seed": 0} | experiment.get("settings", {}), RunConfig)
+        return _command(["script", str(experiment["target"])], config, own, options_of("script"))
+    replayed = [each for each in declared(RunConfig) if each.option.replayed]
+    return _command(["test"], msgspec.structs.replace(config, schedule=str(schedule)), None, replayed)
 
 
 def program() -> str:
-    """How the user calls fencepost: by its name where that is on PATH, else by the path that was used now."""
+    """How the user calls fencepost: by its name if that is on PATH, else by the path that was used now."""
     called = Path(sys.argv[0])
     if shutil.which("fencepost") or called.name != "fencepost":
         return "fencepost"
     return os.path.relpath(called)
 
 
-def _ms(value: float) -> str:
-    return f"{value:g}ms"
+def _command(words: list[str], config: RunConfig, usual: RunConfig | None, options: Collection[Declared]) -> str:
+    return shlex.join([program(), *words, *words_of(config, options, usual)])
 
 
-_REPLAYED: dict[str, tuple[str, Callable[[Any], str]]] = {
-    "--lock": ("lock", str),
-    "--lock-command": ("lock_command", str),
-    "--duration": ("duration_ms", _ms),
-    "--recovery": ("recovery_ms", _ms),
-    "--clients": ("clients", str),
-    "--nodes": ("nodes", str),
-    "--keys": ("keys", str),
-    "--ttl": ("ttl_ms", _ms),
-    "--hold": ("hold", str),
-    "--extend": ("extensions", str),
-    "--fencing": ("fencing", str),
-    "--acquire": ("acquire_mode", str),
-    "--node-timeout": ("node_timeout_ms", _ms),
-    "--retry-delay": ("retry_delay_ms", _ms),
-    "--require": ("require", str),
-    "--cluster": ("cluster", str),
-    "--server": ("server", str),
-    "--persistence": ("persistence", str),
-    "--disk-fs": ("disk_fs", str),
-    "--witness": ("witness", str),
-}
+def _delayed(arguments: RunArguments, delay: str) -> str:
+    """The spec of the nemeses with `--restart-delay` written into it."""
+    from nemesis.spec import with_option
 
-_OF_SCRIPTS = ("--lock", "--lock-command", "--fencing", "--ttl", "--cluster", "--server", "--persistence", "--disk-fs")
-"""Those that `fencepost script` knows too."""
+    if arguments.schedule is not None:
+        raise UsageError("--restart-delay cannot change a saved schedule; edit its duration_ms, or draw a new one")
+    try:
+        Duration.parse(delay)
+    except UsageError as error:
+        raise UsageError(f"--restart-delay: {error}") from None
+    return with_option(arguments.nemesis, "restart-delay", delay)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 from rich.console import Console
@@ -13,7 +13,7 @@ from rich.console import Console
 from cluster.lifetime import RunState
 from fencepost.errors import FencepostError
 from harness.checkers.judge import exit_code, judge_folder
-from harness.config import RunConfig
+from harness.config import ClusterChoice, RunConfig
 from harness.explain.explanation import Explained, explain
 from harness.history.recorded import Recorded
 from harness.options import replay_command
@@ -78,8 +78,7 @@ def judge_and_draw(folder: RunFolder) -> Judged:
     environment, experiment = folder.read_environment(), folder.read_experiment()
     if experiment is not None:
         environment["experiment"] = experiment
-    target = None if experiment is None else str(experiment["target"])
-    replay = replay_command(as_it_ran(recorded.config, environment), folder.path / "schedule.json", target)
+    replay = replay_command(as_it_ran(recorded.config, environment), folder.path / "schedule.json", experiment)
     explained = explain(recorded, verdict, folder)
     write_page(recorded, verdict, environment, folder.path / "report.html", replay=replay, explained=explained)
     return Judged(recorded, verdict, environment, replay, explained)
@@ -113,7 +112,7 @@ def as_it_ran(config: RunConfig, environment: Mapping[str, object]) -> RunConfig
     """The configuration with the cluster that `auto` turned out to be."""
     cluster = environment.get("cluster")
     backend = cluster.get("backend") if isinstance(cluster, Mapping) else None
-    return msgspec.structs.replace(config, cluster=backend) if backend in ("process", "docker") else config
+    return msgspec.structs.replace(config, cluster=backend) if backend in get_args(ClusterChoice) else config
 
 
 def _plural(backend: str) -> str:

@@ -15,8 +15,9 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Final
 
-from cluster.disk import FileSystem, check_disks
+from cluster.disk import check_disks
 from cluster.engine import engine_answers
+from cluster.persistence import FileSystem
 from fencepost.errors import UsageError
 
 OLDEST_GO: Final = (1, 21)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import NamedTuple, Protocol, runtime_checkable
 
+import msgspec
+
 from fencepost.history import Round
+from workloads.options import LockOptions
 
 
 class NodeAddress(NamedTuple):
@@ -22,20 +25,14 @@ class NodeAddress(NamedTuple):
         return f"redis://{self.host}:{self.port}/0"
 
 
-@dataclass(frozen=True, slots=True)
-class LockSettings:
-    """What a lock is opened with.
+class LockSettings(LockOptions, frozen=True, kw_only=True):
+    """What a lock is opened with: the options of `workloads.options.LockOptions`, and these.
 
-    `node_timeout_ms`: the longest wait for one node. `retry_delay_ms`: upper end of the random delay between rounds.
     `rng`: the only source of randomness that has to be repeatable (delays). Unique values use `os.urandom`.
-    `acquire_mode`: `parallel` or `sequential`, for recipes that offer both. `log_path`: where a foreign library's own
-    output goes; None: nowhere.
+    `log_path`: where a foreign library's own output goes; None: nowhere.
     """
 
-    node_timeout_ms: float = 50
-    retry_delay_ms: float = 50
-    acquire_mode: str = "parallel"
-    rng: Random = field(default_factory=Random)
+    rng: Random = msgspec.field(default_factory=Random)
     log_path: Path | None = None
 
 

@@ -1,7 +1,7 @@
 """The client process: `python -m workloads.client SPEC.json`.
 
-Started fresh by the harness, one a client. It opens its lock, connects, says that it is ready, waits for the moment
-that was agreed, and then needs nobody: it works, records and ends by itself. A puppet does what it is told instead.
+The harness starts a fresh one for each client. It opens its lock, connects, says that it is ready, waits for the agreed
+moment, and from then on needs nobody: it works, records and ends by itself. A driven client does what it is told.
 """
 
 from __future__ import annotations
@@ -16,38 +16,31 @@ from time import monotonic_ns, sleep
 import msgspec
 
 from fencepost.errors import FencepostError
+from fencepost.options import fields_of
 from workloads import driven_client, fenced_counter
 from workloads.base import LockSettings, NodeAddress
 from workloads.control import Control, State
 from workloads.fenced_counter import Plan
-from workloads.hold import Hold
+from workloads.options import ClientOptions, LockOptions
 from workloads.recorder import Recorder
 from workloads.registry import open_lock
 from workloads.resource import RedisResource
-from workloads.steps import Fencing, Steps
+from workloads.steps import Steps
 
 
 class ClientSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """All that a client needs to know. `nodes` and `resource` are its own links; `first_section` goes on counting where
-    a killed predecessor in the same slot stopped. `held`: where the values of granted leases are recorded. `pipes`:
-    the pipes (orders in, answers out) of a puppet."""
+    """All that a client needs to know. `options`: what the user decides; the harness writes its whole `RunConfig`
+    there, and the client reads its own part. `nodes` and `resource` are the client's own links; `first_section` is
+    where the numbers of sections continue after a killed predecessor in the same slot. `held`: where the values of
+    granted leases are recorded. `pipes`: the pipes (orders in, answers out) of a driven client."""
 
     client: str
     seed: str
+    options: ClientOptions
     nodes: Sequence[tuple[str, int]]
     resource: tuple[str, int]
     resource_timeout_ms: float
-    lock: str
-    lock_command: str | None
     lock_log: str
-    acquire_mode: str
-    node_timeout_ms: float
-    retry_delay_ms: float
-    keys: int
-    ttl_ms: int
-    hold: Hold
-    extensions: int
-    fencing: Fencing
     first_section: int
     history: str
     answers: str
@@ -59,15 +52,11 @@ class ClientSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 def work(spec: ClientSpec) -> None:
     """The whole life of a client. Raises FencepostError when the lock or the disk is broken."""
-    control = Control(Path(spec.control))
+    control, options = Control(Path(spec.control)), spec.options
     settings = LockSettings(
-        node_timeout_ms=spec.node_timeout_ms,
-        retry_delay_ms=spec.retry_delay_ms,
-        acquire_mode=spec.acquire_mode,
-        rng=Random(f"{spec.seed}:lock"),
-        log_path=Path(spec.lock_log),
+        **fields_of(options, LockOptions), rng=Random(f"{spec.seed}:lock"), log_path=Path(spec.lock_log)
     )
-    lock = open_lock(spec.lock, spec.lock_command, [NodeAddress(*node) for node in spec.nodes], settings)
+    lock = open_lock(options.lock, options.lock_command, [NodeAddress(*node) for node in spec.nodes], settings)
     resource = RedisResource(*spec.resource, spec.resource_timeout_ms)
     record = Recorder(Path(spec.history), Path(spec.answers))
     held = None if spec.held is None else Recorder(Path(spec.held))
@@ -79,11 +68,10 @@ def work(spec: ClientSpec) -> None:
         control.enter(State.READY, monotonic_ns())
         if spec.pipes is None:
             _await_start(control)
-            fenced_counter.run(_plan(spec), lock, resource, record, control, held)
+            plan = Plan(spec.client, options, Random(f"{spec.seed}:workload"), spec.first_section)
+            fenced_counter.run(plan, lock, resource, record, control, held)
         else:
-            steps = Steps(
-                spec.client, spec.ttl_ms, spec.fencing, lock, resource, record, control, spec.first_section, held
-            )
+            steps = Steps(spec.client, options, lock, resource, record, control, spec.first_section, held)
             driven_client.serve(steps, *spec.pipes)
         control.enter(State.DONE, monotonic_ns())
     finally:
@@ -92,20 +80,6 @@ def work(spec: ClientSpec) -> None:
         record.close()
         if held is not None:
             held.close()
-
-
-def _plan(spec: ClientSpec) -> Plan:
-    return Plan(
-        client=spec.client,
-        keys=[f"k{number}" for number in range(1, spec.keys + 1)],
-        ttl_ms=spec.ttl_ms,
-        hold=spec.hold,
-        fencing=spec.fencing,
-        retry_delay_ms=spec.retry_delay_ms,
-        rng=Random(f"{spec.seed}:workload"),
-        first_section=spec.first_section,
-        extensions=spec.extensions,
-    )
 
 
 def _await_start(control: Control) -> None:

@@ -8,17 +8,16 @@ If the lock excludes, the counter ends at the number of writes. What each step i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 from time import monotonic_ns, sleep
 
 from workloads.base import Lock
 from workloads.control import Control
-from workloads.hold import Hold
+from workloads.options import ClientOptions
 from workloads.recorder import Recorder
 from workloads.resource import Resource
-from workloads.steps import Fencing, Steps
+from workloads.steps import Steps
 
 _SPIN_NS = 1_000_000
 """A refusal that came back faster than this gets a pause, so that a lock without a retry delay does not spin."""
@@ -26,25 +25,23 @@ _SPIN_NS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What one client does. `rng` draws keys, holds and pauses after quick refusals. `extensions`: how often at most
-    it prolongs its lease in one section."""
+    """What one client does. `rng` draws keys, holds and pauses after quick refusals."""
 
     client: str
-    keys: Sequence[str]
-    ttl_ms: int
-    hold: Hold
-    fencing: Fencing
-    retry_delay_ms: float
+    options: ClientOptions
     rng: Random
     first_section: int = 1
-    extensions: int = 0
+
+    @property
+    def keys(self) -> list[str]:
+        return [f"k{number}" for number in range(1, self.options.keys + 1)]
 
 
 def run(
     plan: Plan, lock: Lock, resource: Resource, record: Recorder, control: Control, held: Recorder | None = None
 ) -> None:
     """Work until `control.stop_ns`. Raises what breaks the run itself: a lock command that died, a full disk."""
-    steps = Steps(plan.client, plan.ttl_ms, plan.fencing, lock, resource, record, control, plan.first_section, held)
+    steps = Steps(plan.client, plan.options, lock, resource, record, control, plan.first_section, held)
     rng, keys = plan.rng, plan.keys
     while monotonic_ns() < control.stop_ns:
         key = keys[0] if len(keys) == 1 else rng.choice(keys)
@@ -58,7 +55,7 @@ def _enter(plan: Plan, steps: Steps, control: Control, key: str) -> bool:
     """Try until it is granted; False when the time to stop came first."""
     while (op := steps.acquire(key)).outcome != "ok":
         if op.complete_ns - op.invoke_ns < _SPIN_NS:
-            sleep(plan.rng.uniform(0, plan.retry_delay_ms) / 1000)
+            sleep(plan.rng.uniform(0, plan.options.retry_delay_ms) / 1000)
         if monotonic_ns() >= control.stop_ns:
             return False
     return True
@@ -77,8 +74,8 @@ def _work_inside(plan: Plan, steps: Steps) -> None:
 def _hold(plan: Plan, steps: Steps) -> bool:
     """Stay inside for as long as the work takes; False: an extension was not granted, the work is given up."""
     now_ns = monotonic_ns()
-    until_ns = now_ns + int(plan.hold.draw_ms(plan.rng) * 1e6)
-    left = plan.extensions
+    until_ns = now_ns + int(plan.options.hold.draw_ms(plan.rng) * 1e6)
+    left = plan.options.extensions
     while now_ns < until_ns:
         halfway_ns = now_ns + max(0, steps.lapses_ns - now_ns) // 2
         if not left or halfway_ns >= until_ns:

@@ -24,7 +24,9 @@ import msgspec
 
 from fencepost.errors import BrokenEnvironmentError
 from fencepost.history import Round
+from fencepost.options import fields_of
 from workloads.base import Lease, LockSettings, NodeAddress
+from workloads.options import LockOptions
 
 PROTOCOL_VERSION: Final = 1
 OPEN_TIMEOUT_S: Final = 30.0
@@ -74,12 +76,7 @@ class ForeignLock:
             "do": "open",
             "protocol": PROTOCOL_VERSION,
             "nodes": [{"host": node.host, "port": node.port, "url": node.url} for node in nodes],
-            "settings": {
-                "node_timeout_ms": settings.node_timeout_ms,
-                "retry_delay_ms": settings.retry_delay_ms,
-                "acquire_mode": settings.acquire_mode,
-                "seed": settings.rng.getrandbits(48),
-            },
+            "settings": fields_of(settings, LockOptions) | {"seed": settings.rng.getrandbits(48)},
         }
         try:
             answer = self._ask(request, OPEN_TIMEOUT_S)

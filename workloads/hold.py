@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from random import Random
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
 from fencepost.errors import UsageError
-from fencepost.units import parse_duration_ms
+from fencepost.units import parse_duration_ms, plain_number
+
+_FORMS: Final = "write 20ms, uniform:2ms-20ms or exponential:20ms"
 
 
 class Hold(msgspec.Struct, frozen=True):
@@ -20,25 +22,27 @@ class Hold(msgspec.Struct, frozen=True):
 
     @classmethod
     def parse(cls, text: str) -> Hold:
+        """Raises UsageError for anything else."""
         kind, _, rest = text.rpartition(":")
+        low, dash, high = rest.partition("-")
+        try:
+            low_ms = parse_duration_ms(low)
+            high_ms = parse_duration_ms(high) if dash else low_ms
+        except UsageError as error:
+            raise UsageError(f"{error}; {_FORMS}") from None
         match kind:
-            case "" | "fixed":
-                value = parse_duration_ms(rest)
-                return cls("fixed", value, value)
-            case "uniform":
-                low, dash, high = rest.partition("-")
-                if dash and parse_duration_ms(low) <= parse_duration_ms(high):
-                    return cls("uniform", parse_duration_ms(low), parse_duration_ms(high))
-            case "exponential":
-                value = parse_duration_ms(rest)
-                return cls("exponential", value, value)
-        raise UsageError(f"{text!r} is not a known distribution")
+            case "" | "fixed" if not dash:
+                return cls("fixed", low_ms, low_ms)
+            case "uniform" if dash and low_ms <= high_ms:
+                return cls("uniform", low_ms, high_ms)
+            case "exponential" if not dash:
+                return cls("exponential", low_ms, low_ms)
+        raise UsageError(f"{text!r} is not a known distribution; {_FORMS}")
 
     def __str__(self) -> str:
         """As `parse` reads it."""
-        if self.kind == "uniform":
-            return f"uniform:{self.low_ms:g}ms-{self.high_ms:g}ms"
-        return f"{self.kind}:{self.low_ms:g}ms"
+        low = f"{plain_number(self.low_ms)}ms"
+        return f"uniform:{low}-{plain_number(self.high_ms)}ms" if self.kind == "uniform" else f"{self.kind}:{low}"
 
     def draw_ms(self, rng: Random) -> float:
         match self.kind:

@@ -15,11 +15,10 @@ from fencepost.errors import FencepostError, UsageError
 from fencepost.history import Held, Op, Outcome, TokenSource, Write
 from workloads.base import Lease, Lock, ShowsRounds
 from workloads.control import Control, State
+from workloads.options import ClientOptions
 from workloads.recorder import Recorder
 from workloads.resource import Resource, StaleTokenError
 
-Fencing = Literal["none", "writes", "all"]
-"""Who shows a token to the resource: nobody, writes, or reads and writes."""
 T = TypeVar("T")
 
 
@@ -33,8 +32,7 @@ class Steps:
     def __init__(
         self,
         client: str,
-        ttl_ms: int,
-        fencing: Fencing,
+        options: ClientOptions,
         lock: Lock,
         resource: Resource,
         record: Recorder,
@@ -44,8 +42,8 @@ class Steps:
     ) -> None:
         """`held`: where the values of granted leases are recorded, if they are."""
         self._client = client
-        self._ttl_ms = ttl_ms
-        self._fencing = fencing
+        self._ttl_ms = options.ttl_ms
+        self._fencing = options.fencing
         self._lock = lock
         self._shows = lock if isinstance(lock, ShowsRounds) else None
         self._resource = resource

@@ -1,4 +1,4 @@
-"""`fencepost doctor`: what this machine can do, and for what it cannot, the command that would mend it.
+"""`fencepost doctor`: what this machine can do, and how to fix what is missing.
 
 Every check looks at the thing itself (the program answers, the signal stops a process, the engine replies) and none
 changes anything. The essential ones decide whether the main job can run on processes; the others are abilities that
@@ -20,13 +20,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 from rich import box
+from rich.console import Console
 from rich.table import Table
 
 from cluster import lifetime
 from cluster.engine import ENGINE_ERRORS, connect
 from cluster.programs import find_server, find_tool, find_toxiproxy
 from fencepost.errors import BrokenEnvironmentError, FencepostError
+from harness.cli.command import Call, Command
 from workloads.registry import ENVIRONMENTS_FOLDER, FOREIGN_FOLDER
 
 _SET_UP = "make setup"
@@ -232,3 +235,18 @@ def _leftovers() -> Check:
     if dead:
         return Check("leftovers", False, f"of {len(dead)} dead runs: {', '.join(sorted(dead)[:3])}", "make clean")
     return Check("leftovers", True, "none")
+
+
+class Arguments(msgspec.Struct, frozen=True):
+    """None."""
+
+
+def _doctor(_call: Call, out: Console) -> int:
+    checks = examine()
+    out.print(render(checks))
+    return exit_code(checks)
+
+
+COMMAND = Command(
+    description="Say what this machine can do, and how to fix what is missing.", arguments=Arguments, do=_doctor
+)

@@ -1,65 +1,69 @@
-"""`fencepost mutants`: its arguments."""
+"""`fencepost mutants`: run broken versions of the reference lock until each is caught."""
 
 from __future__ import annotations
 
-import argparse
 import shlex
-from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated
 
-from rich.console import Console
+import msgspec
 
-from harness.config import RunConfig
+from fencepost.options import Option
+from harness.cli.command import Call, Command
+from harness.config import RESULTS
+from harness.options import Results, parse_run
 
-
-def add_mutants(
-    commands: argparse._SubParsersAction[Any], parse: Callable[[Sequence[str]], RunConfig]
-) -> argparse.ArgumentParser:
-    """The parser of `fencepost mutants`, without the options that all commands share. `parse`: from arguments of
-    `fencepost test` to a run."""
-    mutants: argparse.ArgumentParser = commands.add_parser(
-        "mutants",
-        help="play locks with one line wrong until they are found",
-        description="Play every mutant of the reference lock until the judge finds it, and the reference itself under "
-        "the same loads and faults; a table of what finds which, how soon, and what the verdict says.",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="""examples:
-  fencepost mutants --quick
-  fencepost mutants --only "half is enough" --only "reference, busy"
-  fencepost mutants --seeds 5 --report results/mutants/mine    (goes on where it was interrupted)
-
-exit codes: 0 every mutant was found and named within 60 s and no correct lock was blamed, 1 not so, 2 runs are missing,
-254 bad arguments, 255 the harness or its surroundings failed
-""",
-    )
-    mutants.add_argument("--quick", action="store_true", help="only the faults that find a mutant surely")
-    mutants.add_argument(
-        "--only", action="append", default=[], metavar="NAME", help="this row of the table and no other; more than once"
-    )
-    mutants.add_argument("--seeds", type=int, metavar="N", help="runs of each mutant under those faults (5; quick: 1)")
-    mutants.add_argument("--first-seed", type=int, default=1, metavar="N", help="the seeds are N, N+1, … (1)")
-    mutants.add_argument(
-        "--cluster", choices=("auto", "process", "docker"), default="process", help="where servers run (process)"
-    )
-    mutants.add_argument("--report", type=Path, metavar="DIR", help="folder of the table (results/mutants/TIME)")
-    mutants.set_defaults(do=partial(_mutants, parse))
-    return mutants
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
-def _mutants(parse: Callable[[Sequence[str]], RunConfig], arguments: argparse.Namespace, out: Console) -> int:
+class Arguments(msgspec.Struct, frozen=True, kw_only=True):
+    quick: Annotated[bool, Option("--quick", "only the faults that are certain to expose a mutant")] = False
+    only: Annotated[
+        tuple[str, ...], Option("--only", "only this row of the table; may be given more than once", metavar="NAME")
+    ] = ()
+    seeds: Annotated[
+        int | None,
+        Option("--seeds", "runs of each mutant under those faults", shown_default="5; quick: 1", low=1),
+    ] = None
+    first_seed: Annotated[int, Option("--first-seed", "the seeds are N, N+1, …", low=0)] = 1
+    report: Annotated[
+        Path | None, Option("--report", "folder of the table", metavar="DIR", shown_default="results/mutants/TIME")
+    ] = None
+    results: Results = RESULTS
+
+
+def _mutants(call: Call, out: Console) -> int:
     from harness.mutants.session import prove
 
+    arguments: Arguments = call.arguments
     return prove(
-        parse,
+        parse_run,
         arguments.report,
         arguments.results,
         seeds=(1 if arguments.quick else 5) if arguments.seeds is None else arguments.seeds,
         first_seed=arguments.first_seed,
-        cluster=arguments.cluster,
+        cluster=call.replaced.get("cluster", "process"),
         quick=arguments.quick,
         only=arguments.only,
-        command=shlex.join(["fencepost", *arguments.given]),
+        command=shlex.join(["fencepost", *call.words]),
         out=out,
     )
+
+
+COMMAND = Command(
+    description="""
+Run every mutant of the reference lock until the judge catches it, and the reference lock itself under the same loads
+and faults. The table shows which faults expose which mutant, how soon, and what the verdict says.""",
+    arguments=Arguments,
+    do=_mutants,
+    replaces="for all runs (on processes, unless --cluster says otherwise)",
+    epilog="""examples:
+  fencepost mutants --quick
+  fencepost mutants --only "half is enough" --only "reference, busy"
+  fencepost mutants --seeds 5 --report results/mutants/mine    (resumes after an interruption)
+
+exit codes: 0 every mutant was caught and named within 60 s and no correct lock was blamed, 1 otherwise, 2 runs are
+missing, 254 bad arguments, 255 the harness or its environment failed
+""",
+)

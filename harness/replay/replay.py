@@ -16,7 +16,7 @@ from harness.config import RunConfig
 from harness.history.recorded import Recorded
 from harness.replay.violation import Kind, gravest
 from harness.run.prepare import prepare, prepare_setup, remove_leftovers
-from harness.scripts.experiment import check_settings, find_experiments
+from harness.scripts.experiment import find_experiments
 from harness.scripts.play import make_experiment
 from harness.session import as_it_ran, record_and_show, report_run
 from harness.store.run_folder import RunFolder
@@ -94,7 +94,7 @@ def _maker(
     if experiment is None:
         raise UsageError(f"{target} has no experiment {name!r} any more, so the run cannot be played again")
     config = msgspec.structs.replace(source.config, **changed)
-    check_settings(experiment, config)
+    config.check()
     setup = prepare_setup(config)
     return lambda: make_experiment(experiment, setup, target, results, out)[1]
 

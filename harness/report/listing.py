@@ -12,8 +12,9 @@ from rich.table import Table
 
 from fencepost.errors import UsageError
 from fencepost.text import count
+from harness.config import RESULTS
 from harness.report.wording import figure
-from harness.store.run_folder import RESULTS, RunFolder
+from harness.store.run_folder import RunFolder
 
 _CAPTION = "overlaps: blamed on the lock / on a client that outlived its lease / undecided; lost: updates"
 

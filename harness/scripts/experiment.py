@@ -31,12 +31,10 @@ from typing import Any, Final
 
 import msgspec
 
-from cluster.persistence import Policy
 from fencepost.errors import InternalError, UsageError
 from harness.config import RunConfig
 from harness.scripts.expect import Expectation
 from harness.scripts.stage import Stage
-from workloads.steps import Fencing
 
 __all__ = ["Experiment", "Stage", "experiment", "find_experiments", "shipped_experiments"]
 
@@ -44,6 +42,10 @@ WORKLOAD: Final = "script"
 """What the configuration of a scripted run calls its workload."""
 
 Play = Callable[[Stage], None]
+
+
+class _KnownSettings(RunConfig, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Refuses a setting that a run does not have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +59,15 @@ class Experiment:
     settings: Mapping[str, Any]
 
     def config(self, **chosen: Any) -> RunConfig:
-        """The run's configuration; `chosen` by the user counts more than what the experiment says."""
+        """The run's configuration; what the user chose replaces what the experiment says. Raises UsageError for what
+        cannot mean anything."""
         fixed: dict[str, Any] = {"seed": 0, "workload": WORKLOAD, "nemesis": self.name, "recovery_ms": 0}
-        return RunConfig(**(fixed | dict(self.settings) | chosen))
+        try:
+            config = RunConfig(**(fixed | dict(self.settings) | chosen))
+            config.check()
+        except UsageError as error:
+            raise UsageError(f"experiment {self.name}: {error}") from None
+        return config
 
     def source(self) -> str:
         """The steps as they are written."""
@@ -69,24 +77,23 @@ class Experiment:
             return ""
 
 
-def experiment(
-    *,
-    expect: Expectation,
-    persistence: Policy = "none",
-    disks: bool = False,
-    lock: str = "redlock",
-    ttl_ms: int = 3_000,
-    node_timeout_ms: float = 200,
-    fencing: Fencing = "none",
-    clients: int = 2,
-    nodes: int = 5,
-) -> Callable[[Play], Experiment]:
+_USUAL: Final[Mapping[str, Any]] = {"lock": "redlock", "ttl_ms": 3_000, "node_timeout_ms": 200, "clients": 2}
+"""What an experiment has unless it says otherwise. The TTL is long, so that a busy machine has the time to bring a node
+back within it."""
+
+
+def experiment(*, expect: Expectation, **settings: Any) -> Callable[[Play], Experiment]:
     """Make an experiment of a function over a `Stage`. Its name is the function's, its docstring is the claim.
 
-    `disks`: every node gets a disk whose power can be cut (root). The TTL is long by default, so that a busy machine
-    has the time to bring a node back within it. Raises UsageError for a function without a docstring.
+    `settings`: fields of `harness.config.RunConfig`, like `persistence="none"`, or `disks=True` for disks whose power
+    can be cut (root). Raises UsageError for a setting that a run does not have, for a value of the wrong type, and for
+    a function without a docstring.
     """
-    settings = {name: value for name, value in locals().items() if name != "expect"}
+    try:
+        msgspec.convert({"seed": 0, **settings}, _KnownSettings)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"@experiment: {error}; the settings are the fields of harness.config.RunConfig") from None
+    settings = {**_USUAL, **settings}
 
     def of(play: Play) -> Experiment:
         claim = inspect.getdoc(play)
@@ -142,14 +149,6 @@ def experiments_in(module: ModuleType) -> dict[str, Experiment]:
     }
 
 
-def check_settings(experiment: Experiment, config: RunConfig) -> None:
-    """Raise UsageError for numbers that cannot mean anything."""
-    try:
-        config.check()
-    except UsageError as error:
-        raise UsageError(f"experiment {experiment.name}: {error}") from None
-
-
 def describe(experiment: Experiment, config: RunConfig, target: str) -> dict[str, object]:
     """For the run's folder and page. `target`: what the command line called it."""
     return {
@@ -159,6 +158,7 @@ def describe(experiment: Experiment, config: RunConfig, target: str) -> dict[str
         "expects": experiment.expect.says,
         "source": experiment.source(),
         "config": msgspec.to_builtins(config),
+        "settings": msgspec.to_builtins(dict(experiment.settings)),
     }
 
 

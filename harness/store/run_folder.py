@@ -42,7 +42,7 @@ import pyarrow.parquet as pq
 
 from fencepost.errors import UsageError
 from fencepost.history import ClientEnd, FaultEvent, Held, KeyEvent, Op, Round, Timeline, Write
-from harness.config import RunConfig
+from harness.config import RESULTS, RunConfig
 from harness.history.key_holdings import Watched, derive_holdings, held_frame
 from harness.history.recorded import Recorded
 from harness.history.sections import derive_sections
@@ -52,8 +52,6 @@ from harness.store.parquet import read_frame
 from harness.verdict import Verdict
 
 SCHEMA_VERSION: Final = 1
-RESULTS: Final = Path("results/runs")
-"""Where runs are kept, seen from the working directory, unless something else is said."""
 
 _LOG_NAME: Final = re.compile(r"(?P<client>.+)\.(?P<life>\d+)\.jsonl")
 T = TypeVar("T")

@@ -10,7 +10,8 @@ from fencepost.errors import BrokenEnvironmentError, UsageError
 from harness.campaign import play as playing
 from harness.campaign.folder import Campaign, CampaignFolder, RunLine
 from harness.campaign.play import Plan, make_plan, play
-from harness.cli.main import parse_run, run
+from harness.cli.main import run
+from harness.options import parse_run
 from harness.session import Judged
 from harness.store.run_folder import RunFolder
 from tests.campaign import made
@@ -172,9 +173,9 @@ def test_lines_of_a_cell_that_the_grid_has_not_are_refused(
         (["--axis", "no-such-option=1,2"], "no-such-option"),
         (["--axis", "lock=redlock,redlok"], "redlok"),
         (["--axis", "clients=1,2", "--", "--seed", "4"], "--seed belongs to the campaign"),
-        (["--axis", "clients=1,2", "--seeds", "0"], "--seeds must be 1 or more"),
+        (["--axis", "clients=1,2", "--seeds", "0"], "--seeds is 0; it must be at least 1"),
         (["--axis", "clients=1,2", "--seeds", "many"], "--seeds"),
-        (["--axis", "clients=1,2", "--first-seed", "-3"], "--seed"),
+        (["--axis", "clients=1,2", "--first-seed", "-3"], "--first-seed is -3"),
         (["--grid", "nothing"], "known are fsync"),
         (["--grid", "fsync", "--axis", "clients=1"], "either --axis"),
         ([], "either --axis"),

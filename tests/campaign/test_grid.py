@@ -19,7 +19,7 @@ from harness.campaign.grid import (
     with_options,
 )
 from harness.campaign.order import Estimate, in_order
-from harness.cli.main import parse_run
+from harness.options import parse_run
 
 
 def grid_of(*axes: str, seeds: int = 2, **common: str) -> Grid:

@@ -15,8 +15,8 @@ from harness.campaign.example_timeline import moment_of
 from harness.campaign.folder import RunLine
 from harness.campaign.grid import Cell, Grid, Part
 from harness.campaign.page import render_page
-from harness.cli.main import parse_run
 from harness.config import RunConfig
+from harness.options import parse_run
 from tests.campaign import made
 from tests.campaign.test_measure import two_overlaps_after_one_strike
 

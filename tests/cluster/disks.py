@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster.disk import FILE_SYSTEMS
+from cluster.persistence import FILE_SYSTEMS
 
 KINDS = [pytest.param(file_system, marks=pytest.mark.needs(file_system)) for file_system in FILE_SYSTEMS]
 

@@ -14,10 +14,11 @@ from pathlib import Path
 import pytest
 
 from cluster import disk as disk_module
-from cluster.disk import Disk, FileSystem, check_disks, make_disks, remove_disks, sweep_disks
+from cluster.disk import Disk, check_disks, make_disks, remove_disks, sweep_disks
 from cluster.engine import sweep_docker
 from cluster.fsync import fsync_latency_ms
 from cluster.lifetime import RunState
+from cluster.persistence import FileSystem
 from cluster.process import ProcessCluster
 from cluster.programs import ToxiproxyProgram
 from cluster.sweep import sweep

@@ -211,5 +211,5 @@ def test_the_help_teaches(capsys: pytest.CaptureFixture[str]) -> None:
         run(["explain", "--help"])
     assert ended.value.code == 0
     said = " ".join(capsys.readouterr().out.split())
-    assert "say how each violation of a recorded run came about".casefold() in said.casefold()
+    assert "say how each violation of a recorded run happened".casefold() in said.casefold()
     assert "docs/lock-protocol.md" in said

@@ -17,7 +17,7 @@ from harness.scripts.experiment import shipped_experiments
 from tests.harness import runs
 
 SHIPPED = [
-    pytest.param(name, marks=pytest.mark.needs("ext4") if shipped.settings["disks"] else ())
+    pytest.param(name, marks=pytest.mark.needs("ext4") if shipped.config().disks else ())
     for name, shipped in shipped_experiments().items()
 ]
 
@@ -182,7 +182,7 @@ def test_ctrl_c_ends_an_experiment_heals_and_leaves_its_outcome_unknown(tmp_path
         (["broken.py"], "broken.py cannot be loaded: NameError"),
         (["claimless.py"], "has no docstring"),
         (["own.py:other"], "no experiment 'other'; it has mine"),
-        (["crash-without-persistence", "--ttl", "1ms"], "--ttl is 1 ms"),
+        (["crash-without-persistence", "--ttl", "1ms"], "--ttl is 1ms"),
         (["crash-without-persistence", "--lock", "redlok"], "redlock"),
     ],
 )

@@ -6,8 +6,8 @@ import pytest
 
 from harness.campaign.play import make_plan
 from harness.checkers import checkers
-from harness.cli.main import parse_run
 from harness.mutants.grid import mutants_grid
+from harness.options import parse_run
 from workloads.connection import Connection
 from workloads.locks.redlock import Redlock
 from workloads.mutants import CONTROLS, MUTANTS, Mutant, TwoThreads

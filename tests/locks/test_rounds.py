@@ -16,6 +16,7 @@ from workloads.base import Lease, Lock, LockSettings, NodeAddress, ShowsRounds
 from workloads.control import Control
 from workloads.locks.control_no_unique_value import NoUniqueValue
 from workloads.locks.redlock import Redlock
+from workloads.options import ClientOptions
 from workloads.recorder import Recorder
 from workloads.steps import Steps
 
@@ -151,7 +152,7 @@ class Showing(Plain):
 
 def taken(lock: Lock, folder: Path, answers: Path | None) -> list[Op]:
     record = Recorder(folder / "ops.jsonl", answers)
-    steps = Steps("c1", 1_000, "none", lock, NoResource(), record, Control.create(folder / "control"))
+    steps = Steps("c1", ClientOptions(), lock, NoResource(), record, Control.create(folder / "control"))
     ops = [steps.acquire("k1"), steps.read(), steps.write(), steps.release(), steps.acquire("k1")]
     record.close()
     return ops
@@ -194,7 +195,7 @@ def test_the_answers_are_in_the_file_before_the_operation_is(tmp_path: Path) -> 
             super().__call__(op)
 
     record = Watched(tmp_path / "ops.jsonl", tmp_path / "answers.jsonl")
-    steps = Steps("c1", 1_000, "none", Showing(), NoResource(), record, Control.create(tmp_path / "control"))
+    steps = Steps("c1", ClientOptions(), Showing(), NoResource(), record, Control.create(tmp_path / "control"))
     steps.acquire("k1")
     steps.release()
     assert order == [("acquire", 1), ("release", 2)]

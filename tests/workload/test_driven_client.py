@@ -13,8 +13,9 @@ from fencepost.history import Op
 from tests.workload.test_fenced_counter import ScriptedLock, ScriptedResource, broken, granted, refused
 from workloads.control import Control, State
 from workloads.driven_client import Answer, Order, serve
+from workloads.options import ClientOptions, Fencing
 from workloads.recorder import Recorder
-from workloads.steps import Fencing, Steps
+from workloads.steps import Steps
 
 
 class Told:
@@ -24,7 +25,7 @@ class Told:
         control = Control.create(folder / "control")
         lock, resource = ScriptedLock(control, [*grants, refused]), ScriptedResource()  # type: ignore[list-item]
         record = Recorder(folder / "c1.jsonl")
-        steps = Steps("c1", 1_000, fencing, lock, resource, record, control)
+        steps = Steps("c1", ClientOptions(fencing=fencing), lock, resource, record, control)
         (theirs_in, ours_out), (ours_in, theirs_out) = os.pipe(), os.pipe()
         os.write(ours_out, b"".join(msgspec.json.encode(order) + b"\n" for order in orders))
         os.close(ours_out)

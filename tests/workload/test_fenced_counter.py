@@ -13,9 +13,9 @@ from workloads.base import Lease
 from workloads.control import Control
 from workloads.fenced_counter import Plan, run
 from workloads.hold import Hold
+from workloads.options import ClientOptions, Fencing
 from workloads.recorder import Recorder
 from workloads.resource import StaleTokenError
-from workloads.steps import Fencing
 
 
 class ScriptedLock:
@@ -87,7 +87,7 @@ def play(
 ) -> list[Op]:
     """Run the workload over scripted answers and return what was recorded."""
     log = tmp_path / "c1.jsonl"
-    plan = Plan("c1", ["k1"], 1000, Hold("fixed", 0, 0), fencing, 1, Random(1))
+    plan = Plan("c1", ClientOptions(hold=Hold("fixed", 0, 0), fencing=fencing, retry_delay_ms=1), Random(1))
     run(plan, ScriptedLock(control, answers), resource, Recorder(log), control)
     return [msgspec.json.decode(line, type=Op) for line in log.read_bytes().splitlines()]
 
@@ -200,7 +200,8 @@ def work_for(
 ) -> list[Op]:
     """One section of so much work with a lease of 40 ms, which may be extended so often, with these answers."""
     log = tmp_path / "c1.jsonl"
-    plan = Plan("c1", ["k1"], 40, Hold("fixed", hold_ms, hold_ms), "none", 1, Random(1), extensions=at_most)
+    options = ClientOptions(ttl_ms=40, hold=Hold("fixed", hold_ms, hold_ms), retry_delay_ms=1, extensions=at_most)
+    plan = Plan("c1", options, Random(1))
     lock = ScriptedLock(control, [short])
     lock.extensions = extensions
     run(plan, lock, ScriptedResource(), Recorder(log), control)
@@ -251,7 +252,8 @@ def test_a_deadline_that_the_lock_reports_decides_when_half_is_gone(tmp_path: Pa
 
     lock = ScriptedLock(control, [over])
     log = tmp_path / "c1.jsonl"
-    plan = Plan("c1", ["k1"], 40, Hold("fixed", 500, 500), "none", 1, Random(1), extensions=1)
+    options = ClientOptions(ttl_ms=40, hold=Hold("fixed", 500, 500), retry_delay_ms=1, extensions=1)
+    plan = Plan("c1", options, Random(1))
     run(plan, lock, ScriptedResource(), Recorder(log), control)
     ops = [msgspec.json.decode(line, type=Op) for line in log.read_bytes().splitlines()]
     assert [(op.f, op.outcome) for op in ops][2:] == [("extend", "fail"), ("release", "ok")]

@@ -1,0 +1,74 @@
+"""What a command of `fencepost` is: its arguments, what it says about itself, and what it does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+
+from fencepost.command_line import Parser, add_options, add_replacements, values_of
+from fencepost.options import Option, declared
+from harness.options import options_of
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call of a command. `arguments`: what was given of the command's own arguments, and else their defaults.
+    `replaced`: options of `fencepost test` that the command has too, as fields of a `RunConfig`; only those that were
+    given. `behind_dashes`: the words after `--`. `words`: the whole command line."""
+
+    arguments: Any
+    replaced: dict[str, Any]
+    behind_dashes: list[str]
+    words: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """One command. `arguments`: a struct whose fields declare options. `replaces`: the title over those options of
+    `fencepost test` that the command has too, which replace what a run would have. `epilog`: a text, or what makes it
+    when it is asked for. `with_dashes`: whether the words after `--` are for its runs. `grouped`: whether the help
+    shows the options in their groups.
+
+    Whatever `do` needs is imported inside of it, so that the help of all commands comes at once.
+    """
+
+    description: str
+    arguments: type[msgspec.Struct]
+    do: Callable[[Call, Console], int]
+    epilog: str | Callable[[], str] = ""
+    usage: str | None = None
+    replaces: str | None = None
+    with_dashes: bool = False
+    grouped: bool = False
+
+    def call(self, name: str, words: Sequence[str]) -> Call:
+        """Read the words that follow the command's name. Raises UsageError; `--help` prints and exits."""
+        own, behind = split_at_dashes(words) if self.with_dashes else (list(words), [])
+        options, replaced = declared(self.arguments), options_of(name) if self.replaces else ()
+        asks = "-h" in own or "--help" in own
+        epilog = self.epilog if isinstance(self.epilog, str) else self.epilog() if asks else ""
+        parser = Parser(prog=f"fencepost {name}", usage=self.usage, description=self.description.strip(), epilog=epilog)
+        add_options(parser, options, grouped=self.grouped)
+        if self.replaces:
+            add_replacements(parser, replaced, self.replaces)
+        parsed = parser.parse_args(own)
+        values = values_of(parsed, options)
+        return Call(self.arguments(**values), values_of(parsed, replaced), behind, (name, *words))
+
+
+def split_at_dashes(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The words before and after the first `--`."""
+    own = list(words)
+    at = own.index("--") if "--" in own else len(own)
+    return own[:at], own[at + 1 :]
+
+
+ARecordedRun = Annotated[Path, Option("RUN", "run folder, or its name in the folder of runs")]
+"""A run that the command reads."""

@@ -1,0 +1,53 @@
+"""`fencepost test`: make a run and judge it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from harness.cli.command import Call, Command
+from harness.options import RunArguments, config_from
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def _test(call: Call, out: Console) -> int:
+    arguments: RunArguments = call.arguments
+    config = config_from(arguments)
+
+    from harness.run.prepare import prepare, remove_leftovers
+    from harness.session import make_run
+
+    prepared = prepare(config)
+    remove_leftovers(out)
+    return make_run(prepared, arguments.results, expect_violation=arguments.expect == "violation", out=out)
+
+
+def _epilog() -> str:
+    from nemesis.registry import nemeses
+    from workloads.registry import lock_names
+
+    kinds = "\n".join(f"  {nemesis.name:<10} {nemesis.help}" for nemesis in nemeses().values())
+    locks = "\n".join(f"  {info.name:<32} {info.summary}" for info in lock_names())
+    return f"""nemeses (join with +, options after a colon: partition:interval=4s,duration=2s+latency):
+  none       no faults
+{kinds}
+
+locks:
+{locks}
+
+examples:
+  fencepost test --nemesis partition --duration 30s
+  fencepost test --lock redlock --nemesis pause:targets=inside --fencing all --require data
+  fencepost test --lock mypackage.locks:MyLock --nemesis partition+crash --cluster docker
+  fencepost test --lock control-quorum-of-two --expect violation
+"""
+
+
+COMMAND = Command(
+    description="Bring up a cluster, let clients use a lock, inject faults, heal, judge.",
+    arguments=RunArguments,
+    do=_test,
+    epilog=_epilog,
+    grouped=True,
+)

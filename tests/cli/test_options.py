@@ -1,0 +1,100 @@
+"""One declaration an option: what the command line, a run and the command that repeats it make of it."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fencepost.errors import UsageError
+from fencepost.options import Declared, declared
+from harness.config import RunConfig
+from harness.options import RunArguments, options_of, parse_run, replay_command
+from workloads.hold import Hold
+
+OPTIONS = declared(RunConfig)
+
+
+def values(each: Declared) -> st.SearchStrategy[Any]:
+    """Values of this option within its bounds, as a run may have them. A new option needs no edit here."""
+    low, high = each.option.low, each.option.high
+    if each.type is bool:
+        return st.booleans()
+    if each.choices:
+        return st.sampled_from(each.choices)
+    if each.type is int:
+        return st.integers(int(low), int(high))
+    if each.type is float:
+        return st.floats(low, high)
+    if each.type is Hold:
+        return holds(low, high)
+    assert each.type is str, f"{each.flag}: say here how a {each.type} is drawn"
+    return st.none() | _TEXTS if each.default is None else _TEXTS
+
+
+_TEXTS = st.from_regex(r"-{0,2}[^\x00\ud800-\udfff]+", fullmatch=True)
+
+
+@st.composite
+def holds(draw: st.DrawFn, low: float, high: float) -> Hold:
+    kind = draw(st.sampled_from(["fixed", "uniform", "exponential"]))
+    ends = sorted(draw(st.tuples(st.floats(low, high), st.floats(low, high))))
+    return Hold(kind, ends[0], ends[1] if kind == "uniform" else ends[0])
+
+
+def checked(**chosen: Any) -> RunConfig:
+    config = RunConfig(**chosen)
+    config.check()
+    return config
+
+
+@given(st.data())
+def test_every_option_goes_from_the_command_line_to_a_run_and_back(data: st.DataObject) -> None:
+    each = data.draw(st.sampled_from(OPTIONS))
+    roomy = {"seed": 1, "node_timeout_ms": 1, "ttl_ms": 60_000, "clients": 1}
+    config = checked(**{**roomy, each.field: data.draw(values(each))})
+    words = [word for option in OPTIONS for word in option.words(getattr(config, option.field))]
+    assert parse_run(words) == config
+
+
+@given(st.fixed_dictionaries({each.field: values(each) for each in OPTIONS}))
+def test_the_command_that_repeats_a_run_makes_an_equal_run(chosen: dict[str, Any]) -> None:
+    config = checked(**{**chosen, "clients": 1, "node_timeout_ms": 10.0})
+    words = shlex.split(replay_command(config, Path("saved.json")))
+    assert words[:2] == ["fencepost", "test"]
+    nemesis = RunConfig(seed=0).nemesis  # the schedule replaces it
+    assert parse_run(words[2:]) == msgspec.structs.replace(config, schedule="saved.json", nemesis=nemesis)
+
+
+def test_a_default_is_not_repeated() -> None:
+    assert replay_command(RunConfig(seed=7), Path("s.json")) == "fencepost test --seed 7 --schedule s.json"
+
+
+def test_a_script_is_repeated_with_what_differs_from_its_own_settings() -> None:
+    described = {"target": "mine", "settings": {"lock": "redlock", "ttl_ms": 3000}}
+    config = RunConfig(seed=0, lock="redlock-ng", ttl_ms=1000, clients=4)
+    assert replay_command(config, Path("none"), described) == "fencepost script mine --lock redlock-ng --ttl 1s"
+    same = RunConfig(seed=0, lock="redlock", ttl_ms=3000)
+    assert replay_command(same, Path("none"), described) == "fencepost script mine"
+
+
+@pytest.mark.parametrize("each", [each for each in declared(RunArguments) if each.option.low > float("-inf")])
+def test_a_number_below_its_bound_is_refused_and_the_option_is_named(each: Declared) -> None:
+    for number in (each.option.low - 1, each.option.high + max(1.0, each.option.high / 1e6)):
+        value = Hold("fixed", number, number) if each.type is Hold else number
+        with pytest.raises(UsageError, match=f"^{each.flag} is .*; it must be between"):
+            each.check(value)
+
+
+def test_the_options_of_each_command_are_those_that_are_declared_for_it() -> None:
+    flags = {command: {each.flag for each in options_of(command)} for command in ("replay", "script", "shrink")}
+    common = {"--lock", "--lock-command", "--fencing", "--persistence", "--cluster", "--server"}
+    assert flags["replay"] == common | {"--require"}
+    assert flags["script"] == common | {"--ttl", "--disk-fs"}
+    assert flags["shrink"] == {"--cluster"}
+    assert {"--seed", "--expect", "--results"} & {each.flag for each in options_of("compare")} == set()

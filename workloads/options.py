@@ -1,0 +1,103 @@
+"""The options of a client, and of the lock that it opens.
+
+An option that is declared here reaches every client process: the client gets these structs whole. One of
+`LockOptions` is also an attribute of the `LockSettings` that every lock is opened with, and reaches a lock command as
+one of the `settings` of `open`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+
+from fencepost.options import Option
+from workloads.hold import Hold
+
+Fencing = Literal["none", "writes", "all"]
+"""Which operations on the resource carry a fencing token: none, writes, or reads and writes."""
+
+_REPEATED = ("compare", "replay", "script")
+_LOCK = "settings of the lock"
+
+
+class LockOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What every lock is told when it is opened. A foreign library keeps its own settings where its adapter says so.
+
+    `acquire_mode`: for recipes that offer both. `node_timeout_ms`: the longest wait for one node. `retry_delay_ms`:
+    the upper end of the random delay between rounds.
+    """
+
+    acquire_mode: Annotated[
+        Literal["parallel", "sequential"], Option("--acquire", "how `redlock` asks the nodes", _LOCK)
+    ] = "parallel"
+    node_timeout_ms: Annotated[
+        float, Option("--node-timeout", "longest wait for one node, own locks", _LOCK, low=1, high=60_000, unit="ms")
+    ] = 50
+    retry_delay_ms: Annotated[
+        float, Option("--retry-delay", "longest random retry delay, own locks", _LOCK, high=60_000, low=0, unit="ms")
+    ] = 50
+
+
+class ClientOptions(LockOptions, frozen=True, kw_only=True):
+    """What one client does. Durations in milliseconds.
+
+    `lock`: a recipe's name, a foreign lock's name or `package.module:Class`. `lock_command`: a program that speaks the
+    lock protocol; it replaces `lock`. `extensions`: how many times at most a client extends its lease in one section,
+    each time when half of it is gone.
+    """
+
+    lock: Annotated[
+        str,
+        Option(
+            "--lock",
+            "a lock that ships with fencepost, or package.module:Class",
+            "what is tested",
+            "NAME",
+            commands=_REPEATED,
+        ),
+    ] = "redlock-ng"
+    lock_command: Annotated[
+        str | None,
+        Option(
+            "--lock-command",
+            "a program that speaks the lock protocol (docs/lock-protocol.md)",
+            "what is tested",
+            "CMD",
+            commands=_REPEATED,
+        ),
+    ] = None
+    fencing: Annotated[
+        Fencing,
+        Option("--fencing", "which operations carry a fencing token", "what is tested", commands=_REPEATED),
+    ] = "none"
+    keys: Annotated[int, Option("--keys", "keys that the clients compete for", "load", low=1, high=100_000)] = 1
+    ttl_ms: Annotated[
+        int,
+        Option(
+            "--ttl", "lease time asked for", "load", low=10, high=3_600_000, unit="ms", commands=("compare", "script")
+        ),
+    ] = 1_000
+    hold: Annotated[
+        Hold,
+        Option(
+            "--hold",
+            "how long a client stays inside: 20ms, uniform:2ms-20ms or exponential:20ms",
+            "load",
+            "DIST",
+            low=0,
+            high=3_600_000,
+            bounded="high_ms",
+            unit="ms",
+        ),
+    ] = Hold("uniform", 2, 20)
+    extensions: Annotated[
+        int,
+        Option(
+            "--extend",
+            "extend the lease up to N times while holding, each time when half of it is gone",
+            "load",
+            low=0,
+            high=10_000,
+        ),
+    ] = 0
