@@ -1,9 +1,9 @@
 """Delta debugging: which of these things are needed?
 
-Zeller and Hildebrandt's ddmin ("Simplifying and isolating failure-inducing input", 2002), with its complements only:
-whole chunks are left out, first halves, then quarters, and in the end one thing at a time. To try a chunk alone too,
-as the paper does, rarely pays where every test is a run of some seconds. Chunks are tried from the back, as shrinkers
-of commands do: what came late has most likely nothing to do with it.
+Zeller and Hildebrandt's ddmin ("Simplifying and isolating failure-inducing input", 2002), restricted to complements: it
+removes whole chunks, first halves, then quarters, and finally one thing at a time. The paper also tests each chunk
+alone; that rarely pays when every test is a run of some seconds. Chunks are removed from the back, as in shrinkers of
+command sequences: what came last is most likely irrelevant.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ T = TypeVar("T")
 
 
 def ddmin(items: Sequence[T], shows: Callable[[tuple[T, ...]], bool]) -> tuple[T, ...]:
-    """Some of `items`, in their order, that `shows` says yes to, and no more to when any one of them is left out.
+    """A subset of `items`, in order, for which `shows` is true, and false if any one item is removed.
 
-    `items` themselves are taken to show. `shows` is asked about fewer and fewer of them, in the end perhaps about none
-    at all; each yes is final, so whatever it raises, the last yes was the best so far.
+    Assumes that `items` itself shows. Calls `shows` with ever smaller subsets, perhaps with the empty one. Each true is
+    final: if `shows` raises, the subset with the last true was the best so far.
     """
     kept = tuple(items)
     size = max(1, len(kept) // 2)
@@ -37,7 +37,7 @@ def ddmin(items: Sequence[T], shows: Callable[[tuple[T, ...]], bool]) -> tuple[T
 def least(low: int, high: int, step: int, shows: Callable[[int], bool]) -> int:
     """The least number from `low` to `high` that shows, found by bisection to within `step` or a fifth of it.
 
-    `high` is taken to show. Meant for what shows from some number on; else it is one of those that do.
+    Assumes that `high` shows. If `shows` is not monotone, the result is some number that shows.
     """
     if low >= high or shows(low):
         return min(low, high)

@@ -1,7 +1,7 @@
-"""Smaller schedules: fewer faults, less time, fewer names. Pure; the faults keep their ids, so that one can see where
-each came from.
+"""Smaller schedules: fewer faults, less time, fewer names. Pure functions. Faults keep their ids, so that each can be
+traced to the original schedule.
 
-Of a fault no more is known than what `nemesis/schedule.py` promises: `links`, `nodes` and `clients` hold names.
+This module knows about a fault only what `nemesis/schedule.py` promises: `links`, `nodes` and `clients` hold names.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ import msgspec
 from nemesis.schedule import Planned, Schedule, decode_fault
 
 _LABELS: Final = ("shape", "targets")
-"""Fields of faults that only name a choice of links, for people."""
+"""Fields of faults that only describe a choice of links to people."""
 
 
 def only(schedule: Schedule, ids: Collection[str]) -> Schedule:
-    """The schedule with these faults alone."""
+    """The schedule with only these faults."""
     return _with(schedule, tuple(planned for planned in schedule.faults if planned.id in ids))
 
 
 def window(schedule: Schedule, from_ms: int, to_ms: int, lead_ms: int) -> Schedule:
-    """What of the faults lies between two moments, and a load that begins `lead_ms` before and ends with it."""
+    """The faults clipped to this window, and a load that starts `lead_ms` before it and ends with it."""
     to_ms = min(to_ms, schedule.duration_ms)
     begin_ms = max(0, from_ms - lead_ms)
     inside = []
@@ -43,7 +43,7 @@ def until(schedule: Schedule, end_ms: int) -> Schedule:
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """A stretch of the load in which nothing begins and nothing ends. `last`: after it there is no fault any more."""
+    """An interval of the load in which no fault starts or ends. `last`: there is no fault after it."""
 
     from_ms: int
     to_ms: int
@@ -55,15 +55,15 @@ class Stretch:
 
 
 def stretches(schedule: Schedule) -> tuple[Stretch, ...]:
-    """The load cut at every begin and every end of a fault. To shorten one brings faults together, shortens those that
-    are in force in it, or both: all that can be done to the times without changing the order of events."""
+    """The load cut at every start and every end of a fault. Shortening one moves faults closer together, shortens those
+    that are active in it, or both. Nothing else can be done to the times without changing the order of events."""
     ends = {planned.end_ms for planned in schedule.faults} | {planned.at_ms for planned in schedule.faults}
     moments = sorted({0, schedule.duration_ms} | {ms for ms in ends if ms < schedule.duration_ms})
     return tuple(Stretch(begin, end, end == schedule.duration_ms) for begin, end in pairwise(moments))
 
 
 def shortened(schedule: Schedule, stretch: Stretch, to_ms: int) -> Schedule:
-    """The schedule with one stretch as short as `to_ms`, and everything after it so much earlier."""
+    """The schedule with one stretch shortened to `to_ms`, and everything after it moved up accordingly."""
     saved_ms = stretch.ms - to_ms
 
     def moved(ms: int) -> int:
@@ -86,7 +86,7 @@ def squeezed(schedule: Schedule, longest_ms: int) -> Schedule:
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """Names that a fault hits, of which some may be spared. `place`: which of a link's two names, None for a list."""
+    """Names that a fault hits, some of which may be removed. `place`: which of a link's two names, None for a list."""
 
     fault_id: str
     field: str
@@ -95,8 +95,8 @@ class Names:
 
 
 def targets(schedule: Schedule) -> Iterator[Names]:
-    """Whom the faults hit, where that is more than one. A fault that is aimed when it is injected names those who may
-    be caught: that is no list of victims, and is left as it is."""
+    """The names that each fault hits, if there is more than one. A fault that is aimed when it is injected names the
+    candidates rather than the victims; it is left unchanged."""
     for planned in schedule.faults:
         if getattr(decode_fault(planned), "aimed", False):
             continue
@@ -111,7 +111,7 @@ def targets(schedule: Schedule) -> Iterator[Names]:
 
 
 def hitting(schedule: Schedule, whom: Names, names: Collection[str]) -> Schedule:
-    """The schedule in which that fault hits these names only."""
+    """The schedule in which that fault hits only these names."""
     faults = []
     for planned in schedule.faults:
         if planned.id == whom.fault_id:

@@ -1,4 +1,4 @@
-"""Plays a candidate on real servers: a whole run as any other, only that nobody is shown it."""
+"""Runs a candidate on real servers: a complete run like any other, but without a summary or page."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ _BREAKS_IN_A_ROW: Final = 3
 
 @dataclass(slots=True)
 class Player:
-    """`harness.shrink.trials.Play`: each play is a run with a folder in `scratch`. `heading`: what to show above its
-    progress. `best`: the schedule that is the best so far."""
+    """`harness.shrink.trials.Play`: each play is a run with a folder in `scratch`. `heading`: the text above its
+    progress. `best`: the best schedule so far."""
 
     setup: Setup
     kind: Kind
@@ -39,10 +39,10 @@ class Player:
     interrupted: Callable[[], bool]
     out: Console
     showed: dict[bytes, RunFolder] = field(default_factory=dict)
-    """The last run that showed it, by the schedule it played: of the best one so far, and of the one at hand."""
+    """The last run that showed the violation, by schedule: for the best schedule so far and for the current one."""
 
     def __call__(self, schedule: Schedule, told: str) -> Played:
-        """Make a run. A run that breaks off says nothing about the schedule and is made again; raises FencepostError
+        """Make one run. A run that breaks off says nothing about the schedule and is repeated. Raises FencepostError
         after three in a row, and EnoughError if the user asked to stop."""
         broke = 0
         while True:
@@ -56,14 +56,14 @@ class Player:
             except FencepostError as error:
                 broke += 1
                 if broke == _BREAKS_IN_A_ROW:
-                    self.out.print(f"this run broke off too: {error}", markup=False)
+                    self.out.print(f"this run broke off, too: {error}", markup=False)
                     raise
-                self.out.print(f"this run broke off and is made again: {error}", markup=False)
+                self.out.print(f"this run broke off and is repeated: {error}", markup=False)
             finally:
                 self._delete_unless_kept(folder)
 
     def _screen(self) -> Console:
-        """Where a play is watched: a terminal. A log has a line for each try, and that is enough."""
+        """Where to show the progress: only on a terminal. In a log one line per attempt is enough."""
         return self.out if self.out.is_terminal else Console(quiet=True)
 
     def _prepared(self, schedule: Schedule) -> Prepared:

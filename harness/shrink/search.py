@@ -1,9 +1,9 @@
-"""The search for a smaller schedule: from strong guesses to fine work, every step judged by `Trials`.
+"""The search for a smaller schedule: from bold guesses to small steps, each decided by `Trials`.
 
-What others found out about shrinking goes in here. A good guess first saves most of the work (Hypothesis tries the
-simplest of all first). What came after the failure goes before what came before it (shrinkers of commands). Whole
-chunks before single things (delta debugging). And, where failures come by chance, an accepted step may have been luck:
-so the result is played once more in the end, and where it fails, the search goes back to something larger.
+It follows what is known about shrinking. A good first guess saves most of the work (Hypothesis tries the simplest input
+first). Remove what came after the failure before what came before it (shrinkers of command sequences). Remove whole
+chunks before single things (delta debugging). Because failures come by chance here, a step may be accepted by luck: so
+the result is run once more at the end, and if it fails, the search returns to a larger schedule.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from nemesis.schedule import Schedule
 LEAD_MS: Final = 400
 """How long clients work before the first fault."""
 _TAIL_MS: Final = 1_000
-"""How much later than it was on record a violation may come in a replay; at least a TTL."""
+"""How much later than recorded a violation may come in a replay; at least a TTL."""
 _STEP_MS: Final = 50
 """Times are found to within this."""
 _LOAD_MS: Final = 200
@@ -35,9 +35,9 @@ _LONGEST_STRETCHES_TTLS: Final = (0.25, 1.5, 3.0)
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What the search came to. `schedule`: the smallest one, None if not even the whole showed the violation.
-    `confirmed`: how often it was seen when it was played again afterwards, None if that was not done any more.
-    `ended`: why the search ended, None if nothing smaller is to be found."""
+    """The result of the search. `schedule`: the smallest one, None if not even the whole schedule showed the violation.
+    `confirmed`: how often the confirmation runs showed it, None if there were none. `ended`: why the search stopped
+    early, None if it found nothing smaller."""
 
     schedule: Schedule | None
     confirmed: Tally | None
@@ -45,9 +45,9 @@ class Found:
 
 
 def search(whole: Schedule, moments: Sequence[Moment], trials: Trials) -> Found:
-    """Find a smaller schedule that shows. `moments`: when the violations on record came about, if that is known.
+    """Find a smaller schedule that shows the violation. `moments`: when the recorded violations happened, if known.
 
-    When no run can be made any more, what was found by then is the answer; raises FencepostError if that is nothing."""
+    If runs start to fail, returns the best so far; raises FencepostError if there is none."""
     ended: Reason | None = None
     try:
         if not _comes_again(whole, moments, trials):
@@ -65,13 +65,13 @@ def search(whole: Schedule, moments: Sequence[Moment], trials: Trials) -> Found:
 
 
 def _comes_again(whole: Schedule, moments: Sequence[Moment], trials: Trials) -> bool:
-    """Whether the violation comes again at all; then, whether the faults around it are enough."""
+    """Whether the violation comes again at all; then tries whether the faults around it are enough."""
     tail_ms = max(_TAIL_MS, whole.topology.ttl_ms)
-    trials.step = "the whole"
+    trials.step = "the whole schedule"
     cut = until(whole, round(moments[0].to_ms) + tail_ms) if moments else whole
     if not trials.shows(cut) and not (cut != whole and trials.shows(whole)):
         return False
-    trials.step = "what was near the violation"
+    trials.step = "faults near the violation"
     moments = sorted({*moments[:_MOST_GUESSES], *trials.moments[:1]}, key=lambda moment: moment.to_ms)
     for guess in _guesses(whole, moments, tail_ms):
         if len(guess.faults) < len(_best(trials).faults) and trials.shows(guess):
@@ -80,7 +80,7 @@ def _comes_again(whole: Schedule, moments: Sequence[Moment], trials: Trials) -> 
 
 
 def _guesses(whole: Schedule, moments: Sequence[Moment], tail_ms: int) -> Iterator[Schedule]:
-    """The faults in force, or just healed, around each moment; then those of a longer time before it."""
+    """The faults that were active or just healed around each moment; then those of a longer time before it."""
     for ttls in _LOOK_BACK_TTLS:
         for moment in moments:
             back_ms = round(ttls * whole.topology.ttl_ms)
@@ -91,7 +91,7 @@ def _guesses(whole: Schedule, moments: Sequence[Moment], tail_ms: int) -> Iterat
 
 
 def _shrink(trials: Trials) -> None:
-    """Make the best smaller in every way, again and again, until nothing more comes of it."""
+    """Make the best schedule smaller in every way, again and again, until nothing helps."""
     while True:
         before = trials.best
         trials.step = "fewer faults"
@@ -111,7 +111,7 @@ def _shows_only(trials: Trials, schedule: Schedule, ids: Sequence[str]) -> bool:
 
 
 def _squeeze(trials: Trials) -> None:
-    """All stretches of time at once, as short as will do."""
+    """Shorten all stretches of time together."""
     best = _best(trials)
     for ttls in _LONGEST_STRETCHES_TTLS:
         shorter = squeezed(best, max(_STEP_MS, round(ttls * best.topology.ttl_ms)))
@@ -120,7 +120,7 @@ def _squeeze(trials: Trials) -> None:
 
 
 def _shorten(trials: Trials) -> None:
-    """Each stretch of time by itself, the longest first."""
+    """Shorten the stretches of time one by one, the longest first."""
     done: set[int] = set()
     while left := [(s.ms, -i) for i, s in enumerate(stretches(_best(trials))) if i not in done]:
         index = -max(left)[1]
@@ -138,7 +138,7 @@ def _shows_shortened(trials: Trials, schedule: Schedule, stretch: Stretch, ms: i
 
 
 def _spare(trials: Trials) -> None:
-    """Each fault with as few nodes, clients and links as will do."""
+    """Reduce the nodes, clients and links of each fault."""
     for whom in tuple(targets(_best(trials))):
         ddmin(whom.names, partial(_shows_hitting, trials, _best(trials), whom))
 
@@ -148,15 +148,15 @@ def _shows_hitting(trials: Trials, schedule: Schedule, whom: Names, names: Seque
 
 
 def _long_enough(schedule: Schedule) -> Schedule:
-    """A load of a length that can be played."""
+    """The schedule with at least the shortest load."""
     last = stretches(schedule)[-1]
     return schedule if schedule.duration_ms >= _LOAD_MS else shortened(schedule, last, last.ms + _LOAD_MS)
 
 
 def _confirmed(trials: Trials, ended: Reason | None) -> Found:
-    """The best that shows also when it is played afresh: where the last one does not, one that was kept earlier, twice
-    as far back each time."""
-    trials.step = "once more"
+    """The best schedule that also shows when it is run again from scratch. If the last one does not, an earlier one is
+    tried, twice as far back each time."""
+    trials.step = "confirmation"
     kept = list(trials.kept)
     back = 1
     tally = None

@@ -1,4 +1,4 @@
-"""What `fencepost shrink` does around the search: check, play, show how it goes, write what was found."""
+"""What `fencepost shrink` does around the search: check, run, show progress, write the result."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ from harness.store.run_folder import RunFolder
 from nemesis.schedule import Schedule
 
 _NEEDS_RECOVERY: Final = "liveness"
-"""The checker that judges what comes after everything is healed; for all others that time is saved."""
+"""The checker that judges the time after everything is healed; the others do without that time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What the user asked for. `kind`: None is the gravest; `output`: None is `shrunk.json` in the run's folder;
-    `cluster`: None is what the run had."""
+    """What the user asked for. `kind`: None is the most severe; `output`: None is `shrunk.json` in the run's folder;
+    `cluster`: None is the recorded run's."""
 
     repeats: int = 3
     needed: int = 2
@@ -48,12 +48,14 @@ class Wanted:
 
 
 def shrink(source: SourceRun, wanted: Wanted, results: Path, out: Console) -> int:
-    """Find the smallest schedule that still shows the run's violation, write it, and say what remained. 0 if it showed
-    that again when it was played once more in the end; 2 if the violation did not come again, or if the search was
-    stopped before that. Raises UsageError for a run without a violation or without a schedule."""
+    """Find the smallest schedule that still shows the run's violation, write it, and print what remained.
+
+    Returns 0 if the confirmation runs showed the violation; 2 if it did not come again, or if the search was stopped
+    before it was confirmed. Raises UsageError for a run without a violation or without a schedule.
+    """
     if (script := source.folder.read_experiment()) is not None:
         raise UsageError(
-            f"{source.folder.path} played the experiment {script['name']!r}: its faults are steps of a script, not a "
+            f"{source.folder.path} ran the experiment {script['name']!r}: its faults are steps of a script, not a "
             "schedule; shorten the script itself"
         )
     kind = choose_kind(source.verdict, wanted.kind)
@@ -65,7 +67,7 @@ def shrink(source: SourceRun, wanted: Wanted, results: Path, out: Console) -> in
     late = bool(moments) and moments[0].to_ms > source.config.duration_ms
     prepared = _prepared(source, output, wanted.cluster, recovery=kind.checker == _NEEDS_RECOVERY, late=late)
     remove_leftovers(out)
-    words = f"looking for {kind} in {wanted.needed} of at most {plural(wanted.repeats, 'play')}, for at most"
+    words = f"looking for {kind} in {wanted.needed} of at most {plural(wanted.repeats, 'run')}, for at most"
     limit = milliseconds(1e3 * wanted.limit_s)
     out.print(f"{setup_in_words(prepared.setup)}, {size(prepared.schedule)}", markup=False, soft_wrap=True)
     out.print(f"{words} {limit}", markup=False, soft_wrap=True)
@@ -92,12 +94,12 @@ def shrink(source: SourceRun, wanted: Wanted, results: Path, out: Console) -> in
 
 
 def _prepared(source: SourceRun, output: Path, cluster: str | None, *, recovery: bool, late: bool) -> Prepared:
-    """What the run played, with the time after the heal as `recovery`, as a part of the load, or left out. `late`: the
-    violation came about in that time."""
+    """The run's schedule, with the time after the heal kept as `recovery`, made part of the load, or left out. `late`:
+    the violation happened in that time."""
     load_ms, after_ms = int(source.config.duration_ms), int(source.config.recovery_ms)
     changed: dict[str, Any] = {"cluster": cluster} if cluster else {}
     prepared = prepare(source.scheduled(**changed, recovery_ms=after_ms if recovery else 0))
-    # From here on it is the file with the result that the runs are made from.
+    # From here on the runs are made from the file with the result.
     setup = replace(prepared.setup, config=msgspec.structs.replace(prepared.setup.config, schedule=str(output)))
     played = until(msgspec.structs.replace(prepared.schedule, duration_ms=load_ms), load_ms)
     longer_ms = after_ms if late and not recovery else 0
@@ -107,7 +109,7 @@ def _prepared(source: SourceRun, output: Path, cluster: str | None, *, recovery:
 def _searched(
     prepared: Prepared, kind: Kind, moments: Sequence[Moment], wanted: Wanted, results: Path, out: Console
 ) -> tuple[Trials, Found, RunFolder | None]:
-    """Search; also the folder of the last run of what was found, as one of those in `results`."""
+    """Search. Also returns the folder of the last run of the result, moved to `results`."""
 
     def left() -> str:
         return f"{milliseconds(1e3 * max(0, round(trials.ends_at - time.monotonic())))} left"
@@ -131,8 +133,8 @@ def _searched(
 
 
 class _Record(msgspec.Struct, frozen=True):
-    """What is kept of the search, beside the schedule. `confirmed`: how the result fared when it was played afresh;
-    `ended`: why the search ended before there was nothing smaller to be found."""
+    """The record of the search, stored next to the schedule. `confirmed`: how often the confirmation runs showed the
+    violation; `ended`: why the search stopped early."""
 
     source: str
     kind: str
@@ -146,10 +148,10 @@ class _Record(msgspec.Struct, frozen=True):
 
 
 def _check_output(output: Path) -> None:
-    """Raise UsageError for a place that cannot be written, before and not after ten minutes of work."""
+    """Raise UsageError for a file that cannot be written: before, not after, ten minutes of work."""
     trace = output.with_name(f".{output.name}.{os.getpid()}")
     try:
         trace.touch()
         trace.unlink()
     except OSError as error:
-        raise UsageError(f"{output} cannot be written ({error.strerror}); name another place by --output") from None
+        raise UsageError(f"{output} cannot be written ({error.strerror}); choose another file with --output") from None

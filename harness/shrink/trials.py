@@ -1,8 +1,8 @@
-"""Does this schedule show it? Asked of an experiment that answers by chance, so it is asked more than once.
+"""Does this schedule show the violation? The outcome of a run depends on chance, so a schedule is run more than once.
 
-A schedule *shows* the violation when `needed` of at most `repeats` plays do. Playing stops as soon as that is decided:
-what always shows costs `needed` plays, what never shows costs `repeats - needed + 1`. An answer is remembered by the
-schedule's content.
+A schedule *shows* the violation when `needed` of at most `repeats` runs do. The runs stop as soon as that is decided: a
+schedule that always shows it costs `needed` runs, one that never does costs `repeats - needed + 1`. The answer is
+remembered by the schedule's content.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Reason = Literal["time", "interrupted", "broken"]
 
 
 class EnoughError(Exception):
-    """The search has to end: the time is over, the user asked to stop, or no run can be made any more."""
+    """The search has to end: the time is up, the user asked to stop, or runs no longer succeed."""
 
     def __init__(self, reason: Reason) -> None:
         super().__init__(reason)
@@ -29,21 +29,20 @@ class EnoughError(Exception):
 
 
 class Played(NamedTuple):
-    """What one play came to: whether it showed the violation, and when."""
+    """The outcome of one play: whether it showed the violation, and when."""
 
     seen: bool
     moments: tuple[Moment, ...] = ()
 
 
 class Play(Protocol):
-    """Plays a schedule once. Raises EnoughError if the user asked to stop meanwhile, and FencepostError if it cannot be
-    played."""
+    """Runs a schedule once. Raises EnoughError if the user asked to stop, and FencepostError if it cannot be run."""
 
     def __call__(self, schedule: Schedule, told: str) -> Played: ...
 
 
 class Tally(msgspec.Struct, frozen=True):
-    """`seen` of `made` plays showed it."""
+    """`seen` of `made` plays showed the violation."""
 
     seen: int
     made: int
@@ -53,7 +52,7 @@ class Tally(msgspec.Struct, frozen=True):
 
 
 class Try(msgspec.Struct, frozen=True):
-    """A line of the record: what was tried for which purpose, and what came of it."""
+    """A line of the record: what was tried, in which step, and the outcome."""
 
     step: str
     faults: tuple[str, ...]
@@ -66,10 +65,10 @@ class Try(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class Trials:
-    """Plays schedules until each is decided; `best` is the last one that showed, the others before it are `kept`.
+    """Runs schedules until each is decided. `kept`: those that showed, in order; `best`: the last of them.
 
-    The whole is asked about first. `ends_at`: when everything must be over, by `clock` in seconds: no play is begun
-    that would not end in time, and enough is kept back to play the best once more. `told`: is called with every
+    The whole schedule comes first. `ends_at`: when everything must have finished, by `clock` in seconds. No play starts
+    that would not finish in time, and enough time is reserved to run the best once more. `told`: is called with every
     decided try.
     """
 
@@ -82,9 +81,9 @@ class Trials:
     record: list[Try] = field(default_factory=list)
     kept: list[Schedule] = field(default_factory=list)
     moments: tuple[Moment, ...] = ()
-    """When it came about in the last plays that showed it."""
+    """When the violation happened in the last plays that showed it."""
     step: str = ""
-    """What is being tried, in words."""
+    """A description of what is being tried."""
     _known: dict[bytes, bool] = field(default_factory=dict)
     _overhead_s: float = 5.0
 
@@ -93,7 +92,7 @@ class Trials:
         return self.kept[-1] if self.kept else None
 
     def shows(self, schedule: Schedule) -> bool:
-        """Whether it shows. Raises EnoughError."""
+        """Whether the schedule shows the violation. Raises EnoughError."""
         key = schedule.to_bytes()
         if key not in self._known:
             spare_s = self.repeats * self._expected_s(self.kept[-1]) if len(self.kept) > 1 else 0.0
@@ -101,7 +100,7 @@ class Trials:
         return self._known[key]
 
     def confirm(self, schedule: Schedule) -> Tally:
-        """Play it afresh, whatever is known of it, until it is decided. Raises EnoughError."""
+        """Run it again, ignoring any remembered answer, until it is decided. Raises EnoughError."""
         self._decide(schedule, 0.0, keep=False)
         return Tally(self.record[-1].seen, self.record[-1].made)
 
@@ -130,8 +129,8 @@ class Trials:
 
     def _play(self, schedule: Schedule, number: str, so_far: Tally) -> Played:
         began = self.clock()
-        played = self.play(schedule, f"try {number}, {self.step}" + (f", {so_far} so far" if so_far.made else ""))
-        # The slowest of late, because machines have bad moments.
+        played = self.play(schedule, f"attempt {number}, {self.step}" + (f", {so_far} so far" if so_far.made else ""))
+        # The slowest recent run, because a machine's speed varies.
         overhead_s = self.clock() - began - schedule.duration_ms / 1e3
         self._overhead_s = max(overhead_s, 0.8 * self._overhead_s if self.record else 0.0)
         return played

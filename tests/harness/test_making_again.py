@@ -91,7 +91,7 @@ def test_shrinking_leaves_the_one_fault_that_matters_short_and_playable(source: 
 
     record = json.loads((folder / "small.tries.json").read_text())
     assert record["kind"] == "overlap:client"
-    assert record["tries"][0]["step"] == "the whole"
+    assert record["tries"][0]["step"] == "the whole schedule"
     assert record["confirmed"]["seen"] == 1
     assert runs.state_left(folder) == []
 
@@ -110,7 +110,7 @@ def test_ctrl_c_while_shrinking_writes_the_best_found_so_far_and_says_so(source:
     code, out, err = runs.finish(shrinking)
     assert code == 2, "".join(lines) + out + err
     assert "interrupted: this is the best found so far" in out
-    assert "not played once more to the end" in out
+    assert "not confirmed by further runs" in out
     assert {"f3"} <= {planned.id for planned in load_schedule(tmp_path / "best.json", TOPOLOGY).faults}
     assert runs.state_left(home(source)) == []
 

@@ -1,4 +1,4 @@
-"""Schedules in a few words, to be made smaller."""
+"""Short notation for schedules, to be made smaller."""
 
 from __future__ import annotations
 

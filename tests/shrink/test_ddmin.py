@@ -1,4 +1,4 @@
-"""What is left is needed: properties of delta debugging and of the bisection, against oracles of every kind."""
+"""Everything that remains is needed: properties of delta debugging and bisection, against oracles of every kind."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_it_finds_exactly_the_things_that_are_all_needed(needed: set[int]) -> No
 
 
 @given(st.lists(st.sets(st.sampled_from(ITEMS), max_size=4), min_size=1, max_size=4))
-def test_what_is_left_of_a_monotone_oracle_shows_and_no_smaller_part_of_it_does(causes: list[set[int]]) -> None:
+def test_with_a_monotone_oracle_the_result_shows_and_no_part_of_it_does(causes: list[set[int]]) -> None:
     def shows(kept: tuple[int, ...]) -> bool:
         return any(cause <= set(kept) for cause in causes)
 
@@ -30,9 +30,7 @@ def test_what_is_left_of_a_monotone_oracle_shows_and_no_smaller_part_of_it_does(
 
 
 @given(st.integers(0, 2**32), st.integers(1, 9))
-def test_whatever_the_oracle_the_last_yes_is_the_answer_and_nothing_more_can_be_left_out(
-    seed: int, tenths: int
-) -> None:
+def test_with_any_oracle_the_last_yes_is_the_result_and_no_item_can_be_removed(seed: int, tenths: int) -> None:
     answers: dict[tuple[int, ...], bool] = {ITEMS: True}
     rng = Random(seed)
     last = ITEMS
@@ -50,7 +48,7 @@ def test_whatever_the_oracle_the_last_yes_is_the_answer_and_nothing_more_can_be_
     assert all(not answers[left[:i] + left[i + 1 :]] for i in range(len(left)))
 
 
-def test_one_cause_among_many_is_found_in_few_tests_and_a_late_one_is_left_out_first() -> None:
+def test_one_cause_among_many_takes_few_tests_and_late_items_are_removed_first() -> None:
     asked: list[tuple[int, ...]] = []
 
     def shows(kept: tuple[int, ...]) -> bool:
@@ -62,7 +60,7 @@ def test_one_cause_among_many_is_found_in_few_tests_and_a_late_one_is_left_out_f
     assert asked[0] == ITEMS[:10]
 
 
-def test_nothing_at_all_is_found_where_nothing_is_needed() -> None:
+def test_the_result_is_empty_if_nothing_is_needed() -> None:
     assert ddmin(ITEMS, lambda _: True) == ()
     assert ddmin((), lambda _: True) == ()
 

@@ -16,24 +16,24 @@ from tests.shrink.schedules import crash, partition, pause_inside, schedule, tim
 TWO = schedule(crash("f1", 5_000, 1_000), crash("f2", 9_000, 2_000))
 
 
-def test_a_window_clips_what_reaches_out_of_it_and_begins_after_the_lead() -> None:
+def test_a_window_clips_faults_that_exceed_it_and_starts_after_the_lead() -> None:
     assert times(window(TWO, 5_500, 10_000, 400)) == [("f1", 400, 500), ("f2", 3_900, 1_000)]
     assert window(TWO, 5_500, 10_000, 400).duration_ms == 4_900
     assert times(window(TWO, 6_000, 9_000, 400)) == []
     assert times(window(TWO, 100, 30_000, 400)) == times(TWO)
 
 
-def test_a_fault_without_a_duration_is_within_a_window_that_begins_with_it() -> None:
+def test_a_fault_without_a_duration_is_within_a_window_that_starts_with_it() -> None:
     at_once = schedule(crash("f1", 5_000), crash("f2", 6_000))
     assert times(window(at_once, 5_000, 6_000, 0)) == [("f1", 0, 0)]
 
 
-def test_a_load_that_ends_earlier_has_no_fault_beyond_its_end() -> None:
+def test_a_load_that_ends_earlier_has_no_fault_after_its_end() -> None:
     assert times(until(TWO, 9_500)) == [("f1", 5_000, 1_000), ("f2", 9_000, 500)]
     assert until(TWO, 9_500).duration_ms == 9_500
 
 
-def test_stretches_lie_between_the_begins_and_ends_of_faults_and_make_up_the_load() -> None:
+def test_stretches_lie_between_starts_and_ends_of_faults_and_cover_the_load() -> None:
     overlapping = schedule(crash("f1", 1_000, 4_000), crash("f2", 2_000, 500), duration_ms=5_000)
     assert [(s.from_ms, s.to_ms) for s in stretches(overlapping)] == [
         (0, 1_000),
@@ -44,7 +44,7 @@ def test_stretches_lie_between_the_begins_and_ends_of_faults_and_make_up_the_loa
     assert [s.last for s in stretches(overlapping)] == [False, False, False, True]
 
 
-def test_to_shorten_a_stretch_shortens_what_is_in_force_in_it_and_moves_what_comes_later() -> None:
+def test_shortening_a_stretch_shortens_active_faults_and_moves_later_ones() -> None:
     lead, _down, between, *_ = stretches(TWO)
     assert times(shortened(TWO, lead, 200)) == [("f1", 200, 1_000), ("f2", 4_200, 2_000)]
     assert times(shortened(TWO, between, 50)) == [("f1", 5_000, 1_000), ("f2", 6_050, 2_000)]
@@ -52,7 +52,7 @@ def test_to_shorten_a_stretch_shortens_what_is_in_force_in_it_and_moves_what_com
     assert shortened(TWO, lead, 200).duration_ms == 20_000 - 4_800
 
 
-def test_squeezed_has_no_stretch_longer_than_asked() -> None:
+def test_squeezed_has_no_stretch_longer_than_requested() -> None:
     assert times(squeezed(TWO, 250)) == [("f1", 250, 250), ("f2", 750, 250)]
     assert squeezed(TWO, 250).duration_ms == 1_250
     assert squeezed(TWO, 60_000) == TWO
@@ -78,7 +78,7 @@ def test_every_smaller_schedule_can_be_read_back_and_is_no_larger(
         assert sum(s.ms for s in stretches(smaller)) == smaller.duration_ms
 
 
-def test_fewer_names_are_hit_and_the_name_of_the_shape_goes_with_the_shape() -> None:
+def test_a_fault_that_hits_fewer_names_loses_the_name_of_its_shape() -> None:
     links = [("c1", "n1"), ("c1", "n2"), ("c2", "n1"), ("c2", "n2")]
     cut = schedule(partition("f1", 100, 100, links))
     nodes, clients = targets(cut)
@@ -89,17 +89,17 @@ def test_fewer_names_are_hit_and_the_name_of_the_shape_goes_with_the_shape() -> 
     assert hitting(cut, nodes, ["n1", "n2"]) == cut
 
 
-def test_nodes_and_clients_can_be_spared_but_not_those_among_whom_one_is_caught() -> None:
+def test_nodes_and_clients_can_be_removed_but_not_candidates_of_an_aimed_fault() -> None:
     found = list(targets(schedule(crash("f1", 100, 0, ("n1", "n2", "n3")), pause_inside("f2", 200, 1_000))))
     assert [(whom.fault_id, whom.field, whom.names) for whom in found] == [("f1", "nodes", ("n1", "n2", "n3"))]
 
 
-def test_what_was_made_smaller_is_written_and_read_like_any_other(tmp_path: Path) -> None:
+def test_a_smaller_schedule_is_written_and_read_like_any_other(tmp_path: Path) -> None:
     smaller: Schedule = squeezed(TWO, 300)
     (tmp_path / "shrunk.json").write_bytes(smaller.to_bytes())
     assert load_schedule(tmp_path / "shrunk.json", topology(clients=4)) == smaller
 
 
 @pytest.mark.parametrize("duration_ms", [5_000, 5_500])
-def test_a_fault_that_outlasts_the_load_makes_no_stretch_beyond_it(duration_ms: int) -> None:
+def test_a_fault_that_outlasts_the_load_adds_no_stretch_after_it(duration_ms: int) -> None:
     assert stretches(schedule(crash("f1", 4_000, 9_000), duration_ms=duration_ms))[-1].to_ms == duration_ms

@@ -1,4 +1,4 @@
-"""One play of a candidate: what counts, what is made again, what is kept."""
+"""One play of a candidate: what counts, what is repeated, what is kept."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def breaks(prepared: Prepared, folder: RunFolder, progress: object) -> None:
 
 @pytest.fixture
 def plays(monkeypatch: pytest.MonkeyPatch) -> list[Record]:
-    """What comes of the runs, one after the other."""
+    """The outcomes of the runs, one after the other."""
     coming: list[Record] = []
     monkeypatch.setattr("harness.shrink.play.record_run", lambda *given: coming.pop(0)(*given))
     return coming
@@ -72,7 +72,7 @@ def folders(scratch: Path) -> set[str]:
     return {path.name for path in scratch.glob("2*")}
 
 
-def test_a_play_that_shows_it_says_when_and_its_folder_is_kept(plays: list[Record], tmp_path: Path) -> None:
+def test_a_play_that_shows_it_returns_when_and_keeps_its_folder(plays: list[Record], tmp_path: Path) -> None:
     plays += [overlap]
     one = player(tmp_path)
     assert one(ONE, "") == Played(True, (Moment(pytest.approx(1, abs=0.1), pytest.approx(101, abs=0.1)),))
@@ -80,13 +80,13 @@ def test_a_play_that_shows_it_says_when_and_its_folder_is_kept(plays: list[Recor
     assert one.showed[ONE.to_bytes()].read_config().duration_ms == 1_000
 
 
-def test_a_play_that_does_not_leaves_nothing(plays: list[Record], tmp_path: Path) -> None:
+def test_a_play_that_does_not_show_it_leaves_nothing(plays: list[Record], tmp_path: Path) -> None:
     plays += [nothing]
     assert player(tmp_path)(ONE, "") == Played(False)
     assert folders(tmp_path) == set()
 
 
-def test_of_all_that_showed_it_the_newest_run_of_the_best_and_of_the_one_at_hand_are_kept(
+def test_only_the_newest_runs_of_the_best_and_the_current_schedule_are_kept(
     plays: list[Record], tmp_path: Path
 ) -> None:
     plays += [overlap] * 5
@@ -101,13 +101,13 @@ def test_of_all_that_showed_it_the_newest_run_of_the_best_and_of_the_one_at_hand
     assert folders(tmp_path) == {best.name, one.showed[ONE.to_bytes()].name}
 
 
-def test_a_run_that_broke_off_says_nothing_and_is_made_again(plays: list[Record], tmp_path: Path) -> None:
+def test_a_run_that_broke_off_is_repeated(plays: list[Record], tmp_path: Path) -> None:
     plays += [breaks, breaks, overlap]
     assert player(tmp_path)(ONE, "").seen
     assert len(folders(tmp_path)) == 1
 
 
-def test_three_that_broke_off_in_a_row_end_it(plays: list[Record], tmp_path: Path) -> None:
+def test_three_runs_that_break_off_in_a_row_end_the_play(plays: list[Record], tmp_path: Path) -> None:
     plays += [breaks, breaks, breaks]
     with pytest.raises(BrokenEnvironmentError, match="a port was taken"):
         player(tmp_path)(ONE, "")

@@ -1,4 +1,4 @@
-"""The whole search, against worlds of which it is known what they need."""
+"""The whole search, against simulated worlds in which the needed faults are known."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.shrink.schedules import crash, partition, pause_inside, schedule, tim
 
 
 class World:
-    """Plays take their load and three seconds; `chance` tells how likely a schedule shows it."""
+    """A play takes its load plus three seconds; `chance` returns how likely a schedule shows the violation."""
 
     def __init__(self, chance: Callable[[Schedule], float], seed: int = 0) -> None:
         self._chance = chance
@@ -43,14 +43,14 @@ TWENTY = schedule(*sorted([*NOISE, *BOTH], key=lambda planned: planned.at_ms), d
 
 
 def a_long_pause_behind_a_cut_of_one_link(schedule: Schedule) -> float:
-    """Needs a pause of a second or more that begins while c1 cannot reach n1."""
+    """Needs a pause of at least a second that starts while c1 cannot reach n1."""
     cuts = [cut for cut in of_kind(schedule, "partition") if ["c1", "n1"] in cut.fault["links"]]
     pauses = [pause for pause in of_kind(schedule, "pause") if pause.duration_ms >= 1_000]
     return float(any(cut.at_ms < pause.at_ms <= cut.end_ms for cut in cuts for pause in pauses))
 
 
 @pytest.mark.parametrize("moments", [(), (Moment(8_000, 9_200),), (Moment(29_000, 29_500),), (Moment(8_500, 30_500),)])
-def test_twenty_faults_become_the_two_that_are_needed_short_and_aimed_whatever_the_hints(
+def test_twenty_faults_shrink_to_the_two_that_are_needed_whatever_the_hints(
     moments: tuple[Moment, ...],
 ) -> None:
     world = World(a_long_pause_behind_a_cut_of_one_link)
@@ -65,7 +65,7 @@ def test_twenty_faults_become_the_two_that_are_needed_short_and_aimed_whatever_t
     assert found.schedule.duration_ms <= 2_500
 
 
-def test_it_ends_in_time_with_the_best_so_far_and_that_is_played_once_more() -> None:
+def test_the_search_ends_in_time_and_confirms_the_best_so_far() -> None:
     world = World(a_long_pause_behind_a_cut_of_one_link)
     trials = world.trials(limit_s=250)
     found = search(TWENTY, (), trials)
@@ -76,14 +76,14 @@ def test_it_ends_in_time_with_the_best_so_far_and_that_is_played_once_more() -> 
     assert world.now_s <= 250
 
 
-def test_what_does_not_come_again_is_not_shrunk() -> None:
+def test_a_violation_that_does_not_come_again_is_not_shrunk() -> None:
     world = World(lambda _: 0.0)
     found = search(TWENTY, (Moment(8_000, 9_200),), world.trials())
     assert (found.schedule, found.ended) == (None, None)
-    assert world.plays == 4  # what led to the violation twice, and all of it twice
+    assert world.plays == 4  # the schedule up to the violation twice, and the whole schedule twice
 
 
-def test_a_violation_that_needs_no_fault_is_left_with_none() -> None:
+def test_a_violation_that_needs_no_fault_shrinks_to_no_fault() -> None:
     found = search(TWENTY, (), World(lambda _: 1.0).trials())
     assert found.schedule is not None
     assert found.schedule.faults == ()
@@ -91,7 +91,7 @@ def test_a_violation_that_needs_no_fault_is_left_with_none() -> None:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_where_every_crash_has_a_fair_chance_few_are_left_and_the_result_shows_when_played_once_more(seed: int) -> None:
+def test_when_every_crash_may_suffice_few_remain_and_the_confirmation_shows_it(seed: int) -> None:
     world = World(lambda schedule: 1 - 0.3 ** len(of_kind(schedule, "crash")), seed)
     found = search(TWENTY, (Moment(8_000, 9_200),), world.trials())
     assert found.schedule is not None
@@ -100,8 +100,8 @@ def test_where_every_crash_has_a_fair_chance_few_are_left_and_the_result_shows_w
     assert 1 <= len(found.schedule.faults) <= 4
 
 
-def test_a_step_that_was_accepted_by_luck_is_taken_back() -> None:
-    """Three crashes are needed, and with fewer it shows when it is asked about for the first time only."""
+def test_a_step_that_was_accepted_by_luck_is_undone() -> None:
+    """Three crashes are needed; with fewer, a schedule shows only the first time that it is tried."""
     asked: set[bytes] = set()
 
     def chance(schedule: Schedule) -> float:
@@ -139,12 +139,12 @@ def test_ctrl_c_leaves_the_best_so_far_unconfirmed() -> None:
 
 
 @pytest.mark.parametrize("plays", [0, 9, 200])
-def test_when_no_run_can_be_made_any_more_what_was_found_by_then_is_kept(plays: int) -> None:
+def test_when_runs_no_longer_succeed_the_best_so_far_is_kept(plays: int) -> None:
     world = World(a_long_pause_behind_a_cut_of_one_link)
     trials = world.trials(limit_s=3_600)
 
     def play(schedule: Schedule, told: str) -> Played:
-        if world.plays == plays or "once more" in told:
+        if world.plays == plays or "confirmation" in told:
             raise BrokenEnvironmentError("the disk is full")
         return world(schedule, told)
 
@@ -158,20 +158,20 @@ def test_when_no_run_can_be_made_any_more_what_was_found_by_then_is_kept(plays: 
     assert found.schedule == trials.best
 
 
-def test_a_guess_from_the_record_saves_most_of_the_work() -> None:
+def test_a_guess_from_the_record_saves_most_plays() -> None:
     blind, seeing = World(a_long_pause_behind_a_cut_of_one_link), World(a_long_pause_behind_a_cut_of_one_link)
     search(TWENTY, (), blind.trials(limit_s=3_600))
     search(TWENTY, (Moment(8_000, 9_200),), seeing.trials(limit_s=3_600))
     assert seeing.now_s < min(600, blind.now_s / 2)
 
 
-def test_the_first_guess_is_what_was_in_force_when_it_happened_and_nothing_else() -> None:
+def test_the_first_guess_is_only_the_faults_active_at_the_violation() -> None:
     late = schedule(*NOISE, pause_inside("stop", 25_000, 2_000), duration_ms=30_000)
     trials = World(lambda played: float(any(p.duration_ms > 1_000 for p in of_kind(played, "pause")))).trials()
     search(late, (Moment(24_950, 26_100),), trials)
     whole, guess = trials.record[:2]
     assert (len(whole.faults), whole.load_ms) == (19, 27_100)
-    assert (guess.step, guess.faults, guess.kept) == ("what was near the violation", ("stop",), True)
+    assert (guess.step, guess.faults, guess.kept) == ("faults near the violation", ("stop",), True)
     assert guess.load_ms < 5_000
 
 

@@ -1,4 +1,4 @@
-"""k of n: decided as early as can be, remembered, and never beyond the time."""
+"""k of n: decided as early as possible, remembered, and never after the deadline."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TWO = schedule(crash("f1", 500), crash("f2", 700), duration_ms=2_000)
 
 
 class Answers:
-    """Plays that come out as they are told to, and cost the load and three seconds each."""
+    """Plays with given outcomes, each of which takes its load plus three seconds."""
 
     def __init__(self, *outcomes: bool) -> None:
         self._outcomes: Iterator[bool] = iter(outcomes)
@@ -34,13 +34,13 @@ class Answers:
 
 
 def try_all(trials: Trials) -> None:
-    """Ask about ever more schedules."""
+    """Try more and more schedules."""
     for at_ms in range(100, 100_000, 100):
         trials.shows(schedule(crash("f1", at_ms), duration_ms=1_000))
 
 
 @given(st.lists(st.booleans(), min_size=9, max_size=9), st.integers(1, 9), st.data())
-def test_it_is_decided_as_n_plays_would_have_decided_it_and_no_play_too_many_is_made(
+def test_the_decision_equals_that_of_n_plays_and_no_play_is_wasted(
     outcomes: list[bool], repeats: int, data: st.DataObject
 ) -> None:
     needed = data.draw(st.integers(1, repeats))
@@ -54,14 +54,14 @@ def test_it_is_decided_as_n_plays_would_have_decided_it_and_no_play_too_many_is_
 @pytest.mark.parametrize(
     ("outcomes", "seen"), [("tt", "2 of 2"), ("ff", "0 of 2"), ("tft", "2 of 3"), ("ftf", "1 of 3")]
 )
-def test_two_of_three_takes_two_plays_where_they_agree(outcomes: str, seen: str) -> None:
+def test_two_of_three_takes_two_plays_if_they_agree(outcomes: str, seen: str) -> None:
     trials = Trials(Answers(*(outcome == "t" for outcome in outcomes)), 2, 3)
     trials.shows(ONE)
     (line,) = trials.record
     assert str(Tally(line.seen, line.made)) == seen
 
 
-def test_a_schedule_is_played_once_and_its_answer_remembered_but_confirmed_afresh() -> None:
+def test_the_answer_for_a_schedule_is_remembered_but_a_confirmation_plays_it_again() -> None:
     play = Answers(True, True, False, False, True, True)
     trials = Trials(play, 2, 3)
     assert trials.shows(ONE)
@@ -72,7 +72,7 @@ def test_a_schedule_is_played_once_and_its_answer_remembered_but_confirmed_afres
     assert trials.kept == [ONE]
 
 
-def test_the_best_is_the_last_one_that_showed() -> None:
+def test_the_best_is_the_last_schedule_that_showed() -> None:
     told: list[Try] = []
     trials = Trials(Answers(True, False), 1, 1, told=told.append)
     trials.shows(TWO)
@@ -85,7 +85,7 @@ def test_the_best_is_the_last_one_that_showed() -> None:
 
 
 @given(st.floats(0, 60), st.integers(1, 4))
-def test_no_play_is_begun_that_would_not_end_in_time(limit_s: float, needed: int) -> None:
+def test_no_play_starts_that_would_not_end_in_time(limit_s: float, needed: int) -> None:
     play = Answers(*[True, False] * 50)
     trials = Trials(play, needed, 4, ends_at=limit_s, clock=play.clock)
     with pytest.raises(EnoughError) as enough:
@@ -94,7 +94,7 @@ def test_no_play_is_begun_that_would_not_end_in_time(limit_s: float, needed: int
     assert play.now_s <= limit_s
 
 
-def test_time_enough_is_left_to_play_the_best_once_more() -> None:
+def test_enough_time_is_reserved_to_confirm_the_best() -> None:
     play = Answers(*[True] * 50)
     trials = Trials(play, 1, 1, ends_at=60, clock=play.clock)
     assert trials.shows(schedule(crash("f1", 500), duration_ms=4_000))
