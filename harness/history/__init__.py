@@ -1,1 +1,1 @@
-"""The recorded history in tables: sections, overlaps, fault windows, and what the nodes held when."""
+"""The recorded history as tables: sections, overlaps, fault windows, and what each node held when."""

@@ -1,4 +1,4 @@
-"""When faults can have been in force, and who could reach a majority meanwhile."""
+"""When faults may have been active, and which clients could reach a majority in the meantime."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Final
 from fencepost.history import ClientEnd, FaultEvent
 
 FOREVER_NS: Final = 2**62
-"""The end of a fault that was never healed, and the latest deadline of a lock that told no validity."""
+"""The end of a fault that was never healed, and the latest deadline of a lock that reported no validity."""
 
 
 def longest_windows(faults: Iterable[FaultEvent]) -> list[tuple[FaultEvent, int, int]]:
-    """Each injection with the longest time for which it can have been in force: from the beginning of the call that
-    injected it to the end of the call that healed it. In the order of their beginnings."""
+    """Each injection with the longest time for which it may have been active: from the start of the call that injected
+    it to the end of the call that healed it. Ordered by start."""
     events = list(faults)
     healed = {event.fault: event.done_ns for event in events if event.event == "healed"}
     injected = sorted((event for event in events if event.event == "injected"), key=lambda event: event.began_ns)
@@ -23,7 +23,7 @@ def longest_windows(faults: Iterable[FaultEvent]) -> list[tuple[FaultEvent, int,
 
 
 def merged(windows: Iterable[tuple[int, int]], start_ns: int, end_ns: int) -> list[tuple[int, int]]:
-    """The union of the windows within [start, end], as disjoint windows in order."""
+    """The union of the windows, clipped to [start, end], as disjoint windows in order."""
     result: list[tuple[int, int]] = []
     for began, done in sorted((max(a, start_ns), min(b, end_ns)) for a, b in windows):
         if done < began:
@@ -36,7 +36,7 @@ def merged(windows: Iterable[tuple[int, int]], start_ns: int, end_ns: int) -> li
 
 
 def last_ends(ends: Iterable[ClientEnd]) -> dict[str, int]:
-    """When the last life of each client ended, for those of which that is on record."""
+    """When the last life of each client ended, if that was recorded."""
     return {end.client: end.at_ns for end in sorted(ends, key=lambda end: end.life)}
 
 
@@ -48,7 +48,8 @@ def majority_windows(
     start_ns: int,
     end_ns: int,
 ) -> list[tuple[int, int]]:
-    """The times within [start, end] at which at least one working client surely could reach a majority of the nodes."""
+    """The times within [start, end] at which at least one running client could certainly reach a majority of the
+    nodes."""
     stretches = reach(clients, nodes, faults, ends, start_ns, end_ns)
     return merged(((began, done) for began, done, able in stretches if able), start_ns, end_ns)
 
@@ -61,11 +62,11 @@ def reach(
     start_ns: int,
     end_ns: int,
 ) -> Iterator[tuple[int, int, dict[str, frozenset[str]]]]:
-    """The stretches of [start, end] within which nothing changed, in order, each with the working clients that surely
-    could reach a majority of the nodes, and the nodes that they may not have reached.
+    """The intervals of [start, end] within which nothing changed, in order. Each has the running clients that could
+    certainly reach a majority of the nodes, and for each of them the nodes that it may not have reached.
 
-    Cautious: a fault counts for as long as it can have been in force, a slow link counts as cut, and a client whose
-    last life has ended as gone.
+    Cautious: a fault counts for as long as it may have been active, a slow link counts as cut, and a client whose last
+    life has ended counts as gone.
     """
     windows = longest_windows(faults)
     ended = last_ends(ends)
@@ -90,10 +91,10 @@ def reach(
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """One fault that was injected. It was surely in force from `from_ns` to `to_ns` (CLOCK_MONOTONIC).
+    """One injected fault. It was certainly active from `from_ns` to `to_ns` (CLOCK_MONOTONIC).
 
-    `to_ns`: None where no healing was recorded. `took`: the probe saw it in force. `gone`: the probe saw it healed;
-    None where nobody looked. `event`: the line of the injection, with whom it hit.
+    `to_ns`: None if no healing was recorded. `took`: the probe saw that it took effect. `gone`: the probe saw it
+    healed; None if there was no probe. `event`: the record of the injection, with the names that it hit.
     """
 
     event: FaultEvent
@@ -105,7 +106,7 @@ class Window:
 
 
 def windows(events: Iterable[FaultEvent]) -> tuple[Window, ...]:
-    """The injected faults in the order of their beginnings. A healing without an injection is left out."""
+    """The injected faults, ordered by start. A healing without an injection is left out."""
     heals: dict[str, FaultEvent] = {}
     injections: list[FaultEvent] = []
     for event in events:

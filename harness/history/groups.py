@@ -1,8 +1,8 @@
-"""Columns in groups: ordering, and times of many groups as one line of numbers.
+"""Columns in groups: ordering, and the times of many groups on one number line.
 
-Everything here costs n log n at most, and mostly n: small codes are ordered by counting (numpy does, 16 bits at a
-time), and groups are laid one after the other on one line of 64-bit numbers, so that one sort, one running maximum or
-one search does for all of them what a loop would do for each.
+Everything here costs at most n log n, and mostly n. Small codes are ordered by counting (numpy does that, 16 bits at a
+time). Groups are placed one after the other on one line of 64-bit numbers, so that a single sort, running maximum or
+search replaces a loop over the groups.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ import pandas as pd
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 Codes = npt.NDArray[np.integer[Any]]
-"""Small numbers, in as few bits as they need."""
+"""Small numbers, stored in as few bits as they need."""
 
 _HALF_BITS = 16
 
 
 def codes_of(names: pd.Series) -> Codes:
-    """The column's names as small numbers, equal ones for equal names."""
+    """The column's names as small numbers; equal names have equal numbers."""
     codes: Codes = names.astype("category").cat.codes.to_numpy()
     return codes
 
 
 def stable_order(codes: Codes) -> Ints:
-    """The order that brings equal codes (of at least 0) together and keeps the order within each."""
+    """The stable order that groups equal codes (all at least 0)."""
     if not len(codes):
         return np.zeros(0, np.int64)
     largest = int(codes.max())
@@ -43,7 +43,7 @@ def stable_order(codes: Codes) -> Ints:
 
 
 def width_of(codes: Codes) -> int:
-    """How many codes there are from 0 to the largest of these; 1 if there are none."""
+    """The largest code plus 1; 1 if there are none."""
     return int(codes.max()) + 1 if len(codes) else 1
 
 
@@ -53,17 +53,17 @@ def ascending(values: Codes) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """Rows brought together by a number that they share. Group g has the places `edges[g]` to `edges[g + 1]` in what
-    `take` returns; it may be empty."""
+    """Rows grouped by a number that they share. Group g has the places `edges[g]` to `edges[g + 1]` in the result of
+    `take`; it may be empty."""
 
     edges: Ints
     _row: Ints | None
-    """Which row is at which place; None if every row is at its own."""
+    """The row at each place; None if every row is at its own place."""
 
     @classmethod
     def of(cls, codes: Codes, order_by: Ints | None = None) -> Groups:
-        """A group for each code from 0 to the largest; within it the rows in the table's order, or in that of
-        `order_by` (rows that are equal in it in the table's)."""
+        """A group for each code from 0 to the largest. Within a group, rows are in the table's order, or ordered by
+        `order_by` (ties in the table's order)."""
         edges = np.append(0, np.cumsum(np.bincount(codes, minlength=1)))
         by_value = None if order_by is None or ascending(order_by) else np.argsort(order_by, kind="stable")
         if by_value is not None:
@@ -72,13 +72,13 @@ class Groups:
 
     @classmethod
     def of_equal(cls, numbers: Ints) -> Groups:
-        """A group for each different number, in their order; none is empty."""
+        """A group for each distinct number, in ascending order; none is empty."""
         row = None if ascending(numbers) else np.argsort(numbers, kind="stable")
         taken = numbers if row is None else numbers[row]
         return cls(np.append(np.flatnonzero(_changes(taken)), len(numbers)), row)
 
     def take(self, column: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """The column with its groups together."""
+        """The column, reordered by group."""
         return column if self._row is None else column.take(self._row)
 
     def rows(self, places: Ints) -> Ints:
@@ -87,44 +87,46 @@ class Groups:
 
     @property
     def order(self) -> Ints:
-        """All rows, with the groups together."""
+        """All rows, ordered by group."""
         return np.arange(self.edges[-1]) if self._row is None else self._row
 
     @property
     def begins(self) -> Ints:
-        """The first place of each group that has one."""
+        """The first place of each group that is not empty."""
         return self.edges[:-1][np.diff(self.edges) > 0]
 
     @property
     def number(self) -> Ints:
-        """At each place the number of its group."""
+        """For each place the number of its group."""
         return np.repeat(np.arange(len(self.edges) - 1), np.diff(self.edges))
 
     def within(self, flags: Bools) -> Bools:
-        """`flags` says something of each place and the next one; here only of two in one group. Changes `flags`."""
+        """`flags` has one flag for each place and its successor. Clears those whose two places are in different groups,
+        in place."""
         borders = self.edges[(self.edges > 0) & (self.edges <= len(flags))]
         flags[borders - 1] = False
         return flags
 
     def spread(self, flags: Bools) -> Bools:
-        """`flags`: of each place, or of each and the next one. Whether there is one anywhere in a place's group."""
+        """For each place whether any flag is set in its group. `flags`: one for each place, or for each place and its
+        successor."""
         some = np.zeros(len(self.edges) - 1, np.bool_)
         some[np.searchsorted(self.edges, np.flatnonzero(flags), side="right") - 1] = True
         return np.repeat(some, np.diff(self.edges))
 
     def keep(self, places: Bools) -> Groups:
-        """The same with only these places."""
+        """The same groups with only these places."""
         if places.all():
             return self
         kept = np.flatnonzero(places)
         return Groups(np.searchsorted(kept, self.edges), self.rows(kept))
 
     def last(self) -> Ints:
-        """The last row of each group that has one."""
+        """The last row of each group that is not empty."""
         return self.rows(self.edges[1:][np.diff(self.edges) > 0] - 1)
 
     def first_times(self, times: Ints, otherwise: int, chosen: Bools | None = None) -> Ints:
-        """For each group the smallest of the chosen rows' times. No group may be empty."""
+        """For each group the smallest time of its chosen rows, `otherwise` if it has none. No group may be empty."""
         if chosen is not None:
             times = np.where(chosen, times, otherwise)
         taken = self.take(times)
@@ -132,26 +134,26 @@ class Groups:
 
 
 def _changes(values: Ints) -> Bools:
-    """Which of the values differ from the one before; the first one does."""
+    """Which values differ from their predecessor; the first one counts as different."""
     return np.append(True, values[1:] != values[:-1])[: len(values)]
 
 
 @dataclass(frozen=True, slots=True)
 class TimeLine:
-    """Rows ordered by group and start, with their starts on one line on which no two groups touch."""
+    """Rows ordered by group and start, with their starts on one number line on which no two groups touch."""
 
     starts: Ints
     _moments: Ints | None
-    """The different starts, if times are counted by their ranks: where groups times nanoseconds would overflow."""
+    """The distinct starts, if times are replaced by ranks because groups times nanoseconds would overflow."""
     _before: int
-    """A time before the first start of all."""
+    """A time before the earliest start."""
     _last: int
     _shift: Ints
-    """For each row the place of its group on the line, less `_before`."""
+    """For each row the place of its group on the line, minus `_before`."""
 
     @classmethod
     def of(cls, group: Ints, start: Ints) -> TimeLine:
-        """`group`, `start`: columns ordered by group, and by start within each."""
+        """`group`, `start`: columns ordered by group, and by start within each group."""
         first, last = (int(start.min()), int(start.max())) if len(start) else (0, 0)
         moments = None
         if (last - first) * width_of(group) >> 61:
@@ -162,8 +164,8 @@ class TimeLine:
         return cls(line.place(start), moments, before, last, line._shift)
 
     def place(self, until: Ints) -> Ints:
-        """Each row's time on the line: at or after a start of its group if and only if it really is. Times before the
-        first start of all are before those of the group, times after the last one behind them."""
+        """Each row's time on the line. It is at or after a start of its group exactly if the time itself is. A time
+        before the earliest start is placed before the group's starts, a time after the latest start after them."""
         if self._moments is not None:
             until = np.searchsorted(self._moments, until, side="right") - 1
         placed: Ints = np.clip(until, self._before, self._last)
@@ -172,9 +174,10 @@ class TimeLine:
 
 
 def address(*columns: Sequence[Codes]) -> tuple[Ints, ...]:
-    """One number for each row of several tables, from the same columns of each: equal for rows that agree in all.
+    """One number for each row of several tables, from the same columns of each: equal for rows that agree in all
+    columns.
 
-    `columns`: for each column its values (0 or more) in every table. The numbers are as dense as the values are.
+    `columns`: for each column its values (at least 0) in every table. The numbers are as dense as the values.
     """
     numbers = [np.zeros(len(table), np.int64) for table in columns[0]]
     for column in columns:
@@ -184,7 +187,7 @@ def address(*columns: Sequence[Codes]) -> tuple[Ints, ...]:
 
 
 def look_up(known: Ints, wanted: Ints) -> Ints:
-    """For each wanted number its place in `known`, the last one if it is there more than once; -1 if it is not."""
+    """For each wanted number its last place in `known`; -1 if it is not there."""
     if not len(known):
         return np.full(len(wanted), -1, np.int64)
     size = width_of(known)
@@ -206,16 +209,16 @@ def all_different(numbers: Ints) -> bool:
 
 
 def first_not_larger(values: Ints, rows: Ints) -> Ints:
-    """For each of the rows the first one after it whose value is not larger. There must be one.
+    """For each of the rows the next row whose value is not larger. There must be one.
 
-    A tree of smallest values, climbed and descended by all rows at once.
+    Uses a tree of minima, which all rows climb and descend together.
     """
     levels, level = list[Ints](), values
     wanted, at = values[rows], rows + 1
     found_on = np.full(len(rows), -1, np.int64)
     seeking = np.arange(len(rows))
     for height in range(len(values).bit_length()):
-        # A node on the left is seen with its neighbour, one level up; one on the right only here.
+        # A left child is covered together with its sibling one level up; a right child only here.
         here = seeking[at[seeking] % 2 == 1]
         hit = level[at[here]] <= wanted[here]
         found_on[here[hit]] = height
@@ -234,10 +237,10 @@ def first_not_larger(values: Ints, rows: Ints) -> Ints:
 
 
 def codes_in(names: pd.Index, column: pd.Series) -> Codes:
-    """The column's names as positions in `names`; -1 for others and for missing ones.
+    """The column's names as positions in `names`; -1 for other names and for missing ones.
 
-    Not by `astype`: pandas takes categoricals that differ only in the order of their names for equal, and keeps the
-    codes.
+    `astype` would not do: pandas considers categoricals equal that differ only in the order of their names, and keeps
+    the codes.
     """
     own = column.astype("category").cat
     codes = own.codes.to_numpy()
@@ -248,5 +251,5 @@ def codes_in(names: pd.Index, column: pd.Series) -> Codes:
 
 
 def known(column: pd.Series) -> tuple[Bools, Ints]:
-    """Of a column of numbers that may be missing: which ones are there, and the values, 0 where there is none."""
+    """Which numbers of the column are not missing, and the values, with 0 for missing ones."""
     return ~column.isna().to_numpy(np.bool_), column.to_numpy(np.int64, na_value=0)

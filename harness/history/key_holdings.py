@@ -1,17 +1,18 @@
-"""What the nodes held and when, from the witness's events: one row for each time that a node held one value of a key.
+"""What the nodes held and when, from the witness's events. *Holdings*: one row for each time that a node held one value
+of a key.
 
-node, key        the key as the node calls it
-value            what it held, or missing
-from_min_ns, from_max_ns  it was set no earlier and no later than this
-to_min_ns, to_max_ns      it was surely there until the first; it was surely gone after the second
-began            "set", or "seen": it was there when the witness began (again) to watch the node
-ended            "deleted", "expired", "overwritten", or "lost": the node went out of sight
+node, key        the key's name on the node
+value            the value, or missing
+from_min_ns, from_max_ns  it was set between these two
+to_min_ns, to_max_ns      it was certainly there until the first, and certainly gone after the second
+began            "set", or "seen": it was there when the witness started (or resumed) watching the node
+ended            "deleted", "expired", "overwritten", or "lost": the witness could no longer watch the node
 expires_ns       it cannot have expired before this by the node's clock
-run              a number for each run of the node's server; -1 if it went out of sight before that was known
+run              a number for each run of the node's server; -1 if watching ended before that was known
 
-and the *sights*: one row for each time during which everything that a node held is known: node, from_ns, to_ns, run.
+*Watch windows*: one row for each time during which everything that a node held is known: node, from_ns, to_ns, run.
 
-Of a holding that was lost, `to_max_ns` is the beginning of the node's next sight: until then nobody knows.
+For a holding that was lost, `to_max_ns` is the start of the node's next watch window: until then its state is unknown.
 """
 
 from __future__ import annotations
@@ -44,8 +45,8 @@ _WATCH_WINDOW: Final = ("node", "from_ns", "to_ns", "run")
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """What the witness and the clients recorded of the nodes' keys. `held`: one row a granted section whose lock showed
-    its value: client, life, section, key, value."""
+    """What the witness and the clients recorded about the nodes' keys. `held`: one row per granted section whose lock
+    exposed its value: client, life, section, key, value."""
 
     holdings: pd.DataFrame
     watch_windows: pd.DataFrame
@@ -62,18 +63,19 @@ class _Holding:
 class _Node:
     held: dict[str, _Holding] = field(default_factory=dict)
     lost: list[list[Any]] = field(default_factory=list)
-    """The rows of what went out of sight with the node, until it is in sight again."""
+    """The rows of the holdings that were lost, until the node is watched again."""
     blind_ns: int = 0
     watch_window: list[Any] | None = None
     latest_ns: int = 0
     runs: dict[str | None, int] = field(default_factory=dict)
     run: int = -1
     runless: list[list[Any]] = field(default_factory=list)
-    """Rows that began before it was known which run of the server it is."""
+    """Rows that began before the run of the server was known."""
 
 
 def derive_holdings(events: Iterable[KeyEvent]) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The holdings and the sights, each node's in its own order. A log without an end is taken to its last event."""
+    """The holdings and the watch windows, each node's in its own order. A log without an end counts until its last
+    event."""
     rows: list[list[Any]] = []
     watch_windows: list[list[Any]] = []
     nodes: dict[str, _Node] = {}
@@ -114,7 +116,7 @@ def derive_holdings(events: Iterable[KeyEvent]) -> tuple[pd.DataFrame, pd.DataFr
         node.latest_ns = at_ns
     for node in nodes.values():
         _stop_watching(node, node.latest_ns, watch_windows)
-    # As objects first: pandas would make text of the values, and NaN of those that are missing.
+    # As objects first: otherwise pandas would convert the values to text, and missing ones to NaN.
     holdings = pd.DataFrame(rows, columns=list(_HOLDING), dtype=object).astype(dict.fromkeys(_NUMBERS, "int64"))
     holdings = holdings.astype({"node": "category", "key": "category"})
     shown = pd.DataFrame(watch_windows, columns=list(_WATCH_WINDOW)).astype(
@@ -145,6 +147,6 @@ def _stop_watching(node: _Node, at_ns: int, watch_windows: list[list[Any]]) -> N
 
 
 def held_frame(lives: Iterable[tuple[str, int, Iterable[Held]]]) -> pd.DataFrame:
-    """What clients recorded of the values of their sections, given as (client, life, records), as `Watched.held`."""
+    """The values that clients recorded for their sections, given as (client, life, records), as `Watched.held`."""
     rows = [(client, life, held.section, held.key, held.value) for client, life, some in lives for held in some]
     return pd.DataFrame(rows, columns=["client", "life", "section", "key", "value"])

@@ -1,6 +1,8 @@
-"""Whose are the keys that the nodes hold? By the value, where the lock shows it; else by who was trying at the time.
+"""Who owns the keys that the nodes hold? The value decides if the lock exposes it; else the client that was trying
+then.
 
-A lock's key may have another name on the nodes (a library's prefix); the values tell which is which.
+A lock's key may have a different name on the nodes (a library's prefix); the values show which name belongs to which
+key.
 """
 
 from __future__ import annotations
@@ -22,10 +24,10 @@ from harness.history.recorded import Recorded
 @dataclass(frozen=True, slots=True)
 class Owners:
     """`holdings`: those of the lock's keys, with the lock's own name of the key (`lock_key`) and the place in
-    `sections` of the section that it was set for (`section`, -1 where that is not known).
+    `sections` of the section that it was set for (`section`, -1 if unknown).
 
-    `value`: by place in `sections`, the value that the lock showed for it and for no other. `shared`: values that were
-    shown for several sections, and so tell nothing, with the places of those."""
+    `value`: by place in `sections`, the value that the lock exposed for that section and no other. `shared`: values
+    that the lock exposed for several sections, with the places of those; such a value identifies no section."""
 
     holdings: pd.DataFrame
     value: dict[int, str]
@@ -33,12 +35,12 @@ class Owners:
 
     @property
     def are_shown(self) -> bool:
-        """Whether any value that the lock showed was seen on a node."""
+        """Whether any value that the lock exposed was seen on a node."""
         return bool((self.holdings["section"] >= 0).any())
 
 
 def find_owners(run: Recorded, watched: Watched) -> Owners:
-    """Match what the nodes held with the sections that were granted."""
+    """Match the nodes' holdings with the granted sections."""
     place = _places(run.sections)
     shown: dict[str, list[int]] = {}
     for *which, value in rows_of(watched.held, "client", "life", "section", "value"):
@@ -60,7 +62,7 @@ def find_owners(run: Recorded, watched: Watched) -> Owners:
 
 
 def left_ns(run: Recorded) -> Ints:
-    """For each section when its client had done with the key: the release was over, or the client was gone."""
+    """For each section when its client no longer owned the key: the release had returned, or the client was gone."""
     releases = rows_of(run.ops[run.ops["f"] == "release"], "client", "life", "section", "complete_ns")
     done = {tuple(section): complete for *section, complete in releases}
     gone = {(end.client, end.life): end.at_ns for end in run.ends}
@@ -78,10 +80,10 @@ def _places(sections: pd.DataFrame) -> dict[tuple[Any, ...], int]:
 
 
 class Tries:
-    """All tries to get one key: when each client began, and when nothing of that try was the client's any more."""
+    """All attempts to acquire one key: when each started, and when its client no longer owned anything from it."""
 
     def __init__(self, run: Recorded, key: str, owners: Owners, left: Ints) -> None:
-        """`left`: what `left_ns` says. A client that was killed may have been trying since the last thing it did."""
+        """`left`: the result of `left_ns`. A client that was killed may have been trying since its last operation."""
         ops = run.ops
         place = _places(run.sections)
         tries: list[tuple[int, int, bool]] = []
@@ -89,10 +91,10 @@ class Tries:
         columns = ("client", "life", "section", "outcome", "invoke_ns", "complete_ns")
         for client, life, section, outcome, invoke, complete in rows_of(acquires, *columns):
             row = place[client, life, section] if outcome == "ok" else -1
-            # What a granted section is known to have set is not asked for here: then only its earlier rounds matter.
+            # If a granted section's value is known, its key is matched by value; only its earlier rounds matter here.
             is_unknown = row >= 0 and row not in owners.value
             tries.append((invoke, int(left[row]) if is_unknown else complete, False))
-        # Each client's operations are in its own order.
+        # Each client's operations are in the order in which it recorded them.
         last = {(client, life): complete for client, life, complete in rows_of(ops, "client", "life", "complete_ns")}
         for end in run.ends:
             if end.how != "finished":
@@ -103,6 +105,6 @@ class Tries:
         self._latest = list(accumulate(((until, died) for _, until, died in tries), max, initial=nobody))
 
     def last_owner(self, by_ns: int) -> tuple[int, bool]:
-        """When the last of those that had begun by then had ended, and whether it ended with its client; before any
-        time if none had begun. If that was before the key was set, nobody was trying."""
+        """The latest end of the attempts that had started by then, and whether that attempt ended because its client
+        died; a time before all others if none had started. If it is before the key was set, no client was trying."""
         return self._latest[bisect_right(self._began, by_ns)]

@@ -1,19 +1,20 @@
-"""How many pairs of sections overlapped, by blame, exactly and without listing them; the first ones and the longest.
+"""Exact counts of overlapping pairs of sections, by blame, without listing them; also the first pairs and the longest.
 
-A lock that excludes nobody makes quadratically many pairs, so pairs are counted by sorting. With the sections of a key
-in the order of their starts, those before section j whose window still stands when j starts are all those before it
-less those whose window has ended: one sort and one search count them for every j. So for each of three windows, the
-section itself, the possible and the certain one, every section gets the number of earlier ones that meet it, and
+A lock that excludes nobody produces quadratically many pairs, so pairs are counted by sorting. Order the sections of a
+key by start. The sections before j whose window is still open when j starts are all sections before j minus those whose
+window has ended: one sort and one search count them for every j. This is done for three windows: the section itself,
+the possible one and the certain one. So every section gets the number of earlier sections that overlap it in each
+window, and
 
     lock = certain    undecided = possible - certain    client = section - possible
 
-Pairs of one life of one client are counted in the same way, with (key, life) in place of the key, and taken off.
+Pairs within one life of one client are counted the same way, with (key, life) in place of the key, and subtracted.
 
-For the longest overlap a section's end is laid over all later ones that it reaches with the blame in question, which
-are a range; what lies on top of j is the latest end that j meets. Ranges are laid as two that are powers of two long,
-and handed down from the long ones to the short ones.
+The longest overlap is a range maximum. The later sections that section i overlaps with a given blame form a range; the
+end of i is applied to that whole range as a candidate, and the maximum at j is the latest end that overlaps j. Each
+range is covered by two ranges whose length is a power of two, and long ranges pass their maximum on to shorter ones.
 
-Only sections that touch another one are looked at, so a history without overlaps costs one pass.
+Only sections that touch another one are considered, so a history without overlaps costs one pass.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ _NEVER: Final = -(2**62)
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """The pairs with one blame. `count` is exact. `first`: (earlier, later) as positions in the sections' table of the
-    pairs that began first; `longest`: of the one that lasted longest, for `longest_ns`."""
+    """The pairs with one blame. `count` is exact. A pair is (earlier, later), as positions in the table of sections.
+    `first`: the pairs that started first; `longest`: the pair that lasted longest, for `longest_ns`."""
 
     count: int
     first: tuple[tuple[int, int], ...]
@@ -47,9 +48,10 @@ class Kind:
 
 
 def count_overlaps(sections: pd.DataFrame, by_key: Groups | None = None) -> dict[OverlapBlame, Kind]:
-    """All pairs of sections of one key, of different clients or lives, that overlap. Blames without pairs are left out.
+    """The overlapping pairs of sections of one key and of different clients or lives. Blames without pairs are left
+    out.
 
-    A row is a section; the columns are those of `harness.history.sections`. `by_key`: as in
+    Each row of `sections` is one section, with the columns of `harness.history.sections`. `by_key`: as in
     `harness.history.overlaps.touching`.
     """
     rows = touching(sections, by_key)
@@ -68,7 +70,7 @@ def count_overlaps(sections: pd.DataFrame, by_key: Groups | None = None) -> dict
 
 
 def overlapped_keys(sections: pd.DataFrame) -> frozenset[str]:
-    """The keys of which any two sections, of different clients or lives, overlapped."""
+    """The keys for which any two sections of different clients or lives overlapped."""
     rows = touching(sections)
     if not len(rows):
         return frozenset()
@@ -77,7 +79,8 @@ def overlapped_keys(sections: pd.DataFrame) -> frozenset[str]:
 
 
 class _Crowd:
-    """Sections in the order of key and start. `met`: for each window the number of earlier ones that meet it."""
+    """Sections ordered by key and start. `met`: for each window, the number of earlier sections that overlap each
+    one."""
 
     def __init__(self, windows: Windows) -> None:
         self._windows = windows
@@ -98,7 +101,7 @@ class _Crowd:
                 self.met[name][together] -= _earlier_meeting(own, start, self._until(name)[together])
 
     def _until(self, name: str) -> Ints:
-        """The ends of this window of each section."""
+        """The end of this window for each section."""
         match name:
             case "possible":
                 return np.minimum(self._windows.end, self._windows.possible_until)
@@ -108,7 +111,7 @@ class _Crowd:
                 return self._windows.end
 
     def counts(self, blame: int) -> npt.NDArray[np.int32]:
-        """For each section the number of earlier ones that it overlaps with this blame."""
+        """For each section the number of earlier sections that it overlaps with this blame."""
         met = self.met
         match BLAMES[blame]:
             case "lock":
@@ -119,8 +122,8 @@ class _Crowd:
                 return met["possible"] - met["certain"]
 
     def pairs(self, blame: int, later: Ints) -> Iterator[tuple[int, int]]:
-        """Pairs in the order in which they began, `_FIRST` at least if there are so many. `later`: all rows that are
-        the later one of any."""
+        """Pairs in the order in which they started, at least the first `_FIRST`. `later`: all rows that are the later
+        section of a pair."""
         start = self._windows.start[later]
         place = min(_FIRST, len(later)) - 1
         few = later[start <= np.partition(start, place)[place]]
@@ -129,10 +132,10 @@ class _Crowd:
                 yield i, j
 
     def longest(self, blame: int, later: Ints) -> tuple[int, tuple[int, int]]:
-        """For how long, in ns, and which two.
+        """The length in ns, and the two sections.
 
-        No overlap is longer than its later section. So if there is one that is as long as the longest of those, the
-        ranges need not be laid.
+        No overlap is longer than its later section. So if an overlap is as long as the longest later section, the range
+        maximum is not needed.
         """
         windows = self._windows
         most = windows.end[later] - windows.start[later]
@@ -144,13 +147,13 @@ class _Crowd:
         return self._longest_of(blame, int(later[np.argmax(lengths)]))
 
     def _longest_of(self, blame: int, j: int) -> tuple[int, tuple[int, int]]:
-        """The longest of the overlaps of which j is the later section."""
+        """The longest overlap whose later section is j."""
         partners, ends = self._partners(blame, j), self._windows.end
         i = int(partners[np.argmax(ends[partners])])
         return int(min(ends[i], ends[j]) - self._windows.start[j]), (i, j)
 
     def _partners(self, blame: int, j: int) -> Ints:
-        """The earlier sections that section j overlaps with this blame, in the order of their starts."""
+        """The earlier sections that section j overlaps with this blame, ordered by start."""
         windows = self._windows
         before: Ints = np.arange(np.searchsorted(windows.key, windows.key[j]), j)
         before = before[(windows.end[before] >= windows.start[j]) & (windows.life[before] != windows.life[j])]
@@ -158,8 +161,8 @@ class _Crowd:
         return partners
 
     def _furthest(self, blame: int) -> Ints:
-        """For each section the latest end of the earlier ones that it overlaps with this blame; meaningless for those
-        without any."""
+        """For each section the latest end of the earlier sections that it overlaps with this blame; meaningless if
+        there are none."""
         windows, here = self._windows, np.arange(len(self._windows))
         line = TimeLine.of(windows.key, windows.start)
         reach = {
@@ -171,7 +174,7 @@ class _Crowd:
             "client": ("section", "possible"),
             "undecided": ("possible", "certain"),
         }[BLAMES[blame]]
-        # A section whose own narrow window is empty meets with this blame whatever it meets in the wide one.
+        # If a section's own narrow window is empty, every overlap in the wide window has this blame.
         open_to_all = self._until(narrow) < windows.start if narrow else np.zeros(len(here), np.bool_)
         result = np.full(len(here), _NEVER, np.int64)
         for ours, theirs in self._strangers():
@@ -183,8 +186,9 @@ class _Crowd:
         return result
 
     def _strangers(self) -> Iterator[tuple[Bools, Bools]]:
-        """Sets of sections such that any two of different lives are in the two sets of one of these pairs, and no two
-        of one life are. Where no life overlaps itself, which is the rule, everybody is a stranger to everybody."""
+        """Pairs of sets that separate lives: any two sections of different lives are in the two sets of at least one
+        pair, and no two sections of one life are. If no life overlaps itself, which is usual, one pair of all sections
+        suffices."""
         if self._alone:
             everybody = np.ones(len(self._windows), np.bool_)
             yield everybody, everybody
@@ -196,7 +200,7 @@ class _Crowd:
 
 
 def _earlier_meeting(line: TimeLine, start: Ints, until: Ints) -> npt.NDArray[np.int32]:
-    """For each row how many rows of its group before it have a window, from `start` to `until`, that meets its own."""
+    """For each row the number of earlier rows of its group whose window, from `start` to `until`, overlaps its own."""
     stands = until >= start
     ends = line.place(until)[stands]
     ends.sort()
@@ -208,7 +212,7 @@ def _earlier_meeting(line: TimeLine, start: Ints, until: Ints) -> npt.NDArray[np
 
 
 def _laid(some: Bools, after: Ints, last: Ints, heights: Ints) -> Ints:
-    """For each place the largest height of the rows i of `some` with after[i] < place <= last[i]."""
+    """For each place the largest height among the rows i of `some` with after[i] < place <= last[i]."""
     length = np.where(some, last - after, 0)
     rows = np.flatnonzero(length > 0)
     top = np.full(len(heights), _NEVER, np.int64)

@@ -1,15 +1,15 @@
 """Which sections of one key overlapped, and who is to blame for each pair.
 
-Sections are closed intervals: equal ends overlap. The *certain window* of a section is the part of it in which its
-client was surely within the validity that it had been told, the *possible window* the part in which it can have been:
+Sections are closed intervals: equal ends overlap. The *certain window* of a section is the part in which its client was
+certainly within the validity that its lock reported; the *possible window* is the part in which it may have been:
 
     certain  = [start, min(end, deadline_min)]        possible = [start, min(end, deadline_max)]
 
-Two overlapping sections are the **lock**'s fault if their certain windows meet, a **client**'s if not even their
-possible windows do, and **undecided** in between. A window that ends before it starts (the validity was over when the
-client came in) is empty and meets nothing.
+Two overlapping sections are the **lock**'s fault if their certain windows overlap, a **client**'s if not even their
+possible windows overlap, and **undecided** otherwise. A window that ends before it starts (the lease had expired when
+the client entered) is empty and overlaps nothing.
 
-This module lists pairs, up to a bound. `harness.history.overlap_counts` counts all of them and lists none.
+This module lists pairs, up to a limit. `harness.history.overlap_counts` counts all of them and lists none.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ BLAMES: Final[tuple[OverlapBlame, ...]] = ("lock", "client", "undecided")
 NO_OVERLAP: Final = -1
 
 MOST_PAIRS: Final = 5_000_000
-"""So many pairs are listed at most. A lock that excludes nobody makes quadratically many."""
+"""The maximum number of pairs to list. A lock that excludes nobody produces quadratically many."""
 
 _CHUNK: Final = 1_000_000
 
@@ -47,7 +47,7 @@ class Windows:
 
     @classmethod
     def of(cls, sections: pd.DataFrame, rows: Ints) -> Windows:
-        """Those of these rows. Nothing is copied if these are all rows in the table's order."""
+        """The windows of these rows. Nothing is copied if these are all rows in the table's order."""
         chosen = slice(None) if len(rows) == len(sections) and ascending(rows) else rows
         life = sections["life"].to_numpy()[chosen]
         return cls(
@@ -63,9 +63,9 @@ class Windows:
         return len(self.start)
 
     def blames(self, earlier: Ints, later: Ints) -> npt.NDArray[np.int8]:
-        """For each pair of rows that overlap the place of its blame in `BLAMES`.
+        """For each overlapping pair of rows the index of its blame in `BLAMES`.
 
-        Both windows of both sections contain the moment at which the later one starts, or they do not meet.
+        Two windows of a pair overlap exactly if both contain the start of the later section.
         """
         meet = self.start[later]
         certain = (meet <= self.certain_until[earlier]) & (meet <= self.certain_until[later])
@@ -75,9 +75,9 @@ class Windows:
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """Overlapping pairs as positions in the sections' table, ordered by the moment at which they began to overlap.
+    """Overlapping pairs as positions in the table of sections, ordered by the start of the overlap.
 
-    `earlier` started before `later` (or at the same time); `blame` is a place in `BLAMES`.
+    `earlier` started before `later` (or at the same time); `blame` is an index in `BLAMES`.
     """
 
     earlier: Ints
@@ -85,29 +85,29 @@ class Pairs:
     blame: npt.NDArray[np.int8]
 
     def blamed(self, blame: OverlapBlame) -> Ints:
-        """Positions in these arrays of the pairs with this blame."""
+        """The positions, in these arrays, of the pairs with this blame."""
         return np.flatnonzero(self.blame == BLAMES.index(blame))
 
 
 def sections_by_key(sections: pd.DataFrame) -> Groups:
-    """The rows by key, and by start within each."""
+    """The rows by key, and by start within each key."""
     return Groups.of(codes_of(sections["key"]), order_by=sections["start_ns"].to_numpy(np.int64))
 
 
 def touching(sections: pd.DataFrame, by_key: Groups | None = None) -> Ints:
-    """The rows whose section touches another one of its key, ordered by key and start. `by_key`: what
-    `sections_by_key` returned, if that is known."""
+    """The rows whose section touches another section of its key, ordered by key and start. `by_key`: the result of
+    `sections_by_key`, if available."""
     by_key = by_key or sections_by_key(sections)
     start: Ints = by_key.take(sections["start_ns"].to_numpy(np.int64))
     end: Ints = by_key.take(sections["end_ns"].to_numpy(np.int64))
-    # Where no section reaches the next one of its key, none reaches any.
+    # If no section reaches the next one of its key, no sections touch.
     if not by_key.within(end[:-1] >= start[1:]).any():
         return np.zeros(0, np.int64)
     return by_key.rows(np.flatnonzero(touched(TimeLine.of(by_key.number, start), end)))
 
 
 def touched(line: TimeLine, end: Ints) -> Bools:
-    """Which of the ordered rows reach the next one, or are reached by one before them."""
+    """Which of the ordered rows reach the next row, or are reached by an earlier one."""
     furthest = line.place(end)
     np.maximum.accumulate(furthest, out=furthest)
     reached = np.zeros(len(end) + 1, np.bool_)
@@ -117,7 +117,7 @@ def touched(line: TimeLine, end: Ints) -> Bools:
 
 
 def overlapping_pairs(sections: pd.DataFrame, most: int = MOST_PAIRS) -> Pairs:
-    """Pairs of sections of one key, of different clients or lives, that overlap: all of them, or some `most`."""
+    """Overlapping pairs of sections of one key and of different clients or lives: all of them, or `most` of them."""
     order = touching(sections)
     windows = Windows.of(sections, order)
     line = TimeLine.of(windows.key, windows.start)
@@ -142,10 +142,10 @@ def overlapping_pairs(sections: pd.DataFrame, most: int = MOST_PAIRS) -> Pairs:
 
 
 def blames_between(sections: pd.DataFrame, some: Ints, others: Ints) -> npt.NDArray[np.int8]:
-    """For each place in the two arrays of positions, who is to blame for the overlap of these two sections, as a place
-    in `BLAMES`; NO_OVERLAP where they do not overlap, or where one of them is missing (-1).
+    """For each two positions of `some` and `others`, who is to blame for the overlap of these two sections, as an index
+    in `BLAMES`; NO_OVERLAP if they do not overlap, or if one of them is missing (-1).
 
-    `sections`: ordered by start, so that positions are ranks.
+    `sections` must be ordered by start, so that positions are ranks.
     """
     known = np.flatnonzero((some >= 0) & (others >= 0) & (some != others))
     blames = np.full(len(some), NO_OVERLAP, np.int8)
@@ -159,6 +159,6 @@ def blames_between(sections: pd.DataFrame, some: Ints, others: Ints) -> npt.NDAr
 
 
 def _chunks(counts: Ints) -> list[tuple[int, int]]:
-    """The rows as ranges, one behind the other. Without its first row each has fewer than `_CHUNK` pairs."""
+    """The rows as consecutive ranges. Without its first row, each has fewer than `_CHUNK` pairs."""
     cuts = np.flatnonzero(np.diff(np.cumsum(counts) // _CHUNK)) + 1
     return list(pairwise([0, *cuts.tolist(), len(counts)]))

@@ -1,4 +1,4 @@
-"""A recorded run in tables: what checkers, explanations and reports read."""
+"""A recorded run as tables: the input of checkers, explanations and reports."""
 
 from __future__ import annotations
 
@@ -16,38 +16,38 @@ from harness.history.overlaps import sections_by_key
 
 @dataclass(frozen=True)
 class Recorded:
-    """A run as it was recorded, in tables (see `harness/store/run_folder.py` for the columns)."""
+    """A recorded run as tables (see `harness/store/run_folder.py` for the columns)."""
 
     config: RunConfig
     timeline: Timeline
     ops: pd.DataFrame
-    """One row an operation: the fields of `fencepost.history.Op` and `client`, `life`."""
+    """One row per operation: the fields of `fencepost.history.Op` and `client`, `life`."""
     sections: pd.DataFrame
-    """One row a granted section; columns in `harness.history.sections`."""
+    """One row per granted section; columns in `harness.history.sections`."""
     writes: pd.DataFrame
-    """One row an accepted write, in the resource's order: the fields of `fencepost.history.Write`."""
+    """One row per accepted write, in the resource's order: the fields of `fencepost.history.Write`."""
     faults: tuple[FaultEvent, ...]
     ends: tuple[ClientEnd, ...]
     planned_faults: int
-    """How many faults the schedule has."""
+    """The number of faults in the schedule."""
     final_values: dict[str, int] | None
     """The counters at the last read, by key; None if that read was never taken."""
     watched: Watched | None = None
-    """What the nodes held; None if nobody watched them."""
+    """What the nodes held; None if they were not watched."""
     acquire_limit_ms: float | None = None
-    """How long the lock says that its acquire may take; None if it says nothing."""
+    """How long an acquire may take according to the lock; None if it declares nothing."""
 
     @cached_property
     def sections_by_key(self) -> Groups:
-        """The rows of `sections` by key, and by start within each. Ordered once for all checkers."""
+        """The rows of `sections` by key, and by start within each key. Ordered once for all checkers."""
         return sections_by_key(self.sections)
 
     @cached_property
     def writes_by_key(self) -> Groups:
-        """The rows of `writes` by key, in the resource's order within each."""
+        """The rows of `writes` by key, in the resource's order within each key."""
         return Groups.of(codes_of(self.writes["key"]))
 
     def ordered(self, sections: Groups, writes: Groups) -> Recorded:
-        """This run, whose `sections_by_key` and `writes_by_key` are known already."""
+        """This run, with `sections_by_key` and `writes_by_key` already computed."""
         vars(self).update(sections_by_key=sections, writes_by_key=writes)
         return self

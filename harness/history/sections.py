@@ -1,16 +1,16 @@
-"""Critical sections, derived from the operations: one row for every time that a client was let in.
+"""Critical sections, derived from the operations: one row for every granted acquire.
 
 client, life, section, key
-asked_ns         the first try to acquire that led to this section was invoked
+asked_ns         the first acquire attempt that led to this section was invoked
 start_ns         the acquire completed: from here on the client may use the resource
-end_ns           the release was invoked, or the last moment at which the client can have used it
+end_ns           the release was invoked, or the last time at which the client may have used the resource
 ended            "release", "killed" (by the nemesis) or "open" (the run, or the client, ended inside)
-deadline_min_ns  the earliest moment at which the validity that the client was told can have ended
-deadline_max_ns  the latest one; equal to deadline_min_ns where the lock reported its deadline
+deadline_min_ns  the earliest time at which the reported validity may have ended
+deadline_max_ns  the latest such time; equal to deadline_min_ns if the lock reported its deadline
 validity_ms, requested_ns (or missing), token (or missing), token_source (or missing), extensions
 
-Everything is sound in one direction: where the record leaves a choice, the reading that makes the certain window
-shorter is taken for `deadline_min_ns`, the one that makes the possible window longer for `deadline_max_ns`.
+The bounds err in one direction: if the record leaves a choice, `deadline_min_ns` takes the reading that makes the
+certain window shorter, and `deadline_max_ns` the one that makes the possible window longer.
 """
 
 from __future__ import annotations
@@ -31,16 +31,15 @@ from harness.history.groups import Groups, Ints, address, codes_in, known, look_
 ENDED: Final = ("release", "killed", "open")
 POSITION: Final = "position"
 RESUME_SLACK_NS: Final = 50_000_000
-"""A process that was just resumed has to be scheduled before it can stamp anything; for this long it counts as paused.
-Longer only means more overlaps left undecided, for grants made right after a pause."""
+"""A process that was just resumed has to be scheduled before it can take a timestamp; for this long it counts as
+paused. A larger value only leaves more overlaps undecided, for grants made right after a pause."""
 
 
 def derive_sections(ops: pd.DataFrame, ends: Sequence[ClientEnd], faults: Sequence[FaultEvent]) -> pd.DataFrame:
-    """The sections in the order in which they started, with the columns above.
+    """The sections, ordered by start, with the columns above.
 
-    A client without a recorded end (the harness was killed) was there at least until the last thing it recorded, and
-    its open section ends with that: too early perhaps, but no overlap is invented. Raises UsageError for a log that
-    grants one section twice.
+    If a client's end was not recorded (the harness was killed), its open section ends with the last operation that it
+    recorded: perhaps too early, but this invents no overlap. Raises UsageError for a log that grants one section twice.
     """
     ids = _Ids.of(ops)
     granted = ((ops["f"] == "acquire") & (ops["outcome"] == "ok")).to_numpy()
@@ -82,12 +81,12 @@ def derive_sections(ops: pd.DataFrame, ends: Sequence[ClientEnd], faults: Sequen
 
 
 def derive_leases(ops: pd.DataFrame, faults: Sequence[FaultEvent]) -> pd.DataFrame:
-    """Every lease that was granted, by an acquire or an extension: these rows of `ops`, with their index, and
+    """Every granted lease, from an acquire or an extension: these rows of `ops`, with their index, and
     `deadline_min_ns`, `deadline_max_ns`.
 
-    A validity counts from the moment at which the lock computed it. That lies within the call, not before the first
-    request of the round that granted it, and within what the lock's own stamps allow. If the client was stopped while
-    it stamped, the stamps may be late: their distance is taken as running time, and pauses are left out of it.
+    A validity counts from the time at which the lock computed it. That time is within the call, not before the first
+    request of the round that granted it, and within the lock's own timestamps. If the client was stopped while it took
+    them, they may be late: their distance counts as running time, and pauses are excluded from it.
     """
     leases = ops[((ops["f"] == "acquire") | (ops["f"] == "extend")) & (ops["outcome"] == "ok")].copy(deep=False)
     invoke: Ints = leases["invoke_ns"].to_numpy(np.int64)
@@ -110,7 +109,7 @@ def derive_leases(ops: pd.DataFrame, faults: Sequence[FaultEvent]) -> pd.DataFra
 
 
 def pause_windows(faults: Iterable[FaultEvent]) -> dict[str, list[tuple[int, int]]]:
-    """By client, the longest times for which it can have been stopped, and slow to come back: disjoint, in order."""
+    """By client, the longest times for which it may have been stopped, plus the slack: disjoint, in order."""
     by_client: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
     for event, began, done in longest_windows(faults):
         for client in event.paused_clients:
@@ -119,9 +118,9 @@ def pause_windows(faults: Iterable[FaultEvent]) -> dict[str, list[tuple[int, int
 
 
 def positions_of(writes: pd.DataFrame, sections: pd.DataFrame) -> Ints:
-    """For each accepted write the position of its section in `sections`; -1 where the section is not on record.
+    """For each accepted write the position of its section in `sections`; -1 if that section was not recorded.
 
-    An index of `writes` that is called `position` says it already.
+    If the index of `writes` is named `position`, it already holds the positions.
     """
     if writes.index.name == POSITION:
         return writes.index.to_numpy(np.int64)
@@ -133,7 +132,7 @@ def positions_of(writes: pd.DataFrame, sections: pd.DataFrame) -> Ints:
 
 
 def _without_pauses(after: Ints, before: Ints, pauses: Sequence[tuple[int, int]]) -> Ints:
-    """The moments from which on a process ran, up to `before`, for as long as `before - after` without the pauses."""
+    """The latest times from which a process ran for `before - after` up to `before`, not counting the pauses."""
     moved = after.copy()
     for began, done in reversed(pauses):
         moved -= np.where(moved <= done, np.maximum(np.minimum(done, before) - began, 0), 0)
@@ -142,9 +141,9 @@ def _without_pauses(after: Ints, before: Ints, pauses: Sequence[tuple[int, int]]
 
 @dataclass(frozen=True, slots=True)
 class _Ids:
-    """One number for each row's life and one for its section, ordered alike; `names` gives a client's part.
+    """One number for each row's life and one for its section, in the same order; `names` gives a client's part.
 
-    `groups`: the rows of each section that anybody tried for, in the order of the numbers.
+    `groups`: the rows of each attempted section, ordered by these numbers.
     """
 
     life: Ints
@@ -166,8 +165,8 @@ class _Ids:
 def _chain(leases: pd.DataFrame, ids: _Ids, at: Ints) -> tuple[Ints, Ints, Ints]:
     """The deadlines of each section and the number of its extensions. `at`: the sections' numbers.
 
-    An extension replaces the lease before it. If that may have been over when the client got the new one, the client
-    was without a lease in between, and nothing after that is certain any more: the earliest deadline stays.
+    An extension replaces the lease before it. If that lease may have expired when the client received the new one, the
+    client may have had no lease in between, and nothing after that is certain: the earliest deadline stays.
     """
     section, complete = ids.section[leases.index.to_numpy()], leases["complete_ns"].to_numpy(np.int64)
     order = np.lexsort((complete, section))
@@ -194,12 +193,12 @@ def _ends(ops: pd.DataFrame, ids: _Ids, at: Ints, ends: Sequence[ClientEnd]) -> 
     for end in ends:
         if end.client in ids.names and end.life < ids.lives:
             which = ids.names[end.client] * ids.lives + end.life
-            # Who was ended while it released had left before; only the line that would say when was never written.
+            # A client that ended during its release had left its section before; only the time was not recorded.
             ended_at[which] = -1 if end.under_way == "releasing" else end.at_ns
             killed[which] = end.how == "killed"
     life_of = ids.groups.take(ids.life)[ids.groups.edges[:-1]]
     life = life_of[at]
-    # A client that went on to its next section without a recorded release was out by then.
+    # A client that started its next section without a recorded release had left this one by then.
     went_on = np.append(life_of[1:] == life_of[:-1], False)[at]
     next_ns = np.append(ids.groups.first_times(invoke, FOREVER_NS)[1:], FOREVER_NS)[at]
     open_end = np.where(went_on, next_ns, np.maximum(life_last[life], ended_at[life]))
@@ -209,7 +208,7 @@ def _ends(ops: pd.DataFrame, ids: _Ids, at: Ints, ends: Sequence[ClientEnd]) -> 
 
 
 def _tokens(ops: pd.DataFrame, ids: _Ids, at: Ints, grants: pd.DataFrame) -> tuple[pd.Series, pd.Series]:
-    """The token of each section and its source: the lock's own, or else the one drawn from the resource."""
+    """The token of each section and its source: the lock's own token, or else the one drawn from the resource."""
     (own, granted), (there, tokens) = known(grants["token"]), known(ops["token"])
     drawn = np.flatnonzero(((ops["f"] == "token") & (ops["outcome"] == "ok")).to_numpy() & there)
     tries = len(ids.groups.edges) - 1
@@ -223,6 +222,6 @@ def _tokens(ops: pd.DataFrame, ids: _Ids, at: Ints, grants: pd.DataFrame) -> tup
 
 
 def _or(values: pd.Series, otherwise: Ints) -> Ints:
-    """The values, and where they are missing the others."""
+    """The values, with missing ones replaced by `otherwise`."""
     there, value = known(values)
     return np.where(there, value, otherwise)

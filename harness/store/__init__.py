@@ -1,1 +1,1 @@
-"""A run's folder on disk: written line by line, read in columns."""
+"""A run's folder on disk: written line by line, read as columns."""

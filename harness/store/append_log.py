@@ -1,4 +1,4 @@
-"""Logs that are only ever appended to, and what is said when the disk does not take them."""
+"""Append-only logs, and the error when a write to disk fails."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fencepost.errors import BrokenEnvironmentError
 
 
 class AppendLog:
-    """A log that is only ever appended to: one record, one line, one `write(2)`."""
+    """An append-only log: one record, one line, one `write(2)`."""
 
     __slots__ = ("_encode", "_fd", "_path")
 
@@ -25,11 +25,11 @@ class AppendLog:
         self._encode = msgspec.json.Encoder().encode
 
     def append(self, record: msgspec.Struct) -> None:
-        """Raises BrokenEnvironmentError when the disk is full; no half line of this record stays behind then."""
+        """Raises BrokenEnvironmentError when the disk is full; no partial line of this record remains then."""
         self._write(self._encode(record) + b"\n")
 
     def extend(self, records: Iterable[msgspec.Struct]) -> None:
-        """Many records in one write; otherwise like `append`."""
+        """Write many records at once; otherwise like `append`."""
         if lines := b"".join(self._encode(record) + b"\n" for record in records):
             self._write(lines)
 
@@ -56,7 +56,7 @@ class AppendLog:
 
 @contextmanager
 def on_disk(path: Path) -> Iterator[None]:
-    """Errors of the file system while writing, in one line."""
+    """Convert file system errors while writing to one-line errors."""
     try:
         yield
     except OSError as error:

@@ -1,9 +1,10 @@
-"""From records to columns: logs of JSON lines as tables, fast and in bounded memory.
+"""From records to columns: reads logs of JSON lines into tables, fast and in bounded memory.
 
-A log is read in pieces of half a megabyte. Each piece becomes msgspec structs, and at once columns of numbers: there
-are never more Python objects than one piece needs, and of a whole history about a hundred bytes an operation. Times are
-absolute int64 nanoseconds: where one may be missing the column is pandas' nullable `Int64`, never a float, which
-could not tell two nanoseconds apart. Names are categoricals, numbered in the order in which they first appear.
+A log is read in pieces of half a megabyte. Each piece is decoded into msgspec structs and immediately converted to
+columns of numbers. So only one piece exists as Python objects at a time, and a whole history takes about a hundred
+bytes per operation. Times are absolute int64 nanoseconds. A column whose times may be missing is pandas' nullable
+`Int64`, never a float, which could not distinguish two nanoseconds. Names are categoricals, numbered in the order of
+first appearance.
 """
 
 from __future__ import annotations
@@ -67,9 +68,9 @@ S = TypeVar("S", bound=msgspec.Struct)
 
 
 def read_lines(path: Path, kind: type[S]) -> Iterator[list[S]]:
-    """The log's records in pieces. Half a line at the very end (a crash in mid-write) is dropped.
+    """The log's records in pieces. A partial line at the very end (a crash during a write) is dropped.
 
-    Raises UsageError for anything else that is not a record, with the line's number, and for a file that cannot be
+    Raises UsageError, with the line's number, for any other line that is not a record, and for a file that cannot be
     read.
     """
     decoder = msgspec.json.Decoder(kind)
@@ -104,13 +105,13 @@ def _decode(path: Path, decoder: msgspec.json.Decoder[S], lines: bytes, done: in
                     decoder.decode(line)
             except (msgspec.DecodeError, UnicodeDecodeError) as error:
                 raise UsageError(
-                    f"{path} line {number} is not a record of this kind ({error}): the file was damaged or is foreign"
+                    f"{path} line {number} is not a valid record ({error}): the file is damaged, or not from fencepost"
                 ) from None
         raise
 
 
 class Names(dict[str | None, int]):
-    """A number for every name that it is asked for, from 0 in the order of their first appearance; -1 for none."""
+    """Numbers names from 0 in the order of their first appearance; None has the number -1."""
 
     def __init__(self) -> None:
         super().__init__({None: -1})
@@ -124,7 +125,7 @@ class Names(dict[str | None, int]):
 
 
 class Column:
-    """One column of a table with this many rows, to be filled. What is not filled is missing, or False."""
+    """One column of a table, to be filled. Rows that are not filled are missing, or False."""
 
     __slots__ = ("_field", "_missing", "_values", "names")
 
@@ -142,7 +143,7 @@ class Column:
                 self._missing = np.ones(rows, np.bool_)
 
     def fill(self, at: int, count: int, values: Any, missing: npt.NDArray[np.bool_] | None = None) -> None:
-        """`values`: an array, or one value for all; names as their numbers."""
+        """`values`: an array, or one value for all rows; names as their numbers."""
         if self._field.type == NAME:
             self._values = self._values.astype(np.min_scalar_type(-len(self.names)), copy=False)
         self._values[at : at + count] = values
@@ -156,7 +157,7 @@ class Column:
 
 
 class Columns:
-    """Records as columns, piece by piece."""
+    """Collects records as columns, piece by piece."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self._schema = schema
@@ -165,7 +166,7 @@ class Columns:
         self._rows = 0
 
     def add(self, records: Sequence[msgspec.Struct], **known: str | int) -> None:
-        """`known`: the columns that the records themselves do not have."""
+        """`known`: the values of columns that the records do not have."""
         if not records:
             return
         for field in self._schema:
@@ -180,7 +181,7 @@ class Columns:
         self._rows += len(records)
 
     def frame(self) -> pd.DataFrame:
-        """All of them, in the order in which they were added. Ends the collection: nothing is kept twice."""
+        """All records, in the order in which they were added. Ends the collection, so that nothing is held twice."""
         arrays = {}
         for field in self._schema:
             column = Column(field, self._rows, self._names.get(field.name))
@@ -190,7 +191,7 @@ class Columns:
         return pd.DataFrame(arrays, copy=False)
 
     def _of(self, values: list[Any], field: pa.Field) -> tuple[Any, ...] | None:
-        """One field of all the records, as `Column.fill` takes it; None if it need not be filled."""
+        """One field of all the records, as arguments of `Column.fill`; None if there is nothing to fill."""
         if field.nullable and field.type != NAME:
             array = pa.array(values, field.type)
             if array.null_count == len(array):
@@ -209,7 +210,7 @@ class Columns:
 def _values_of(name: str) -> Callable[[Sequence[msgspec.Struct]], list[Any]]:
     """A function that lists this field of all the records.
 
-    Python reads an attribute whose name stands in the code twice as fast as one whose name is handed over.
+    Python reads an attribute whose name is in the code twice as fast as one whose name is a variable.
     """
     values_of: Callable[[Sequence[msgspec.Struct]], list[Any]]
     values_of = eval(f"lambda records: [record.{name} for record in records]")  # noqa: S307 (a field of ours)
@@ -217,7 +218,7 @@ def _values_of(name: str) -> Callable[[Sequence[msgspec.Struct]], list[Any]]:
 
 
 def ops_frame(lives: Iterable[tuple[str, int, Sequence[Op]]]) -> pd.DataFrame:
-    """Operations, given as (client, life, some of its ops), as `Recorded.ops`."""
+    """Operations, given as (client, life, some of its operations), as `Recorded.ops`."""
     columns = Columns(OPS_SCHEMA)
     for client, life, ops in lives:
         columns.add(ops, client=client, life=life)

@@ -1,4 +1,4 @@
-"""Tables in Parquet files: read into columns batch by batch, so that at no time anything is there twice."""
+"""Tables in Parquet files: read into columns batch by batch, so that no data is in memory twice."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _BUFFER_BYTES: Final = 1 << 20
 
 
 def read_frame(path: Path, schema: pa.Schema, what: str) -> pd.DataFrame:
-    """The columns of the schema; `what` the file should be. Integers that may be missing are `Int64`, names are
-    categoricals.
+    """The columns of the schema. `what`: what the file should be, for errors. Integers that may be missing are `Int64`,
+    names are categoricals.
 
-    Raises UsageError for a file that cannot be read, lacks a column, or has something else in one.
+    Raises UsageError for a file that cannot be read, lacks a column, or has a column of another type.
     """
     try:
         with pq.ParquetFile(path, pre_buffer=False, buffer_size=_BUFFER_BYTES) as file:
@@ -44,7 +44,7 @@ def read_frame(path: Path, schema: pa.Schema, what: str) -> pd.DataFrame:
 
 
 def _filled(column: Column, array: pa.Array) -> tuple[Any, ...]:
-    """What `Column.fill` takes."""
+    """The arguments of `Column.fill`."""
     if array.type == NAME:
         numbers = pa.array([column.names[name] for name in array.dictionary.to_pylist()], pa.int32())
         codes = numbers.take(array.indices)

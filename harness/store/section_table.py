@@ -1,18 +1,19 @@
-"""A history as one table of sections, a row each: what exclusion, blame, fencing and the counter are judged from.
+"""A history as one table of sections, one row each: enough to judge exclusion, blame, fencing and the counter.
 
-A `.parquet` file that any program can write, for histories of any size and origin. Columns, with those of
-`harness.history.sections` first:
+It is a `.parquet` file that any program can write, for histories of any size and origin. Its columns, starting with
+those of `harness.history.sections`:
 
-client, life, section, key      life: which process of the client's name; section: numbered by the client
+client, life, section, key      life: which process of that client; section: numbered by the client
 start_ns, end_ns                the client was inside, ends included
-deadline_min_ns, deadline_max_ns  earliest and latest end of the validity that it had been told
+deadline_min_ns, deadline_max_ns  earliest and latest end of the reported validity
 ended                           "release", "killed" or "open"
-token, token_source             the fencing token (or missing), which the section's write showed; "lock" or "resource"
-value, accepted, told           what the section wrote (missing: nothing), the place of that write in the order in which
-                                the resource accepted the key's writes (missing: not accepted), whether the client was
-                                told that it was accepted
+token, token_source             the fencing token that the section's write carried (or missing); "lock" or "resource"
+value                           what the section wrote (missing: nothing)
+accepted                        the place of that write in the order in which the resource accepted the key's writes
+                                (missing: not accepted)
+told                            whether the client received the acknowledgement
 
-A table has no faults, no phases and no last read of the resource: the last accepted write of a key stands for that.
+A table has no faults, no phases and no last read of the resource; the last accepted write of a key replaces that read.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ SECTIONS_SCHEMA: Final = pa.schema(
 
 
 def read_table(path: Path, config: RunConfig) -> Recorded:
-    """The table as a recorded run, for the checkers in `QUESTIONS`; `config` says what was required and fenced.
+    """The table as a recorded run, for the checkers in `QUESTIONS`. `config` says what is required and what was fenced.
 
     Raises UsageError for a file that cannot be read, lacks a column, or has a section that ends before it starts.
     """
@@ -91,7 +92,7 @@ def read_table(path: Path, config: RunConfig) -> Recorded:
 
 
 def write_table(run: Recorded, path: Path) -> None:
-    """The recorded run's sections with what they wrote. Raises UsageError if a section wrote more than once."""
+    """Write the recorded run's sections and their writes. Raises UsageError if a section wrote more than once."""
     of_resource = positions_of(run.writes, run.sections)
     told = run.ops[(run.ops["f"] == "write") & (run.ops["outcome"] == "ok")]
     of_clients = positions_of(told, run.sections)
@@ -100,7 +101,7 @@ def write_table(run: Recorded, path: Path) -> None:
     for table, position in ((told, of_clients), (run.writes, of_resource)):
         known = position >= 0
         if not all_different(position[known]):
-            raise UsageError("a section wrote more than once; a table has room for one write a section")
+            raise UsageError("a section wrote more than once; a table has room for one write per section")
         frame.loc[position[known], "value"] = table["value"].to_numpy(np.int64)[known]
     frame.loc[of_clients[of_clients >= 0], "told"] = True
     frame.loc[of_resource[of_resource >= 0], "accepted"] = np.flatnonzero(of_resource >= 0)
@@ -114,8 +115,8 @@ def save(table: pa.Table, path: Path) -> None:
 
 
 def _accepted(frame: pd.DataFrame, by_key: Groups) -> Ints | None:
-    """The rows of the accepted writes, each key's in the order in which the resource accepted them; None if that is
-    every row, in the order of the table."""
+    """The rows of the accepted writes, for each key in the order in which the resource accepted them; None if these are
+    all rows in the table's order."""
     there, place = known(frame["accepted"])
     written = by_key.keep(by_key.take(there))
     places = written.take(place)
@@ -127,7 +128,7 @@ def _accepted(frame: pd.DataFrame, by_key: Groups) -> Ints | None:
 
 
 def _told(frame: pd.DataFrame) -> pd.DataFrame:
-    """The writes of which their clients were told, as operations."""
+    """The writes that were acknowledged to their clients, as operations."""
     ops = frame[["client", "life", "section", "key", "value", "end_ns"]].rename(columns={"end_ns": "complete_ns"})
     told = frame["told"].to_numpy(np.bool_)
     if not told.all():

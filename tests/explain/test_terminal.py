@@ -196,7 +196,7 @@ def test_a_damaged_log_of_answers_is_one_line_and_254(tmp_path: Path, capsys: py
     log.write_bytes(b"nonsense\n" + log.read_bytes())
     code, out, err = command(str(folder.path), capsys=capsys)
     assert (code, out) == (254, "")
-    assert "c1.1.jsonl line 1 is not a record of this kind" in err
+    assert "c1.1.jsonl line 1 is not a valid record" in err
 
 
 def test_half_a_line_at_the_end_is_dropped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -164,7 +164,7 @@ def test_garbage_in_the_middle_is_named_by_file_and_line(tmp_path: Path) -> None
     too_large = lines[0].replace(b'"section":1', b'"section":9223372036854775808')
     for garbage in (b"\xff\n", b'{"f":"fly"}\n', b'{"f":"read"\n', too_large):
         log.write_bytes(b"".join([lines[0], garbage, *lines[1:]]))
-        with pytest.raises(UsageError, match=r"c1\.1\.jsonl line 2 is not a record of this kind") as caught:
+        with pytest.raises(UsageError, match=r"c1\.1\.jsonl line 2 is not a valid record") as caught:
             load_recorded(folder)
         assert "\n" not in str(caught.value)
 
