@@ -11,10 +11,7 @@ need no configuration for this and a run that is not watched costs nothing.
 
 from __future__ import annotations
 
-import errno
 import re
-import select
-import socket
 from collections import deque
 from collections.abc import Callable, Sequence
 from time import monotonic_ns
@@ -24,7 +21,7 @@ import hiredis
 
 from cluster.base import Address
 from cluster.probe import MARK_PREFIX
-from cluster.resp import encode
+from cluster.resp import Connection, encode
 from fencepost.history import KeyEvent, KeyEventName
 
 PROVE_EVERY_NS: Final = 50_000_000
@@ -32,7 +29,6 @@ PROVE_EVERY_NS: Final = 50_000_000
 SILENT_AFTER_NS: Final = 500_000_000
 """A node that leaves a question open for so long is not being watched."""
 _REDIAL_NS: Final = 30_000_000
-_READ_BYTES: Final = 1 << 16
 _PAGE: Final = 500
 
 _EVENTS: Final[dict[bytes, KeyEventName]] = {
@@ -64,11 +60,8 @@ class KeyEventStream:
         self.is_watching = False
         """Whether everything that the node holds is known."""
         self._address = address
-        self._socket: socket.socket | None = None
-        self._connecting = False
+        self._connection: Connection | None = None
         self._dialled_ns = -_REDIAL_NS
-        self._reader = hiredis.Reader(notEnoughData=Ellipsis)
-        self._unsent = b""
         self._questions: deque[_Question] = deque()
         self._proven_ns = 0
         """When the newest question was asked that the node has answered."""
@@ -84,12 +77,12 @@ class KeyEventStream:
 
     @property
     def fd(self) -> int | None:
-        return None if self._socket is None else self._socket.fileno()
+        return None if self._connection is None else self._connection.fd
 
     @property
     def wants(self) -> int:
         """What to poll for."""
-        return select.POLLOUT if self._connecting else select.POLLIN | (select.POLLOUT if self._unsent else 0)
+        return 0 if self._connection is None else self._connection.wants
 
     def take(self) -> list[KeyEvent]:
         """The events that are complete, each once, in order."""
@@ -100,14 +93,14 @@ class KeyEventStream:
 
     def upkeep(self, now_ns: int) -> None:
         """Dial, ask for a sign of life, notice silence. To be called after whatever has arrived was handled."""
-        if self._socket is None:
+        if self._connection is None:
             if now_ns - self._dialled_ns >= _REDIAL_NS:
                 self._dial(now_ns)
         elif not self._questions:
             if now_ns - self._proven_ns >= PROVE_EVERY_NS:
                 self.prove(now_ns)
         elif now_ns - self._questions[0].asked_ns >= SILENT_AFTER_NS:
-            if self._connecting:
+            if self._connection.is_connecting:
                 self.close()
             else:
                 self._is_silent = True
@@ -115,32 +108,28 @@ class KeyEventStream:
 
     def prove(self, now_ns: int) -> None:
         """Ask for a sign of life."""
-        if self._socket is not None and not self._connecting:
+        if self._connection is not None and not self._connection.is_connecting:
             self._ask(_PING, now_ns, _ignore)
             self._send()
 
     @property
     def is_waiting(self) -> bool:
         """Whether an answer is still to come from a node that is not known to be down or silent."""
-        return self._socket is not None and not self._is_blind and bool(self._questions)
+        return self._connection is not None and not self._is_blind and bool(self._questions)
 
-    def advance(self, event: int) -> None:
+    def advance(self) -> None:
         """The poller saw something on the socket."""
-        assert self._socket is not None
-        if self._connecting:
-            if self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
-                self.close()
-                return
-            self._connecting = False
-        elif event & ~select.POLLOUT:
+        try:
             self._receive()
+        except OSError:
+            self.close()
         self._send()
 
     def close(self) -> None:
         """Let go of the connection. The last thing told is `blind`, from the last moment that can be vouched for."""
-        if self._socket is not None:
-            self._socket.close()
-        self._socket, self._connecting, self._is_silent = None, False, False
+        if self._connection is not None:
+            self._connection.close()
+        self._connection, self._is_silent = None, False
         self._stop_watching()
         self._questions.clear()
 
@@ -148,58 +137,48 @@ class KeyEventStream:
 
     def _dial(self, now_ns: int) -> None:
         self._dialled_ns = self._proven_ns = now_ns
-        self._reader = hiredis.Reader(notEnoughData=Ellipsis)
-        self._unsent = b""
-        family = socket.AF_INET6 if ":" in self._address.host else socket.AF_INET
-        self._socket = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if self._socket.connect_ex(self._address) not in (0, errno.EINPROGRESS):
+        try:
+            self._connection = Connection(self._address)
+        except OSError:
             self.close()
             return
-        self._connecting = True
         self._ask(_HELLO, now_ns, self._expect)
         self._ask(_NOTIFY, now_ns, self._expect)
-        self._unsent += _SUBSCRIBE  # answered by notifications
+        self._connection.queue(_SUBSCRIBE)  # answered by notifications
         self._list(b"0", now_ns)
 
     def _ask(self, request: bytes, now_ns: int, take: Callable[[object, int], None]) -> None:
-        self._unsent += request
+        assert self._connection is not None
+        self._connection.queue(request)
         self._questions.append(_Question(now_ns, take))
 
     def _send(self) -> None:
-        if self._socket is None or self._connecting or not self._unsent:
+        if self._connection is None:
             return
         try:
-            self._unsent = self._unsent[self._socket.send(self._unsent) :]
-        except BlockingIOError:
-            return
+            self._connection.flush()
         except OSError:
             self.close()
 
     def _receive(self) -> None:
-        assert self._socket is not None
-        try:
-            data = self._socket.recv(_READ_BYTES)
-            # Not before: a process that yields to everybody may lose the processor right here, and what it then reads
-            # can be younger than any stamp that it took first.
-            now_ns = monotonic_ns()
-            if not data:
-                self.close()
-                return
-            self._reader.feed(data)
-            while self._socket is not None and (said := self._reader.gets()) is not Ellipsis:
-                if isinstance(said, hiredis.PushNotification):
-                    self._notified(said, now_ns)
-                else:
-                    question = self._questions.popleft()
-                    self._proven_ns = question.asked_ns
-                    question.take(said, now_ns)
-        except BlockingIOError:
+        """Raises OSError if the connection has failed or ended."""
+        connection = self._connection
+        assert connection is not None
+        if not connection.advance():
             return
-        except (OSError, hiredis.HiredisError):
-            self.close()
-            return
-        if self._is_silent and self._socket is not None:
+        # Not before: a process that yields to everybody may lose the processor while it receives, and what it then
+        # reads can be younger than any stamp that it took first.
+        now_ns = monotonic_ns()
+        for reply in connection.replies():
+            if isinstance(reply, hiredis.PushNotification):
+                self._notified(reply, now_ns)
+            else:
+                question = self._questions.popleft()
+                self._proven_ns = question.asked_ns
+                question.take(reply, now_ns)
+            if self._connection is None:
+                return  # closed, because of what this reply said
+        if self._is_silent:
             self._is_silent = False
             self._list(b"0", monotonic_ns())
 

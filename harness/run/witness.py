@@ -123,10 +123,10 @@ def _look(streams: Sequence[KeyEventStream], until: int | None, for_ns: int) -> 
                 by_fd[fd] = stream
                 poll.register(fd, stream.wants)
         left_ms = max(0, deadline_ns - monotonic_ns()) / 1e6
-        for fd, event in poll.poll(left_ms):
+        for fd, _ in poll.poll(left_ms):
             if fd == until:
                 return True
-            by_fd[fd].advance(event)
+            by_fd[fd].advance()
         now_ns = monotonic_ns()
         for stream in streams:
             stream.upkeep(now_ns)
