@@ -29,9 +29,10 @@ from fencepost.history import ClientEnd, Op, Timeline, Write
 from harness.checkers import checkers
 from harness.checkers.judge import judge_folder, judge_table
 from harness.config import RunConfig
-from harness.store.columns import read_lines
-from harness.store.run_folder import RunFolder, load_recorded
+from harness.store.append_log import read_lines
+from harness.store.run_folder import RunFolder
 from harness.store.section_table import SECTIONS_SCHEMA, save
+from harness.store.tables import load_recorded
 
 KEYS, CLIENTS, LOGGING_CLIENTS = 1_000, 256, 10
 START_NS = 10**15

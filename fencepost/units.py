@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from decimal import Decimal
 
 from fencepost.errors import UsageError
 
@@ -30,7 +29,11 @@ def duration_text(ms: float) -> str:
 
 def plain_number(value: float) -> str:
     """All digits that the number needs, without an exponent: `0.25`, `3600000`."""
-    text = f"{Decimal(repr(value)):f}"
+    text = repr(value)
+    if "e" in text:
+        from decimal import Decimal  # rarely needed, and slow to import
+
+        text = f"{Decimal(text):f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 

@@ -11,7 +11,8 @@ import pandas as pd
 from fencepost.history import FaultEvent
 from harness.checkers.judge import judge
 from harness.config import RunConfig
-from harness.store.run_folder import RunFolder, load_recorded
+from harness.store.run_folder import RunFolder
+from harness.store.tables import load_recorded
 from harness.verdict import Verdict
 
 

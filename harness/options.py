@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import secrets
 import shlex
 import shutil
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from random import SystemRandom
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -40,7 +40,7 @@ class RunArguments(RunConfig, frozen=True, kw_only=True):
             shown_default="1.2ttl",
         ),
     ] = None
-    seed: Seed = msgspec.field(default_factory=partial(secrets.randbelow, 10**6))
+    seed: Seed = msgspec.field(default_factory=partial(SystemRandom().randrange, 10**6))
     expect: Expected = "valid"
     results: Results = RESULTS
 

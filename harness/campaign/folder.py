@@ -21,8 +21,7 @@ from fencepost.errors import UsageError
 from harness.campaign.grid import Grid
 from harness.campaign.measure import Figures
 from harness.campaign.order import Slot
-from harness.store.append_log import AppendLog
-from harness.store.columns import read_lines
+from harness.store.append_log import AppendLog, read_lines
 
 _SCHEMA: Final = 1
 

@@ -17,6 +17,7 @@ from harness.config import RunConfig
 from harness.history.recorded import Recorded
 from harness.store.run_folder import RunFolder
 from harness.store.section_table import QUESTIONS, read_table
+from harness.store.tables import load_recorded, write_history
 from harness.verdict import Answer, Verdict
 
 _SEEN_EARLY: Final = ("early_loss", "exclusion", "lease_validity", "refused_alone")
@@ -57,9 +58,9 @@ def judge(run: Recorded, questions: Collection[str] | None = None) -> Verdict:
 
 def judge_folder(folder: RunFolder) -> tuple[Recorded, Verdict]:
     """Judge a run's folder, and leave history.parquet and verdict.json in it."""
-    run = folder.load()
+    run = load_recorded(folder)
     with ThreadPoolExecutor(1) as beside:
-        written = beside.submit(folder.write_history, run.ops)
+        written = beside.submit(write_history, folder, run.ops)
         verdict = judge(run)
         written.result()
     folder.write_verdict(verdict)
@@ -68,7 +69,7 @@ def judge_folder(folder: RunFolder) -> tuple[Recorded, Verdict]:
 
 def blamed_so_far(folder: RunFolder) -> frozenset[str]:
     """The kinds of what a run that is still on shows already, and the lock is to blame for."""
-    verdict = judge(folder.load(), _SEEN_EARLY)
+    verdict = judge(load_recorded(folder), _SEEN_EARLY)
     return frozenset(finding.kind for finding in verdict.findings if finding.blame == "lock")
 
 

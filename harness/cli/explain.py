@@ -24,10 +24,11 @@ def _explain(call: Call, out: Console) -> int:
     from harness.explain.explanation import explain
     from harness.report.explanations import render_explained
     from harness.store.run_folder import RunFolder
+    from harness.store.tables import load_recorded
 
     arguments: Arguments = call.arguments
     folder = RunFolder.open(arguments.run)
-    run = folder.load()
+    run = load_recorded(folder)
     verdict = judge(run)
     out.print(render_explained(run, verdict, explain(run, verdict, folder, arguments.limit)))
     return 0

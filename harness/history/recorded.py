@@ -16,7 +16,7 @@ from harness.history.overlaps import sections_by_key
 
 @dataclass(frozen=True)
 class Recorded:
-    """A recorded run as tables (see `harness/store/run_folder.py` for the columns)."""
+    """A recorded run as tables (see `harness/store/columns.py` for the columns)."""
 
     config: RunConfig
     timeline: Timeline

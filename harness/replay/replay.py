@@ -20,6 +20,7 @@ from harness.scripts.experiment import find_experiments
 from harness.scripts.play import make_experiment
 from harness.session import as_it_ran, record_and_show, report_run
 from harness.store.run_folder import RunFolder
+from harness.store.tables import load_recorded
 from harness.verdict import Verdict
 
 
@@ -36,7 +37,7 @@ class SourceRun:
     def open(cls, run: Path, results: Path) -> SourceRun:
         """Read a run; nothing in its folder is changed. Raises UsageError."""
         folder = RunFolder.open(run, results)
-        recorded = folder.load()
+        recorded = load_recorded(folder)
         config = as_it_ran(recorded.config, folder.read_environment())
         return cls(folder, config, recorded, judge(recorded))
 

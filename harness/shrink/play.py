@@ -21,6 +21,7 @@ from harness.run.test_run import Setup
 from harness.session import new_folder, record_run
 from harness.shrink.trials import EnoughError, Played
 from harness.store.run_folder import RunFolder
+from harness.store.tables import load_recorded
 from nemesis.schedule import Schedule
 
 _BREAKS_IN_A_ROW: Final = 3
@@ -71,7 +72,7 @@ class Player:
         return Prepared(replace(self.setup, config=config), schedule)
 
     def _judged(self, schedule: Schedule, folder: RunFolder) -> Played:
-        run = folder.load()
+        run = load_recorded(folder)
         if run.timeline.interrupted:
             raise EnoughError("interrupted")
         finding = self.kind.among(judge(run, [self.kind.checker]))

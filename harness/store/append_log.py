@@ -1,4 +1,4 @@
-"""Append-only logs, and the error when a write to disk fails."""
+"""Append-only logs: writing them, reading them, and the error when a write to disk fails."""
 
 from __future__ import annotations
 
@@ -7,10 +7,14 @@ import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final, TypeVar
 
 import msgspec
 
-from fencepost.errors import BrokenEnvironmentError
+from fencepost.errors import BrokenEnvironmentError, UsageError
+
+_PIECE_BYTES: Final = 1 << 19
+S = TypeVar("S", bound=msgspec.Struct)
 
 
 class AppendLog:
@@ -63,3 +67,46 @@ def on_disk(path: Path) -> Iterator[None]:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise BrokenEnvironmentError(f"no space left to write {path}; make room and run again") from error
         raise BrokenEnvironmentError(f"{path} cannot be written: {os.strerror(error.errno or errno.EIO)}") from error
+
+
+def read_lines(path: Path, kind: type[S]) -> Iterator[list[S]]:
+    """The log's records in pieces. A partial line at the very end (a crash during a write) is dropped.
+
+    Raises UsageError, with the line's number, for any other line that is not a record, and for a file that cannot be
+    read.
+    """
+    decoder = msgspec.json.Decoder(kind)
+    done, rest = 0, b""
+    try:
+        with path.open("rb", buffering=0) as file:
+            while piece := file.read(_PIECE_BYTES):
+                whole, newline, tail = piece.rpartition(b"\n")
+                if not newline:
+                    rest += piece
+                    continue
+                records = _decode(path, decoder, rest + whole, done)
+                rest = tail
+                done += len(records)
+                yield records
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read ({error.strerror}); check its permissions") from error
+    if rest:
+        try:
+            yield [decoder.decode(rest)]
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return
+
+
+def _decode(path: Path, decoder: msgspec.json.Decoder[S], lines: bytes, done: int) -> list[S]:
+    try:
+        return decoder.decode_lines(lines)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        for number, line in enumerate(lines.split(b"\n"), done + 1):
+            try:
+                if line:
+                    decoder.decode(line)
+            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+                raise UsageError(
+                    f"{path} line {number} is not a valid record ({error}): the file is damaged, or not from fencepost"
+                ) from None
+        raise

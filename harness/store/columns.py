@@ -1,6 +1,6 @@
 """From records to columns: reads logs of JSON lines into tables, fast and in bounded memory.
 
-A log is read in pieces of half a megabyte. Each piece is decoded into msgspec structs and immediately converted to
+A log is read in pieces (`harness.store.append_log`). Each piece is decoded into msgspec structs and immediately converted to
 columns of numbers. So only one piece exists as Python objects at a time, and a whole history takes about a hundred
 bytes per operation. Times are absolute int64 nanoseconds. A column whose times may be missing is pandas' nullable
 `Int64`, never a float, which could not distinguish two nanoseconds. Names are categoricals, numbered in the order of
@@ -9,10 +9,9 @@ first appearance.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
-from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import msgspec
 import numpy as np
@@ -20,10 +19,8 @@ import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 
-from fencepost.errors import UsageError
 from fencepost.history import Op, Write
 
-_PIECE_BYTES: Final = 1 << 19
 NAME: Final = pa.dictionary(pa.int32(), pa.string())
 
 
@@ -64,50 +61,6 @@ WRITES_SCHEMA: Final = pa.schema(
     ]
 )
 
-S = TypeVar("S", bound=msgspec.Struct)
-
-
-def read_lines(path: Path, kind: type[S]) -> Iterator[list[S]]:
-    """The log's records in pieces. A partial line at the very end (a crash during a write) is dropped.
-
-    Raises UsageError, with the line's number, for any other line that is not a record, and for a file that cannot be
-    read.
-    """
-    decoder = msgspec.json.Decoder(kind)
-    done, rest = 0, b""
-    try:
-        with path.open("rb", buffering=0) as file:
-            while piece := file.read(_PIECE_BYTES):
-                whole, newline, tail = piece.rpartition(b"\n")
-                if not newline:
-                    rest += piece
-                    continue
-                records = _decode(path, decoder, rest + whole, done)
-                rest = tail
-                done += len(records)
-                yield records
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read ({error.strerror}); check its permissions") from error
-    if rest:
-        try:
-            yield [decoder.decode(rest)]
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            return
-
-
-def _decode(path: Path, decoder: msgspec.json.Decoder[S], lines: bytes, done: int) -> list[S]:
-    try:
-        return decoder.decode_lines(lines)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        for number, line in enumerate(lines.split(b"\n"), done + 1):
-            try:
-                if line:
-                    decoder.decode(line)
-            except (msgspec.DecodeError, UnicodeDecodeError) as error:
-                raise UsageError(
-                    f"{path} line {number} is not a valid record ({error}): the file is damaged, or not from fencepost"
-                ) from None
-        raise
 
 
 class Names(dict[str | None, int]):

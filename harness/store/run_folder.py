@@ -19,7 +19,8 @@
       logs/              what servers, clients and libraries said
 
 Whole files are written beside their place, synced and renamed. Whatever is missing because a run was cut short is
-missing in the reading too (`Recorded` says how); what is there but cannot be understood is a UsageError.
+missing in the reading too (`Recorded` says how); what is there but cannot be understood is a UsageError. Reading a run
+as tables is `harness.store.tables`; this module imports no table library, so that listing runs is quick.
 """
 
 from __future__ import annotations
@@ -36,19 +37,11 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import msgspec
-import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from fencepost.errors import UsageError
-from fencepost.history import ClientEnd, FaultEvent, Held, KeyEvent, Op, Round, Timeline, Write
+from fencepost.history import Held, KeyEvent, Round, Timeline
 from harness.config import RESULTS, RunConfig
-from harness.history.key_holdings import Watched, derive_holdings, held_frame
-from harness.history.recorded import Recorded
-from harness.history.sections import derive_sections
-from harness.store.append_log import AppendLog, on_disk
-from harness.store.columns import NAME, OPS_SCHEMA, WRITES_SCHEMA, Columns, ops_frame, read_lines
-from harness.store.parquet import read_frame
+from harness.store.append_log import AppendLog, on_disk, read_lines
 from harness.verdict import Verdict
 
 SCHEMA_VERSION: Final = 1
@@ -229,13 +222,6 @@ class RunFolder:
             raise UsageError(f"{self.path / 'schedule.json'} is not a schedule: it has no list of faults")
         return len(faults)
 
-    def read_history(self) -> pd.DataFrame:
-        """All operations, from the clients' logs; from history.parquet where a published run has no logs any more."""
-        lives, parquet = _lives(self.clients), self.path / "history.parquet"
-        if not lives and parquet.exists():
-            return read_frame(parquet, OPS_SCHEMA, "the operations of a run")
-        return ops_frame((client, life, ops) for client, life, log in lives for ops in read_lines(log, Op))
-
     def read_answers(self) -> Iterator[tuple[str, int, Iterable[Round]]]:
         """What the nodes answered, each client's life for itself; nothing where that was not kept."""
         return _read_lives(self.answers, Round)
@@ -246,53 +232,7 @@ class RunFolder:
 
     def read_nodes(self) -> Iterable[KeyEvent]:
         """What the witness saw; nothing where none watched."""
-        return self._read_log("nodes.jsonl", KeyEvent)
-
-    def read_writes(self) -> pd.DataFrame:
-        """The writes that the resource accepted; none where there is no record."""
-        columns, log = Columns(WRITES_SCHEMA), self.path / "resource.jsonl"
-        for writes in read_lines(log, Write) if log.exists() else ():
-            columns.add(writes)
-        return columns.frame()
-
-    def write_history(self, ops: pd.DataFrame) -> None:
-        """history.parquet: names by number, integers as the differences from one to the next, compressed with zstd."""
-        table = pa.Table.from_pandas(ops, OPS_SCHEMA, preserve_index=False)
-        names = [field.name for field in OPS_SCHEMA if field.type == NAME]
-        steps = {field.name: "DELTA_BINARY_PACKED" for field in OPS_SCHEMA if field.type == pa.int64()}
-        with self._in_place("history.parquet") as temporary, temporary.open("wb") as file:
-            pq.write_table(table, file, compression="zstd", use_dictionary=names, column_encoding=steps)
-            file.flush()
-            os.fsync(file.fileno())
-
-    def load(self) -> Recorded:
-        """See `load_recorded`."""
-        ops = self.read_history()
-        ends = tuple(self._read_log("client-ends.jsonl", ClientEnd))
-        faults = tuple(self._read_log("nemesis.jsonl", FaultEvent))
-        timeline = self.read_timeline()
-        if timeline is None:
-            first = int(ops["invoke_ns"].min()) if len(ops) else 0
-            timeline = Timeline(start_ns=first, interrupted=True)
-        return Recorded(
-            config=self.read_config(),
-            timeline=timeline,
-            ops=ops,
-            sections=derive_sections(ops, ends, faults),
-            writes=self.read_writes(),
-            faults=faults,
-            ends=ends,
-            planned_faults=self.planned_faults(),
-            final_values=self.read_final(),
-            watched=self._read_watched(),
-            acquire_limit_ms=_acquire_limit_ms(self.read_environment()),
-        )
-
-    def _read_watched(self) -> Watched | None:
-        """What the witness and the clients recorded of the nodes' keys; None if there was no witness."""
-        if not self.nodes.exists():
-            return None
-        return Watched(*derive_holdings(self.read_nodes()), held_frame(self.read_held()))
+        return self.read_log("nodes.jsonl", KeyEvent)
 
     def _become_latest(self) -> None:
         results, name = self.path.parent, self.path.name
@@ -303,7 +243,8 @@ class RunFolder:
     def _has(self, name: str) -> bool:
         return (self.path / name).exists()
 
-    def _read_log(self, name: str, kind: type[S]) -> Iterable[S]:
+    def read_log(self, name: str, kind: type[S]) -> Iterable[S]:
+        """The records of a log of the run itself; none where there is no log."""
         return chain.from_iterable(read_lines(self.path / name, kind)) if self._has(name) else ()
 
     def _check_version(self, name: str) -> None:
@@ -324,13 +265,13 @@ class RunFolder:
 
     def _write_json(self, name: str, value: object) -> None:
         text = value.encode() if isinstance(value, str) else msgspec.json.format(msgspec.json.encode(value)) + b"\n"
-        with self._in_place(name) as temporary, temporary.open("wb") as file:
+        with self.in_place(name) as temporary, temporary.open("wb") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
 
     @contextmanager
-    def _in_place(self, name: str) -> Iterator[Path]:
+    def in_place(self, name: str) -> Iterator[Path]:
         """A path to write to, renamed to `name` when the block ends well and removed when it does not."""
         path = self.path / name
         temporary = self.path / f".{name}.{os.getpid()}"
@@ -344,16 +285,7 @@ class RunFolder:
                 raise
 
 
-def load_recorded(folder: RunFolder) -> Recorded:
-    """The run as it was recorded, also one whose harness was killed in the middle of it.
-
-    Without a timeline the run began with its first operation and was interrupted; without final.json `final_values` is
-    None. Raises UsageError for a folder that was damaged.
-    """
-    return folder.load()
-
-
-def _lives(logs: Path) -> list[tuple[str, int, Path]]:
+def client_logs(logs: Path) -> list[tuple[str, int, Path]]:
     """Whose log each one in the folder is, as client and life: c2 before c10."""
     lives = []
     for log in logs.glob("*.jsonl"):
@@ -365,14 +297,7 @@ def _lives(logs: Path) -> list[tuple[str, int, Path]]:
 
 
 def _read_lives(logs: Path, kind: type[S]) -> Iterator[tuple[str, int, Iterable[S]]]:
-    return ((client, life, chain.from_iterable(read_lines(log, kind))) for client, life, log in _lives(logs))
-
-
-def _acquire_limit_ms(environment: Mapping[str, Any]) -> float | None:
-    """What the lock declared (docs/lock-protocol.md), if it is a number."""
-    lock = environment.get("lock")
-    limit = lock.get("acquire_limit_ms") if isinstance(lock, Mapping) else None
-    return float(limit) if isinstance(limit, int | float) and not isinstance(limit, bool) and limit > 0 else None
+    return ((client, life, chain.from_iterable(read_lines(log, kind))) for client, life, log in client_logs(logs))
 
 
 def _safe(part: str) -> str:

@@ -14,7 +14,7 @@ from cluster.programs import find_server
 from cluster.resp import ask
 from fencepost.history import KeyEvent
 from harness.run.witness import Witness
-from harness.store.columns import read_lines
+from harness.store.append_log import read_lines
 from tests.cluster.conftest import MakeCluster
 from workloads.locks.redlock import RELEASE_SCRIPT
 

@@ -19,10 +19,11 @@ from harness.checkers.judge import judge_folder
 from harness.config import RunConfig
 from harness.history.recorded import Recorded
 from harness.report.listing import list_runs
-from harness.store.append_log import AppendLog
-from harness.store.columns import OPS_SCHEMA, read_lines
+from harness.store.append_log import AppendLog, read_lines
+from harness.store.columns import OPS_SCHEMA
 from harness.store.parquet import read_frame
-from harness.store.run_folder import RunFolder, load_recorded
+from harness.store.run_folder import RunFolder
+from harness.store.tables import load_recorded, write_history
 from tests.judge.histories import History, ms
 
 CONFIG = RunConfig(seed=7, clients=2, nodes=3, ttl_ms=100, nemesis="none")
@@ -184,7 +185,7 @@ def test_names_are_told_apart_however_many_there_are(tmp_path: Path) -> None:
     ops = load_recorded(folder).ops
     assert ops["key"].tolist() == [f"k{n % 200}" for n in range(40_000)]
     assert ops["error"].astype(object).fillna("").tolist() == [f"error {n}" if n % 3 else "" for n in range(40_000)]
-    folder.write_history(ops)
+    write_history(folder, ops)
     assert read_frame(folder.path / "history.parquet", OPS_SCHEMA, "a history").equals(ops)
 
 

@@ -1,0 +1,89 @@
+"""A run folder as tables: the operations, the writes, the sections and what the nodes held."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from fencepost.history import ClientEnd, FaultEvent, Op, Timeline, Write
+from harness.history.key_holdings import Watched, derive_holdings, held_frame
+from harness.history.recorded import Recorded
+from harness.history.sections import derive_sections
+from harness.store.append_log import read_lines
+from harness.store.columns import NAME, OPS_SCHEMA, WRITES_SCHEMA, Columns, ops_frame
+from harness.store.parquet import read_frame
+from harness.store.run_folder import RunFolder, client_logs
+
+
+def load_recorded(folder: RunFolder) -> Recorded:
+    """The run as it was recorded, also one whose harness was killed in the middle of it.
+
+    Without a timeline the run began with its first operation and was interrupted; without final.json `final_values` is
+    None. Raises UsageError for a folder that was damaged.
+    """
+    ops = read_history(folder)
+    ends = tuple(folder.read_log("client-ends.jsonl", ClientEnd))
+    faults = tuple(folder.read_log("nemesis.jsonl", FaultEvent))
+    timeline = folder.read_timeline()
+    if timeline is None:
+        first = int(ops["invoke_ns"].min()) if len(ops) else 0
+        timeline = Timeline(start_ns=first, interrupted=True)
+    return Recorded(
+        config=folder.read_config(),
+        timeline=timeline,
+        ops=ops,
+        sections=derive_sections(ops, ends, faults),
+        writes=_read_writes(folder),
+        faults=faults,
+        ends=ends,
+        planned_faults=folder.planned_faults(),
+        final_values=folder.read_final(),
+        watched=_read_watched(folder),
+        acquire_limit_ms=_acquire_limit_ms(folder.read_environment()),
+    )
+
+
+def read_history(folder: RunFolder) -> pd.DataFrame:
+    """All operations, from the clients' logs; from history.parquet where a published run has no logs any more."""
+    logs, parquet = client_logs(folder.clients), folder.path / "history.parquet"
+    if not logs and parquet.exists():
+        return read_frame(parquet, OPS_SCHEMA, "the operations of a run")
+    return ops_frame((client, life, ops) for client, life, log in logs for ops in read_lines(log, Op))
+
+
+def write_history(folder: RunFolder, ops: pd.DataFrame) -> None:
+    """history.parquet: names by number, integers as the differences from one to the next, compressed with zstd."""
+    table = pa.Table.from_pandas(ops, OPS_SCHEMA, preserve_index=False)
+    names = [field.name for field in OPS_SCHEMA if field.type == NAME]
+    steps = {field.name: "DELTA_BINARY_PACKED" for field in OPS_SCHEMA if field.type == pa.int64()}
+    with folder.in_place("history.parquet") as temporary, temporary.open("wb") as file:
+        pq.write_table(table, file, compression="zstd", use_dictionary=names, column_encoding=steps)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _read_writes(folder: RunFolder) -> pd.DataFrame:
+    """The writes that the resource accepted; none where there is no record."""
+    columns, log = Columns(WRITES_SCHEMA), folder.path / "resource.jsonl"
+    for writes in read_lines(log, Write) if log.exists() else ():
+        columns.add(writes)
+    return columns.frame()
+
+
+def _read_watched(folder: RunFolder) -> Watched | None:
+    """What the witness and the clients recorded of the nodes' keys; None if there was no witness."""
+    if not folder.nodes.exists():
+        return None
+    return Watched(*derive_holdings(folder.read_nodes()), held_frame(folder.read_held()))
+
+
+def _acquire_limit_ms(environment: Mapping[str, Any]) -> float | None:
+    """What the lock declared (docs/lock-protocol.md), if it is a number."""
+    lock = environment.get("lock")
+    limit = lock.get("acquire_limit_ms") if isinstance(lock, Mapping) else None
+    return float(limit) if isinstance(limit, int | float) and not isinstance(limit, bool) and limit > 0 else None
