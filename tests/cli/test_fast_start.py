@@ -1,0 +1,63 @@
+"""Help and the list of runs come at once, because they import nothing that takes long to import."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness.cli.main import COMMANDS
+from harness.config import RunConfig
+from harness.store.run_folder import RunFolder
+from tests.harness.runs import ROOT
+
+HEAVY = ("numpy", "pandas", "pyarrow", "scipy", "redis", "docker", "toxiproxy", "psutil", "jinja2", "requests")
+SHOWN = "\n".join(
+    [
+        "import sys",
+        "from fencepost.__main__ import main",
+        "try:",
+        "    code = main(sys.argv[1:])",
+        "except SystemExit as ended:",
+        "    code = ended.code",
+        "print('imported:', *sorted(sys.modules))",
+        "sys.exit(code)",
+    ]
+)
+
+
+def imported_by(*words: str, folder: Path) -> set[str]:
+    """The modules that a command has imported when it is done."""
+    done = subprocess.run(
+        [sys.executable, "-c", SHOWN, *words],
+        cwd=folder,
+        env={"PYTHONPATH": str(ROOT), "PATH": "/nowhere"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    last = done.stdout.splitlines()[-1]
+    assert last.startswith("imported: ")
+    return set(last.split()[1:])
+
+
+@pytest.mark.parametrize("words", [["--help"], *([name, "--help"] for name in COMMANDS if name != "doctor")])
+def test_help_imports_nothing_heavy(words: list[str], tmp_path: Path) -> None:
+    modules = imported_by(*words, folder=tmp_path)
+    assert not modules & {*HEAVY, "rich"}
+
+
+def test_the_commands_list_imports_no_command(tmp_path: Path) -> None:
+    modules = imported_by("--help", folder=tmp_path)
+    assert not {module for module in modules if module.startswith(("cluster.disk", "nemesis", "harness.run"))}
+    assert not modules & {f"harness.cli.{name}" for name in COMMANDS}
+
+
+def test_listing_runs_imports_nothing_heavy(tmp_path: Path) -> None:
+    RunFolder.create(tmp_path / "results" / "runs", RunConfig(seed=1))
+    modules = imported_by("list", folder=tmp_path)
+    assert "harness.report.listing" in modules
+    assert not modules & set(HEAVY)
