@@ -1,6 +1,6 @@
 """From records to columns: reads logs of JSON lines into tables, fast and in bounded memory.
 
-A log is read in pieces (`harness.store.append_log`). Each piece is decoded into msgspec structs and immediately converted to
+A log is read in pieces (`harness.store.append_log`). Each is decoded into msgspec structs and immediately converted to
 columns of numbers. So only one piece exists as Python objects at a time, and a whole history takes about a hundred
 bytes per operation. Times are absolute int64 nanoseconds. A column whose times may be missing is pandas' nullable
 `Int64`, never a float, which could not distinguish two nanoseconds. Names are categoricals, numbered in the order of
@@ -60,7 +60,6 @@ WRITES_SCHEMA: Final = pa.schema(
         column("token", pa.int64(), optional=True),
     ]
 )
-
 
 
 class Names(dict[str | None, int]):
