@@ -101,6 +101,13 @@ class Declared:
         unset = (None, False, (), msgspec.NODEFAULT)
         return "" if any(self.default is each for each in unset) else self.text(self.default)
 
+    @property
+    def range(self) -> str:
+        """`1 to 256`; empty if there are no bounds."""
+        if not math.isfinite(self.option.low) or not math.isfinite(self.option.high):
+            return ""
+        return f"{self._number(self.option.low)} to {self._number(self.option.high)}"
+
     def read(self, text: str) -> object:
         """The value that the text means. Raises UsageError, naming the option."""
         if self.type is int and not self.option.unit:

@@ -55,9 +55,10 @@ class RunConfig(ClientOptions, frozen=True, kw_only=True):
     recovery_ms: Annotated[
         float, Option("--recovery", "load after everything is healed", "load", low=0, high=3_600_000, unit="s")
     ] = 3_000
-    nemesis: Annotated[str, Option("--nemesis", "which faults, see below", "faults", "SPEC", replayed=False)] = (
-        "partition"
-    )
+    nemesis: Annotated[
+        str,
+        Option("--nemesis", "which faults: nemeses joined by + (docs/nemeses.md)", "faults", "SPEC", replayed=False),
+    ] = "partition"
     seed: Seed
     schedule: Annotated[
         str | None,

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from fencepost.errors import UsageError
 from fencepost.options import Declared, declared
+from harness.cli.reference import render
 from harness.config import RunConfig
 from harness.options import RunArguments, options_of, parse_run, replay_command
 from workloads.hold import Hold
@@ -98,3 +99,8 @@ def test_the_options_of_each_command_are_those_that_are_declared_for_it() -> Non
     assert flags["script"] == common | {"--ttl", "--disk-fs"}
     assert flags["shrink"] == {"--cluster"}
     assert {"--seed", "--expect", "--results"} & {each.flag for each in options_of("compare")} == set()
+
+
+def test_the_table_in_the_documentation_is_up_to_date() -> None:
+    page = Path(__file__).parents[2] / "docs" / "options.md"
+    assert page.read_text() == render(), "write it anew: python -m harness.cli.reference > docs/options.md"

@@ -173,7 +173,7 @@ def test_garbage_in_the_middle_is_named_by_file_and_line(tmp_path: Path) -> None
 def test_long_logs_are_read_in_pieces_that_cut_lines_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = written(tmp_path)
     for size in (1, 7, 150, 1000):
-        monkeypatch.setattr("harness.store.columns._PIECE_BYTES", size)
+        monkeypatch.setattr("harness.store.append_log._PIECE_BYTES", size)
         assert same(load_recorded(folder), story().recorded())
 
 

@@ -1,0 +1,48 @@
+"""docs/options.md: the table of all options of a run, made from their declarations.
+
+`python -m harness.cli.reference > docs/options.md` writes it anew; a test compares the two.
+"""
+
+from __future__ import annotations
+
+import sys
+from itertools import groupby
+
+from fencepost.command_line import metavar
+from fencepost.options import Declared, declared
+from harness.options import RunArguments
+
+_HEAD = """# Options
+
+All options of `fencepost test`, made from their declarations by `python -m harness.cli.reference`. Some other commands
+have an option too; there it replaces what the recorded run or the experiment has. Every option except `--seed`,
+`--expect` and `--results` can be an axis of `fencepost compare`, and can follow its `--`.
+
+A time is a number with a unit: `us`, `ms`, `s`, `m` or `h`.
+"""
+
+
+def render() -> str:
+    """The page, in Markdown."""
+    lines = [_HEAD]
+    for group, options in groupby(declared(RunArguments), key=lambda each: each.option.group):
+        lines += [
+            f"## {group[0].upper()}{group[1:]}\n",
+            "| option | meaning | default | range | other commands |",
+            "|---|---|---|---|---|",
+            *(_row(each) for each in options),
+            "",
+        ]
+    return "\n".join(lines)
+
+
+def _row(each: Declared) -> str:
+    flag = f"{each.flag} {metavar(each)}" if each.takes_value else each.flag
+    commands = ", ".join(command for command in each.option.commands if command != "compare")
+    default = each.shown_default
+    cells = (f"`{flag}`", each.option.help, f"`{default}`" if default else "", each.range, commands)
+    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(render())
