@@ -1,1 +1,1 @@
-"""Scripted experiments: clients, nodes and links that are told what to do, step by step."""
+"""Scripted experiments: a script controls clients, nodes and links step by step."""

@@ -1,4 +1,4 @@
-"""Client processes that do what they are told, step by step over a pipe, and answer with what they recorded."""
+"""Driven clients: client processes that receive one step at a time over a pipe and return what they recorded."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LOOK_EVERY_MS = 20
 
 
 class DrivenClientSlot(ClientSlot):
-    """A slot whose process waits for orders; everything else is as with any client."""
+    """A slot whose process waits for orders; otherwise a client like any other."""
 
     _orders: int | None = None
     _answers: int | None = None
@@ -38,22 +38,22 @@ class DrivenClientSlot(ClientSlot):
             os.close(their_answers)
 
     def restart(self) -> None:
-        """A fresh process; waits until it can be told something."""
+        """Start a new process and wait until it accepts orders."""
         super().restart()
         if self.is_alive():
             await_ready([self], READY_WITHIN_S, lambda: False)
 
     def tell(self, order: Order, meanwhile: Callable[[], object]) -> Op:
-        """What the step recorded. `meanwhile` is called while it is under way, again and again, and may raise.
+        """Send an order and return what its step recorded. Calls `meanwhile` repeatedly until then; it may raise.
 
-        Raises UsageError for a step that cannot be taken now, BrokenEnvironmentError for a client that died or gives
-        no answer.
+        Raises UsageError for a step that is impossible now, BrokenEnvironmentError for a client that died or does not
+        answer.
         """
         if self._orders is None or not self.is_alive():
             raise UsageError(f"{self.name} is not alive and cannot {order.do}; restart it first")
         if self.is_paused():
             raise UsageError(f"{self.name} is paused and cannot {order.do}; resume it first")
-        with suppress(BrokenPipeError):  # it has just died: that shows when its answer is awaited
+        with suppress(BrokenPipeError):  # it has just died; the wait for its answer notices
             os.write(self._orders, msgspec.json.encode(order) + b"\n")
         answer = msgspec.json.decode(self._line(order, meanwhile), type=Answer)
         if answer.op is None:
@@ -61,7 +61,7 @@ class DrivenClientSlot(ClientSlot):
         return answer.op
 
     def agree_stop(self, at_ns: int) -> None:
-        """The end of the orders: the process ends by itself."""
+        """End the orders: the process then exits on its own."""
         super().agree_stop(at_ns)
         if self._orders is not None:
             os.close(self._orders)
@@ -77,7 +77,7 @@ class DrivenClientSlot(ClientSlot):
                 data = os.read(self._answers, 65_536)
                 if not data:
                     self._reap_now()
-                    raise BrokenEnvironmentError(f"{self.name} ended while it was told to {order.do}; see logs/")
+                    raise BrokenEnvironmentError(f"{self.name} ended during the step {order.do}; see logs/")
                 self._unread += data
                 continue
             meanwhile()
@@ -87,7 +87,7 @@ class DrivenClientSlot(ClientSlot):
         return line
 
     def _reap_now(self) -> None:
-        """Wait for a process that closed its pipe, and raise with its last words if it died."""
+        """Wait for a process that closed its pipe; raise with the end of its log if it died."""
         if self._process is not None:
             self._process.wait(timeout=10)
             self.reap()

@@ -1,4 +1,4 @@
-"""What a scripted experiment expects of its verdict, said before it runs. Expectations are joined by `&`."""
+"""What a scripted experiment expects of its verdict, declared before it runs. `&` combines expectations."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from harness.verdict import Blame, Verdict
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """`says`: in words; `holds`: of a judged run."""
+    """`says`: the expectation as text; `holds`: whether a verdict meets it."""
 
     says: str
     holds: Callable[[Verdict], bool]
@@ -22,8 +22,9 @@ class Expectation:
 
 
 def overlaps_blamed_on(blame: Blame) -> Expectation:
-    """Two clients were inside at once, and that was the fault of `blame` (`lock`, `client` or `undecided`)."""
-    return Expectation(f"two holders at once, blamed on the {blame}", lambda verdict: _overlaps(verdict, blame) > 0)
+    """Two clients were inside at the same time, blamed on `blame` (`lock`, `client` or `undecided`)."""
+    by_whom = "undecided" if blame == "undecided" else f"blamed on the {blame}"
+    return Expectation(f"two holders at the same time, {by_whom}", lambda verdict: _overlaps(verdict, blame) > 0)
 
 
 def no_overlaps_blamed_on(blame: Blame) -> Expectation:
@@ -31,14 +32,14 @@ def no_overlaps_blamed_on(blame: Blame) -> Expectation:
 
 
 def no_overlaps() -> Expectation:
-    """Never were two clients inside at once, whoever would be to blame."""
+    """No two clients were inside at the same time, regardless of who would be to blame."""
     return Expectation(
-        "never two holders at once", lambda verdict: _count(verdict, "exclusion", "overlapping_pairs") == 0
+        "never two holders at the same time", lambda verdict: _count(verdict, "exclusion", "overlapping_pairs") == 0
     )
 
 
 def sections(number: int) -> Expectation:
-    """So many times was a client let in: keeps an experiment in which nothing happened from passing."""
+    """Clients acquired the lock this many times. Prevents an experiment in which nothing happened from passing."""
     return Expectation(f"{number} sections in all", lambda verdict: _count(verdict, "exclusion", "sections") == number)
 
 
@@ -51,7 +52,7 @@ def no_lost_updates() -> Expectation:
 
 
 def stale_writes_refused() -> Expectation:
-    """Fencing at work."""
+    """Fencing worked: the resource refused at least one stale write."""
     return Expectation(
         "the resource refuses a stale write", lambda verdict: _count(verdict, "fencing", "stale_writes_rejected") > 0
     )

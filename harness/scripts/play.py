@@ -1,4 +1,4 @@
-"""A scripted run: the experiment's steps as an act on the test bench, and whether its expectation held."""
+"""A scripted run: the experiment's steps as the scenario of a test run, and whether its expectation held."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from harness.verdict import Verdict
 
 
 class Outcome(IntEnum):
-    """Whether the expectation held; the number is the exit code. `UNKNOWN`: the run can neither bear it out nor not."""
+    """Whether the expectation held; the number is the exit code. `UNKNOWN`: the run neither confirms nor refutes it."""
 
     HELD = 0
     FAILED = 1
@@ -32,8 +32,8 @@ class Outcome(IntEnum):
 def make_experiment(
     experiment: Experiment, setup: Setup, target: str, results: Path, out: Console
 ) -> tuple[Outcome, RunFolder]:
-    """Play an experiment, judge it, show it; what came of it, and its folder. Raises FencepostError when it broke off:
-    what was recorded by then stays in the run's folder."""
+    """Run an experiment, judge it, show it, and return the outcome and the run's folder. Raises FencepostError if it
+    broke off; everything recorded until then stays in the run's folder."""
     folder = RunFolder.create(results, setup.config)
     folder.write_experiment(describe(experiment, setup.config, target))
     out.print(f"{experiment.name}: {' '.join(experiment.claim.split())}", markup=False)
@@ -55,14 +55,15 @@ def make_experiment(
 
 
 def judge_expectation(experiment: Experiment, verdict: Verdict) -> Outcome:
-    """Whether the verdict bears it out. A run that was cut short, or that cannot be vouched for, bears out nothing."""
+    """Whether the verdict confirms the expectation. A run that was cut short, or whose record is incomplete, confirms
+    nothing."""
     if verdict.unknown:
         return Outcome.UNKNOWN
     return Outcome.HELD if experiment.expect.holds(verdict) else Outcome.FAILED
 
 
 class _Scripted:
-    """`harness.run.test_run.Scenario` of an experiment. Every step is shown with its time."""
+    """`harness.run.test_run.Scenario` of an experiment. Prints every step with its time."""
 
     def __init__(self, experiment: Experiment, out: Console) -> None:
         self._experiment = experiment
@@ -84,7 +85,7 @@ class _Scripted:
             line = traceback.extract_tb(error.__traceback__)[-1]
             raise UsageError(
                 f"the experiment {self._experiment.name} raised {type(error).__name__}: {error} "
-                f"({Path(line.filename).name}, line {line.lineno}); mend the script"
+                f"({Path(line.filename).name}, line {line.lineno}); fix the script"
             ) from error
 
     def heal(self) -> None:

@@ -1,8 +1,8 @@
-"""What a scripted experiment is played on: clients that do as they are told, the nodes, and the links between them.
+"""What a script controls: driven clients, the nodes, and the links between them.
 
-Each call returns when what it says is done *and was seen to hold*, so a script reads from top to bottom and needs no
-waiting of its own. Faults are the same as a nemesis plays, probed and recorded in the same way; one that does not take
-ends the experiment, because nothing could be concluded from it.
+Each call returns after its effect was *observed*, so a script reads from top to bottom and needs no waits of its own.
+Faults are those of the nemeses, and are probed and recorded in the same way. A fault that has no effect ends the
+experiment, because it would prove nothing.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from workloads.driven_client import Order
 _TICK_S: Final = 0.01
 
 
-class StopRequested(Exception):  # noqa: N818 - it ends a script, and nothing failed
+class StopRequested(Exception):  # noqa: N818 - it ends a script, but nothing failed
     """The user asked to stop; no further step is taken."""
 
 
 class Stage:
-    """One run's clients and nodes. `say` is told every step and what came of it, in one line."""
+    """One run's clients and nodes. `say` receives one line for every step and its result."""
 
     def __init__(self, test_run: TestRun, say: Callable[[str], None]) -> None:
         self._test_run = test_run
@@ -50,7 +50,7 @@ class Stage:
 
     @property
     def ttl_ms(self) -> int:
-        """The lease time that clients ask for."""
+        """The TTL that clients ask for."""
         return self._test_run.config.ttl_ms
 
     @property
@@ -82,24 +82,26 @@ class Stage:
         return Duration.parse(time).ms(self.ttl_ms) / 1e3
 
     def wait_until(self, moment: float) -> None:
-        """Wait until `time.monotonic()` shows this."""
+        """Wait until `time.monotonic()` reaches this value."""
         self.tick()
         while (left_s := moment - monotonic()) > 0:
             sleep(min(left_s, _TICK_S))
             self.tick()
 
     def inject(self, nemesis: str, fault: Fault) -> str:
-        """Any fault of any nemesis; its id, to heal it with. Raises BrokenEnvironmentError if it did not take."""
+        """Inject any fault of any nemesis and return its id, for `heal`. Raises BrokenEnvironmentError if it had no
+        effect."""
         self.tick()
         fault_id = f"s{next(self._numbers)}"
         event = self._active.inject(fault_id, nemesis, fault)
         self._say(f"{event.what}: {event.seen}")
         if not event.holds:
-            raise BrokenEnvironmentError(f"the step `{event.what}` did not take: {event.seen}")
+            raise BrokenEnvironmentError(f"the step `{event.what}` had no effect: {event.seen}")
         return fault_id
 
     def heal(self, fault_id: str) -> None:
-        """Undo it. Raises BrokenEnvironmentError if it is not gone then; does nothing if it was healed before."""
+        """Undo a fault. Raises BrokenEnvironmentError if it is still there then; does nothing if it was healed
+        before."""
         self.tick()
         if fault_id not in self._active:
             return
@@ -109,17 +111,17 @@ class Stage:
             raise BrokenEnvironmentError(f"the step `{event.what}` was not healed: {event.seen}")
 
     def heal_all(self) -> None:
-        """Undo whatever is in force."""
+        """Undo all active faults."""
         self._active.heal_all()
 
     def tick(self) -> None:
-        """The duties of the harness; raises StopRequested when the user asked to stop."""
+        """Do the harness's periodic work; raises StopRequested when the user asked to stop."""
         self._test_run.tick("script", self._active.active)
         if self._test_run.interruption:
             raise StopRequested
 
     def tell(self, slot: DrivenClientSlot, order: Order) -> Op:
-        """Have a client take one step; what it recorded."""
+        """Have a client take one step; returns what it recorded."""
         self.tick()
         op = slot.tell(order, self.tick)
         self._say(f"{slot.name} {order.do}{' ' + order.key if order.key else ''}: {_in_words(op)}")
@@ -127,8 +129,8 @@ class Stage:
 
 
 class DrivenClient:
-    """One client of the experiment. Every step returns what the client recorded: look at its `outcome` if the script
-    has to go on differently, and never to judge; the verdict does that."""
+    """One client of the experiment. Every step returns what the client recorded. A script may branch on its `outcome`,
+    but should not judge it; the verdict does that."""
 
     def __init__(self, stage: Stage, slot: DrivenClientSlot) -> None:
         self._stage = stage
@@ -141,8 +143,8 @@ class DrivenClient:
         return self._slot.name
 
     def sees(self, *nodes: str, cut: CutKind = "drop") -> None:
-        """From now on it reaches these nodes only: its links to all others are cut, both ways, and earlier cuts of
-        this client are healed. The resource it always reaches."""
+        """From now on the client reaches only these nodes: its links to all others are cut, both ways, and its earlier
+        cuts are healed. It always reaches the resource."""
         names = self._stage.nodes(*nodes).names
         before, self._cut = self._cut, None
         if lost := tuple((self.name, node) for node in self._stage.node_names if node not in names):
@@ -151,11 +153,12 @@ class DrivenClient:
             self._stage.heal(before)
 
     def acquire(self, key: str) -> Op:
-        """One call of the lock's acquire, with whatever retries the lock makes by itself."""
+        """One call of the lock's acquire, including the lock's own retries."""
         return self._stage.tell(self._slot, Order("acquire", key))
 
     def enter(self, key: str) -> None:
-        """`acquire`, unless it is inside already: for a script that goes on however an earlier try ended."""
+        """`acquire`, unless the client is already inside: for a script that continues however an earlier attempt
+        ended."""
         if not self._slot.is_inside():
             self.acquire(key)
 
@@ -168,18 +171,18 @@ class DrivenClient:
         return self._stage.tell(self._slot, Order("read"))
 
     def write(self) -> Op:
-        """Write what was read, plus one."""
+        """Write the value that was read, plus one."""
         return self._stage.tell(self._slot, Order("write"))
 
     def extend(self) -> Op:
-        """Prolong the lease to a whole TTL from now."""
+        """Extend the lease to a full TTL from now."""
         return self._stage.tell(self._slot, Order("extend"))
 
     def release(self) -> Op:
         return self._stage.tell(self._slot, Order("release"))
 
     def pause(self) -> None:
-        """SIGSTOP. It can be told nothing until `resume`."""
+        """SIGSTOP. It takes no steps until `resume`."""
         self._hit = self._stage.inject("pause", Pause(clients=(self.name,)))
 
     def resume(self) -> None:
@@ -190,7 +193,7 @@ class DrivenClient:
         self._hit = self._stage.inject("crash", Crash(clients=(self.name,)))
 
     def restart(self) -> None:
-        """A fresh process in its place, after `kill`."""
+        """Start a new process in its place, after `kill`."""
         self._recover()
 
     def _recover(self) -> None:
@@ -200,7 +203,8 @@ class DrivenClient:
 
 
 class Nodes:
-    """Some nodes, to take down and bring back. Every verb returns them again: `stage.nodes("n3").kill().start()`."""
+    """Some nodes, to take down and restart. Every method returns them, for chaining:
+    `stage.nodes("n3").kill().start()`."""
 
     def __init__(self, stage: Stage, names: tuple[str, ...]) -> None:
         self._stage = stage
@@ -209,7 +213,7 @@ class Nodes:
         self._down_since = 0.0
 
     def kill(self) -> Nodes:
-        """SIGKILL: the process is gone, the disk is as it was."""
+        """SIGKILL: the process is gone, the disk is unchanged."""
         return self._take_down("crash", Crash(self.names))
 
     def stop(self) -> Nodes:
@@ -217,11 +221,12 @@ class Nodes:
         return self._take_down("shutdown", Shutdown(self.names))
 
     def cut_power(self) -> Nodes:
-        """Gone is the process, and on the disk what was not fsynced. The experiment needs `disks=True`."""
+        """The process is gone, and the disk loses everything that was not fsynced. The experiment needs
+        `disks=True`."""
         return self._take_down("power", PowerCut(self.names))
 
     def start(self, after: str = "0") -> Nodes:
-        """Bring them back, so long after they went down: `500ms`, `1.2ttl`."""
+        """Restart them this long after they went down: `500ms`, `1.2ttl`."""
         if self._down is None:
             raise UsageError(f"{','.join(self.names)} did not go down; kill, stop or cut the power first")
         self._stage.wait_until(self._down_since + self._stage.seconds(after))
@@ -231,7 +236,7 @@ class Nodes:
 
     def _take_down(self, nemesis: str, fault: Fault) -> Nodes:
         if self._down is not None:
-            raise UsageError(f"{','.join(self.names)} went down already; start them first")
+            raise UsageError(f"{','.join(self.names)} already went down; start them first")
         self._down = self._stage.inject(nemesis, fault)
         self._down_since = monotonic()
         return self

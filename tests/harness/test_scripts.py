@@ -1,4 +1,4 @@
-"""Scripted experiments, as a user plays them."""
+"""Scripted experiments, as a user runs them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ON_DOCKER = [each for each in SHIPPED if "fencing" not in str(each.values)]
         *(pytest.param(*each.values, "docker", marks=(*each.marks, pytest.mark.needs("engine"))) for each in ON_DOCKER),
     ],
 )
-def test_what_a_shipped_experiment_expects_is_what_happens(name: str, backend: str, tmp_path: Path) -> None:
+def test_the_expectation_of_every_shipped_experiment_holds(name: str, backend: str, tmp_path: Path) -> None:
     code, out, err = runs.fencepost(tmp_path, "script", name, "--cluster", backend)
     assert code == 0, out + err
     assert runs.processes_of(runs.only_run(tmp_path)) == []
@@ -49,7 +49,7 @@ def test_what_a_shipped_experiment_expects_is_what_happens(name: str, backend: s
         pytest.param("power-cut-with-aof-always", ["--persistence", "aof-no"], marks=pytest.mark.needs("ext4")),
     ],
 )
-def test_a_configuration_that_defeats_the_claim_turns_the_experiment_red(
+def test_a_configuration_that_defeats_the_claim_fails_the_experiment(
     name: str, otherwise: list[str], tmp_path: Path
 ) -> None:
     code, out, err = runs.fencepost(tmp_path, "script", name, "--cluster", "process", *otherwise)
@@ -57,7 +57,7 @@ def test_a_configuration_that_defeats_the_claim_turns_the_experiment_red(
     assert "— FAILED" in out
 
 
-def test_a_scripted_run_leaves_what_a_random_run_leaves(tmp_path: Path) -> None:
+def test_a_scripted_run_leaves_the_same_files_as_a_random_run(tmp_path: Path) -> None:
     code, out, err = runs.fencepost(tmp_path, "script", "crash-without-persistence", "--cluster", "process")
     assert code == 0, out + err
     folder = runs.only_run(tmp_path)
@@ -93,12 +93,12 @@ def mine(stage: Stage) -> None:
 
 
 def own(tmp_path: Path, *lines: str) -> str:
-    """An experiment of the user's with these steps."""
+    """A user's own experiment with these steps."""
     (tmp_path / "own.py").write_text(HEAD + "".join(f"    {line}\n" for line in lines))
     return "own.py:mine"
 
 
-def test_an_experiment_of_ones_own_is_a_function_in_a_file(tmp_path: Path) -> None:
+def test_a_users_own_experiment_is_a_function_in_a_file(tmp_path: Path) -> None:
     steps = [
         "one.acquire('k1')",
         "one.pause()",
@@ -129,7 +129,7 @@ MISTAKES = {
 }
 
 
-def test_a_step_that_makes_no_sense_is_refused_and_says_why(tmp_path: Path) -> None:
+def test_an_impossible_step_is_refused_with_a_reason(tmp_path: Path) -> None:
     steps = [
         "from fencepost.errors import UsageError",
         f"for step, words in {MISTAKES!r}.items():",
@@ -147,7 +147,7 @@ def test_a_step_that_makes_no_sense_is_refused_and_says_why(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("step", "words"),
     [
-        ("stage.nodes('n1').kill().kill()", "n1 went down already"),
+        ("stage.nodes('n1').kill().kill()", "n1 already went down"),
         ("1 / 0", "ZeroDivisionError: division by zero (own.py, line 9)"),
     ],
 )
@@ -159,7 +159,7 @@ def test_a_mistake_in_a_script_is_one_clear_line_and_nothing_is_left(step: str, 
     assert runs.processes_of(runs.only_run(tmp_path)) == []
 
 
-def test_ctrl_c_ends_an_experiment_heals_and_leaves_its_outcome_unknown(tmp_path: Path) -> None:
+def test_ctrl_c_ends_and_heals_an_experiment_whose_outcome_is_then_unknown(tmp_path: Path) -> None:
     process = runs.start(tmp_path, "script", own(tmp_path, "one.acquire('k1')", "stage.wait('60s')"))
     deadline = time.monotonic() + 40
     while not any(log.stat().st_size for log in tmp_path.glob("results/runs/2*/clients/*.jsonl")):
@@ -202,7 +202,7 @@ def test_bad_input_is_one_clear_line_before_anything_starts(
     assert not (tmp_path / "results").exists()
 
 
-def test_the_list_tells_every_experiment_with_its_claim_and_what_it_expects(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_list_shows_every_experiment_with_its_claim_and_expectation(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["script", "--list"]) == 0
     out = capsys.readouterr().out
     assert all(name in out for name in shipped_experiments())

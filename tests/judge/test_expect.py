@@ -25,7 +25,7 @@ BY_THE_LOCK = History().section("c1", 0, 50).section("c2", 20, 60)
 BY_THE_CLIENT = History().section("c1", 0, 500, deadline=100).section("c2", 120, 140)
 
 
-def test_an_overlap_is_expected_of_somebody() -> None:
+def test_an_overlap_can_be_expected_with_its_blame() -> None:
     assert [overlaps_blamed_on("lock").holds(of(h)) for h in (APART, BY_THE_LOCK, BY_THE_CLIENT)] == [0, 1, 0]
     assert [no_overlaps_blamed_on("lock").holds(of(h)) for h in (APART, BY_THE_LOCK, BY_THE_CLIENT)] == [1, 0, 1]
     assert [no_overlaps().holds(of(h)) for h in (APART, BY_THE_LOCK, BY_THE_CLIENT)] == [1, 0, 0]
@@ -36,9 +36,9 @@ def test_the_number_of_sections_can_be_expected() -> None:
     assert not sections(1).holds(of(APART))
 
 
-def test_both_of_two_expectations_must_hold_and_both_are_told() -> None:
+def test_combined_expectations_must_both_hold_and_both_are_named() -> None:
     both = no_overlaps() & sections(2)
-    assert both.says == "never two holders at once, and 2 sections in all"
+    assert both.says == "never two holders at the same time, and 2 sections in all"
     assert both.holds(of(APART))
     assert not both.holds(of(BY_THE_LOCK))
     assert not (no_overlaps() & sections(3)).holds(of(APART))
@@ -52,7 +52,7 @@ def test_lost_updates_and_fencing_can_be_expected() -> None:
     assert [stale_writes_refused().holds(of(h)) for h in (APART, history)] == [0, 1]
 
 
-def test_a_run_that_cannot_be_vouched_for_bears_nothing_out() -> None:
+def test_a_run_with_an_unknown_verdict_confirms_nothing() -> None:
     @experiment(expect=no_overlaps())
     def nothing_happens(stage: object) -> None:
         """Nothing."""

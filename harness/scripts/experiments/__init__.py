@@ -1,1 +1,1 @@
-"""The shipped experiments, one file an idea; `fencepost script --list` shows them all."""
+"""The shipped experiments, one idea per file; `fencepost script --list` shows them all."""

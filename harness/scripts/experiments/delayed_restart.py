@@ -1,4 +1,4 @@
-"""The other remedy: a node that crashed stays away until every lease that it can have granted has run out."""
+"""The other remedy: a node that crashed stays down until every lease that it may have granted has expired."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from harness.scripts.experiment import Stage, experiment
 
 @experiment(persistence="none", ttl_ms=2_000, expect=no_overlaps_blamed_on("lock") & sections(2))
 def restart_after_the_ttl(stage: Stage) -> None:
-    """A node that stays away for longer than the TTL grants nothing that anybody still holds, whatever it forgot.
+    """A node that stays down for longer than the TTL cannot grant a lock that is still held, whatever it forgot.
 
-    The first client never leaves, so it outlives its lease: that is its own fault, not the lock's.
+    The first client never leaves, so it outlives its lease: that is the client's fault, not the lock's.
     """
     one, two = stage.clients("c1", "c2")
     one.sees("n1", "n2", "n3")
@@ -22,7 +22,7 @@ def restart_after_the_ttl(stage: Stage) -> None:
 
 @experiment(persistence="none", expect=overlaps_blamed_on("lock"))
 def restart_within_the_ttl(stage: Stage) -> None:
-    """A delay shorter than the TTL is no remedy: the first client's lease is still valid when the node is back."""
+    """A delay shorter than the TTL does not help: the first client's lease is still valid when the node is back."""
     one, two = stage.clients("c1", "c2")
     one.sees("n1", "n2", "n3")
     two.sees("n3", "n4", "n5")

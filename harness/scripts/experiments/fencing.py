@@ -1,6 +1,6 @@
 """A client that outlives its lease writes late, between the next holder's read and its write.
 
-Its token is the largest that the resource has seen, unless the next holder has shown its own already: by its read.
+Its token is the largest that the resource has seen, unless the next holder's read already carried a larger one.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from harness.scripts.experiment import Stage, experiment
 
 
 def late_write(stage: Stage) -> None:
-    """The first client reads, and writes when the second one has read."""
+    """The first client reads, and writes after the second one has read."""
     one, two = stage.clients("c1", "c2")
     one.acquire("k1")
     one.token()
@@ -25,11 +25,11 @@ def late_write(stage: Stage) -> None:
 
 @experiment(fencing="writes", ttl_ms=500, expect=lost_updates())
 def fencing_of_writes_alone(stage: Stage) -> None:
-    """When only writes show a token the late write is accepted, and the next holder's write buries it."""
+    """If only writes carry a token, the late write is accepted, and the next holder's write overwrites it."""
     late_write(stage)
 
 
 @experiment(fencing="all", ttl_ms=500, expect=no_lost_updates() & stale_writes_refused())
 def fencing_of_reads_and_writes(stage: Stage) -> None:
-    """When reads show a token too, the resource knows of the next holder and refuses the late write."""
+    """If reads carry a token too, the resource knows of the next holder and refuses the late write."""
     late_write(stage)

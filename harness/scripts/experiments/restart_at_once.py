@@ -1,6 +1,6 @@
-"""A node that goes down and is back before a lease ran out: what does it still know?
+"""A node goes down and is back before a lease has expired: what does it still know?
 
-The lock is held on n1, n2 and n3; n3 goes down and comes back, and n3, n4 and n5 are asked by somebody else.
+The lock is held on n1, n2 and n3. n3 goes down and restarts, and another client asks n3, n4 and n5.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from harness.scripts.experiment import Stage, experiment
 
 @experiment(persistence="none", expect=overlaps_blamed_on("lock"))
 def crash_without_persistence(stage: Stage) -> None:
-    """Without persistence a node that crashes and restarts at once has forgotten the lease, and grants it again."""
+    """Without persistence, a node that crashes and restarts immediately has forgotten the lease and grants it again."""
     one, two = stage.clients("c1", "c2")
     one.sees("n1", "n2", "n3")
     one.acquire("k1")
@@ -35,7 +35,7 @@ def clean_shutdown_with_aof(stage: Stage) -> None:
 
 @experiment(persistence="aof-everysec", expect=no_overlaps() & sections(2))
 def crash_with_aof_everysec(stage: Stage) -> None:
-    """SIGKILL costs an append-only file nothing, however seldom it is fsynced: the kernel outlives the server."""
+    """SIGKILL loses nothing of an append-only file, however rarely it is fsynced: the kernel survives the server."""
     one, two = stage.clients("c1", "c2")
     one.sees("n1", "n2", "n3")
     one.acquire("k1")
