@@ -23,7 +23,7 @@ SHIPPED = [
 
 
 ON_DOCKER = [each for each in SHIPPED if "fencing" not in str(each.values)]
-"""Fencing is the resource's affair: it stands in the same way on both."""
+"""Experiments on fencing concern only the resource, which is the same on both backends."""
 
 
 @pytest.mark.parametrize(
