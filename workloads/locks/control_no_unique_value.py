@@ -1,4 +1,5 @@
-"""A control, broken on purpose: Redlock in which everybody's value is the same, so that comparing it proves nothing."""
+"""A control, broken on purpose: Redlock in which all clients use the same value, so that comparing it proves
+nothing."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ from workloads.locks.redlock import Redlock
 
 
 class NoUniqueValue(Redlock):
-    """One client's release, or failed try, frees another client's lock."""
+    """One client's release, or failed attempt, frees another client's lock."""
 
     def unique_value(self) -> str:
         return "locked"

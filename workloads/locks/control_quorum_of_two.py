@@ -1,4 +1,5 @@
-"""A control, broken on purpose: Redlock that is content with two nodes, so that of five two clients can be."""
+"""A control, broken on purpose: Redlock with a quorum of two, so that two clients can each have a quorum of five
+nodes."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ from workloads.locks.redlock import Redlock
 
 
 class QuorumOfTwo(Redlock):
-    """With fewer than four nodes two are a majority, and nothing is broken."""
+    """With fewer than four nodes, two are a majority and nothing is broken."""
 
     def quorum(self) -> int:
         return min(2, len(self._pool))

@@ -1,4 +1,4 @@
-"""A control, broken on purpose: Redlock that deletes the key whoever owns it, also after a refused try."""
+"""A control, broken on purpose: Redlock that deletes the key regardless of its owner, even after a refused attempt."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from workloads.locks.redlock import Redlock
 
 
 class ReleaseWithoutComparing(Redlock):
-    """One client's failed try frees another client's lock."""
+    """One client's failed attempt frees another client's lock."""
 
     def release_request(self, key: str, value: str) -> bytes:
         return pack("DEL", key)

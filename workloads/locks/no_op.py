@@ -1,4 +1,4 @@
-"""No lock at all: grants at once, always, to everybody, and talks to nobody. For benchmarks of what is around it."""
+"""No lock at all: grants every acquire immediately and contacts no node. For benchmarks of everything else."""
 
 from __future__ import annotations
 

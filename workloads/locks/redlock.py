@@ -1,13 +1,13 @@
 """Redlock as the Redis documentation describes it today ("Distributed Locks with Redis").
 
-All nodes are asked in parallel, over warm connections and each within a small timeout; the lock is held if a majority
-said yes and the validity, TTL − elapsed − allowance for drift, is positive; after a failure it is released on *all*
-nodes and tried again after a random delay. Releasing and extending compare the unique value by a script (DELEX IFEQ
-would do for the release, but is known to Redis 8.4 and later only). `acquire_mode="sequential"` is the original form,
-one node after the other.
+All nodes are asked in parallel, over warm connections, each with a small timeout. The lock is held if a majority
+granted it and the validity, TTL − elapsed − allowance for drift, is positive. After a failure it is released on *all*
+nodes and tried again after a random delay. Release and extension compare the unique value in a script (DELEX IFEQ could
+do the release, but only Redis 8.4 and later have it). `acquire_mode="sequential"` is the original form, one node after
+the other.
 
-Each step of which the algorithm's safety depends is a small method of its own, so that the controls (and mutants) can
-be this class with one method made wrong.
+Each step on which the algorithm's safety depends is a small separate method, so that a control (or a mutant) is this
+class with one method made wrong.
 """
 
 from __future__ import annotations
@@ -51,39 +51,39 @@ class Redlock:
         self._names = [f"n{number}" for number in range(1, len(nodes) + 1)]
         self._rounds: deque[tuple[RoundName, str, str, int, int, list[Heard]]] = deque(maxlen=2 * self.ROUNDS)
 
-    # What the safety rests upon.
+    # The steps on which safety depends.
 
     def quorum(self) -> int:
-        """How many nodes must say yes."""
+        """How many nodes must grant the lock."""
         return len(self._pool) // 2 + 1
 
     def extend_quorum(self) -> int:
-        """How many nodes must prolong the key: as many as must set it."""
+        """How many nodes must extend the key: as many as must set it."""
         return self.quorum()
 
     def grants(self, reply: Reply) -> bool:
-        """Whether a node's answer to an acquire request is a yes. Silence is none."""
+        """Whether a node's reply to an acquire request grants the lock. Silence does not."""
         return reply == b"OK"
 
     def drift_ms(self, ttl_ms: int) -> float:
-        """The allowance for clocks that run at different rates, and for the millisecond to which Redis expires keys."""
+        """The allowance for clocks that run at different rates, and for Redis's expiry precision of one millisecond."""
         return ttl_ms * 0.01 + 2
 
     def deadline_ns(self, requested_ns: int, answered_ns: int, ttl_ms: int) -> int:
-        """The end of the validity on CLOCK_MONOTONIC: counted from before the first request, since that is the earliest
-        moment at which a node can have started the key's TTL."""
+        """The end of the validity on CLOCK_MONOTONIC. It counts from before the first request, since that is the
+        earliest time at which a node can have started the key's TTL."""
         return requested_ns + int((ttl_ms - self.drift_ms(ttl_ms)) * 1e6)
 
     def is_valid(self, deadline_ns: int, now_ns: int) -> bool:
-        """Whether anything of the validity is left."""
+        """Whether any validity is left."""
         return now_ns < deadline_ns
 
     def may_extend(self, lease_deadline_ns: int, now_ns: int) -> bool:
-        """Whether a lease that ends then can still be prolonged; asked before the request and after the answers."""
+        """Whether a lease with this deadline can still be extended; asked before the request and after the replies."""
         return now_ns < lease_deadline_ns
 
     def unique_value(self) -> str:
-        """20 bytes from the kernel's random source, in hex; another one for every round."""
+        """20 bytes from the kernel's random source, in hex; a new value for every round."""
         return os.urandom(20).hex()
 
     def acquire_request(self, key: str, value: str, ttl_ms: int) -> bytes:
@@ -96,7 +96,7 @@ class Redlock:
         return pack("EVAL", EXTEND_SCRIPT, 1, key, value, ttl_ms)
 
     def ask_to_release(self, request: bytes, patient: bool) -> list[Reply]:
-        """Send it to all nodes, whatever they said before."""
+        """Send the request to all nodes, whatever they replied before."""
         return self._pool.ask(request, patient=patient)
 
     # The algorithm.
@@ -113,14 +113,14 @@ class Redlock:
             self._note("acquire", key, value, requested_ns)
             if said_yes >= self.quorum() and lease is not None:
                 return lease
-            # On all nodes: also on those that said nothing, which may have set the key, or may yet. The silent ones
-            # had their time and are not waited for again.
+            # On all nodes, including those that did not reply: they may have set the key, or may still do so. There is
+            # no second wait for them.
             self._free("undo", key, value, patient=False)
         return None
 
     def extend(self, lease: Lease, ttl_ms: int) -> Lease | None:
-        """Prolong a lease, in one round. Refused after its end, and when the round itself outlasts what was left of it
-        ("within the validity time"). How often a lease may be extended is for the caller to limit."""
+        """Extend a lease, in one round. Refused if the lease has expired, or expires during the round ("within the
+        validity time"). The caller limits how often a lease is extended."""
         requested_ns = time.monotonic_ns()
         if lease.deadline_ns is None or not self.may_extend(lease.deadline_ns, requested_ns):
             return None
@@ -131,8 +131,8 @@ class Redlock:
         return extended if said_yes >= self.extend_quorum() and in_time else None
 
     def release(self, lease: Lease) -> bool:
-        """Delete the key on all nodes. Raises TimeoutError if so many were silent that nobody can tell whether the lock
-        was still held on a majority."""
+        """Delete the key on all nodes. Raises TimeoutError if too many did not reply to tell whether a majority still
+        held the lock."""
         replies = self._free("release", lease.key, lease.value)
         released = sum(reply == 1 for reply in replies)
         unknown = sum(reply is SILENT or isinstance(reply, hiredis.ReplyError) for reply in replies)
@@ -140,10 +140,10 @@ class Redlock:
             return True
         if released + unknown < self.quorum():
             return False
-        raise TimeoutError(f"{released} of {len(replies)} nodes released the lock, {unknown} gave no answer")
+        raise TimeoutError(f"{released} of {len(replies)} nodes released the lock, {unknown} did not reply")
 
     def take_rounds(self) -> list[Round]:
-        """What each node answered in the last call, or the last few."""
+        """What each node replied in the last call, or the last few."""
         names = self._names
         rounds = []
         for f, key, value, asked_ns, done_ns, heard in self._rounds:
@@ -167,7 +167,7 @@ class Redlock:
         }
 
     def acquire_limit_ms(self) -> float:
-        """The longest that `acquire` may take: every round asks and then releases, and there is a delay between two."""
+        """The longest that `acquire` may take: every round asks and then releases, with a delay between rounds."""
         settings = self._settings
         waits = 1 if settings.acquire_mode == "parallel" else len(self._pool)
         return self.ROUNDS * (waits + 1) * settings.node_timeout_ms + (self.ROUNDS - 1) * settings.retry_delay_ms
@@ -184,11 +184,11 @@ class Redlock:
         return replies
 
     def _note(self, f: RoundName, key: str, value: str, asked_ns: int) -> None:
-        """Keep what the nodes have just answered, for `take_rounds`; as it is, because the lock is in a hurry."""
+        """Keep the nodes' last replies for `take_rounds`, unprocessed, because the lock must not lose time here."""
         self._rounds.append((f, key, value, asked_ns, time.monotonic_ns(), self._pool.take_heard()))
 
     def _lease(self, key: str, value: str, ttl_ms: int, requested_ns: int) -> Lease | None:
-        """What the replies that have just come in are worth; None: too late."""
+        """The lease that the replies just received are worth; None if it has already expired."""
         answered_ns = time.monotonic_ns()
         deadline_ns = self.deadline_ns(requested_ns, answered_ns, ttl_ms)
         if not self.is_valid(deadline_ns, answered_ns):

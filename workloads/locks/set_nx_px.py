@@ -1,7 +1,7 @@
-"""SET NX PX on the first node alone, released by a script that compares: what the Redis documentation calls the
-"Correct Implementation with a Single Instance".
+"""SET NX PX on the first node only, released by a script that compares the value: the "Correct Implementation with a
+Single Instance" of the Redis documentation.
 
-It is Redlock over one node, with its allowance for drift, so that the two differ in nothing but the number of nodes.
+It is Redlock with one node, including its allowance for drift, so that the two differ only in the number of nodes.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from workloads.locks.redlock import Redlock
 
 
 class SetNxPx(Redlock):
-    """Uses `nodes[0]` and no other."""
+    """Uses only `nodes[0]`."""
 
     def __init__(self, nodes: Sequence[NodeAddress], settings: LockSettings) -> None:
         super().__init__(nodes[:1], settings)

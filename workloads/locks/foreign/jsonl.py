@@ -1,20 +1,20 @@
-"""The adapters' side of the lock protocol (docs/lock-protocol.md), in the standard library alone.
+"""The adapters' side of the lock protocol (docs/lock-protocol.md), using only the standard library.
 
-Adapters run in their library's own environment and cannot import fencepost; each puts this folder on its path and
-calls `serve` with a function that opens its library.
+Adapters run in their library's own environment and cannot import fencepost. Each adds this folder to its path and calls
+`serve` with a function that opens its library.
 
-When did the library compute the validity that it tells? The judge needs bounds for that moment: a validity that is
-counted from too late a moment would blame the lock for time that something else took. `BoundedCall` gives them.
+When did the library compute the validity that it reports? The judge needs bounds for that time: if the validity counts
+from too late, the lock is blamed for time that something else took. `BoundedCall` provides the bounds.
 
-- Not after the call returned: `computed_before_ns` is a stamp right behind it.
-- Not long before that, for a library that runs in one thread and neither waits nor sleeps between computing and
-  returning: then the thread spent that time either on a processor or waiting for one. Both are counted by the kernel,
-  so the moment lies no earlier than `computed_before_ns` minus what the thread used and waited *during the whole call*,
-  minus 1 ms for what the kernel does not count (interrupts, a hypervisor), and not before the call began. The time in
-  the run queue is the second field of /proc/thread-self/schedstat. The time on a processor is its first field, which
-  however lags by up to a tick for a running thread: CLOCK_THREAD_CPUTIME_ID is the same figure brought up to date.
-- The time for which the process was *stopped* (SIGSTOP) is in neither; the harness knows it and widens the bound.
-- Where there is no schedstat the stamp before the call is the bound: wider, and still true.
+- Upper bound: `computed_before_ns` is a timestamp taken right after the call returned.
+- Lower bound, for a library that runs in one thread and neither waits nor sleeps between computing and returning: the
+  thread spent the time in between either on a processor or waiting for one. The kernel counts both. So the validity was
+  computed no earlier than `computed_before_ns` minus the processor time and waiting time *of the whole call*, minus 1
+  ms for what the kernel does not count (interrupts, a hypervisor), and not before the call started. The waiting time is
+  the second field of /proc/thread-self/schedstat. The processor time is its first field, but that lags by up to a tick
+  for a running thread; CLOCK_THREAD_CPUTIME_ID is the same figure, up to date.
+- Neither includes the time for which the process was *stopped* (SIGSTOP); the harness knows it and widens the bound.
+- Without schedstat, the timestamp before the call is the lower bound: wider, but still correct.
 """
 
 import contextlib
@@ -37,7 +37,7 @@ _SCHEDSTAT = Path("/proc/thread-self/schedstat")
 
 
 class Adapter(Protocol):
-    """What `serve` needs. An exception is answered by `info`: nobody can know how far the call came."""
+    """What `serve` needs. An exception is answered with `info`, because it is unknown how far the call got."""
 
     def acquire(self, key: str, ttl_ms: int) -> Answer: ...
 
@@ -46,12 +46,13 @@ class Adapter(Protocol):
     def release(self, key: str, value: str) -> Answer: ...
 
     def describe(self) -> Answer:
-        """The library's version, and the timeouts and retries that it works with."""
+        """The library's version, and the timeouts and retries that it uses."""
         ...
 
 
 class BoundedCall:
-    """`with BoundedCall() as call: …`, and then `call.bounds()`: the fields that bound when the result was computed."""
+    """`with BoundedCall() as call: …`; `call.bounds()` then returns the fields that bound when the result was
+    computed."""
 
     def __enter__(self) -> "BoundedCall":
         self._busy_before_ns = _busy_ns()
@@ -83,8 +84,8 @@ def info(error: object) -> Answer:
 
 
 def warm_up(clients: Iterable[Any]) -> None:
-    """Connect redis-py clients, so that the handshake of a new connection is in nobody's first acquire. A node that is
-    down is left to the library."""
+    """Connect redis-py clients, so that no client's first acquire includes the handshake of a new connection. A node
+    that is down is left to the library."""
     for client in clients:
         with contextlib.suppress(Exception):
             client.ping()
@@ -93,7 +94,7 @@ def warm_up(clients: Iterable[Any]) -> None:
 def describe_redis(client: Any) -> Answer:
     """The version of redis-py, and the timeouts and retries with which it made this client."""
     pool = client.connection_pool.connection_kwargs
-    # Older versions leave out what is at its default, so a connection is asked; making one does not connect it.
+    # Older versions omit defaults here, so the values are read from a connection; creating one does not connect it.
     connection = client.connection_pool.connection_class(**pool)
     retry = getattr(connection, "retry", None)
     return {
@@ -105,8 +106,8 @@ def describe_redis(client: Any) -> Answer:
 
 
 def serve(open_adapter: Callable[[Nodes, Settings], Adapter]) -> None:
-    """Answer requests until stdin ends. An exception while opening is answered by `fail`; tracebacks go to stderr."""
-    # Whatever a library prints must not come between the answers: its stdout is our stderr.
+    """Answer requests until stdin ends. An exception while opening is answered with `fail`; tracebacks go to stderr."""
+    # A library's own output must not mix with the answers: its stdout is our stderr.
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8", buffering=1)
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     adapter: Any = None
@@ -126,20 +127,20 @@ def serve(open_adapter: Callable[[Nodes, Settings], Adapter]) -> None:
             elif verb == "close":
                 answer = ok()
             else:
-                answer = fail("this adapter knows no " + verb)
+                answer = fail("this adapter does not support " + verb)
         except Exception as error:
             traceback.print_exc()
             answer = fail(error) if verb == "open" else info(error)
         answers.write(json.dumps(answer) + "\n")
         if verb == "close":
             break
-    # At once: threads that a library left waiting for a hung node must not keep the process alive.
+    # Exit immediately: threads in which a library still waits for a hung node must not keep the process alive.
     sys.stderr.flush()
     os._exit(0)
 
 
 def _busy_ns() -> int | None:
-    """What this thread has used of a processor and waited for one, in nanoseconds; None if the kernel does not say."""
+    """How long this thread has used or waited for a processor, in nanoseconds; None if the kernel does not say."""
     try:
         waited_ns = int(_SCHEDSTAT.read_bytes().split()[1])
     except (OSError, IndexError, ValueError):

@@ -1,13 +1,12 @@
-"""pottery, through a new `Redlock(key=…, masters={…}, auto_release_time=…)` for every acquire, as its README advises.
+"""pottery, with a new `Redlock(key=…, masters={…}, auto_release_time=…)` for every acquire, as its README advises.
 
-Its own defaults hold. Its faults are what is tested: nothing is mended here.
+It uses the library's own defaults. The library's bugs are part of what is tested: nothing is fixed here.
 
-`acquire` says only yes or no. A yes vouches for `auto_release_time`, less the drift that the library allows for,
-counted
-from some moment within the call; that is what is told here, with the call's begin and end as the bounds. To keep them
-tight each call is one try, and the library's own loop around it, with its random delay, is played here. `locked()`
-would tell the time that is left, but it asks all nodes again: the answer would be about a later moment, and cost what
-a user who only acquires does not pay.
+`acquire` returns only yes or no. A yes guarantees the lock for `auto_release_time`, less the library's allowance for
+drift, counted from some time within the call. The adapter reports that validity, with the start and end of the call as
+bounds. To keep them tight, each call is one attempt, and the library's own retry loop with its random delay is repeated
+here. `locked()` would return the remaining time, but it asks all nodes again: the answer would be about a later time,
+and a user who only acquires does not pay that cost.
 """
 
 import random
@@ -23,8 +22,8 @@ from jsonl import Answer, Nodes, Settings, describe_redis, fail, info, ok, serve
 from pottery import ExtendUnlockedLock, Redlock, ReleaseUnlockedLock, TooManyExtensions
 
 ACQUIRE_TIMEOUT_S = 1.0
-"""The only setting that is ours: by default `acquire` waits without end, and a client must come back to be asked to
-stop. It is looked at only between tries."""
+"""The only setting of ours: by default `acquire` waits forever, and a client must return to notice a request to stop.
+It is checked only between attempts."""
 
 
 class Pottery:
@@ -45,12 +44,12 @@ class Pottery:
                 return fail()
             time.sleep(random.uniform(0, Redlock._RETRY_DELAY))
         told = _vouched_for(lock, before_ns)
-        value = lock._uuid  # the library keeps its unique value to itself; on the nodes everybody can see it
+        value = lock._uuid  # the library does not expose its unique value, but everybody can see it on the nodes
         self._held[value] = lock
         return ok(value=value, **told)
 
     def extend(self, key: str, value: str, ttl_ms: int) -> Answer:
-        """pottery extends by the time that the lock was made with, whatever is asked for here."""
+        """pottery extends by the time with which the lock was created, whatever TTL is requested here."""
         del key, ttl_ms
         lock = self._held[value]
         before_ns = time.monotonic_ns()

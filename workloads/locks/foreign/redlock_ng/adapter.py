@@ -1,6 +1,6 @@
-"""redlock-ng, through its synchronous `Redlock([urls])` with its own defaults.
+"""redlock-ng, with its synchronous `Redlock([urls])` and its own defaults.
 
-Its faults are what is tested: nothing is mended here.
+The library's bugs are part of what is tested: nothing is fixed here.
 """
 
 import sys
@@ -31,7 +31,7 @@ class RedlockNg:
         return ok(value=lock.value, validity_ms=lock.validity, **call.bounds())
 
     def extend(self, key: str, value: str, ttl_ms: int) -> Answer:
-        """The library says yes or no and tells no validity; the most that a caller may read into a yes is the TTL,
+        """The library returns yes or no without a validity. The most that a caller may conclude from a yes is the TTL,
         counted from before the call."""
         del key
         with BoundedCall() as call:
@@ -41,13 +41,13 @@ class RedlockNg:
         return ok(value=value, validity_ms=ttl_ms, computed_after_ns=call.began_ns, computed_before_ns=call.began_ns)
 
     def release(self, key: str, value: str) -> Answer:
-        """The library tells nothing about how a release went, also when no node could be reached."""
+        """The library does not report whether a release succeeded, even when no node could be reached."""
         del key
         self._library.release(self._held.pop(value))
         return ok()
 
     def describe(self) -> Answer:
-        """`acquire_limit_ms` is what the library's own settings add up to: every try asks each node and then releases
+        """`acquire_limit_ms` is the sum of the library's own settings: every attempt asks each node and then releases
         it, over a connection that may have to be made first."""
         library = self._library
         timeouts_s = library.client.config.socket_timeout + library.client.config.socket_connect_timeout

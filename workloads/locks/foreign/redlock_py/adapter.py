@@ -1,6 +1,7 @@
-"""redlock-py, through `Redlock([{"host": …, "port": …}])` as its README shows, with its own defaults.
+"""redlock-py, with `Redlock([{"host": …, "port": …}])` as its README shows and its own defaults.
 
-Its faults are what is tested: nothing is mended here. Made from a host and a port, its redis-py clients retry.
+The library's bugs are part of what is tested: nothing is fixed here. Its redis-py clients, created from a host and a
+port, retry.
 """
 
 import sys
@@ -27,7 +28,8 @@ class RedlockPy:
             try:
                 lock = self._library.lock(key, ttl_ms)
             except redlock.MultipleRedlockException as error:
-                # Raised when a majority was won and some node failed: the keys stay, and the caller gets no lease.
+                # Raised when a majority granted the lock and some node failed: the keys stay, and the caller gets no
+                # lease.
                 return info(error)
         if not lock:
             return fail()
@@ -40,7 +42,7 @@ class RedlockPy:
         return fail("redlock-py cannot extend a lock")
 
     def release(self, key: str, value: str) -> Answer:
-        """The library logs errors of a release and tells nothing about how it went."""
+        """The library logs errors of a release and does not report whether it succeeded."""
         del key
         self._library.unlock(self._held.pop(value))
         return ok()
