@@ -18,7 +18,7 @@ TIMEOUT_MS = 100.0
 
 
 class FakeServer:
-    """Listens; a test takes the connections and says what is answered, byte by byte."""
+    """A listener; a test accepts the connections and chooses each byte of the replies."""
 
     def __init__(self) -> None:
         self.listener = socket.create_server(("127.0.0.1", 0))
@@ -33,7 +33,7 @@ class FakeServer:
         return connection
 
     def open_pool(self) -> tuple[ConnectionPool, socket.socket]:
-        """ConnectionPool to this server alone, their PING answered, and this server's end of the connection."""
+        """A ConnectionPool to only this server, with its PING answered, and this server's end of the connection."""
         ends: list[socket.socket] = []
 
         def answer_ping() -> None:
@@ -62,8 +62,7 @@ def fake() -> Iterator[FakeServer]:
 
 
 def answering(end: socket.socket, requests: bytes, answer: bytes, pause_s: float = 0) -> threading.Thread:
-    """From a thread of its own: waits until exactly these requests have come, and then answers, byte by byte if there
-    is a pause."""
+    """In a separate thread: waits for exactly these requests, then replies, byte by byte if there is a pause."""
 
     def run() -> None:
         expect(end, requests)
@@ -77,7 +76,7 @@ def answering(end: socket.socket, requests: bytes, answer: bytes, pause_s: float
 
 
 def expect(end: socket.socket, requests: bytes) -> None:
-    """Receive exactly this much, which must be exactly this."""
+    """Receive exactly these bytes."""
     received = b""
     while len(received) < len(requests):
         received += end.recv(len(requests) - len(received))
@@ -90,7 +89,7 @@ def elapsed_ms(call: Callable[[], object]) -> float:
     return (time.monotonic() - began) * 1e3
 
 
-def test_real_servers_answer_in_the_nodes_order(servers: list[Server]) -> None:
+def test_real_servers_replies_are_in_the_nodes_order(servers: list[Server]) -> None:
     for number, server in enumerate(servers):
         server.client().set("who", number)
     pool = ConnectionPool([server.address for server in servers], 1_000)
@@ -100,7 +99,7 @@ def test_real_servers_answer_in_the_nodes_order(servers: list[Server]) -> None:
     pool.close()
 
 
-def test_an_error_of_the_server_is_a_reply(servers: list[Server]) -> None:
+def test_a_servers_error_is_a_reply(servers: list[Server]) -> None:
     pool = ConnectionPool([servers[0].address], 1_000)
     [reply] = pool.ask(pack("NONSENSE"))
     assert isinstance(reply, hiredis.ReplyError)
@@ -119,7 +118,7 @@ def test_a_late_reply_is_not_the_answer_to_the_next_request(fake: FakeServer) ->
     pool.close()
 
 
-def test_a_late_reply_is_discarded_also_when_it_comes_between_two_requests(fake: FakeServer) -> None:
+def test_a_late_reply_is_discarded_even_if_it_arrives_between_two_requests(fake: FakeServer) -> None:
     pool, end = fake.open_pool()
     assert pool.ask(pack("GET", "a")) == [SILENT]
     expect(end, pack("GET", "a"))
@@ -129,7 +128,7 @@ def test_a_late_reply_is_discarded_also_when_it_comes_between_two_requests(fake:
     pool.close()
 
 
-def test_half_of_a_late_reply_is_discarded_with_its_other_half(fake: FakeServer) -> None:
+def test_a_partial_late_reply_is_discarded_with_its_remainder(fake: FakeServer) -> None:
     pool, end = fake.open_pool()
     assert pool.ask(pack("GET", "a")) == [SILENT]
     end.sendall(b"$4\r\nla")
@@ -144,7 +143,7 @@ def test_half_of_a_late_reply_is_discarded_with_its_other_half(fake: FakeServer)
     pool.close()
 
 
-def test_a_reply_that_comes_byte_by_byte_is_put_together(fake: FakeServer) -> None:
+def test_a_reply_that_arrives_byte_by_byte_is_assembled(fake: FakeServer) -> None:
     pool, end = fake.open_pool()
     thread = answering(end, pack("GET", "a"), b"$5\r\nhello\r\n", pause_s=0.002)
     assert pool.ask(pack("GET", "a")) == [b"hello"]
@@ -172,13 +171,13 @@ def test_a_reply_that_never_ends_takes_no_longer_than_the_timeout(fake: FakeServ
     thread.join()
 
 
-def test_silence_costs_the_timeout_and_not_more(fake: FakeServer) -> None:
+def test_silence_costs_exactly_the_timeout(fake: FakeServer) -> None:
     pool, _ = fake.open_pool()
     assert TIMEOUT_MS <= elapsed_ms(lambda: pool.ask(pack("PING"))) < TIMEOUT_MS * 2
     pool.close()
 
 
-def test_the_impatient_do_not_wait_again_for_who_owes_a_reply(fake: FakeServer) -> None:
+def test_an_impatient_request_does_not_wait_again_for_a_node_that_owes_a_reply(fake: FakeServer) -> None:
     pool, end = fake.open_pool()
     assert pool.ask(pack("SET", "k", "v")) == [SILENT]
     assert elapsed_ms(lambda: pool.ask(pack("DEL", "k"), patient=False)) < TIMEOUT_MS / 2
@@ -186,7 +185,7 @@ def test_the_impatient_do_not_wait_again_for_who_owes_a_reply(fake: FakeServer) 
     pool.close()
 
 
-def test_who_owes_too_much_is_dialled_anew(fake: FakeServer) -> None:
+def test_a_node_that_owes_too_many_replies_is_reconnected(fake: FakeServer) -> None:
     pool, end = fake.open_pool()
     for _ in range(MAX_OWED):
         pool.ask(pack("GET", "old"), patient=False)
@@ -208,7 +207,7 @@ def test_who_owes_too_much_is_dialled_anew(fake: FakeServer) -> None:
 
 
 @pytest.mark.parametrize("nonsense", [b"HTTP/1.1 400 Bad Request\r\n", b"+OK\r\n+one too many\r\n", b""])
-def test_who_talks_nonsense_or_closes_is_dialled_anew(fake: FakeServer, nonsense: bytes) -> None:
+def test_a_node_that_sends_nonsense_or_closes_is_reconnected(fake: FakeServer, nonsense: bytes) -> None:
     pool, end = fake.open_pool()
 
     def answer_and_close() -> None:
@@ -227,14 +226,14 @@ def test_who_talks_nonsense_or_closes_is_dialled_anew(fake: FakeServer, nonsense
     pool.close()
 
 
-def test_a_connection_that_ended_while_nobody_looked_costs_no_request(servers: list[Server]) -> None:
+def test_a_connection_that_closed_while_idle_costs_no_request(servers: list[Server]) -> None:
     pool = ConnectionPool([servers[0].address], 1_000)
     servers[0].client().client_kill_filter(_type="normal", skipme=True)
     assert pool.ask(pack("PING")) == [b"PONG"]
     pool.close()
 
 
-def test_a_node_that_refuses_is_silent_at_once_and_does_not_hold_up_the_others(servers: list[Server]) -> None:
+def test_a_node_that_refuses_counts_as_silent_immediately_and_does_not_delay_the_others(servers: list[Server]) -> None:
     nobody = NodeAddress("127.0.0.1", free_port())
     pool = ConnectionPool([nobody, servers[0].address], 2_000)
     assert elapsed_ms(lambda: pool.ask(pack("PING"))) < 1_000
@@ -242,7 +241,7 @@ def test_a_node_that_refuses_is_silent_at_once_and_does_not_hold_up_the_others(s
     pool.close()
 
 
-def test_a_request_whose_connection_was_not_made_in_time_is_never_sent() -> None:
+def test_a_request_whose_connection_is_not_open_in_time_is_never_sent() -> None:
     # A full backlog: the kernel neither accepts nor refuses, like a host that cannot be reached.
     with socket.create_server(("127.0.0.1", 0), backlog=0) as listener, socket.socket() as filler:
         filler.connect(listener.getsockname())

@@ -1,4 +1,4 @@
-"""Locks that run in a program of their own: the real libraries, and programs that misbehave."""
+"""Locks that run in a separate program: the real libraries, and programs that misbehave."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_library_acquires_refuses_and_releases(
 
 
 @pytest.mark.parametrize("name", FOREIGN)
-def test_a_library_s_versions_timeouts_and_retries_are_told(
+def test_a_library_s_versions_timeouts_and_retries_are_described(
     name: str, nodes: list[NodeAddress], tmp_path: Path
 ) -> None:
     lock = open_foreign(name, nodes, tmp_path / "log")
@@ -97,7 +97,7 @@ def test_a_grant_with_a_failed_node_is_info_from_redlock_py(
 
 
 def test_the_bounds_are_narrower_than_the_call(nodes: list[NodeAddress], servers: list[Server], tmp_path: Path) -> None:
-    """A call that waited long for a hung node still tells closely when it computed its validity."""
+    """A call that waited long for a hung node still has tight bounds for when it computed its validity."""
     lock = open_foreign("redlock-ng", nodes, tmp_path / "log")
     servers[0].pause()
     try:
@@ -141,7 +141,7 @@ def program(tmp_path: Path) -> Callable[..., list[str]]:
     return write
 
 
-def test_a_program_may_show_what_the_nodes_answered(program: Callable[..., list[str]], tmp_path: Path) -> None:
+def test_a_program_may_expose_what_the_nodes_replied(program: Callable[..., list[str]], tmp_path: Path) -> None:
     shown = {
         "f": "acquire",
         "key": "k",
@@ -186,7 +186,9 @@ def broken(command: list[str], log: Path) -> str:
     return message
 
 
-def test_an_adapter_that_dies_is_named_with_its_last_words(program: Callable[..., list[str]], tmp_path: Path) -> None:
+def test_an_adapter_that_dies_is_named_with_the_end_of_its_log(
+    program: Callable[..., list[str]], tmp_path: Path
+) -> None:
     message = broken(program("raise ValueError('no such luck')"), tmp_path / "log")
     assert "ended with exit code 1 before it answered" in message
     assert "ValueError: no such luck" in message
@@ -209,13 +211,13 @@ def test_an_adapter_that_is_killed_is_named_with_the_signal(program: Callable[..
         ("sys.stdout.close(); os.close(1); time.sleep(60)", "closed its stdout, but runs on"),
     ],
 )
-def test_an_adapter_that_talks_nonsense_is_quoted(
+def test_an_adapter_that_sends_nonsense_is_quoted(
     program: Callable[..., list[str]], tmp_path: Path, body: str, expected: str
 ) -> None:
     assert expected in broken(program(body), tmp_path / "log")
 
 
-def test_info_is_about_one_operation(program: Callable[..., list[str]], tmp_path: Path) -> None:
+def test_info_concerns_only_one_operation(program: Callable[..., list[str]], tmp_path: Path) -> None:
     lock = opened(program("say({'outcome': 'info', 'error': 'the reply was lost'})"), tmp_path / "log")
     for _ in range(2):
         with pytest.raises(UnknownOutcomeError, match="the reply was lost"):
@@ -271,7 +273,7 @@ sys.stdin.read()
 def client_with_child(
     command: list[str], nodes: Sequence[NodeAddress] = ()
 ) -> tuple[subprocess.Popen[bytes], psutil.Process]:
-    """A process that holds a foreign lock, in a process group of its own, and the lock's process."""
+    """A process that holds a foreign lock, in its own process group, and the lock's process."""
     client = subprocess.Popen(
         [sys.executable, "-c", CLIENT, json.dumps([nodes, command])],
         stdin=subprocess.PIPE,

@@ -1,4 +1,4 @@
-"""Mutants differ from the reference in one line each, and say what they are."""
+"""Each mutant differs from the reference in one line, and its declaration is complete."""
 
 from __future__ import annotations
 
@@ -40,35 +40,35 @@ def members(kind: type) -> set[str]:
     return set(vars(kind)) - made_by_python
 
 
-def test_there_are_at_least_twelve_each_with_a_line_of_its_own() -> None:
+def test_there_are_at_least_twelve_mutants_each_with_a_different_line() -> None:
     assert len(MUTANTS) >= 12
     assert MUTANTS.keys() == OVERRIDDEN.keys()
     assert len({mutant.broken for mutant in MUTANTS.values()}) == len(MUTANTS)
 
 
 @every
-def test_a_mutant_overrides_one_member_of_the_lock_that_it_is_a_copy_of(mutant: Mutant) -> None:
+def test_a_mutant_overrides_one_member_of_its_original(mutant: Mutant) -> None:
     assert members(mutant.broken) == {OVERRIDDEN[mutant.name]}
     assert mutant.broken.__bases__ == (mutant.original,)
     assert mutant.original in (Redlock, TwoThreads)
     assert hasattr(Redlock, OVERRIDDEN[mutant.name]), "a part of the reference, and not a new one"
 
 
-def test_the_one_that_mistakes_late_replies_has_a_wire_that_differs_in_one_method() -> None:
+def test_the_mutant_that_mistakes_late_replies_has_a_connection_with_one_different_method() -> None:
     connection = MUTANTS["a late reply counts"].broken.WIRE
     assert connection.__bases__ == (Connection,)
     assert members(connection) == {"owe"}
 
 
 @every
-def test_a_mutant_is_opened_by_its_class_and_is_none_of_the_locks_that_are_listed(mutant: Mutant) -> None:
+def test_a_mutant_is_opened_by_its_class_and_is_not_in_the_list_of_locks(mutant: Mutant) -> None:
     check_lock(mutant.lock, None)
     assert mutant.broken.__name__ not in {info.name for info in lock_names()}
     assert mutant.broken.__doc__
 
 
 @every
-def test_a_mutant_says_which_faults_find_it_as_which_finding(mutant: Mutant) -> None:
+def test_a_mutant_declares_the_faults_and_the_finding_that_expose_it(mutant: Mutant) -> None:
     assert mutant.nemesis in mutant.conditions.nemeses
     sources = {check.__module__ for check in checkers().values()}
     assert any(f'"{mutant.finding}"' in _source(module) for module in sources)
@@ -93,7 +93,7 @@ def test_every_run_of_the_table_can_be_made(quick: bool) -> None:
     )
 
 
-def test_a_correct_lock_is_played_under_every_load_and_faults_that_find_a_mutant() -> None:
+def test_a_correct_lock_runs_under_every_load_and_fault_that_finds_a_mutant() -> None:
     grid = mutants_grid(1, 1, "process", quick=True)
     specs = {cell.at["lock"]: set[str]() for _, cell in grid.cells.values()}
     for _, cell in grid.cells.values():

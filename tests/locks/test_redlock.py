@@ -59,21 +59,21 @@ def test_one_client_holds_it_the_other_is_refused_until_it_is_released(
     lease = granted(one.acquire("k", TTL_MS))
     assert values(servers) == [lease.value] * 5
     assert other.acquire("k", TTL_MS) is None
-    assert values(servers) == [lease.value] * 5, "a refused try must not disturb the holder"
+    assert values(servers) == [lease.value] * 5, "a refused attempt must not disturb the holder"
     assert other.acquire("another key", TTL_MS) is not None
     assert one.release(lease) is True
     assert values(servers) == [None] * 5
     assert other.acquire("k", TTL_MS) is not None
 
 
-def test_every_round_has_a_value_of_its_own_of_twenty_bytes(opened: Open) -> None:
+def test_every_round_has_a_new_value_of_twenty_bytes(opened: Open) -> None:
     lock = opened()
     leases = [granted(lock.acquire(f"k{i}", TTL_MS)) for i in range(20)]
     assert len({lease.value for lease in leases}) == 20
     assert {len(bytes.fromhex(lease.value)) for lease in leases} == {20}
 
 
-def test_the_deadline_is_counted_from_before_the_first_request_less_drift(opened: Open) -> None:
+def test_the_deadline_counts_from_before_the_first_request_minus_drift(opened: Open) -> None:
     lock = opened()
     before_ns = time.monotonic_ns()
     lease = granted(lock.acquire("k", TTL_MS))
@@ -92,7 +92,7 @@ def test_two_dead_nodes_of_five_do_not_matter_and_three_do(opened: Open, servers
     assert lock.release(granted(lock.acquire("k", TTL_MS))) is True
     servers[2].stop()
     assert lock.acquire("k", TTL_MS) is None
-    assert values(servers[3:]) == [None, None], "a minority that was won must be given back"
+    assert values(servers[3:]) == [None, None], "a minority of grants must be released"
 
 
 def test_a_node_that_comes_back_is_used_again(opened: Open, servers: list[Server]) -> None:
@@ -108,7 +108,7 @@ def test_a_node_that_comes_back_is_used_again(opened: Open, servers: list[Server
     assert values(servers) == [lease.value] * 5
 
 
-def test_a_hung_node_costs_one_node_timeout_and_not_more(opened: Open, servers: list[Server]) -> None:
+def test_a_hung_node_costs_exactly_one_node_timeout(opened: Open, servers: list[Server]) -> None:
     lock = opened()
     servers[0].pause()
     leases: list[Lease | None] = []
@@ -132,18 +132,18 @@ def test_a_refused_round_waits_for_a_hung_node_only_once(opened: Open, servers: 
     assert elapsed_ms(lambda: lock.acquire("k", TTL_MS)) < TIMEOUT_MS * lock.ROUNDS * 1.5
 
 
-def test_what_a_hung_node_was_asked_is_taken_back_when_it_wakes(opened: Open, servers: list[Server]) -> None:
+def test_a_hung_node_undoes_the_refused_request_when_it_wakes(opened: Open, servers: list[Server]) -> None:
     lock = opened()
     for server in servers[:3]:
         server.pause()
     assert lock.acquire("k", TTL_MS) is None
     for server in servers[:3]:
         server.resume()
-    assert lock.acquire("other", TTL_MS) is not None, "and its late replies are nobody's answer"
+    assert lock.acquire("other", TTL_MS) is not None, "its late replies must not count"
     assert values(servers) == [None] * 5
 
 
-def test_late_yeses_of_a_refused_try_do_not_grant_the_next_one(opened: Open, servers: list[Server]) -> None:
+def test_late_grants_of_a_refused_attempt_do_not_count_for_the_next_one(opened: Open, servers: list[Server]) -> None:
     late, holder = opened(), opened()
     for server in servers[:3]:
         server.pause()
@@ -155,14 +155,14 @@ def test_late_yeses_of_a_refused_try_do_not_grant_the_next_one(opened: Open, ser
     assert values(servers) == [lease.value] * 5
 
 
-def test_a_lock_that_took_longer_than_its_ttl_is_refused_and_given_back(opened: Open, servers: list[Server]) -> None:
+def test_an_acquire_that_took_longer_than_the_ttl_is_refused_and_released(opened: Open, servers: list[Server]) -> None:
     lock = opened()
     servers[4].pause()
-    assert lock.acquire("k", int(TIMEOUT_MS)) is None, "the wait for the hung node uses the whole TTL up"
+    assert lock.acquire("k", int(TIMEOUT_MS)) is None, "the wait for the hung node uses up the whole TTL"
     assert values(servers[:4]) == [None] * 4
 
 
-def test_release_is_false_after_the_lease_has_been_lost(opened: Open, servers: list[Server]) -> None:
+def test_release_is_false_after_the_lease_was_lost(opened: Open, servers: list[Server]) -> None:
     lock = opened()
     lease = granted(lock.acquire("k", TTL_MS))
     for server in servers[:3]:
@@ -171,16 +171,16 @@ def test_release_is_false_after_the_lease_has_been_lost(opened: Open, servers: l
     assert values(servers) == ["somebody else"] * 3 + [None] * 2
 
 
-def test_release_raises_when_nobody_can_tell(opened: Open, servers: list[Server]) -> None:
+def test_release_raises_when_the_outcome_is_unknown(opened: Open, servers: list[Server]) -> None:
     lock = opened()
     lease = granted(lock.acquire("k", TTL_MS))
     for server in servers[:3]:
         server.pause()
-    with pytest.raises(TimeoutError, match="2 of 5 nodes released the lock, 3 gave no answer"):
+    with pytest.raises(TimeoutError, match="2 of 5 nodes released the lock, 3 did not reply"):
         lock.release(lease)
 
 
-def test_extending_prolongs_on_a_majority(opened: Open, servers: list[Server]) -> None:
+def test_extending_extends_the_key_on_a_majority(opened: Open, servers: list[Server]) -> None:
     lock = opened()
     lease = granted(lock.acquire("k", TTL_MS))
     servers[0].client().delete("k")
@@ -188,7 +188,7 @@ def test_extending_prolongs_on_a_majority(opened: Open, servers: list[Server]) -
     assert longer.value == lease.value
     assert longer.validity_ms > TTL_MS
     assert [server.client().pttl("k") > TTL_MS for server in servers] == [False, True, True, True, True]
-    assert values(servers[:1]) == [None], "extending must not set the key anew"
+    assert values(servers[:1]) == [None], "extending must not set the key again"
 
 
 def test_extending_without_a_majority_is_refused(opened: Open, servers: list[Server]) -> None:
@@ -199,9 +199,7 @@ def test_extending_without_a_majority_is_refused(opened: Open, servers: list[Ser
     assert lock.extend(lease, TTL_MS) is None
 
 
-def test_an_expired_lease_is_not_extended_even_though_the_keys_are_still_there(
-    opened: Open, servers: list[Server]
-) -> None:
+def test_an_expired_lease_is_not_extended_even_if_the_keys_still_exist(opened: Open, servers: list[Server]) -> None:
     lock = opened()
     lease = granted(lock.acquire("k", TTL_MS))
     past = Lease(lease.key, lease.value, 0, deadline_ns=time.monotonic_ns(), requested_ns=lease.requested_ns)
@@ -218,7 +216,7 @@ def test_an_extension_that_outlasts_the_old_validity_is_refused(opened: Open, se
     assert lock.extend(nearly_over, TTL_MS) is None
 
 
-def test_set_nx_px_knows_the_first_node_only(opened: Open, servers: list[Server]) -> None:
+def test_set_nx_px_uses_only_the_first_node(opened: Open, servers: list[Server]) -> None:
     one, other = opened(SetNxPx), opened(SetNxPx)
     lease = granted(one.acquire("k", TTL_MS))
     assert values(servers) == [lease.value, None, None, None, None]
@@ -227,11 +225,11 @@ def test_set_nx_px_knows_the_first_node_only(opened: Open, servers: list[Server]
     assert other.acquire("k", TTL_MS) is not None
 
 
-# The controls, each in an interleaving that the reference stands and the control does not.
+# The controls, each in an interleaving that the reference survives and the control does not.
 
 
 @pytest.mark.parametrize(("kind", "misbehaves"), [(Redlock, False), (QuorumOfTwo, True)])
-def test_a_quorum_of_two_lets_two_clients_in(
+def test_with_a_quorum_of_two_two_clients_acquire_the_lock(
     opened: Open, servers: list[Server], kind: type[Redlock], misbehaves: bool
 ) -> None:
     one, other = opened(kind), opened(kind)
@@ -244,7 +242,7 @@ def test_a_quorum_of_two_lets_two_clients_in(
 @pytest.mark.parametrize(
     ("kind", "misbehaves"), [(Redlock, False), (ReleaseWithoutComparing, True), (NoUniqueValue, True)]
 )
-def test_a_refused_try_frees_the_holder_s_lock(
+def test_a_refused_attempt_frees_the_holder_s_lock(
     opened: Open, servers: list[Server], kind: type[Redlock], misbehaves: bool
 ) -> None:
     one, other = opened(kind), opened(kind)
@@ -254,7 +252,7 @@ def test_a_refused_try_frees_the_holder_s_lock(
 
 
 @pytest.mark.parametrize(("kind", "misbehaves"), [(Redlock, False), (NoValidityCheck, True)])
-def test_without_the_validity_check_it_grants_what_has_expired(
+def test_without_the_validity_check_it_grants_an_expired_lease(
     opened: Open, servers: list[Server], kind: type[Redlock], misbehaves: bool
 ) -> None:
     slow, other = opened(kind), opened(Redlock)
@@ -265,4 +263,4 @@ def test_without_the_validity_check_it_grants_what_has_expired(
     if lease is not None:
         assert other.acquire("k", TTL_MS) is not None
         assert lease.deadline_ns is not None
-        assert lease.validity_ms == ttl_ms, "it tells the whole TTL, however long the nodes took"
+        assert lease.validity_ms == ttl_ms, "it reports the whole TTL, however long the nodes took"

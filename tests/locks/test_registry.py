@@ -37,7 +37,7 @@ helper = 7
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """An empty current directory; what is imported from it is forgotten."""
+    """An empty current directory; modules imported from it are forgotten."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
     known = set(sys.modules)
@@ -80,7 +80,7 @@ def test_a_recipe_is_opened_by_its_name() -> None:
     assert isinstance(open_lock("no-op", None, [], LockSettings()), NoOp)
 
 
-def test_an_unknown_name_is_answered_with_the_nearest_and_all_known() -> None:
+def test_the_error_for_an_unknown_name_suggests_the_nearest_and_lists_all() -> None:
     message = refused("redlok-ng")
     assert "did you mean redlock-ng?" in message
     assert "set-nx-px" in message
@@ -103,7 +103,7 @@ def test_a_class_in_the_current_directory_is_a_lock(here: Path) -> None:
     assert lock.release(None) is True  # type: ignore[arg-type]
 
 
-def test_a_class_that_does_not_open_breaks_the_environment_in_one_line(here: Path) -> None:
+def test_a_class_that_does_not_open_is_a_broken_environment_in_one_line(here: Path) -> None:
     (here / "my_locks.py").write_text(OWN_LOCK)
     with pytest.raises(BrokenEnvironmentError, match="my_locks:Raising cannot be opened: OSError: no route"):
         open_lock("my_locks:Raising", None, [], LockSettings())

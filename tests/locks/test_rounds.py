@@ -1,4 +1,4 @@
-"""What the nodes answered, as locks show it and clients write it down."""
+"""What the nodes replied, as locks expose it and clients record it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def said(one: Round) -> str:
     return " ".join(reply.said for reply in one.replies)
 
 
-def test_a_grant_and_a_release_are_a_round_each_with_the_moment_of_every_answer(pair: tuple[Redlock, Redlock]) -> None:
+def test_a_grant_and_a_release_are_one_round_each_with_the_time_of_every_reply(pair: tuple[Redlock, Redlock]) -> None:
     lock, _ = pair
     began_ns = time.monotonic_ns()
     lease = lock.acquire("k", TTL_MS)
@@ -55,7 +55,7 @@ def test_a_grant_and_a_release_are_a_round_each_with_the_moment_of_every_answer(
     assert lock.take_rounds() == []
 
 
-def test_refused_tries_and_what_undid_them_are_shown_too(pair: tuple[Redlock, Redlock]) -> None:
+def test_refused_attempts_and_the_rounds_that_undo_them_are_exposed_too(pair: tuple[Redlock, Redlock]) -> None:
     one, other = pair
     assert one.acquire("k", TTL_MS) is not None
     assert other.acquire("k", TTL_MS) is None
@@ -67,7 +67,7 @@ def test_refused_tries_and_what_undid_them_are_shown_too(pair: tuple[Redlock, Re
     assert len({r.value for r in rounds}) == Redlock.ROUNDS
 
 
-def test_a_node_that_gives_no_answer_is_silent_in_the_round_and_late_answers_do_not_count(
+def test_a_node_that_does_not_reply_is_silent_in_the_round_and_late_replies_do_not_count(
     pair: tuple[Redlock, Redlock], servers: list[Server]
 ) -> None:
     lock, _ = pair
@@ -82,7 +82,7 @@ def test_a_node_that_gives_no_answer_is_silent_in_the_round_and_late_answers_do_
     assert (second.f, said(second)) == ("extend", "1 1 1 1 1")
 
 
-def test_an_error_of_a_node_is_shown_in_its_words(pair: tuple[Redlock, Redlock], servers: list[Server]) -> None:
+def test_a_nodes_error_is_quoted(pair: tuple[Redlock, Redlock], servers: list[Server]) -> None:
     lock, _ = pair
     servers[0].client().rpush("k", "not a string")
     assert lock.acquire("k", TTL_MS) is not None
@@ -92,7 +92,7 @@ def test_an_error_of_a_node_is_shown_in_its_words(pair: tuple[Redlock, Redlock],
     assert "wrong kind of value" in released.replies[0].said
 
 
-def test_what_nobody_takes_does_not_pile_up(pair: tuple[Redlock, Redlock]) -> None:
+def test_rounds_that_are_never_taken_do_not_accumulate(pair: tuple[Redlock, Redlock]) -> None:
     lock, _ = pair
     for _ in range(50):
         lease = lock.acquire("k", TTL_MS)
@@ -101,7 +101,7 @@ def test_what_nobody_takes_does_not_pile_up(pair: tuple[Redlock, Redlock]) -> No
     assert len(lock.take_rounds()) <= 2 * Redlock.ROUNDS
 
 
-def test_the_controls_show_them_as_well(nodes: Sequence[NodeAddress]) -> None:
+def test_the_controls_expose_rounds_too(nodes: Sequence[NodeAddress]) -> None:
     lock = NoUniqueValue(nodes, LockSettings())
     assert isinstance(lock, ShowsRounds)
     assert lock.acquire("k", TTL_MS) is not None
@@ -122,7 +122,7 @@ class NoResource:
 
 
 class Plain:
-    """A lock that shows nothing: it grants, then refuses."""
+    """A lock that exposes no rounds: it grants, then refuses."""
 
     def __init__(self) -> None:
         self.granted = 0
@@ -144,7 +144,7 @@ class Plain:
 
 
 class Showing(Plain):
-    """The same, and shows a round of each call; looks whether it is in the file before the operation is."""
+    """The same, but exposes a round for each call, and checks that it is in the file before the operation."""
 
     def take_rounds(self) -> list[Round]:
         return [Round("acquire", "k1", f"v{self.granted}", 1, 2, (NodeReply("n1", "OK", 2),))]
@@ -158,7 +158,7 @@ def taken(lock: Lock, folder: Path, answers: Path | None) -> list[Op]:
     return ops
 
 
-def test_clients_write_the_rounds_of_a_call_down_with_its_section(tmp_path: Path) -> None:
+def test_clients_record_the_rounds_of_a_call_with_its_section(tmp_path: Path) -> None:
     answers = tmp_path / "answers.jsonl"
     taken(Showing(), tmp_path, answers)
     rounds = [msgspec.json.decode(line, type=Round) for line in answers.read_bytes().splitlines()]
@@ -166,7 +166,7 @@ def test_clients_write_the_rounds_of_a_call_down_with_its_section(tmp_path: Path
     assert rounds[0].replies == (NodeReply("n1", "OK", 2),)
 
 
-def test_of_a_lock_that_shows_nothing_there_is_no_file(tmp_path: Path) -> None:
+def test_a_lock_that_exposes_no_rounds_leaves_no_file(tmp_path: Path) -> None:
     taken(Plain(), tmp_path, tmp_path / "answers.jsonl")
     assert not (tmp_path / "answers.jsonl").exists()
 
@@ -186,7 +186,7 @@ def test_rounds_in_which_no_node_did_anything_are_left_out(tmp_path: Path) -> No
     assert [msgspec.json.decode(line, type=Round) for line in lines] == [*undone, silent[0], *granted]
 
 
-def test_the_answers_are_in_the_file_before_the_operation_is(tmp_path: Path) -> None:
+def test_the_replies_are_in_the_file_before_the_operation(tmp_path: Path) -> None:
     order = []
 
     class Watched(Recorder):
@@ -201,6 +201,6 @@ def test_the_answers_are_in_the_file_before_the_operation_is(tmp_path: Path) -> 
     assert order == [("acquire", 1), ("release", 2)]
 
 
-def test_where_no_answers_are_kept_nothing_is_written(tmp_path: Path) -> None:
+def test_if_replies_are_not_kept_nothing_is_written(tmp_path: Path) -> None:
     taken(Showing(), tmp_path, None)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["control", "ops.jsonl"]

@@ -1,8 +1,8 @@
-"""Locks that are broken on purpose: the reference with one line wrong in each.
+"""Locks that are broken on purpose: the reference lock, each with one line wrong.
 
-They show what the judge can see. Each is a subclass of the reference that differs from it in one overridden method, and
-says which line of the algorithm that is, what becomes of it, and how it can be seen: under which load, by which faults,
-as which finding. Use one by its class: `fencepost test --lock workloads.mutants:HalfIsEnough`.
+They show what the judge can detect. Each is a subclass of the reference with one overridden method. It states which
+line of the algorithm is wrong, what happens as a result, and how to detect it: under which load, with which faults, as
+which finding. Select one by its class: `fencepost test --lock workloads.mutants:HalfIsEnough`.
 """
 
 from __future__ import annotations

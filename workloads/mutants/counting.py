@@ -1,4 +1,4 @@
-"""Mutants that count the nodes' answers wrongly."""
+"""Mutants that count the nodes' replies wrongly."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from workloads.locks.redlock import Redlock
 from workloads.mutants.declared import mutant
 
 
-@mutant("half is enough", "N/2 + 1 nodes must say yes", conditions="busy", nemesis="partition", finding="overlap")
+@mutant("half is enough", "N/2 + 1 nodes must grant it", conditions="busy", nemesis="partition", finding="overlap")
 class HalfIsEnough(Redlock):
-    """Of five nodes two are content with one client and two others with another one."""
+    """Of five nodes, two can grant the lock to one client and two others to another client."""
 
     def quorum(self) -> int:
         return len(self._pool) // 2
@@ -19,20 +19,20 @@ class HalfIsEnough(Redlock):
 
 @mutant(
     "silence is a yes",
-    "a node that gave no answer in time did not say yes",
+    "a node that did not reply in time has not granted the lock",
     conditions="busy",
     nemesis="partition",
     finding="overlap",
 )
 class SilenceIsYes(Redlock):
-    """Whoever is cut off from a majority has it."""
+    """A client that is cut off from a majority acquires the lock."""
 
     def grants(self, reply: Reply) -> bool:
         return reply == b"OK" or reply is SILENT
 
 
 class _Forgetful(Connection):
-    """The reply to a request that was given up is taken for the reply to the next one, and so on for ever."""
+    """The reply to an abandoned request is taken for the reply to the next request, and so on forever."""
 
     def owe(self) -> None:
         pass
@@ -40,26 +40,26 @@ class _Forgetful(Connection):
 
 @mutant(
     "a late reply counts",
-    "an answer belongs to the request that it answers",
+    "a reply belongs to the request that it answers",
     conditions="busy",
     nemesis="latency",
     finding="overlap",
 )
 class LateReplyCounts(Redlock):
-    """On slow links the yes to a try that was given up, and undone, is heard as the yes to the next one."""
+    """On slow links, the grant of an attempt that was given up and undone counts as the grant of the next attempt."""
 
     WIRE: ClassVar[type[Connection]] = _Forgetful
 
 
 @mutant(
     "any node extends",
-    "a majority must prolong the key",
+    "a majority must extend the key",
     conditions="long work",
     nemesis="partition",
     finding="overlap",
 )
 class ExtendedByAnyNode(Redlock):
-    """Cut off from a majority it goes on working, while the keys expire there."""
+    """Cut off from a majority, the client continues to work while the keys expire there."""
 
     def extend_quorum(self) -> int:
         return 1

@@ -1,4 +1,4 @@
-"""What a mutant says about itself, and the loads under which mutants show what they are."""
+"""How a mutant is declared, and the loads that expose the mutants."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from workloads.locks.redlock import Redlock
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """A load, and the faults that go well with it. `text`: what it is made for. `options`: those of `fencepost test`.
-    `nemeses`: a spec for each kind of faults; faults come often, so that much can happen in a short time, and each
-    lasts longer than a lease. A hunt needs two clients."""
+    """A load, and the faults that suit it. `text`: its purpose. `options`: options of `fencepost test`. `nemeses`: a
+    spec for each kind of fault. Faults are frequent, so that much happens in a short time, and each lasts longer than a
+    lease. A hunt needs two clients."""
 
     name: str
     text: str
@@ -35,19 +35,19 @@ CONDITIONS: Final[Mapping[str, Conditions]] = {
     for conditions in (
         Conditions(
             "busy",
-            "four clients want one lock, and hold it for a fraction of its lease; slow answers come just too late",
+            "four clients compete for one lock and hold it for part of its lease; slow replies come just too late",
             _BUSY,
             {**_NEMESES, "latency": "latency:interval=2s,duration=1500ms,kind=delay,delay=55ms-95ms,targets=all"},
         ),
         Conditions(
             "slow",
-            "as busy; the nodes are asked one after the other and get almost a whole lease to answer",
+            "like busy, but the nodes are asked one after the other and have almost a whole lease to reply",
             {**_BUSY, "acquire": "sequential", "node-timeout": "400ms", "retry-delay": "100ms"},
             {**_NEMESES, "latency": "latency:interval=2s,duration=1500ms,kind=delay,delay=0.1ttl-0.5ttl,targets=all"},
         ),
         Conditions(
             "long work",
-            "three clients whose work takes longer than a lease, which they prolong",
+            "three clients whose work takes longer than a lease, so they extend it",
             {"clients": "3", "ttl": "500ms", "hold": "uniform:700ms-1500ms", "extend": "20", "node-timeout": "300ms"},
             {
                 **_NEMESES,
@@ -58,7 +58,7 @@ CONDITIONS: Final[Mapping[str, Conditions]] = {
         ),
         Conditions(
             "alone",
-            "one client, so that nobody else can be the reason why the lock is not free",
+            "one client, so that no other client can be the reason that the lock is taken",
             {"clients": "1", "ttl": "500ms", "hold": "uniform:20ms-60ms"},
             {
                 **{kind: spec for kind, spec in _NEMESES.items() if kind != "hunt"},
@@ -71,10 +71,10 @@ CONDITIONS: Final[Mapping[str, Conditions]] = {
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """One broken lock. `line`: what of the algorithm is wrong. `conditions`: the load under which it shows. `nemesis`:
-    the kind of faults that find it surely. `finding`: the kind of finding that names it, as in a verdict. `liveness`:
-    it costs nobody's safety, only time. `lock`: as `--lock` takes it. `original`: the class that it is a copy of, but
-    for one method."""
+    """One broken lock. `line`: the line of the algorithm that is wrong. `conditions`: the load that exposes it.
+    `nemesis`: the kind of fault that reliably finds it. `finding`: the kind of finding that names it, as in a verdict.
+    `liveness`: it costs only time, not safety. `lock`: its name for `--lock`. `original`: the class of which it
+    overrides one method."""
 
     name: str
     line: str
@@ -93,7 +93,7 @@ MUTANTS: Final[dict[str, Mutant]] = {}
 CONTROLS: Final[dict[str, tuple[str, Conditions]]] = {
     f"reference, {conditions.name}": ("redlock", conditions) for conditions in CONDITIONS.values()
 }
-"""Correct locks under the same loads: what is never to be blamed. The lock, as `--lock` takes it, and the load."""
+"""Correct locks under the same loads, which must never be blamed: the lock's name for `--lock`, and the load."""
 
 Broken = TypeVar("Broken", bound=type[Redlock])
 
@@ -101,7 +101,7 @@ Broken = TypeVar("Broken", bound=type[Redlock])
 def mutant(
     name: str, line: str, *, conditions: str, nemesis: str, finding: str, liveness: bool = False
 ) -> Callable[[Broken], Broken]:
-    """Declare a mutant; the class itself stays as it is."""
+    """Declare a mutant; the class itself is unchanged."""
 
     def declare(broken: Broken) -> Broken:
         original = broken.__mro__[1]

@@ -9,13 +9,13 @@ from workloads.mutants.declared import mutant
 
 @mutant(
     "frees without comparing",
-    "delete the key only if the value is one's own",
+    "delete the key only if it holds the client's own value",
     conditions="busy",
     nemesis="partition",
     finding="overlap",
 )
 class FreesWithoutComparing(Redlock):
-    """A failed try, or a release that comes late, frees the lock of somebody else."""
+    """A failed attempt, or a late release, frees another client's lock."""
 
     def release_request(self, key: str, value: str) -> bytes:
         return pack("DEL", key)
@@ -23,14 +23,14 @@ class FreesWithoutComparing(Redlock):
 
 @mutant(
     "frees a majority",
-    "release on all nodes, whatever they said",
+    "release on all nodes, whatever they replied",
     conditions="alone",
     nemesis="partition",
     finding="refused-alone",
     liveness=True,
 )
 class FreesAMajority(Redlock):
-    """The keys on the other nodes stay until they expire. When one of the freed nodes is out of reach, nobody can get a
+    """The keys on the other nodes stay until they expire. If one of the freed nodes is unreachable, no client can get a
     majority for that long."""
 
     def ask_to_release(self, request: bytes, patient: bool) -> list[Reply]:

@@ -1,4 +1,4 @@
-"""Mutants that ask the nodes for the wrong thing."""
+"""Mutants that send the nodes a wrong request."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from workloads.mutants.declared import mutant
 
 @mutant(
     "overwrites after an error",
-    "SET only if the key does not exist (NX), also in a second try",
+    "SET only if the key does not exist (NX), even in a second attempt",
     conditions="busy",
     nemesis="partition",
     finding="overlap",
 )
 class OverwritesAfterAnError(Redlock):
-    """While some node has not answered the last request, it insists: the key is set whoever owns it."""
+    """While some node has not replied to the last request, it sets the key regardless of its owner."""
 
     def acquire_request(self, key: str, value: str, ttl_ms: int) -> bytes:
         if self._pool.owing:
@@ -31,7 +31,7 @@ class OverwritesAfterAnError(Redlock):
     finding="overlap",
 )
 class SecondsForMilliseconds(Redlock):
-    """The keys are gone a thousand times too early."""
+    """The keys expire a thousand times too early."""
 
     def acquire_request(self, key: str, value: str, ttl_ms: int) -> bytes:
         return super().acquire_request(key, value, max(1, ttl_ms // 1000))
@@ -46,7 +46,7 @@ class SecondsForMilliseconds(Redlock):
     liveness=True,
 )
 class ExpiresInSeconds(Redlock):
-    """What a client leaves behind when it dies, or is cut off, blocks all others for a thousand leases."""
+    """The keys that a client leaves behind when it dies or is cut off block all others for a thousand leases."""
 
     def acquire_request(self, key: str, value: str, ttl_ms: int) -> bytes:
         return pack("SET", key, value, "NX", "EX", ttl_ms)

@@ -1,4 +1,4 @@
-"""Mutants that are wrong about time."""
+"""Mutants that calculate time wrongly."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from workloads.mutants.declared import mutant
 
 @mutant(
     "grants what is over",
-    "the lock is held only if validity is left",
+    "the lock is held only if some validity is left",
     conditions="slow",
     nemesis="latency",
     finding="no-validity",
 )
 class GrantsWhatIsOver(Redlock):
-    """When the answers took longer than the lease, the keys have begun to expire before it says yes."""
+    """If the replies took longer than the lease, the keys start to expire before the lock is granted."""
 
     def is_valid(self, deadline_ns: int, now_ns: int) -> bool:
         return True
@@ -22,13 +22,13 @@ class GrantsWhatIsOver(Redlock):
 
 @mutant(
     "counts from the answers",
-    "validity = TTL − elapsed − drift, elapsed since before the first request",
+    "validity = TTL − elapsed − drift, where elapsed counts from before the first request",
     conditions="slow",
     nemesis="latency",
     finding="overstated-validity",
 )
 class CountsFromTheAnswers(Redlock):
-    """The nodes count from when they were asked; on slow links that was long before."""
+    """The nodes count from when they received the request; on slow links that was long before."""
 
     def deadline_ns(self, requested_ns: int, answered_ns: int, ttl_ms: int) -> int:
         return super().deadline_ns(answered_ns, answered_ns, ttl_ms)
@@ -42,7 +42,7 @@ class CountsFromTheAnswers(Redlock):
     finding="no-drift-allowance",
 )
 class ForgetsTheDrift(Redlock):
-    """Where a node's clock runs faster than the client's, the key is gone before the validity is."""
+    """If a node's clock runs faster than the client's, the key expires before the validity ends."""
 
     def drift_ms(self, ttl_ms: int) -> float:
         return 0
@@ -56,7 +56,7 @@ class ForgetsTheDrift(Redlock):
     finding="late-extension",
 )
 class ExtendsWhatIsOver(Redlock):
-    """Between the end of the old lease and the new one it had nothing in hand, and does not tell its user."""
+    """It held no lease between the end of the old one and the start of the new one, and does not report that."""
 
     def may_extend(self, lease_deadline_ns: int, now_ns: int) -> bool:
         return True

@@ -1,4 +1,4 @@
-"""Mutants whose value does not tell one owner from another."""
+"""Mutants whose value does not identify the owner."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ _AWAKE_EVERY_S: Final = 0.02
     finding="overlap",
 )
 class OneValueForAll(Redlock):
-    """Comparing it proves nothing: a client's failed try frees another client's lock."""
+    """Comparing it proves nothing: a client's failed attempt frees another client's lock."""
 
     def unique_value(self) -> str:
         return "locked"
 
 
 class TwoThreads(Redlock):
-    """The reference in a process with a second thread, which wants the same lock, with connections of its own, and
-    gives it back at once. It is as correct as the reference. Nobody judges the second thread's sections: it does
-    nothing in them."""
+    """The reference in a process with a second thread. That thread competes for the same lock over its own connections
+    and releases it immediately. It is as correct as the reference. The second thread's sections are not judged, since
+    it does nothing in them."""
 
     def __init__(self, nodes: Sequence[NodeAddress], settings: LockSettings) -> None:
         super().__init__(nodes, settings)
@@ -42,7 +42,7 @@ class TwoThreads(Redlock):
         self._thread.start()
 
     class _Other(Redlock):
-        """What the second thread works with; its values come from the same place as the first one's."""
+        """The second thread's lock; its values come from the same place as those of the first thread."""
 
         ROUNDS: ClassVar[int] = 1
 
@@ -77,13 +77,13 @@ class TwoThreads(Redlock):
 
 @mutant(
     "one value per process",
-    "the value is unique among all that ask, not only among processes",
+    "the value is unique among all requesters, not only among processes",
     conditions="busy",
     nemesis="partition",
     finding="overlap",
 )
 class OneValuePerProcess(TwoThreads):
-    """One thread's failed try frees the lock that another thread of the process holds."""
+    """One thread's failed attempt frees the lock that another thread of the process holds."""
 
     def unique_value(self) -> str:
         return f"process {os.getpid()}"
