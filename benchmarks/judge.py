@@ -92,7 +92,7 @@ def judge_one(path: Path, count: int) -> None:
     began = time.process_time()
     numbers.sort()
     sort_seconds = time.process_time() - began
-    pairs, ratio = verdict.figures["exclusion"]["overlapping_pairs"], cpu_seconds / sort_seconds
+    pairs, ratio = verdict.figures["exclusion"].overlapping_pairs, cpu_seconds / sort_seconds
     print(
         f"  {count:>12,} {seconds:>9.3f} s {cpu_seconds:>9.3f} s {peak_gb:>7.2f} GB"
         f" {sort_seconds:>9.3f} s {ratio:>7.1f}   {verdict.verdict}, {pairs:,} pairs"
@@ -138,9 +138,9 @@ def judge_logs(folder: RunFolder, operations: int) -> None:
     began = time.perf_counter()
     run = load_recorded(folder)
     print(f"  {'logs to sections':<22} {time.perf_counter() - began:7.2f} s")
-    for name, check in checkers().items():
+    for name, checker in checkers().items():
         began = time.perf_counter()
-        check(run)
+        checker.check(run)
         print(f"  {'checker ' + name:<22} {time.perf_counter() - began:7.2f} s")
     del run
     began, cpu_began = time.perf_counter(), time.process_time()

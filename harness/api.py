@@ -9,7 +9,7 @@ import msgspec
 import pandas as pd
 
 from fencepost.history import FaultEvent
-from harness.checkers.judge import judge
+from harness.checkers.judge import judge, recorded_verdict
 from harness.config import RunConfig
 from harness.store.run_folder import RunFolder
 from harness.store.tables import load_recorded
@@ -37,7 +37,8 @@ class Run:
 def load(run: str | Path = "latest") -> Run:
     """The run in this folder; a bare name, like `latest`, is looked for in `results/runs`.
 
-    The verdict is the recorded one, or made now if the run was never judged. Nothing is written. Raises UsageError for
+    The verdict is the recorded one; if this version of fencepost has not judged the run yet, it does so now. Nothing is
+    written. Raises UsageError for
     what is no run folder.
     """
     folder = RunFolder.open(run)
@@ -50,5 +51,5 @@ def load(run: str | Path = "latest") -> Run:
         sections=recorded.sections,
         faults=pd.DataFrame([msgspec.structs.asdict(event) for event in recorded.faults], columns=columns),
         writes=recorded.writes,
-        verdict=folder.read_verdict() or judge(recorded),
+        verdict=recorded_verdict(folder) or judge(recorded),
     )

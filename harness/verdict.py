@@ -2,54 +2,68 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal, TypeVar
 
 import msgspec
 
 from harness.config import Requirement
+from harness.figures import Cell, CheckerFigures
 
 Blame = Literal["lock", "client", "undecided", "resource", "harness"]
+
+Word = Literal["valid", "violation", "unknown"]
+
+VERDICT_SCHEMA: Final = 2
+"""What `verdict.json` is written with. 1: checkers had other names, and figures were not typed."""
+
+F = TypeVar("F", bound=CheckerFigures)
 
 
 class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
     """Something that was found, in words and in numbers.
 
     `breaks`: the requirements under which it makes the run a violation. `count`: how many there are of this kind and
-    blame. `examples`: a few of them, JSON values with client, section, key and times in ms since the start.
+    blame. `examples`: a few of them, JSON values with client, section, key and times in ms since the start. `checker`:
+    who found it; the judge fills that in.
     """
 
-    checker: str
     kind: str
     blame: Blame
     text: str
     breaks: tuple[Requirement, ...] = ()
     count: int = 1
     examples: tuple[dict[str, object], ...] = ()
+    checker: str = ""
 
 
-class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A checker's answer. `unknown`: why the run cannot be called valid, if it cannot.
+class Answer(msgspec.Struct, frozen=True):
+    """A checker's answer. `figures`: what it measured; None where the run gave it nothing to measure. `unknown`: why
+    the run cannot be called valid, if it cannot."""
 
-    `figures`: statistics, JSON values."""
-
+    figures: CheckerFigures | None = None
     findings: tuple[Finding, ...] = ()
     unknown: tuple[str, ...] = ()
-    figures: dict[str, object] = msgspec.field(default_factory=dict)
 
 
-class Verdict(msgspec.Struct, frozen=True, omit_defaults=False):
-    """The answer of a whole run (`verdict.json`). `figures`: each checker's statistics by the checker's name."""
+class Verdict(msgspec.Struct, frozen=True):
+    """The answer of a whole run (`verdict.json`). `figures`: by the checker's name, of the checkers that have any.
+    `listed`: what `fencepost list` shows."""
 
-    verdict: Literal["valid", "violation", "unknown"]
+    verdict: Word
     require: Requirement
     findings: tuple[Finding, ...]
     unknown: tuple[str, ...]
-    figures: dict[str, dict[str, object]]
-    schema_version: int = 1
+    figures: dict[str, CheckerFigures]
+    listed: tuple[Cell, ...] = ()
+    schema_version: int = VERDICT_SCHEMA
+
+    def of(self, kind: type[F]) -> F | None:
+        """The figures of this type; None where its checker had none."""
+        return next((figures for figures in self.figures.values() if isinstance(figures, kind)), None)
 
 
 def ordered(verdict: Verdict) -> tuple[Finding, ...]:
-    """All findings, those that make it a violation first; of these overlaps before what an overlap can come of."""
+    """All findings, those that make it a violation first; of these overlaps before what an overlap can lead to."""
     return tuple(
         sorted(
             verdict.findings, key=lambda f: (verdict.require not in f.breaks, f.blame != "lock", f.kind != "overlap")

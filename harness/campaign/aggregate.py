@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Final, Literal
 
@@ -16,8 +16,8 @@ from harness.campaign.grid import Cell, Grid, Part
 from harness.campaign.measure import BLAMES, quantile_ms
 from harness.campaign.statistics import Difference, Rate, difference, holm, mcnemar, rate
 
-Unit = Literal["opportunity", "strike", "run"]
-UNITS: Final[dict[Unit, str]] = {"opportunity": "opportunities", "strike": "strikes", "run": "runs"}
+Unit = Literal["opportunity", "node outage", "run"]
+UNITS: Final[dict[Unit, str]] = {"opportunity": "opportunities", "node outage": "node outages", "run": "runs"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +25,9 @@ class Summary:
     """One cell over all of its seeds.
 
     `verdicts`: runs by verdict. `violated`: runs with an overlap by blame, of all finished runs. `per_unit`: how often
-    an overlap blamed on the lock followed, of all runs, strikes and opportunities. Rates a second and quantiles are
-    over all runs together; `by_seed` holds acquisitions a second by seed. `fsync_p50_ms` is the median of the runs'
-    medians.
+    an overlap blamed on the lock followed, of all runs, node outages and opportunities. Rates a second and quantiles
+    are over all runs together; `by_seed` holds acquisitions a second by seed. `fsync_p50_ms` is the median of the runs'
+    medians. `totals`: sums of the counts that checkers offer.
     """
 
     part: Part
@@ -39,7 +39,7 @@ class Summary:
     overlaps: dict[str, int]
     violated: dict[str, Rate]
     per_unit: dict[Unit, Rate]
-    strikes: int
+    node_outages: int
     opportunities: int | None
     per_second: float | None
     by_seed: dict[int, float]
@@ -60,10 +60,11 @@ class Summary:
     orphan_longest_ms: float | None = None
     overruns: int = 0
     unfounded: int | None = None
+    totals: dict[str, int] = field(default_factory=dict)
 
     @property
     def main_rate(self) -> tuple[Unit, Rate]:
-        """The rate of the finest unit that was counted: an opportunity, else a strike, else a run."""
+        """The rate of the finest unit that was counted: an opportunity, else a node outage, else a run."""
         unit: Unit = next((u for u in UNITS if u in self.per_unit and self.per_unit[u].trials), "run")
         return unit, self.per_unit[unit]
 
@@ -132,7 +133,7 @@ def _summary(part: Part, cell: Cell, lines: list[RunLine]) -> Summary:
     counted = [f for f in figures if f.opportunities is not None]
     per_unit: dict[Unit, Rate] = {
         "run": rate(sum(f.overlaps["lock"] > 0 for f in figures), len(figures)),
-        "strike": rate(sum(f.strikes_hit for f in figures), sum(f.strikes for f in figures)),
+        "node outage": rate(sum(f.node_outages_hit for f in figures), sum(f.node_outages for f in figures)),
     }
     if counted and len(counted) == len(figures):
         opportunities = sum(f.opportunities or 0 for f in counted)
@@ -147,7 +148,7 @@ def _summary(part: Part, cell: Cell, lines: list[RunLine]) -> Summary:
         overlaps={blame: sum(f.overlaps.get(blame, 0) for f in figures) for blame in BLAMES},
         violated={b: rate(sum(f.overlaps.get(b, 0) > 0 for f in figures), len(figures)) for b in BLAMES},
         per_unit=per_unit,
-        strikes=sum(f.strikes for f in figures),
+        node_outages=sum(f.node_outages for f in figures),
         opportunities=per_unit["opportunity"].trials if "opportunity" in per_unit else None,
         per_second=sum(f.grants for f in figures) / load_s if load_s else None,
         by_seed={line.seed: f.grants / f.load_s for line, f in done if f.load_s},
@@ -168,6 +169,7 @@ def _summary(part: Part, cell: Cell, lines: list[RunLine]) -> Summary:
         orphan_longest_ms=max((f.orphan_longest_ms for f in figures if f.orphan_longest_ms is not None), default=None),
         overruns=sum(f.overruns for f in figures),
         unfounded=_sum_of_known([f.unfounded for f in figures]),
+        totals=dict(sum((Counter(f.totals) for f in figures), Counter[str]())),
     )
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from fencepost.history import Timeline
 from fencepost.text import milliseconds
-from harness.campaign.measure import strikes
+from harness.campaign.measure import node_outages
 from harness.history.fault_windows import windows
 from harness.history.overlaps import overlapping_pairs
 from harness.history.recorded import Recorded
@@ -30,10 +30,10 @@ def moment_of(run: Recorded) -> dict[str, object] | None:
     until = np.minimum(end[pairs.earlier[blamed]], end[pairs.later[blamed]])
     chosen = int(blamed[np.argmax(until - start[pairs.later[blamed]])])
     first, second = int(pairs.earlier[chosen]), int(pairs.later[chosen])
-    before = [event for event in strikes(run.faults) if event.began_ns <= start[second]]
-    # A key lives for one TTL, so a strike that is older than two has nothing to do with it.
-    strike = before[-1] if before and start[second] - before[-1].began_ns < 2e6 * run.config.ttl_ms else None
-    begin_ns = int(min(start[first], strike.began_ns if strike else start[second])) - _BEFORE_NS
+    before = [event for event in node_outages(run.faults) if event.began_ns <= start[second]]
+    # A key lives for one TTL, so an outage that is older than two has nothing to do with it.
+    outage = before[-1] if before and start[second] - before[-1].began_ns < 2e6 * run.config.ttl_ms else None
+    begin_ns = int(min(start[first], outage.began_ns if outage else start[second])) - _BEFORE_NS
     end_ns = int(max(end[first], end[second])) + _AFTER_NS
     near = run.sections[(end >= begin_ns) & (start <= end_ns)].head(_MOST_SECTIONS)
     excerpt = replace(
@@ -55,8 +55,8 @@ def moment_of(run: Recorded) -> dict[str, object] | None:
         (int(a.start_ns), f"{a.client} was granted {a.key}"),
         (int(b.start_ns), f"{b.client} was granted {b.key} too"),
     ]
-    if strike:
-        steps.append((strike.began_ns, strike.what))
+    if outage:
+        steps.append((outage.began_ns, outage.what))
     both_ms = float(min(a.end_ns, b.end_ns) - b.start_ns) / 1e6
     told = "; ".join(f"at {(ns - origin) / 1e9:.3f} s {what}" for ns, what in sorted(steps))
     told += f". For {milliseconds(both_ms)} both were inside, each within the validity that it had been told."

@@ -38,7 +38,7 @@ def markdown(
         ]
         out += _in_tables(facts.matrices(part, some))
         if left_behind := _in_tables(facts.left_behind(part, some)):
-            out += ["What stayed behind: keys without an owner, calls that overran, sections without a majority:", ""]
+            out += [f"What stayed behind: {facts.LEFT_BEHIND}:", ""]
             out += left_behind
         compared = [facts.comparison(contrast) for contrast in contrasts(part, some)]
         if compared:
@@ -57,14 +57,14 @@ def cells_frame(found: Sequence[Summary]) -> pd.DataFrame:
     for s in found:
         row: dict[str, object] = {"part": s.part.title, "cell": s.cell.name, **s.cell.at}
         row |= {f"runs_{word}": s.verdicts.get(word, 0) for word in ("valid", "violation", "unknown")}
-        row |= {"sections": s.sections, "strikes": s.strikes, "opportunities": s.opportunities}
+        row |= {"sections": s.sections, "node_outages": s.node_outages, "opportunities": s.opportunities}
         row |= {f"overlaps_{blame}": pairs for blame, pairs in s.overlaps.items()}
         for blame, rate in s.violated.items():
             row |= _rate(f"runs_with_overlap_{blame}", rate.events, rate.trials, rate.low, rate.high)
         for unit in UNITS:
             if unit != "run" and unit in s.per_unit:
                 rate = s.per_unit[unit]
-                row |= _rate(f"{UNITS[unit]}_hit", rate.events, rate.trials, rate.low, rate.high)
+                row |= _rate(f"{UNITS[unit].replace(' ', '_')}_hit", rate.events, rate.trials, rate.low, rate.high)
         row |= {
             "acquisitions_per_s": s.per_second,
             "acquire_p50_ms": s.acquire_p50_ms,
@@ -80,6 +80,7 @@ def cells_frame(found: Sequence[Summary]) -> pd.DataFrame:
             "sections_without_majority": s.unfounded,
             "lost_updates": s.lost,
             "acknowledged": s.acknowledged,
+            **s.totals,
             "folders": " ".join(s.folders),
         }
         rows.append(row)
@@ -101,11 +102,13 @@ def runs_frame(lines: Sequence[RunLine]) -> pd.DataFrame:
         }
         if line.figures:
             f = msgspec.structs.asdict(line.figures)
+            totals = f.pop("totals")
             acquire, overlaps, fsync = f.pop("acquire"), f.pop("overlaps"), f.pop("fsync_ms")
             waits = f.pop("majority_waits_ms")
             row |= f | {f"overlaps_{blame}": pairs for blame, pairs in overlaps.items()}
             row |= {"acquire_p50_ms": quantile_ms(acquire, 0.5), "acquire_p99_ms": quantile_ms(acquire, 0.99)}
             row |= {f"fsync_{name}_ms": (fsync or {}).get(name) for name in ("p50", "p99")}
+            row |= totals
             row |= {"majority_waits_ms": " ".join(f"{wait:.1f}" for wait in waits)}
         rows.append(row)
     return pd.DataFrame(rows)

@@ -27,6 +27,9 @@ INTRODUCTION: Final = (
 )
 
 
+LEFT_BEHIND: Final = "keys without an owner, acquires that took too long, sections not backed by a majority"
+
+
 @dataclass(frozen=True, slots=True)
 class Box:
     """One field of a matrix: the cell's summary and its texts. `tone`: `bad` for a violation, else empty."""
@@ -54,7 +57,7 @@ def matrices(part: Part, found: Sequence[Summary]) -> Iterator[Matrix]:
 
 
 def left_behind(part: Part, found: Sequence[Summary]) -> Iterator[Matrix]:
-    """Keys without an owner, calls that overran, sections without a majority; none where no node was watched."""
+    """What `LEFT_BEHIND` names; none where no node was watched."""
     if part.kind == "safety" and any(s.orphans is not None for s in found):
         yield from _matrices(part, found, _left_box)
 
@@ -107,9 +110,9 @@ def _box(summary: Summary) -> Box:
 def _left_box(summary: Summary) -> Box:
     said = [f"up to {milliseconds(summary.orphan_longest_ms)}"] if summary.orphans else []
     if summary.overruns:
-        said.append(f"{plural(summary.overruns, 'call')} overran")
+        said.append(f"{plural(summary.overruns, 'acquire')} took too long")
     if summary.unfounded:
-        said.append(f"{plural(summary.unfounded, 'section')} without a majority")
+        said.append(f"{plural(summary.unfounded, 'section')} not backed by a majority")
     keys = MISSING if summary.orphans is None else plural(summary.orphans, "key")
     return Box(summary, keys, ", ".join(said), "")
 
@@ -124,7 +127,7 @@ def answer(part: Part, found: Sequence[Summary]) -> list[str]:
     units = {s.main_rate[0] for s in done}
     what = {
         "opportunity": "Opportunities are counted: a server went down while the loss of its key could matter.",
-        "strike": "Strikes are counted: a fault took one or more servers down.",
+        "node outage": "Node outages are counted: a fault took one or more servers down.",
         "run": "Runs are counted.",
     }
     counting = what[next(iter(units))] if len(units) == 1 else "What is counted stands with each rate below."
@@ -215,7 +218,7 @@ def details(summary: Summary) -> list[tuple[str, str]]:
         ("Runs", wording.verdicts(summary)),
         ("Faults", f"{count(summary.faults_observed)} of {count(summary.faults_planned)} planned were seen to work"),
         ("Sections", count(summary.sections)),
-        ("Strikes at nodes", count(summary.strikes)),
+        ("Node outages", count(summary.node_outages)),
         ("Opportunities", count(summary.opportunities) if summary.opportunities is not None else "not counted"),
         (f"Violations by {wording.unit(unit)}", wording.counted(rate)),
         *(
@@ -247,6 +250,7 @@ def details(summary: Summary) -> list[tuple[str, str]]:
         ),
         ("Lost updates", f"{count(summary.lost)} of {count(summary.acknowledged)} acknowledged"),
         *_keys(summary),
+        *((printable(name), count(number)) for name, number in summary.totals.items()),
     ]
 
 
@@ -256,9 +260,9 @@ def _keys(summary: Summary) -> list[tuple[str, str]]:
     if summary.orphans is not None:
         rows.append(("Keys left without an owner", _orphans(summary)))
     if summary.unfounded is not None:
-        rows.append(("Sections without a majority behind them", count(summary.unfounded)))
+        rows.append(("Sections not backed by a majority", count(summary.unfounded)))
     if summary.overruns:
-        rows.append(("Acquire calls that outlasted what they were allowed", count(summary.overruns)))
+        rows.append(("Acquire calls that took longer than allowed", count(summary.overruns)))
     return rows
 
 
@@ -268,9 +272,10 @@ def _orphans(summary: Summary) -> str:
 
 
 FIGURES: Final = (
-    "configuration", "runs", "sections", "opportunities", "strikes", "lock to blame: runs", "client to blame: runs",
-    "undecided: runs", "acquisitions/s", "acquire p50", "p99", "availability", "wait after a majority went down",
-    "lost updates", "keys without an owner", "sections without a majority", "acquire calls that overran",
+    "configuration", "runs", "sections", "opportunities", "node outages", "lock to blame: runs",
+    "client to blame: runs", "undecided: runs", "acquisitions/s", "acquire p50", "p99", "availability",
+    "wait after a majority went down", "lost updates", "keys without an owner", "sections not backed by a majority",
+    "acquire calls that took too long",
 )  # fmt: skip
 
 
@@ -281,7 +286,7 @@ def figures_row(summary: Summary) -> tuple[str, ...]:
         wording.verdicts(summary),
         count(summary.sections),
         count(summary.opportunities),
-        count(summary.strikes),
+        count(summary.node_outages),
         *(wording.counted(summary.violated[blame]) for blame in BLAMES),
         number(summary.per_second),
         milliseconds(summary.acquire_p50_ms),

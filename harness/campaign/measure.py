@@ -10,6 +10,16 @@ import numpy as np
 import numpy.typing as npt
 
 from fencepost.history import FaultEvent
+from harness.checkers import (
+    acquire_timeouts,
+    counter,
+    exclusion,
+    faults,
+    liveness,
+    opportunities,
+    orphans,
+    quorum_backing,
+)
 from harness.history.fault_windows import majority_windows
 from harness.history.recorded import Recorded
 from harness.verdict import Finding, Verdict
@@ -34,22 +44,24 @@ class Blamed(msgspec.Struct, frozen=True):
 class Figures(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """What one run showed.
 
-    `overlaps`: pairs of sections by blame. `strikes`: times at which nodes went down with what they had in memory;
-    `strikes_hit`: those that an overlap blamed on the lock followed. `opportunities`, `opportunities_hit`: the same of
-    those with a key at stake, as `harness.checkers.opportunities` counts them; None where no node went down.
+    `overlaps`: pairs of sections by blame. `node_outages`: times at which nodes went down with what they had in memory;
+    `node_outages_hit`: those that an overlap blamed on the lock followed; both are stored under the names that
+    published reports have. `opportunities`, `opportunities_hit`: the same of those with a key at stake, as
+    `harness.checkers.opportunities` counts them; None where no node went down.
     `grants` within `load_s`, the time from the start to the heal;
     `reachable_s`: the part of it in which some working client surely could reach a majority. `acquire`: granted acquire
-    calls within the load, by bin of their duration (`bin_of`). `majority_waits_ms`: from each strike at a majority to
+    calls within the load, by bin of their duration (`bin_of`). `majority_waits_ms`: from each outage of a majority to
     the next grant. `fsync_ms`: what an fsync cost on a node's disk before the load, `p50` and `p99` among others; None
     where the nodes had no disks of their own. `blamed`: the findings for which the lock is to blame. `orphans`: keys
-    left on a node without an owner; `unfounded`: sections without a majority behind them; both None where nobody
-    watched the nodes, or the lock shows nothing. `overruns`: acquire calls that outlasted what they were allowed.
+    left on a node without an owner; `unfounded`: sections not backed by a majority; both None where nobody watched the
+    nodes, or the lock shows nothing. `overruns`: acquire calls that took longer than they were allowed. `totals`: the
+    counts that checkers add up over runs, by name.
     """
 
     sections: int
     overlaps: dict[str, int]
-    strikes: int
-    strikes_hit: int
+    node_outages: int = msgspec.field(name="strikes")
+    node_outages_hit: int = msgspec.field(name="strikes_hit")
     opportunities: int | None = None
     opportunities_hit: int | None = None
     load_s: float
@@ -68,6 +80,7 @@ class Figures(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     orphan_longest_ms: float | None = None
     overruns: int = 0
     unfounded: int | None = None
+    totals: dict[str, int] = {}
 
 
 def measure(run: Recorded, verdict: Verdict, environment: Mapping[str, object]) -> Figures:
@@ -75,39 +88,46 @@ def measure(run: Recorded, verdict: Verdict, environment: Mapping[str, object]) 
     begin = run.timeline.start_ns
     end = run.timeline.healed_ns or run.timeline.end_ns or begin
     start: Ints = run.sections["start_ns"].to_numpy(np.int64)
-    struck = strikes(run.faults)
-    figures = verdict.figures
-    downs = figures.get("opportunities", {})
+    down = node_outages(run.faults)
+    outages = verdict.of(opportunities.Figures)
+    overlaps, waits = verdict.of(exclusion.Figures), verdict.of(liveness.Figures)
+    data, played = verdict.of(counter.Figures), verdict.of(faults.Figures)
+    left, late, backing = (
+        verdict.of(orphans.Figures),
+        verdict.of(acquire_timeouts.Figures),
+        verdict.of(quorum_backing.Figures),
+    )
     reachable = majority_windows(run.config.client_names, run.config.node_names, run.faults, run.ends, begin, end)
     return Figures(
         sections=len(run.sections),
-        overlaps={blame: _whole(_mapping(figures["exclusion"]["overlaps"]).get(blame)) for blame in BLAMES},
-        strikes=_whole(downs.get("crashes")),
-        strikes_hit=_whole(downs.get("violations")),
-        opportunities=_whole(downs["opportunities"]) if downs else None,
-        opportunities_hit=_whole(downs["violated_opportunities"]) if downs else None,
+        overlaps={blame: overlaps.overlaps[blame] if overlaps else 0 for blame in BLAMES},
+        node_outages=outages.crashes if outages else 0,
+        node_outages_hit=outages.violations if outages else 0,
+        opportunities=outages.opportunities if outages else None,
+        opportunities_hit=outages.violated_opportunities if outages else None,
         load_s=(end - begin) / 1e9,
         grants=int(((start >= begin) & (start < end)).sum()),
         reachable_s=sum(until - since for since, until in reachable) / 1e9,
         acquire=_durations(run, end),
-        majority_waits_ms=tuple(_majority_waits_ms(run, struck, start)),
-        longest_gap_ms=_number(figures["liveness"].get("longest_gap_ms")),
-        lost=_whole(figures["counter"].get("lost")),
-        acknowledged=_whole(figures["counter"].get("acknowledged")),
+        majority_waits_ms=tuple(_majority_waits_ms(run, down, start)),
+        longest_gap_ms=waits.longest_gap_ms if waits else None,
+        lost=data.lost if data else 0,
+        acknowledged=data.acknowledged if data else 0,
         faults_planned=run.planned_faults,
         fsync_ms=_fsync_ms(environment),
         blamed=tuple(Blamed(f.kind, first_ms(f), f.text) for f in verdict.findings if f.blame == "lock"),
-        faults_observed=_whole(figures["faults"].get("observed")),
-        orphans=_whole_or_none(figures.get("orphans", {}).get("count")),
-        orphan_longest_ms=_number(figures.get("orphans", {}).get("longest_ms")),
-        overruns=_whole(figures.get("acquire_timeouts", {}).get("overruns")),
-        unfounded=_whole_or_none(figures.get("quorum_backing", {}).get("unfounded")),
+        faults_observed=played.observed if played else 0,
+        orphans=left.count if left else None,
+        orphan_longest_ms=left.longest_ms if left else None,
+        overruns=late.overruns if late else 0,
+        unfounded=backing.unfounded if backing else None,
+        totals={name: number for own in verdict.figures.values() for name, number in own.totals().items()},
     )
 
 
-def strikes(faults: Iterable[FaultEvent]) -> list[FaultEvent]:
+def node_outages(events: Iterable[FaultEvent]) -> list[FaultEvent]:
     """The injections that were seen to take nodes down, in order. A paused node keeps its memory and is none."""
-    taken = (e for e in faults if e.event == "injected" and e.holds and e.keys_at_stake is not None)
+    taken = (e for e in events if e.event == "injected" and e.holds and e.keys_at_stake is not None)
     return sorted(taken, key=lambda event: event.done_ns)
 
 
@@ -146,8 +166,8 @@ def _durations(run: Recorded, end_ns: int) -> dict[int, int]:
     return dict(zip(bins.tolist(), counts.tolist(), strict=True))
 
 
-def _majority_waits_ms(run: Recorded, struck: list[FaultEvent], start: Ints) -> Iterator[float]:
-    for event in struck:
+def _majority_waits_ms(run: Recorded, down: list[FaultEvent], start: Ints) -> Iterator[float]:
+    for event in down:
         if len(event.nodes) > run.config.nodes // 2:
             at = int(np.searchsorted(start, event.done_ns, "right"))
             if at < len(start):
@@ -157,18 +177,6 @@ def _majority_waits_ms(run: Recorded, struck: list[FaultEvent], start: Ints) -> 
 def _fsync_ms(environment: Mapping[str, object]) -> dict[str, float] | None:
     found = _mapping(_mapping(_mapping(environment.get("cluster")).get("disks")).get("fsync_ms"))
     return {name: float(ms) for name, ms in found.items() if isinstance(ms, int | float)} or None
-
-
-def _whole(value: object) -> int:
-    return value if isinstance(value, int) else 0
-
-
-def _whole_or_none(value: object) -> int | None:
-    return value if isinstance(value, int) else None
-
-
-def _number(value: object) -> float | None:
-    return float(value) if isinstance(value, int | float) else None
 
 
 def _mapping(value: object) -> Mapping[str, object]:

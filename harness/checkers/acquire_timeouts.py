@@ -7,12 +7,14 @@ time for which the client was stopped is not counted: what was stopped, and when
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import numpy as np
 import pandas as pd
 
+from fencepost.text import count, milliseconds
+from harness.figures import KEYS_ON_NODES, CheckerFigures, Part, Row
 from harness.history.groups import Ints
 from harness.history.recorded import Recorded
 from harness.history.sections import pause_windows
@@ -22,26 +24,51 @@ SLACK_MS: Final = 250
 """A process that is ready to run may have to wait for a processor; so much is not held against the lock."""
 
 
+class Figures(CheckerFigures, frozen=True):
+    """`limit_ms`: what a call was allowed; `declared`: whether the lock said so itself. `acquires`: calls. `overruns`:
+    those that took longer than the limit and `SLACK_MS`. `longest_ms`: the longest call; None without calls. Neither
+    counts the time for which the client was stopped. `excused`: calls that were too long only because of that."""
+
+    limit_ms: float
+    declared: bool
+    acquires: int
+    overruns: int
+    longest_ms: float | None
+    excused: int
+
+    def rows(self) -> Iterator[Row]:
+        """`19 of 320 acquire calls took longer than the lock allows (1 s), up to 4.21 s`."""
+        if self.overruns:
+            allowed = "the lock allows" if self.declared else "the TTL"
+            yield Row(
+                "overruns",
+                f"{count(self.overruns)} of {count(self.acquires)} acquire calls took longer than {allowed} "
+                f"({milliseconds(self.limit_ms)}), up to {milliseconds(self.longest_ms)}",
+                order=90,
+            )
+
+    def parts(self) -> Iterator[Part]:
+        for row in self.rows():
+            yield Part(KEYS_ON_NODES, order=23, sentences=(row.text,))
+
+
 def check(run: Recorded) -> Answer:
-    """Figures: `limit_ms`; `declared`: whether the lock said so itself; `acquires`: calls; `overruns`: those that took
-    longer than that and `SLACK_MS`, pauses not counted; `longest_ms`: the longest call, pauses not counted; `excused`:
-    calls that were too long only because their client was stopped."""
     calls = run.ops[run.ops["f"] == "acquire"]
     limit_ms = run.config.ttl_ms if run.acquire_limit_ms is None else run.acquire_limit_ms
     took: Ints = (calls["complete_ns"] - calls["invoke_ns"]).to_numpy(np.int64)
     ran = took - _stopped(calls, pause_windows(run.faults))
     allowed = round((limit_ms + SLACK_MS) * 1e6)
     over = np.flatnonzero(ran > allowed)
-    figures: dict[str, object] = {
-        "limit_ms": limit_ms,
-        "declared": run.acquire_limit_ms is not None,
-        "acquires": len(calls),
-        "overruns": len(over),
-        "longest_ms": float(ran.max()) / 1e6 if len(ran) else None,
-        "excused": int((took > allowed).sum()) - len(over),
-    }
+    figures = Figures(
+        limit_ms=limit_ms,
+        declared=run.acquire_limit_ms is not None,
+        acquires=len(calls),
+        overruns=len(over),
+        longest_ms=float(ran.max()) / 1e6 if len(ran) else None,
+        excused=int((took > allowed).sum()) - len(over),
+    )
     if not len(over) or run.acquire_limit_ms is None:
-        return Answer(figures=figures)
+        return Answer(figures)
     longest = int(over[np.argmax(ran[over])])
     text = (
         f"{len(over)} of {len(calls)} acquire calls took longer than the lock allows them ({limit_ms:g} ms), "
@@ -59,8 +86,8 @@ def check(run: Recorded) -> Answer:
                 "stopped_ms": float(took[row] - ran[row]) / 1e6,
             }
         )
-    finding = Finding("acquire_timeouts", "acquire-overrun", "lock", text, (), len(over), tuple(examples))
-    return Answer(findings=(finding,), figures=figures)
+    finding = Finding("acquire-overrun", "lock", text, (), len(over), tuple(examples))
+    return Answer(figures, (finding,))
 
 
 def _stopped(calls: pd.DataFrame, pauses: dict[str, list[tuple[int, int]]]) -> Ints:

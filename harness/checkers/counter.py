@@ -10,13 +10,16 @@ from nowhere, and the last read gives what the last write left.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, get_args
 
 import numpy as np
 import pandas as pd
 
+from fencepost.text import count, printable
 from harness.config import Requirement
+from harness.figures import DATA, Cell, CheckerFigures, Part, Row, Tile
 from harness.history.groups import (
     Bools,
     Groups,
@@ -43,9 +46,58 @@ _WHOSE: Final[dict[Blame, str]] = {
 }
 
 
+_FINAL_KEYS: Final = 20
+_SHOWN_KEYS: Final = 8
+
+
+class Figures(CheckerFigures, frozen=True):
+    """`acknowledged` and `accepted` writes. `lost`: acknowledged and lost; `lost_unacknowledged`: lost, but no client
+    was told that they were written. `final`: the counters at the last read, of 20 keys at most. `complete`: whether
+    the resource's record is whole."""
+
+    acknowledged: int
+    accepted: int
+    lost: int
+    lost_unacknowledged: int
+    final: dict[str, int]
+    complete: bool
+
+    def rows(self) -> Iterator[Row]:
+        yield Row("updates", f"{count(self.lost)} lost of {count(self.acknowledged)} acknowledged", order=40)
+
+    def tiles(self) -> Iterator[Tile]:
+        note = f"of {count(self.acknowledged)} acknowledged"
+        yield Tile("Lost updates", count(self.lost), note, "bad" if self.lost else "", order=30)
+
+    def parts(self) -> Iterator[Part]:
+        pairs = [
+            ("Increments acknowledged", count(self.acknowledged)),
+            ("Writes accepted", count(self.accepted)),
+            ("Counter at the last read", self._final()),
+            ("Lost updates", count(self.lost)),
+        ]
+        if self.lost_unacknowledged:
+            pairs.append(("Lost, but never acknowledged", count(self.lost_unacknowledged)))
+        if not self.complete:
+            pairs.append(("Complete", "no: the last read, or a part of the record, is missing"))
+        yield Part(
+            DATA,
+            order=30,
+            hint="The lock protects a counter in a store of its own, which no fault touches unless asked to. Every "
+            "section adds one. What is missing at the end was lost.",
+            pairs=tuple(pairs),
+        )
+
+    def cells(self) -> Iterator[Cell]:
+        yield Cell("lost", count(self.lost), legend="lost: updates", order=30)
+
+    def _final(self) -> str:
+        shown = [f"{printable(key)} {count(value)}" for key, value in list(self.final.items())[:_SHOWN_KEYS]]
+        more = len(self.final) - _SHOWN_KEYS
+        return ", ".join(shown) + (f" and {more:,} more" if more > 0 else "")
+
+
 def check(run: Recorded) -> Answer:
-    """Figures: `acknowledged` and `accepted` writes; `lost`: acknowledged and lost; `lost_unacknowledged`; `final`: the
-    counters at the last read (20 keys); `complete`: whether the resource's record is whole."""
     writes = run.writes
     by_key = _Writes.of(writes, run.writes_by_key)
     asked = ((run.ops["f"] == "write") & (run.ops["outcome"] == "ok")).to_numpy(np.bool_)
@@ -62,16 +114,16 @@ def check(run: Recorded) -> Answer:
     unknown: tuple[str, ...] = ()
     if not complete and not lost_and_told.any():
         unknown = ("the resource's record is incomplete: lost updates cannot be ruled out",)
-    count = int(lost_and_told.sum())
-    figures: dict[str, object] = {
-        "acknowledged": len(acknowledged),
-        "accepted": len(writes),
-        "lost": count,
-        "lost_unacknowledged": int(lost.sum()) - count,
-        "final": dict(sorted((run.final_values or {}).items())[:20]),
-        "complete": complete,
-    }
-    return Answer(findings=tuple(findings), unknown=unknown, figures=figures)
+    total = int(lost_and_told.sum())
+    figures = Figures(
+        acknowledged=len(acknowledged),
+        accepted=len(writes),
+        lost=total,
+        lost_unacknowledged=int(lost.sum()) - total,
+        final=dict(sorted((run.final_values or {}).items())[:_FINAL_KEYS]),
+        complete=complete,
+    )
+    return Answer(figures, tuple(findings), unknown)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,15 +200,14 @@ def _lost_updates(run: Recorded, writes: _Writes, lost: Ints) -> list[Finding]:
         which = np.flatnonzero(whose == place)
         if not len(which):
             continue
-        count = len(which)
+        times = len(which)
         findings.append(
             Finding(
-                checker="counter",
                 kind="lost-update",
                 blame=blame,
-                text=f"{count} acknowledged {'update was' if count == 1 else 'updates were'} lost {_WHOSE[blame]}",
+                text=f"{times} acknowledged {'update was' if times == 1 else 'updates were'} lost {_WHOSE[blame]}",
                 breaks=ALL if blame == "harness" else ("data",),
-                count=count,
+                count=times,
                 examples=tuple(
                     {"key": str(table["key"].iloc[row]), "lost": _write(table, row), "by": _write(table, by_row)}
                     for row, by_row in zip(losers[which[:5]].tolist(), winners[which[:5]].tolist(), strict=True)
@@ -187,7 +238,7 @@ def _missing(run: Recorded, acknowledged: pd.DataFrame, missing: Ints) -> list[F
         for _, op in ops.head(5).iterrows()
     )
     text = f"{len(ops)} writes were acknowledged that the resource's record does not have"
-    return [Finding("counter", "unrecorded-write", "resource", text, ALL, len(ops), examples)]
+    return [Finding("unrecorded-write", "resource", text, ALL, len(ops), examples)]
 
 
 def _final_differs(run: Recorded, last: pd.DataFrame) -> list[Finding]:
@@ -199,7 +250,7 @@ def _final_differs(run: Recorded, last: pd.DataFrame) -> list[Finding]:
         return []
     examples = tuple({"key": k, "read": final.get(k, 0), "last_write": left.get(k, 0)} for k in wrong[:5])
     text = f"{len(wrong)} counters do not read at the end what their last accepted write left"
-    return [Finding("counter", "final-value", "resource", text, ALL, len(wrong), examples)]
+    return [Finding("final-value", "resource", text, ALL, len(wrong), examples)]
 
 
 def _from_nowhere(table: pd.DataFrame, writes: _Writes) -> list[Finding]:
@@ -216,4 +267,4 @@ def _from_nowhere(table: pd.DataFrame, writes: _Writes) -> list[Finding]:
         {"key": str(table["key"].iloc[row]), "write": _write(table, row)} for row in rows[:5].tolist()
     )
     text = f"{len(rows)} writes have a value that is one more than no value before"
-    return [Finding("counter", "impossible-value", "resource", text, ALL, len(rows), examples)]
+    return [Finding("impossible-value", "resource", text, ALL, len(rows), examples)]

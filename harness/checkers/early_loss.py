@@ -10,13 +10,20 @@ from __future__ import annotations
 
 import numpy as np
 
+from harness.figures import CheckerFigures
 from harness.history.fault_windows import longest_windows
 from harness.history.recorded import Recorded
 from harness.verdict import Answer, Finding
 
 
+class Figures(CheckerFigures, frozen=True):
+    """`lost_early`: leases that were gone when they were released within their validity, without any fault. Shown as a
+    finding."""
+
+    lost_early: int
+
+
 def check(run: Recorded) -> Answer:
-    """Figures: `lost_early`: leases that were gone when they were released within their validity, without any fault."""
     ops = run.ops
     released = ops[(ops["f"] == "release") & (ops["outcome"] == "fail")]
     held = run.sections[["client", "life", "section", "asked_ns", "start_ns", "deadline_min_ns"]]
@@ -30,9 +37,9 @@ def check(run: Recorded) -> Answer:
     for _, since, until in longest_windows(run.faults):
         disturbed |= (since <= done) & (until >= begun)
     lost = both[~disturbed]
-    figures: dict[str, object] = {"lost_early": len(lost)}
+    figures = Figures(len(lost))
     if not len(lost):
-        return Answer(figures=figures)
+        return Answer(figures)
     examples = tuple(
         {
             "client": row["client"],
@@ -49,4 +56,4 @@ def check(run: Recorded) -> Answer:
         f"{len(lost)} {noun} gone when the holder released within the validity, although no fault was in force: "
         "somebody else deleted or took the keys, or they expired too early"
     )
-    return Answer((Finding("early_loss", "lost-early", "lock", text, (), len(lost), examples),), figures=figures)
+    return Answer(figures, (Finding("lost-early", "lock", text, (), len(lost), examples),))

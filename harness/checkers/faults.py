@@ -2,43 +2,89 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+import msgspec
+
 from fencepost.history import FaultEvent
+from fencepost.text import count, printable
+from harness.figures import CheckerFigures, Row, Tile
 from harness.history.recorded import Recorded
 from harness.verdict import Answer, Finding
 
 
+class OfNemesis(msgspec.Struct, frozen=True):
+    injected: int
+    observed: int
+    healed: int
+
+
+class Figures(CheckerFigures, frozen=True):
+    """`planned`: faults in the schedule. `injected`: those that were; `observed`: a probe saw them in force; `healed`:
+    a probe saw them gone. `by_nemesis`: the last three for each nemesis."""
+
+    planned: int
+    injected: int
+    observed: int
+    healed: int
+    by_nemesis: dict[str, OfNemesis]
+
+    def rows(self) -> Iterator[Row]:
+        """`12 planned, 12 injected, 12 seen to work, 12 seen healed (crash 6 of 6, partition 6 of 6)`."""
+        each = ", ".join(
+            f"{printable(name)} {count(own.observed)} of {count(own.injected)}" for name, own in self.by_nemesis.items()
+        )
+        detail = f" ({each})" if len(self.by_nemesis) > 1 else ""
+        yield Row("faults", f"{self._totals()}{detail}", order=10, is_input=True)
+
+    def _totals(self) -> str:
+        seen = f"{count(self.observed)} seen to work, {count(self.healed)} seen healed"
+        if self.planned:
+            return f"{count(self.planned)} planned, {count(self.injected)} injected, {seen}"
+        return f"{count(self.injected)} by the script, {seen}" if self.injected else "none planned"
+
+    def tiles(self) -> Iterator[Tile]:
+        if self.planned:
+            note = f"of {count(self.planned)} planned, {count(self.injected)} injected"
+            missed = self.observed < self.planned
+            yield Tile("Faults seen to work", count(self.observed), note, "warn" if missed else "", order=90)
+
+
 def check(run: Recorded) -> Answer:
-    """Figures: `planned`, `injected`, `observed` (a probe saw it in force), `healed` (a probe saw it gone), and
-    `by_nemesis`: the last three for each nemesis."""
     injected = {event.fault: event for event in run.faults if event.event == "injected"}
     healed = {event.fault: event for event in run.faults if event.event == "healed"}
     missed = [event for event in injected.values() if not event.holds]
     still = [event for name, event in injected.items() if name not in healed or not healed[name].holds]
-    by_nemesis: dict[str, dict[str, int]] = {}
-    for name, event in injected.items():
-        counts = by_nemesis.setdefault(event.nemesis, {"injected": 0, "observed": 0, "healed": 0})
-        counts["injected"] += 1
-        counts["observed"] += event.holds
-        counts["healed"] += name in healed and healed[name].holds
+    unhealed = {event.fault for event in still}
+    by_nemesis: dict[str, list[FaultEvent]] = {}
+    for event in injected.values():
+        by_nemesis.setdefault(event.nemesis, []).append(event)
     findings = []
     if missed:
         text = f"{len(missed)} of {len(injected)} injected faults were not seen to take: {_names(missed)}"
         examples = tuple(_example(run, event) for event in missed[:5])
-        findings.append(Finding("faults", "fault-missed", "harness", text, (), len(missed), examples))
+        findings.append(Finding("fault-missed", "harness", text, (), len(missed), examples))
     if still:
         text = f"{len(still)} of {len(injected)} injected faults were not seen to be healed: {_names(still)}"
         examples = tuple(_example(run, healed.get(event.fault, event)) for event in still[:5])
-        findings.append(Finding("faults", "not-healed", "harness", text, (), len(still), examples))
+        findings.append(Finding("not-healed", "harness", text, (), len(still), examples))
     observed = len(injected) - len(missed)
     none_worked = run.planned_faults > 0 and observed == 0
-    figures: dict[str, object] = {
-        "planned": run.planned_faults,
-        "injected": len(injected),
-        "observed": observed,
-        "healed": len(injected) - len(still),
-        "by_nemesis": by_nemesis,
-    }
-    return Answer(tuple(findings), ("no planned fault was observed to work",) if none_worked else (), figures)
+    figures = Figures(
+        planned=run.planned_faults,
+        injected=len(injected),
+        observed=observed,
+        healed=len(injected) - len(still),
+        by_nemesis={
+            name: OfNemesis(
+                injected=len(own),
+                observed=sum(event.holds for event in own),
+                healed=sum(event.fault not in unhealed for event in own),
+            )
+            for name, own in by_nemesis.items()
+        },
+    )
+    return Answer(figures, tuple(findings), ("no planned fault was observed to work",) if none_worked else ())
 
 
 def _names(events: list[FaultEvent]) -> str:

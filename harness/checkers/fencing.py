@@ -8,11 +8,14 @@ clients' clocks around them. What such a write costs shows as a lost update.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
+from fencepost.text import count
+from harness.figures import DATA, CheckerFigures, Part, Row, Tile, Tone
 from harness.history.groups import Bools, Groups, Ints, TimeLine, codes_of, known, width_of
 from harness.history.overlaps import BLAMES, NO_OVERLAP, blames_between
 from harness.history.recorded import Recorded
@@ -20,25 +23,62 @@ from harness.history.sections import positions_of
 from harness.verdict import Answer, Blame, Finding
 
 
+class Figures(CheckerFigures, frozen=True):
+    """`mode`: `--fencing`. `token_source`: who granted the tokens, `none` where nobody did. `tokens_not_increasing`:
+    sections whose token is not larger than that of a section that had ended before."""
+
+    mode: str
+    token_source: str
+    stale_writes_accepted: int
+    stale_writes_rejected: int
+    stale_reads_rejected: int
+    tokens_not_increasing: int
+
+    def rows(self) -> Iterator[Row]:
+        if self.mode != "none":
+            yield Row(
+                "fencing",
+                f"stale writes: {count(self.stale_writes_accepted)} accepted, {count(self.stale_writes_rejected)} "
+                f"rejected; stale reads rejected: {count(self.stale_reads_rejected)}; "
+                f"tokens from the {self.token_source}",
+                order=50,
+            )
+
+    def tiles(self) -> Iterator[Tile]:
+        if self.mode != "none":
+            tone: Tone = "bad" if self.stale_writes_accepted else ""
+            note = f"{count(self.stale_writes_rejected)} rejected"
+            yield Tile("Stale writes accepted", count(self.stale_writes_accepted), note, tone, order=40)
+
+    def parts(self) -> Iterator[Part]:
+        pairs = [("Fencing", self.mode)]
+        if self.mode != "none":
+            pairs += [
+                ("Tokens come from", self.token_source),
+                ("Stale writes accepted", count(self.stale_writes_accepted)),
+                ("Stale writes rejected", count(self.stale_writes_rejected)),
+                ("Stale reads rejected", count(self.stale_reads_rejected)),
+                ("Tokens that did not increase", count(self.tokens_not_increasing)),
+            ]
+        yield Part(DATA, order=31, pairs=tuple(pairs))
+
+
 def check(run: Recorded) -> Answer:
-    """Figures: `mode` (`--fencing`), `token_source`, `stale_writes_accepted`, `stale_writes_rejected`,
-    `stale_reads_rejected`, `tokens_not_increasing`."""
     refused = run.ops[run.ops["stale"].to_numpy(np.bool_)]
     stale = _stale(run)
     disorder = _disorder(run.sections, run.sections_by_key)
     source = run.sections["token_source"].astype("category").cat
     codes = source.codes.to_numpy()
     seen = [str(name) for code, name in enumerate(source.categories) if (codes == code).any()]
-    figures: dict[str, object] = {
-        "mode": run.config.fencing,
-        "token_source": "+".join(sorted(seen)) or "none",
-        "stale_writes_accepted": len(stale.row),
-        "stale_writes_rejected": int((refused["f"] == "write").sum()),
-        "stale_reads_rejected": int((refused["f"] == "read").sum()),
-        "tokens_not_increasing": len(disorder),
-    }
-    findings = _accepted(run, stale) + _not_increasing(run, disorder)
-    return Answer(findings=tuple(findings), figures=figures)
+    figures = Figures(
+        mode=run.config.fencing,
+        token_source="+".join(sorted(seen)) or "none",
+        stale_writes_accepted=len(stale.row),
+        stale_writes_rejected=int((refused["f"] == "write").sum()),
+        stale_reads_rejected=int((refused["f"] == "read").sum()),
+        tokens_not_increasing=len(disorder),
+    )
+    return Answer(figures, (*_accepted(run, stale), *_not_increasing(run, disorder)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +144,7 @@ def _accepted(run: Recorded, stale: _Stale) -> list[Finding]:
         text = f"{len(which)} {noun} accepted after a write of a later holder"
         if blame == "resource":
             text += " although a smaller token was shown"
-        findings.append(Finding("fencing", "stale-write-accepted", blame, text, ("data",), len(which), examples))
+        findings.append(Finding("stale-write-accepted", blame, text, ("data",), len(which), examples))
     return findings
 
 
@@ -148,5 +188,5 @@ def _not_increasing(run: Recorded, disorder: Ints) -> list[Finding]:
             for _, section in some.head(5).iterrows()
         )
         text = f"{len(some)} sections got a token that is not larger than that of a section that had ended before"
-        findings.append(Finding("fencing", "token-not-increasing", blame, text, ("data",), len(some), examples))
+        findings.append(Finding("token-not-increasing", blame, text, ("data",), len(some), examples))
     return findings

@@ -9,16 +9,20 @@ from __future__ import annotations
 from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
-from fencepost.errors import FencepostError, InternalError
+import msgspec
+from msgspec.structs import replace
+
+from fencepost.errors import FencepostError, InternalError, UsageError
 from harness.checkers import checkers
-from harness.config import RunConfig
+from harness.config import Requirement, RunConfig
+from harness.figures import Cell
 from harness.history.recorded import Recorded
 from harness.store.run_folder import RunFolder
 from harness.store.section_table import QUESTIONS, read_table
 from harness.store.tables import load_recorded, write_history
-from harness.verdict import Answer, Verdict
+from harness.verdict import Answer, Finding, Verdict, Word
 
 _SEEN_EARLY: Final = ("early_loss", "exclusion", "lease_validity", "refused_alone")
 """The checkers that need no end of the run."""
@@ -31,28 +35,31 @@ def judge(run: Recorded, questions: Collection[str] | None = None) -> Verdict:
     Raises InternalError, naming it, if a checker fails.
     """
     answers: dict[str, Answer] = {}
-    for name, check in checkers().items():
+    for name, checker in checkers().items():
         if questions is not None and name not in questions:
             continue
         try:
-            answers[name] = check(run)
+            answers[name] = checker.check(run)
         except FencepostError:
             raise
         except Exception as error:
             raise InternalError(f"the checker {name} failed on this history: {error!r}; please report it") from error
-    findings = tuple(finding for answer in answers.values() for finding in answer.findings)
+    findings = tuple(replace(finding, checker=name) for name, answer in answers.items() for finding in answer.findings)
     unknown = tuple(dict.fromkeys(reason for answer in answers.values() for reason in answer.unknown)) + _cut_short(run)
-    word: Literal["valid", "violation", "unknown"] = "valid"
+    word: Word = "valid"
     if any(run.config.require in finding.breaks for finding in findings):
         word = "violation"
     elif unknown:
         word = "unknown"
+    figures = {name: answer.figures for name, answer in answers.items() if answer.figures is not None}
+    cells = (cell for own in figures.values() for cell in own.cells())
     return Verdict(
         verdict=word,
         require=run.config.require,
         findings=findings,
         unknown=unknown,
-        figures={name: answer.figures for name, answer in answers.items()},
+        figures=figures,
+        listed=tuple(sorted(cells, key=lambda cell: cell.order)),
     )
 
 
@@ -65,6 +72,45 @@ def judge_folder(folder: RunFolder) -> tuple[Recorded, Verdict]:
         written.result()
     folder.write_verdict(verdict)
     return run, verdict
+
+
+def recorded_verdict(folder: RunFolder) -> Verdict | None:
+    """The verdict in a run's folder; None if this version of fencepost has not judged it yet. Figures of a checker that
+    is no longer there are left out. Raises UsageError for a damaged one."""
+    written = folder.read_verdict(_Written)
+    if written is None:
+        return None
+    known = checkers()
+    try:
+        figures = {
+            name: msgspec.json.decode(own, type=known[name].figures)
+            for name, own in written.figures.items()
+            if name in known
+        }
+    except msgspec.DecodeError as error:
+        raise UsageError(
+            f"{folder.path / 'verdict.json'} is not what fencepost writes there: {' '.join(str(error).split())}; "
+            f"`fencepost analyze {folder.path}` writes it anew"
+        ) from error
+    return Verdict(
+        verdict=written.verdict,
+        require=written.require,
+        findings=written.findings,
+        unknown=written.unknown,
+        figures=figures,
+        listed=written.listed,
+    )
+
+
+class _Written(msgspec.Struct, frozen=True):
+    """`verdict.json`, whose figures only their checkers can read."""
+
+    verdict: Word
+    require: Requirement
+    findings: tuple[Finding, ...]
+    unknown: tuple[str, ...]
+    figures: dict[str, msgspec.Raw]
+    listed: tuple[Cell, ...]
 
 
 def blamed_so_far(folder: RunFolder) -> frozenset[str]:

@@ -1,31 +1,51 @@
 """What happened to single keys while their owner held them?
 
-A key that somebody deletes, or sets another value over, while its owner is inside and within its validity is one node
-less behind that lock. As long as a majority is left that breaks nothing (`beliefs` looks after that), but a lock that
-compares before it deletes, and sets with NX, does no such thing to others. Values that stand for several sections are
-found too: whoever compares them proves nothing.
+A key that somebody deletes or overwrites while its owner is inside and within its validity is one node less behind that
+lock. As long as a majority is left this breaks nothing (`quorum_backing` checks that), but a lock that compares before
+it deletes, and sets with NX, does not do it to others. Values that several sections used are found too: comparing them
+proves nothing.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import pandas as pd
 
+from harness.figures import KEYS_ON_NODES, CheckerFigures, Part, Row
 from harness.history.key_owners import Owners, find_owners, rows_of
 from harness.history.recorded import Recorded
 from harness.verdict import Answer, Blame, Finding
 
 
+class Figures(CheckerFigures, frozen=True):
+    """`deleted`, `overwritten`: keys that were surely lost so, each on one node, between the grant and the release.
+    `shared_values`: values seen on nodes that several sections used."""
+
+    deleted: int
+    overwritten: int
+    shared_values: int
+
+    def rows(self) -> Iterator[Row]:
+        counts = {"deleted": self.deleted, "overwritten": self.overwritten}
+        lost = ", ".join(f"{how} {number:,}" for how, number in counts.items() if number)
+        if lost:
+            yield Row("key loss", f"on single nodes, while held: {lost}", order=81)
+
+    def parts(self) -> Iterator[Part]:
+        for row in self.rows():
+            yield Part(KEYS_ON_NODES, order=22, sentences=(row.text,))
+
+
 def check(run: Recorded) -> Answer:
-    """Figures, where the nodes were watched: `deleted`, `overwritten`: keys that were surely lost so, each on a node,
-    between the grant and the release; `shared_values`: values seen on nodes that were shown for several sections."""
+    """No figures where the nodes were not watched."""
     if run.watched is None or run.watched.watch_windows.empty:
         return Answer()
     owners = find_owners(run, run.watched)
     losses = _losses(run, owners)
-    figures: dict[str, object] = {how: len(rows) for how, rows in losses.items()}
-    figures["shared_values"] = len(owners.shared)
-    return Answer((*_single(run, owners, losses), *_shared(run, owners)), figures=figures)
+    figures = Figures(len(losses["deleted"]), len(losses["overwritten"]), len(owners.shared))
+    return Answer(figures, (*_single(run, owners, losses), *_shared(run, owners)))
 
 
 def _losses(run: Recorded, owners: Owners) -> dict[str, pd.DataFrame]:
@@ -70,7 +90,7 @@ def _single(run: Recorded, owners: Owners, losses: dict[str, pd.DataFrame]) -> l
             for node, key, section, to_max_ns in rows_of(rows.head(3), "node", "lock_key", "section", "to_max_ns")
         )
         text = f"{len(rows)} {'key was' if len(rows) == 1 else 'keys were'} {what}"
-        findings.append(Finding("key_losses", kind, blame, text, (), len(rows), examples))
+        findings.append(Finding(kind, blame, text, (), len(rows), examples))
     return findings
 
 
@@ -90,4 +110,4 @@ def _shared(run: Recorded, owners: Owners) -> list[Finding]:
     )
     count = len(owners.shared)
     text = f"{count} {'value' if count == 1 else 'values'} on the nodes stood for more than one section"
-    return [Finding("key_losses", "shared-value", "lock", text, (), count, examples)]
+    return [Finding("shared-value", "lock", text, (), count, examples)]

@@ -25,6 +25,7 @@ import numpy as np
 import pandas as pd
 
 from harness.config import Requirement
+from harness.figures import CheckerFigures
 from harness.history.groups import Bools, Ints
 from harness.history.recorded import Recorded
 from harness.history.sections import derive_leases
@@ -34,9 +35,19 @@ ROUNDING_NS: Final = 1_000_000
 SLEW: Final = 500e-6
 
 
+class Figures(CheckerFigures, frozen=True):
+    """`with_request_time`: leases that show when they were requested. `without_validity`: over when they were granted.
+    `without_allowance`: none for drifting clocks. Shown as findings."""
+
+    leases: int
+    with_request_time: int
+    overstated: int
+    without_validity: int
+    without_allowance: int
+    late_extensions: int
+
+
 def check(run: Recorded) -> Answer:
-    """Figures: `leases`; `with_request_time`: those that show when they were requested; `overstated`;
-    `without_validity`: over when they were granted; `without_allowance` for drifting clocks; `late_extensions`."""
     leases = derive_leases(run.ops, run.faults)
     ttl_ns = run.config.ttl_ms * 1_000_000
     shown = leases["requested_ns"].notna().to_numpy()
@@ -89,15 +100,15 @@ def check(run: Recorded) -> Answer:
         ),
     )
     findings = tuple(_finding(run, leases, *each) for each in found if each[2].any())
-    figures: dict[str, object] = {
-        "leases": len(leases),
-        "with_request_time": int(shown.sum()),
-        "overstated": int(over.sum()),
-        "without_validity": int(without.sum()),
-        "without_allowance": int(tight.sum()),
-        "late_extensions": int(late.sum()),
-    }
-    return Answer(findings=findings, figures=figures)
+    figures = Figures(
+        leases=len(leases),
+        with_request_time=int(shown.sum()),
+        overstated=int(over.sum()),
+        without_validity=int(without.sum()),
+        without_allowance=int(tight.sum()),
+        late_extensions=int(late.sum()),
+    )
+    return Answer(figures, findings)
 
 
 def _late_extensions(leases: pd.DataFrame, earliest: Ints, told: np.ndarray) -> tuple[Bools, np.ndarray]:
@@ -148,4 +159,4 @@ def _finding(
             }
         )
     words = text.format(count=len(rows), most=f"{how_much_ns[worst] / 1e6:.1f}")
-    return Finding("lease_validity", kind, "lock", words, breaks, len(rows), tuple(examples))
+    return Finding(kind, "lock", words, breaks, len(rows), tuple(examples))

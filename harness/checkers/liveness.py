@@ -7,11 +7,15 @@ in which nobody acquired anything proves nothing, and is unknown.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from fencepost.text import count, milliseconds, number, plural
+from harness.figures import CheckerFigures, Row, Tile
 from harness.history.fault_windows import last_ends, majority_windows
 from harness.history.recorded import Recorded
 from harness.verdict import Answer, Finding
@@ -22,14 +26,73 @@ _TTLS_TO_RECOVER: Final = 2
 """A key set as late as the heal is gone one TTL later; with this much time and no grant, something is stuck."""
 
 
-def check(run: Recorded) -> Answer:
-    """Figures:
+class Spread(msgspec.Struct, frozen=True):
+    """How many values, and their quantiles; None without values."""
 
-    `wait_ms`: from the first try to the grant. `longest_gap_ms`, `longest_gap_at_ms`: between grants, with a majority
-    in reach, and where it began. `recovery_first_ms`, `recovery_all_ms`: from the heal to the first grant, and until
-    every client that still worked had one. `never_acquired`. `jain`: fairness of sections over clients, 1 if all had
-    as many. `acquires_longer_than_ttl`. `late_grants`: the validity was surely over when the client learnt of it.
-    """
+    count: int
+    p50: float | None
+    p90: float | None
+    p99: float | None
+    max: float | None
+
+
+class Figures(CheckerFigures, frozen=True):
+    """`wait_ms`: from the first try to the grant. `longest_gap_ms`, `longest_gap_at_ms`: the longest time without a
+    grant while a majority was in reach, and when it began; None if none ever was. `recovery_first_ms`,
+    `recovery_all_ms`: from the heal to the first grant, and until every client that still worked had one; None if that
+    never happened. `never_acquired`: clients. `jain`: fairness of sections over clients, 1 if all had the same number;
+    None without sections. `late_grants`: the lease had surely expired before the client learned of it."""
+
+    wait_ms: Spread
+    longest_gap_ms: float | None
+    longest_gap_at_ms: float | None
+    recovery_first_ms: float | None
+    recovery_all_ms: float | None
+    never_acquired: tuple[str, ...]
+    jain: float | None
+    acquires_longer_than_ttl: int
+    late_grants: int
+
+    def rows(self) -> Iterator[Row]:
+        wait = self.wait_ms
+        named = {"p50": wait.p50, "p90": wait.p90, "p99": wait.p99, "max": wait.max}
+        quantiles = ", ".join(f"{name} {milliseconds(value)}" for name, value in named.items())
+        yield Row("waiting", f"{quantiles}; fairness (Jain) {number(self.jain, 2)}", order=60)
+        if self.longest_gap_ms is not None:
+            text = f"longest gap without a grant: {milliseconds(self.longest_gap_ms)}"
+            yield Row("gap", f"{text}{self._gap_start()}", order=61)
+        if self.late_grants or self.acquires_longer_than_ttl:
+            expired = f"{plural(self.late_grants, 'lease')} already expired on arrival"
+            slow = f"{plural(self.acquires_longer_than_ttl, 'acquire')} slower than the TTL"
+            yield Row("late", f"{expired}; {slow}", order=62)
+        if self.recovery_first_ms is not None:
+            text = f"first grant {milliseconds(self.recovery_first_ms)} after the heal"
+            everyone = self.recovery_all_ms
+            others = "not every client had one" if everyone is None else f"all clients within {milliseconds(everyone)}"
+            yield Row("recovery", f"{text}, {others}", order=63)
+        if self.never_acquired:
+            yield Row("starved", f"never acquired the lock: {', '.join(self.never_acquired)}", order=64)
+
+    def tiles(self) -> Iterator[Tile]:
+        wait = self.wait_ms
+        note = f"p99 {milliseconds(wait.p99)}, longest {milliseconds(wait.max)}"
+        yield Tile("Waiting time, p50", milliseconds(wait.p50), note, order=50)
+        if self.longest_gap_ms is not None:
+            note = f"no grant{self._gap_start()}"
+            yield Tile("Longest gap", milliseconds(self.longest_gap_ms), note, order=60)
+        if self.late_grants:
+            note = "the lease had expired before the client learned of it"
+            yield Tile("Late grants", count(self.late_grants), note, "warn", order=80)
+        if self.recovery_all_ms is not None:
+            note = f"the first after {milliseconds(self.recovery_first_ms)}"
+            yield Tile("Recovery, all clients", milliseconds(self.recovery_all_ms), note, order=80)
+
+    def _gap_start(self) -> str:
+        at_ms = self.longest_gap_at_ms
+        return "" if at_ms is None else f", starting at {number(at_ms / 1000)} s"
+
+
+def check(run: Recorded) -> Answer:
     start: Ints = run.sections["start_ns"].to_numpy(np.int64)
     wait_ms = (start - run.sections["asked_ns"].to_numpy(np.int64)) / 1e6
     by_client = run.sections["client"].value_counts()
@@ -39,26 +102,26 @@ def check(run: Recorded) -> Answer:
     gap_ns, gap_at_ns = _longest_gap(run, start)
     first_ms, all_ms = _recovery(run)
     took_ns = (run.ops["complete_ns"] - run.ops["invoke_ns"])[run.ops["f"] == "acquire"].to_numpy(np.int64)
-    figures: dict[str, object] = {
-        "wait_ms": _spread(wait_ms),
-        "longest_gap_ms": None if gap_ns is None else gap_ns / 1e6,
-        "longest_gap_at_ms": None if gap_at_ns is None else (gap_at_ns - run.timeline.start_ns) / 1e6,
-        "recovery_first_ms": first_ms,
-        "recovery_all_ms": all_ms,
-        "never_acquired": [client for client in clients if client not in by_client.index],
-        "jain": float(shares.sum() ** 2 / (len(shares) * (shares**2).sum())) if shares.any() else None,
-        "acquires_longer_than_ttl": int((took_ns > run.config.ttl_ms * 1_000_000).sum()),
-        "late_grants": int((run.sections["deadline_max_ns"].to_numpy(np.int64) < start).sum()),
-    }
+    figures = Figures(
+        wait_ms=_spread(wait_ms),
+        longest_gap_ms=None if gap_ns is None else gap_ns / 1e6,
+        longest_gap_at_ms=None if gap_at_ns is None else (gap_at_ns - run.timeline.start_ns) / 1e6,
+        recovery_first_ms=first_ms,
+        recovery_all_ms=all_ms,
+        never_acquired=tuple(client for client in clients if client not in by_client.index),
+        jain=float(shares.sum() ** 2 / (len(shares) * (shares**2).sum())) if shares.any() else None,
+        acquires_longer_than_ttl=int((took_ns > run.config.ttl_ms * 1_000_000).sum()),
+        late_grants=int((run.sections["deadline_max_ns"].to_numpy(np.int64) < start).sum()),
+    )
     unknown = () if len(start) else ("nobody acquired the lock",)
-    return Answer(findings=_no_recovery(run, first_ms), unknown=unknown, figures=figures)
+    return Answer(figures, _no_recovery(run, first_ms), unknown)
 
 
-def _spread(values: npt.NDArray[np.float64]) -> dict[str, object]:
+def _spread(values: npt.NDArray[np.float64]) -> Spread:
     if not len(values):
-        return {"count": 0, "p50": None, "p90": None, "p99": None, "max": None}
+        return Spread(0, None, None, None, None)
     p50, p90, p99 = np.percentile(values, [50, 90, 99]).tolist()
-    return {"count": len(values), "p50": p50, "p90": p90, "p99": p99, "max": float(values.max())}
+    return Spread(len(values), p50, p90, p99, float(values.max()))
 
 
 def _last_ns(run: Recorded) -> int:
@@ -113,4 +176,4 @@ def _no_recovery(run: Recorded, first_ms: float | None) -> tuple[Finding, ...]:
         f"nobody acquired the lock within {given_ms:.0f} ms after everything was healed"
         f"{' and its last holder was out' if free_ns > healed_ns else ''} (TTL {run.config.ttl_ms} ms)"
     )
-    return (Finding("liveness", "no-recovery", "lock", text),)
+    return (Finding("no-recovery", "lock", text),)

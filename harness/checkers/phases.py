@@ -7,12 +7,16 @@ started.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from fencepost.text import count, milliseconds, number
+from harness.figures import CheckerFigures, Part, Row, Table, Tile
 from harness.history.fault_windows import longest_windows, merged
 from harness.history.recorded import Recorded
 from harness.verdict import Answer
@@ -21,11 +25,87 @@ Ints = npt.NDArray[np.int64]
 
 PHASES: Final = ("calm", "faults", "recovery")
 _MOST_ERRORS: Final = 5
+_COLUMNS: Final = (
+    "seconds", "sections", "per second", "acquire ok", "refused", "unknown", "acquire p50", "acquire p99",
+)  # fmt: skip
+
+
+class Phase(msgspec.Struct, frozen=True):
+    """One phase. `sections_per_s`: None for a phase of no length. `acquire_ok`, `acquire_fail`, `acquire_info`: calls
+    by outcome; `acquire_ms_p50`, `acquire_ms_p99`: of granted ones, None without any. `errors`: the five most frequent
+    ones of any operation."""
+
+    seconds: float
+    sections: int
+    sections_per_s: float | None
+    acquire_ok: int
+    acquire_fail: int
+    acquire_info: int
+    acquire_ms_p50: float | None
+    acquire_ms_p99: float | None
+    errors: dict[str, int]
+
+    def cells(self) -> tuple[str, ...]:
+        """Under `_COLUMNS`."""
+        return (
+            number(self.seconds),
+            count(self.sections),
+            number(self.sections_per_s),
+            count(self.acquire_ok),
+            count(self.acquire_fail),
+            count(self.acquire_info),
+            milliseconds(self.acquire_ms_p50),
+            milliseconds(self.acquire_ms_p99),
+        )
+
+
+class Figures(CheckerFigures, frozen=True):
+    """A phase that did not happen is None."""
+
+    calm: Phase | None = None
+    faults: Phase | None = None
+    recovery: Phase | None = None
+
+    @property
+    def by_name(self) -> dict[str, Phase]:
+        """Those that happened, in order."""
+        named = {"calm": self.calm, "faults": self.faults, "recovery": self.recovery}
+        return {name: phase for name, phase in named.items() if phase is not None}
+
+    @property
+    def sections(self) -> int:
+        return sum(phase.sections for phase in self.by_name.values())
+
+    def rows(self) -> Iterator[Row]:
+        """`1,234 (calm 41/s, faults 29/s, recovery 44/s)`."""
+        rates = ", ".join(f"{name} {number(phase.sections_per_s)}/s" for name, phase in self.by_name.items())
+        yield Row("sections", f"{count(self.sections)} ({rates})" if self.sections else count(0), order=10)
+
+    def tiles(self) -> Iterator[Tile]:
+        seconds = sum(phase.seconds for phase in self.by_name.values())
+        rate = f"{number(self.sections / seconds)} a second" if seconds else ""
+        yield Tile("Sections", count(self.sections), rate, order=10)
+
+    def parts(self) -> Iterator[Part]:
+        if not self.by_name:
+            return
+        tables = [Table("phase", _COLUMNS, tuple((name, phase.cells()) for name, phase in self.by_name.items()))]
+        errors = tuple(
+            (name, (count(times), text)) for name, phase in self.by_name.items() for text, times in phase.errors.items()
+        )
+        if errors:
+            folded = "The most frequent errors"
+            tables.append(Table("phase", ("times", "error"), errors, frozenset({"error"}), folded))
+        yield Part(
+            "By phase",
+            order=10,
+            note="calm: load while no fault was in force. Acquire: refused is definite, unknown means that nobody can "
+            "know (a time-out).",
+            tables=tuple(tables),
+        )
 
 
 def check(run: Recorded) -> Answer:
-    """Figures by phase: `seconds`, `sections`, `sections_per_s`, `acquire_ok`, `acquire_fail`, `acquire_info`,
-    `acquire_ms_p50`, `acquire_ms_p99` (of granted ones), `errors`: the five most frequent of any operation."""
     start_ns, healed_ns, end_ns = _edges(run)
     faulty = merged(((since, until) for _, since, until in longest_windows(run.faults)), start_ns, healed_ns)
     faulty_ns = sum(until - since for since, until in faulty)
@@ -33,18 +113,13 @@ def check(run: Recorded) -> Answer:
     ops = run.ops[["f", "outcome", "invoke_ns", "complete_ns", "error"]]
     ops_phase = _phase(ops["invoke_ns"].to_numpy(np.int64), faulty, healed_ns)
     sections_phase = _phase(run.sections["start_ns"].to_numpy(np.int64), faulty, healed_ns)
-    figures: dict[str, object] = {}
-    for number, phase in enumerate(PHASES):
+    phases: dict[str, Phase] = {}
+    for place, phase in enumerate(PHASES):
         seconds = length_ns[phase] / 1e9
-        sections = int((sections_phase == number).sum())
+        sections = int((sections_phase == place).sum())
         if seconds > 0 or sections:
-            figures[phase] = {
-                "seconds": seconds,
-                "sections": sections,
-                "sections_per_s": sections / seconds if seconds > 0 else None,
-                **_acquires(ops[ops_phase == number]),
-            }
-    return Answer(figures=figures)
+            phases[phase] = _of_phase(seconds, sections, ops[ops_phase == place])
+    return Answer(Figures(**phases))
 
 
 def _edges(run: Recorded) -> tuple[int, int, int]:
@@ -63,7 +138,7 @@ def _phase(at: Ints, faulty: list[tuple[int, int]], healed_ns: int) -> Ints:
     return np.where(at >= healed_ns, 2, np.where(in_fault, 1, 0))
 
 
-def _acquires(ops: pd.DataFrame) -> dict[str, object]:
+def _of_phase(seconds: float, sections: int, ops: pd.DataFrame) -> Phase:
     acquires = ops[ops["f"] == "acquire"]
     outcomes = acquires["outcome"].value_counts()
     granted = acquires[acquires["outcome"] == "ok"]
@@ -71,11 +146,14 @@ def _acquires(ops: pd.DataFrame) -> dict[str, object]:
     p50, p99 = np.percentile(took_ms, [50, 99]).tolist() if len(took_ms) else (None, None)
     errors = ops["error"].value_counts()
     errors = errors[errors > 0].head(_MOST_ERRORS)
-    return {
-        "acquire_ok": int(outcomes.get("ok", 0)),
-        "acquire_fail": int(outcomes.get("fail", 0)),
-        "acquire_info": int(outcomes.get("info", 0)),
-        "acquire_ms_p50": p50,
-        "acquire_ms_p99": p99,
-        "errors": {str(text): int(count) for text, count in errors.items()},
-    }
+    return Phase(
+        seconds=seconds,
+        sections=sections,
+        sections_per_s=sections / seconds if seconds > 0 else None,
+        acquire_ok=int(outcomes.get("ok", 0)),
+        acquire_fail=int(outcomes.get("fail", 0)),
+        acquire_info=int(outcomes.get("info", 0)),
+        acquire_ms_p50=p50,
+        acquire_ms_p99=p99,
+        errors={str(text): int(times) for text, times in errors.items()},
+    )

@@ -19,6 +19,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import pandas as pd
 
+from harness.figures import CheckerFigures
 from harness.history.fault_windows import longest_windows, reach
 from harness.history.groups import Bools, Groups, Ints, address, codes_in, codes_of
 from harness.history.recorded import Recorded
@@ -38,13 +39,19 @@ class _Spell(NamedTuple):
     tries: int
 
 
+class Figures(CheckerFigures, frozen=True):
+    """`refused_alone`: how often that happened; `longest_refused_alone_ms`: 0 if never. Shown as a finding."""
+
+    refused_alone: int
+    longest_refused_alone_ms: float
+
+
 def check(run: Recorded) -> Answer:
-    """Figures: `refused_alone`: how often somebody was refused for so long; `longest_refused_alone_ms`."""
     spells = _spells(run)
     longest_ns = max((spell.until_ns - spell.since_ns for spell in spells), default=0)
-    figures: dict[str, object] = {"refused_alone": len(spells), "longest_refused_alone_ms": longest_ns / 1e6}
+    figures = Figures(len(spells), longest_ns / 1e6)
     if not spells:
-        return Answer(figures=figures)
+        return Answer(figures)
     worst = max(spells, key=lambda spell: spell.until_ns - spell.since_ns)
     examples = []
     for spell in dict.fromkeys([*spells[:3], worst]):
@@ -66,9 +73,7 @@ def check(run: Recorded) -> Answer:
         "else was inside or trying: keys without an owner were left behind, or it did not use nodes that it could "
         f"reach (TTL {run.config.ttl_ms} ms)"
     )
-    return Answer(
-        (Finding("refused_alone", "refused-alone", "lock", text, (), len(spells), tuple(examples)),), figures=figures
-    )
+    return Answer(figures, (Finding("refused-alone", "lock", text, (), len(spells), tuple(examples)),))
 
 
 def _spells(run: Recorded) -> list[_Spell]:

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from fencepost.errors import UsageError
 from fencepost.text import plural
-from harness.checkers.judge import exit_code, judge
+from harness.checkers.judge import exit_code, judge, recorded_verdict
 from harness.config import RunConfig
 from harness.history.recorded import Recorded
 from harness.replay.violation import Kind, gravest
@@ -65,7 +65,7 @@ def replay(
         if times > 1:
             out.print(f"replay {number} of {times}")
         folder = make()
-        verdict, timeline = folder.read_verdict(), folder.read_timeline()
+        verdict, timeline = recorded_verdict(folder), folder.read_timeline()
         assert verdict is not None
         verdicts.append(verdict)
         if timeline is not None and timeline.interrupted:

@@ -2,63 +2,66 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Final
 
 from rich import box
 from rich.table import Table
 
 from fencepost.errors import UsageError
-from fencepost.text import count
 from harness.config import RESULTS
-from harness.report.wording import figure
+from harness.figures import Cell, Glance
 from harness.store.run_folder import RunFolder
 
-_CAPTION = "overlaps: blamed on the lock / on a client that outlived its lease / undecided; lost: updates"
-
-
-def render_listing(runs: Iterable[RunListed]) -> Table:
-    """One row a run: what was tested and what came out. A run that was not judged, or cannot be read, shows only so."""
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), caption=_CAPTION, caption_justify="left")
-    table.add_column("begun (UTC)", no_wrap=True)
-    table.add_column("lock, nemesis, fencing", overflow="fold", min_width=18)
-    for title in ("sections", "overlaps", "lost"):
-        table.add_column(title, justify="right", no_wrap=True)
-    table.add_column("verdict", no_wrap=True, min_width=9)
-    for run in runs:
-        table.add_row(f"{run.when:%m-%d %H:%M}", *_cells(run), run.verdict)
-    return table
-
-
-def _cells(run: RunListed) -> list[str]:
-    folder = RunFolder(run.path)
-    try:
-        config, verdict = folder.read_config(), folder.read_verdict()
-    except UsageError:
-        return [run.name, *[""] * 3]
-    nemeses = "+".join(part.partition(":")[0] for part in config.nemesis.split("+"))
-    what = f"{config.lock_command or config.lock}, {nemeses}, {config.fencing}"
-    if verdict is None:
-        return [what, *[""] * 3]
-    overlaps = [count(figure(verdict, "exclusion", "overlaps", blame)) for blame in ("lock", "client", "undecided")]
-    return [
-        what,
-        count(figure(verdict, "exclusion", "sections")),
-        "/".join(overlaps),
-        count(figure(verdict, "counter", "lost")),
-    ]
+_OUTDATED: Final = "outdated"
+_LEGENDS: Final = {
+    "unjudged": "unjudged: no verdict yet; `fencepost analyze RUN` judges it",
+    _OUTDATED: "outdated: judged by an older fencepost; `fencepost analyze RUN` judges it anew",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class RunListed:
-    """A line of `fencepost list`. `when`: the run's start, in UTC. `verdict`: its word, or `unjudged`, or `damaged`."""
+    """A line of `fencepost list`. `when`: the run's start, in UTC. `verdict`: its word, or `unjudged`, `outdated` (an
+    older fencepost judged it, which measured otherwise) or `damaged`. `cells`: what its checkers offer."""
 
     name: str
     path: Path
     when: datetime
     verdict: str
+    cells: tuple[Cell, ...] = ()
+
+
+def render_listing(runs: Sequence[RunListed]) -> Table:
+    """One row a run: what was tested and the result. Of a run that was not judged, or cannot be read, only that."""
+    cells = sorted((cell for run in runs for cell in run.cells), key=lambda cell: cell.order)
+    columns = list(dict.fromkeys(cell.column for cell in cells))
+    legends = [cell.legend for cell in cells if cell.legend] + [_LEGENDS.get(run.verdict, "") for run in runs]
+    caption = "; ".join(dict.fromkeys(filter(None, legends)))
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), caption=caption or None, caption_justify="left")
+    table.add_column("begun (UTC)", no_wrap=True)
+    table.add_column("lock, nemesis, fencing", overflow="fold", min_width=18)
+    for column in columns:
+        table.add_column(column, justify="right", no_wrap=True)
+    table.add_column("verdict", no_wrap=True, min_width=9)
+    for run in runs:
+        texts = {cell.column: cell.text for cell in run.cells}
+        table.add_row(
+            f"{run.when:%m-%d %H:%M}", _tested(run), *(texts.get(column, "") for column in columns), run.verdict
+        )
+    return table
+
+
+def _tested(run: RunListed) -> str:
+    try:
+        config = RunFolder(run.path).read_config()
+    except UsageError:
+        return run.name
+    nemeses = "+".join(part.partition(":")[0] for part in config.nemesis.split("+"))
+    return f"{config.lock_command or config.lock}, {nemeses}, {config.fencing}"
 
 
 def list_runs(results: Path = RESULTS) -> tuple[RunListed, ...]:
@@ -67,12 +70,15 @@ def list_runs(results: Path = RESULTS) -> tuple[RunListed, ...]:
     for path in sorted(results.iterdir()) if results.is_dir() else ():
         if path.is_symlink() or not (path / "config.json").is_file():
             continue
+        folder = RunFolder(path)
+        cells: tuple[Cell, ...] = ()
         try:
-            judged = RunFolder(path).read_verdict()
-            word: str = judged.verdict if judged else "unjudged"
+            judged = folder.read_verdict(Glance)
+            word = judged.verdict if judged else _OUTDATED if folder.is_outdated() else "unjudged"
+            cells = judged.listed if judged else ()
         except UsageError:
             word = "damaged"
-        runs.append(RunListed(path.name, path, _when(path), word))
+        runs.append(RunListed(path.name, path, _when(path), word, cells))
     return tuple(sorted(runs, key=lambda run: run.when))
 
 

@@ -13,29 +13,20 @@ import msgspec
 import numpy as np
 from markupsafe import Markup
 
-from fencepost.text import MISSING, count, milliseconds, number, printable
+from fencepost.text import MISSING, count, printable
+from harness.checkers import exclusion
 from harness.explain.explanation import Explained, Explanation
 from harness.history.fault_windows import Window, windows
 from harness.history.recorded import Recorded
-from harness.report import charts, facts, node_keys
+from harness.report import charts, facts, offered
 from harness.report.explanations import explanations_of, lines
 from harness.report.html import render, script_json
 from harness.report.timeline import MOST_OVERLAPS, timeline
-from harness.report.wording import blame, blame_line, example, figure, figures, headline
+from harness.report.wording import blame, example, headline
 from harness.verdict import Finding, Verdict, ordered
 
 _EXAMPLES: Final = 5
 _GROUPS: Final = ("experiment", "cluster", "lock", "servers", "packages")
-_PHASE_COLUMNS: Final = (
-    ("seconds", "seconds"),
-    ("sections", "sections"),
-    ("per second", "sections_per_s"),
-    ("acquire ok", "acquire_ok"),
-    ("refused", "acquire_fail"),
-    ("unknown", "acquire_info"),
-    ("acquire p50", "acquire_ms_p50"),
-    ("acquire p99", "acquire_ms_p99"),
-)
 
 
 def write_page(
@@ -69,6 +60,7 @@ def render_page(
     `explained`: explanations of the findings' own examples."""
     faults = windows(recorded.faults)
     word, says = headline(verdict)
+    overlaps = verdict.of(exclusion.Figures)
     data = timeline(recorded, faults)
     drawn = data["overlaps"]
     return render(
@@ -79,21 +71,17 @@ def render_page(
         story=facts.story(recorded, environment),
         word=word,
         says=says,
-        blame_line=blame_line(verdict),
+        blame_line=overlaps.blame_line if overlaps else None,
         verdict=verdict,
-        tiles=facts.tiles(recorded, verdict, environment),
+        tiles=facts.tiles(verdict, environment),
         capped=count(MOST_OVERLAPS) if isinstance(drawn, list) and len(drawn) >= MOST_OVERLAPS else None,
         findings=[_finding(f, recorded, verdict, explained) for f in ordered(verdict)],
         throughput=charts.throughput(recorded, faults),
         waiting=_waiting(recorded),
         acquiring=_acquiring(recorded),
         faults=[_fault_row(w, recorded) for w in faults],
-        faults_line=facts.faults_line(recorded, verdict),
-        phases=_phases(verdict),
-        data_rows=facts.data_rows(recorded, verdict),
-        key_lines=[line for _, line in node_keys.rows(verdict)],
-        key_columns=node_keys.NODE_COLUMNS,
-        key_rows=node_keys.node_rows(verdict),
+        fault_counts=[row.text for row in offered.rows(verdict) if row.is_input],
+        parts=offered.parts(verdict),
         replay=printable(replay) if replay else None,
         config_rows=_rows(msgspec.to_builtins(recorded.config)),
         environment_groups=_groups(environment),
@@ -157,27 +145,6 @@ def _acquiring(run: Recorded) -> Markup | None:
     granted = run.ops[(run.ops["f"] == "acquire") & (run.ops["outcome"] == "ok")]
     took = (granted["complete_ns"] - granted["invoke_ns"]).to_numpy(dtype=np.float64) / 1e6
     return charts.distribution(took, "Distribution of the duration of granted acquire calls")
-
-
-def _phases(verdict: Verdict) -> dict[str, object] | None:
-    phases = figures(verdict, "phases")
-    if not phases:
-        return None
-    rows = []
-    for name in phases:
-        cells = []
-        for _, key in _PHASE_COLUMNS:
-            value = figure(verdict, "phases", name, key)
-            cells.append(
-                milliseconds(value) if "_ms_" in key else count(value) if isinstance(value, int) else number(value)
-            )
-        rows.append({"name": printable(name), "cells": cells})
-    errors = [
-        {"phase": printable(name), "text": printable(str(text)), "count": count(times)}
-        for name in phases
-        for text, times in figures(verdict, "phases", name, "errors").items()
-    ]
-    return {"columns": [label for label, _ in _PHASE_COLUMNS], "rows": rows, "errors": errors}
 
 
 def _groups(environment: Mapping[str, object]) -> list[tuple[str, list[tuple[str, str]]]]:

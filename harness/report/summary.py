@@ -15,12 +15,13 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from fencepost.text import MISSING, count, milliseconds, number, plural, printable
+from fencepost.text import number, plural, printable
+from harness.checkers import exclusion
 from harness.explain.explanation import Explained
 from harness.history.recorded import Recorded
-from harness.report import facts, node_keys
+from harness.report import facts, offered
 from harness.report.explanations import explanations_of
-from harness.report.wording import blame, blame_line, example, figure, figures, headline, hold
+from harness.report.wording import blame, example, headline, hold
 from harness.verdict import Finding, Verdict, ordered
 
 _FINDINGS: Final = 5
@@ -47,7 +48,7 @@ def render_summary(
         ),
         _rows(_done(recorded, verdict, environment)),
         Text(""),
-        _rows(_seen(recorded, verdict, environment)),
+        _rows(_seen(verdict, environment)),
     ]
     if verdict.findings:
         parts += [Text(""), *_findings(verdict, explained)]
@@ -66,13 +67,6 @@ def _rows(rows: list[tuple[str, str]]) -> Table:
 
 def _done(run: Recorded, verdict: Verdict, environment: Mapping[str, object]) -> list[tuple[str, str]]:
     config = run.config
-    by_nemesis = figures(verdict, "faults", "by_nemesis")
-    detail = ", ".join(
-        f"{printable(name)} {count(figure(verdict, 'faults', 'by_nemesis', name, 'observed'))}"
-        f" of {count(figure(verdict, 'faults', 'by_nemesis', name, 'injected'))}"
-        for name in by_nemesis
-    )
-    faults = facts.faults_line(run, verdict)
     return [
         (
             "lock",
@@ -85,7 +79,7 @@ def _done(run: Recorded, verdict: Verdict, environment: Mapping[str, object]) ->
         ),
         ("cluster", facts.cluster_line(run, environment)),
         ("disk", facts.persistence_line(run, environment)),
-        ("faults", f"{faults} ({detail})" if len(by_nemesis) > 1 else faults),
+        *((row.label, row.text) for row in offered.rows(verdict) if row.is_input),
     ]
 
 
@@ -102,62 +96,11 @@ def _lock_settings(environment: Mapping[str, object]) -> str:
     return f"; {', '.join(pairs)}" if pairs else ""
 
 
-def _seen(run: Recorded, verdict: Verdict, environment: Mapping[str, object]) -> list[tuple[str, str]]:
-    sections = figure(verdict, "exclusion", "sections")
-    rows = [("sections", count(sections)), ("overlaps", facts.overlaps_line(verdict))]
-    rate = [v for name in figures(verdict, "phases") if (v := figure(verdict, "phases", name, "sections_per_s"))]
-    if rate and isinstance(sections, int):
-        per_phase = ", ".join(
-            f"{printable(name)} {number(figure(verdict, 'phases', name, 'sections_per_s'))}/s"
-            for name in figures(verdict, "phases")
-        )
-        rows[0] = ("sections", f"{count(sections)} ({per_phase})")
-    if at_stake := facts.opportunities_line(verdict):
-        rows.append(("at stake", at_stake))
-    counter = figures(verdict, "counter")
-    if counter:
-        rows.append(
-            ("updates", f"{count(counter.get('lost'))} lost of {count(counter.get('acknowledged'))} acknowledged")
-        )
-    fencing = figures(verdict, "fencing")
-    if fencing and fencing.get("mode") != "none":
-        rows.append(
-            (
-                "fencing",
-                f"stale writes: {count(fencing.get('stale_writes_accepted'))} accepted, "
-                f"{count(fencing.get('stale_writes_rejected'))} rejected; stale reads rejected: "
-                f"{count(fencing.get('stale_reads_rejected'))}; "
-                f"tokens from the {fencing.get('token_source') or MISSING}",
-            )
-        )
-    rows += _waits(verdict)
-    rows += node_keys.rows(verdict)
+def _seen(verdict: Verdict, environment: Mapping[str, object]) -> list[tuple[str, str]]:
+    rows = [(row.label, row.text) for row in offered.rows(verdict) if not row.is_input]
     overhead = environment.get("proxy_overhead_us")
     if isinstance(overhead, Mapping) and overhead:
         rows.append(("proxy", f"adds {number(overhead.get('p50'))} µs at p50, {facts.overhead_note(overhead)}"))
-    return rows
-
-
-def _waits(verdict: Verdict) -> list[tuple[str, str]]:
-    liveness, wait = figures(verdict, "liveness"), figures(verdict, "liveness", "wait_ms")
-    rows = []
-    if wait:
-        quantiles = ", ".join(f"{q} {milliseconds(wait.get(q))}" for q in ("p50", "p90", "p99", "max"))
-        rows.append(("waiting", f"{quantiles}; fairness (Jain) {number(liveness.get('jain'), 2)}"))
-    if liveness.get("longest_gap_ms") is not None:
-        at = liveness.get("longest_gap_at_ms")
-        since = f", from {number(at / 1000)} s on" if isinstance(at, int | float) else ""
-        rows.append(("gap", f"nobody got in for {milliseconds(liveness['longest_gap_ms'])} at the longest{since}"))
-    late, slow = liveness.get("late_grants"), liveness.get("acquires_longer_than_ttl")
-    if late or slow:
-        rows.append(("late", f"{count(late)} grants with the validity over, {count(slow)} acquire calls over the TTL"))
-    if liveness.get("recovery_first_ms") is not None:
-        first, everyone = milliseconds(liveness["recovery_first_ms"]), milliseconds(liveness.get("recovery_all_ms"))
-        rows.append(("recovery", f"after the heal the first client got in within {first}, all within {everyone}"))
-    never = liveness.get("never_acquired")
-    if never:
-        names = ", ".join(map(str, never)) if isinstance(never, list | tuple) else count(never)
-        rows.append(("starved", f"never got in: {printable(names)}"))
     return rows
 
 
@@ -190,9 +133,9 @@ def _hanging(name: str, text: Text) -> Table:
 def _verdict(verdict: Verdict) -> RenderableType:
     word, says = headline(verdict)
     text = Text.assemble((word, _STYLES[word]), " — ", says)
-    overlapped = blame_line(verdict)
-    if overlapped and any(figures(verdict, "exclusion", "overlaps").values()):
-        text.append(f"\n{overlapped}")
+    overlaps = verdict.of(exclusion.Figures)
+    if overlaps and overlaps.overlapping_pairs:
+        text.append(f"\n{overlaps.blame_line}")
     return Panel(text, box=box.HEAVY, border_style=_STYLES[word].removeprefix("bold "), padding=(0, 1))
 
 

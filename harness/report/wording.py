@@ -1,15 +1,12 @@
-"""The words and numbers that every report shares: counts, durations, bounds, and the sentence of a verdict.
-
-Everything here is pure and tolerates what is missing: a run that crashed leaves few figures, and its report shows
-those.
-"""
+"""The words that every report shares: who is to blame, the sentence of a verdict, an example of a finding."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Final
 
-from fencepost.text import count, plural, printable
+from fencepost.text import plural, printable
+from harness.checkers import exclusion
 from harness.config import Requirement
 from harness.verdict import Blame, Verdict, breaking
 from workloads.hold import Hold
@@ -26,22 +23,6 @@ _KEPT: Final[Mapping[Requirement, str]] = {
     "exclusion": "no overlap at all",
     "data": "no lost update and no stale write accepted",
 }
-
-
-def figure(verdict: Verdict, *path: str) -> object:
-    """The figure at a path such as ("liveness", "wait_ms", "p50"), or None where a run has none."""
-    value: object = verdict.figures
-    for name in path:
-        if not isinstance(value, Mapping):
-            return None
-        value = value.get(name)
-    return value
-
-
-def figures(verdict: Verdict, *path: str) -> Mapping[str, object]:
-    """The group of figures at a path, empty where a run has none."""
-    value = figure(verdict, *path)
-    return value if isinstance(value, Mapping) else {}
 
 
 def hold(value: Hold) -> str:
@@ -71,20 +52,9 @@ def headline(verdict: Verdict) -> tuple[str, str]:
         case "unknown":
             reasons = "; ".join(printable(r).rstrip(".") for r in verdict.unknown)
             return "UNKNOWN", reasons or "the run recorded too little to judge it"
-    sections = figure(verdict, "exclusion", "sections")
-    where = f" in {plural(sections, 'section')}" if isinstance(sections, int) else ""
+    overlaps = verdict.of(exclusion.Figures)
+    where = f" in {plural(overlaps.sections, 'section')}" if overlaps else ""
     return "VALID", f"{_KEPT[verdict.require]}{where}"
-
-
-def blame_line(verdict: Verdict) -> str | None:
-    """`Overlaps: 0 blamed on the lock, 3 on a client that outlived its lease, 1 undecided.`; None if not judged."""
-    by_blame = figures(verdict, "exclusion", "overlaps")
-    if not by_blame:
-        return None
-    return (
-        f"Overlaps: {count(by_blame.get('lock', 0))} blamed on the lock, {count(by_blame.get('client', 0))} on a "
-        f"client that outlived its lease, {count(by_blame.get('undecided', 0))} undecided."
-    )
 
 
 def example(values: Mapping[str, object]) -> str:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from harness.verdict import Blame, Verdict
+from harness.checkers import counter, exclusion, fencing
+from harness.history.overlaps import OverlapBlame
+from harness.verdict import F, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,50 +23,49 @@ class Expectation:
         )
 
 
-def overlaps_blamed_on(blame: Blame) -> Expectation:
+def overlaps_blamed_on(blame: OverlapBlame) -> Expectation:
     """Two clients were inside at the same time, blamed on `blame` (`lock`, `client` or `undecided`)."""
     by_whom = "undecided" if blame == "undecided" else f"blamed on the {blame}"
-    return Expectation(f"two holders at the same time, {by_whom}", lambda verdict: _overlaps(verdict, blame) > 0)
+    return Expectation(
+        f"two holders at the same time, {by_whom}", lambda verdict: _exclusion(verdict).overlaps[blame] > 0
+    )
 
 
-def no_overlaps_blamed_on(blame: Blame) -> Expectation:
-    return Expectation(f"no overlap blamed on the {blame}", lambda verdict: _overlaps(verdict, blame) == 0)
+def no_overlaps_blamed_on(blame: OverlapBlame) -> Expectation:
+    return Expectation(f"no overlap blamed on the {blame}", lambda verdict: _exclusion(verdict).overlaps[blame] == 0)
 
 
 def no_overlaps() -> Expectation:
     """No two clients were inside at the same time, regardless of who would be to blame."""
-    return Expectation(
-        "never two holders at the same time", lambda verdict: _count(verdict, "exclusion", "overlapping_pairs") == 0
-    )
+    return Expectation("never two holders at the same time", lambda verdict: _exclusion(verdict).overlapping_pairs == 0)
 
 
 def sections(number: int) -> Expectation:
     """Clients acquired the lock this many times. Prevents an experiment in which nothing happened from passing."""
-    return Expectation(f"{number} sections in all", lambda verdict: _count(verdict, "exclusion", "sections") == number)
+    return Expectation(f"{number} sections in all", lambda verdict: _exclusion(verdict).sections == number)
 
 
 def lost_updates() -> Expectation:
-    return Expectation("an acknowledged update is lost", lambda verdict: _count(verdict, "counter", "lost") > 0)
+    return Expectation("an acknowledged update is lost", lambda verdict: _figures(verdict, counter.Figures).lost > 0)
 
 
 def no_lost_updates() -> Expectation:
-    return Expectation("no acknowledged update is lost", lambda verdict: _count(verdict, "counter", "lost") == 0)
+    return Expectation("no acknowledged update is lost", lambda verdict: _figures(verdict, counter.Figures).lost == 0)
 
 
 def stale_writes_refused() -> Expectation:
     """Fencing worked: the resource refused at least one stale write."""
     return Expectation(
-        "the resource refuses a stale write", lambda verdict: _count(verdict, "fencing", "stale_writes_rejected") > 0
+        "the resource refuses a stale write",
+        lambda verdict: _figures(verdict, fencing.Figures).stale_writes_rejected > 0,
     )
 
 
-def _overlaps(verdict: Verdict, blame: Blame) -> int:
-    by_blame = verdict.figures["exclusion"]["overlaps"]
-    assert isinstance(by_blame, dict)
-    return int(by_blame[blame])
+def _exclusion(verdict: Verdict) -> exclusion.Figures:
+    return _figures(verdict, exclusion.Figures)
 
 
-def _count(verdict: Verdict, checker: str, figure: str) -> int:
-    value = verdict.figures[checker][figure]
-    assert isinstance(value, int)
-    return value
+def _figures(verdict: Verdict, kind: type[F]) -> F:
+    found = verdict.of(kind)
+    assert found is not None, f"a run was judged without {kind.__module__}"
+    return found

@@ -11,6 +11,7 @@ from rich.console import Console
 from cluster.lifetime import RunState
 from fencepost.errors import FencepostError, UsageError
 from fencepost.text import printable
+from harness.checkers.judge import recorded_verdict
 from harness.report.progress import Progress
 from harness.run.test_run import Setup, TestRun
 from harness.scripts.clients import DrivenClientSlot
@@ -46,7 +47,7 @@ def make_experiment(
         out.print(f"the experiment broke off; `fencepost analyze {folder.path}` judges what was recorded", markup=False)
         raise
     report_run(folder, expect_violation=False, out=out)
-    verdict = folder.read_verdict()
+    verdict = recorded_verdict(folder)
     assert verdict is not None
     outcome = judge_expectation(experiment, verdict)
     words = {Outcome.HELD: "held", Outcome.FAILED: "FAILED", Outcome.UNKNOWN: "UNKNOWN"}

@@ -42,7 +42,7 @@ from fencepost.errors import UsageError
 from fencepost.history import Held, KeyEvent, Round, Timeline
 from harness.config import RESULTS, RunConfig
 from harness.store.append_log import AppendLog, on_disk, read_lines
-from harness.verdict import Verdict
+from harness.verdict import VERDICT_SCHEMA, Verdict
 
 SCHEMA_VERSION: Final = 1
 
@@ -198,12 +198,16 @@ class RunFolder:
     def read_final(self) -> dict[str, int] | None:
         return self._read_json("final.json", dict[str, int]) if self._has("final.json") else None
 
-    def read_verdict(self) -> Verdict | None:
-        """None if it was not judged yet."""
-        if not self._has("verdict.json"):
+    def read_verdict(self, kind: type[S]) -> S | None:
+        """verdict.json as a value of this type; None if it was not judged yet, or by an older fencepost that measured
+        otherwise (`is_outdated`). Raises UsageError if it is damaged, or if a newer fencepost wrote it."""
+        if not self._has("verdict.json") or self._check_version("verdict.json", VERDICT_SCHEMA) < VERDICT_SCHEMA:
             return None
-        self._check_version("verdict.json")
-        return self._read_json("verdict.json", Verdict)
+        return self._read_json("verdict.json", kind)
+
+    def is_outdated(self) -> bool:
+        """Whether an older fencepost judged it, which measured otherwise."""
+        return self._has("verdict.json") and self._check_version("verdict.json", VERDICT_SCHEMA) < VERDICT_SCHEMA
 
     def read_environment(self) -> dict[str, Any]:
         return self._read_json("environment.json", dict[str, Any]) if self._has("environment.json") else {}
@@ -247,12 +251,13 @@ class RunFolder:
         """The records of a log of the run itself; none where there is no log."""
         return chain.from_iterable(read_lines(self.path / name, kind)) if self._has(name) else ()
 
-    def _check_version(self, name: str) -> None:
+    def _check_version(self, name: str, newest: int = SCHEMA_VERSION) -> int:
         version = self._read_json(name, _Versioned).schema_version
-        if version > SCHEMA_VERSION:
+        if version > newest:
             raise UsageError(
-                f"{self.path / name} has schema {version}; this fencepost reads up to {SCHEMA_VERSION}: get a newer one"
+                f"{self.path / name} has schema {version}; this fencepost reads up to {newest}: get a newer one"
             )
+        return version
 
     def _read_json(self, name: str, kind: type[T]) -> T:
         path = self.path / name

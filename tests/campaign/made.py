@@ -23,8 +23,8 @@ def figures(**changed: Any) -> Figures:
     whole: dict[str, Any] = {
         "sections": 100,
         "overlaps": {"lock": 0, "client": 0, "undecided": 0},
-        "strikes": 10,
-        "strikes_hit": 0,
+        "node_outages": 10,
+        "node_outages_hit": 0,
         "opportunities": 8,
         "opportunities_hit": 0,
         "load_s": 10.0,
@@ -38,7 +38,7 @@ def figures(**changed: Any) -> Figures:
 
 def line(cell: str, seed: int, *, hit: int = 0, **changed: Any) -> RunLine:
     overlaps = {"lock": hit, "client": 0, "undecided": 0}
-    found = figures(overlaps=overlaps, strikes_hit=hit, opportunities_hit=hit, **changed)
+    found = figures(overlaps=overlaps, node_outages_hit=hit, opportunities_hit=hit, **changed)
     word = "violation" if hit else "valid"
     return RunLine(cell=cell, seed=seed, folder=f"run-{cell}-{seed}", verdict=word, took_s=15, figures=found)
 

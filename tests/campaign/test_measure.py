@@ -14,7 +14,7 @@ def figures_of(history: History, environment: dict[str, object] | None = None): 
     return measure(run, judge(run), environment or {})
 
 
-def two_overlaps_after_one_strike() -> History:
+def two_overlaps_after_one_outage() -> History:
     history = History(nodes=3)
     history.fault("f1", 10, 60, nemesis="crash", nodes=("n1",), keys_at_stake=("k1",))
     history.fault("f2", 300, 360, nemesis="crash", nodes=("n1", "n2"), keys_at_stake=("k1",))
@@ -25,14 +25,14 @@ def two_overlaps_after_one_strike() -> History:
     return history
 
 
-def test_a_strike_counts_once_however_many_overlaps_follow_it() -> None:
-    found = figures_of(two_overlaps_after_one_strike())
+def test_a_node_outage_counts_once_however_many_overlaps_follow_it() -> None:
+    found = figures_of(two_overlaps_after_one_outage())
     assert found.overlaps["lock"] == 2
-    assert (found.strikes_hit, found.strikes) == (1, 3)
+    assert (found.node_outages_hit, found.node_outages) == (1, 3)
 
 
-def test_an_opportunity_is_a_strike_that_took_a_key_that_a_majority_held() -> None:
-    found = figures_of(two_overlaps_after_one_strike())
+def test_an_opportunity_is_a_node_outage_that_took_a_key_that_a_majority_held() -> None:
+    found = figures_of(two_overlaps_after_one_outage())
     assert (found.opportunities_hit, found.opportunities) == (1, 2)
 
 
@@ -43,26 +43,26 @@ def test_what_the_lock_is_blamed_for_is_kept_with_the_moment_of_the_first() -> N
     assert figures_of(History().section("c1", 5, 90).section("c2", 95, 99)).blamed == ()
 
 
-def test_where_no_node_went_down_there_are_no_strikes_and_opportunities_are_not_counted() -> None:
+def test_where_no_node_went_down_there_are_no_outages_and_opportunities_are_not_counted() -> None:
     history = History().fault("f1", 10, 60, nemesis="pause", nodes=("n1",))
     found = figures_of(history.section("c1", 5, 90))
-    assert (found.strikes, found.opportunities) == (0, None)
+    assert (found.node_outages, found.opportunities) == (0, None)
 
 
 def test_availability_leaves_out_the_time_in_which_a_majority_was_down() -> None:
-    found = figures_of(two_overlaps_after_one_strike())
+    found = figures_of(two_overlaps_after_one_outage())
     assert found.load_s == pytest.approx(1.0)
     assert found.reachable_s == pytest.approx(1.0 - 0.06)
 
 
 def test_the_wait_after_a_majority_went_down_ends_with_the_next_grant() -> None:
-    assert figures_of(two_overlaps_after_one_strike()).majority_waits_ms == (pytest.approx(420 - 301),)
+    assert figures_of(two_overlaps_after_one_outage()).majority_waits_ms == (pytest.approx(420 - 301),)
 
 
 def test_the_cost_of_an_fsync_is_that_of_the_nodes_disk() -> None:
     environment: dict[str, object] = {"cluster": {"disks": {"fsync_ms": {"p50": 0.4, "p99": 2.0}}}}
-    assert figures_of(two_overlaps_after_one_strike(), environment).fsync_ms == {"p50": 0.4, "p99": 2.0}
-    assert figures_of(two_overlaps_after_one_strike()).fsync_ms is None
+    assert figures_of(two_overlaps_after_one_outage(), environment).fsync_ms == {"p50": 0.4, "p99": 2.0}
+    assert figures_of(two_overlaps_after_one_outage()).fsync_ms is None
 
 
 def test_durations_in_classes_are_known_to_within_two_and_a_half_percent() -> None:
@@ -74,8 +74,8 @@ def test_durations_in_classes_are_known_to_within_two_and_a_half_percent() -> No
     assert quantile_ms({}, 0.5) is None
 
 
-def test_the_moment_that_is_kept_shows_the_strike_and_both_sections() -> None:
-    moment = moment_of(two_overlaps_after_one_strike().recorded())
+def test_the_moment_that_is_kept_shows_the_outage_and_both_sections() -> None:
+    moment = moment_of(two_overlaps_after_one_outage().recorded())
     assert moment is not None
     assert moment["text"] == (
         "At 0.005 s c1 was granted k1; at 0.010 s it; at 0.030 s c2 was granted k1 too. "

@@ -18,7 +18,7 @@ from harness.campaign.page import render_page
 from harness.config import RunConfig
 from harness.options import parse_run
 from tests.campaign import made
-from tests.campaign.test_measure import two_overlaps_after_one_strike
+from tests.campaign.test_measure import two_overlaps_after_one_outage
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>|\u2028'\"&"
 
@@ -48,23 +48,23 @@ class Tags(HTMLParser):
         self.attributes += [name for name, _ in attrs]
 
 
-def test_a_cell_counts_its_runs_strikes_and_opportunities_over_all_seeds() -> None:
+def test_a_cell_counts_its_runs_node_outages_and_opportunities_over_all_seeds() -> None:
     grid = made.grid()
     found = {s.cell.name: s for s in summaries(grid, made.lines(grid))}
     hit, spared = found["none · clients 2"], found["aof-always · clients 2"]
     assert hit.main_rate[0] == "opportunity"
     assert (hit.main_rate[1].events, hit.main_rate[1].trials) == (6, 16)
     assert (hit.violated["lock"].events, hit.violated["lock"].trials) == (2, 2)
-    assert (spared.per_unit["strike"].events, spared.per_unit["strike"].trials) == (0, 20)
+    assert (spared.per_unit["node outage"].events, spared.per_unit["node outage"].trials) == (0, 20)
     assert spared.per_second == pytest.approx(9)
     assert spared.availability == pytest.approx(0.95)
 
 
-def test_where_opportunities_were_not_counted_strikes_are_the_unit_and_without_strikes_runs() -> None:
+def test_where_opportunities_were_not_counted_node_outages_are_the_unit_and_without_those_runs() -> None:
     grid = made.grid()
     uncounted = [made.line("none · clients 2", 1, opportunities=None)]
-    assert summaries(grid, uncounted)[0].main_rate[0] == "strike"
-    calm = [made.line("none · clients 2", 1, opportunities=0, strikes=0)]
+    assert summaries(grid, uncounted)[0].main_rate[0] == "node outage"
+    calm = [made.line("none · clients 2", 1, opportunities=0, node_outages=0)]
     assert summaries(grid, calm)[0].main_rate[0] == "run"
 
 
@@ -133,7 +133,7 @@ def test_what_stayed_behind_is_told_where_nodes_were_watched() -> None:
     left = {"orphans": 13, "orphan_longest_ms": 990.0, "overruns": 1, "unfounded": 2}
     clean = {"orphans": 0, "orphan_longest_ms": 0.0, "unfounded": 0}
     lines = [made.line("pottery", 1, **left), made.line("pottery", 2, **clean), made.line("redlock", 1, **clean)]
-    said = "13 keys", "up to 990 ms, 1 call overran, 2 sections without a majority"
+    said = "13 keys", "up to 990 ms, 1 acquire took too long, 2 sections not backed by a majority"
     text = text_of(page_of(grid, lines))
     assert "What stayed behind" in text
     assert f"redlock 0 keys pottery {' '.join(said)}" in text
@@ -165,7 +165,7 @@ def test_hostile_names_are_text_everywhere_and_nothing_is_loaded_from_anywhere()
         grid = Grid(name="g", title=name, question=name, introduction=(name,), parts=(part, cost))
         lines = [made.line(cell, 1, hit=1) for cell in grid.cells]
         lines = [msgspec.structs.replace(line, folder=name, revision=name) for line in lines]
-        moment = moment_of(two_overlaps_after_one_strike().recorded())
+        moment = moment_of(two_overlaps_after_one_outage().recorded())
         assert moment is not None
         moments = {name: {**moment, "cell": name, "folder": name, "text": name, "seed": 1}}
         return grid, lines, page_of(grid, lines, moments)
@@ -184,7 +184,7 @@ def test_hostile_names_are_text_everywhere_and_nothing_is_loaded_from_anywhere()
 
 def test_the_timeline_of_a_violation_is_on_the_page_with_its_words() -> None:
     grid = made.grid()
-    moment = moment_of(two_overlaps_after_one_strike().recorded())
+    moment = moment_of(two_overlaps_after_one_outage().recorded())
     assert moment is not None
     moments = {"none · clients 2": {**moment, "cell": "none · clients 2", "folder": "run-7", "seed": 1}}
     page = page_of(grid, made.lines(grid), moments)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from harness.checkers.judge import recorded_verdict
 from harness.store.run_folder import RunFolder
 from harness.store.tables import load_recorded
 from tests.harness import runs
@@ -19,7 +20,7 @@ def test_ten_thousand_fault_free_sections_of_the_reference_give_no_finding(tmp_p
         load = ["--nemesis", "none", "--clients", "4", "--keys", "16", "--hold", "0", "--duration", "8s"]
         code, out, err = runs.fencepost(folder, *runs.short_run(*load, "--recovery", "0s", "--seed", str(seed)))
         run = RunFolder.open(runs.only_run(folder))
-        verdict = run.read_verdict()
+        verdict = recorded_verdict(run)
         assert verdict is not None
         assert verdict.findings == ()
         assert code == 0, out + err

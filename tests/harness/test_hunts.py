@@ -29,13 +29,13 @@ def test_without_persistence_it_finds_the_violation_within_seconds_and_what_it_p
     code, run = hunt(tmp_path / "hunt", "--nemesis", "hunt", "--duration", "4s")
     assert code == 1
     found = run.verdict.figures["opportunities"]
-    assert 0 < found["violated_opportunities"] <= found["opportunities"] <= found["crashes"]
-    assert found["first_violation_ms"] < 4_000
+    assert 0 < found.violated_opportunities <= found.opportunities <= found.crashes
+    assert found.first_violation_ms < 4_000
 
     saved = run.path / "played.json"
     played = load_schedule(saved, Topology(run.config.client_names, run.config.node_names, run.config.ttl_ms))
     struck = [fault for fault in played.faults if fault.nemesis == "crash"]
-    assert len(struck) == found["crashes"]
+    assert len(struck) == found.crashes
     code, again = hunt(tmp_path / "again", "--schedule", str(saved), "--duration", "4s")
     assert (again.path / "schedule.json").read_bytes() == saved.read_bytes()
     events = [json.loads(line) for line in (again.path / "nemesis.jsonl").read_text().splitlines()]
@@ -51,12 +51,12 @@ def test_with_everysec_a_hunt_by_power_cuts_finds_it_too(tmp_path: Path) -> None
     given = ["--nemesis", "hunt:how=power", "--persistence", "aof-everysec", "--duration", "12s"]
     code, run = hunt(tmp_path, *given, "--clients", "8", "--keys", "3")
     assert code == 1
-    assert run.verdict.figures["opportunities"]["violated_opportunities"] > 0
+    assert run.verdict.figures["opportunities"].violated_opportunities > 0
 
 
 def test_with_every_write_synced_there_is_nothing_to_find(tmp_path: Path) -> None:
     code, run = hunt(tmp_path, "--nemesis", "hunt", "--persistence", "aof-always", "--duration", "4s")
     assert code == 0
     found = run.verdict.figures["opportunities"]
-    assert found["opportunities"] > 2
-    assert found["violations"] == 0
+    assert found.opportunities > 2
+    assert found.violations == 0

@@ -70,7 +70,7 @@ def test_a_scripted_run_leaves_the_same_files_as_a_random_run(tmp_path: Path) ->
     ]
     crash = next(event for event in judged.faults.itertuples() if event.nemesis == "crash")
     assert (crash.nodes, crash.keys_at_stake, crash.holds) == (("n3",), ("k1",), True)
-    assert judged.verdict.figures["opportunities"]["violated_opportunities"] == 1
+    assert judged.verdict.figures["opportunities"].violated_opportunities == 1
     page = (folder / "report.html").read_text()
     assert "has forgotten the lease, and grants it again" in page
     assert "kill n3" in page
@@ -112,7 +112,7 @@ def test_a_users_own_experiment_is_a_function_in_a_file(tmp_path: Path) -> None:
     code, out, err = runs.fencepost(tmp_path, "script", own(tmp_path, *steps), "--cluster", "process")
     assert code == 0, out + err
     assert "My own claim." in out
-    assert fencepost.load(runs.only_run(tmp_path)).verdict.figures["counter"]["final"] == {"k1": 1}
+    assert fencepost.load(runs.only_run(tmp_path)).verdict.figures["counter"].final == {"k1": 1}
 
 
 MISTAKES = {

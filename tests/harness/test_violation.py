@@ -60,7 +60,6 @@ def test_an_overlap_came_about_from_the_first_section_s_begin_to_the_second_one_
 
 def test_a_lost_update_came_about_when_the_last_of_its_sections_ended() -> None:
     finding = Finding(
-        "counter",
         "lost-update",
         "client",
         "",
@@ -73,7 +72,7 @@ def test_a_lost_update_came_about_when_the_last_of_its_sections_ended() -> None:
 
 
 def test_examples_that_do_not_say_when_give_no_moment() -> None:
-    finding = Finding("counter", "final-value", "resource", "", examples=({"key": "k1", "read": 3, "last_write": 4},))
+    finding = Finding("final-value", "resource", "", examples=({"key": "k1", "read": 3, "last_write": 4},))
     assert moments_of(both(), finding) == ()
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import fencepost
+from harness.checkers.orphans import Figures
 from harness.verdict import Finding
 from tests.harness import runs
 
@@ -31,12 +32,12 @@ def test_nodes_that_crash_and_come_back_are_watched_and_the_reference_is_not_bla
     assert (folder / "logs" / "witness.log").read_text() == ""
     run = fencepost.load(folder)
     orphans, backing = run.verdict.figures["orphans"], run.verdict.figures["quorum_backing"]
-    assert orphans["watched"]
-    assert orphans["owners"] == "shown"
-    assert backing["sections"] == len(run.sections) > 50
-    assert backing["unfounded"] == 0
+    assert orphans.watched
+    assert orphans.owners == "shown"
+    assert backing.sections == len(run.sections) > 50
+    assert backing.unfounded == 0
     hit = {node for fault in run.faults.itertuples() for node in fault.nodes}
-    unseen = {node for node, own in orphans["by_node"].items() if own["unseen_ms"] > 0}
+    unseen = {node for node, own in orphans.by_node.items() if own.unseen_ms > 0}
     assert unseen <= hit, "only what was down was out of sight"
     assert findings(folder) == {}
     assert "without a majority behind them" in out
@@ -52,7 +53,7 @@ def test_a_lock_that_deletes_whatever_is_there_is_named(tmp_path: Path) -> None:
     unfounded = found["unfounded-belief lock"]
     assert unfounded.breaks == ("lease",)
     backing = fencepost.load(folder).verdict.figures["quorum_backing"]
-    assert backing["by_cause"]["deleted"] > 5
+    assert backing.by_cause["deleted"] > 5
     assert f"deleted {backing['by_cause']['deleted']}" in unfounded.text
     assert found["deleted-while-held undecided"].count > 5
 
@@ -69,5 +70,5 @@ def test_a_run_that_is_not_watched_says_nothing_of_its_nodes(tmp_path: Path) -> 
     folder = runs.only_run(tmp_path)
     assert not (folder / "nodes.jsonl").exists()
     assert list((folder / "held").iterdir()) == []
-    assert fencepost.load(folder).verdict.figures["orphans"] == {"watched": False, "asked": False}
+    assert fencepost.load(folder).verdict.figures["orphans"] == Figures(watched=False, asked=False)
     assert "  keys " not in out

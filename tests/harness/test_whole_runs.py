@@ -50,11 +50,11 @@ def test_a_run_ends_with_a_verdict_and_leaves_its_folder_and_nothing_else(tmp_pa
 
     run = fencepost.load(folder)
     assert len(run.sections) > 50
-    assert run.verdict.figures["faults"]["observed"] == run.verdict.figures["faults"]["planned"] > 0
+    assert run.verdict.figures["faults"].observed == run.verdict.figures["faults"].planned > 0
     counter = run.verdict.figures["counter"]
-    assert counter["complete"]
-    assert counter["lost"] == 0
-    assert counter["final"]["k1"] == counter["accepted"]
+    assert counter.complete
+    assert counter.lost == 0
+    assert counter.final["k1"] == counter.accepted
 
 
 def test_the_same_seed_plays_the_same_schedule_byte_for_byte(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from harness.checkers.acquire_timeouts import SLACK_MS, check
+from harness.checkers.acquire_timeouts import SLACK_MS, Figures, check
 from harness.verdict import Answer
 from tests.judge.histories import History
 
@@ -24,9 +24,9 @@ def tried(took: float, **config: Any) -> History:
 @pytest.mark.parametrize(("took", "overruns"), [(100 + SLACK_MS, 0), (100 + SLACK_MS + 0.001, 1)])
 def test_a_call_is_held_against_what_the_lock_declares_and_some_slack(took: float, overruns: int) -> None:
     answer = judged(tried(took, ttl_ms=5000))
-    assert answer.figures["overruns"] == len(answer.findings) == overruns
-    assert (answer.figures["declared"], answer.figures["excused"]) == (True, 0)
-    assert (answer.figures["limit_ms"], answer.figures["longest_ms"]) == (100, pytest.approx(took))
+    assert answer.figures.overruns == len(answer.findings) == overruns
+    assert (answer.figures.declared, answer.figures.excused) == (True, 0)
+    assert (answer.figures.limit_ms, answer.figures.longest_ms) == (100, pytest.approx(took))
 
 
 def test_an_overrun_costs_liveness_and_breaks_nothing() -> None:
@@ -38,39 +38,32 @@ def test_an_overrun_costs_liveness_and_breaks_nothing() -> None:
 def test_a_lock_that_declares_nothing_is_held_against_the_ttl_and_not_accused() -> None:
     answer = judged(tried(200 + SLACK_MS + 1, ttl_ms=200), None)
     assert answer.findings == ()
-    assert answer.figures == {
-        "limit_ms": 200,
-        "declared": False,
-        "acquires": 1,
-        "overruns": 1,
-        "longest_ms": 451,
-        "excused": 0,
-    }
+    assert answer.figures == Figures(200, declared=False, acquires=1, overruns=1, longest_ms=451, excused=0)
 
 
 def test_the_time_for_which_the_client_was_stopped_is_not_counted() -> None:
     history = tried(1000).fault("f1", 200, 800, paused_clients=("c1",))
     answer = judged(history)  # stopped for 600 ms and 50 ms slow to come back
-    assert answer.figures["longest_ms"] == 350
-    assert (answer.figures["overruns"], answer.figures["excused"]) == (0, 1)
+    assert answer.figures.longest_ms == 350
+    assert (answer.figures.overruns, answer.figures.excused) == (0, 1)
     (finding,) = judged(tried(1001).fault("f1", 200, 800, paused_clients=("c1",))).findings
     assert finding.examples[0]["stopped_ms"] == 650
 
 
 def test_a_pause_of_another_client_excuses_nobody() -> None:
-    assert judged(tried(1000).fault("f1", 200, 800, paused_clients=("c2",))).figures["overruns"] == 1
+    assert judged(tried(1000).fault("f1", 200, 800, paused_clients=("c2",))).figures.overruns == 1
 
 
 def test_a_pause_counts_only_where_it_meets_the_call() -> None:
     history = History().op("c1", "acquire", "fail", 1, 300, 700).fault("f1", 100, 450, paused_clients=("c1",))
     history.fault("f2", 600, 900, paused_clients=("c1",)).fault("f3", 1000, 1100, paused_clients=("c1",))
-    assert judged(history).figures["longest_ms"] == 400 - 200 - 100
+    assert judged(history).figures.longest_ms == 400 - 200 - 100
 
 
 def test_granted_and_refused_calls_count_and_nothing_else() -> None:
     history = History().section("c1", 510, 520, asked=10).op("c2", "release", "ok", 1, 10, 900)
     answer = judged(history.op("c2", "acquire", "info", 1, 10, 20))
-    assert (answer.figures["acquires"], answer.figures["overruns"]) == (2, 1)
+    assert (answer.figures.acquires, answer.figures.overruns) == (2, 1)
 
 
 def test_the_longest_is_shown_first() -> None:
@@ -79,8 +72,8 @@ def test_the_longest_is_shown_first() -> None:
     assert finding.count == 2
     assert finding.text.endswith("(100 ms), up to 600 ms")
     assert [example["took_ms"] for example in finding.examples] == [600, 400]
-    assert judged(history).figures["longest_ms"] == 600
+    assert judged(history).figures.longest_ms == 600
 
 
 def test_without_any_call_there_is_nothing() -> None:
-    assert judged(History()).figures["longest_ms"] is None
+    assert judged(History()).figures.longest_ms is None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.checkers.counter import check
+from harness.checkers.counter import Figures, check
 from harness.verdict import Finding
 from tests.judge.histories import History
 
@@ -19,9 +19,9 @@ def clean() -> History:
 def test_writes_that_build_on_each_other_lose_nothing() -> None:
     answer = check(clean().recorded())
     assert answer.findings == answer.unknown == ()
-    assert answer.figures == {
-        "acknowledged": 2, "accepted": 2, "lost": 0, "lost_unacknowledged": 0, "final": {"k1": 2}, "complete": True,
-    }  # fmt: skip
+    assert answer.figures == Figures(
+        acknowledged=2, accepted=2, lost=0, lost_unacknowledged=0, final={"k1": 2}, complete=True
+    )
 
 
 def overlapping(until: float = 50) -> History:
@@ -63,7 +63,7 @@ def test_an_increment_that_nobody_was_told_of_is_listed_apart() -> None:
     history = History().section("c1", 0, 50).section("c2", 10, 60).write("c1", 1, told=False).write("c2", 1)
     answer = check(history.recorded())
     assert answer.findings == ()
-    assert (answer.figures["lost"], answer.figures["lost_unacknowledged"]) == (0, 1)
+    assert (answer.figures.lost, answer.figures.lost_unacknowledged) == (0, 1)
 
 
 def test_keys_are_counted_apart() -> None:

@@ -14,7 +14,7 @@ def lost(released: float = 50, outcome: str = "fail") -> History:
 
 
 def count(history: History) -> object:
-    return check(history.recorded()).figures["lost_early"]
+    return check(history.recorded()).figures.lost_early
 
 
 def test_a_release_that_is_refused_within_the_validity_means_that_the_lock_was_lost() -> None:

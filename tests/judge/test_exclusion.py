@@ -10,7 +10,7 @@ from tests.judge.histories import History
 
 def blames(history: History) -> dict[str, int]:
     """Only what is not zero."""
-    counts: Any = check(history.recorded()).figures["overlaps"]
+    counts: Any = check(history.recorded()).figures.overlaps
     return {blame: count for blame, count in counts.items() if count}
 
 
@@ -76,7 +76,7 @@ def test_the_longest_overlap_of_all_is_told_whoever_is_to_blame() -> None:
     history = History().section("c1", 0, 500, deadline=100).section("c2", 120, 140)
     history.section("c1", 600, 650, number=2).section("c2", 649, 660, number=2)
     answer = check(history.recorded())
-    assert answer.figures["longest_overlap_ms"] == 20
+    assert answer.figures.longest_overlap_ms == 20
     assert [finding.text.partition(",")[0] for finding in answer.findings] == ["1 pair of sections overlapped"] * 2
     two = check(history.section("c2", 200, 210, number=3).recorded())
     assert two.findings[1].text.startswith("2 pairs of sections overlapped")
@@ -106,5 +106,5 @@ def test_the_examples_name_the_first_and_the_longest() -> None:
     answer = check(history.recorded())
     examples = answer.findings[0].examples
     assert examples[0]["overlap_from_ms"] == 10
-    assert examples[-1]["overlap_ms"] == answer.figures["longest_overlap_ms"] == 15
+    assert examples[-1]["overlap_ms"] == answer.figures.longest_overlap_ms == 15
     assert answer.findings[0].count == 6

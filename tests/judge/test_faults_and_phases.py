@@ -17,10 +17,8 @@ def planned(count: int) -> History:
 def test_faults_that_were_seen_to_take_and_to_be_gone_are_counted() -> None:
     history = planned(3).fault("f1", 10, 20).fault("f2", 30, 40, nemesis="pause")
     answer = faults.check(history.recorded())
-    each = {"injected": 1, "observed": 1, "healed": 1}
-    assert answer.figures == {
-        "planned": 3, "injected": 2, "observed": 2, "healed": 2, "by_nemesis": {"partition": each, "pause": each},
-    }  # fmt: skip
+    each = faults.OfNemesis(injected=1, observed=1, healed=1)
+    assert answer.figures == faults.Figures(3, 2, 2, 2, by_nemesis={"partition": each, "pause": each})
     assert answer.findings == answer.unknown == ()
 
 
@@ -57,16 +55,16 @@ def test_what_was_not_seen_to_be_healed_is_reported() -> None:
     for history in (planned(1).fault("f1", 10, None), planned(1).fault("f1", 10, 20, gone=False)):
         answer = faults.check(history.recorded())
         assert [finding.kind for finding in answer.findings] == ["not-healed"]
-        assert answer.figures["healed"] == 0
+        assert answer.figures.healed == 0
 
 
-def by_phase(history: History) -> dict[str, Any]:
+def by_phase(history: History) -> Any:
     return phases.check(history.recorded()).figures
 
 
 def test_time_is_split_at_the_faults_and_at_the_heal() -> None:
     found = by_phase(History().fault("f1", 100, 300).fault("f2", 200, 400))
-    assert {phase: figures["seconds"] for phase, figures in found.items()} == {
+    assert {phase: figures.seconds for phase, figures in found.by_name.items()} == {
         "calm": 0.7,
         "faults": 0.3,
         "recovery": 0.1,
@@ -78,24 +76,24 @@ def test_sections_and_acquires_belong_to_the_phase_that_they_began_in() -> None:
     history.section("c1", 1050, 1060, number=3).op("c2", "acquire", "fail", 1, 200, 290, error="timeout")
     history.op("c2", "acquire", "info", 1, 500, 520, error="reset")
     found = by_phase(history)
-    assert [found[phase]["sections"] for phase in phases.PHASES] == [1, 1, 1]
-    assert (found["faults"]["acquire_ok"], found["faults"]["acquire_fail"], found["calm"]["acquire_info"]) == (1, 1, 1)
-    assert (found["faults"]["errors"], found["calm"]["errors"]) == ({"timeout": 1}, {"reset": 1})
-    assert found["recovery"]["sections_per_s"] == 10
-    assert found["calm"]["acquire_ms_p50"] == 1
+    assert [getattr(found, phase).sections for phase in phases.PHASES] == [1, 1, 1]
+    assert (found.faults.acquire_ok, found.faults.acquire_fail, found.calm.acquire_info) == (1, 1, 1)
+    assert (found.faults.errors, found.calm.errors) == ({"timeout": 1}, {"reset": 1})
+    assert found.recovery.sections_per_s == 10
+    assert found.calm.acquire_ms_p50 == 1
 
 
 def test_a_moment_on_the_edge_of_a_fault_lies_in_it_and_the_moment_of_the_heal_in_the_recovery() -> None:
     history = History().fault("f1", 100, 300).fault("f2", 950, None)
     for number, at in enumerate((99, 100, 300, 301, 1000), 1):
         history.section("c1", at, at + 0.5, asked=at, number=number)
-    assert [by_phase(history)[phase]["sections"] for phase in phases.PHASES] == [2, 2, 1]
+    assert [getattr(by_phase(history), phase).sections for phase in phases.PHASES] == [2, 2, 1]
 
 
 def test_a_phase_that_did_not_happen_has_no_figures() -> None:
     history = History().section("c1", 50, 60)
     history.timeline.healed_ns = history.timeline.stop_ns = None
-    assert set(by_phase(history)) == {"calm"}
+    assert set(by_phase(history).by_name) == {"calm"}
 
 
 def test_the_checkers_are_those_in_the_folder() -> None:

@@ -14,7 +14,7 @@ def lapsed(**config: str) -> History:
 def test_writes_in_the_order_of_their_holders_are_not_stale() -> None:
     answer = check(lapsed().write("c1", 1).write("c2", 2).recorded())
     assert answer.findings == ()
-    assert answer.figures["stale_writes_accepted"] == 0
+    assert answer.figures.stale_writes_accepted == 0
 
 
 def test_a_write_after_a_later_holder_s_write_is_stale() -> None:
@@ -40,9 +40,9 @@ def test_a_stale_write_in_the_lock_s_overlap_is_the_lock_s_fault() -> None:
 def test_tokens_tell_who_is_later_where_they_are_shown() -> None:
     """The starts are in the other order: a grant is learnt late, but its token was drawn first."""
     history = lapsed().write("c2", 1, token=5).write("c1", 2, token=6)
-    assert check(history.recorded()).figures["stale_writes_accepted"] == 0
+    assert check(history.recorded()).figures.stale_writes_accepted == 0
     history = lapsed().write("c2", 1, token=6).write("c1", 2, token=5)
-    assert check(history.recorded()).figures["stale_writes_accepted"] == 1
+    assert check(history.recorded()).figures.stale_writes_accepted == 1
 
 
 def test_the_same_token_again_is_not_stale() -> None:
@@ -64,7 +64,7 @@ def test_refusals_are_fencing_at_work() -> None:
     history = lapsed(fencing="all").op("c1", "write", "fail", 1, 200, 201, value=1, token=5, stale=True)
     history.op("c1", "read", "fail", 1, 210, 211, token=5, stale=True).op("c1", "read", "fail", 1, 220, 221, stale=True)
     figures = check(history.recorded()).figures
-    assert (figures["mode"], figures["stale_writes_rejected"], figures["stale_reads_rejected"]) == ("all", 1, 2)
+    assert (figures.mode, figures.stale_writes_rejected, figures.stale_reads_rejected) == ("all", 1, 2)
 
 
 def test_only_a_resource_that_took_a_smaller_token_is_said_to_have_been_shown_one() -> None:
@@ -79,9 +79,9 @@ def test_only_a_resource_that_took_a_smaller_token_is_said_to_have_been_shown_on
 
 def test_both_sources_of_tokens_are_named() -> None:
     history = History().section("c1", 0, 10, token=7, token_source="lock")
-    assert check(history.recorded()).figures["token_source"] == "lock"
+    assert check(history.recorded()).figures.token_source == "lock"
     history.section("c2", 20, None).op("c2", "token", "ok", 1, 20, 21, token=8).op("c2", "release", "ok", 1, 30, 31)
-    assert check(history.recorded()).figures["token_source"] == "lock+resource"
+    assert check(history.recorded()).figures.token_source == "lock+resource"
 
 
 def tokens(first: int, second: int, *, source: str = "lock", start: float = 20) -> History:
@@ -105,9 +105,9 @@ def test_a_token_drawn_from_the_resource_is_the_resource_s_matter() -> None:
     history.section("c2", 20, 30).op("c2", "token", "ok", 1, 21, 22, token=3)
     answer = check(history.recorded())
     assert answer.findings[0].blame == "resource"
-    assert answer.figures["token_source"] == "resource"
+    assert answer.figures.token_source == "resource"
 
 
 def test_a_run_without_tokens_says_so() -> None:
     figures = check(lapsed().recorded()).figures
-    assert (figures["mode"], figures["token_source"], figures["tokens_not_increasing"]) == ("none", "none", 0)
+    assert (figures.mode, figures.token_source, figures.tokens_not_increasing) == ("none", "none", 0)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from harness.checkers.key_losses import check
+from harness.checkers.key_losses import Figures, check
 from harness.verdict import Answer, Finding
 from tests.judge.histories import History
 
@@ -44,9 +44,9 @@ def test_a_loss_counts_if_it_surely_lay_between_the_grant_and_the_release(
     since: float, at: float, counted: int
 ) -> None:
     figures: Any = check(held().seen("n1", "deleted", at, since=since).recorded()).figures
-    assert figures == {"deleted": counted, "overwritten": 0, "shared_values": 0}
+    assert figures == Figures(deleted=counted, overwritten=0, shared_values=0)
     figures = check(held().seen("n1", "set", at, "v2", since=since).recorded()).figures
-    assert figures == {"deleted": 0, "overwritten": counted, "shared_values": 0}
+    assert figures == Figures(deleted=0, overwritten=counted, shared_values=0)
 
 
 def test_after_its_validity_nobody_holds_anything() -> None:

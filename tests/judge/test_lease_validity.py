@@ -12,7 +12,7 @@ from tests.judge.histories import History, ms
 
 def overstated(validity_ms: float, **more: Any) -> object:
     lease = History(ttl_ms=100).op("c1", "acquire", "ok", 1, 0, 50, validity_ms=validity_ms, **more)
-    return check(lease.recorded()).figures["overstated"]
+    return check(lease.recorded()).figures.overstated
 
 
 def test_the_time_since_the_request_has_to_be_taken_off() -> None:

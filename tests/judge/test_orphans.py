@@ -7,20 +7,20 @@ from typing import Any
 import pytest
 
 from fencepost.history import ClientEnd
-from harness.checkers.orphans import CAUSES, check
+from harness.checkers.orphans import CAUSES, Figures, check
 from tests.judge.histories import History, ms
 
 
-def figures(history: History) -> dict[str, Any]:
+def figures(history: History) -> Any:
     return check(history.recorded()).figures
 
 
 def orphan(history: History) -> tuple[str, float]:
     """The cause and the length of the only one."""
     found = figures(history)
-    assert found["count"] == 1, found
-    (cause,) = (cause for cause in CAUSES if found["by_cause"][cause])
-    return cause, found["longest_ms"]
+    assert found.count == 1, found
+    (cause,) = (cause for cause in CAUSES if found.by_cause[cause])
+    return cause, found.longest_ms
 
 
 def held(**config: Any) -> History:
@@ -30,11 +30,11 @@ def held(**config: Any) -> History:
 
 
 def test_a_key_that_is_gone_with_the_release_had_an_owner_all_the_time() -> None:
-    assert figures(held().seen("n1", "deleted", 41, since=40.5))["count"] == 0
+    assert figures(held().seen("n1", "deleted", 41, since=40.5)).count == 0
 
 
 def test_a_deletion_that_may_have_been_in_time_is_no_orphan() -> None:
-    assert figures(held().seen("n1", "deleted", 60, since=41))["count"] == 0
+    assert figures(held().seen("n1", "deleted", 60, since=41)).count == 0
     assert orphan(held().seen("n1", "deleted", 60, since=41.000001)) == ("not released", 1e-6)
 
 
@@ -166,9 +166,9 @@ def test_another_value_on_a_node_that_comes_back_is_another_key() -> None:
     history = held().op("c2", "acquire", "fail", 1, 42, 55).seen("n1", "blind", 50)
     history.seen("n1", "seen", 60, "v2", ttl=50).seen("n1", "watching", 60, "second").seen("n1", "deleted", 80)
     found = figures(history)
-    assert found["count"] == 2
-    assert found["by_cause"]["given up"] == 1
-    assert found["by_cause"]["back from disk"] == 0
+    assert found.count == 2
+    assert found.by_cause["given up"] == 1
+    assert found.by_cause["back from disk"] == 0
 
 
 def test_values_that_could_not_be_read_are_not_taken_for_the_same() -> None:
@@ -181,7 +181,7 @@ def test_a_lock_that_does_not_show_what_it_sets_owns_by_time() -> None:
     history = History().watch("n1").section("c1", 10, 40).seen("n1", "set", 9.8, "hidden", ttl=100)
     history.seen("n1", "deleted", 80)
     found = figures(history)
-    assert (found["count"], found["longest_ms"], found["owners"]) == (1, 39, "by time")
+    assert (found.count, found.longest_ms, found.owners) == (1, 39, "by time")
 
 
 def test_a_value_that_stands_for_two_sections_tells_nothing() -> None:
@@ -189,7 +189,7 @@ def test_a_value_that_stands_for_two_sections_tells_nothing() -> None:
     history.seen("n1", "set", 9.8, "same", ttl=100).seen("n1", "deleted", 48)
     history.seen("n1", "set", 49.8, "same", ttl=100).seen("n1", "deleted", 91)
     found = figures(history)
-    assert (found["count"], found["longest_ms"], found["owners"]) == (1, 7, "by time")
+    assert (found.count, found.longest_ms, found.owners) == (1, 7, "by time")
 
 
 def test_the_same_number_in_another_life_or_of_another_client_is_another_section() -> None:
@@ -211,26 +211,26 @@ def test_figures_are_kept_by_node() -> None:
     history = held(nodes=3).watch("n2").seen("n1", "deleted", 81)
     history.seen("n2", "set", 9.8, "v1", ttl=100).seen("n2", "deleted", 51)
     found = figures(history)
-    assert (found["watched"], found["count"], found["total_ms"], found["longest_ms"]) == (True, 2, 50, 40)
-    assert found["owners"] == "shown"
-    nodes = found["by_node"]
-    assert [(nodes[n]["count"], nodes[n]["total_ms"], nodes[n]["longest_ms"]) for n in ("n1", "n2", "n3")] == [
+    assert (found.watched, found.count, found.total_ms, found.longest_ms) == (True, 2, 50, 40)
+    assert found.owners == "shown"
+    nodes = found.by_node
+    assert [(nodes[n].count, nodes[n].total_ms, nodes[n].longest_ms) for n in ("n1", "n2", "n3")] == [
         (1, 40, 40),
         (1, 10, 10),
         (0, 0, 0),
     ]
-    assert nodes["n1"]["causes"] == {cause: int(cause == "not released") for cause in CAUSES}
-    assert nodes["n3"]["unseen_ms"] == 1200
+    assert nodes["n1"].causes == {cause: int(cause == "not released") for cause in CAUSES}
+    assert nodes["n3"].unseen_ms == 1200
 
 
 def test_the_time_that_a_node_was_out_of_sight() -> None:
     history = held().seen("n1", "blind", 100).seen("n1", "watching", 300, "second").seen("n1", "blind", 1150)
-    assert figures(history)["by_node"]["n1"]["unseen_ms"] == 250
+    assert figures(history).by_node["n1"].unseen_ms == 250
     history.timeline.end_ns = None
-    assert figures(history)["by_node"]["n1"]["unseen_ms"] == 200
+    assert figures(history).by_node["n1"].unseen_ms == 200
     broken_off = History().watch("n1", at=-20).seen("n1", "blind", -10)
     broken_off.timeline.end_ns = None
-    assert figures(broken_off)["by_node"]["n1"]["unseen_ms"] == 0
+    assert figures(broken_off).by_node["n1"].unseen_ms == 0
 
 
 def test_a_key_that_outlasts_the_ttl_is_the_locks_fault() -> None:
@@ -256,9 +256,9 @@ def test_several_that_outlast_the_ttl_show_the_longest_first() -> None:
 
 
 def test_a_run_that_nobody_watched_says_so() -> None:
-    assert figures(History().section("c1", 10, 40)) == {"watched": False, "asked": True}
-    assert figures(History(witness="off")) == {"watched": False, "asked": False}
-    assert figures(History().seen("n1", "blind", 5))["watched"] is False
+    assert figures(History().section("c1", 10, 40)) == Figures(watched=False, asked=True)
+    assert figures(History(witness="off")) == Figures(watched=False, asked=False)
+    assert figures(History().seen("n1", "blind", 5)).watched is False
 
 
 def test_a_client_that_is_killed_while_it_releases_owns_its_key_until_then() -> None:

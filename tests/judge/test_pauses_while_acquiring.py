@@ -43,8 +43,8 @@ def test_stopping_clients_while_they_acquire_never_puts_the_blame_on_a_right_loc
     code, out, err = runs.fencepost(tmp_path, *arguments, timeout_s=45)
     assert code == 0, out + err
     run = fencepost.load(runs.only_run(tmp_path))
-    assert run.verdict.figures["exclusion"]["overlaps"]["lock"] == 0
-    assert run.verdict.figures["lease_validity"]["overstated"] == 0
-    caught = run.verdict.figures["faults"]["observed"]
+    assert run.verdict.figures["exclusion"].overlaps["lock"] == 0
+    assert run.verdict.figures["lease_validity"].overstated == 0
+    caught = run.verdict.figures["faults"].observed
     assert caught >= 30, "too few pauses took to prove anything"
     assert len(run.sections) >= 50

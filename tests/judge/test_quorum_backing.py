@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fencepost.history import ClientEnd
-from harness.checkers.quorum_backing import LOSSES, check
+from harness.checkers.quorum_backing import LOSSES, Figures, check
 from harness.verdict import Answer, Finding
 from tests.judge.histories import History, ms
 
@@ -41,12 +41,12 @@ def judged(history: History) -> Answer:
 def unfounded(history: History) -> tuple[str, float] | None:
     """The cause and the longest time; None if the client's belief was founded for all that is known."""
     figures = judged(history).figures
-    if not figures["unfounded"]:
-        assert figures["longest_ms"] == 0
+    if not figures.unfounded:
+        assert figures.longest_ms == 0
         return None
-    assert figures["unfounded"] == 1
-    by_cause: Any = figures["by_cause"]
-    longest: Any = figures["longest_ms"]
+    assert figures.unfounded == 1
+    by_cause: Any = figures.by_cause
+    longest: Any = figures.longest_ms
     (cause,) = (loss for loss in LOSSES if by_cause[loss])
     assert list(by_cause) == list(LOSSES)
     return cause, longest
@@ -63,7 +63,7 @@ def test_a_majority_that_holds_the_value_to_the_end_is_what_the_client_believes(
         history.seen(node, "deleted", 51, since=50.5)
     answer = judged(history)
     assert answer.findings == ()
-    assert (answer.figures["sections"], answer.figures["unfounded"]) == (1, 0)
+    assert (answer.figures.sections, answer.figures.unfounded) == (1, 0)
 
 
 def test_a_minority_is_not_enough() -> None:
@@ -102,13 +102,13 @@ def test_a_lock_that_uses_one_node_of_three_has_a_majority_of_one() -> None:
 
 def test_nobody_can_be_told_of_a_lock_that_shows_nothing() -> None:
     history = History().watch(*NODES).section("c1", 10, 50).seen("n1", "set", 8, "hidden")
-    assert judged(history).figures == {"sections": 0}
-    assert judged(section().seen("n1", "set", 8, "not what it showed")).figures == {"sections": 0}
+    assert judged(history).figures == Figures(sections=0)
+    assert judged(section().seen("n1", "set", 8, "not what it showed")).figures == Figures(sections=0)
 
 
 def test_a_run_that_nobody_watched_gives_no_answer() -> None:
     assert check(History().section("c1", 10, 50).shows("c1", "v1").recorded()) == Answer()
-    assert check(section().recorded()).figures == {"sections": 0}
+    assert check(section().recorded()).figures == Figures(sections=0)
     blind = History().section("c1", 10, 50).seen("n1", "blind", 5)
     assert check(blind.recorded()) == Answer()
 
@@ -257,11 +257,11 @@ def test_each_section_is_judged_by_its_own_value_and_key() -> None:
     history.section("c2", 60, 90, key="k2").shows("c2", "v2", key="k2")
     for node in NODES:
         history.seen(node, "set", 58, "v2", key="k2")
-    assert judged(history).figures["unfounded"] == 0
+    assert judged(history).figures.unfounded == 0
     history.section("c2", 100, 140, number=2).shows("c2", "v3", number=2).seen("n1", "set", 98, "v3")
     history.seen("n2", "set", 98, "v4")
     figures = judged(history).figures
-    assert (figures["sections"], figures["unfounded"]) == (3, 1)
+    assert (figures.sections, figures.unfounded) == (3, 1)
 
 
 def test_several_show_the_longest_first() -> None:
@@ -276,7 +276,7 @@ def test_several_show_the_longest_first() -> None:
     assert [example["client"] for example in finding.examples] == ["c2", "c1"]
     assert "2 sections" in finding.text
     assert finding.text.endswith("for up to 20.0 ms (deleted 2)")
-    assert judged(history).figures["longest_ms"] == 20
+    assert judged(history).figures.longest_ms == 20
 
 
 def test_a_client_that_is_killed_while_it_releases_believes_in_nothing_any_more() -> None:
@@ -304,7 +304,7 @@ def test_many_holdings_before_and_behind_do_not_matter() -> None:
 
 def test_of_a_key_that_no_node_ever_held_nobody_knows_whose_it_would_be() -> None:
     history = granted_by("n1", "n2").section("c2", 60, 90, key="k2").shows("c2", "v2", key="k2")
-    assert judged(history).figures["unfounded"] == 0
+    assert judged(history).figures.unfounded == 0
 
 
 happenings = st.tuples(
@@ -371,5 +371,5 @@ def test_a_belief_is_unfounded_when_no_majority_may_hold_the_value_between_two_m
             without.append(without[-1] + 1 if holding * 2 <= len(used) else 0)
         longest.append(max(without))
     figures = check(run).figures
-    if figures["sections"]:  # some value that the lock showed was seen on a node
-        assert (figures["unfounded"], figures["longest_ms"]) == (sum(map(bool, longest)), max(longest))
+    if figures.sections:  # some value that the lock showed was seen on a node
+        assert (figures.unfounded, figures.longest_ms) == (sum(map(bool, longest)), max(longest))

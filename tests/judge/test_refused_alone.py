@@ -8,7 +8,7 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from harness.checkers.refused_alone import check
+from harness.checkers.refused_alone import Figures, check
 from tests.judge.histories import History, ms
 
 MAJORITY = (("c1", "n1"), ("c1", "n2"))
@@ -35,7 +35,7 @@ def found(history: History) -> int:
 
 def test_who_is_refused_alone_for_half_a_ttl_found_keys_without_an_owner() -> None:
     answer = check(alone().recorded())
-    assert answer.figures == {"refused_alone": 1, "longest_refused_alone_ms": 99}
+    assert answer.figures == Figures(refused_alone=1, longest_refused_alone_ms=99)
     assert answer.findings[0].examples[0] | {"at_ms": 300, "for_ms": 99, "tries": 10} == answer.findings[0].examples[0]
 
 
@@ -93,7 +93,7 @@ def test_not_while_another_client_tries_as_well() -> None:
 @pytest.mark.parametrize(("since", "until"), [(399, 405), (290, 300)])
 def test_who_touches_a_try_spoils_it(since: float, until: float) -> None:
     answer = check(alone().op("c2", "acquire", "fail", 1, since, until).recorded())
-    assert answer.figures["longest_refused_alone_ms"] == 89
+    assert answer.figures.longest_refused_alone_ms == 89
 
 
 def test_not_while_another_client_may_have_tried_unseen() -> None:
@@ -110,7 +110,7 @@ def test_not_before_a_ttl_has_passed_since_the_last_change(healed: float, times:
 
 def test_a_ttl_after_the_last_change_it_begins() -> None:
     answer = check(alone().fault("f1", 100, 200, cut_links=(("c1", "n1"),)).recorded())
-    assert answer.figures["longest_refused_alone_ms"] == 99
+    assert answer.figures.longest_refused_alone_ms == 99
 
 
 def test_not_without_a_majority_in_reach() -> None:
@@ -171,8 +171,8 @@ def test_one_grant_at_the_very_begin_or_end_shows_that_it_can_be_granted(asked: 
 
 
 def test_a_run_without_refusals_has_none() -> None:
-    assert check(History().section("c1", 1, 2).recorded()).figures["refused_alone"] == 0
-    assert check(History().recorded()).figures["refused_alone"] == 0
+    assert check(History().section("c1", 1, 2).recorded()).figures.refused_alone == 0
+    assert check(History().recorded()).figures.refused_alone == 0
     assert ms(0) > 0
 
 
@@ -224,8 +224,8 @@ def test_who_is_refused_alone_is_found_by_a_plain_loop_as_well(planned: list[Any
                 spell.append((number, since, until))
     answer = check(history.recorded())
     event(f"{len(expected)} spells")
-    assert answer.figures["refused_alone"] == len(expected)
+    assert answer.figures.refused_alone == len(expected)
     if expected:
         shown = [(e["at_ms"], e["client"], e["for_ms"], e["tries"]) for e in answer.findings[0].examples]
         assert set(shown) <= set(expected)
-        assert answer.figures["longest_refused_alone_ms"] == max(for_ms for _, _, for_ms, _ in expected)
+        assert answer.figures.longest_refused_alone_ms == max(for_ms for _, _, for_ms, _ in expected)

@@ -70,8 +70,8 @@ def test_rows_in_any_order_keep_the_order_of_starts_and_of_acceptance(tmp_path: 
         assert again.writes["client"].tolist() == ["c2", "c1"]
         assert again.sections["client"].tolist() == ["c1", "c2"]
         assert (again.timeline.start_ns, again.timeline.end_ns) == (ms(0), ms(500))
-        assert fencing.check(again).figures["stale_writes_accepted"] == 1
-        assert counter.check(again).figures["lost"] == 1
+        assert fencing.check(again).figures.stale_writes_accepted == 1
+        assert counter.check(again).figures.lost == 1
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -106,7 +106,7 @@ def test_any_run_and_its_table_in_any_order_are_judged_alike(
 def test_a_section_of_one_moment_is_one(tmp_path: Path) -> None:
     run = History().section("c1", 5, 5).section("c2", 5, 5).recorded()
     write_table(run, tmp_path / "sections.parquet")
-    assert judge_table(tmp_path / "sections.parquet", run.config).figures["exclusion"]["overlapping_pairs"] == 1
+    assert judge_table(tmp_path / "sections.parquet", run.config).figures["exclusion"].overlapping_pairs == 1
 
 
 def test_rows_may_come_in_pieces_that_number_their_names_differently(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 import subprocess
 import sys
@@ -11,19 +12,21 @@ from pathlib import Path
 import msgspec
 import pyarrow.parquet as pq
 import pytest
+from rich.console import Console
 
 import fencepost
 from fencepost.errors import BrokenEnvironmentError, UsageError
 from fencepost.history import FaultEvent, Op, Timeline, Write
-from harness.checkers.judge import judge_folder
+from harness.checkers.judge import judge_folder, recorded_verdict
 from harness.config import RunConfig
 from harness.history.recorded import Recorded
-from harness.report.listing import list_runs
+from harness.report.listing import list_runs, render_listing
 from harness.store.append_log import AppendLog, read_lines
 from harness.store.columns import OPS_SCHEMA
 from harness.store.parquet import read_frame
-from harness.store.run_folder import RunFolder
+from harness.store.run_folder import SCHEMA_VERSION, RunFolder
 from harness.store.tables import load_recorded, write_history
+from harness.verdict import VERDICT_SCHEMA
 from tests.judge.histories import History, ms
 
 CONFIG = RunConfig(seed=7, clients=2, nodes=3, ttl_ms=100, nemesis="none")
@@ -127,11 +130,71 @@ def test_what_is_no_run_folder_is_refused_in_one_line(tmp_path: Path) -> None:
 def test_a_newer_schema_is_refused(tmp_path: Path) -> None:
     folder = written(tmp_path)
     judge_folder(folder)
-    for name in ("verdict.json", "config.json"):
+    for name, newest in (("verdict.json", VERDICT_SCHEMA), ("config.json", SCHEMA_VERSION)):
         document = msgspec.json.decode((folder.path / name).read_bytes())
-        (folder.path / name).write_bytes(msgspec.json.encode(document | {"schema_version": 2}))
-        with pytest.raises(UsageError, match=r"schema 2; this fencepost reads up to 1"):
-            RunFolder.open(folder.path).read_verdict()
+        (folder.path / name).write_bytes(msgspec.json.encode(document | {"schema_version": newest + 1}))
+        with pytest.raises(UsageError, match=rf"schema {newest + 1}; this fencepost reads up to {newest}"):
+            recorded_verdict(RunFolder.open(folder.path))
+
+
+OLD_VERDICT = {
+    "verdict": "violation",
+    "require": "lease",
+    "findings": [{"checker": "beliefs", "kind": "unfounded-belief", "blame": "lock", "text": "it believed in vain"}],
+    "unknown": [],
+    "figures": {"beliefs": {"sections": 0}, "liveness": {"wait_ms": {}}, "opportunities": {}},
+    "schema_version": 1,
+}
+
+
+def test_a_run_that_an_older_version_judged_is_judged_anew_and_listed_as_outdated(tmp_path: Path) -> None:
+    folder = written(tmp_path)
+    (folder.path / "verdict.json").write_bytes(msgspec.json.encode(OLD_VERDICT))
+    assert recorded_verdict(folder) is None
+    assert fencepost.load(folder.path).verdict.verdict == "valid"
+    assert [run.verdict for run in list_runs(tmp_path)] == ["outdated"]
+    assert "fencepost analyze RUN" in shown(tmp_path)
+    judge_folder(folder)
+    assert [run.verdict for run in list_runs(tmp_path)] == ["valid"]
+    assert "fencepost analyze" not in shown(tmp_path)
+
+
+def test_figures_of_a_checker_that_is_no_longer_there_are_left_out(tmp_path: Path) -> None:
+    folder = written(tmp_path)
+    _, verdict = judge_folder(folder)
+    document = msgspec.json.decode((folder.path / "verdict.json").read_bytes())
+    document["figures"]["gone"] = {"counted": 3}
+    (folder.path / "verdict.json").write_bytes(msgspec.json.encode(document))
+    assert recorded_verdict(folder) == verdict
+
+
+def test_figures_that_are_not_what_their_checker_writes_are_refused(tmp_path: Path) -> None:
+    folder = written(tmp_path)
+    judge_folder(folder)
+    document = msgspec.json.decode((folder.path / "verdict.json").read_bytes())
+    document["figures"]["counter"]["lost"] = "many"
+    (folder.path / "verdict.json").write_bytes(msgspec.json.encode(document))
+    with pytest.raises(UsageError, match=r"verdict\.json is not what fencepost writes there: .*lost.* writes it anew"):
+        recorded_verdict(folder)
+
+
+def shown(results: Path) -> str:
+    console = Console(width=200, record=True, file=io.StringIO())
+    console.print(render_listing(list_runs(results)))
+    return console.export_text()
+
+
+def test_the_listing_has_a_column_for_each_figure_that_checkers_offer(tmp_path: Path) -> None:
+    judge_folder(written(tmp_path))
+    written(tmp_path)
+    text = shown(tmp_path)
+    heads = text.splitlines()[1].split()
+    assert heads[-4:] == ["sections", "overlaps", "lost", "verdict"]
+    assert text.splitlines()[3].split()[-4:] == ["2", "0/0/0", "0", "valid"]
+    assert text.splitlines()[4].split()[-1] == "unjudged"
+    assert "overlaps: blamed on the lock / on a client that outlived its lease / undecided; lost: updates" in " ".join(
+        text.split()
+    )
 
 
 def test_half_a_line_at_the_end_is_dropped_in_every_log(tmp_path: Path) -> None:
@@ -210,7 +273,7 @@ def test_a_run_that_was_killed_before_anything_happened_is_read_and_judged(tmp_p
 def test_judging_leaves_the_history_as_parquet_and_the_verdict(tmp_path: Path) -> None:
     folder = written(tmp_path)
     _, verdict = judge_folder(folder)
-    assert folder.read_verdict() == verdict
+    assert recorded_verdict(folder) == verdict
     metadata = pq.ParquetFile(folder.path / "history.parquet").metadata
     assert metadata.row_group(0).column(0).compression == "ZSTD"
     for log in folder.clients.iterdir():

@@ -129,7 +129,7 @@ def test_lost_unrecorded_and_impossible_writes_are_those_of_looking_at_every_pai
         expected["unrecorded-write", "resource"] = sum(write not in known for write in said)
     unacknowledged = expected.pop(("unacknowledged", ""), 0)
     assert counts(answer.findings) == {kind: count for kind, count in expected.items() if count}
-    assert (answer.figures["lost"], answer.figures["lost_unacknowledged"]) == (len(lost), unacknowledged)
+    assert (answer.figures.lost, answer.figures.lost_unacknowledged) == (len(lost), unacknowledged)
     assert bool(answer.unknown) == (not whole and not lost)
     for finding in answer.findings:
         if finding.kind == "lost-update":
@@ -163,4 +163,4 @@ def test_stale_writes_and_tokens_out_of_order_are_those_of_looking_at_every_pair
         for t in shown
     )
     assert counts(answer.findings) == {kind: count for kind, count in expected.items() if count}
-    assert answer.figures["tokens_not_increasing"] == expected["token-not-increasing", "lock"]
+    assert answer.figures.tokens_not_increasing == expected["token-not-increasing", "lock"]

@@ -70,7 +70,7 @@ def test_a_mutant_is_opened_by_its_class_and_is_not_in_the_list_of_locks(mutant:
 @every
 def test_a_mutant_declares_the_faults_and_the_finding_that_expose_it(mutant: Mutant) -> None:
     assert mutant.nemesis in mutant.conditions.nemeses
-    sources = {check.__module__ for check in checkers().values()}
+    sources = {checker.check.__module__ for checker in checkers().values()}
     assert any(f'"{mutant.finding}"' in _source(module) for module in sources)
     assert mutant.liveness == (mutant.finding == "refused-alone")
 

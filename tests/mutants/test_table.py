@@ -18,7 +18,7 @@ HALF, OVER = "half is enough", "grants what is over"
 
 def line(lock: str, nemesis: str, seed: int, *blamed: tuple[str, float], **more: Any) -> RunLine:
     figures = Figures(
-        sections=9, overlaps={}, strikes=0, strikes_hit=0, load_s=1, grants=9, reachable_s=1, acquire={},
+        sections=9, overlaps={}, node_outages=0, node_outages_hit=0, load_s=1, grants=9, reachable_s=1, acquire={},
         blamed=tuple(Blamed(kind, at_ms, f"{kind} at {at_ms:g}") for kind, at_ms in blamed),
     )  # fmt: skip
     known = {"folder": f"run-{seed}", "verdict": "valid", "took_s": 1.0, "figures": figures}

@@ -104,7 +104,7 @@ def our_answers(run: Recorded, keys: list[str]) -> dict[str, list[bool]]:
     for row, blame in zip(pairs.later.tolist(), pairs.blame.tolist(), strict=True):
         blamed[names.iloc[row]].add(BLAMES[blame])
     counts = {blame: int((pairs.blame == place).sum()) for place, blame in enumerate(BLAMES)}
-    assert exclusion.check(run).figures["overlaps"] == counts
+    assert exclusion.check(run).figures.overlaps == counts
     unordered = set(names.iloc[fencing._disorder(run.sections, run.sections_by_key)])
     stale = set(run.writes["key"].astype(str).iloc[fencing._stale(run).row])
     writes = counter._Writes.of(run.writes, run.writes_by_key)

@@ -7,11 +7,15 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
+import msgspec
 import numpy as np
 import pandas as pd
 
 from fencepost.history import FaultEvent, Timeline
+from harness.checkers import counter, exclusion, faults, fencing, liveness, phases
 from harness.config import RunConfig
+from harness.figures import CheckerFigures
+from harness.history.overlaps import BLAMES
 from harness.history.recorded import Recorded
 from harness.verdict import Finding, Verdict
 
@@ -198,7 +202,6 @@ def verdict(run: Recorded, overlaps: Mapping[str, int]) -> Verdict:
     side = {"client": "c1", "life": 1, "section": 4, "start_ms": 1200.0, "end_ms": 1274.5, "ended": "release"}
     findings = tuple(
         Finding(
-            "exclusion",
             "overlap",
             blame,  # type: ignore[arg-type]
             f"{n} pairs of clients were in the critical section at once, and {because}",
@@ -214,57 +217,62 @@ def verdict(run: Recorded, overlaps: Mapping[str, int]) -> Verdict:
         )
         if (n := overlaps[blame])
     )
-    faults = run.planned_faults
-    phase = {
-        "seconds": 30.0,
-        "sections": len(sections),
-        "sections_per_s": len(sections) / 33,
-        "acquire_ok": len(sections),
-        "acquire_fail": 900,
-        "acquire_info": 12,
-        "acquire_ms_p50": 1.9,
-        "acquire_ms_p99": 7.7,
-        "errors": {"TimeoutError: n3 did not answer": 12},
-    }
+    planned = run.planned_faults
+    phase = phases.Phase(
+        seconds=30.0,
+        sections=len(sections),
+        sections_per_s=len(sections) / 33,
+        acquire_ok=len(sections),
+        acquire_fail=900,
+        acquire_info=12,
+        acquire_ms_p50=1.9,
+        acquire_ms_p99=7.7,
+        errors={"TimeoutError: n3 did not answer": 12},
+    )
+    calm = msgspec.structs.replace(phase, seconds=3.0, sections=0, sections_per_s=0.0, errors={})
     names = sorted({e.nemesis for e in run.faults})
-    figures: dict[str, dict[str, object]] = {
-        "exclusion": {
-            "sections": len(sections),
-            "overlaps": dict(overlaps),
-            "longest_overlap_ms": 60.0 if any(overlaps.values()) else 0.0,
-        },
-        "counter": {
-            "acknowledged": len(sections),
-            "accepted": len(sections),
-            "lost": overlaps["client"] + overlaps["lock"],
-            "final": {"k1": len(sections)},
-            "complete": True,
-        },
-        "fencing": {
-            "mode": "none",
-            "token_source": None,
-            "stale_writes_accepted": 0,
-            "stale_writes_rejected": 0,
-            "stale_reads_rejected": 0,
-            "tokens_not_increasing": 0,
-        },
-        "liveness": {
-            "wait_ms": {"count": len(waits), "p50": p50, "p90": p90, "p99": p99, "max": float(waits.max())},
-            "longest_gap_ms": 812.0,
-            "longest_gap_at_ms": 12_034.0,
-            "recovery_first_ms": 14.2,
-            "recovery_all_ms": 431.0,
-            "never_acquired": [],
-            "jain": 0.986,
-        },
-        "faults": {
-            "planned": faults,
-            "injected": faults,
-            "observed": faults,
-            "healed": faults,
-            "by_nemesis": {n: {"injected": 2, "observed": 2, "healed": 2} for n in names},
-        },
-        "phases": {"load": phase, "recovery": phase | {"seconds": 3.0}},
+    figures: dict[str, CheckerFigures] = {
+        "exclusion": exclusion.Figures(
+            sections=len(sections),
+            overlaps={blame: overlaps[blame] for blame in BLAMES},
+            overlapping_pairs=sum(overlaps.values()),
+            longest_overlap_ms=60.0 if any(overlaps.values()) else 0.0,
+        ),
+        "counter": counter.Figures(
+            acknowledged=len(sections),
+            accepted=len(sections),
+            lost=overlaps["client"] + overlaps["lock"],
+            lost_unacknowledged=0,
+            final={"k1": len(sections)},
+            complete=True,
+        ),
+        "fencing": fencing.Figures(
+            mode="none",
+            token_source="none",
+            stale_writes_accepted=0,
+            stale_writes_rejected=0,
+            stale_reads_rejected=0,
+            tokens_not_increasing=0,
+        ),
+        "liveness": liveness.Figures(
+            wait_ms=liveness.Spread(len(waits), p50, p90, p99, float(waits.max())),
+            longest_gap_ms=812.0,
+            longest_gap_at_ms=12_034.0,
+            recovery_first_ms=14.2,
+            recovery_all_ms=431.0,
+            never_acquired=(),
+            jain=0.986,
+            acquires_longer_than_ttl=0,
+            late_grants=0,
+        ),
+        "faults": faults.Figures(
+            planned=planned,
+            injected=planned,
+            observed=planned,
+            healed=planned,
+            by_nemesis={name: faults.OfNemesis(2, 2, 2) for name in names},
+        ),
+        "phases": phases.Figures(calm=calm, faults=phase),
     }
     assert first["start_ns"] > run.timeline.start_ns
     broken = "violation" if overlaps["lock"] else "valid"
@@ -272,7 +280,7 @@ def verdict(run: Recorded, overlaps: Mapping[str, int]) -> Verdict:
 
 
 def make_empty_run(reasons: Sequence[str] = ("nobody acquired the lock", "no planned fault was observed")) -> Made:
-    """A run that crashed before anybody acquired anything: no end, no sections, no figures."""
+    """A run that crashed before anybody acquired anything: no end, no sections, hardly any figures."""
     full = make_run(seconds=0.5, faults=False)
     recorded = replace(
         full.recorded,
@@ -282,4 +290,5 @@ def make_empty_run(reasons: Sequence[str] = ("nobody acquired the lock", "no pla
         planned_faults=6,
         final_values=None,
     )
-    return Made(recorded, Verdict("unknown", "lease", (), tuple(reasons), {}), {})
+    nothing: dict[str, CheckerFigures] = {"faults": faults.Figures(6, 0, 0, 0, {})}
+    return Made(recorded, Verdict("unknown", "lease", (), tuple(reasons), nothing), {})

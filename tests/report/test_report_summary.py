@@ -9,6 +9,7 @@ import pytest
 from rich.console import Console
 from synthetic import Made, make_empty_run, make_run
 
+from harness.checkers import liveness
 from harness.report.summary import render_summary
 
 FOLDER = Path("results/runs/20260101T000000Z-fenced-counter-redlock-ng-partition-7")
@@ -38,7 +39,7 @@ def test_an_ordinary_run_fits_on_one_screen_and_says_everything() -> None:
         "planned, 12 injected, 12 seen to work, 12 seen healed",
         "0 lost of",
         "p99",
-        "nobody got in for 812 ms",
+        "longest gap without a grant: 812 ms, starting at 12 s",
         "adds 61.2 µs at p50",
     ):
         assert part in flat, part
@@ -93,19 +94,29 @@ def test_any_checker_may_be_missing(missing: str) -> None:
 
 def test_figures_without_values_are_dashes_and_not_errors() -> None:
     made = make_run()
-    figures: dict[str, dict[str, object]] = {
-        "exclusion": {"sections": None, "overlaps": None},
-        "counter": {"lost": None},
-        "fencing": {"mode": "all"},
-        "liveness": {"wait_ms": {"p50": float("nan")}, "recovery_first_ms": None, "never_acquired": ["c3"]},
-        "faults": {"planned": 3},
-        "phases": {"load": {}},
-    }
-    text = words_of(
-        shown(replace(made, verdict=msgspec.structs.replace(made.verdict, figures=figures), environment={}))
+    replaced = msgspec.structs.replace
+    waits = liveness.Spread(0, None, None, None, None)
+    found = made.verdict.of(liveness.Figures)
+    assert found is not None
+    nothing = replaced(
+        found, wait_ms=waits, longest_gap_at_ms=None, recovery_all_ms=None, never_acquired=("c3",), jain=None
     )
-    assert "– lost of – acknowledged" in text
-    assert "never got in: c3" in text
+    verdict = replaced(made.verdict, figures={**made.verdict.figures, "liveness": nothing})
+    text = words_of(shown(replace(made, verdict=verdict, environment={})))
+    assert "waiting p50 –, p90 –, p99 –, max –; fairness (Jain) –" in text
+    assert "longest gap without a grant: 812 ms recovery" in text
+    assert "first grant 14 ms after the heal, not every client had one" in text
+    assert "never acquired the lock: c3" in text
+
+
+def test_leases_that_arrive_expired_and_slow_acquires_are_told_in_plain_words() -> None:
+    made = make_run()
+    found = made.verdict.of(liveness.Figures)
+    assert found is not None
+    late = msgspec.structs.replace(found, late_grants=1, acquires_longer_than_ttl=2)
+    verdict = msgspec.structs.replace(made.verdict, figures={"liveness": late})
+    text = words_of(shown(replace(made, verdict=verdict)))
+    assert "late 1 lease already expired on arrival; 2 acquires slower than the TTL" in text
 
 
 def test_markup_and_escapes_in_a_lock_name_are_shown_and_not_obeyed() -> None:

@@ -1,20 +1,21 @@
 from __future__ import annotations
 
+from harness.checkers import exclusion
 from harness.report import wording
 from harness.verdict import Finding, Verdict
 
 
 def test_the_headline_of_a_violation_names_the_lock_first() -> None:
-    client = Finding("exclusion", "overlap", "client", "2 overlaps", breaks=("exclusion",))
-    lock = Finding("exclusion", "overlap", "lock", "1 overlap", breaks=("lease", "exclusion"))
+    client = Finding("overlap", "client", "2 overlaps", breaks=("exclusion",))
+    lock = Finding("overlap", "lock", "1 overlap", breaks=("lease", "exclusion"))
     verdict = Verdict("violation", "exclusion", (client, lock), (), {})
     assert wording.headline(verdict) == ("VIOLATION", "the lock is to blame: 1 overlap (and 1 more finding)")
 
 
 def test_findings_that_do_not_break_the_requirement_are_not_in_the_headline() -> None:
-    client = Finding("exclusion", "overlap", "client", "2 overlaps", breaks=("exclusion",))
-    figures: dict[str, dict[str, object]] = {"exclusion": {"sections": 1234}}
-    assert wording.headline(Verdict("valid", "lease", (client,), (), figures)) == (
+    client = Finding("overlap", "client", "2 overlaps", breaks=("exclusion",))
+    overlaps = exclusion.Figures(1234, {"lock": 0, "client": 2, "undecided": 0}, 2, 1.5)
+    assert wording.headline(Verdict("valid", "lease", (client,), (), {"exclusion": overlaps})) == (
         "VALID",
         "no overlap blamed on the lock in 1,234 sections",
     )
