@@ -7,6 +7,7 @@ import shlex
 import shutil
 import sys
 from collections.abc import Collection, Mapping, Sequence
+from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from random import SystemRandom
@@ -48,6 +49,20 @@ class RunArguments(RunConfig, frozen=True, kw_only=True):
 def options_of(command: str) -> tuple[Declared, ...]:
     """The options of `fencepost test` that another command has too."""
     return tuple(each for each in declared(RunArguments) if command in each.option.commands)
+
+
+def axis_named(name: str) -> Declared:
+    """The option that a campaign calls by this name: the flag without its dashes, or enough of its beginning. Raises
+    UsageError if there is none, or if the campaign itself decides it."""
+    options = {each.name: each for each in declared(RunArguments)}
+    found = [name] if name in options else [each for each in options if each.startswith(name)]
+    if len(found) != 1:
+        near = ", ".join(found or get_close_matches(name, options, n=1))
+        question = f", did you mean {near}?" if near else ";"
+        raise UsageError(f"{name!r} is not an option of `fencepost test`{question} see `fencepost test --help`")
+    if "compare" not in options[found[0]].option.commands:
+        raise UsageError(f"--{found[0]} belongs to the campaign; it cannot be an option of its runs")
+    return options[found[0]]
 
 
 def config_from(arguments: RunArguments) -> RunConfig:

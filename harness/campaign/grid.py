@@ -15,14 +15,15 @@ from typing import Any, Final
 import msgspec
 
 from fencepost.errors import UsageError
+from harness.options import axis_named
 
 GRIDS: Final = Path(__file__).parent / "grids"
 
 
 class Cell(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One configuration. `options`: names and values of options of `fencepost test`, an empty value for one that
-    takes none, like `disks`. `at`: its place on each axis, in
-    words for people; cells that differ in one place are compared with each other."""
+    """One configuration. `options`: names and values of options of `fencepost test`; an option that takes no value,
+    like `disks`, has an empty one. `at`: its place on each axis, in words for people; cells that differ in one place
+    are compared with each other."""
 
     name: str
     options: dict[str, str]
@@ -95,12 +96,13 @@ def from_axes(texts: Sequence[str], seeds: int, first_seed: int, common: Mapping
     """The grid of `--axis` options. Raises UsageError for what is no axis."""
     axes: dict[str, dict[str, dict[str, str]]] = {}
     for text in texts:
-        name, equals, values = text.partition("=")
-        name = name.strip().removeprefix("--")
-        if not equals or not name:
+        given, equals, values = text.partition("=")
+        given = given.strip().removeprefix("--")
+        if not equals or not given:
             raise UsageError(
                 f"--axis {text!r} is not an axis; write NAME=VALUE,VALUE, like persistence=none,aof-always"
             )
+        name = axis_named(given).name
         if name in axes:
             raise UsageError(f"--axis {name} is there twice; give it all its values at once")
         words = split_values(values)
@@ -172,9 +174,10 @@ def check(grid: Grid) -> Grid:
         for name in (name for pair in part.pairs for name in pair):
             if name not in {cell.name for cell in part.cells}:
                 raise UsageError(f"the grid {grid.name} compares the cell {name!r}, which {part.title!r} has not")
-        for option in ("seed", "results", "expect"):
-            if any(option in options for options in (part.options, *(cell.options for cell in part.cells))):
-                raise UsageError(f"--{option} belongs to the campaign; it cannot be an option of its runs")
+        for options in (part.options, *(cell.options for cell in part.cells)):
+            for name, value in options.items():
+                if value and not axis_named(name).takes_value:
+                    raise UsageError(f"--{name} takes no value, but the grid {grid.name} gives it {value!r}")
     if any(part.seeds < 1 for part in grid.parts):
         raise UsageError("--seeds must be 1 or more")
     if not grid.run_count:
@@ -183,17 +186,20 @@ def check(grid: Grid) -> Grid:
 
 
 def common_options(words: Sequence[str]) -> dict[str, str]:
-    """What stands behind `--`, as names and values: `--clients 3 --ttl=1s --disks`. Raises UsageError."""
+    """The words after `--` as names and values: `--clients 3 --ttl=1s --disks`. Raises UsageError."""
     options: dict[str, str] = {}
     rest = list(words)
     while rest:
         word = rest.pop(0)
         name, equals, value = word.removeprefix("--").partition("=")
         if not word.startswith("--") or not name:
-            raise UsageError(f"{word!r} behind -- is not an option of `fencepost test`")
-        if not equals and rest and not rest[0].startswith("--"):
+            raise UsageError(f"{word!r} after -- is not an option of `fencepost test`")
+        option = axis_named(name)
+        if option.takes_value and not equals:
+            if not rest:
+                raise UsageError(f"--{option.name} after -- has no value")
             value = rest.pop(0)
-        options[name] = value
+        options[option.name] = value
     return options
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -20,6 +20,7 @@ from harness.campaign.grid import Grid
 from harness.campaign.measure import measure
 from harness.campaign.order import Estimate, Slot, in_order
 from harness.config import RunConfig
+from harness.options import parse_run
 from harness.report.progress import Progress
 from harness.run.interruption import Interruption
 from harness.run.prepare import prepare
@@ -31,9 +32,6 @@ MOST_RUNS: Final = 10_000
 _PLAIN_INTERVAL_S: Final = math.inf
 _BREAKS_IN_A_ROW: Final = 3
 
-Parse = Callable[[Sequence[str]], RunConfig]
-"""From the arguments of `fencepost test` to the run that they ask for; raises UsageError."""
-
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -42,11 +40,11 @@ class Plan:
     grid: Grid
     configs: Mapping[str, RunConfig]
 
-    def config(self, slot: Slot, parse: Parse) -> RunConfig:
-        return parse(self.grid.words(*slot))
+    def config(self, slot: Slot) -> RunConfig:
+        return parse_run(self.grid.words(*slot))
 
 
-def make_plan(grid: Grid, parse: Parse, *, yes: bool) -> Plan:
+def make_plan(grid: Grid, *, yes: bool) -> Plan:
     """Check everything that can be checked before the first run. Raises UsageError, naming the cell; also for a grid of
     more than 10,000 runs without `yes`."""
     if grid.run_count > MOST_RUNS and not yes:
@@ -56,7 +54,7 @@ def make_plan(grid: Grid, parse: Parse, *, yes: bool) -> Plan:
     configs = {}
     for name in grid.cells:
         try:
-            configs[name] = parse(grid.words(name, grid.first_seed))
+            configs[name] = parse_run(grid.words(name, grid.first_seed))
             prepare(configs[name])
         except UsageError as error:
             raise UsageError(f"cell {name!r}: {error}") from None
@@ -65,7 +63,6 @@ def make_plan(grid: Grid, parse: Parse, *, yes: bool) -> Plan:
 
 def play(
     plan: Plan,
-    parse: Parse,
     folder: CampaignFolder,
     results: Path,
     revision: str,
@@ -88,7 +85,7 @@ def play(
             left = _time(estimate.seconds(todo[done:]))
             heading = f"[{done + 1}/{len(todo)}, {left} left] {slot.cell}, seed {slot.seed}"
             began = monotonic()
-            prepared = prepare(plan.config(slot, parse))
+            prepared = prepare(plan.config(slot))
             run = new_folder(prepared, results)
             failure: FencepostError | None = None
             try:

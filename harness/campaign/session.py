@@ -14,7 +14,7 @@ from harness.campaign.aggregate import summaries
 from harness.campaign.folder import Campaign, CampaignFolder, write_whole
 from harness.campaign.grid import Grid
 from harness.campaign.page import render_page
-from harness.campaign.play import Parse, Plan, make_plan, play
+from harness.campaign.play import Plan, make_plan, play
 from harness.run.environment import revision
 from harness.run.prepare import remove_leftovers
 
@@ -22,12 +22,10 @@ REPORTS = Path("results/reports")
 """Where reports are kept, seen from the working directory, unless something else is said."""
 
 
-def compare(
-    grid: Grid, parse: Parse, report: Path | None, results: Path, *, yes: bool, command: str, out: Console
-) -> int:
+def compare(grid: Grid, report: Path | None, results: Path, *, yes: bool, command: str, out: Console) -> int:
     """Make the runs of the grid that are not there yet, and write the report. 0: all of them are finished; 2: not.
     Raises FencepostError: the report is written then as well, if a run was made."""
-    plan = make_plan(grid, parse, yes=yes)
+    plan = make_plan(grid, yes=yes)
     commit = revision_in_words()
     machine = {"kernel": platform.release(), "cores": os.cpu_count(), "python": platform.python_version()}
     campaign = Campaign(grid=grid, revision=commit, command=command, machine=machine)
@@ -40,7 +38,7 @@ def compare(
             )
         remove_leftovers(out)
         try:
-            finished = play(plan, parse, folder, results, commit, out)
+            finished = play(plan, folder, results, commit, out)
         finally:
             write_report(folder, plan)
         out.print(f"report: {folder.path / 'index.html'}", markup=False, soft_wrap=True)

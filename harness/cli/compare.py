@@ -12,7 +12,7 @@ from fencepost.errors import UsageError
 from fencepost.options import Option
 from harness.cli.command import Call, Command
 from harness.config import RESULTS
-from harness.options import Results, parse_run
+from harness.options import Results
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -58,7 +58,6 @@ def _compare(call: Call, out: Console) -> int:
         grid = check(from_axes(arguments.axis, 10 if seeds is None else seeds, first_seed, common))
     return compare(
         grid,
-        parse_run,
         arguments.report,
         arguments.results,
         yes=arguments.yes,

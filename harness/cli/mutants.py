@@ -11,7 +11,7 @@ import msgspec
 from fencepost.options import Option
 from harness.cli.command import Call, Command
 from harness.config import RESULTS
-from harness.options import Results, parse_run
+from harness.options import Results
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -38,7 +38,6 @@ def _mutants(call: Call, out: Console) -> int:
 
     arguments: Arguments = call.arguments
     return prove(
-        parse_run,
         arguments.report,
         arguments.results,
         seeds=(1 if arguments.quick else 5) if arguments.seeds is None else arguments.seeds,

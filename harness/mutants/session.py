@@ -13,7 +13,7 @@ from rich.table import Table
 
 from harness.campaign.folder import Campaign, CampaignFolder, write_whole
 from harness.campaign.order import Slot
-from harness.campaign.play import Parse, make_plan, play
+from harness.campaign.play import make_plan, play
 from harness.campaign.session import revision_in_words
 from harness.checkers.judge import blamed_so_far
 from harness.mutants.grid import mutants_grid
@@ -27,7 +27,6 @@ REPORTS = Path("results/mutants")
 
 
 def prove(
-    parse: Parse,
     report: Path | None,
     results: Path,
     *,
@@ -42,7 +41,7 @@ def prove(
     """Make the runs and write `table.md` and `table.json`. 0: every mutant was found and named, no correct lock blamed;
     1: not so; 2: not all runs are finished. Raises FencepostError; the table is written then as well."""
     grid = mutants_grid(seeds, first_seed, cluster, quick=quick, only=only)
-    plan = make_plan(grid, parse, yes=True)
+    plan = make_plan(grid, yes=True)
     machine = {"kernel": platform.release(), "cores": os.cpu_count(), "python": platform.python_version()}
     campaign = Campaign(grid=grid, revision=revision_in_words(), command=command, machine=machine)
     folder = CampaignFolder.claim(report or REPORTS / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}", campaign)
@@ -50,7 +49,7 @@ def prove(
         remove_leftovers(out)
         try:
             again = f"the same command with --report {folder.path}"
-            finished = play(plan, parse, folder, results, campaign.revision, out, _is_named, again)
+            finished = play(plan, folder, results, campaign.revision, out, _is_named, again)
         finally:
             lines = folder.lines()
             write_whole(folder.path / "table.md", markdown(folder.campaign, lines))

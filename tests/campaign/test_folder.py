@@ -11,7 +11,6 @@ from harness.campaign import play as playing
 from harness.campaign.folder import Campaign, CampaignFolder, RunLine
 from harness.campaign.play import Plan, make_plan, play
 from harness.cli.main import run
-from harness.options import parse_run
 from harness.session import Judged
 from harness.store.run_folder import RunFolder
 from tests.campaign import made
@@ -97,13 +96,13 @@ class Pretended:
 
 @pytest.fixture
 def plan() -> Plan:
-    return make_plan(made.grid("persistence=none,aof-always", seeds=3), parse_run, yes=False)
+    return make_plan(made.grid("persistence=none,aof-always", seeds=3), yes=False)
 
 
 def played(plan: Plan, path: Path, out: Console | None = None) -> bool:
     folder = claim(path / "r", made.campaign(plan.grid))
     try:
-        return play(plan, parse_run, folder, path / "runs", "rev", out or Console(quiet=True))
+        return play(plan, folder, path / "runs", "rev", out or Console(quiet=True))
     finally:
         folder.close()
 
@@ -199,4 +198,4 @@ def test_bad_input_is_one_clear_line_and_254_before_anything_starts(
 
 def test_more_than_10000_runs_are_made_when_that_is_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
     grid = made.grid("clients=1,2", seeds=5001)
-    assert make_plan(grid, parse_run, yes=True).grid.run_count == 10_002
+    assert make_plan(grid, yes=True).grid.run_count == 10_002

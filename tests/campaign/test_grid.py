@@ -60,6 +60,9 @@ def test_a_comma_inside_of_a_nemesis_does_not_end_its_value(text: str, values: l
         (["clients=1,,2"], "empty"),
         (["clients=1", "clients=2"], "twice"),
         (["seed=1,2"], "--seed belongs to the campaign"),
+        (["client=1,2", "clients=3"], "clients is there twice"),
+        (["clinets=1,2"], "did you mean clients"),
+        (["disks=yes,no"], "--disks takes no value"),
     ],
 )
 def test_what_is_no_axis_is_refused(axes: list[str], words: str) -> None:
@@ -74,8 +77,14 @@ def test_options_for_all_runs_are_read_as_fencepost_test_reads_them() -> None:
         "disks": "",
         "hold": "0",
     }
-    with pytest.raises(UsageError, match="stray"):
-        common_options(["stray"])
+    assert common_options(["--disks", "--dur", "3s"]) == {"disks": "", "duration": "3s"}
+    for words, told in (
+        (["stray"], "stray"),
+        (["--results", "x"], "belongs to the campaign"),
+        (["--keys"], "no value"),
+    ):
+        with pytest.raises(UsageError, match=told):
+            common_options(words)
 
 
 def test_every_cell_gets_the_same_seeds_and_a_round_is_finished_before_the_next_begins() -> None:

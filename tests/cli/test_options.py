@@ -104,3 +104,11 @@ def test_the_options_of_each_command_are_those_that_are_declared_for_it() -> Non
 def test_the_table_in_the_documentation_is_up_to_date() -> None:
     page = Path(__file__).parents[2] / "docs" / "options.md"
     assert page.read_text() == render(), "write it anew: python -m harness.cli.reference > docs/options.md"
+
+
+def test_a_configuration_of_another_version_is_read_with_defaults_and_without_what_is_unknown() -> None:
+    recorded = (
+        b'{"schema_version": 1, "seed": 7, "ttl_ms": 500, "x": 2, "hold": {"kind": "fixed", "low_ms": 1, "high_ms": 1}}'
+    )
+    config = msgspec.json.decode(recorded, type=RunConfig)
+    assert config == RunConfig(seed=7, ttl_ms=500, hold=Hold("fixed", 1, 1))

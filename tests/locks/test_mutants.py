@@ -7,7 +7,6 @@ import pytest
 from harness.campaign.play import make_plan
 from harness.checkers import checkers
 from harness.mutants.grid import mutants_grid
-from harness.options import parse_run
 from workloads.connection import Connection
 from workloads.locks.redlock import Redlock
 from workloads.mutants import CONTROLS, MUTANTS, Mutant, TwoThreads
@@ -85,7 +84,7 @@ def _source(module: str) -> str:
 @pytest.mark.parametrize("quick", [True, False])
 def test_every_run_of_the_table_can_be_made(quick: bool) -> None:
     grid = mutants_grid(1, 1, "process", quick=quick)
-    plan = make_plan(grid, parse_run, yes=False)
+    plan = make_plan(grid, yes=False)
     played = {cell.at["lock"] for _, cell in grid.cells.values()}
     assert played == {*MUTANTS, *CONTROLS}
     assert all(
