@@ -97,13 +97,37 @@ class Write(msgspec.Struct, omit_defaults=True, gc=False):
     token: Int64 | None = None
 
 
-class FaultEvent(msgspec.Struct, omit_defaults=True):
-    """One observation about one planned fault: a line when it was injected, a line when it was healed.
+HowDown = Literal["shutdown", "kill", "power cut"]
+"""How a node goes down, which decides what it loses: nothing, its memory, or its memory and what was not fsynced."""
 
-    `began_ns` … `done_ns`: the call that did it. It was surely in force from the `done_ns` of `injected` to the
-    `began_ns` of `healed`. `holds`: the probe's answer (in force after `injected`; gone after `healed`).
-    `seen`: its words. From `cut_links` on: whom it hit, as `nemesis.base.Impact` says; `keys_at_stake` is None where
-    no node went down.
+
+class Impact(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a fault really hit, by name: links that were cut or slowed, as (client, node); nodes that were paused or
+    taken down; clients that were paused or killed. Checkers and plots read this and need not know the fault.
+
+    Where nodes went down: `how_down` says how, and `keys_at_stake` are the keys that lost their quorum by it, because
+    just before a majority of the nodes held them, and without these nodes no majority does.
+    """
+
+    cut_links: tuple[tuple[str, str], ...] = ()
+    slow_links: tuple[tuple[str, str], ...] = ()
+    nodes: tuple[str, ...] = ()
+    paused_clients: tuple[str, ...] = ()
+    killed_clients: tuple[str, ...] = ()
+    keys_at_stake: tuple[str, ...] | None = None
+    how_down: HowDown | None = None
+
+
+class FaultEvent(Impact, frozen=True):
+    """One line of `nemesis.jsonl`: what was seen of a planned fault, and what it hit. Each fault has a line for its
+    injection and a line for its healing.
+
+    `began_ns` … `done_ns`: the call that did it. The fault was certainly in force from the `done_ns` of `injected` to
+    the `began_ns` of `healed`. `what`: the fault in one line for people. `holds`: the probe's answer (in force after
+    `injected`; gone after `healed`). `seen`: what the probe saw, in one line for people.
+
+    Records made before `how_down` existed lack it; there the name of the nemesis says the same
+    (`harness.explain.phrases.how_down`).
     """
 
     event: Literal["injected", "healed"]
@@ -114,12 +138,6 @@ class FaultEvent(msgspec.Struct, omit_defaults=True):
     done_ns: int
     holds: bool
     seen: str
-    cut_links: tuple[tuple[str, str], ...] = ()
-    slow_links: tuple[tuple[str, str], ...] = ()
-    nodes: tuple[str, ...] = ()
-    paused_clients: tuple[str, ...] = ()
-    killed_clients: tuple[str, ...] = ()
-    keys_at_stake: tuple[str, ...] | None = None
 
 
 KeyEventName = Literal["set", "prolonged", "deleted", "expired", "seen", "watching", "blind"]

@@ -13,6 +13,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 import msgspec
 
 from cluster.base import Cluster
+from fencepost.history import Impact
 
 
 class Client(Protocol):
@@ -70,21 +71,6 @@ class World:
     cluster: Cluster
     clients: Mapping[str, Client]
     topology: Topology
-
-
-class Impact(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Whom a fault really hit, in names: cut links as (client, node), slow links, nodes out of service, clients stopped
-    or killed. Checkers and plots read this, and need not know the fault.
-
-    `keys_at_stake`, where nodes went down: the keys that so many nodes held right before that a majority of the nodes
-    did, and without those that went down no longer does."""
-
-    cut_links: tuple[tuple[str, str], ...] = ()
-    slow_links: tuple[tuple[str, str], ...] = ()
-    nodes: tuple[str, ...] = ()
-    paused_clients: tuple[str, ...] = ()
-    killed_clients: tuple[str, ...] = ()
-    keys_at_stake: tuple[str, ...] | None = None
 
 
 class Evidence(msgspec.Struct, frozen=True, omit_defaults=True):

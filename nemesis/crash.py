@@ -12,9 +12,10 @@ from typing import ClassVar, Literal
 import msgspec
 
 from cluster.waiting import becomes_true
+from fencepost.history import HowDown, Impact
 from fencepost.units import Duration
-from nemesis.base import Evidence, Impact, Topology, World
-from nemesis.node_down import BACK_WITHIN_S, How, NodeDown, node_count
+from nemesis.base import Evidence, Topology, World
+from nemesis.node_down import BACK_WITHIN_S, NodeDown, node_count
 from nemesis.random_draws import below, some, weighted
 from nemesis.steps import do_all
 
@@ -35,7 +36,7 @@ class Crash(NodeDown, frozen=True):
 
     clients: tuple[str, ...] = ()
 
-    how: ClassVar[How] = "kill"
+    how: ClassVar[HowDown] = "kill"
 
     def describe(self) -> str:
         return f"{self.how} {','.join(self.nodes + self.clients)}"

@@ -17,15 +17,16 @@ import msgspec
 
 from cluster.key_snapshot import KeyReader
 from fencepost.errors import UsageError
+from fencepost.history import Impact
 from fencepost.units import Duration
-from nemesis.base import Evidence, Impact, Topology, Trigger, World
+from nemesis.base import Evidence, Topology, Trigger, World
 from nemesis.crash import Crash
 from nemesis.links import LinkName
 from nemesis.node_down import NodeDown
 from nemesis.partition import Partition
 from nemesis.partition_shapes import spare
 from nemesis.power import PowerCut
-from nemesis.quorum_loss import Held, at_stake
+from nemesis.quorum_loss import Held, losing_quorum
 from nemesis.random_draws import shuffled
 from nemesis.shutdown import Shutdown
 
@@ -100,7 +101,7 @@ class HuntWatch:
             return [Trigger("partition", Partition("two majorities", "refuse", "both", hunt.links), None)]
         if now_ms < self._rests_until_ms or (hunt.strikes and self._strikes >= hunt.strikes):
             return ()
-        locks = at_stake(self._keys.look(), hunt.nodes, self._majority)
+        locks = losing_quorum(self._keys.look(), hunt.nodes, self._majority)
         known, self._known = self._known, locks
         if known is None or locks <= known:
             return ()

@@ -11,8 +11,9 @@ from typing import Literal
 import msgspec
 
 from cluster.base import Direction, ProbeResult
+from fencepost.history import Impact
 from fencepost.units import Duration, DurationRange
-from nemesis.base import Evidence, Impact, Topology, World
+from nemesis.base import Evidence, Topology, World
 from nemesis.links import DIRECTIONS, WAYS, LinkName, Results, heal_links, in_words
 from nemesis.partition_shapes import spare
 from nemesis.random_draws import below, between, by_octaves, jittered, one_of, some, weighted

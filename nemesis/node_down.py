@@ -17,17 +17,15 @@ from cluster.at_once import at_once
 from cluster.base import Node
 from cluster.key_snapshot import KeyReader
 from cluster.waiting import becomes_true
+from fencepost.history import HowDown, Impact
 from fencepost.units import Duration
-from nemesis.base import Evidence, Impact, Topology, World
+from nemesis.base import Evidence, Topology, World
 from nemesis.partition_shapes import spare
-from nemesis.quorum_loss import at_stake
+from nemesis.quorum_loss import losing_quorum
 from nemesis.random_draws import some, weighted
 from nemesis.steps import in_service
 
 BACK_WITHIN_S = 2.0
-
-How = Literal["shutdown", "kill", "power cut"]
-"""What goes down with the server: nothing, its memory, or its memory and whatever was not fsynced."""
 
 NodeTargets = Literal["mixed", "one", "minority", "majority", "all"]
 
@@ -51,17 +49,20 @@ class NodeDown(msgspec.Struct, frozen=True):
 
     nodes: tuple[str, ...] = ()
 
-    how: ClassVar[How]
+    how: ClassVar[HowDown]
 
     def describe(self) -> str:
         return f"{self.how} {','.join(self.nodes)}"
 
     def inject(self, world: World, owner: str) -> Impact:
         """A node that is paused goes down too, and comes back running."""
+        if not self.nodes:
+            return Impact()
         with KeyReader(world.cluster) as watch:
-            keys = at_stake(watch.look(), self.nodes, world.topology.majority) if self.nodes else None
+            locks = losing_quorum(watch.look(), self.nodes, world.topology.majority)
         at_once(_verb(self.how, world.cluster.nodes[name]) for name in self.nodes)
-        return Impact(nodes=self.nodes, keys_at_stake=None if keys is None else tuple(sorted({k for k, _ in keys})))
+        keys = sorted({key for key, _ in locks})
+        return Impact(nodes=self.nodes, keys_at_stake=tuple(keys), how_down=self.how)
 
     def probe(self, world: World, impact: Impact) -> Evidence:
         up = in_service(world, self.nodes)
@@ -114,7 +115,7 @@ def node_count(targets: str, topology: Topology) -> int:
             return len(topology.nodes)
 
 
-def _verb(how: How, node: Node) -> Callable[[], None]:
+def _verb(how: HowDown, node: Node) -> Callable[[], None]:
     match how:
         case "shutdown":
             return node.stop

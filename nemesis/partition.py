@@ -12,8 +12,9 @@ import msgspec
 
 from cluster.base import CutKind, Direction, ProbeResult
 from fencepost.errors import UsageError
+from fencepost.history import Impact
 from fencepost.units import Duration
-from nemesis.base import Evidence, Impact, Topology, World
+from nemesis.base import Evidence, Topology, World
 from nemesis.links import DIRECTIONS, PROBE_TIMEOUT_MS, WAYS, LinkName, heal_links, in_words, probe_until
 from nemesis.partition_shapes import SHAPES, possible
 from nemesis.random_draws import jittered, one_of

@@ -17,8 +17,9 @@ from typing import Literal
 import msgspec
 
 from cluster.waiting import becomes_true
+from fencepost.history import Impact
 from fencepost.units import Duration, DurationRange
-from nemesis.base import Client, Evidence, Impact, Topology, World
+from nemesis.base import Client, Evidence, Topology, World
 from nemesis.partition_shapes import spare
 from nemesis.random_draws import below, between, jittered, some, weighted
 from nemesis.steps import do_all, in_service

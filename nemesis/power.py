@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from nemesis.node_down import How, NodeDown, NodeDownNemesis
+from fencepost.history import HowDown
+from nemesis.node_down import NodeDown, NodeDownNemesis
 
 
 class PowerCut(NodeDown, frozen=True):
     """One power cut, of all its nodes at the same moment."""
 
-    how: ClassVar[How] = "power cut"
+    how: ClassVar[HowDown] = "power cut"
     needs_disks: ClassVar[bool] = True
 
 

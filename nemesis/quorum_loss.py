@@ -1,4 +1,4 @@
-"""When does it matter that a node forgets? When without it no majority knows of the lock any more."""
+"""When does it matter that a node forgets a lock? When without that node no majority knows of the lock any more."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ Held = tuple[str, bytes | None]
 """A live key and its value: one client's lock."""
 
 
-def at_stake(holdings: Holdings, going: Collection[str], majority: int) -> frozenset[Held]:
-    """The locks that a majority of the nodes holds, and without the nodes that are going does not. With one node going
-    that is: exactly a majority holds the lock, and the node is one of them."""
+def losing_quorum(holdings: Holdings, going: Collection[str], majority: int) -> frozenset[Held]:
+    """The locks that a majority of the nodes holds now, and would no longer hold without the nodes `going` down. For
+    one node: the locks that exactly a majority holds, that node among them."""
     holders = holders_of(holdings)
     return frozenset(lock for lock, nodes in holders.items() if len(nodes) >= majority > len(nodes.difference(going)))
 

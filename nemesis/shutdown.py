@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from nemesis.node_down import How, NodeDown, NodeDownNemesis
+from fencepost.history import HowDown
+from nemesis.node_down import NodeDown, NodeDownNemesis
 
 
 class Shutdown(NodeDown, frozen=True):
     """One clean shutdown, as an upgrade or a reboot makes it."""
 
-    how: ClassVar[How] = "shutdown"
+    how: ClassVar[HowDown] = "shutdown"
 
 
 NEMESIS = NodeDownNemesis("shutdown", "clean shutdown and restart", Shutdown)

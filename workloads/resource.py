@@ -44,23 +44,22 @@ class Resource(Protocol):
     def close(self) -> None: ...
 
 
-_READ = """
+_CHECK_TOKEN = """
 if ARGV[1] ~= '' then
   local seen = tonumber(redis.call('GET', KEYS[2]) or '0')
-  if seen > tonumber(ARGV[1]) then return redis.error_reply('STALE ' .. seen) end
+  if seen > tonumber(ARGV[1]) then return {seen} end
   if seen < tonumber(ARGV[1]) then redis.call('SET', KEYS[2], ARGV[1]) end
 end
+"""
+"""A table, which no script returns otherwise, means that the token is stale; in it is the largest that was seen."""
+
+_READ = f"""{_CHECK_TOKEN}
 return redis.call('GET', KEYS[1])
 """
 
-_WRITE = """
-if ARGV[3] ~= '' then
-  local seen = tonumber(redis.call('GET', KEYS[2]) or '0')
-  if seen > tonumber(ARGV[3]) then return redis.error_reply('STALE ' .. seen) end
-  if seen < tonumber(ARGV[3]) then redis.call('SET', KEYS[2], ARGV[3]) end
-end
-redis.call('SET', KEYS[1], ARGV[1])
-redis.call('RPUSH', KEYS[3], ARGV[2])
+_WRITE = f"""{_CHECK_TOKEN}
+redis.call('SET', KEYS[1], ARGV[2])
+redis.call('RPUSH', KEYS[3], ARGV[3])
 return 1
 """
 
@@ -83,7 +82,7 @@ _decode = msgspec.json.Decoder(Write).decode
 
 
 class RedisResource:
-    """The real one."""
+    """The resource of a run: a Redis that nobody else uses."""
 
     def __init__(self, host: str, port: int, timeout_ms: float) -> None:
         self._redis = Redis(
@@ -111,7 +110,7 @@ class RedisResource:
     def write(self, write: Write, *, check: bool) -> None:
         shown: int | str = write.token if check and write.token is not None else ""
         keys = [f"value:{write.key}", f"seen:{write.key}", ACCEPTED]
-        self._run(_WRITE, keys, [write.value, _encode(write), shown])
+        self._run(_WRITE, keys, [shown, write.value, _encode(write)])
 
     def swap(self, key: str, expected: str, unique: str, write: Write | None = None) -> bool:
         """Compare-and-set on a unique value: if the key carries `expected` (empty: nothing yet), it carries `unique`
@@ -124,12 +123,10 @@ class RedisResource:
         return [_decode(line) for line in cast(list[str], self._redis.lrange(ACCEPTED, count, -1))]
 
     def _run(self, script: str, keys: list[str], args: list[object]) -> object:
-        try:
-            return self._scripts[script](keys=keys, args=cast(list[str], args))
-        except Exception as error:
-            if str(error).startswith("STALE"):
-                raise StaleTokenError(str(error)) from None
-            raise
+        reply: object = self._scripts[script](keys=keys, args=cast(list[str], args))
+        if isinstance(reply, list):
+            raise StaleTokenError(f"STALE {reply[0]}")
+        return reply
 
     def close(self) -> None:
         self._redis.close()

@@ -1,10 +1,11 @@
-"""Small phrases that the sentences are made of: names, moments, what took a node down, what stopped a client."""
+"""Short phrases that the sentences are made of: names, moments, what took a node down, what stopped a client."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
+from fencepost.history import FaultEvent, HowDown
 from fencepost.text import milliseconds, plural, printable
 from harness.explain.cases import Side, ops_of
 from harness.history.fault_windows import Window, windows
@@ -15,6 +16,8 @@ _WORTH_TELLING: Final = 0.25
 """An operation that took at least this share of a section explains why it was long."""
 
 _INSIDE: Final = ("token", "read", "write", "extend")
+_BY_NEMESIS: Final[Mapping[str, HowDown]] = {"crash": "kill", "shutdown": "shutdown", "power": "power cut"}
+"""For records that were made before a fault told how it took nodes down."""
 _FORGETFUL: Final = {
     "none": "with persistence none a node that restarts has forgotten its locks",
     "rdb": "rdb had not saved it",
@@ -51,20 +54,41 @@ def of_nodes(count: int, run: Recorded) -> str:
     return f"{count} of {plural(run.config.nodes, 'node')}"
 
 
+def how_down(event: FaultEvent) -> HowDown | None:
+    """How the fault took its nodes down; None if it did not, or if nobody knows how."""
+    return event.how_down or _BY_NEMESIS.get(event.nemesis)
+
+
 def brought_down(window: Window, nodes: Sequence[str]) -> str:
     """`were killed`, `lost its power`, `was shut down`."""
-    how = window.event.what
-    if how.startswith("power"):
-        return f"lost {'its' if len(nodes) == 1 else 'their'} power"
-    if how.startswith("shutdown"):
-        return f"{was(nodes)} shut down"
-    return f"{was(nodes)} killed" if how.startswith("kill") else "went down"
+    match how_down(window.event):
+        case "power cut":
+            return f"lost {'its' if len(nodes) == 1 else 'their'} power"
+        case "shutdown":
+            return f"{was(nodes)} shut down"
+        case "kill":
+            return f"{was(nodes)} killed"
+        case None:
+            return "went down"
+
+
+def outage(window: Window) -> str:
+    """The same in a word or two, for tables: `killed`, `no power`, `shut down`."""
+    match how_down(window.event):
+        case "power cut":
+            return "no power"
+        case "shutdown":
+            return "shut down"
+        case "kill":
+            return "killed"
+        case None:
+            return "went down"
 
 
 def why_forgotten(run: Recorded, window: Window) -> str:
     """What the persistence has to do with a key that a restarted node did not have any more."""
     persistence = run.config.persistence
-    power = window.event.what.startswith("power")
+    power = how_down(window.event) == "power cut"
     if persistence == "none" or (power and persistence in _FORGETFUL):
         return _FORGETFUL[persistence]
     if persistence == "rdb":

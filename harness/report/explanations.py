@@ -17,7 +17,7 @@ from fencepost.text import plural, printable
 from harness.explain.cases import Side
 from harness.explain.explanation import Explained, Explanation
 from harness.explain.nodes import NOT_SET, NodePart, Said
-from harness.explain.phrases import at, brought_down, lasting, listed
+from harness.explain.phrases import at, lasting, listed, outage
 from harness.history.fault_windows import FOREVER_NS, Window
 from harness.history.recorded import Recorded
 from harness.report.wording import blame
@@ -220,8 +220,7 @@ def _between(run: Recorded, part: NodePart) -> str:
 
 def _down(run: Recorded, node: str, window: Window) -> str:
     until = "for good" if window.to_ns is None else f"to {_bare(run, window.to_ns)}"
-    how = brought_down(window, [node]).removeprefix("was ").replace("lost its power", "no power")
-    return f"{how} {_bare(run, window.event.began_ns)} {until}"
+    return f"{outage(window)} {_bare(run, window.event.began_ns)} {until}"
 
 
 def _bare(run: Recorded, moment_ns: int) -> str:

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import msgspec
 
 from fencepost.errors import FencepostError
-from fencepost.history import FaultEvent
-from nemesis.base import Evidence, Fault, Impact, World
+from fencepost.history import FaultEvent, Impact
+from nemesis.base import Evidence, Fault, World
 
 
 class _Held(NamedTuple):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from fencepost.history import Held, KeyEvent, NodeReply, Round
+import msgspec
+
+from fencepost.history import Held, HowDown, KeyEvent, NodeReply, Round
 from harness.checkers.judge import judge
 from harness.explain.cases import case_of
 from harness.explain.evidence import assemble
@@ -57,10 +59,10 @@ class Story(History):
             self.values.append((client, Held(1, "k1", f"{client}-1")))
         return self
 
-    def killed(self, nodes: str, began: float, back: float, what: str = "kill") -> Story:
+    def killed(self, nodes: str, began: float, back: float, how: HowDown = "kill") -> Story:
         hit = tuple(nodes.split())
-        self.fault(f"f{len(self.faults)}", began, back, nemesis="crash", nodes=hit, keys_at_stake=())
-        self.faults[-2].what = f"{what} {','.join(hit)}"
+        self.fault(f"f{len(self.faults)}", began, back, nemesis="crash", nodes=hit, keys_at_stake=(), how_down=how)
+        self.faults[-2] = msgspec.structs.replace(self.faults[-2], what=f"{how} {','.join(hit)}")
         return self
 
     def judged(self) -> tuple[Recorded, Verdict]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from fencepost.history import HowDown
 from tests.explain.stories import Story
 from tests.judge.histories import ms
 
@@ -12,8 +13,8 @@ ALL_NODES = "So c1 had 3 of 3 nodes, and c2 had 3 of 3 nodes."
 LOCK_DID_NOTHING_WRONG = "the client outlived its lease, the lock did nothing wrong."
 
 
-def went_down(what: str = "kill", **config: object) -> Story:
-    story = Story(**config).let_in("c1", 10, 50, "OK OK nil").killed("n2", 12, 20, what)
+def went_down(how: HowDown = "kill", **config: object) -> Story:
+    story = Story(**config).let_in("c1", 10, 50, "OK OK nil").killed("n2", 12, 20, how)
     return story.let_in("c2", 30, 60, "nil OK OK")
 
 
@@ -47,6 +48,18 @@ def past_its_lease(**more: object) -> Story:
 def test_a_node_that_came_back_without_the_key(story: Story, how: str) -> None:
     expected = f"n2 had granted the lock to c1, {how}, and granted it to c2 while that lease still stood. "
     assert story.told("overlap").sentence == expected + TWO_OF_THREE
+
+
+@pytest.mark.parametrize(
+    ("nemesis", "words"),
+    [("crash", "was killed"), ("shutdown", "was shut down"), ("power", "lost its power"), ("mine", "went down")],
+)
+def test_in_an_older_record_the_nemesis_says_how_a_node_went_down(nemesis: str, words: str) -> None:
+    story = (
+        Story().let_in("c1", 10, 50, "OK OK nil").fault("f1", 12, 20, nemesis=nemesis, nodes=("n2",), keys_at_stake=())
+    )
+    told = story.let_in("c2", 30, 60, "nil OK OK").told("overlap").sentence
+    assert f"n2 had granted the lock to c1, {words} 2.0 ms later" in told
 
 
 def test_a_node_that_was_not_asked_because_its_link_was_cut() -> None:

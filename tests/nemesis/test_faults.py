@@ -8,8 +8,8 @@ import pytest
 
 from cluster.base import CutKind, Direction
 from fencepost.errors import BrokenEnvironmentError
+from fencepost.history import HowDown, Impact
 from nemesis import node_down, pause
-from nemesis.base import Impact
 from nemesis.crash import Crash
 from nemesis.latency import Latency
 from nemesis.node_down import NodeDown
@@ -296,17 +296,21 @@ def test_a_paused_client_that_is_killed_meanwhile_is_no_error(fake: FakeWorld) -
     assert healed.seen == "c2 running; c1 killed or ended meanwhile"
 
 
-WAYS_DOWN = [(Crash, "kill", "kill"), (Shutdown, "shutdown", "stop"), (PowerCut, "power cut", "cut_power")]
+WAYS_DOWN: list[tuple[type[NodeDown], HowDown, str]] = [
+    (Crash, "kill", "kill"),
+    (Shutdown, "shutdown", "stop"),
+    (PowerCut, "power cut", "cut_power"),
+]
 
 
-@pytest.mark.parametrize(("kind", "words", "verb"), WAYS_DOWN)
+@pytest.mark.parametrize(("kind", "how", "verb"), WAYS_DOWN)
 def test_nodes_go_down_in_the_way_that_was_planned_and_come_back(
-    fake: FakeWorld, kind: type[NodeDown], words: str, verb: str
+    fake: FakeWorld, kind: type[NodeDown], how: HowDown, verb: str
 ) -> None:
     fault = kind(nodes=("n1", "n3"))
-    assert fault.describe() == f"{words} n1,n3"
+    assert fault.describe() == f"{how} n1,n3"
     impact = fault.inject(fake.world, "f1")
-    assert impact == Impact(nodes=("n1", "n3"), keys_at_stake=())
+    assert impact == Impact(nodes=("n1", "n3"), keys_at_stake=(), how_down=how)
     assert fault.probe(fake.world, impact).seen == "n1,n3 dead"
     assert fake.cluster.nodes["n2"].running
     healed = fault.heal(fake.world, "f1", impact)
@@ -350,7 +354,7 @@ def test_a_node_without_a_disk_breaks_the_run_and_the_others_have_lost_their_pow
 def test_a_crash_of_nodes_and_clients_tells_of_both(fake: FakeWorld) -> None:
     fault = Crash(nodes=("n1",), clients=("c1", "c2"))
     impact = fault.inject(fake.world, "f1")
-    assert impact == Impact(nodes=("n1",), killed_clients=("c1", "c2"), keys_at_stake=())
+    assert impact == Impact(nodes=("n1",), killed_clients=("c1", "c2"), keys_at_stake=(), how_down="kill")
     assert fault.probe(fake.world, impact).seen == "n1 dead; c1,c2 dead"
     healed = fault.heal(fake.world, "f1", impact)
     assert healed.holds

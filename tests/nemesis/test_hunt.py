@@ -13,7 +13,7 @@ from nemesis.crash import Crash
 from nemesis.hunt import NEMESIS, Hunt, HuntOptions, HuntWatch
 from nemesis.partition import Partition
 from nemesis.power import PowerCut
-from nemesis.quorum_loss import at_stake
+from nemesis.quorum_loss import losing_quorum
 from nemesis.spec import parse_spec
 from tests.nemesis.fakes import FakeWorld, topology
 
@@ -36,15 +36,15 @@ def holding(*nodes: str, key: str = "k1", value: bytes = b"v") -> Holdings:
         (("n1", "n2"), ("n2",), False),
     ],
 )
-def test_a_lock_is_at_stake_when_a_majority_holds_it_and_none_would_without_the_node(
+def test_a_lock_loses_its_quorum_when_a_majority_holds_it_and_none_would_without_the_node(
     holders: tuple[str, ...], going: tuple[str, ...], stake: bool
 ) -> None:
-    assert bool(at_stake(holding(*holders), going, majority=3)) == stake
+    assert bool(losing_quorum(holding(*holders), going, majority=3)) == stake
 
 
 def test_two_clients_that_hold_one_key_on_parts_of_the_nodes_hold_no_lock() -> None:
     held = holding("n1", "n2") | {node: {"k1": b"other"} for node in ("n3", "n4")}
-    assert at_stake(held, ("n2",), majority=3) == frozenset()
+    assert losing_quorum(held, ("n2",), majority=3) == frozenset()
 
 
 class Scene:

@@ -9,7 +9,8 @@ import pytest
 from cluster import resp
 from cluster.base import CutKind, Direction
 from cluster.process import ProcessCluster
-from nemesis.base import Evidence, Fault, Impact, World
+from fencepost.history import Impact
+from nemesis.base import Evidence, Fault, World
 from nemesis.crash import Crash
 from nemesis.latency import Latency
 from nemesis.partition import Partition
