@@ -1,8 +1,8 @@
-# Every target sets the machine up first when that is needed; with nothing changed this costs a blink.
+# Every target first sets the machine up if needed; if nothing has changed, this takes a fraction of a second.
 
 PYTHON ?= python3
 
-# What the user set, as options of `fencepost test`.
+# The user's variables, as options of `fencepost test`.
 COMMON = $(if $(SEED),--seed $(SEED)) $(if $(CLIENTS),--clients $(CLIENTS)) $(if $(DURATION),--duration $(DURATION)) \
          $(if $(CLUSTER),--cluster $(CLUSTER)) $(ARGS)
 OPTIONS = $(if $(LOCK),--lock $(LOCK)) $(COMMON)
@@ -15,83 +15,83 @@ CONTROLS = $(subst _,-,$(patsubst workloads/locks/%.py,%,$(wildcard workloads/lo
 .PHONY: help setup setup-docker doctor test test-partition test-latency test-pause test-crash test-power test-controls \
         test-all report-fsync mutants flips same-verdicts lint lock clean
 
-help: ## this page
+help: ## show this page
 	@echo "fencepost finds out by experiment whether a distributed lock on Redis keeps its promise."
 	@echo
 	@echo "  make test-partition                     the main job: 30 s of load under partitions, and a verdict"
-	@echo "  make test-pause LOCK=redlock SEED=7     another fault, another lock, a schedule that can be repeated"
+	@echo "  make test-pause LOCK=redlock SEED=7     another fault, another lock, a repeatable schedule"
 	@echo
 	@echo "Targets:"
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  \1@\2/p' Makefile | awk -F@ '{ printf "%-17s %s\n", $$1, $$2 }'
 	@echo
 	@echo "Variables of the test-… targets:"
 	@echo "  SEED=7            same seed, same schedule of faults (default: random, printed)"
-	@echo "  LOCK=redlock      the lock under test (default: redlock-ng), also package.module:Class"
+	@echo "  LOCK=redlock      the lock under test (default: redlock-ng), or package.module:Class"
 	@echo "  CLIENTS=10        client processes"
 	@echo "  DURATION=30s      load under faults"
 	@echo "  CLUSTER=process   process, docker or auto: containers if a Docker engine answers"
 	@echo "  ARGS='--ttl 2s'   any other option of 'fencepost test'; see .venv/bin/fencepost test --help"
 	@echo "Variables of report-fsync and mutants:"
-	@echo "  QUICK=1           the small form; SEEDS=10: runs of each cell; REPORT=folder; CLUSTER as above"
+	@echo "  QUICK=1           a small version; SEEDS=10: runs per cell; REPORT=folder; CLUSTER as above"
 	@echo "Variable of set-up:"
-	@echo "  PYTHON=python3.12 what the environments are made with; remove .venv to change it later"
+	@echo "  PYTHON=python3.12 the Python that creates the environments; remove .venv to change it later"
 	@echo
-	@echo "Exit: 0 valid, 1 violation, 2 unknown, 254 bad arguments, 255 the harness failed (make itself then ends with 2)."
+	@echo "Exit codes: 0 valid, 1 violation, 2 unknown, 254 bad arguments, 255 the harness failed (make then exits with 2)."
 
-setup: ## bring everything: Python packages, redis-server, toxiproxy-server, foreign lock libraries
+setup: ## install everything: Python packages, redis-server, toxiproxy-server, foreign lock libraries
 	@command -v $(PYTHON) >/dev/null || { echo "setup: no $(PYTHON) on PATH; install Python 3.11 or newer, or name" \
-		"one: make setup PYTHON=…" >&2; exit 1; }
+		"another: make setup PYTHON=…" >&2; exit 1; }
 	@$(PYTHON) tools/setup.py
 
-setup-docker: ## install and start a Docker engine (Debian, as root); without one, CLUSTER=process does everything
+setup-docker: ## install and start a Docker engine (Debian, as root); without one, use CLUSTER=process
 	@command -v $(PYTHON) >/dev/null || { echo "setup-docker: no $(PYTHON) on PATH" >&2; exit 1; }
 	@$(PYTHON) tools/engine.py
 
-doctor: ## what this machine can do, and what would mend what it cannot
+doctor: ## what this machine can do, and how to fix what is missing
 	@test -x .venv/bin/fencepost || $(MAKE) --no-print-directory setup
 	@.venv/bin/fencepost doctor
 
-test: setup ## the tests of fencepost itself
+test: setup ## fencepost's own tests
 	.venv/bin/pytest $(ARGS)
 
 test-partition: setup ## the main job: network cuts of every shape, kind and direction
 	$(TEST) --nemesis partition $(OPTIONS)
 
-test-latency: setup ## links that are slow, up to beyond the lease
+test-latency: setup ## slow links, with delays up to and beyond the lease
 	$(TEST) --nemesis latency $(OPTIONS)
 
-# Holds close to the TTL, and pauses just beyond it: the stopped client comes back while the next one is inside.
+# Holds close to the TTL, and pauses just beyond it: the stopped client resumes while the next one is inside.
 PAUSES = --nemesis pause:targets=inside,interval=1500ms,duration=1ttl --ttl 500ms --hold uniform:250ms-450ms
 PAUSED_LOCKS = $(or $(LOCK),redlock redlock-ng)
 
-test-pause: setup ## clients stopped inside their section, with three strengths of fencing, and a table of what was lost
+test-pause: setup ## clients stopped inside their section, at three levels of fencing, and a table of the losses
 	@set -e; for lock in $(PAUSED_LOCKS); do for fencing in none writes all; do \
 		$(TEST) $(PAUSES) --lock $$lock --fencing $$fencing $(if $(DURATION),,--duration 20s) $(COMMON); done; done
 	@.venv/bin/fencepost list --last $(words $(foreach lock,$(PAUSED_LOCKS),1 2 3))
 
-test-crash: setup ## servers that are killed and stay down for longer than the TTL, clients that are killed
+test-crash: setup ## servers that are killed and stay down longer than the TTL, and clients that are killed
 	$(TEST) --nemesis crash $(OPTIONS)
 
-test-power: setup ## servers whose power is cut: what was not fsynced is lost (root)
+test-power: setup ## servers that lose power and everything that was not fsynced (needs root)
 	$(TEST) --nemesis power --persistence aof-everysec $(OPTIONS)
 
-# A lock that ignores how long the answers took shows it when they take long.
+# A lock that ignores how long the replies took fails when they are slow.
 SLOW_ANSWERS = --nemesis latency:interval=2s,duration=4s,kind=delay,delay=300ms-600ms,direction=from-node,targets=all \
                --node-timeout 800ms --hold uniform:600ms-950ms
 
-test-controls: setup ## locks that are broken on purpose: each must be found out, as a violation blamed on the lock
+test-controls: setup ## locks that are broken on purpose: each must be caught as a violation blamed on the lock
 	@set -e; for lock in $(CONTROLS); do \
 		case $$lock in *validity*) faults="$(SLOW_ANSWERS)" ;; *) faults="--nemesis partition+pause" ;; esac; \
 		$(TEST) --expect violation --lock $$lock $$faults $(if $(DURATION),,--duration 20s) $(COMMON); done
 	@.venv/bin/fencepost list --last $(words $(CONTROLS))
 
-test-all: test-partition test-latency test-pause test-crash test-controls ## all of these, one after the other
+test-all: test-partition test-latency test-pause test-crash test-controls ## all of these except test-power
 
-report-fsync: setup ## fsync=always or a delayed restart? The report: three hours, as root; QUICK=1: five minutes
+report-fsync: setup ## the report on fsync=always or a delayed restart: three hours, as root; QUICK=1: five minutes
 	.venv/bin/fencepost compare --grid fsync $(if $(QUICK),--quick) $(if $(SEEDS),--seeds $(SEEDS)) \
 		$(if $(REPORT),--report $(REPORT)) $(if $(CLUSTER),-- --cluster $(CLUSTER))
 
-flips: setup ## every comparison of the judge flipped, one at a time: each must turn a test red (MODULE=counter: only there)
+flips: setup ## flip every comparison of the judge, one at a time; each must fail a test (MODULE=counter: only there)
 	.venv/bin/python tests/flips.py $(MODULE) $(ARGS)
 
 same-verdicts: setup ## is every recorded run in RUNS=folder judged as the revision BASE judges it?
@@ -99,19 +99,19 @@ same-verdicts: setup ## is every recorded run in RUNS=folder judged as the revis
 		"RUNS=results/runs" >&2; exit 1; }
 	.venv/bin/python tests/same_verdicts.py $(BASE) $(RUNS) $(ARGS)
 
-mutants: setup ## the reference lock with one line wrong, in fifteen ways: what finds which? half an hour; QUICK=1: five minutes
+mutants: setup ## which faults find which of 15 broken reference locks? half an hour; QUICK=1: five minutes
 	.venv/bin/fencepost mutants $(if $(QUICK),--quick) $(if $(SEEDS),--seeds $(SEEDS)) \
 		$(if $(REPORT),--report $(REPORT)) $(if $(CLUSTER),--cluster $(CLUSTER)) $(ARGS)
 
-lint: setup ## ruff, mypy, and which folder may import which
+lint: setup ## ruff, mypy, and the import contracts between folders
 	.venv/bin/ruff check
 	.venv/bin/ruff format --check
 	.venv/bin/mypy
 	.venv/bin/mypy tools/*.py
 	.venv/bin/lint-imports
 
-lock: ## resolve requirements.lock anew from pyproject.toml
+lock: ## resolve requirements.lock again from pyproject.toml
 	@$(PYTHON) tools/lock.py
 
-clean: ## remove what dead runs left behind: processes, containers, folders
-	@if test -x .venv/bin/fencepost; then .venv/bin/fencepost clean; else echo "clean: nothing was set up here"; fi
+clean: ## remove resources left by crashed runs: processes, containers, folders
+	@if test -x .venv/bin/fencepost; then .venv/bin/fencepost clean; else echo "clean: nothing is set up here"; fi

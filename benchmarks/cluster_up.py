@@ -1,4 +1,4 @@
-"""How long a cluster of processes takes to come up with all its links, beside the bare servers alone.
+"""How long a cluster of processes takes to start with all its links, compared with the bare servers.
 
 python benchmarks/cluster_up.py [--clients 10] [--nodes 5] [--rounds 5] [--server redis]
 """

@@ -1,15 +1,15 @@
 """How fast a history is judged: `python benchmarks/judge.py [SECTIONS] [LOGGED] [FOLDER]` prints figures.
 
-First tables of sections (`harness.store.section_table`), from 10,000 to SECTIONS rows (10 million), over 1,000 keys
-and 256 clients, from the Parquet file to the verdict: with no overlap, with one section in a hundred overlapping the
-next one, and with one key on which everything overlaps. A process of its own judges each table; its peak memory is
-that of the whole process, imports and all. Beside each stands how long numpy takes to sort as many random numbers in
-the same process, and the ratio of the two in CPU time.
+First, tables of sections (`harness.store.section_table`) with 10,000 to SECTIONS rows (10 million), 1,000 keys and 256
+clients, from the Parquet file to the verdict: without overlaps, with one section in a hundred overlapping the next, and
+with one key on which everything overlaps. A separate process judges each table; its peak memory includes all imports.
+For comparison, each line shows how long numpy takes to sort as many random numbers in the same process, and the ratio
+of the two in CPU time.
 
-Then LOGGED sections (a million) as the logs of ten clients, five operations each: an operation is two events, its
-invocation and its completion. The text is read in pieces; what stays is about a hundred bytes an operation, so the peak
-grows with the number of operations and not with the length of their lines. Beside the rate stands the ratio to the bare
-decoding of the same lines into structs, in CPU time. Everything lies in a folder that is removed afterwards.
+Then LOGGED sections (a million) as the logs of ten clients, with five operations each. An operation is two events, its
+invocation and its completion. The logs are read in pieces, and about a hundred bytes per operation remain in memory. So
+the peak grows with the number of operations, not with the length of their lines. The output compares the rate with bare
+decoding of the same lines into structs, in CPU time. All files are in a folder that is removed afterwards.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ KINDS = {"no overlap": 0.0, "one in a hundred overlaps": 0.01, "everything overl
 
 
 def make_table(path: Path, count: int, broken_share: float) -> None:
-    """Sections of random keys by random clients, the given share of them lasting into the next one of their key."""
+    """Sections of random keys by random clients; the given share of them overlaps the next section of its key."""
     rng = np.random.default_rng(1)
     everything = broken_share == 1
     key = np.zeros(count, np.int32) if everything else rng.integers(0, KEYS, count).astype(np.int32)
@@ -83,7 +83,7 @@ def _names(codes: np.ndarray, stem: str, count: int) -> pa.DictionaryArray:
 
 
 def judge_one(path: Path, count: int) -> None:
-    """In a process of its own: one line of figures."""
+    """Judge one table, in a separate process, and print one line of figures."""
     began, cpu_began = time.perf_counter(), time.process_time()
     verdict = judge_table(path, RunConfig(seed=1, nemesis="none"))
     seconds, cpu_seconds = time.perf_counter() - began, time.process_time() - cpu_began
@@ -100,7 +100,7 @@ def judge_one(path: Path, count: int) -> None:
 
 
 def make_logs(results: Path, sections: int, broken_share: float) -> RunFolder:
-    """A folder with this many sections of five operations each, the given share of them overlapping the next one."""
+    """A folder with this many sections of five operations each; the given share of them overlaps the next section."""
     folder = RunFolder.create(results, RunConfig(seed=1, clients=LOGGING_CLIENTS, nemesis="none"))
     encode, rng = msgspec.json.Encoder().encode, Random(1)
     logs = {n: folder.client_log(f"c{n}", 1).open("wb") for n in range(1, LOGGING_CLIENTS + 1)}
@@ -134,7 +134,7 @@ def make_logs(results: Path, sections: int, broken_share: float) -> RunFolder:
 
 
 def judge_logs(folder: RunFolder, operations: int) -> None:
-    """Step by step, and then all at once as `fencepost analyze` does it."""
+    """Judge the logs step by step, and then in one call as `fencepost analyze` does."""
     began = time.perf_counter()
     run = load_recorded(folder)
     print(f"  {'logs to sections':<22} {time.perf_counter() - began:7.2f} s")
@@ -160,7 +160,7 @@ def judge_logs(folder: RunFolder, operations: int) -> None:
 
 
 def peak_memory_gb() -> float:
-    """This process's own; `getrusage` would begin with what its parent had when it was forked."""
+    """The peak of this process alone; `getrusage` would include its parent's memory at the fork."""
     (line,) = (line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
     return int(line.split()[1]) * 1024 / 1e9
 

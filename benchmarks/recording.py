@@ -1,8 +1,8 @@
-"""How fast clients record: the real client loop over a no-op lock and resource, in two processes at once, beside a bare
-msgspec encode + write of the same lines.
+"""How fast clients record: the real client loop with a no-op lock and resource, in two concurrent processes, compared
+with a bare msgspec encode + write of the same lines.
 
 An operation is one line and two events of the history, its invocation and its completion (`ok`, `fail`, `info`). Prints
-operations and events a second, and the ratio to the bare loop of the same run.
+operations and events per second, and the ratio to the bare loop of the same run.
 
     python benchmarks/recording.py [seconds]
 """
@@ -48,7 +48,7 @@ class NoOpResource:
 
 
 def client_loop(folder: Path, number: int, seconds: float) -> float:
-    """Operations a second of the real client loop."""
+    """Operations per second of the real client loop."""
     control = Control.create(folder / f"{number}.control")
     record = Recorder(folder / f"{number}.jsonl")
     options = ClientOptions(hold=Hold("fixed", 0, 0), retry_delay_ms=0)
@@ -60,7 +60,7 @@ def client_loop(folder: Path, number: int, seconds: float) -> float:
 
 
 def bare_loop(folder: Path, number: int, seconds: float) -> float:
-    """Operations a second of nothing but encoding and writing."""
+    """Operations per second of encoding and writing alone."""
     fd = os.open(folder / f"{number}.bare", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     encode = msgspec.json.Encoder().encode
     began_ns = monotonic_ns()

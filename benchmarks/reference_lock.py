@@ -1,10 +1,10 @@
-"""The reference lock through Toxiproxy, against five hand-pipelined SETs and releases in the same run.
+"""The reference lock through Toxiproxy, compared with five hand-pipelined SETs and releases in the same run.
 
     python -m benchmarks.reference_lock [seconds]
 
 By hand: raw sockets, requests packed beforehand, five `send`s, then five `recv`s, and the same for the releases;
-nothing is parsed, timed or decided. The two take turns, a batch each, so that both meet the same noise. Prints both
-rates and their ratio, and ends with 1 if the ratio is below the target.
+nothing is parsed, timed or decided. The two alternate in batches, so that both see the same noise. Prints both rates
+and their ratio, and exits with 1 if the ratio is below the target.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def rate_per_s(turn: Callable[[], None]) -> float:
 
 @contextmanager
 def proxied_nodes() -> Iterator[list[NodeAddress]]:
-    """Five servers, each behind a link through the real Toxiproxy, as one client of a run sees them."""
+    """Five servers, each behind a link through the real Toxiproxy, as a client of a run sees them."""
     names = tuple(f"n{i}" for i in range(1, NODES + 1))
     with tempfile.TemporaryDirectory() as logs, RunState.create() as state:
         cluster = ProcessCluster(ClusterSpec(find_server("redis"), find_toxiproxy(), names, ("c1",)), state, Path(logs))

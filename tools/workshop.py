@@ -1,7 +1,7 @@
-"""How set-up works: commands that log, scratch folders that go away, stamps that remember, one set-up at a time.
+"""How set-up works: logged commands, temporary scratch folders, stamps for finished steps, one set-up at a time.
 
-Everything that is brought is made in `.tools/tmp` first and renamed when it is whole; only then is its stamp written.
-So a set-up that is interrupted at any moment leaves either the old thing or the new one, and is simply run again.
+Everything is first built in `.tools/tmp` and renamed when it is complete; only then is its stamp written. So an
+interrupted set-up leaves either the old version or the new one, and can simply be run again.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from pathlib import Path
 
 
 class SetupError(Exception):
-    """What failed, in one line that says where the log is."""
+    """What failed, in one line that names the log."""
 
 
 class InterruptedSetupError(SetupError):
-    """The command was ended because set-up was."""
+    """The command was ended because set-up was interrupted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One thing to bring.
+    """One thing to install.
 
-    `inputs`: texts that decide what the result is; a change of any makes the step run again. `products`: programs that
-    must be there and executable for the step to count as done. `make` brings it and returns what was found or made,
-    for the one line that the user sees.
+    `inputs`: texts that determine the result; if one changes, the step runs again. `products`: programs that must exist
+    and be executable for the step to count as done. `make` installs it and returns what was found or built, for the one
+    line that the user sees.
     """
 
     name: str
@@ -48,14 +48,14 @@ class Step:
 
 @dataclass(slots=True)
 class Workshop:
-    """A project folder and its `.tools`. Safe to use from several threads, one step each."""
+    """A project folder and its `.tools`. Several threads may use it, one step each."""
 
     root: Path
     _running: set[subprocess.Popen[str]] = field(default_factory=set)
     _guard: threading.Lock = field(default_factory=threading.Lock)
     _stopped: bool = False
     apt: threading.Lock = field(default_factory=threading.Lock)
-    """Held around apt-get, which knows one user at a time."""
+    """Held around apt-get, which allows one caller at a time."""
 
     @property
     def tools(self) -> Path:
@@ -65,10 +65,10 @@ class Workshop:
     def bin(self) -> Path:
         return self.tools / "bin"
 
-    # -- what is done already ------------------------------------------------------------------------------------
+    # -- finished steps ------------------------------------------------------------------------------------------
 
     def is_done(self, step: Step) -> bool:
-        """Whether the step's stamp is that of its inputs and its products are still there."""
+        """Whether the step's stamp matches its inputs and its products still exist."""
         try:
             stamped = self._stamp(step).read_text()
         except OSError:
@@ -76,7 +76,7 @@ class Workshop:
         return stamped == step.digest and all(os.access(product, os.X_OK) for product in step.products)
 
     def perform(self, step: Step) -> str:
-        """Do the step and stamp it. Raises SetupError, and then the stamp is gone."""
+        """Run the step and write its stamp. If it raises SetupError, there is no stamp."""
         self._stamp(step).unlink(missing_ok=True)
         self._log(step.name).unlink(missing_ok=True)
         try:
@@ -85,7 +85,7 @@ class Workshop:
             raise SetupError(f"{step.name}: {error}") from error
         missing = [str(product) for product in step.products if not os.access(product, os.X_OK)]
         if missing:
-            raise SetupError(f"{step.name}: {', '.join(missing)} is not there or does not run; {self._see(step.name)}")
+            raise SetupError(f"{step.name}: {', '.join(missing)} is missing or not executable; {self._see(step.name)}")
         self._stamp(step).parent.mkdir(parents=True, exist_ok=True)
         self._stamp(step).write_text(step.digest)
         return found
@@ -98,9 +98,10 @@ class Workshop:
     def run(
         self, step: str, *command: str | Path, env: Mapping[str, str] | None = None, cwd: Path | None = None
     ) -> str:
-        """Run to the end and return what it printed, which is logged too. Raises SetupError for any other exit than 0.
+        """Run a command to its end and return its output, which is also logged. Raises SetupError unless it exits with
+        0.
 
-        The command leads a session of its own, so that Ctrl-C reaches set-up alone and set-up ends all of it.
+        The command runs in its own session, so that Ctrl-C reaches only set-up, which then ends the whole session.
         """
         log = self._log(step)
         log.parent.mkdir(parents=True, exist_ok=True)
@@ -140,11 +141,11 @@ class Workshop:
         if self._stopped:
             raise InterruptedSetupError(f"{step}: interrupted")
         if status != 0:
-            raise SetupError(f"{step}: {_complaint(lines) or f'{words[0]} ended with {status}'}; {self._see(step)}")
+            raise SetupError(f"{step}: {_complaint(lines) or f'{words[0]} exited with {status}'}; {self._see(step)}")
         return "".join(lines).strip()
 
     def stop(self) -> None:
-        """End every command under way, and start no other."""
+        """End every running command, and start no more."""
         with self._guard:
             self._stopped = True
             for process in self._running:
@@ -161,7 +162,7 @@ class Workshop:
 
     @contextmanager
     def scratch(self, step: str) -> Iterator[Path]:
-        """A folder on the same file system as the results, gone afterwards."""
+        """A temporary folder on the same file system as the results."""
         place = self.tools / "tmp" / f"{step}.{os.getpid()}"
         remove(place)
         place.mkdir(parents=True)
@@ -172,7 +173,7 @@ class Workshop:
 
     @contextmanager
     def alone(self, waiting: Callable[[], None]) -> Iterator[None]:
-        """Let one set-up of this folder in at a time; calls `waiting` once when another one is under way."""
+        """Run only one set-up of this folder at a time; calls `waiting` once if another one is running."""
         self.tools.mkdir(exist_ok=True)
         with (self.tools / "lock").open("w") as lock:
             try:
@@ -181,14 +182,15 @@ class Workshop:
                 waiting()
                 fcntl.flock(lock, fcntl.LOCK_EX)
             try:
-                remove(self.tools / "tmp")  # of a set-up that was killed
+                remove(self.tools / "tmp")  # left by a set-up that was killed
                 yield
             finally:
                 remove(self.tools / "tmp")
 
 
 def replace(new: Path, target: Path) -> None:
-    """Put what was made in a scratch folder in its place; a folder that was there goes into the same scratch folder."""
+    """Move a result from its scratch folder to its place; a folder that was there moves into the same scratch
+    folder."""
     target.parent.mkdir(parents=True, exist_ok=True)
     if target.is_dir() and not target.is_symlink():
         target.rename(new.with_name(f"{new.name}.old"))
@@ -200,7 +202,7 @@ def remove(place: Path) -> None:
 
 
 def _complaint(lines: list[str]) -> str:
-    """The line of a failed command's output that says why: the last one that calls itself an error, else the last."""
+    """The line of a failed command's output that gives the reason: the last one marked as an error, else the last."""
     spoken = [line.strip() for line in lines if line.strip()]
     errors = [line for line in spoken if line.lower().startswith(("error", "e:", "fatal"))]
     return (errors or spoken or [""])[-1]
