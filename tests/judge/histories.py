@@ -20,7 +20,7 @@ def ms(at: float) -> int:
 
 
 class History:
-    """Build it up in words, then ask for `recorded()`."""
+    """A builder: add operations and events, then call `recorded()`."""
 
     def __init__(self, **config: Any) -> None:
         settings = {"seed": 1, "clients": 2, "nodes": 3, "ttl_ms": 100, "nemesis": "none"} | config
@@ -67,7 +67,7 @@ class History:
     def write(
         self, client: str, value: int, *, number: int = 1, told: bool = True, at: float = 0, **more: Any
     ) -> History:
-        """An accepted write; `told`: the client saw that it was."""
+        """An accepted write; `told`: the client received the acknowledgement."""
         key, token = more.get("key", "k1"), more.get("token")
         self.op(client, "write", "ok" if told else "info", number, at, at + 1, value=value, **more)
         self.writes.append(Write(key, 0, client, number, value, token))
@@ -86,7 +86,7 @@ class History:
     def seen(
         self, node: str, event: Any, at: float, value: str | None = None, *, since: float | None = None, **more: Any
     ) -> History:
-        """A node told this at `at`; it happened then, or between `since` and then."""
+        """A node reported this at `at`; it happened then, or between `since` and then."""
         key = more.pop("key", "" if event in ("watching", "blind") else "k1")
         since_ns = None if event == "blind" else ms(at if since is None else since)
         self.key_events.append(KeyEvent(node, ms(at), event, key, value, more.pop("ttl", None), since_ns))
@@ -99,7 +99,7 @@ class History:
         return self
 
     def shows(self, client: str, value: str, *, number: int = 1, life: int = 1, key: str = "k1") -> History:
-        """The client's lock showed what it set for that section."""
+        """The client's lock exposed the value that it set for that section."""
         self.held[client, life].append(Held(number, key, value))
         return self
 

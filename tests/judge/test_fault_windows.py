@@ -1,4 +1,4 @@
-"""When a majority was in reach, and when faults were in force: the same as asking moment by moment."""
+"""When a majority was reachable, and when faults were active: equal to checking every point in time."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ Window = tuple[int, int]
 
 
 def covered(windows: list[Window], half: int) -> bool:
-    """Whether the moment `half / 2` lies in one of the closed windows."""
+    """Whether the time `half / 2` is in one of the closed windows."""
     return any(2 * began <= half <= 2 * done for began, done in windows)
 
 
 @given(st.lists(st.tuples(moments, moments), max_size=5), moments, moments)
-def test_merged_windows_cover_the_same_moments_and_never_touch(windows: list[Window], start: int, end: int) -> None:
+def test_merged_windows_cover_the_same_times_and_never_touch(windows: list[Window], start: int, end: int) -> None:
     found = merged(windows, start, end)
     for half in range(2 * LAST + 1):
         assert covered(found, half) == (2 * start <= half <= 2 * end and covered(windows, half))
@@ -35,19 +35,19 @@ def event(kind: str, name: str, began: int, done: int, **hit: tuple[object, ...]
     return FaultEvent(kind, name, "any", "it", began, done, True, "seen", **hit)  # type: ignore[arg-type]
 
 
-def test_a_fault_is_in_force_from_the_call_that_injects_it_to_the_end_of_the_call_that_heals_it() -> None:
+def test_a_fault_is_active_from_the_start_of_its_injection_to_the_end_of_its_healing() -> None:
     late, early = event("injected", "f2", 5, 6), event("injected", "f1", 1, 2)
     healed = event("healed", "f2", 7, 9)
     assert longest_windows([late, early, healed]) == [(early, 1, FOREVER_NS), (late, 5, 9)]
 
 
 def some(mask: int, of: Sequence[object]) -> tuple[object, ...]:
-    """Those of the things whose bit is set."""
+    """The things whose bit is set."""
     return tuple(thing for place, thing in enumerate(of) if mask >> place & 1)
 
 
 def fault(name: str, began: int, healed: int | None, nodes: int, cut: int, slow: int, who: int) -> list[FaultEvent]:
-    """Its two events; what it hits as bits."""
+    """A fault's two events; the names that it hits are given as bits."""
     names = ("n1", "n2", "n3", "n4")
     links = [(client, node) for client in clients for node in names]
     hit = {
@@ -77,7 +77,7 @@ ends = st.lists(
 
 @settings(max_examples=200, deadline=None)
 @given(faults, ends, st.integers(1, 4), st.sampled_from([clients, clients[:1]]), moments, moments)
-def test_a_majority_is_in_reach_when_it_is_for_some_client_between_any_two_moments(
+def test_a_majority_is_reachable_whenever_some_client_can_reach_one(
     injected: list[FaultEvent], ended: list[ClientEnd], size: int, there: Sequence[str], start: int, end: int
 ) -> None:
     nodes = [f"n{place}" for place in range(1, size + 1)]

@@ -1,4 +1,4 @@
-"""Columns in groups: each function does at once what a loop over the rows does."""
+"""Columns in groups: each vectorized function equals a loop over the rows."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def ints(values: list[int]) -> np.ndarray:
 
 @quickly
 @given(st.lists(st.sampled_from([0, 1, 2, 1 << 16, (1 << 16) + 1, 1 << 17, 1 << 32, (1 << 32) + 1]), max_size=12))
-def test_equal_codes_come_together_in_the_order_of_their_rows(codes: list[int]) -> None:
+def test_equal_codes_are_grouped_in_the_order_of_their_rows(codes: list[int]) -> None:
     small = [code for code in codes if code < 1 << 16]
     middle = [code for code in codes if code < 1 << 32]
     for some in (small, middle, codes):
@@ -43,7 +43,7 @@ def test_ascending_allows_equal_neighbours(values: list[int]) -> None:
 
 
 def assert_grouped(groups: Groups, expected: list[list[int]], flags: list[bool], times: list[int]) -> None:
-    """`expected`: for each group its rows. `flags`, `times`: one a row at least."""
+    """`expected`: for each group its rows. `flags`, `times`: at least one per row."""
     order = [row for rows in expected for row in rows]
     number = [place for place, rows in enumerate(expected) for _ in rows]
     assert groups.order.tolist() == groups.rows(np.arange(len(order))).tolist() == order
@@ -95,7 +95,7 @@ def test_groups_are_lists_of_rows(rows: list[tuple[int, int, bool, bool, int]], 
     st.lists(st.tuples(st.integers(0, 2), few | st.just(2**62)), max_size=8).map(sorted),
     st.lists(st.integers(-2, 8) | st.sampled_from([2**62 - 1, 2**62, 2**62 + 1]), min_size=8, max_size=8),
 )
-def test_a_time_on_the_line_is_behind_those_starts_that_it_is_not_before(
+def test_a_time_on_the_line_is_at_or_after_exactly_the_right_starts(
     rows: list[tuple[int, int]], untils: list[int]
 ) -> None:
     """With and without starts so far apart that only their ranks fit."""
@@ -112,7 +112,7 @@ numbers = st.lists(few | st.integers(0, 20_000) | st.just(2**60), max_size=8)
 
 @quickly
 @given(numbers, st.lists(st.integers(-1, 7) | st.integers(0, 20_000) | st.just(2**60), max_size=8))
-def test_a_number_is_looked_up_where_it_stands_last(known: list[int], wanted: list[int]) -> None:
+def test_a_number_is_looked_up_at_its_last_place(known: list[int], wanted: list[int]) -> None:
     wanted = [*wanted, *known[1:3], max(known, default=0) + 1]
     places = {number: place for place, number in enumerate(known)}
     assert look_up(ints(known), ints(wanted)).tolist() == [places.get(number, -1) for number in wanted]
@@ -121,7 +121,7 @@ def test_a_number_is_looked_up_where_it_stands_last(known: list[int], wanted: li
 
 @quickly
 @given(st.lists(st.tuples(few, few, few), max_size=8), st.lists(st.tuples(few, few, few), max_size=8))
-def test_rows_of_two_tables_have_one_address_if_they_agree_in_all_columns(
+def test_rows_of_two_tables_have_equal_addresses_if_all_columns_agree(
     one: list[tuple[int, ...]], other: list[tuple[int, ...]]
 ) -> None:
     columns = [[ints([row[place] for row in table]) for table in (one, other)] for place in range(3)]

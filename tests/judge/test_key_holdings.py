@@ -1,4 +1,4 @@
-"""From what the witness was told to what the nodes held."""
+"""From the witness's events to what the nodes held."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_key_is_held_from_its_set_to_its_deletion() -> None:
     assert row["expires"] == 110
 
 
-def test_a_deletion_that_is_not_known_to_be_later_than_the_set_ends_nothing_before_it() -> None:
+def test_a_deletion_that_may_precede_the_set_does_not_end_the_key_before_it() -> None:
     row = only(History().watch("n1").seen("n1", "set", 10, "v", since=8).seen("n1", "deleted", 11, since=2))
     assert (row["from_min"], row["to_min"], row["to_max"]) == (8, 8, 11)
 
@@ -65,16 +65,16 @@ def test_a_key_without_a_known_time_to_live_does_not_expire() -> None:
     assert only(History().watch("n1").seen("n1", "set", 10, "v").seen("n1", "deleted", 20))["expires"] == NEVER
 
 
-def test_prolonging_moves_the_expiry() -> None:
+def test_extending_moves_the_expiry() -> None:
     history = History().watch("n1").seen("n1", "set", 10, "v", ttl=100).seen("n1", "prolonged", 50, "v", ttl=200)
     assert only(history.seen("n1", "deleted", 60))["expires"] == 250
 
 
-def test_what_happens_to_a_key_that_nobody_saw_set_is_left_out() -> None:
+def test_events_of_a_key_whose_set_was_not_observed_are_left_out() -> None:
     assert holdings(History().watch("n1").seen("n1", "prolonged", 5).seen("n1", "deleted", 10)) == []
 
 
-def test_out_of_sight_a_key_may_be_there_until_the_node_is_seen_again() -> None:
+def test_a_key_on_an_unobserved_node_may_exist_until_the_node_is_watched_again() -> None:
     history = History().watch("n1").seen("n1", "set", 10, "v").seen("n1", "blind", 20)
     assert (only(history)["to_min"], only(history)["to_max"]) == (20, NEVER)
     history.seen("n1", "watching", 50, "again", since=45)
@@ -83,13 +83,13 @@ def test_out_of_sight_a_key_may_be_there_until_the_node_is_seen_again() -> None:
     assert (only(history)["to_min"], only(history)["to_max"]) == (20, 50)
 
 
-def test_what_is_found_may_have_been_there_since_the_node_went_out_of_sight() -> None:
+def test_a_key_that_is_found_may_have_existed_since_watching_ended() -> None:
     history = History().watch("n1").seen("n1", "blind", 20).seen("n1", "seen", 48, "v", since=45, ttl=100)
     row = only(history.seen("n1", "watching", 50, "again").seen("n1", "deleted", 60))
     assert (row["from_min"], row["from_max"], row["began"], row["run"]) == (20, 48, "seen", 1)
 
 
-def test_runs_of_a_server_are_told_apart() -> None:
+def test_runs_of_a_server_are_distinguished() -> None:
     history = History().watch("n1").seen("n1", "set", 5, "a").seen("n1", "blind", 10).seen("n1", "seen", 20, "a")
     history.seen("n1", "watching", 21, "n1-first").seen("n1", "blind", 30).seen("n1", "seen", 40, "a")
     history.seen("n1", "watching", 41, "n1-second").seen("n1", "set", 42, "b").seen("n1", "blind", 50)
@@ -97,33 +97,33 @@ def test_runs_of_a_server_are_told_apart() -> None:
     assert watch_windows(history) == [("n1", 0, 10, 0), ("n1", 21, 30, 0), ("n1", 41, 50, 1)]
 
 
-def test_a_run_that_nobody_asked_the_server_for_in_time_is_not_known() -> None:
+def test_the_run_of_a_server_is_unknown_if_watching_ended_before_it_was_asked() -> None:
     history = History().seen("n1", "seen", 5, "a").seen("n1", "blind", 10).seen("n1", "watching", 21, "first")
     assert [row["run"] for row in holdings(history)] == [-1]
 
 
-def test_an_event_that_does_not_say_since_when_is_no_older_than_the_last_time_out_of_sight() -> None:
+def test_an_event_without_a_lower_bound_is_no_older_than_the_watch_window() -> None:
     history = History().watch("n1").seen("n1", "blind", 20).seen("n1", "watching", 30, "n1-first")
     history.key_events.append(KeyEvent("n1", START_NS + 40_000_000, "set", "k1", "v"))
     assert (only(history)["from_min"], only(history)["from_max"]) == (20, 40)
 
 
-def test_nodes_are_watched_each_for_itself() -> None:
+def test_each_node_is_watched_separately() -> None:
     history = History().watch("n1", "n2").seen("n1", "set", 5, "a").seen("n2", "set", 6, "a").seen("n1", "deleted", 7)
     assert [(row["node"], row["ended"]) for row in holdings(history)] == [("n1", "deleted"), ("n2", "lost")]
 
 
-def test_a_log_that_breaks_off_vouches_for_nothing_after_its_last_line() -> None:
+def test_a_log_that_breaks_off_proves_nothing_after_its_last_line() -> None:
     history = History().watch("n1").seen("n1", "set", 5, "a").seen("n1", "set", 8, "b", key="k2")
     assert [(row["to_min"], row["ended"]) for row in holdings(history)] == [(8, "lost"), (8, "lost")]
     assert watch_windows(history) == [("n1", 0, 8, 0)]
 
 
-def test_a_sight_does_not_end_before_it_begins() -> None:
+def test_a_watch_window_does_not_end_before_it_starts() -> None:
     history = History().seen("n1", "watching", 10, "x").seen("n1", "blind", 9)
     assert watch_windows(history) == [("n1", 10, 10, 0)]
 
 
-def test_without_any_event_there_is_nothing() -> None:
+def test_without_events_there_are_no_holdings() -> None:
     assert [len(frame) for frame in derive_holdings([])] == [0, 0]
     assert len(derive_holdings([KeyEvent("n1", 1, "blind")])[1]) == 0

@@ -1,4 +1,4 @@
-"""Counting overlaps without listing them gives what listing them gives."""
+"""Counting overlaps without listing them gives the same result as listing them."""
 
 from __future__ import annotations
 
@@ -25,8 +25,7 @@ def frame(rows: list[Row]) -> pd.DataFrame:
 
 
 def by_hand(rows: list[Row]) -> dict[str, list[tuple[int, int, int]]]:
-    """For each blame its pairs: the moment at which they began to overlap, for how long, and the number of the row that
-    started later."""
+    """For each blame its pairs: the start of the overlap, its length, and the number of the row that started later."""
     found: dict[str, list[tuple[int, int, int]]] = {}
     for i, (client, life, key, start, end, low, high) in enumerate(rows):
         for other in rows[:i]:
@@ -58,7 +57,7 @@ tables = st.lists(rows, max_size=14).map(
 
 @settings(max_examples=300, deadline=None)
 @given(tables)
-def test_counts_firsts_and_longest_are_those_of_looking_at_every_pair(table: list[Row]) -> None:
+def test_counts_firsts_and_longest_equal_those_of_comparing_every_pair(table: list[Row]) -> None:
     expected = by_hand(table)
     sections = frame(table)
     kinds = count_overlaps(sections)
@@ -79,7 +78,7 @@ def test_counts_firsts_and_longest_are_those_of_looking_at_every_pair(table: lis
 
 @settings(max_examples=100, deadline=None)
 @given(tables)
-def test_listing_finds_what_looking_at_every_pair_finds(table: list[Row]) -> None:
+def test_listing_finds_the_same_pairs_as_comparing_every_pair(table: list[Row]) -> None:
     with patch.object(overlaps, "_CHUNK", 3):
         pairs = overlapping_pairs(frame(table))
     listed = [BLAMES[place] for place in pairs.blame]
@@ -91,7 +90,7 @@ def test_listing_finds_what_looking_at_every_pair_finds(table: list[Row]) -> Non
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.integers(0, 5), max_size=8))
 def test_pairs_are_listed_a_bounded_number_at_a_time(counts: list[int]) -> None:
-    """However many there are: one row's pairs and less than the bound besides."""
+    """However many there are: the pairs of one row, plus fewer than the limit."""
     with patch.object(overlaps, "_CHUNK", 3):
         chunks = overlaps._chunks(np.array(counts, np.int64))
     assert [row for first, last in chunks for row in range(first, last)] == list(range(len(counts)))
@@ -103,7 +102,7 @@ def crowd(count: int) -> list[Row]:
     return [(f"c{n}", 1, "k1", n, 10 * count, 20 * count, 20 * count) for n in range(count)]
 
 
-def test_when_everything_overlaps_the_pairs_are_counted_and_not_listed() -> None:
+def test_if_everything_overlaps_the_pairs_are_counted_without_listing_them() -> None:
     count = 20_000
     (kind,) = count_overlaps(frame(crowd(count))).values()
     assert kind.count == count * (count - 1) // 2
@@ -111,7 +110,7 @@ def test_when_everything_overlaps_the_pairs_are_counted_and_not_listed() -> None
     assert kind.longest_ns == 10 * count - 1
 
 
-def test_a_list_ends_at_its_bound() -> None:
+def test_a_list_ends_at_its_limit() -> None:
     assert len(overlapping_pairs(frame(crowd(100)), most=50).later) == 50
 
 
@@ -121,7 +120,7 @@ def test_no_pairs_without_two_sections(table: list[Row]) -> None:
     assert len(overlapping_pairs(frame(table)).later) == 0
 
 
-def test_times_too_far_apart_for_one_line_are_told_apart_by_their_order() -> None:
+def test_times_too_far_apart_for_one_line_are_distinguished_by_rank() -> None:
     key, start = np.array([0, 0, 1, 1]), np.array([0, 2**61, 5, 2**61 + 1])
     line = TimeLine.of(key, start)
     assert (np.diff(line.starts) > 0).all()
@@ -130,14 +129,14 @@ def test_times_too_far_apart_for_one_line_are_told_apart_by_their_order() -> Non
 
 
 def blame_between(first: tuple[int, int, int], second: tuple[int, int, int]) -> str | None:
-    """Of two sections, each given by start, end and deadline."""
+    """The blame of two sections, each given by start, end and deadline."""
     table = frame([(f"c{n}", 1, "k1", *times, times[-1]) for n, times in enumerate((first, second))])
     (forth,), (back,) = (blames_between(table, np.array([a]), np.array([b])) for a, b in ((0, 1), (1, 0)))
     assert forth == back
     return None if forth == NO_OVERLAP else BLAMES[forth]
 
 
-def test_the_blame_between_two_given_sections_counts_shared_moments() -> None:
+def test_the_blame_between_two_given_sections_counts_shared_end_points() -> None:
     assert blame_between((0, 10, 20), (10, 15, 20)) == "lock"
     assert blame_between((0, 10, 20), (11, 15, 20)) is None
     assert blame_between((0, 10, 4), (5, 15, 20)) == "client"

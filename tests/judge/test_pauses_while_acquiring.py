@@ -1,4 +1,5 @@
-"""Clients are stopped while they acquire, about fifty times a lock, on real servers: no right lock is ever blamed."""
+"""Clients are stopped while they acquire, about fifty times per lock, on real servers: no correct lock is ever
+blamed."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ NODES = tuple(f"n{number}" for number in range(1, 6))
 
 
 def dense_schedule() -> Schedule:
-    """Pauses of up to somewhat more than a TTL, far closer together than a nemesis would draw them."""
+    """Pauses of up to a little more than a TTL, much closer together than a nemesis would draw them."""
     rng = Random(5)
     where = Topology(CLIENTS, NODES, TTL_MS)
     faults = []
@@ -34,7 +35,7 @@ def dense_schedule() -> Schedule:
 
 
 @pytest.mark.parametrize("lock", ["redlock", "redlock-ng"])
-def test_stopping_clients_while_they_acquire_never_puts_the_blame_on_a_right_lock(tmp_path: Path, lock: str) -> None:
+def test_stopping_clients_while_they_acquire_never_blames_a_correct_lock(tmp_path: Path, lock: str) -> None:
     schedule = tmp_path / "schedule.json"
     schedule.write_bytes(dense_schedule().to_bytes())
     load = ["--ttl", f"{TTL_MS}ms", "--node-timeout", "20ms", "--retry-delay", "10ms", "--hold", "uniform:1ms-5ms"]
@@ -46,5 +47,5 @@ def test_stopping_clients_while_they_acquire_never_puts_the_blame_on_a_right_loc
     assert run.verdict.figures["exclusion"].overlaps["lock"] == 0
     assert run.verdict.figures["lease_validity"].overstated == 0
     caught = run.verdict.figures["faults"].observed
-    assert caught >= 30, "too few pauses took to prove anything"
+    assert caught >= 30, "too few pauses took effect to prove anything"
     assert len(run.sections) >= 50

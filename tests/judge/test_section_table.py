@@ -1,4 +1,4 @@
-"""A history as one table of sections gives the verdict that the recorded run gives."""
+"""A history as one table of sections gives the same verdict as the recorded run."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_a_run_and_its_table_are_judged_alike(tmp_path: Path, fencing_mode: str)
     assert (verdict.verdict, set(verdict.figures)) == ("violation", {"counter", "exclusion", "fencing"})
 
 
-def test_rows_may_come_in_any_order(tmp_path: Path) -> None:
+def test_rows_may_be_in_any_order(tmp_path: Path) -> None:
     run = bad().recorded()
     write_table(run, tmp_path / "sections.parquet")
     table = pq.read_table(tmp_path / "sections.parquet")
@@ -60,7 +60,7 @@ def test_rows_may_come_in_any_order(tmp_path: Path) -> None:
 
 
 def test_rows_in_any_order_keep_the_order_of_starts_and_of_acceptance(tmp_path: Path) -> None:
-    """Without tokens a stale write is told by who started later; here the one that started first wrote last."""
+    """Without tokens, the later start decides which write is stale; here the section that started first wrote last."""
     run = History().section("c1", 0, 500).section("c2", 120, 140).write("c2", 1).write("c1", 1).recorded()
     write_table(run, tmp_path / "sections.parquet")
     table = pq.read_table(tmp_path / "sections.parquet")
@@ -84,7 +84,7 @@ def test_rows_in_any_order_keep_the_order_of_starts_and_of_acceptance(tmp_path: 
 def test_any_run_and_its_table_in_any_order_are_judged_alike(
     tmp_path: Path, planned: list[tuple[Any, Any]], shown: bool, fenced: bool, rng: Random
 ) -> None:
-    """A table has one token a section: the one that its write showed."""
+    """A table has one token per section: the one that its write carried."""
     tokens = [section[-1] or 0 if shown else None for section, _ in planned]
     made = [(*section[:-1], token) for (section, _), token in zip(planned, tokens, strict=True)]
     written = [(*write[:-1], token) for (_, write), token in zip(planned, tokens, strict=True)]
@@ -103,13 +103,13 @@ def test_any_run_and_its_table_in_any_order_are_judged_alike(
         assert after.figures == before.figures
 
 
-def test_a_section_of_one_moment_is_one(tmp_path: Path) -> None:
+def test_a_section_of_zero_length_is_a_section(tmp_path: Path) -> None:
     run = History().section("c1", 5, 5).section("c2", 5, 5).recorded()
     write_table(run, tmp_path / "sections.parquet")
     assert judge_table(tmp_path / "sections.parquet", run.config).figures["exclusion"].overlapping_pairs == 1
 
 
-def test_rows_may_come_in_pieces_that_number_their_names_differently(
+def test_rows_may_be_in_row_groups_that_number_names_differently(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = bad().recorded()
@@ -134,7 +134,7 @@ def plain(field: pa.Field) -> pa.Field:
     return pa.field(field.name, pa.string()) if pa.types.is_dictionary(field.type) else field
 
 
-def test_a_row_without_a_value_that_every_section_has_is_refused(tmp_path: Path) -> None:
+def test_a_row_without_a_required_value_is_refused(tmp_path: Path) -> None:
     write_table(bad().recorded(), tmp_path / "sections.parquet")
     table = pq.read_table(tmp_path / "sections.parquet")
     where = table.schema.get_field_index("end_ns")
@@ -149,7 +149,7 @@ def test_a_table_without_rows_is_judged(tmp_path: Path) -> None:
     assert judge_table(tmp_path / "empty.parquet", History().config).findings == ()
 
 
-def test_what_is_no_table_of_sections_is_one_clear_line(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_table_of_sections_is_refused_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "text.parquet").write_text("no")
     with pytest.raises(UsageError, match="cannot be read as a table of sections"):
         read_table(tmp_path / "text.parquet", History().config)
@@ -171,7 +171,7 @@ def test_a_section_that_ends_before_it_starts_is_refused(tmp_path: Path) -> None
         read_table(tmp_path / "wrong.parquet", History().config)
 
 
-def test_a_name_is_written_once_however_many_sections_it_has(tmp_path: Path) -> None:
+def test_a_name_is_stored_once_however_many_sections_it_has(tmp_path: Path) -> None:
     history = History(clients=1)
     for number in range(200):
         history.section("c1", 10 * number, 10 * number + 5, number=number, key="k" * 10_000)
@@ -179,6 +179,6 @@ def test_a_name_is_written_once_however_many_sections_it_has(tmp_path: Path) -> 
     assert (tmp_path / "sections.parquet").stat().st_size < 10 * 10_000
 
 
-def test_a_section_with_two_writes_has_no_room_in_a_table(tmp_path: Path) -> None:
+def test_a_section_with_two_writes_does_not_fit_into_a_table(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="wrote more than once"):
         write_table(History().section("c1", 0, 9).write("c1", 1).write("c1", 2).recorded(), tmp_path / "x.parquet")

@@ -1,4 +1,4 @@
-"""Which sections there were, from when to when, and until when their clients had been told that they may be inside."""
+"""Sections: which there were, from when to when, and the bounds of their leases."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def only(history: History) -> dict:
     return section
 
 
-def test_a_section_lasts_from_the_grant_to_the_moment_the_release_is_invoked() -> None:
+def test_a_section_lasts_from_the_grant_to_the_invocation_of_the_release() -> None:
     section = only(History().section("c1", 10, 30, asked=8))
     assert (section["asked"], section["start"], section["end"], section["ended"]) == (8, 10, 30, "release")
 
@@ -23,13 +23,13 @@ def test_a_refused_or_indefinite_acquire_starts_no_section() -> None:
     assert History().op("c1", "acquire", "fail", 1, 1, 2).op("c1", "acquire", "info", 1, 3, 4).sections() == []
 
 
-def test_waiting_begins_with_the_first_try_for_the_section() -> None:
+def test_waiting_starts_with_the_first_attempt_for_the_section() -> None:
     history = History().op("c1", "acquire", "fail", 1, 1, 2).op("c1", "acquire", "info", 1, 3, 4)
     assert only(history.section("c1", 10, 30))["asked"] == 1
 
 
 @pytest.mark.parametrize("outcome", ["ok", "fail", "info"])
-def test_the_release_ends_the_section_whatever_came_of_it(outcome: str) -> None:
+def test_the_release_ends_the_section_whatever_its_outcome(outcome: str) -> None:
     section = only(History().section("c1", 10, None).op("c1", "release", outcome, 1, 30, 80))
     assert (section["end"], section["ended"]) == (30, "release")
 
@@ -44,7 +44,7 @@ def test_a_client_cut_off_inside_leaves_its_section_open_until_then() -> None:
     assert (section["end"], section["ended"]) == (55, "open")
 
 
-def test_without_a_recorded_end_the_last_thing_recorded_is_as_far_as_it_is_known() -> None:
+def test_without_a_recorded_end_a_section_ends_with_the_last_recorded_operation() -> None:
     section = only(History().section("c1", 10, None).op("c1", "read", "ok", 1, 12, 14, value=0))
     assert (section["end"], section["ended"]) == (14, "open")
 
@@ -55,7 +55,7 @@ def test_the_end_of_one_life_says_nothing_about_another() -> None:
     assert (first["end"], first["ended"], second["end"], second["ended"]) == (55, "killed", 90, "open")
 
 
-def test_a_client_that_went_on_without_a_recorded_release_was_out_by_then() -> None:
+def test_a_section_without_a_release_ends_when_the_client_starts_the_next_one() -> None:
     history = History().section("c1", 10, None, number=1).end("c1", "killed", 90)
     for number, at in ((2, 40), (3, 60)):
         section = only(history.op("c1", "acquire", "fail", number, at, at + 1))
@@ -67,19 +67,19 @@ def test_a_reported_deadline_is_taken_exactly() -> None:
     assert (section["deadline_min"], section["deadline_max"]) == (104.5, 104.5)
 
 
-def test_a_validity_counts_from_somewhere_between_the_lock_s_own_stamps() -> None:
+def test_a_validity_counts_from_between_the_lock_s_own_timestamps() -> None:
     stamps = {"computed_after_ns": ms(5), "computed_before_ns": ms(8)}
     history = History().op("c1", "acquire", "ok", 1, 0, 20, validity_ms=90.0, **stamps)
     section = only(history)
     assert (section["deadline_min"], section["deadline_max"]) == (95, 98)
 
 
-def test_without_stamps_a_validity_counts_from_somewhere_within_the_call() -> None:
+def test_without_timestamps_a_validity_counts_from_within_the_call() -> None:
     section = only(History().op("c1", "acquire", "ok", 1, 0, 20, validity_ms=90.0))
     assert (section["deadline_min"], section["deadline_max"]) == (90, 110)
 
 
-def test_stamps_from_outside_the_call_are_not_believed() -> None:
+def test_timestamps_outside_the_call_are_ignored() -> None:
     stamps = {"computed_after_ns": ms(-5), "computed_before_ns": ms(70)}
     history = History().op("c1", "acquire", "ok", 1, 0, 20, validity_ms=90.0, **stamps)
     section = only(history)
@@ -91,7 +91,7 @@ def test_a_validity_is_computed_after_the_request_that_granted_it() -> None:
     assert (section["deadline_min"], section["deadline_max"]) == (105, 110)
 
 
-def test_a_lock_that_tells_no_validity_leaves_everything_open() -> None:
+def test_a_lock_that_reports_no_validity_leaves_both_deadlines_open() -> None:
     section = History().op("c1", "acquire", "ok", 1, 0, 20).recorded().sections.iloc[0]
     assert section.deadline_min_ns == ms(0) - 1
     assert section.deadline_max_ns == FOREVER_NS
@@ -102,18 +102,18 @@ def stamped(after: float, before: float, invoke: float = 0) -> History:
     return History().op("c1", "acquire", "ok", 1, invoke, 1000, validity_ms=90.0, **stamps)
 
 
-def test_a_pause_between_computing_and_stamping_moves_the_earliest_deadline_back_before_the_pause() -> None:
+def test_a_pause_before_the_timestamp_moves_the_earliest_deadline_back_by_the_pause() -> None:
     section = only(stamped(898, 900).fault("p1", 200, 899, paused_clients=("c1",)))
     assert section["deadline_min"] == pytest.approx(90 + 198)
     assert section["deadline_max"] == 990
 
 
-def test_a_stamp_taken_right_after_a_pause_may_be_late_because_of_it() -> None:
+def test_a_timestamp_right_after_a_pause_may_be_late_because_of_it() -> None:
     section = only(stamped(900, 900).fault("p1", 200, 890, paused_clients=("c1",)))
     assert section["deadline_min"] <= 90 + 200
 
 
-def test_a_stamp_at_the_very_end_of_a_pause_counts_as_taken_in_it() -> None:
+def test_a_timestamp_at_the_very_end_of_a_pause_counts_as_taken_in_it() -> None:
     """A client counts as paused for 50 ms after it was resumed."""
     section = only(stamped(899, 900).fault("p1", 200, 849, paused_clients=("c1",)))
     assert section["deadline_min"] == pytest.approx(90 + 200)
@@ -121,7 +121,7 @@ def test_a_stamp_at_the_very_end_of_a_pause_counts_as_taken_in_it() -> None:
     assert section["deadline_min"] == pytest.approx(90 + 899, abs=0.01)
 
 
-def test_several_pauses_are_all_left_out() -> None:
+def test_several_pauses_are_all_excluded() -> None:
     history = (
         stamped(890, 900).fault("p1", 300, 400, paused_clients=("c1",)).fault("p2", 450, 895, paused_clients=("c1",))
     )
@@ -148,7 +148,7 @@ def test_a_pause_never_moves_the_computation_before_the_call() -> None:
     [(200, 700, ("c1",)), (901, 950, ("c1",)), (200, 899, ("c2",))],
     ids=["long before", "after the stamp", "of another client"],
 )
-def test_a_pause_that_cannot_have_come_in_between_changes_nothing(pause: tuple[float, float, tuple[str, ...]]) -> None:
+def test_a_pause_outside_the_interval_changes_nothing(pause: tuple[float, float, tuple[str, ...]]) -> None:
     began, healed, who = pause
     assert only(stamped(898, 900).fault("p1", began, healed, paused_clients=who))["deadline_min"] == 988
 
@@ -165,12 +165,12 @@ def test_an_extension_moves_the_deadline() -> None:
     assert (section["deadline_min"], section["deadline_max"], section["extensions"]) == (147, 147, 1)
 
 
-def test_a_refused_extension_leaves_the_old_lease_as_it_was() -> None:
+def test_a_refused_extension_leaves_the_old_lease_unchanged() -> None:
     section = only(History().section("c1", 0, None, deadline=100).op("c1", "extend", "fail", 1, 50, 52))
     assert (section["deadline_min"], section["deadline_max"], section["extensions"]) == (100, 100, 0)
 
 
-def test_after_an_extension_that_came_too_late_nothing_is_certain_any_more() -> None:
+def test_after_a_late_extension_nothing_is_certain() -> None:
     history = History().section("c1", 0, None, deadline=100)
     history.op("c1", "extend", "ok", 1, 110, 120, validity_ms=95.0, deadline_ns=ms(215))
     section = only(history)
@@ -197,11 +197,11 @@ def test_a_log_that_grants_a_section_twice_is_refused() -> None:
         History().section("c1", 0, None).section("c1", 20, 30).sections()
 
 
-def test_no_operations_are_no_sections() -> None:
+def test_without_operations_there_are_no_sections() -> None:
     assert History().sections() == []
 
 
-def test_a_part_of_a_nanosecond_is_left_open_in_both_directions() -> None:
+def test_a_fraction_of_a_nanosecond_is_rounded_outwards() -> None:
     section = History().op("c1", "acquire", "ok", 1, 0, 20, validity_ms=90.0000005).recorded().sections.iloc[0]
     assert (section.deadline_min_ns, section.deadline_max_ns) == (ms(90), ms(110) + 1)
 
@@ -213,6 +213,6 @@ def test_the_end_of_a_life_without_a_record_ends_no_other_life() -> None:
     assert [(s["end"], s["ended"]) for s in history.sections() if s["client"] == "c2"] == [(40, "open")]
 
 
-def test_a_token_that_was_only_shown_was_not_drawn() -> None:
+def test_a_token_that_a_write_carried_was_not_necessarily_drawn() -> None:
     history = History().section("c1", 0, 10).write("c1", 1, token=9).op("c1", "token", "fail", 1, 1, 2)
     assert history.recorded().sections[["token", "token_source"]].isna().all(axis=None)

@@ -1,4 +1,4 @@
-"""The run folder: what is written whole, what is appended, and what a crash may leave of it."""
+"""The run folder: files that are replaced atomically, files that are appended to, and the state after a crash."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def same(one: Recorded, other: Recorded) -> bool:
     return all(getattr(one, t).astype(str).equals(getattr(other, t).astype(str)) for t in ("ops", "sections", "writes"))
 
 
-def test_what_was_recorded_is_read_back(tmp_path: Path) -> None:
+def test_the_recorded_data_is_read_back(tmp_path: Path) -> None:
     run = load_recorded(written(tmp_path))
     expected = story().recorded()
     assert same(run, expected)
@@ -70,7 +70,7 @@ def test_what_was_recorded_is_read_back(tmp_path: Path) -> None:
     assert (run.planned_faults, run.final_values) == (1, {"k1": 1})
 
 
-def test_times_are_whole_nanoseconds_also_where_one_may_be_missing(tmp_path: Path) -> None:
+def test_times_are_whole_nanoseconds_even_if_some_are_missing(tmp_path: Path) -> None:
     odd = 2**60 + 1
     history = History().op("c1", "acquire", "ok", 1, 0, 1, validity_ms=1.0, deadline_ns=odd, requested_ns=odd)
     history.op("c1", "read", "ok", 1, 2, 3, value=0)
@@ -80,7 +80,7 @@ def test_times_are_whole_nanoseconds_also_where_one_may_be_missing(tmp_path: Pat
     assert str(ops["invoke_ns"].dtype) == "int64"
 
 
-def test_a_folder_is_named_after_its_run_in_characters_that_file_systems_and_container_engines_take(
+def test_a_folders_name_uses_only_characters_that_file_systems_and_container_engines_accept(
     tmp_path: Path,
 ) -> None:
     config = msgspec.structs.replace(CONFIG, lock="my.module:Cl/ass ä", nemesis="partition:kind=drop+pause")
@@ -89,7 +89,7 @@ def test_a_folder_is_named_after_its_run_in_characters_that_file_systems_and_con
     assert RunFolder.create(tmp_path, msgspec.structs.replace(CONFIG, lock_command="x" * 5000)).path.is_dir()
 
 
-def test_runs_that_start_at_once_have_folders_of_their_own_and_latest_is_one_of_them(tmp_path: Path) -> None:
+def test_runs_that_start_together_have_separate_folders_and_latest_is_one_of_them(tmp_path: Path) -> None:
     script = f"""
 from pathlib import Path
 from tests.judge.test_store import CONFIG, RunFolder
@@ -114,7 +114,7 @@ def test_latest_and_bare_names_are_found_among_the_results(tmp_path: Path) -> No
     assert RunFolder.open(first.name, tmp_path).path == RunFolder.open(first.path).path == first.path
 
 
-def test_what_is_no_run_folder_is_refused_in_one_line(tmp_path: Path) -> None:
+def test_a_folder_that_is_not_a_run_is_refused_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     (tmp_path / "foreign").mkdir()
     (tmp_path / "foreign" / "config.json").write_text('{"schema_version": 1, "name": "somebody else"}')
@@ -197,7 +197,7 @@ def test_the_listing_has_a_column_for_each_figure_that_checkers_offer(tmp_path: 
     )
 
 
-def test_half_a_line_at_the_end_is_dropped_in_every_log(tmp_path: Path) -> None:
+def test_a_partial_line_at_the_end_is_dropped_in_every_log(tmp_path: Path) -> None:
     folder = written(tmp_path)
     for log in [*folder.path.glob("*.jsonl"), *folder.clients.glob("*.jsonl")]:
         whole = log.read_bytes()
@@ -214,7 +214,7 @@ def test_a_crash_at_any_byte_costs_at_most_the_last_operation(tmp_path: Path, cu
     assert kept == len(story().ops["c1", 1]) - (cut > 1)
 
 
-def test_a_last_line_that_lacks_only_its_line_end_is_kept(tmp_path: Path) -> None:
+def test_a_complete_last_line_without_a_newline_is_kept(tmp_path: Path) -> None:
     folder = written(tmp_path)
     log = folder.client_log("c1", 1)
     log.write_bytes(log.read_bytes().rstrip(b"\n"))
@@ -240,7 +240,7 @@ def test_long_logs_are_read_in_pieces_that_cut_lines_anywhere(tmp_path: Path, mo
         assert same(load_recorded(folder), story().recorded())
 
 
-def test_names_are_told_apart_however_many_there_are(tmp_path: Path) -> None:
+def test_names_are_distinguished_however_many_there_are(tmp_path: Path) -> None:
     history = History()
     for n in range(40_000):
         history.op("c1", "acquire", "fail", 1, n, n + 1, error=f"error {n}" if n % 3 else None, key=f"k{n % 200}")
@@ -311,7 +311,7 @@ def test_a_full_disk_is_one_line_and_leaves_the_old_file(tmp_path: Path, monkeyp
     assert not list(folder.path.glob(".*"))
 
 
-def test_a_log_on_a_full_disk_keeps_no_half_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_on_a_full_disk_keeps_no_partial_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "log.jsonl"
     log = AppendLog(path)
     log.append(Write("k1", 0, "c1", 1, 1))
@@ -369,7 +369,7 @@ def test_importing_the_errors_imports_nothing_heavy() -> None:
     assert done.stdout.strip() == "set()"
 
 
-def test_the_protocols_are_there_to_import() -> None:
+def test_the_protocols_can_be_imported() -> None:
     from fencepost import Lease, Lock, LockSettings, NodeAddress
     from workloads import base
 

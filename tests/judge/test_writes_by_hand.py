@@ -1,4 +1,4 @@
-"""What the counter's and fencing's checkers find on random histories is what looking at every pair of writes finds."""
+"""On random histories the checkers `counter` and `fencing` find the same as comparing every pair of writes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ sections = st.tuples(
     clients, keys, st.integers(-4, 3), st.integers(0, 5), st.integers(-2, 6), st.integers(0, 2), tokens
 )
 told = st.sampled_from(["both", "both", "both", "resource", "client"])
-"""Who knows of a write: a client that was not told of it leaves it to the resource."""
+"""Who knows of a write; without an acknowledgement only the resource does."""
 one_each = st.tuples(st.none(), st.integers(-3, 4), told, tokens)
 any_section = st.tuples(st.integers(0, 5), st.integers(-3, 4), told, tokens)
 
@@ -34,7 +34,7 @@ def random_history(
     fenced: bool,
     whole: bool = True,
 ) -> Recorded:
-    """`shown`: every write shows a token. A write belongs to the next section, or to the one that it names."""
+    """`shown`: every write carries a token. A write belongs to the next section, or to the one that it names."""
     history = History(clients=3, fencing="writes" if fenced else "none")
     history.final_is_last_write = whole
     at, free = 10, {"c1": 0, "c2": 0, "c3": 0}
@@ -50,7 +50,7 @@ def random_history(
         history.section(client, start, at, number=numbers[client], key=key, deadline=until, **more)
         made.append((client, numbers[client], key))
     for place, (named, value, known, token) in enumerate(written):
-        # What is not on record: a section of a client that left no log.
+        # A section that was not recorded: its client left no log.
         client, number, key = dict(enumerate(made)).get(place if named is None else named, ("c0", 7, "k1"))
         token = value if shown and token is None else token if shown or place % 2 else None
         if known == "client":
@@ -102,7 +102,7 @@ def counts(findings: tuple[Finding, ...]) -> dict[tuple[str, str], int]:
 
 @settings(max_examples=120, deadline=None)
 @given(histories)
-def test_lost_unrecorded_and_impossible_writes_are_those_of_looking_at_every_pair(run: Recorded) -> None:
+def test_lost_unrecorded_and_impossible_writes_equal_those_of_comparing_every_pair(run: Recorded) -> None:
     seen, answer = Seen(run), counter.check(run)
     whole = run.final_values is not None
     ops = run.ops[(run.ops["f"] == "write") & (run.ops["outcome"] == "ok")].to_dict("records")
@@ -145,7 +145,7 @@ def test_lost_unrecorded_and_impossible_writes_are_those_of_looking_at_every_pai
 
 @settings(max_examples=120, deadline=None)
 @given(histories)
-def test_stale_writes_and_tokens_out_of_order_are_those_of_looking_at_every_pair(run: Recorded) -> None:
+def test_stale_writes_and_tokens_out_of_order_equal_those_of_comparing_every_pair(run: Recorded) -> None:
     seen, answer = Seen(run), fencing.check(run)
     expected: Counter[tuple[str, str]] = Counter()
     for place, write in enumerate(seen.writes):

@@ -1,4 +1,4 @@
-"""Random histories of a lock, right ones and subtly wrong ones, and how they are put to the peer (see README.md)."""
+"""Random histories of a lock, correct ones and subtly wrong ones, and their form for the peer (see README.md)."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ QUESTIONS: Final = ("section", "possible", "certain", "fenced", "fence", "counte
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One section, in small numbers; times in ms. `gap`: from the end of the section before to the start of this one,
-    so that 0 and less overlap it."""
+    """One section, in small numbers; times in ms. `gap`: from the end of the previous section to the start of this one;
+    0 or less is an overlap."""
 
     client: int
     gap: int
@@ -61,12 +61,12 @@ class Section:
     high: int
     token: int
     last: bool
-    """Its client was gone with it: nobody can say when its lock came free after that."""
+    """Its client died inside, so the time at which its lock became free is unknown."""
 
 
 @dataclass(slots=True)
 class Recording:
-    """A history as it is recorded: operations of each life of each client, in the order of that client."""
+    """A history as it is recorded: for each life of each client its operations in order."""
 
     ops: dict[tuple[str, int], list[Op]] = field(default_factory=dict)
     ends: list[ClientEnd] = field(default_factory=list)
@@ -75,7 +75,7 @@ class Recording:
 
 
 def record(plans_: list[Plan], key: str) -> Recording:
-    """Play the plans, all on one key, by clients that do one thing after the other."""
+    """Carry out the plans, all on one key, with clients that do one thing at a time."""
     made = Recording()
     lives: dict[str, int] = {}
     numbers: dict[str, int] = {}
@@ -129,7 +129,7 @@ def questions(made: Recording) -> Iterator[tuple[str, list[dict[str, object]]]]:
 
 
 def _lock_ops(made: Recording, window: str) -> list[dict[str, object]]:
-    """Times are doubled, and what ends a section comes half a tick later: then sections that share a moment overlap."""
+    """Times are doubled, and the end of a section is half a tick later, so that sections that share a time overlap."""
     ops: list[dict[str, object]] = []
     before: dict[str, int] = {}
     for section in made.sections:

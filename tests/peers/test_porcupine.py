@@ -1,4 +1,4 @@
-"""The checkers and Porcupine, a linearizability checker by others, give the same answers on random histories."""
+"""The checkers and Porcupine, a linearizability checker by other authors, agree on random histories."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def peer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Peer]:
 
 
 def recorded(made: list[Recording]) -> Recorded:
-    """All the histories as one run; each has a key and clients of its own."""
+    """All the histories as one run; each has its own key and clients."""
     ops = ops_frame([(client, life, ops) for one in made for (client, life), ops in one.ops.items()])
     ends = [end for one in made for end in one.ends]
     return Recorded(
@@ -97,7 +97,7 @@ def recorded(made: list[Recording]) -> Recorded:
 
 
 def our_answers(run: Recorded, keys: list[str]) -> dict[str, list[bool]]:
-    """For each key whether it is fine, by question. Every checker is asked about all keys at once."""
+    """For each key whether it is fine, by question. Every checker judges all keys together."""
     pairs = overlapping_pairs(run.sections)
     names = run.sections["key"].astype(str)
     blamed: dict[str, set[str]] = {key: set() for key in keys}
@@ -120,7 +120,7 @@ def our_answers(run: Recorded, keys: list[str]) -> dict[str, list[bool]]:
 
 
 def compare(peer: Peer, batch: list[list[Plan]]) -> tuple[list[str], list[str]]:
-    """Each question with the peer's answer, and the disagreements in words."""
+    """Each question with the peer's answer, and the disagreements as text."""
     keys = [f"k{number}" for number in range(len(batch))]
     made = [record(plans, key) for plans, key in zip(batch, keys, strict=True)]
     ours = our_answers(recorded(made), keys)
@@ -190,7 +190,7 @@ def plan(client: int, gap: int, length: int = 3, **more: object) -> Plan:
         "a lost update",
     ],
 )
-def test_both_find_what_is_wrong_and_nothing_else(peer: Peer, plans: list[Plan], wrong: set[str]) -> None:
+def test_both_find_exactly_what_is_wrong(peer: Peer, plans: list[Plan], wrong: set[str]) -> None:
     made = record(plans, "k0")
     theirs = dict(zip(QUESTIONS, peer.ask(list(questions(made))), strict=True))
     assert {question for question, answer in theirs.items() if answer == "Illegal"} == wrong
