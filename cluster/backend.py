@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar, Generic, TypeVar
 
-from cluster.base import RESOURCE, Address, ProbeResult
+from cluster.base import PROXY, RESOURCE, Address, ProbeResult
 from cluster.disk import Disk, disk_facts, make_disks, remove_disks
-from cluster.lifetime import RunState
+from cluster.lifetime import StateFolder
 from cluster.links import make_links
 from cluster.persistence import Policy
 from cluster.ports import LOOPBACK, Ports
@@ -38,7 +38,7 @@ class Backend(ABC, Generic[N]):
 
     name: ClassVar[str]
 
-    def __init__(self, spec: ClusterSpec, state: RunState, log_dir: Path) -> None:
+    def __init__(self, spec: ClusterSpec, state: StateFolder, log_dir: Path) -> None:
         self._spec = spec
         self._state = state
         self._log_dir = log_dir
@@ -46,6 +46,7 @@ class Backend(ABC, Generic[N]):
         self._is_started = False
         self._ports = Ports()
         self._api: ToxiproxyServer | None = None
+        self._proxy_address: Address | None = None
         self._links: dict[LinkKey, ToxicLink] = {}
         self._disks: dict[str, Disk] = {}
         self._environment: dict[str, object] = {"backend": self.name}
@@ -65,6 +66,11 @@ class Backend(ABC, Generic[N]):
     @property
     def links(self) -> Mapping[LinkKey, ToxicLink]:
         return self._links
+
+    @property
+    def addresses(self) -> Mapping[str, Address]:
+        assert self._proxy_address is not None
+        return {**self._addresses(), PROXY: self._proxy_address}
 
     def start(self) -> None:
         """Bring everything up. Raises BrokenEnvironmentError, after everything was taken down again."""
@@ -143,7 +149,7 @@ class Backend(ABC, Generic[N]):
                 if last_try:
                     raise
             else:
-                self._api = api
+                self._api, self._proxy_address = api, address
                 return
 
     def _make_disks(self) -> Mapping[str, object]:

@@ -14,6 +14,9 @@ from typing import Literal, NamedTuple, Protocol
 RESOURCE = "resource"
 """The name of the server that the lock protects; as a link's `node` it means the link to the resource."""
 
+PROXY = "proxy"
+"""The name under which Toxiproxy's HTTP interface is found among a cluster's addresses."""
+
 CutKind = Literal["refuse", "drop", "hold"]
 """How a link is cut.
 
@@ -162,6 +165,11 @@ class Cluster(Protocol):
     @property
     def links(self) -> Mapping[tuple[str, str], Link]:
         """By (client, node); node may be `RESOURCE`."""
+        ...
+
+    @property
+    def addresses(self) -> Mapping[str, Address]:
+        """Where the nodes, the resource and `PROXY` listen, by name; once it was started."""
         ...
 
     def start(self) -> None:

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from cluster.at_once import at_once
 from cluster.fsync import fsync_latency_ms
-from cluster.lifetime import RunState, state_parent
+from cluster.lifetime import RunState, StateFolder, state_parent
 from cluster.mounts import LOOP_MAJOR, is_mounted, mounts_below, release_image, works_in
 from cluster.persistence import FileSystem
 from cluster.programs import find_tool
@@ -136,7 +136,7 @@ def no_disk(name: str) -> BrokenEnvironmentError:
     return BrokenEnvironmentError(f"{name} has no disk of its own, so its power cannot be cut; bring it up with disks")
 
 
-def make_disks(state: RunState, names: Sequence[str], file_system: FileSystem) -> dict[str, Disk]:
+def make_disks(state: StateFolder, names: Sequence[str], file_system: FileSystem) -> dict[str, Disk]:
     """A mounted disk by each name, below the run's state folder, made side by side.
 
     Raises BrokenEnvironmentError, after all of them were removed again.

@@ -34,7 +34,7 @@ from cluster.engine import (
     words_of,
 )
 from cluster.images import Image, Recipe, provide
-from cluster.lifetime import RunState
+from cluster.lifetime import StateFolder
 from cluster.persistence import Policy, server_directives
 from cluster.spec import ClusterSpec
 from fencepost.errors import BrokenEnvironmentError, InternalError
@@ -54,7 +54,7 @@ class DockerCluster(Backend[ContainerNode]):
 
     name: ClassVar[str] = "docker"
 
-    def __init__(self, spec: ClusterSpec, state: RunState, log_dir: Path) -> None:
+    def __init__(self, spec: ClusterSpec, state: StateFolder, log_dir: Path) -> None:
         super().__init__(spec, state, log_dir)
         self._prefix = f"fencepost-{state.run_id}"
         self._labels = {RUN_LABEL: state.run_id, STATE_LABEL: str(state.path)}

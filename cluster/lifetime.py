@@ -34,13 +34,28 @@ _LOCK_NAME = "owner.lock"
 _PARENT_LOCK = ".lock"
 
 
-class RunState:
+class StateFolder:
+    """The folder for a run's temporary state, as everybody sees it who works for the run."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def run_id(self) -> str:
+        return self.path.name
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """What every process of this run must have in its environment."""
+        return {RUN_VARIABLE: self.run_id}
+
+
+class RunState(StateFolder):
     """The temporary state of a living run: its folder, the lock on it, and the reaper that watches over both. A context
     manager that closes itself."""
 
-    def __init__(self, run_id: str, folder: Path, lock: int, reaper: Reaper) -> None:
-        self.run_id = run_id
-        self.path = folder
+    def __init__(self, folder: Path, lock: int, reaper: Reaper) -> None:
+        super().__init__(folder)
         self._lock: int | None = lock
         self._reaper = reaper
 
@@ -65,12 +80,7 @@ class RunState:
         except BaseException:
             reaper.dismiss()
             raise
-        return cls(run_id, folder, lock, reaper)
-
-    @property
-    def environment(self) -> Mapping[str, str]:
-        """What every process of this run must have in its environment."""
-        return {RUN_VARIABLE: self.run_id}
+        return cls(folder, lock, reaper)
 
     def close(self) -> None:
         """End every process that still carries this run's id, delete the folder, release the lock. A second call does

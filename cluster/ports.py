@@ -50,7 +50,9 @@ class Ports:
     Each is held by a bound socket that never listens. Dialling it is refused, as it must be while a server is down or a
     link refuses; nobody else who looks for a free port can bind it; and our own servers can, because they and it
     allow the reuse of addresses, which it does only after it was bound. Without this a port that stood idle for a
-    while could be taken by another run, and clients would get the votes of servers that are not theirs.
+    while could be taken by another run, and clients would get the votes of servers that are not theirs. In the network
+    namespace of a sandbox there is no other run. Ports are held there all the same, because containers and machines
+    without namespaces need it, it costs a millisecond, and one mechanism is simpler than two.
     """
 
     def __init__(self, host: str = LOOPBACK) -> None:

@@ -13,7 +13,7 @@ from typing import ClassVar
 from cluster.backend import Backend
 from cluster.base import Address
 from cluster.children import end_child, spawn
-from cluster.lifetime import RunState
+from cluster.lifetime import StateFolder
 from cluster.persistence import Policy
 from cluster.ports import LOOPBACK, ephemeral_range
 from cluster.process_node import ProcessNode
@@ -26,7 +26,7 @@ class ProcessCluster(Backend[ProcessNode]):
 
     name: ClassVar[str] = "process"
 
-    def __init__(self, spec: ClusterSpec, state: RunState, log_dir: Path) -> None:
+    def __init__(self, spec: ClusterSpec, state: StateFolder, log_dir: Path) -> None:
         self._folder = state.path / "process"
         self._proxy_process: Popen[bytes] | None = None
         super().__init__(spec, state, log_dir)

@@ -5,25 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args
+from threading import Thread
+from typing import TYPE_CHECKING, Any, get_args
 
 import msgspec
 from rich.console import Console
 
 from cluster.lifetime import RunState
 from fencepost.errors import FencepostError
-from harness.checkers.judge import exit_code, judge_folder
 from harness.config import ClusterChoice, RunConfig
-from harness.explain.explanation import Explained, explain
-from harness.history.recorded import Recorded
 from harness.options import replay_command
-from harness.report.page import write_page
 from harness.report.progress import Progress
-from harness.report.summary import render_summary
 from harness.run.scheduled import Enough, Prepared, perform
-from harness.run.test_run import Setup
+from harness.run.setup import Setup
 from harness.store.run_folder import RunFolder
 from harness.verdict import Verdict
+
+if TYPE_CHECKING:
+    from harness.explain.explanation import Explained
+    from harness.history.recorded import Recorded
 
 
 def make_run(prepared: Prepared, results: Path, *, expect_violation: bool, out: Console) -> int:
@@ -38,6 +38,7 @@ def record_and_show(prepared: Prepared, results: Path, out: Console) -> RunFolde
     folder = new_folder(prepared, results)
     say = f"{setup_in_words(setup)}, nemesis {setup.config.nemesis}, seed {setup.config.seed}"
     out.print(say, markup=False, soft_wrap=True)
+    say_what_protects(setup, out)
     try:
         with Progress(out) as progress:
             record_run(prepared, folder, progress)
@@ -57,8 +58,18 @@ def new_folder(prepared: Prepared, results: Path) -> RunFolder:
 def record_run(prepared: Prepared, folder: RunFolder, progress: Progress, enough: Enough | None = None) -> None:
     """Make the run, with everything that belongs to it held under its name until it is over, or until `enough` was
     seen. Raises FencepostError when it broke off."""
+    Thread(target=_import_the_judge).start()
     with RunState.create(folder.path.name) as state:
         perform(prepared, folder, state, progress, enough)
+
+
+def _import_the_judge() -> None:
+    """Judging needs pandas and more, which takes as long to import as the servers take to come up: so both happen at
+    the same time."""
+    import harness.checkers.judge
+    import harness.explain.explanation
+    import harness.report.page
+    import harness.report.summary  # noqa: F401
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +85,10 @@ class Judged:
 
 def judge_and_draw(folder: RunFolder) -> Judged:
     """Judge a run folder and write its page."""
+    from harness.checkers.judge import judge_folder
+    from harness.explain.explanation import explain
+    from harness.report.page import write_page
+
     recorded, verdict = judge_folder(folder)
     environment, experiment = folder.read_environment(), folder.read_experiment()
     if experiment is not None:
@@ -86,6 +101,9 @@ def judge_and_draw(folder: RunFolder) -> Judged:
 
 def report_run(folder: RunFolder, *, expect_violation: bool, out: Console) -> int:
     """Judge a run folder, write its page, print the summary; the exit code."""
+    from harness.checkers.judge import exit_code
+    from harness.report.summary import render_summary
+
     judged = judge_and_draw(folder)
     summary = render_summary(
         judged.recorded,
@@ -101,11 +119,22 @@ def report_run(folder: RunFolder, *, expect_violation: bool, out: Console) -> in
 
 def setup_in_words(setup: Setup) -> str:
     """`5 × redis 7.0.15 as processes, 10 clients of redlock`."""
-    config, server = setup.config, setup.server
+    config, server = setup.config, setup.spec.server
     return (
         f"{config.nodes} × {server.flavour} {server.version} as {_plural(setup.backend)}, "
         f"{config.clients} clients of {config.lock_command or config.lock}"
     )
+
+
+def say_what_protects(setup: Setup, out: Console) -> None:
+    """Say so, in one line, if other programs on this machine can reach the run."""
+    if setup.no_sandbox is not None:
+        out.print(
+            f"no sandbox, because this machine refuses one ({setup.no_sandbox}): other programs on it can reach the "
+            "run's servers",
+            markup=False,
+            soft_wrap=True,
+        )
 
 
 def as_it_ran(config: RunConfig, environment: Mapping[str, object]) -> RunConfig:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Final
 
+from cluster import sandbox
 from cluster.disk import check_disks
 from cluster.engine import engine_answers
 from cluster.persistence import FileSystem
@@ -52,6 +53,7 @@ def _valkey() -> str:
 
 
 _WHY_NOT: Final[Mapping[str, Callable[[], str]]] = {
+    "sandbox": lambda: sandbox.why_not() or "",
     "engine": _engine,
     "ext4": _disks("ext4"),
     "xfs": _disks("xfs"),

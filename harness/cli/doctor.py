@@ -28,6 +28,7 @@ from rich.table import Table
 from cluster import lifetime
 from cluster.engine import ENGINE_ERRORS, connect
 from cluster.programs import find_server, find_tool, find_toxiproxy
+from cluster.sandbox import why_not
 from fencepost.errors import BrokenEnvironmentError, FencepostError
 from harness.cli.command import Call, Command
 from workloads.registry import ENVIRONMENTS_FOLDER, FOREIGN_FOLDER
@@ -59,6 +60,7 @@ def examine() -> tuple[Check, ...]:
         _program("redis-server", _redis, _SET_UP, essential=True),
         _program("toxiproxy-server", _toxiproxy, _SET_UP, essential=True),
         *(_foreign_lock(path) for path in sorted(FOREIGN_FOLDER.glob("*/requirements.txt"))),
+        _sandbox(),
         _stopping(),
         _room(),
         _program("valkey-server", _valkey, _SET_UP if platform.machine() == "x86_64" else "install Valkey"),
@@ -150,6 +152,18 @@ def _foreign_lock(pins: Path) -> Check:
 
 def _canonical(package: str) -> str:
     return re.sub(r"[-_.]+", "-", package).lower()
+
+
+def _sandbox() -> Check:
+    """Whether a run on processes can have namespaces of its own. Known by starting an empty sandbox."""
+    if (refused := why_not()) is None:
+        return Check("sandbox", True, "PID, network and mount namespaces")
+    return Check(
+        "sandbox",
+        False,
+        f"{refused}: a run's servers can be reached by other programs on this machine",
+        "allow user namespaces (user.max_user_namespaces, kernel.unprivileged_userns_clone, AppArmor), or run as root",
+    )
 
 
 def _stopping() -> Check:

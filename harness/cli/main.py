@@ -28,6 +28,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "analyze": "judge a recorded run again",
     "explain": "say how each violation happened",
     "list": "list recorded runs",
+    "shell": "look into a live run: a shell where its servers can be reached",
     "doctor": "say what this machine can do, and how to fix what is missing",
     "clean": "remove resources left by crashed runs",
 }

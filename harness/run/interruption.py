@@ -11,12 +11,16 @@ from typing import Any
 
 class Interruption:
     """Whether the user asked to stop. Ctrl-C, SIGTERM or a closed terminal end the load; teardown is never
-    interrupted. Where one watches within another, as a run among many does, both are told.
+    interrupted. Where one watches within another, as a run among many does, both learn of it.
     """
 
     def __init__(self) -> None:
         self.asked = False
         self._before: dict[int, Any] = {}
+
+    def ask(self) -> None:
+        """Ask to stop, from any thread."""
+        self.asked = True
 
     def __bool__(self) -> bool:
         return self.asked

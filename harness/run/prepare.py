@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 from rich.console import Console
 
-from cluster.base import Cluster
 from cluster.disk import check_disks, sweep_disks
-from cluster.lifetime import RunState
-from cluster.process import ProcessCluster
 from cluster.programs import find_server, find_toxiproxy
+from cluster.sandbox import why_not
 from cluster.spec import ClusterSpec
 from cluster.sweep import sweep
 from fencepost.errors import BrokenEnvironmentError, UsageError
 from harness.config import ClusterChoice, RunConfig
 from harness.run.scheduled import Prepared
-from harness.run.test_run import Setup
+from harness.run.setup import ClusterKind, Setup
 from nemesis.base import Topology
 from nemesis.schedule import Schedule, draw_schedule, load_schedule, needs_disks, parse_spec
 from workloads.registry import check_lock
@@ -53,7 +50,7 @@ def prepare_setup(config: RunConfig) -> Setup:
         config.persistence,
         config.disk_fs if config.disks else None,
     )
-    return Setup(config, server, backend, _opener(backend, spec))
+    return Setup(config, backend, spec, why_not() if backend == "process" else None)
 
 
 def _with_disks(config: RunConfig, schedule: Schedule) -> RunConfig:
@@ -67,7 +64,7 @@ def _with_disks(config: RunConfig, schedule: Schedule) -> RunConfig:
     return config
 
 
-def choose_backend(choice: ClusterChoice) -> str:
+def choose_backend(choice: ClusterChoice) -> ClusterKind:
     """`auto` is containers if a Docker engine answers, else processes. Raises BrokenEnvironmentError for `docker`
     without an engine."""
     if choice == "process":
@@ -94,14 +91,3 @@ def remove_leftovers(out: Console) -> bool:
     for line in swept.others:
         out.print(f"a dead run left something behind: {line}", markup=False, soft_wrap=True)
     return bool(swept.runs or swept.others)
-
-
-def _opener(backend: str, spec: ClusterSpec) -> Callable[[RunState, Path], Cluster]:
-    def open_cluster(state: RunState, log_dir: Path) -> Cluster:
-        if backend == "process":
-            return ProcessCluster(spec, state, log_dir)
-        from cluster.docker import DockerCluster
-
-        return DockerCluster(spec, state, log_dir)
-
-    return open_cluster

@@ -1,20 +1,26 @@
-"""A random run: the clients work by themselves while a schedule is played."""
+"""A random run: the clients work by themselves while a schedule is played.
+
+This is the command's side. What makes the run (`harness.run.scheduled_scenario`) takes a while to import, so it is
+imported only where the run is made: in the sandbox, or here if there is none.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from time import monotonic, sleep
+from pathlib import Path
+from time import monotonic
 
-from cluster.lifetime import RunState
-from harness.run.player import Player
-from harness.run.snapshot import Display
-from harness.run.test_run import Setup, TestRun
+import msgspec
+
+from cluster.lifetime import StateFolder
+from harness.run.outside import play_inside
+from harness.run.setup import Setup
+from harness.run.snapshot import LOAD, Display, Snapshot
 from harness.store.run_folder import RunFolder
 from nemesis.schedule import Schedule
 
-_HEAD_START_NS = 100_000_000
-_TICK_MS = 20.0
+_SCENARIO = "harness.run.scheduled_scenario"
 _LOOK_EVERY_MS, _LOOK_SHARE = 400.0, 0.1
 """How often it is asked whether the run has shown enough, and which share of the time that may take at most."""
 
@@ -30,51 +36,47 @@ class Prepared:
     schedule: Schedule
 
 
+class ScheduledJob(msgspec.Struct, frozen=True):
+    """What the process in the sandbox needs to make the run. `folder`: the run's; `state`: its state folder."""
+
+    setup: Setup
+    schedule: Schedule
+    folder: Path
+    state: Path
+
+
 def perform(
-    prepared: Prepared, folder: RunFolder, state: RunState, display: Display, enough: Enough | None = None
+    prepared: Prepared, folder: RunFolder, state: StateFolder, display: Display, enough: Enough | None = None
 ) -> None:
-    """Make the run; `enough` ends its load early. Raises FencepostError if the surroundings broke; the folder then
-    holds what was recorded so far."""
-    test_run = TestRun(prepared.setup, folder, state, display, head_start_ns=_HEAD_START_NS)
-    test_run.perform(_Scheduled(prepared.schedule, folder, enough))
+    """Make the run, in a sandbox if there is one; `enough` ends its load early. Raises FencepostError if something
+    outside of fencepost broke; the folder then holds what was recorded so far."""
+    setup = prepared.setup
+    sparing = _Sparing(enough or (lambda: False))
+    if setup.in_sandbox:
+        job = ScheduledJob(setup, prepared.schedule, folder.path, state.path)
+        play_inside(_SCENARIO, job, state, display, lambda _: None, sparing.at_snapshot)
+    else:
+        from harness.run.scheduled_scenario import make
+
+        make(setup, prepared.schedule, folder, state, display, sparing.at)
 
 
-class _Scheduled:
-    """The act that plays a schedule, and leaves `played.json` where that was not all known beforehand."""
+class _Sparing:
+    """Asks now and then whether the run has shown enough, and spends little time on it."""
 
-    def __init__(self, schedule: Schedule, folder: RunFolder, enough: Enough | None) -> None:
-        self._schedule = schedule
-        self._folder = folder
+    def __init__(self, enough: Enough) -> None:
         self._enough = enough
         self._look_at_ms = _LOOK_EVERY_MS
-        self._player: Player | None = None
 
-    def play(self, test_run: TestRun) -> None:
-        """Play what is due and show how it goes, until the time is over, enough was seen or the user asks to stop."""
-        player = self._player = Player(self._schedule, test_run.world, test_run.observe)
-        while (now_ms := test_run.elapsed_ms) < test_run.config.duration_ms and not test_run.interruption:
-            player.play(now_ms)
-            test_run.tick("load", player.active)
-            if self._has_seen_enough(test_run):
-                return
-            due_ms = player.next_ms()
-            end_ms = test_run.config.duration_ms if due_ms is None else min(due_ms, test_run.config.duration_ms)
-            sleep(max(0.0, min(_TICK_MS, end_ms - test_run.elapsed_ms)) / 1e3)
-
-    def _has_seen_enough(self, test_run: TestRun) -> bool:
-        if self._enough is None or test_run.elapsed_ms < self._look_at_ms:
+    def at(self, elapsed_ms: float) -> bool:
+        """Whether it has, so long after the start of the load."""
+        if elapsed_ms < self._look_at_ms:
             return False
         began = monotonic()
         seen = self._enough()
         took_ms = (monotonic() - began) * 1e3
-        self._look_at_ms = test_run.elapsed_ms + max(_LOOK_EVERY_MS, took_ms / _LOOK_SHARE)
+        self._look_at_ms = elapsed_ms + max(_LOOK_EVERY_MS, took_ms / _LOOK_SHARE)
         return seen
 
-    def heal(self) -> None:
-        if self._player is None:
-            return
-        try:
-            self._player.heal_all()
-        finally:
-            if played := self._player.played():
-                self._folder.write_played(played.to_bytes().decode())
+    def at_snapshot(self, now: Snapshot) -> bool:
+        return now.phase == LOAD and self.at(now.elapsed_s * 1e3)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
+
+LOAD: Final = "load"
+"""The phase in which clients work and faults are played."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,5 @@
-"""The test bench of one run: brings everything up, lets something be done to it, heals, takes everything down, and
-leaves a folder that can be judged. What is done in between is an `Scenario`: a schedule, or a script."""
+"""One run from beginning to end: brings everything up, lets a `Scenario` play (a schedule, or a script), heals, takes
+everything down, and leaves a folder that can be judged."""
 
 from __future__ import annotations
 
@@ -7,23 +7,21 @@ import os
 from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
-from pathlib import Path
 from time import monotonic_ns, sleep
 from typing import Protocol
 
 from redis.exceptions import RedisError
 
-from cluster.base import RESOURCE, Cluster
-from cluster.lifetime import RunState
-from cluster.programs import ServerProgram
+from cluster.base import RESOURCE
+from cluster.lifetime import StateFolder
+from cluster.live_run import write_addresses
 from fencepost.errors import BrokenEnvironmentError, FencepostError
 from fencepost.history import ClientEnd, FaultEvent, Timeline
-from harness.config import RunConfig
 from harness.run.clients import RESOURCE_TIMEOUT_MS, ClientSlot, await_ready
 from harness.run.environment import describe_environment
 from harness.run.interruption import Interruption
 from harness.run.proxy_overhead import measure_overhead_us
+from harness.run.setup import Setup
 from harness.run.snapshot import Display, Snapshot
 from harness.run.witness import Witness
 from harness.store.run_folder import RunFolder
@@ -34,22 +32,12 @@ _READY_TIMEOUT_S = 90
 _DRAIN_EVERY_NS = 500_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class Setup:
-    """What a run stands on, decided and checked before anything is started."""
-
-    config: RunConfig
-    server: ServerProgram
-    backend: str
-    open_cluster: Callable[[RunState, Path], Cluster]
-
-
 class Scenario(Protocol):
-    """What is done to what stands, between the run's start and its heal."""
+    """What happens to the running cluster and its clients between the start of the run and its heal."""
 
     def play(self, test_run: TestRun) -> None:
-        """Do it. Calls `bench.tick` at least every few hundred milliseconds, and returns soon once
-        `bench.interruption` says so. Raises FencepostError for what broke; then everything is healed first."""
+        """Do it. Calls `test_run.tick` at least every few hundred milliseconds, and returns soon once
+        `test_run.interruption` says so. Raises FencepostError for what broke; then everything is healed first."""
         ...
 
     def heal(self) -> None:
@@ -64,19 +52,20 @@ class TestRun:
         self,
         setup: Setup,
         folder: RunFolder,
-        state: RunState,
+        state: StateFolder,
         display: Display,
+        interruption: Interruption | None = None,
         *,
         make_client: type[ClientSlot] = ClientSlot,
         head_start_ns: int = 0,
     ) -> None:
-        """`make_client`: whose slots the clients live in. `head_start_ns`: how long before the agreed start it is
-        agreed."""
+        """`interruption`: one that others may ask to stop as well. `make_client`: the kind of slot that clients live
+        in. `head_start_ns`: how long before the agreed start it is agreed."""
         self._setup = setup
         self.config = setup.config
         self.folder = folder
         self.slots: dict[str, ClientSlot] = {}
-        self.interruption = Interruption()
+        self.interruption = Interruption() if interruption is None else interruption
         self._state = state
         self._display = display
         self._make_client = make_client
@@ -94,6 +83,7 @@ class TestRun:
             stack.callback(cluster.stop)
             self._show(f"bringing up {config.nodes} nodes ({self._setup.backend})")
             cluster.start()
+            write_addresses(self._state, cluster.addresses)
             overhead = measure_overhead_us(
                 cluster.nodes["n1"].address, cluster.links[config.client_names[0], "n1"].address
             )
@@ -109,7 +99,8 @@ class TestRun:
             stack.callback(self._cut_off_all)
             self._start_clients(ends_log.append)
             lock = self.slots[config.client_names[0]].lock_description()
-            folder.write_environment(describe_environment(cluster, lock, overhead, config.persistence))
+            facts = describe_environment(cluster, lock, overhead, config.persistence)
+            folder.write_environment(facts | {"isolation": self._setup.isolation()})
             if self.interruption:
                 folder.write_timeline(Timeline(start_ns=monotonic_ns(), interrupted=True))
                 return

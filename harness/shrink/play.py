@@ -17,7 +17,7 @@ from harness.checkers.judge import judge
 from harness.replay.violation import Kind, moments_of
 from harness.report.progress import Progress
 from harness.run.scheduled import Prepared
-from harness.run.test_run import Setup
+from harness.run.setup import Setup
 from harness.session import new_folder, record_run
 from harness.shrink.trials import EnoughError, Played
 from harness.store.run_folder import RunFolder

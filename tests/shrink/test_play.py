@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from cluster.programs import ServerProgram
+from cluster.programs import ServerProgram, ToxiproxyProgram
+from cluster.spec import ClusterSpec
 from fencepost.errors import BrokenEnvironmentError
 from fencepost.history import Op, Timeline
 from harness.config import RunConfig
 from harness.replay.violation import Kind, Moment
 from harness.run.scheduled import Prepared
-from harness.run.test_run import Setup
+from harness.run.setup import Setup
 from harness.shrink.play import Player
 from harness.shrink.trials import EnoughError, Played
 from harness.store.append_log import AppendLog
@@ -60,10 +61,8 @@ def plays(monkeypatch: pytest.MonkeyPatch) -> list[Record]:
 
 
 def player(folder: Path, best: Schedule | None = None) -> Player:
-    def no_cluster(*_: object) -> None:
-        raise AssertionError("no cluster here")
-
-    setup = Setup(RunConfig(seed=1, lock="redlock"), ServerProgram("redis-server", "redis", "7"), "process", no_cluster)  # type: ignore[arg-type]
+    spec = ClusterSpec(ServerProgram(folder, "redis", "7"), ToxiproxyProgram(folder, "2"), ("n1",), ("c1",))
+    setup = Setup(RunConfig(seed=1, lock="redlock"), "process", spec)
     kind = Kind("exclusion", "overlap", "lock")
     return Player(setup, kind, folder, lambda *_: "", lambda: best, lambda: False, Console(quiet=True))
 

@@ -1,0 +1,87 @@
+"""The process in the sandbox: it makes the run, and reports to the command outside (`harness.run.outside`)."""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+import threading
+import traceback
+from collections.abc import Callable
+from time import monotonic
+from typing import Final, TypeVar
+
+from fencepost.errors import FencepostError
+from harness.run.interruption import Interruption
+from harness.run.messages import Failed, Finished, Message, Said, Shown, Stop, decode, encode
+from harness.run.snapshot import Snapshot
+
+_SHOW_EVERY_S: Final = 0.1
+J = TypeVar("J")
+
+
+class Inside:
+    """The way out. Implements `harness.run.snapshot.Display`."""
+
+    def __init__(self, messages: int) -> None:
+        self._messages = messages
+        os.set_blocking(messages, False)
+        self._room = select.poll()
+        self._room.register(messages, select.POLLOUT)
+        self._shown_at_s = 0.0
+        self._phase = ""
+        self.interruption = Interruption()
+        self.has_shown_enough = False
+
+    def update(self, now: Snapshot) -> None:
+        """Show the snapshot, at most ten times a second and at every new phase."""
+        at_s = monotonic()
+        if now.phase == self._phase and at_s - self._shown_at_s < _SHOW_EVERY_S:
+            return
+        self._phase, self._shown_at_s = now.phase, at_s
+        # A command that is stopped (Ctrl-Z) reads nothing; a run that waited for it would play its faults late.
+        if self._room.poll(0):
+            self._send(Shown(now))
+
+    def say(self, line: str) -> None:
+        """Have a line printed."""
+        self._send(Said(line))
+
+    def end(self, last: Failed | Finished) -> None:
+        self._send(last)
+
+    def obey(self, order: Stop) -> None:
+        """From any thread."""
+        if order.why == "interrupted":
+            self.interruption.ask()
+        else:
+            self.has_shown_enough = True
+
+    def _send(self, message: Message) -> None:
+        left = encode(message)
+        while left:
+            try:
+                left = left[os.write(self._messages, left) :]
+            except BlockingIOError:
+                self._room.poll()
+
+
+def main(kind: type[J], play: Callable[[J, Inside], None]) -> None:
+    """Read a job from the pipe that is named first on the command line, play it, and report to the second one."""
+    orders, inside = os.fdopen(int(sys.argv[-2]), "rb"), Inside(int(sys.argv[-1]))
+    job = decode(orders.readline(), kind)
+
+    def listen() -> None:
+        for line in orders:
+            inside.obey(decode(line, Stop))
+
+    threading.Thread(target=listen, daemon=True).start()
+    try:
+        play(job, inside)
+    except FencepostError as error:
+        inside.end(Failed.of(error))
+    except BaseException as error:
+        traceback.print_exc()
+        inside.end(Failed("internal", f"the run failed with {type(error).__name__}: {error} (see above)"))
+    else:
+        inside.end(Finished())

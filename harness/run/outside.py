@@ -1,0 +1,115 @@
+"""The command's side of a run in a sandbox: starts the process that makes the run (`harness.run.inside`), shows what it
+reports, and passes on the wish to stop.
+
+The process is a fresh interpreter with this one's `sys.path`, environment and working directory, so that the locks and
+experiments of users are found there too.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Final
+
+import msgspec
+
+from cluster.lifetime import StateFolder
+from cluster.live_run import write_init
+from cluster.sandbox import Refusal, Sandbox, launch
+from fencepost.errors import BrokenEnvironmentError
+from harness.run.interruption import Interruption
+from harness.run.messages import Failed, Finished, Message, Said, Shown, Stop, encode
+from harness.run.snapshot import Display, Snapshot
+
+_BOOT: Final = (
+    "import sys, json; sys.path[:] = json.loads(sys.argv[1]); "
+    "from importlib import import_module; import_module(sys.argv[2]).main_inside()"
+)
+_LOOK_EVERY_MS: Final = 50
+
+HasShownEnough = Callable[[Snapshot], bool]
+"""Asked at every snapshot whether the run has shown all that is wanted."""
+
+
+def play_inside(
+    module: str,
+    job: msgspec.Struct,
+    state: StateFolder,
+    display: Display,
+    say: Callable[[str], object],
+    enough: HasShownEnough = lambda _: False,
+) -> None:
+    """Have the `main_inside` of a module play the job in a sandbox of its own, until it is over.
+
+    Ctrl-C, SIGTERM and a closed terminal ask it to stop. Raises the FencepostError that it raises, and
+    BrokenEnvironmentError if it is killed.
+    """
+    with Interruption().watch() as interruption, _started(module, state) as sandbox:
+        _tell(sandbox, job)
+        lines = _Lines(sandbox.messages)
+        told: set[str] = set()
+        while True:
+            for line in lines.arrived(_LOOK_EVERY_MS):
+                match msgspec.json.decode(line, type=Message):
+                    case Shown(snapshot):
+                        display.update(snapshot)
+                        if not told and enough(snapshot):
+                            _tell(sandbox, Stop("enough"))
+                            told.add("enough")
+                    case Said(text):
+                        say(text)
+                    case Failed() as failed:
+                        raise failed.error()
+                    case Finished():
+                        return
+            if lines.is_over:
+                status = sandbox.launcher.wait()
+                raise BrokenEnvironmentError(f"the process that makes the run ended too early (exit status {status})")
+            if interruption and "interrupted" not in told:
+                _tell(sandbox, Stop("interrupted"))
+                told.add("interrupted")
+
+
+@contextmanager
+def _started(module: str, state: StateFolder) -> Iterator[Sandbox]:
+    """A started sandbox; afterwards it is gone, with everything in it."""
+    path = msgspec.json.encode(sys.path).decode()
+    started = launch([sys.executable, "-c", _BOOT, path, module], state.environment)
+    if isinstance(started, Refusal):
+        raise BrokenEnvironmentError(f"this machine refuses a sandbox that it allowed a moment ago ({started.what})")
+    try:
+        write_init(state, started.init)
+        yield started
+    finally:
+        os.close(started.orders)
+        started.launcher.wait()
+        os.close(started.messages)
+
+
+def _tell(sandbox: Sandbox, what: msgspec.Struct) -> None:
+    left = encode(what)
+    with suppress(BrokenPipeError):  # it was killed: its last messages show that
+        while left:
+            left = left[os.write(sandbox.orders, left) :]
+
+
+class _Lines:
+    """Whole lines from a pipe. `is_over`: its other end is closed."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._poll = select.poll()
+        self._poll.register(descriptor, select.POLLIN)
+        self._rest = b""
+        self.is_over = False
+
+    def arrived(self, within_ms: int) -> list[bytes]:
+        if not self._poll.poll(within_ms):
+            return []
+        data = os.read(self._descriptor, 1 << 16)
+        self.is_over = not data
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        return lines

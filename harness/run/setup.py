@@ -1,0 +1,45 @@
+"""What was decided before a run starts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from cluster.base import Cluster
+from cluster.lifetime import StateFolder
+from cluster.spec import ClusterSpec
+from harness.config import RunConfig
+
+ClusterKind = Literal["process", "docker"]
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What a run stands on, decided and checked before anything is started. It is data, so that it can be sent to the
+    process that makes the run. `no_sandbox`: why a run on processes has no sandbox; None if it has one."""
+
+    config: RunConfig
+    backend: ClusterKind
+    spec: ClusterSpec
+    no_sandbox: str | None = None
+
+    @property
+    def in_sandbox(self) -> bool:
+        return self.backend == "process" and self.no_sandbox is None
+
+    def open_cluster(self, state: StateFolder, log_dir: Path) -> Cluster:
+        """The cluster, not started."""
+        if self.backend == "process":
+            from cluster.process import ProcessCluster
+
+            return ProcessCluster(self.spec, state, log_dir)
+        from cluster.docker import DockerCluster
+
+        return DockerCluster(self.spec, state, log_dir)
+
+    def isolation(self) -> dict[str, str]:
+        """For `environment.json`: what keeps other programs on this machine away from the run's servers."""
+        if self.backend == "docker":
+            return {"by": "containers"}
+        return {"by": "namespaces"} if self.no_sandbox is None else {"by": "nothing", "refused": self.no_sandbox}

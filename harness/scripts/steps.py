@@ -1,0 +1,99 @@
+"""The steps of an experiment as the scenario of a run, in a sandbox if there is one."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from cluster.lifetime import StateFolder
+from fencepost.errors import FencepostError, UsageError
+from fencepost.text import printable
+from harness.run import inside
+from harness.run.inside import Inside
+from harness.run.outside import play_inside
+from harness.run.setup import Setup
+from harness.run.snapshot import Display
+from harness.run.test_run import TestRun
+from harness.scripts.clients import DrivenClientSlot
+from harness.scripts.experiment import Experiment, find_experiments
+from harness.scripts.stage import Stage, StopRequested
+from harness.store.run_folder import RunFolder
+
+Say = Callable[[str], object]
+
+
+class _Job(msgspec.Struct, frozen=True):
+    """What the process in the sandbox needs. The experiment is code, so its name goes over, and `target`: what the
+    command line called it. `folder`: the run's; `state`: its state folder."""
+
+    setup: Setup
+    target: str
+    name: str
+    folder: Path
+    state: Path
+
+
+def play_steps(
+    experiment: Experiment,
+    target: str,
+    setup: Setup,
+    folder: RunFolder,
+    state: StateFolder,
+    display: Display,
+    say: Say,
+) -> None:
+    """Make the run; `say` is given a line for each step. Raises FencepostError when it broke off, UsageError for a
+    mistake in the script."""
+    if setup.in_sandbox:
+        job = _Job(setup, target, experiment.name, folder.path, state.path)
+        play_inside(__name__, job, state, display, say)
+    else:
+        TestRun(setup, folder, state, display, make_client=DrivenClientSlot).perform(_Scripted(experiment, say))
+
+
+def main_inside() -> None:
+    """What the process in the sandbox does."""
+    inside.main(_Job, _play)
+
+
+def _play(job: _Job, way_out: Inside) -> None:
+    experiment = next((each for each in find_experiments(job.target) if each.name == job.name), None)
+    if experiment is None:
+        raise UsageError(f"{job.target} has no experiment {job.name!r} any more; it was changed a moment ago")
+    folder, state = RunFolder(job.folder), StateFolder(job.state)
+    test_run = TestRun(job.setup, folder, state, way_out, way_out.interruption, make_client=DrivenClientSlot)
+    test_run.perform(_Scripted(experiment, way_out.say))
+
+
+class _Scripted:
+    """`harness.run.test_run.Scenario` of an experiment. Every step is shown with its time."""
+
+    def __init__(self, experiment: Experiment, say: Say) -> None:
+        self._experiment = experiment
+        self._say = say
+        self._stage: Stage | None = None
+
+    def play(self, test_run: TestRun) -> None:
+        def say(line: str) -> None:
+            self._say(f"  {test_run.elapsed_ms / 1e3:7.3f} s  {printable(line)}")
+
+        self._stage = Stage(test_run, say)
+        try:
+            self._experiment.play(self._stage)
+        except StopRequested:
+            return
+        except FencepostError:
+            raise
+        except Exception as error:
+            line = traceback.extract_tb(error.__traceback__)[-1]
+            raise UsageError(
+                f"the experiment {self._experiment.name} raised {type(error).__name__}: {error} "
+                f"({Path(line.filename).name}, line {line.lineno}); fix the script"
+            ) from error
+
+    def heal(self) -> None:
+        if self._stage is not None:
+            self._stage.heal_all()

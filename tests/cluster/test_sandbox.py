@@ -1,0 +1,112 @@
+"""The launcher of a sandbox, by itself: what a command in it sees, and how both end."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+import psutil
+import pytest
+
+from cluster.sandbox import Refusal, Sandbox, launch, why_not
+from cluster.waiting import becomes_true
+
+pytestmark = pytest.mark.needs("sandbox")
+Launch = Callable[..., Sandbox]
+
+
+@pytest.fixture
+def start() -> Iterator[Launch]:
+    """Start a shell script in a sandbox: `$1` is the descriptor to read orders from, `$2` the one to answer on."""
+    started: list[Sandbox] = []
+
+    def start(script: str, environment: dict[str, str] | None = None) -> Sandbox:
+        sandbox = launch(["/bin/sh", "-c", script, "sh"], environment or {})
+        assert not isinstance(sandbox, Refusal), sandbox
+        started.append(sandbox)
+        return sandbox
+
+    yield start
+    for each in started:
+        each.launcher.kill()
+        each.launcher.wait()
+        for descriptor in (each.orders, each.messages):
+            try:
+                os.close(descriptor)
+            except OSError:
+                continue
+
+
+def said(sandbox: Sandbox, within_s: float = 5) -> str:
+    """Everything that the command writes until it ends."""
+    text, deadline = b"", time.monotonic() + within_s
+    while select.select([sandbox.messages], [], [], max(0, deadline - time.monotonic()))[0]:
+        if not (data := os.read(sandbox.messages, 4096)):
+            return text.decode()
+        text += data
+    raise AssertionError(f"it did not end; it said {text!r}")
+
+
+def are_gone(processes: Sequence[psutil.Process]) -> bool:
+    return becomes_true(
+        lambda: not any(each.is_running() and each.status() != psutil.STATUS_ZOMBIE for each in processes), within_s=5
+    )
+
+
+@pytest.mark.parametrize(
+    ("script", "status"), [("exit 0", 0), ("exit 7", 7), ("kill -9 $$", 137), ("kill -15 $$", 143)]
+)
+def test_the_exit_status_of_the_command_is_that_of_the_launcher(start: Launch, script: str, status: int) -> None:
+    assert start(script).launcher.wait(5) == status
+
+
+def test_user_group_folder_and_environment_are_the_same_inside(start: Launch) -> None:
+    sandbox = start("echo $(id -u) $(id -g) $(pwd) $MINE > /proc/self/fd/$2", {"MINE": "mine"})
+    assert said(sandbox).split() == [str(os.getuid()), str(os.getgid()), os.getcwd(), "mine"]  # noqa: PTH109
+
+
+def test_the_command_is_not_the_first_process_and_orphans_are_collected(start: Launch) -> None:
+    script = '(sleep 0.05 &) ; sleep 0.3; echo $$ $(cat /proc/[0-9]*/stat | grep -c " Z ") > /proc/self/fd/$2'
+    pid, zombies = said(start(script)).split()
+    assert int(pid) > 1
+    assert zombies == "0"
+
+
+def test_when_the_pipe_to_it_is_closed_everything_ends_also_what_left_its_session(start: Launch) -> None:
+    sandbox = start("setsid sleep 600 & sleep 600")
+    init = psutil.Process(sandbox.init)
+    assert becomes_true(lambda: len(init.children(recursive=True)) == 3)
+    everyone = [init, *init.children(recursive=True)]
+    os.close(sandbox.orders)
+    assert are_gone(everyone)
+    sandbox.launcher.wait(5)
+
+
+@pytest.mark.parametrize("victim", ["launcher", "init"])
+def test_a_killed_launcher_or_init_takes_everything_with_it(start: Launch, victim: str) -> None:
+    sandbox = start("sleep 600 & sleep 600")
+    init = psutil.Process(sandbox.init)
+    assert becomes_true(lambda: len(init.children(recursive=True)) >= 2)
+    everyone = [init, *init.children(recursive=True)]
+    os.kill({"launcher": sandbox.launcher.pid, "init": sandbox.init}[victim], signal.SIGKILL)
+    assert are_gone(everyone)
+    assert said(sandbox) == ""
+
+
+def test_signals_that_stop_a_command_do_not_stop_launcher_or_init(start: Launch) -> None:
+    sandbox = start("read line < /proc/self/fd/$1; exit 5")
+    for pid in (sandbox.launcher.pid, sandbox.init):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            os.kill(pid, number)
+    os.write(sandbox.orders, b"go\n")
+    assert sandbox.launcher.wait(5) == 5
+
+
+def test_a_trial_leaves_nothing_behind() -> None:
+    before = len(psutil.Process().children()), psutil.Process().num_fds()
+    why_not.cache_clear()
+    assert why_not() is None
+    assert (len(psutil.Process().children()), psutil.Process().num_fds()) == before
