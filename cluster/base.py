@@ -1,6 +1,6 @@
-"""What stands: nodes, the links to them, and the cluster that holds them together.
+"""Nodes, the links to them, and the cluster that they make up: the protocols that faults and the harness use.
 
-Two backends implement these protocols, `process` and `docker`. Every verb is idempotent: asking for the state that
+Two backends implement these protocols, `process` and `docker`. Every verb is idempotent: asking for a state that
 already holds does nothing. Every verb returns only when the new state was *seen* to hold (by asking the server, the
 kernel, or the proxy), or raises `BrokenEnvironmentError` that names what was seen instead. No verb outlasts ten
 seconds.
@@ -20,7 +20,7 @@ PROXY = "proxy"
 CutKind = Literal["refuse", "drop", "hold"]
 """How a link is cut.
 
-`refuse`  connections are closed and new ones refused (both ways); in one direction only, where TCP knows no refusal,
+`refuse`  connections are closed and new ones refused (both ways); in one direction only, where TCP has no refusal,
           the connection is reset as soon as a byte travels that way.
 `drop`    connections hang, what is sent that way is lost; healing closes the connections.
 `hold`    connections hang, what is sent that way arrives when the link heals: late, but it arrives.
@@ -50,7 +50,7 @@ class Node(Protocol):
 
     @property
     def address(self) -> Address:
-        """Where the server itself listens, without any link in between. It keeps it over restarts."""
+        """Where the server itself listens, with no link in between. It stays the same over restarts."""
         ...
 
     def start(self) -> None:
@@ -58,11 +58,11 @@ class Node(Protocol):
         ...
 
     def stop(self) -> None:
-        """Shut down cleanly (SHUTDOWN, which saves what the persistence policy saves) and wait for the end."""
+        """Shut down cleanly (SHUTDOWN, which saves what the persistence policy saves) and wait until it has ended."""
         ...
 
     def kill(self) -> None:
-        """SIGKILL, also of a paused server, and wait for the end."""
+        """SIGKILL, whether it is paused or not, and wait until it has ended."""
         ...
 
     def cut_power(self) -> None:
@@ -72,7 +72,7 @@ class Node(Protocol):
         ...
 
     def pause(self) -> None:
-        """SIGSTOP (or the freezer): connections are still accepted, nothing is answered. Waits until it is seen."""
+        """SIGSTOP (or the freezer): connections are still accepted, nothing is answered. Waits until that is seen."""
         ...
 
     def resume(self) -> None:

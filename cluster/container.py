@@ -1,8 +1,8 @@
-"""A node as a container: the verbs of `Node`, made idempotent, each seen to hold before it returns.
+"""A node as a container: the verbs of `Node`, made idempotent, each returning only when its effect was seen.
 
-The engine refuses to pause what is paused and to kill what is dead, so every verb asks first what holds, and asks
-again when the engine refuses: somebody may have been quicker. The SDK's idea of a container is a snapshot, so every
-question is put to the engine anew. A container outlives its server: its writable layer is the node's disk, which a
+The engine refuses to pause what is paused and to kill what is dead, so every verb first looks at the state, and looks
+again when the engine refuses: somebody may have been faster. The SDK's view of a container is a snapshot, so each
+question goes to the engine again. A container outlives its server: its writable layer is the node's disk, which a
 kill leaves as it was. A disk of its own (`cluster.disk`) is mounted over that layer's data folder.
 """
 

@@ -1,4 +1,4 @@
-"""How long an fsync takes: the price of `aof-always` that the disk sets, before any server is involved."""
+"""How long an fsync takes: what `aof-always` costs on this disk, before any server is involved."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from pathlib import Path
 from fencepost.errors import BrokenEnvironmentError
 
 _ENTRY = b"x" * 128
-"""About what one SET adds to an append-only file."""
+"""About as much as one SET adds to an append-only file."""
 
 
 def fsync_latency_ms(folder: Path, rounds: int = 100) -> Mapping[str, float]:
-    """Append to a file in `folder` and fdatasync it, as a server does under `aof-always`, so many times.
+    """Append to a file in `folder` and fdatasync it, as a server does under `aof-always`, `rounds` times.
 
     The time of one fdatasync in milliseconds as `p50`, `p90`, `p99` and `max`. The file is gone afterwards.
 

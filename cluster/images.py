@@ -5,8 +5,8 @@ dynamic loader, each under the path at which it was found here. That is a tar of
 imported by the engine in well under a second. Its tag is the hash of its content, so the second run finds it, and a
 new version of the program makes a new image.
 
-What was found decides the order: an image that is here already, published or built, is used as it is, so that a
-machine without a registry asks for one only once for each version of its programs.
+An image that is here already, published or built, is used as it is, so a machine without a registry tries to reach one
+only once for each version of its programs.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from cluster.engine import ENGINE_ERRORS, words_of
 from fencepost.errors import BrokenEnvironmentError
 
 REGISTRY_ANSWER_S = 3
-"""How long a registry has to say that it knows an image."""
+"""How long a registry has to confirm that it knows an image."""
 PULL_S = 120
 """How long the download may then take."""
 
@@ -45,7 +45,7 @@ Origin = Literal["pulled", "built-from-host"]
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """How to come by one program as an image.
+    """How to get one program as an image.
 
     `name`: what an image built here is called, `fencepost/<name>`. `published`: the reference in a registry; None:
     never ask one. `program`: the file of this host to build from; None: the host has none. `inside`: the program's

@@ -1,12 +1,12 @@
-"""What happens to the keys of one node, told by the node itself: keyspace notifications over one RESP3 connection.
+"""What happens to the keys of one node, as the node reports it: keyspace notifications over one RESP3 connection.
 
 A notification names the key but not its value, so the key is read at once. On a RESP3 connection notifications and
 replies come in the order in which the node did things. So a value that was read belongs to the newest `set` before the
 reply, and if the key was deleted or set anew in between, the older value was too short-lived to be read and is unknown.
-In the same way an answer proves that every notification behind it is of later than the question: `since_ns`.
+In the same way, an answer proves that every notification after it is later than the question: `since_ns`.
 
-Nothing here waits: the owner polls. The node is told what to notify of when the connection is made, so that servers
-need no configuration for this and a run that is not watched costs nothing.
+Nothing here waits: the owner polls. The node is told what to notify about when the connection is made, so servers need
+no configuration for it, and a run without a witness pays nothing.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from cluster.resp import Connection, encode
 from fencepost.history import KeyEvent, KeyEventName
 
 PROVE_EVERY_NS: Final = 50_000_000
-"""How often a node is asked something when there is nothing to ask: `since_ns` is never much older."""
+"""How often a node gets a PING when there is nothing else to ask, so that `since_ns` is never much older."""
 SILENT_AFTER_NS: Final = 500_000_000
-"""A node that leaves a question open for so long is not being watched."""
+"""A node that leaves a question unanswered this long is no longer watched."""
 _REDIAL_NS: Final = 30_000_000
 _PAGE: Final = 500
 
@@ -46,7 +46,7 @@ _MARK: Final = MARK_PREFIX.encode()
 
 
 class _Question(NamedTuple):
-    """Something that was asked and what is to be done with the answer."""
+    """When something was asked, and what to do with the answer."""
 
     asked_ns: int
     take: Callable[[object, int], None]
@@ -67,11 +67,11 @@ class KeyEventStream:
         """When the newest question was asked that the node has answered."""
         self._told: deque[KeyEvent] = deque()
         self._incomplete: set[int] = set()
-        """Those of the told events that wait for what is read, by identity."""
+        """The events that still wait for their key to be read, by identity."""
         self._unread: dict[bytes, KeyEvent] = {}
-        """By key: its newest event, if the key is still to be read."""
+        """By key: its newest event, while the key has yet to be read."""
         self._known: set[bytes] = set()
-        """The keys that are there, as far as it is known."""
+        """The keys that are known to exist."""
         self._is_blind = True
         self._is_silent = False
 
@@ -92,7 +92,7 @@ class KeyEventStream:
         return ready
 
     def upkeep(self, now_ns: int) -> None:
-        """Dial, ask for a sign of life, notice silence. To be called after whatever has arrived was handled."""
+        """Dial, ask for a sign of life, notice silence. Call it after everything that has arrived was handled."""
         if self._connection is None:
             if now_ns - self._dialled_ns >= _REDIAL_NS:
                 self._dial(now_ns)
@@ -126,7 +126,7 @@ class KeyEventStream:
         self._send()
 
     def close(self) -> None:
-        """Let go of the connection. The last thing told is `blind`, from the last moment that can be vouched for."""
+        """Drop the connection. The last event is `blind`, from the last moment that can be vouched for."""
         if self._connection is not None:
             self._connection.close()
         self._connection, self._is_silent = None, False
@@ -231,7 +231,7 @@ class KeyEventStream:
         self._questions.append(_Question(now_ns, ttl))
 
     def _settle(self, key: bytes) -> None:
-        """What was read of the key by now is all that will be known of its newest event."""
+        """Stop waiting for the key to be read: what is known of its newest event stays as it is."""
         event = self._unread.pop(key, None)
         if event is not None:
             self._incomplete.discard(id(event))

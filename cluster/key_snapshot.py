@@ -1,7 +1,7 @@
-"""See which nodes hold which live keys, read-only and straight from the nodes, every few milliseconds if need be.
+"""See which nodes hold which live keys: read-only, straight from the nodes, as often as every few milliseconds.
 
 One request a node, all nodes at the same time, over connections that are kept. A node that does not answer in time is
-left out, its connection is closed and dialled again by the next look, so no late reply is taken for a later one.
+left out; its connection is closed and dialled again by the next look, so a late reply is never taken for a newer one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the kernel says about mounts and loop devices. Nothing here starts a program."""
+"""Mounts and loop devices, as the kernel reports them. Nothing here starts a program."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a server is told about its disk, its network and itself: the directives of its redis.conf.
+"""How a server is configured, for its disk, its network and itself: the directives of its redis.conf.
 
 Pure functions of names and numbers, the same for every backend.
 """
@@ -30,7 +30,7 @@ Directives = tuple[tuple[str, str], ...]
 
 
 def persistence_directives(policy: Policy) -> Directives:
-    """What a policy means in redis.conf."""
+    """The directives of a policy."""
     match policy:
         case "none":
             return (("save", ""), ("appendonly", "no"))
@@ -41,7 +41,7 @@ def persistence_directives(policy: Policy) -> Directives:
 
 
 def expected_config(policy: Policy) -> Mapping[str, str]:
-    """What `CONFIG GET` of a server with this policy must say."""
+    """What `CONFIG GET` must return for a server with this policy."""
     return dict(persistence_directives(policy))
 
 
@@ -56,7 +56,7 @@ def config_mismatch(policy: Policy, effective: Mapping[str, str]) -> str | None:
 
 
 def server_directives(*, bind: str, port: int, folder: str, policy: Policy, protected: bool = True) -> Directives:
-    """Everything that a server of ours is told. `folder` is its working directory, as the server sees it."""
+    """The whole configuration of a server. `folder` is its working directory, as the server sees it."""
     return (
         ("bind", bind),
         ("port", str(port)),

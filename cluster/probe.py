@@ -1,7 +1,7 @@
-"""Probe links: send one command through each at the same time, and see what came of it.
+"""Probe links: send one command through each at the same time, and see whether it was answered and applied.
 
 The command leaves a mark on the node, so that afterwards the node itself can be asked whether it was applied: a
-reply that was stopped on its way looks like a lost command from the client's side, and is something else.
+reply that was lost on its way looks like a lost command to the client, but is not the same.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from cluster.base import Address, ProbeResult
 from cluster.resp import Exchange, encode, exchange_all
 
 MARK_PREFIX = "fencepost:probe:"
-"""Keys of probes; no lock key may begin so."""
+"""Keys of probes begin with this; no lock key may."""
 
 _MARK_LIFE_MS = 5_000
 _DIRECT_TIMEOUT_MS = 200.0

@@ -1,7 +1,7 @@
-"""Find the programs that a cluster is made of: a redis-server (or valkey-server) and a toxiproxy-server.
+"""Find the programs that a cluster needs: a redis-server (or valkey-server) and a toxiproxy-server.
 
-What set-up put into the tools folder (`<checkout>/.tools`, or $FENCEPOST_TOOLS) comes before what is on PATH. Each
-program is asked for its version, so that what is found here is known to run.
+The tools folder of set-up (`<checkout>/.tools`, or $FENCEPOST_TOOLS) is searched before PATH. Each program is asked for
+its version, so a program that is found here is known to run.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def find_toxiproxy() -> ToxiproxyProgram:
     path = _find("toxiproxy-server")
     said = _TOXIPROXY_VERSION.search(output := _answer(path, "-version"))
     if said is None:
-        raise BrokenEnvironmentError(f"{path} -version answered {output[:80]!r}, which no toxiproxy-server does")
+        raise BrokenEnvironmentError(f"{path} -version answered {output[:80]!r}: that is no toxiproxy-server")
     version = said[1] if said[1] != "git" else (_embedded_version(path) or _noted_version(path) or "git")
     return ToxiproxyProgram(path, version)
 
@@ -109,7 +109,7 @@ def _asked_server(path: Path) -> ServerProgram:
     output = _answer(path, "--version")
     said = _SERVER_VERSION.search(output)
     if said is None:
-        raise BrokenEnvironmentError(f"{path} --version answered {output[:80]!r}, which no redis-server does")
+        raise BrokenEnvironmentError(f"{path} --version answered {output[:80]!r}: that is no redis-server")
     return ServerProgram(path, "valkey" if said[1].lower() == "valkey" else "redis", said[2])
 
 

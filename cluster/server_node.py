@@ -1,4 +1,4 @@
-"""The verbs of one server, written once: each asks first what holds, acts, and returns when the new state was seen.
+"""The verbs of one server, written once: each looks at the state, acts, and returns when it has seen the new state.
 
 A backend adds how its kind of server is launched, stopped, woken and looked at.
 """

@@ -6,7 +6,7 @@ itself in one `write(2)` before its next step begins; a SIGKILL at any moment co
 between processes of one host. `nemesis.jsonl` holds `FaultEvent`s, `resource.jsonl` the accepted `Write`s in the
 order in which the resource accepted them. `nodes.jsonl` holds the `KeyEvent`s that the witness saw on the nodes.
 `answers/<client>.<life>.jsonl` holds what the nodes told a client whose lock shows it: a `Round` a line, those of an
-operation in one `write(2)` right before the operation's own line. Nothing is judged by them; they explain.
+operation in one `write(2)` right before the operation's own line. No verdict uses them; they explain.
 
     {"f":"acquire","outcome":"ok","key":"k1","section":7,"invoke_ns":…,"complete_ns":…,"validity_ms":978.2,…}
 
@@ -61,8 +61,8 @@ class Op(msgspec.Struct, omit_defaults=True, gc=False):
 class NodeReply(msgspec.Struct, array_like=True, gc=False):
     """What one node answered. Nodes are `n1` … in the order of the addresses that the lock was opened with.
 
-    `said`: Redis's word: `OK`, `nil` (refused), `1` (done), `0` (not its owner's), an error's text; `silent`: no answer
-    was heard in time. `at_ns`: when the answer was read, so it was given before; None without one.
+    `said`: the reply in Redis's words: `OK`, `nil` (refused), `1` (done), `0` (not its owner's), an error's text;
+    `silent`: no answer came in time. `at_ns`: when the answer was read, so it was given before; None without one.
     """
 
     node: str

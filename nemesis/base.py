@@ -17,7 +17,8 @@ from fencepost.history import Impact
 
 
 class Client(Protocol):
-    """One client process group, as a nemesis may treat it. All verbs are idempotent and wait until seen."""
+    """One client process group, as far as a nemesis may touch it. All verbs are idempotent and return when their effect
+    was seen."""
 
     @property
     def name(self) -> str:
@@ -53,7 +54,7 @@ class Client(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """What a schedule may be drawn over; equal topologies, options and seeds draw equal schedules."""
+    """What a schedule is drawn for; equal topologies, options and seeds give equal schedules."""
 
     clients: tuple[str, ...]
     nodes: tuple[str, ...]
@@ -66,7 +67,7 @@ class Topology:
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """What a fault acts upon while the run is on."""
+    """What a fault acts on during the run."""
 
     cluster: Cluster
     clients: Mapping[str, Client]
@@ -74,7 +75,7 @@ class World:
 
 
 class Evidence(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a probe saw: whether the fault is in force (or is gone), and one line for people."""
+    """What a probe saw: whether the fault is in force (or gone), and one line for people."""
 
     holds: bool
     seen: str
@@ -101,8 +102,8 @@ class Fault(Protocol):
 
 
 class Trigger(NamedTuple):
-    """An ordinary fault that an attentive one wants to be injected now. `duration_ms`: None is for as long as the
-    attentive one itself is in force."""
+    """An ordinary fault that an adaptive one asks to be injected now. `duration_ms`: None means for as long as the
+    adaptive one itself is in force."""
 
     nemesis: str
     fault: Fault
@@ -110,11 +111,11 @@ class Trigger(NamedTuple):
 
 
 class Observer(Protocol):
-    """The eyes of an attentive fault while it is in force."""
+    """Watches the run for an adaptive fault while that is in force."""
 
     def look(self, now_ms: float) -> Sequence[Trigger]:
-        """What is to be done now, most times nothing. Called every few milliseconds; takes one or two of them, and
-        changes nothing by itself. `now_ms`: since the start of the load."""
+        """The faults to inject now; usually none. Called every few milliseconds, takes one or two, and changes nothing
+        itself. `now_ms`: since the start of the load."""
         ...
 
     def close(self) -> None: ...
@@ -122,15 +123,15 @@ class Observer(Protocol):
 
 @runtime_checkable
 class Adaptive(Protocol):
-    """A fault that does nothing by itself but waits for its moments. What it wants is played as ordinary faults, so
-    that what was played can be replayed without it."""
+    """A fault that does nothing itself, but waits for opportunities. What it asks for is played as ordinary faults, so
+    that the run can be replayed without it."""
 
-    def watch(self, world: World) -> Observer: ...
+    def observe(self, world: World) -> Observer: ...
 
 
 @runtime_checkable
 class NeedsDisks(Protocol):
-    """An optional ability of a fault: it cuts the power of nodes, so these must have disks of their own."""
+    """An optional property of a fault: it cuts the power of nodes, so they need disks of their own."""
 
     @property
     def needs_disks(self) -> bool: ...

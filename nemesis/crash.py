@@ -1,6 +1,6 @@
 """Crashes: SIGKILL of nodes, or of clients, and a restart after a while.
 
-A server's memory is lost, its files are not: the kernel outlives the process, and keeps also what was never fsynced.
+A server loses its memory but not its files: the kernel outlives the process, and keeps even what was never fsynced.
 A killed client leaves its key behind until it expires.
 """
 

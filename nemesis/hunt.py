@@ -1,10 +1,10 @@
-"""The hunt: waits until the loss of one node's memory could break the lock, and strikes just then.
+"""The hunt: waits until the loss of one node's memory could break the lock, and takes the node down at that moment.
 
 Random crashes find a rare event in hours. The hunt arranges the links so that every lock is held by exactly a majority
 of the nodes: half of the clients reach one majority, the others another one, and the two meet in as few nodes as
 possible. These are the nodes that keep the two sides apart. It watches, read-only and straight from the nodes, who
 holds what, and as soon as a lock was granted it takes those nodes down. If they come back without it, the other side
-finds a majority that knows of no lock while the first client is still inside.
+can get a majority of nodes that know of no lock, while the first client is still inside.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ _WHOLE_LOAD_MS = 24 * 3_600_000
 
 
 class HuntOptions(msgspec.Struct, frozen=True):
-    """`interval`: the least time from a node's return to the next strike. `strikes`: at most so many, 0 is no limit."""
+    """`interval`: the least time from a node's return to the next outage. `strikes`: at most this many outages; 0 is no
+    limit."""
 
     interval: Duration = Duration(500)
     restart_delay: Duration = Duration(0)
@@ -45,7 +46,7 @@ class HuntOptions(msgspec.Struct, frozen=True):
 
 
 class Hunt(msgspec.Struct, frozen=True):
-    """A hunt over the whole load. `nodes` are those to strike; `links` are cut while it lasts."""
+    """A hunt over the whole load. `nodes` are those that it takes down; `links` are cut while it lasts."""
 
     how: How
     nodes: tuple[str, ...]
@@ -62,7 +63,7 @@ class Hunt(msgspec.Struct, frozen=True):
         return f"hunt ({self.how}): watching for locks that depend on {','.join(self.nodes)}"
 
     def inject(self, world: World, owner: str) -> Impact:
-        """Nothing by itself: what it does are faults of their own."""
+        """Nothing itself: what it asks for is injected as separate faults."""
         return Impact()
 
     def probe(self, world: World, impact: Impact) -> Evidence:
@@ -74,15 +75,15 @@ class Hunt(msgspec.Struct, frozen=True):
     def heal(self, world: World, owner: str, impact: Impact) -> Evidence:
         return Evidence(True, "watching no more")
 
-    def watch(self, world: World) -> HuntWatch:
-        return HuntWatch(self, world)
+    def observe(self, world: World) -> HuntObserver:
+        return HuntObserver(self, world)
 
 
-class HuntWatch:
-    """`nemesis.base.Observer` of a hunt: first the links, then a strike at every opportunity.
+class HuntObserver:
+    """`nemesis.base.Observer` of a hunt: first the links, then an outage at every opportunity.
 
-    A lock is worth a strike when it was *just* granted: most of the holder's section is still ahead, and what syncs
-    once a second has most likely not been synced. So a lock that was there at the look before is left alone.
+    An opportunity is a lock that was *just* granted: most of the holder's section is still ahead, and what is synced
+    once a second has most likely not been synced yet. A lock that was there at the previous look is left alone.
     """
 
     def __init__(self, hunt: Hunt, world: World) -> None:

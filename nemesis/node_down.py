@@ -1,4 +1,4 @@
-"""Nodes that go down and come back: what a clean shutdown, a crash and a power cut have in common.
+"""Nodes that go down and come back: what clean shutdowns, crashes and power cuts share.
 
 How a node goes down decides what it still knows when it is back; when it is back decides whether that matters. A node
 that forgot a lease before that lease ran out can grant it again: that is why Redlock's description asks for a restart
@@ -30,7 +30,7 @@ BACK_WITHIN_S = 2.0
 NodeTargets = Literal["mixed", "one", "minority", "majority", "all"]
 
 NODE_MIXTURE = {"one": 4, "minority": 3, "majority": 1}
-"""How many of eight times each is drawn for `mixed`."""
+"""How often each is drawn for `mixed`, out of eight times."""
 
 
 class NodeDownOptions(msgspec.Struct, frozen=True):

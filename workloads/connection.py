@@ -26,7 +26,7 @@ import hiredis
 from workloads.base import NodeAddress
 
 MAX_OWED: Final = 64
-"""So many replies may be missing on one connection before it is given up."""
+"""How many replies may be missing on one connection before it is given up."""
 
 _READ_BYTES: Final = 65_536
 _SAID_CHARACTERS: Final = 80
@@ -74,7 +74,7 @@ class Connection:
         self._poller = poller
         self._by_fd = by_fd
         self.connecting = False
-        """Whether the connection is being made; its request leaves when it stands."""
+        """Whether the connection is being made; its request leaves when it is made."""
         self._socket: socket.socket | None = None
         self._readable = select.poll()
         self._unsent = b""
@@ -194,7 +194,7 @@ class Connection:
 
 
 Heard = tuple[int, Reply, int | None]
-"""What came of asking one node: its place among the nodes, its reply, and when that was read."""
+"""One node's answer: its place among the nodes, its reply, and when that was read."""
 
 
 class ConnectionPool:
@@ -220,8 +220,8 @@ class ConnectionPool:
 
     def ask(self, request: bytes, only: int | None = None, patient: bool = True) -> list[Reply]:
         """Send the request to all nodes (or to the one at the index `only`) and wait for the replies, at most
-        `timeout_ms` in all. Who is not `patient` does not wait for a node that owes an earlier reply as well: it gets
-        the request, behind the earlier one, but was waited for already.
+        `timeout_ms` in all. Unless `patient`, a node that still owes an earlier reply is not waited for: it gets the
+        request, behind the earlier one, but has been waited for already.
 
         Returns a reply for each node that was asked, in the nodes' order; `SILENT` for those that gave none.
         """
@@ -250,7 +250,7 @@ class ConnectionPool:
         return replies
 
     def take_heard(self) -> list[Heard]:
-        """What came of asking all nodes the last time, or each of them one by one; it is forgotten."""
+        """The answers to the last request to all nodes, or to each of them one by one; they are then forgotten."""
         heard, self._heard = self._heard, []
         return heard
 

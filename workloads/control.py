@@ -1,8 +1,9 @@
-"""The few numbers that a client process and the harness share while a run is on.
+"""The few numbers that a client process and the harness share during a run.
 
 A small file, mapped by both sides, one a client. Every field is eight aligned bytes with one writer, so that no side
 ever waits for the other: a paused, killed or cut-off client, or a dead harness, blocks nobody. The history never
-depends on it; it carries the agreed moments to the client, and life signs to the progress line and to faults that aim.
+depends on it; it carries the agreed moments to the client, and signs of life to the progress line and to faults that
+aim at a client in a certain state.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _SIZE = 64
 
 
 class State(IntEnum):
-    """What a client says that it is doing."""
+    """What a client says it is doing."""
 
     STARTING = 0
     READY = 1

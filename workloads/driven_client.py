@@ -1,7 +1,7 @@
-"""A client on strings: it takes the steps that it is told, one line of JSON each, and answers with what it recorded.
+"""A driven client: it takes the steps that it is told to, one line of JSON each, and answers with what it recorded.
 
-It is the same process as any other client, with the same lock, resource, recorder and log. Only what to do next comes
-over a pipe instead of out of a loop. When the pipe ends, so does the client.
+It is the same process as any other client, with the same lock, resource, recorder and log. Only the next step comes
+from a pipe and not from a loop. When the pipe ends, so does the client.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Order(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What the step recorded, or why it does not fit what came before it: then nothing was done."""
+    """What the step recorded; or why it does not fit the steps before it, in which case nothing was done."""
 
     op: Op | None = None
     misfit: str | None = None

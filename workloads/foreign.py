@@ -5,7 +5,7 @@ a pause or a kill of the group hits both, and it ends when its stdin closes, so 
 it writes on stderr goes into the log that the settings name.
 
 An adapter that answers `info` raises `UnknownOutcomeError`, which is about one operation. An adapter that dies, or
-whose words are not the protocol's, raises `BrokenEnvironmentError`: nothing that it would say later could be believed.
+that breaks the protocol, raises `BrokenEnvironmentError`: nothing it said later could be trusted.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class ForeignLock:
             self._child.stdout.close()
 
     def describe(self) -> dict[str, object]:
-        """What the adapter told about itself when it opened, and the command that runs it."""
+        """What the adapter said about itself when it opened, and the command that runs it."""
         return {**self._description, "command": self._command}
 
     def _start(self) -> subprocess.Popen[bytes]:
@@ -163,7 +163,7 @@ class ForeignLock:
 
     def _lease(self, key: str, answer: Answer) -> Lease:
         if answer.value is None or answer.validity_ms is None:
-            raise self._broken("granted a lock without telling its value and validity_ms")
+            raise self._broken("granted a lock without its value and validity_ms; an answer `ok` to acquire needs both")
         return Lease(
             key,
             answer.value,

@@ -42,7 +42,7 @@ class Recorder:
 
     def answered(self, rounds: Sequence[Round]) -> None:
         """Write a line a round, all at once; otherwise like an operation. Rounds in which no node did anything are left
-        out: under contention that is nearly all of them."""
+        out; under contention that is nearly all of them."""
         if self._answers is None or not (rounds := _of_interest(rounds)):
             return
         if self._answers_fd < 0:

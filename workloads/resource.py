@@ -1,4 +1,4 @@
-"""The resource: the thing that the lock protects, and that can check a fencing token.
+"""The resource: what the lock protects. It can check a fencing token.
 
 A Redis of its own with fsync=always, used through Lua scripts, so that every access is one atomic step. Each accepted
 write is appended, in the same step, to a list in the resource itself: that list is the truth about who wrote in which

@@ -15,14 +15,14 @@ from nemesis.base import Adaptive, Observer, Trigger, World
 from nemesis.schedule import Planned, Schedule, decode_fault
 
 LOOK_EVERY_MS = 4.0
-"""How often an attentive fault looks at the world."""
+"""How often an adaptive fault looks at the world."""
 
 
 class Player:
     """What is due when. `play` never runs ahead of the clock, and `heal_all` undoes whatever is in force.
 
     One thread plays everything, so a slow step delays the next one; both clocks, planned and observed, are recorded.
-    An attentive fault (`nemesis.base.Adaptive`) looks at the world every few milliseconds while it is in force, and
+    An adaptive fault (`nemesis.base.Adaptive`) looks at the world every few milliseconds while it is in force, and
     what it wants to be done is played like any planned fault, with an id behind its own: `f1.1`, `f1.2`, …
     """
 
@@ -55,7 +55,7 @@ class Player:
 
     def played(self) -> Schedule | None:
         """What was played, when it was not what was planned: an ordinary schedule, with the moments at which an
-        attentive fault found its opportunities. None for a schedule without one."""
+        adaptive fault found its opportunities. None for a schedule without one."""
         if not self._improvised:
             return None
         return msgspec.structs.replace(self._schedule, faults=tuple(self._played))
@@ -79,7 +79,7 @@ class Player:
         self._at(end_ms, partial(self._end, planned.id))
         if isinstance(fault, Adaptive):
             self._improvised = True
-            self._watches[planned.id] = fault.watch(self._world)
+            self._watches[planned.id] = fault.observe(self._world)
             self._look(planned.id, end_ms, count(1), now_ms)
         else:
             self._played.append(msgspec.structs.replace(planned, at_ms=round(now_ms)))

@@ -4,7 +4,7 @@
       config.json        the RunConfig and a schema version; a folder without it is no run folder
       environment.json   versions, kernel, cores, git revision, the servers' effective CONFIG
       schedule.json      the planned faults; a scripted run has an experiment.json instead
-      played.json        what was played, where an attentive fault found its own moments
+      played.json        what was played, where an adaptive fault found its own moments
       timeline.json      the agreed moments
       nemesis.jsonl      FaultEvent, a line each     } appended to while the run is on,
       client-ends.jsonl  ClientEnd, a line each      } one write(2) a line: a crash costs

@@ -58,7 +58,7 @@ def test_an_unknown_word_and_a_wrong_path_are_the_users_mistake(tools: Path, tmp
     plain.write_text("no program")
     with pytest.raises(UsageError, match="no program that can be run"):
         find_server(str(plain))
-    with pytest.raises(UsageError, match="which no redis-server does"):
+    with pytest.raises(UsageError, match="that is no redis-server"):
         find_server(str(program(tmp_path / "other", "hello")))
     with pytest.raises(UsageError, match="ended with 3"):
         find_server(str(program(tmp_path / "failing", "Redis server v=1.0", code=3)))
@@ -77,5 +77,5 @@ def test_a_version_noted_by_setup_is_used_where_the_program_has_none(tools: Path
 
 def test_a_program_that_only_has_the_name_is_not_taken_for_toxiproxy(tools: Path) -> None:
     program(tools / "toxiproxy-server", "hello")
-    with pytest.raises(BrokenEnvironmentError, match="which no toxiproxy-server does"):
+    with pytest.raises(BrokenEnvironmentError, match="that is no toxiproxy-server"):
         find_toxiproxy()

@@ -204,7 +204,7 @@ def test_an_adapter_that_is_killed_is_named_with_the_signal(program: Callable[..
         ("print('hello', flush=True)", "answered acquire with 'hello', which is no answer"),
         ("say({'outcome': 'maybe'})", "which is no answer"),
         ("say({'outcome': 'ok', 'value': 7, 'validity_ms': 1})", "which is no answer"),
-        ("say({'outcome': 'ok'})", "granted a lock without telling its value and validity_ms"),
+        ("say({'outcome': 'ok'})", "granted a lock without its value and validity_ms"),
         ("say([])", "which is no answer"),
         ("sys.stdout.write('x' * 2_000_000); sys.stdout.flush()", "more than a megabyte without ending its line"),
         ("print('par', end='', flush=True); return", "ended with exit code 0 before it answered, after saying 'par'"),

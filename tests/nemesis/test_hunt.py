@@ -10,7 +10,7 @@ from cluster.key_snapshot import Holdings
 from fencepost.errors import UsageError
 from nemesis.base import Adaptive, NeedsDisks
 from nemesis.crash import Crash
-from nemesis.hunt import NEMESIS, Hunt, HuntOptions, HuntWatch
+from nemesis.hunt import NEMESIS, Hunt, HuntObserver, HuntOptions
 from nemesis.partition import Partition
 from nemesis.power import PowerCut
 from nemesis.quorum_loss import losing_quorum
@@ -55,7 +55,7 @@ class Scene:
         monkeypatch.setattr("cluster.key_snapshot.KeyReader.look", lambda _watch, timeout_ms=0: self.sees)
         settings = {"restart_delay_ms": 0, "interval_ms": 500} | options
         hunt = Hunt(how="crash", nodes=("n3",), links=(("c1", "n1"),), **settings)
-        self.watch: HuntWatch = hunt.watch(FakeWorld(topology(clients=2)).world)
+        self.watch: HuntObserver = hunt.observe(FakeWorld(topology(clients=2)).world)
         (self.first,) = self.watch.look(0)
 
     def strikes(self, now_ms: float, sees: Holdings) -> bool:
@@ -146,7 +146,7 @@ def test_only_a_hunt_by_power_cuts_needs_disks() -> None:
 def test_the_way_that_nodes_go_down_is_an_option(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cluster.key_snapshot.KeyReader.look", lambda _watch, timeout_ms=0: sees)
     sees = holding()
-    watch = Hunt("power", ("n3",), (), 700, 0).watch(FakeWorld(topology()).world)
+    watch = Hunt("power", ("n3",), (), 700, 0).observe(FakeWorld(topology()).world)
     watch.look(0)
     watch.look(1)
     sees = holding("n1", "n2", "n3")
