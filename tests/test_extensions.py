@@ -1,0 +1,65 @@
+"""Toys from outside the source tree: each is one file, found without any other edit, and used in a real run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from fencepost.errors import UsageError
+from fencepost.extensions import VARIABLE, extended
+from tests.harness import runs
+
+TOYS = Path(__file__).parent / "toys"
+
+
+def test_a_toy_nemesis_a_toy_lock_and_a_toy_checker_make_a_run_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(VARIABLE, str(TOYS))
+    given = runs.short_run("--nemesis", "hiccup:length=150ms", "--lock", "one-node", "--require", "lease")
+    code, out, err = runs.fencepost(tmp_path, *given)
+    assert code == 0, out + err
+    folder = runs.only_run(tmp_path)
+    busiest = json.loads((folder / "verdict.json").read_text())["figures"]["busiest"]
+    said = f"{busiest['client']} with {busiest['sections']} sections"
+    assert f"busiest {said}" in " ".join(out.split())
+    assert said in (folder / "report.html").read_text()
+    assert json.loads((folder / "environment.json").read_text())["extensions"] == [str(TOYS)]
+    events = [json.loads(line) for line in (folder / "nemesis.jsonl").read_text().splitlines()]
+    assert {event["nemesis"] for event in events} == {"hiccup"}
+    assert all(event["holds"] for event in events)
+    code, out, err = runs.fencepost(tmp_path, "test", "--help")
+    assert "the first client stands still" in " ".join(out.split())
+    assert "A toy lock: SET NX PX on the first node" in " ".join(out.split())
+    monkeypatch.delenv(VARIABLE)
+    code, out, err = runs.fencepost(tmp_path, "analyze", str(folder))
+    assert code == 0, out + err
+    assert "busiest" not in out, "and the run can be judged without the toys"
+
+
+def test_without_the_variable_nobody_knows_the_toys(tmp_path: Path) -> None:
+    code, _, err = runs.fencepost(tmp_path, *runs.short_run("--nemesis", "hiccup"))
+    assert (code, err.count("\n")) == (254, 1)
+    assert "hiccup" in err
+
+
+@pytest.mark.parametrize("name", ["partition", "registry"])
+def test_a_file_with_a_name_that_is_taken_is_refused(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "nemesis").mkdir()
+    (tmp_path / "nemesis" / f"{name}.py").touch()
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    with pytest.raises(UsageError, match=f"nemesis.{name} already; rename the file"):
+        extended([str(runs.ROOT / "nemesis")], "nemesis")
+
+
+def test_a_folder_that_does_not_exist_is_one_line_before_anything_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "gone"))
+    code, _, err = runs.fencepost(tmp_path, *runs.short_run())
+    assert (code, err.count("\n")) == (254, 1)
+    assert f"{VARIABLE} names {tmp_path / 'gone'}" in err
