@@ -1,8 +1,8 @@
-"""Did acquire calls outlast what they were allowed?
+"""Did acquire calls take longer than allowed?
 
-A lock that declares how long its acquire may take (`acquire_limit_ms` in what it says of itself) is held against that;
-one that declares nothing against the TTL, because a lease that takes longer to get than it lasts is worth nothing. The
-time for which the client was stopped is not counted: what was stopped, and when, is known.
+A lock may declare how long its acquire takes at most (`acquire_limit_ms` in its description of itself); then that is
+the limit. Otherwise the limit is the TTL, because a lease that takes longer to get than it lasts is worth nothing. Time
+for which the client was stopped does not count: the record says what was stopped, and when.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from harness.history.sections import pause_windows
 from harness.verdict import Answer, Finding
 
 SLACK_MS: Final = 250
-"""A process that is ready to run may have to wait for a processor; so much is not held against the lock."""
+"""A process that is ready to run may have to wait for a processor; this much is not held against the lock."""
 
 
 class Figures(CheckerFigures, frozen=True):
@@ -91,7 +91,7 @@ def check(run: Recorded) -> Answer:
 
 
 def _stopped(calls: pd.DataFrame, pauses: dict[str, list[tuple[int, int]]]) -> Ints:
-    """For each call for how long its client can have been stopped meanwhile."""
+    """For each call, how long its client can have been stopped during it."""
     stopped = np.zeros(len(calls), np.int64)
     invoke, complete = (calls[name].to_numpy(np.int64) for name in ("invoke_ns", "complete_ns"))
     for client, windows in pauses.items():

@@ -1,11 +1,11 @@
 """Were updates lost?
 
-Every accepted write is what its client had read, plus one. So a write of value v was built on the v - 1 increments
-that had survived by then; all others that were accepted before are lost by it. A write survives if every later one of
-its key is larger. What counts is what a client was told: an increment that was acknowledged and is lost.
+Every accepted write is what its client had read, plus one. So a write of value v builds on the v - 1 increments that
+had survived by then, and loses all others that were accepted before it. A write survives if every later one of its key
+is larger. Only acknowledged increments count: a client was told that they were written.
 
-The same record shows whether the resource itself can be believed: every acknowledged write is in it, no value appears
-from nowhere, and the last read gives what the last write left.
+The same record shows whether the resource itself can be trusted: it has every acknowledged write, no value appears from
+nowhere, and the last read returns what the last write left.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ ALL: Final[tuple[Requirement, ...]] = get_args(Requirement)
 _WHOSE: Final[dict[Blame, str]] = {
     "lock": "in overlaps blamed on the lock",
     "client": "by a client that had outlived its validity",
-    "undecided": "in overlaps of which what was recorded allows both readings",
+    "undecided": "in overlaps of undecided blame",
     "harness": "although no two sections of the key overlapped: the harness or its resource is wrong",
 }
 
@@ -128,8 +128,8 @@ def check(run: Recorded) -> Answer:
 
 @dataclass(frozen=True, slots=True)
 class _Writes:
-    """Accepted writes of the keys that did not simply count 1, 2, 3, …: nothing is wrong with the others. Ordered by
-    key, in the resource's order within each. `row`: their rows in the table."""
+    """Accepted writes of the keys that did not simply count 1, 2, 3, …; nothing is wrong with the other keys. Ordered
+    by key, and in the resource's order within each. `row`: their rows in the table."""
 
     row: Ints
     key: Ints
@@ -237,7 +237,7 @@ def _missing(run: Recorded, acknowledged: pd.DataFrame, missing: Ints) -> list[F
         }
         for _, op in ops.head(5).iterrows()
     )
-    text = f"{len(ops)} writes were acknowledged that the resource's record does not have"
+    text = f"{len(ops)} acknowledged {'write is' if len(ops) == 1 else 'writes are'} missing from the resource's record"
     return [Finding("unrecorded-write", "resource", text, ALL, len(ops), examples)]
 
 
@@ -249,12 +249,12 @@ def _final_differs(run: Recorded, last: pd.DataFrame) -> list[Finding]:
     if not wrong:
         return []
     examples = tuple({"key": k, "read": final.get(k, 0), "last_write": left.get(k, 0)} for k in wrong[:5])
-    text = f"{len(wrong)} counters do not read at the end what their last accepted write left"
+    text = f"the last read of {len(wrong)} counters differs from the last accepted write"
     return [Finding("final-value", "resource", text, ALL, len(wrong), examples)]
 
 
 def _from_nowhere(table: pd.DataFrame, writes: _Writes) -> list[Finding]:
-    """Values that are not one more than any that was there before."""
+    """Values that are not one more than any earlier value."""
     if not len(writes.row):
         return []
     lifted = writes.lifted()
@@ -266,5 +266,5 @@ def _from_nowhere(table: pd.DataFrame, writes: _Writes) -> list[Finding]:
     examples: tuple[dict[str, object], ...] = tuple(
         {"key": str(table["key"].iloc[row]), "write": _write(table, row)} for row in rows[:5].tolist()
     )
-    text = f"{len(rows)} writes have a value that is one more than no value before"
+    text = f"{len(rows)} writes have a value that follows from no earlier value"
     return [Finding("impossible-value", "resource", text, ALL, len(rows), examples)]

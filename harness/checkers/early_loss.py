@@ -1,9 +1,9 @@
 """Was the lock still there when its holder gave it back?
 
-A release that is refused says that the lock was not held any more. After the validity that is as it should be. Within
-it, and if no fault can have been in force since the acquire began (a node that lost its memory, a reply that was lost),
-somebody else took or deleted the keys, or they expired too early. The one who lost it finds it out, so it may show
-although nobody else got in; what it means for safety is in the overlaps, so it breaks no requirement by itself.
+A refused release says that the lock was no longer held. After the validity that is correct. Within it, if no fault can
+have been in force since the acquire began (a node that lost its memory, a reply that was lost), somebody else took or
+deleted the keys, or they expired too early. The holder itself finds this out, so it shows even if nobody else acquired
+the lock. What it means for safety is in the overlaps, so it breaks no requirement by itself.
 """
 
 from __future__ import annotations

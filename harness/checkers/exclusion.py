@@ -1,4 +1,4 @@
-"""Were two clients inside at once, and who is to blame? The rule is in `harness.history.overlaps`."""
+"""Were two clients inside at the same time, and who is to blame? The rule is in `harness.history.overlaps`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _BREAKS: Final[dict[OverlapBlame, tuple[Requirement, ...]]] = {
 _WORDS: Final[dict[OverlapBlame, str]] = {
     "lock": "both clients were within the validity that their lock had told them",
     "client": "one client had outlived its validity",
-    "undecided": "what was recorded allows both readings",
+    "undecided": "the record allows both readings",
 }
 
 

@@ -1,4 +1,4 @@
-"""Did the faults work? A lock that survives faults which never took has survived nothing."""
+"""Did the faults work? A lock that survives faults which had no effect has survived nothing."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Did fencing keep late writes out?
 
-A write is *stale* if the resource had accepted a write of a later holder of the key before it. Who is later is told by
-the tokens; for a key with writes that show none, by the order in which the sections started. Whether a write came
-after a later holder's *read* is not judged here: the resource's record orders writes, and reads are placed only by the
-clients' clocks around them. What such a write costs shows as a lost update.
+A write is *stale* if the resource had already accepted a write of a later holder of the key. The tokens tell who is
+later; for a key with writes that carry no token, the order in which the sections started does. Whether a write came
+after a later holder's *read* is not judged here: the resource's record orders writes only, and reads are known only by
+the clients' clocks around them. If such a write does harm, it shows as a lost update.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ def _accepted(run: Recorded, stale: _Stale) -> list[Finding]:
         noun = "stale write was" if len(which) == 1 else "stale writes were"
         text = f"{len(which)} {noun} accepted after a write of a later holder"
         if blame == "resource":
-            text += " although a smaller token was shown"
+            text += " although it carried a smaller token"
         findings.append(Finding("stale-write-accepted", blame, text, ("data",), len(which), examples))
     return findings
 
@@ -187,6 +187,6 @@ def _not_increasing(run: Recorded, disorder: Ints) -> list[Finding]:
             }
             for _, section in some.head(5).iterrows()
         )
-        text = f"{len(some)} sections got a token that is not larger than that of a section that had ended before"
+        text = f"{len(some)} sections got a token that is not larger than that of a section that had already ended"
         findings.append(Finding("token-not-increasing", blame, text, ("data",), len(some), examples))
     return findings

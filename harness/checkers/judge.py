@@ -1,7 +1,7 @@
 """From the answers of all checkers to one verdict.
 
-A run is a violation if any finding breaks what was required; else unknown if a checker cannot vouch for it or it did
-not reach its end; else valid. So an interrupted run can convict a lock, and never acquits one.
+A run is a violation if any finding breaks what was required; otherwise unknown if a checker cannot vouch for it or it
+did not reach its end; otherwise valid. So an interrupted run can convict a lock but never acquit one.
 """
 
 from __future__ import annotations
@@ -114,13 +114,13 @@ class _Written(msgspec.Struct, frozen=True):
 
 
 def blamed_so_far(folder: RunFolder) -> frozenset[str]:
-    """The kinds of what a run that is still on shows already, and the lock is to blame for."""
+    """The kinds of findings blamed on the lock that a run shows so far, while it is still on."""
     verdict = judge(load_recorded(folder), _SEEN_EARLY)
     return frozenset(finding.kind for finding in verdict.findings if finding.blame == "lock")
 
 
 def judge_table(path: Path, config: RunConfig) -> Verdict:
-    """Judge a table of sections (`harness.store.section_table`), as far as a table goes."""
+    """Judge a table of sections (`harness.store.section_table`): the questions that such a table can answer."""
     return judge(read_table(path, config), QUESTIONS)
 
 

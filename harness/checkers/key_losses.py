@@ -66,12 +66,12 @@ def _single(run: Recorded, owners: Owners, losses: dict[str, pd.DataFrame]) -> l
         "deleted": (
             "deleted-while-held",
             "undecided",
-            "deleted on a node while their owner held them, by somebody else or by a late request of its own",
+            "deleted on a node while held, by somebody else or by a late request of the owner",
         ),
         "overwritten": (
             "overwritten-while-held",
             "lock",
-            "overwritten on a node by another value while their owner held them",
+            "overwritten on a node by another value while held",
         ),
     }
     findings = []
@@ -95,7 +95,7 @@ def _single(run: Recorded, owners: Owners, losses: dict[str, pd.DataFrame]) -> l
 
 
 def _shared(run: Recorded, owners: Owners) -> list[Finding]:
-    """Values that are not unique: whoever compares them proves nothing."""
+    """Values that are not unique: comparing them proves nothing."""
     if not owners.shared:
         return []
     examples: tuple[dict[str, object], ...] = tuple(
@@ -109,5 +109,6 @@ def _shared(run: Recorded, owners: Owners) -> list[Finding]:
         for value, rows in list(owners.shared.items())[:3]
     )
     count = len(owners.shared)
-    text = f"{count} {'value' if count == 1 else 'values'} on the nodes stood for more than one section"
+    subject = "1 value on the nodes was" if count == 1 else f"{count} values on the nodes were"
+    text = f"{subject} used by more than one section"
     return [Finding("shared-value", "lock", text, (), count, examples)]

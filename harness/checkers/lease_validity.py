@@ -1,20 +1,20 @@
-"""Did the lock tell a longer validity than it can have had?
+"""Did the lock report a longer validity than it can have had?
 
-The keys expire a TTL after they were set, and they were set after `requested_ns`, the moment before the first request
-of the round that granted the lock. So no validity may reach beyond `requested_ns` + TTL. It is held against that with
-its *earliest* possible end, from the moment at which it was surely computed or later: what is found then is certain.
-Where the lock does not show `requested_ns`, only the bare rule is left: no validity is longer than the TTL.
+The keys expire one TTL after they were set, and they were set after `requested_ns`, the moment before the first request
+of the round that granted the lock. So no validity may end after `requested_ns` + TTL. The *earliest* possible end of
+the validity is compared with that, so what is found is certain. If the lock does not report `requested_ns`, only the
+simple rule is left: no validity is longer than the TTL.
 
-Libraries count in whole milliseconds; a validity that is too long by less than one is taken for rounding.
+Libraries count in whole milliseconds, so an excess of less than one is taken for rounding.
 
-Three more things are certain from what the lock itself tells:
+Three more things follow with certainty from what the lock itself reports:
 
-- A lease without any validity left must not be granted: its keys may have expired.
+- A lease with no validity left must not be granted: its keys may have expired.
 - A validity that ends within `SLEW` of `requested_ns` + TTL leaves nothing for clocks that run at different rates. NTP
-  slews a healthy clock by as much as that ("adjtime(3)", RFC 5905), so some allowance belongs to the algorithm. Only
-  a clock that does run fast makes harm of it, so this one breaks no requirement.
-- An extension must be granted within the validity that it prolongs ("Distributed Locks with Redis"): what it prolongs
-  after that may have been somebody else's in between.
+  slews a healthy clock by that much ("adjtime(3)", RFC 5905), so the algorithm must allow for it. It does harm only if
+  a clock really runs fast, so this finding breaks no requirement.
+- An extension must be granted within the validity that it extends ("Distributed Locks with Redis"): after that,
+  somebody else may have held the lock in between.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def check(run: Recorded) -> Answer:
             over,
             excess_ns,
             "too_long_by_ms",
-            f"{{count}} {of} were told a validity beyond the end of the TTL ({run.config.ttl_ms} ms), by up to "
+            f"{{count}} {of} were given a validity that ends after the TTL ({run.config.ttl_ms} ms), by up to "
             "{most} ms",
         ),
         (
@@ -78,8 +78,8 @@ def check(run: Recorded) -> Answer:
             without,
             -told,
             "over_for_ms",
-            f"{{count}} {of} were granted with no validity left: by the lock's own account they were over, for up to "
-            "{most} ms",
+            f"{{count}} {of} were granted with no validity left: by the lock's own account they had expired, up to "
+            "{most} ms before",
         ),
         (
             "no-drift-allowance",
@@ -87,8 +87,8 @@ def check(run: Recorded) -> Answer:
             tight,
             ttl_ns + by_clock,
             "after_request_ms",
-            f"{{count}} {of} leave no allowance for clocks that run at different rates: their validity lasts until "
-            f"{{most}} ms after the request, of a TTL of {run.config.ttl_ms} ms",
+            f"{{count}} {of} leave no allowance for clocks that run at different rates: their validity ends up to "
+            f"{{most}} ms after the request, with a TTL of {run.config.ttl_ms} ms",
         ),
         (
             "late-extension",
@@ -96,7 +96,7 @@ def check(run: Recorded) -> Answer:
             late,
             late_ns,
             "late_by_ms",
-            f"{{count}} {of} are extensions that were granted when the lease was over, by up to {{most}} ms",
+            f"{{count}} {of} are extensions that were granted after the lease had expired, by up to {{most}} ms",
         ),
     )
     findings = tuple(_finding(run, leases, *each) for each in found if each[2].any())
@@ -112,8 +112,8 @@ def check(run: Recorded) -> Answer:
 
 
 def _late_extensions(leases: pd.DataFrame, earliest: Ints, told: np.ndarray) -> tuple[Bools, np.ndarray]:
-    """Which leases are extensions that were surely computed when the lease before was over under every reading, and how
-    long after that, in ns."""
+    """Which leases are extensions that were computed after the previous lease had expired under every reading of the
+    record, and how long after, in ns."""
     late, late_ns = np.zeros(len(leases), np.bool_), np.zeros(len(leases))
     if not (leases["f"] == "extend").any():
         return late, late_ns

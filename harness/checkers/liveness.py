@@ -1,8 +1,8 @@
-"""Does the lock come free, soon, and for everybody?
+"""Does the lock become available again, soon, and for everybody?
 
-A time without a grant counts against the lock only while some working client surely could reach a majority
-(`harness.history.fault_windows.majority_windows`). Nothing here breaks a requirement: they are about safety. But a run
-in which nobody acquired anything proves nothing, and is unknown.
+A time without a grant counts against the lock only while some working client certainly could reach a majority
+(`harness.history.fault_windows.majority_windows`). Nothing here breaks a requirement, because requirements are about
+safety. But a run in which nobody acquired the lock proves nothing, so it is unknown.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from harness.verdict import Answer, Finding
 Ints = npt.NDArray[np.int64]
 
 _TTLS_TO_RECOVER: Final = 2
-"""A key set as late as the heal is gone one TTL later; with this much time and no grant, something is stuck."""
+"""A key that was set as late as the heal is gone one TTL later; without a grant for this long, something is stuck."""
 
 
 class Spread(msgspec.Struct, frozen=True):
@@ -125,7 +125,7 @@ def _spread(values: npt.NDArray[np.float64]) -> Spread:
 
 
 def _last_ns(run: Recorded) -> int:
-    """When the load was over; for a run that was cut short, the last thing that was recorded."""
+    """When the load ended; for a run that was cut short, the last thing that was recorded."""
     if run.timeline.stop_ns is not None:
         return run.timeline.stop_ns
     return int(run.ops["complete_ns"].max()) if len(run.ops) else run.timeline.start_ns
@@ -165,7 +165,7 @@ def _no_recovery(run: Recorded, first_ms: float | None) -> tuple[Finding, ...]:
     healed_ns, stop_ns = run.timeline.healed_ns, run.timeline.stop_ns
     if first_ms is not None or healed_ns is None or stop_ns is None:
         return ()
-    # Who got in before the heal may have it rightfully for longer, by extending; then it cannot come free meanwhile.
+    # A client that acquired before the heal may rightfully keep the lock for longer by extending its lease.
     sections = run.sections
     held: Ints = np.minimum(sections["end_ns"].to_numpy(np.int64), sections["deadline_max_ns"].to_numpy(np.int64))
     free_ns = max(healed_ns, int(held.max(initial=healed_ns)))

@@ -1,8 +1,8 @@
-"""How often did going down matter? A crash can only break a lock that depends on the node's memory.
+"""How often did a node outage matter? A crash can break a lock only if the lock depends on that node's memory.
 
-An *opportunity* is a time at which nodes went down that kept a lock together: a majority held its key, and without them
-no majority did. The rate of violations per opportunity can be compared between runs that crash at random and runs that
-hunt; the rate per crash cannot.
+An *opportunity* is an outage of nodes that a lock depended on: a majority held its key, and without these nodes no
+majority did. The rate of violations per opportunity can be compared between runs that crash nodes at random and runs
+that hunt; the rate per crash cannot.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ def check(run: Recorded) -> Answer:
         a, b = run.sections.iloc[int(pairs.earlier[position])], run.sections.iloc[int(pairs.later[position])]
         if first_ns is None:  # the pairs are in the order in which they began
             first_ns = int(b.start_ns)
-        # The last time that nodes went down between the first client's request and the second one's entry. Going down
-        # takes a moment, in which a node may still grant what it is about to forget.
+        # The last outage between the first client's request and the second client's entry. Going down takes a moment,
+        # in which a node may still grant what it is about to forget.
         last = int(np.searchsorted(began, b.start_ns, side="left")) - 1
         if last < 0 or crashes[last].done_ns < a.asked_ns:
             continue

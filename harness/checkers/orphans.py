@@ -1,12 +1,12 @@
 """Which keys were left on the nodes with no owner, and for how long?
 
-A key has an owner from the try that set it until that client has nothing to do with it any more: its release has
-returned, its try was refused or given up, or the client is gone. What is still there then keeps others out until it
-expires. Every lock with an expiry may leave some; how many, and what of, differs from library to library.
+A key has an owner from the try that set it until that client is done with it: its release has returned, its try was
+refused or given up, or the client is gone. A key that is still there after that keeps others out until it expires.
+Every lock with an expiry may leave some; how many, and why, differs from library to library.
 
-Only what is certain is counted: from the latest moment at which an owner can have ended to the earliest at which the
-key can have gone. Where the lock does not show what it sets, and for tries that were refused, the owner is whoever was
-trying when the key was set, the last of them.
+Only what is certain is counted: from the latest moment at which the owner can have been done to the earliest at which
+the key can have gone. If the lock does not show what it sets, and for tries that were refused, the owner is the client
+that was trying when the key was set; if there were several, the one that tried longest.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ took effect when its owner had given it up. The node went down with a key that h
 had none."""
 
 OUTLASTS_BY_MS: Final = 100
-"""What a node may need to expire a key is not held against a lock."""
+"""The time that a node may need to expire a key is not held against the lock."""
 
 
 class OnNode(msgspec.Struct, frozen=True):
@@ -110,7 +110,7 @@ def _node_cells(node: OnNode) -> tuple[str, ...]:
 
 @dataclass(slots=True)
 class _Orphan:
-    """One key on one node without an owner. Where the witness was blind meanwhile, that time is left out."""
+    """One key on one node without an owner. Time in which the witness could not see the node is left out."""
 
     node: str
     key: str
@@ -176,7 +176,7 @@ def _orphans(run: Recorded, watched: Watched) -> tuple[list[_Orphan], bool]:
 
 
 class _Row(NamedTuple):
-    """A row of `Owners.holdings`, as far as it matters here."""
+    """The columns of `Owners.holdings` that matter here."""
 
     node: str
     key: str
@@ -193,7 +193,7 @@ class _Row(NamedTuple):
 
 @dataclass(slots=True)
 class _Chain:
-    """One value of one key on one node, also behind times in which the node was out of sight."""
+    """One value of one key on one node, also across times in which the node was out of sight."""
 
     value: str | None
     set_min_ns: int
@@ -226,7 +226,7 @@ def _unseen_ms(run: Recorded, watched: Watched, node: str) -> float:
 
 
 def _outlasting(run: Recorded, orphans: list[_Orphan]) -> tuple[Finding, ...]:
-    """A key that nobody owns is gone a TTL later, unless the lock gave it more."""
+    """A key without an owner is gone one TTL later, unless the lock gave it more time."""
     ttl_ns = run.config.ttl_ms * 1_000_000
     over = [orphan for orphan in orphans if orphan.length_ns > ttl_ns + OUTLASTS_BY_MS * 1_000_000]
     if not over:

@@ -1,7 +1,7 @@
-"""What the lock did in calm, under faults, and after the heal.
+"""What the lock did without faults, under faults, and after the heal.
 
-`calm` is load without any fault that can have been in force, `faults` is load with one, `recovery` is what follows
-once everything is healed. An operation belongs to the phase in which it was invoked, a section to that in which it
+`calm` is load while certainly no fault was in force, `faults` is the rest of the load, `recovery` is the time after
+everything was healed. An operation belongs to the phase in which it was invoked, a section to the one in which it
 started.
 """
 
@@ -123,7 +123,7 @@ def check(run: Recorded) -> Answer:
 
 
 def _edges(run: Recorded) -> tuple[int, int, int]:
-    """Start, heal and end; for a run that was cut short the last thing recorded stands for what was not reached."""
+    """Start, heal and end; in a run that was cut short, the last recorded thing replaces those it did not reach."""
     timeline = run.timeline
     last = int(run.ops["complete_ns"].max()) if len(run.ops) else timeline.start_ns
     end_ns = max(timeline.start_ns, timeline.stop_ns or last)

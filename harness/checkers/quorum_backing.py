@@ -1,11 +1,11 @@
-"""Did a client believe that it held what it did not?
+"""Was every section backed by a majority of the nodes?
 
-A lock that tells its client a validity vouches for this: a majority of the nodes holds the client's value until then.
-The witness sees whether that is so. Only what is certain is counted. A node is taken to hold the value unless it is
-sure that it does not: it was in sight, and what it held is known. And the client is taken to believe only within its
-*certain window*, from the grant to the release or to the earliest end of its validity.
+A lock that reports a validity guarantees that a majority of the nodes holds the client's value until then. The witness
+sees whether that is true. Only what is certain is counted. A node counts as holding the value unless it certainly does
+not: it was in sight, and what it held is known. And the client counts as relying on the lock only within its *certain
+window*, from the grant to the release or to the earliest end of its validity.
 
-Of a lock that does not show what it sets on the nodes nothing can be said. A lock's nodes are those on which the key
+Nothing can be said about a lock that does not show what it sets on the nodes. A lock's nodes are those on which the key
 was ever set; a lock that uses one of five has a majority of one.
 """
 
@@ -39,15 +39,15 @@ LOSSES: Final[tuple[Loss, ...]] = (
     "lost by the node",
     "never set",
 )
-"""Why a node does not hold the value: somebody deleted it or set another one over it before its owner gave it up; some
-value, perhaps this one, was there too shortly to be read; its TTL ran out, or the node let it expire before that; the
-node went down and came back without it; or it was never there."""
+"""Why a node does not hold the value: somebody deleted or overwrote it before its owner gave it up; some value, perhaps
+this one, was there too briefly to be read; its TTL ran out, or the node let it expire before that; the node went down
+and came back without it; or it was never there."""
 
 OF_THE_LOCK: Final[frozenset[Loss]] = frozenset({"deleted", "overwritten", "gone unread", "expired", "never set"})
-"""Losses that only the lock's own requests can bring about."""
+"""Losses that only the lock's own requests can cause."""
 
 CLOCK_SLACK_NS: Final = 20_000_000
-"""A node that expires a key so much before its time is not what the lock asked for: its clock ran fast, or stepped."""
+"""A node that expires a key this long before its time did not do what the lock asked: its clock ran fast or stepped."""
 
 
 class _Own(NamedTuple):
@@ -58,7 +58,7 @@ class _Own(NamedTuple):
 
 
 class _Stretch(NamedTuple):
-    """A time within a section's certain window in which surely too few nodes held its value, and why each did not."""
+    """A time within a section's certain window in which too few nodes held its value, and why each did not."""
 
     section: int
     from_ns: int
@@ -134,7 +134,7 @@ class _Line:
 
 @dataclass(frozen=True, slots=True)
 class _Nodes:
-    """The nodes' side of the story, by (node, key), and each node's sights."""
+    """What each node held, by (node, key), and when it was in sight."""
 
     run: Recorded
     owners: Owners
@@ -190,7 +190,7 @@ class _Nodes:
         )
 
     def unfounded(self, section: int) -> _Stretch | None:
-        """The longest time in which the section's client surely believed in vain; None if there was none."""
+        """The longest time in which the section certainly had no majority behind it; None if there was none."""
         start, until = int(self.start[section]), int(self.until[section])
         used = self.used.get(self.key[section])
         if not used:
@@ -214,7 +214,7 @@ class _Nodes:
         return _Stretch(section, began, ended, tuple((node, self._loss(node, section, ended)) for node in lacking))
 
     def _maybe(self, node: str, section: int, start: int, until: int) -> list[tuple[int, int]]:
-        """The parts of [start, until] in which the node may hold the section's value, for all that is known."""
+        """The parts of [start, until] in which the node may have held the section's value."""
         value = self.owners.value[section]
         line = self.lines[node, self.key[section]]
         spans = [
@@ -230,7 +230,7 @@ class _Nodes:
         return [(a, max(a, b)) for a, b in spans]
 
     def _loss(self, node: str, section: int, at_ns: int) -> Loss:
-        """How it came that the node does not hold the section's value shortly before `at_ns`."""
+        """Why the node does not hold the section's value shortly before `at_ns`."""
         line, asked = self.lines[node, self.key[section]], int(self.asked[section])
         own = [own for own in line.own.get(section, ()) if own.from_min_ns < at_ns]
         if not own:
@@ -247,7 +247,7 @@ class _Nodes:
         return "overwritten" if last.ended == "overwritten" else "lost by the node"
 
     def cause(self, stretch: _Stretch) -> Loss:
-        """The loss that most of the nodes had. That a minority never held the value is as it should be."""
+        """The loss that most of the nodes had. It is normal that a minority never held the value."""
         used = len(self.used[self.key[stretch.section]])
         counts = Counter(loss for _, loss in stretch.losses)
         if used - counts["never set"] < used // 2 + 1:
@@ -270,8 +270,9 @@ def _unfounded(run: Recorded, nodes: _Nodes, stretches: list[_Stretch]) -> tuple
         causes = Counter(map(nodes.cause, some))
         words = ", ".join(f"{loss} {causes[loss]}" for loss in LOSSES if causes[loss])
         text = (
-            f"in {len(some)} {'section' if len(some) == 1 else 'sections'} a client was told that it held a lock that "
-            f"surely no majority of the nodes held, for up to {longest.length_ns / 1e6:.1f} ms ({words})"
+            f"in {len(some)} {'section' if len(some) == 1 else 'sections'} a client was told that it held the lock "
+            f"although certainly no majority of the nodes held its key, for up to {longest.length_ns / 1e6:.1f} ms "
+            f"({words})"
         )
         blame: Blame = "lock" if by_lock else "undecided"
         breaks: tuple[Requirement, ...] = ("lease",) if by_lock else ()

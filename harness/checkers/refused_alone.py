@@ -1,13 +1,13 @@
-"""Was somebody refused although nothing can have held the lock?
+"""Was a client refused although nobody can have held the lock?
 
-A try that is refused is nobody's fault while somebody else is inside or trying, or while a key of a former holder can
-still be there. But a client that tries alone, that surely could reach as many nodes as the lock needs (a majority, with
-which it was seen to be granted), and around which nothing has changed for a whole TTL, finds every key of a correct
-lock gone: what was set before the last change has expired, and what was set after it was released on all nodes that
-could be reached. If it is refused all the same, again and again for half a TTL, then keys were left behind that have no
-owner, or that do not expire in time.
+A refused try is nobody's fault while somebody else is inside or trying, or while a key of a former holder may still be
+there. But consider a client that tries alone, that certainly could reach as many nodes as the lock needs (a majority
+with which it was seen to be granted), and around which nothing has changed for a whole TTL. With a correct lock it
+finds no key: what was set before the last change has expired, and what was set after it was released on all nodes in
+reach. If it is still refused, again and again for half a TTL, then keys without an owner were left behind, or keys that
+do not expire in time.
 
-This costs time and no safety, so it breaks no requirement.
+This costs time but not safety, so it breaks no requirement.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from harness.verdict import Answer, Finding
 
 LEAST_TRIES: Final = 3
 LEAST_TTLS: Final = 0.5
-"""Three tries in vain over half a TTL: one late reply on a busy machine is no finding."""
+"""Three refused tries over half a TTL: a single late reply on a busy machine is no finding."""
 
 
 class _Spell(NamedTuple):
@@ -82,7 +82,7 @@ def _spells(run: Recorded) -> list[_Spell]:
         Groups.of_equal(_lives(run.ops)).order,
         ((run.ops["f"] == "acquire") & (run.ops["outcome"] == "fail")).to_numpy(),
     )
-    # Few tries belong to a long spell at all; only those are looked at closely, and then again as what is left of it.
+    # Few tries belong to a long spell. Only these are examined closely, and then what is left of each spell once more.
     for allowed in (_calm, _alone):
         rows = np.concatenate([np.zeros(0, np.int64), *_in_vain(run, order, counted)])
         counted = np.zeros(len(run.ops), np.bool_)
@@ -129,7 +129,7 @@ def _calm(run: Recorded, rows: Ints) -> Bools:
     invoke, complete = (ops[name].to_numpy(np.int64) for name in ("invoke_ns", "complete_ns"))
     client = codes_in(pd.Index(config.client_names), ops["client"])
     begin, end = run.timeline.start_ns, int(complete.max())
-    # Whoever tries is there: who ended is of no interest here, only that somebody did.
+    # A client that tries is alive, so only the fact that somebody ended matters here, not who.
     stretches = list(reach(config.client_names, config.node_names, run.faults, (), begin, end))
     granted = granted[_surely_as_recorded(run, invoke[granted], complete[granted])]
     enough: set[frozenset[str]] = set()

@@ -97,14 +97,15 @@ def story(run: Recorded, environment: Mapping[str, object]) -> list[str]:
     config = run.config
     keys = "one key" if config.keys == 1 else f"{config.keys:,} keys"
     fencing = {
-        "none": "No fencing token was used, so nothing but the lock stood between two clients.",
+        "none": "No fencing token was used, so only the lock kept clients apart.",
         "writes": "Writes carried a fencing token, which the store checked; reads did not.",
         "all": "Reads and writes carried a fencing token, which the store checked.",
     }[config.fencing]
     return [
         f"{plural(config.clients, 'client')}, each an operating-system process, competed for {keys} with the lock "
-        f"{lock_name(run)} (it expires after {config.ttl_ms:,} ms) on {plural(config.nodes, 'node')}. Whoever got in "
-        f"read a counter, stayed for {hold(config.hold)}, wrote it back plus one, and gave the lock back. "
+        f"{lock_name(run)} (it expires after {config.ttl_ms:,} ms) on {plural(config.nodes, 'node')}. A client "
+        f"that acquired it read a counter, stayed inside for {hold(config.hold)}, wrote it back plus one, and released "
+        "the lock. "
         f"{_story_of_extensions(config.extensions)}{fencing}",
         _story_of_faults(run),
     ]
@@ -114,7 +115,7 @@ def _story_of_extensions(most: int) -> str:
     if not most:
         return ""
     times = "once" if most == 1 else f"up to {most} times"
-    return f"Meanwhile it prolonged its lease {times}, each time when half of it was gone. "
+    return f"Meanwhile it extended its lease {times}, each time when half of it had passed. "
 
 
 def _story_of_experiment(run: Recorded, experiment: Mapping[str, object]) -> list[str]:

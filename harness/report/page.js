@@ -10,7 +10,7 @@ for (const root of document.querySelectorAll("[data-timeline]")) (() => {
   const ctx = canvas.getContext("2d");
   const BLAME = ["lock", "client", "undecided"];
   const SAYS = ["both were within their validity: the lock is to blame", "a client outlived its lease",
-                "what was recorded allows both readings: undecided"];
+                "the record allows both readings: undecided"];
 
   // --- columns -------------------------------------------------------------------------------------------------
   const S = data.sections, N = S ? S.step.length : 0;

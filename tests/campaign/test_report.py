@@ -209,3 +209,13 @@ def test_the_tables_to_compute_with_agree_with_the_page() -> None:
     assert document["finished"] == 8
     assert len(document["comparisons"]) == 4
     assert document["cells"][0]["folders"] == ["run-none · clients 2-1", "run-none · clients 2-2"]
+
+
+def test_what_a_checker_adds_up_over_runs_is_shown_for_each_configuration() -> None:
+    grid = made.grid()
+    lines = [made.line("none · clients 2", seed, totals={"sheep": 3}) for seed in (1, 2)]
+    found = summaries(grid, lines)
+    assert found[0].totals == {"sheep": 6}
+    assert "sheep 6" in text_of(page_of(grid, lines))
+    assert export.cells_frame(found)["sheep"].iloc[0] == 6
+    assert export.runs_frame(lines)["sheep"].tolist() == [3, 3]

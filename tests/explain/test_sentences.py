@@ -261,6 +261,4 @@ def test_what_accuses_the_resource_is_told_in_the_finding_s_own_words() -> None:
     story = Story().section("c1", 10, 20).write("c1", 1, at=12)
     story.writes.clear()
     story.final = {}
-    assert story.told("unrecorded-write").sentence == (
-        "1 writes were acknowledged that the resource's record does not have."
-    )
+    assert story.told("unrecorded-write").sentence == ("1 acknowledged write is missing from the resource's record.")

@@ -69,7 +69,7 @@ def test_refusals_are_fencing_at_work() -> None:
 
 def test_only_a_resource_that_took_a_smaller_token_is_said_to_have_been_shown_one() -> None:
     """With one write without a token the key's writes are told apart by their sections, and that says nothing of it."""
-    words = "although a smaller token was shown"
+    words = "although it carried a smaller token"
     by_token = lapsed(fencing="writes").write("c2", 1, token=6).write("c1", 1, token=5)
     assert words in check(by_token.recorded()).findings[0].text
     by_section = lapsed(fencing="writes").write("c2", 1, token=6).write("c1", 1)
