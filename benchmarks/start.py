@@ -1,6 +1,6 @@
-"""How long a command takes to start, beside a Python that does nothing: `python benchmarks/start.py`.
+"""How long commands take to start, compared with a Python that does nothing: `python benchmarks/start.py`.
 
-The ratios of one run are what counts: a busy machine slows all of them alike.
+Compare only the ratios within one run: a busy machine slows all commands alike.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def seconds(words: Sequence[str], folder: Path) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=20, help="every command so many times, in turn (20)")
+    parser.add_argument("--rounds", type=int, default=20, help="how often to run each command, in turn (20)")
     rounds = parser.parse_args().rounds
     took: dict[str, list[float]] = {name: [] for name in COMMANDS}
     with tempfile.TemporaryDirectory() as temporary:

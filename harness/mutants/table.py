@@ -1,4 +1,4 @@
-"""The table: a row a lock, a column a kind of faults, and in each field how many runs found it out, and how soon."""
+"""The table: one row per lock, one column per kind of fault, and in each cell how many runs caught it, and how soon."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ NEMESES: Final = tuple(dict.fromkeys(name for conditions in CONDITIONS.values() 
 
 
 class Field(msgspec.Struct, frozen=True, kw_only=True):
-    """One lock under one kind of faults. `caught`: the runs with something for which the lock is to blame; `named`:
-    those where that was the finding that the mutant should have; `median_ms`: from the start of a run to the first of
-    these. `kinds`: how many runs had which."""
+    """One lock under one kind of fault. `caught`: the runs with any finding that blames the lock; `named`: those with
+    the finding that names the mutant; `median_ms`: from the start of a run to the first such finding. `kinds`: how many
+    runs had each kind of finding."""
 
     runs: int
     caught: int
@@ -33,7 +33,7 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """One lock. `finding`: what names it, None for a correct one. `text`: the verdict's own words about it."""
+    """One lock. `finding`: the kind that names it, None for a correct lock. `text`: the verdict's text about it."""
 
     name: str
     line: str
@@ -45,7 +45,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_right(self) -> bool:
-        """A correct lock was never blamed; a mutant was named within the limit, by some kind of faults in every run."""
+        """A correct lock was never blamed; a mutant was named within the limit, in every run of some kind of fault."""
         if self.finding is None:
             return not any(field.caught for field in self.fields.values())
         return any(
@@ -55,13 +55,13 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def others(self) -> Counter[str]:
-        """In how many runs which other findings blame the lock, the most frequent ones first."""
+        """The other findings that blame the lock and the number of runs with each, the most frequent first."""
         total = sum((Counter(field.kinds) for field in self.fields.values()), Counter[str]())
         return Counter({kind: count for kind, count in total.most_common() if kind != self.finding})
 
 
 def rows_of(lines: Sequence[RunLine]) -> list[Row]:
-    """The rows that are on record so far: mutants in the order of their declaration, then the correct locks."""
+    """The rows recorded so far: mutants in the order of their declaration, then the correct locks."""
     by_cell: dict[str, list[RunLine]] = {}
     for line in lines:
         if line.error is None:
@@ -108,21 +108,21 @@ def _fields(
 
 
 def _moments(found: Sequence[Blamed], finding: str | None) -> list[tuple[float, str]]:
-    """When and in which words it was named; by anything at all where nothing should have been."""
+    """When each matching finding happened, and its text. For a correct lock any finding matches."""
     wanted = [item for item in found if finding is None or item.kind == finding]
     return sorted((item.at_ms or 0.0, item.text) for item in wanted)
 
 
 @dataclass(frozen=True, slots=True)
 class Cells:
-    """A table in words."""
+    """A table as text."""
 
     head: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
 
 
 def in_words(rows: Sequence[Row]) -> Cells:
-    """`3 of 3, 1.2 s`; `(2 of 3)` where only other findings blame the lock; a dash where nothing was found."""
+    """`3 of 3, 1.2 s`; `(2 of 3)` if only other findings blame the lock; a dash if nothing was found."""
     head = ("lock", "wrong line", "load", *NEMESES)
     return Cells(
         head,
@@ -143,7 +143,7 @@ def _words(row: Row, nemesis: str) -> str:
 
 
 def conclusion(rows: Sequence[Row]) -> str:
-    """One sentence: whether all is as it should be."""
+    """One sentence: whether every lock was judged correctly."""
     missed = [row.name for row in rows if row.finding is not None and not row.is_right]
     wronged = [row.name for row in rows if row.finding is None and not row.is_right]
     mutants = sum(row.finding is not None for row in rows)
@@ -160,23 +160,28 @@ def conclusion(rows: Sequence[Row]) -> str:
 
 
 def markdown(campaign: Campaign, lines: Sequence[RunLine]) -> str:
-    """The table for a repository, with what the verdicts said and how to do it again."""
+    """The table for a repository, with the verdicts' texts and the command that repeats it."""
     rows = rows_of(lines)
     cells = in_words(rows)
     machine = ", ".join(f"{name} {value}" for name, value in campaign.machine.items())
     out = [f"# {campaign.grid.title}", "", campaign.grid.question, "", conclusion(rows), ""]
     out += [
-        "Each mutant is the reference lock with one line wrong ([mutants](../docs/mutants.md)). A field says in how "
-        "many runs the mutant was found out *and* named by the finding that it should have, and the median time from "
-        "the start of a run to the first event that shows it. In brackets: runs with other findings that blame the "
-        "lock. A dash: these faults did not find it. The last rows are correct locks under the same loads.",
+        "Each mutant is the reference lock with one line wrong ([mutants](../docs/mutants.md)). A cell shows in how "
+        "many runs the verdict had the finding that names the mutant, and the median time from the start of a run to "
+        "the first event that shows the mistake. In brackets: runs with other findings that blame the lock. A dash: "
+        "these faults did not find it. The last rows are correct locks under the same loads.",
         "",
         *_table(cells.head, cells.rows),
         "",
         "## What the verdict says",
         "",
         *_table(
-            ("mutant", "finding", "the first one, in the verdict's words", "also blamed on the lock, in so many runs"),
+            (
+                "mutant",
+                "finding",
+                "the first one, as the verdict worded it",
+                "other findings that blame the lock: runs",
+            ),
             [
                 (
                     row.name,
@@ -189,12 +194,13 @@ def markdown(campaign: Campaign, lines: Sequence[RunLine]) -> str:
             ],
         ),
         "",
-        "## What was done",
+        "## Method",
         "",
         f"{plural(sum(line.error is None for line in lines), 'run')}, one after the other, at revision "
-        f"{campaign.revision or 'unknown'} on {machine}. A run ends when the finding is there. Mutants got "
+        f"{campaign.revision or 'unknown'} on {machine}. A run ends as soon as the finding appears. Seeds and longest "
+        "run, "
         + "; ".join(
-            f"{plural(part.seeds, 'seed')} and at most {part.options['duration']} of {part.title}"
+            f"{part.title}: {plural(part.seeds, 'seed')}, at most {part.options['duration']}"
             for part in campaign.grid.parts
         )
         + ".",
@@ -202,7 +208,7 @@ def markdown(campaign: Campaign, lines: Sequence[RunLine]) -> str:
         "Loads and faults:",
         "",
         *_table(
-            ("load", "for", "options"),
+            ("load", "purpose", "options"),
             [
                 (
                     name,
@@ -214,7 +220,7 @@ def markdown(campaign: Campaign, lines: Sequence[RunLine]) -> str:
             ],
         ),
         "",
-        "## Do it again",
+        "## Repeat this table",
         "",
         "```",
         campaign.command,

@@ -1,6 +1,6 @@
-// Checks histories of a lock, one JSON object a line on stdin, with Porcupine, and answers each with a line on stdout.
+// Checks histories of a lock with Porcupine: one JSON object per line on stdin, one line with the answer on stdout.
 //
-// How a recorded history becomes these operations, and what the answers must agree with, is in ../README.md.
+// ../README.md explains how a recorded history becomes these operations, and what the answers must agree with.
 package main
 
 import (
@@ -18,12 +18,12 @@ import (
 
 // An operation, linearizable somewhere in [Call, Return].
 type operation struct {
-	Kind    string `json:"kind"` // acquire, release or write; anything else may have happened or not
+	Kind    string `json:"kind"` // acquire, release or write; any other kind may have happened or not
 	Owner   string `json:"owner"`
 	Section int    `json:"section"`
 	Token   int    `json:"token"`
 	Value   int    `json:"value"`
-	Reentry bool   `json:"reentry"` // an acquire that began in the very moment in which its owner's section before ended
+	Reentry bool   `json:"reentry"` // an acquire that started exactly when its owner's previous section ended
 	Call    int64  `json:"call"`
 	Return  int64  `json:"return"`
 }
@@ -35,7 +35,7 @@ type history struct {
 	TimeoutMs int         `json:"timeout_ms"`
 }
 
-// Who is inside, in which of its sections, and the largest token of any section that is over.
+// Who is inside, in which of its sections, and the largest token of any section that has ended.
 type lockState struct {
 	owner string
 	open  string
@@ -61,7 +61,7 @@ func leave(open string, section int) (string, bool) {
 	return strings.Join(left, " "), found
 }
 
-// A mutex that knows its owner and, if it is fenced, hands out tokens larger than those of all sections that are over.
+// A mutex that knows its owner and, if it is fenced, grants tokens larger than those of all sections that have ended.
 func mutex(fenced bool) porcupine.Model {
 	return porcupine.Model{
 		Init: func() interface{} { return lockState{floor: -1 << 62} },
@@ -95,7 +95,7 @@ func mutex(fenced bool) porcupine.Model {
 	}
 }
 
-// A store that takes a write if `number` of it is larger than that of every write before, or as large where that is fine.
+// A store that accepts a write if its `number` is larger than that of every earlier write, or equal if that is allowed.
 func growing(number func(operation) int, equalIsFine bool) porcupine.Model {
 	return porcupine.Model{
 		Init: func() interface{} { return -1 << 62 },
