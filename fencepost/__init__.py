@@ -1,10 +1,10 @@
-"""What a user imports: `load` for a recorded run, and the protocols that a lock of one's own implements.
+"""What a user imports: `load` for a recorded run, and the protocols for a lock of one's own.
 
     import fencepost
     run = fencepost.load("results/runs/latest")
     run.sections.groupby("client").size()
 
-Importing this package imports nothing heavy; what is named here is fetched when it is first used.
+Importing this package is quick: each name here is imported when it is first used.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _HOMES = {
 
 
 def check_module_names() -> None:
-    """Raise UsageError if another project's module hides one of ours: their names are common words."""
+    """Raise UsageError if another project's module has the name of one of our packages: these are common words."""
     from fencepost.errors import UsageError
 
     home = Path(__file__).resolve().parent.parent

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit code. What is imported here takes long enough for a Ctrl-C to fall
-    into it."""
+    """Run the command line and return its exit code. Ctrl-C may also come while modules are still being imported."""
     from fencepost.errors import FencepostError
 
     try:

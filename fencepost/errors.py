@@ -1,7 +1,7 @@
-"""The one small tree of errors, and the exit code that each branch means.
+"""The errors that fencepost raises, and the exit code of each.
 
-A leaf: it imports nothing, and every folder may import it. A message says what was found, what was expected and what
-to do about it, in one line.
+This module imports nothing, and every package may import it. A message is one line: what was found, what was expected,
+and what to do about it.
 """
 
 from __future__ import annotations
@@ -10,20 +10,20 @@ from typing import ClassVar
 
 
 class FencepostError(Exception):
-    """Anything that fencepost itself raises. `exit_code` is what the command line ends with."""
+    """The base of all errors that fencepost raises. `exit_code` is the exit code of the command line."""
 
     exit_code: ClassVar[int] = 255
 
 
 class UsageError(FencepostError):
-    """The user asked for something impossible. Raised before anything is started (exit 254)."""
+    """The user asked for something impossible. Raised before anything starts (exit 254)."""
 
     exit_code = 254
 
 
 class BrokenEnvironmentError(FencepostError):
-    """Something outside of us is missing or broke: a server, Docker, the disk, a lock command (exit 255)."""
+    """Something outside of fencepost is missing or broken: a server, Docker, the disk, a lock command (exit 255)."""
 
 
 class InternalError(FencepostError):
-    """A bug of ours: an invariant that fencepost itself must keep does not hold (exit 255)."""
+    """A bug in fencepost: an invariant that it must keep does not hold (exit 255)."""

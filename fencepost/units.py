@@ -1,4 +1,4 @@
-"""Durations as people write them: `250ms`, `2s`, `1.5m`, and for faults `1.2ttl`. A leaf."""
+"""Durations as people write them: `250ms`, `2s`, `1.5m`, and for faults `1.2ttl`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _UNIT_MS = {"us": 0.001, "ms": 1.0, "s": 1000.0, "m": 60_000.0, "h": 3_600_000.0
 
 
 def parse_duration_ms(text: str, default_unit: str = "ms") -> float:
-    """`250`, `250ms`, `2s`, `1.5m` in milliseconds. Raises UsageError for anything else, so also for a minus sign."""
+    """`250`, `250ms`, `2s`, `1.5m` in milliseconds. Raises UsageError for anything else, including a minus sign."""
     match = _DURATION.match(text.strip())
     if match is None or match[2] == "ttl":
         raise UsageError(f"{text!r} is not a duration; write a number with a unit, like 250ms, 2s or 1.5m")
@@ -39,7 +39,7 @@ def plain_number(value: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Duration:
-    """A time that is fixed, or that grows with the time to live of the lock under test."""
+    """A fixed time, or a multiple of the TTL of the lock under test."""
 
     amount: float
     in_ttls: bool = False
@@ -61,20 +61,20 @@ class Duration:
 
 @dataclass(frozen=True, slots=True)
 class DurationRange:
-    """From `low` to `high`, both included."""
+    """The range from `low` to `high`, both included."""
 
     low: Duration
     high: Duration
 
     @classmethod
     def parse(cls, text: str) -> DurationRange:
-        """`5ms-1.3ttl`, or one duration for a range of that alone. Raises UsageError for anything else."""
+        """`5ms-1.3ttl`, or a single duration for a range of only that value. Raises UsageError for anything else."""
         low, dash, high = text.partition("-")
         return cls(Duration.parse(low), Duration.parse(high if dash else low))
 
     def ms(self, ttl_ms: int) -> tuple[float, float]:
-        """Both ends in milliseconds, given the TTL. Raises UsageError if the first is the larger one."""
+        """Both ends in milliseconds, given the TTL. Raises UsageError if the first is larger than the second."""
         low, high = self.low.ms(ttl_ms), self.high.ms(ttl_ms)
         if low > high:
-            raise UsageError(f"a range from {low:g} ms to {high:g} ms has nothing in it; write the smaller end first")
+            raise UsageError(f"a range from {low:g} ms to {high:g} ms is empty; write the smaller end first")
         return low, high

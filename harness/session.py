@@ -1,4 +1,4 @@
-"""What `fencepost test` and `fencepost analyze` do around a run: say what begins, make it, judge it, show it."""
+"""What `fencepost test` and `fencepost analyze` do: announce a run, make it, judge it, and show the result."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
 
 def make_run(prepared: Prepared, results: Path, *, expect_violation: bool, out: Console) -> int:
-    """Make a run, judge it and show it; the exit code. Raises FencepostError when the run broke off: what was recorded
-    by then stays in the run's folder."""
+    """Make a run, judge it and show the result; returns the exit code. Raises FencepostError if the run broke off; its
+    folder keeps what was recorded until then."""
     return report_run(record_and_show(prepared, results, out), expect_violation=expect_violation, out=out)
 
 
 def record_and_show(prepared: Prepared, results: Path, out: Console) -> RunFolder:
-    """Make a run and show how it goes; its folder. Raises FencepostError when it broke off."""
+    """Make a run, showing its progress; returns its folder. Raises FencepostError if it broke off."""
     setup = prepared.setup
     folder = new_folder(prepared, results)
     say = f"{setup_in_words(setup)}, nemesis {setup.config.nemesis}, seed {setup.config.seed}"
@@ -49,23 +49,21 @@ def record_and_show(prepared: Prepared, results: Path, out: Console) -> RunFolde
 
 
 def new_folder(prepared: Prepared, results: Path) -> RunFolder:
-    """A folder in `results` for this run, with its configuration and its schedule."""
+    """Create a folder in `results` for this run, with its configuration and its schedule."""
     folder = RunFolder.create(results, prepared.setup.config)
     folder.write_schedule(prepared.schedule.to_bytes().decode())
     return folder
 
 
 def record_run(prepared: Prepared, folder: RunFolder, progress: Progress, enough: Enough | None = None) -> None:
-    """Make the run, with everything that belongs to it held under its name until it is over, or until `enough` was
-    seen. Raises FencepostError when it broke off."""
+    """Make the run. It ends early once `enough` has been seen. Raises FencepostError if it broke off."""
     Thread(target=_import_the_judge).start()
     with RunState.create(folder.path.name) as state:
         perform(prepared, folder, state, progress, enough)
 
 
 def _import_the_judge() -> None:
-    """Judging needs pandas and more, which takes as long to import as the servers take to come up: so both happen at
-    the same time."""
+    """Import what judging needs (pandas and more) while the servers come up: each takes about as long as the other."""
     import harness.checkers.judge
     import harness.explain.explanation
     import harness.report.page
@@ -74,7 +72,7 @@ def _import_the_judge() -> None:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A run folder that was judged. `replay`: the command that makes the run again."""
+    """A judged run folder. `replay`: the command that makes the run again."""
 
     recorded: Recorded
     verdict: Verdict
@@ -100,7 +98,7 @@ def judge_and_draw(folder: RunFolder) -> Judged:
 
 
 def report_run(folder: RunFolder, *, expect_violation: bool, out: Console) -> int:
-    """Judge a run folder, write its page, print the summary; the exit code."""
+    """Judge a run folder, write its page and print the summary; returns the exit code."""
     from harness.checkers.judge import exit_code
     from harness.report.summary import render_summary
 
@@ -138,7 +136,7 @@ def say_what_protects(setup: Setup, out: Console) -> None:
 
 
 def as_it_ran(config: RunConfig, environment: Mapping[str, object]) -> RunConfig:
-    """The configuration with the cluster that `auto` turned out to be."""
+    """The configuration, with `auto` replaced by the kind of cluster that the run really had."""
     cluster = environment.get("cluster")
     backend = cluster.get("backend") if isinstance(cluster, Mapping) else None
     return msgspec.structs.replace(config, cluster=backend) if backend in get_args(ClusterChoice) else config

@@ -1,4 +1,4 @@
-"""The protocols of what is tested: `Lock`, and the `Lease` that it grants."""
+"""The protocol of a lock under test, `Lock`, and the `Lease` that it grants."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from workloads.options import LockOptions
 
 
 class NodeAddress(NamedTuple):
-    """Where a lock dials a node (through the client's own link)."""
+    """Where a lock connects to a node (through the client's own link)."""
 
     host: str
     port: int
@@ -40,12 +40,12 @@ class LockSettings(LockOptions, frozen=True, kw_only=True):
 class Lease:
     """What an acquire returned.
 
-    `validity_ms`: for how long the lock said that it is held, counted from the moment it computed that.
-    That moment is known exactly (`deadline_ns` is set: the end of the validity on CLOCK_MONOTONIC), or bounded
-    (`computed_after_ns` … `computed_before_ns`), or neither: then the client's own stamps around the call bound it.
-    `requested_ns`: the moment before the first request of the round that granted it, where the lock shows it.
-    `value`: best what the lock set on the nodes, so that what they hold can be traced to its owner.
-    `token`: a fencing token that the lock itself granted. `handle`: whatever a recipe needs to release it.
+    `validity_ms`: how long the lock says it is held, counted from the moment at which the lock computed this.
+    That moment is known exactly (`deadline_ns` is the end of the validity on CLOCK_MONOTONIC), or it is bounded
+    (`computed_after_ns` … `computed_before_ns`), or neither; then the client's timestamps around the call bound it.
+    `requested_ns`: the moment before the first request of the round that granted it, if the lock reports that.
+    `value`: preferably what the lock wrote to the nodes, so that a key on a node can be traced to its owner.
+    `token`: a fencing token that the lock itself granted. `handle`: whatever a recipe needs to release the lock.
     """
 
     key: str
@@ -62,39 +62,39 @@ class Lease:
 class Lock(Protocol):
     """A distributed lock as its user sees it. One instance serves one client process, one call at a time.
 
-    An exception from any call means that nobody can know what happened (`info`). `None` and `False` are definite.
+    An exception from any call means that the outcome is unknown (`info`). `None` and `False` are definite.
     """
 
     def acquire(self, key: str, ttl_ms: int) -> Lease | None:
-        """Try to get the lock; may retry for as long as the recipe says. None: it was refused."""
+        """Try to get the lock, with the recipe's own retries. None: it was refused."""
         ...
 
     def extend(self, lease: Lease, ttl_ms: int) -> Lease | None:
-        """Prolong a lease to `ttl_ms` from now. None: it was refused, and the old lease holds until its end."""
+        """Extend a lease to `ttl_ms` from now. None: it was refused, and the old lease holds until it expires."""
         ...
 
     def release(self, lease: Lease) -> bool:
-        """Give it back. False: it was not held any more on a majority."""
+        """Release the lock. False: a majority no longer held it."""
         ...
 
     def close(self) -> None:
-        """Let go of connections and children. Never raises."""
+        """Close connections and end child processes. Never raises."""
         ...
 
     def describe(self) -> dict[str, object]:
-        """Versions, timeouts, retries: what belongs in a report about this lock. `acquire_limit_ms`, if it is there, is
-        the longest that an acquire may take by the lock's own settings, and is held against it."""
+        """Versions, timeouts, retries: what a report about this lock should show. `acquire_limit_ms`, if present, is
+        the longest time that an acquire may take by the lock's own settings; longer calls are counted as findings."""
         ...
 
 
 @runtime_checkable
 class ShowsRounds(Protocol):
-    """An optional ability of a lock: it shows what each node answered, so that a finding can be explained."""
+    """An optional ability of a lock: it reports what each node answered, so that findings can be explained."""
 
     def take_rounds(self) -> list[Round]:
-        """The rounds since they were last taken, in order; they are forgotten. Empty if nobody was asked."""
+        """The rounds since the last call, in order; returns each round once. Empty if no node was asked."""
         ...
 
 
 LockFactory = Callable[[Sequence[NodeAddress], LockSettings], Lock]
-"""How a recipe is opened; a class whose constructor takes these two arguments is one. It connects and warms up."""
+"""Opens a lock: connects it and warms it up. A class whose constructor takes these two arguments is a factory."""

@@ -1,9 +1,10 @@
-"""The workload: acquire, enter, read the counter, hold, write it plus one, exit, release; again.
+"""The workload, a loop: acquire the lock, read a counter, hold the lock for a while, write the counter plus one,
+release.
 
-A client that may extend its lease does so whenever half of it is gone. Refused, it stops its work, writes nothing and
-releases: that is what a careful user does.
+A client that may extend its lease does so whenever half of it is gone. If an extension is refused, the client stops
+working, writes nothing and releases the lock, as a careful user would.
 
-If the lock excludes, the counter ends at the number of writes. What each step is and records is in `workloads.steps`.
+If the lock excludes, the counter ends at the number of writes. `workloads.steps` has the steps and what they record.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from workloads.resource import Resource
 from workloads.steps import Steps
 
 _SPIN_NS = 1_000_000
-"""A refusal that came back faster than this gets a pause, so that a lock without a retry delay does not spin."""
+"""After a refusal faster than this the client pauses, so that it does not spin on a lock without a retry delay."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,7 @@ class Plan:
 def run(
     plan: Plan, lock: Lock, resource: Resource, record: Recorder, control: Control, held: Recorder | None = None
 ) -> None:
-    """Work until `control.stop_ns`. Raises what breaks the run itself: a lock command that died, a full disk."""
+    """Work until `control.stop_ns`. Raises whatever breaks the run itself: a lock command that died, a full disk."""
     steps = Steps(plan.client, plan.options, lock, resource, record, control, plan.first_section, held)
     rng, keys = plan.rng, plan.keys
     while monotonic_ns() < control.stop_ns:
@@ -52,7 +53,7 @@ def run(
 
 
 def _enter(plan: Plan, steps: Steps, control: Control, key: str) -> bool:
-    """Try until it is granted; False when the time to stop came first."""
+    """Try until the lock is granted. False: the time to stop came first."""
     while (op := steps.acquire(key)).outcome != "ok":
         if op.complete_ns - op.invoke_ns < _SPIN_NS:
             sleep(plan.rng.uniform(0, plan.options.retry_delay_ms) / 1000)
@@ -62,7 +63,7 @@ def _enter(plan: Plan, steps: Steps, control: Control, key: str) -> bool:
 
 
 def _work_inside(plan: Plan, steps: Steps) -> None:
-    """Token, read, hold (and extend), write; given up at the first step that did not succeed."""
+    """Draw a token, read, hold (and extend), write; stop at the first step that does not succeed."""
     if steps.needs_token and steps.draw_token().outcome != "ok":
         return
     if steps.read().outcome != "ok":
@@ -72,7 +73,7 @@ def _work_inside(plan: Plan, steps: Steps) -> None:
 
 
 def _hold(plan: Plan, steps: Steps) -> bool:
-    """Stay inside for as long as the work takes; False: an extension was not granted, the work is given up."""
+    """Stay in the section for as long as the work takes. False: an extension was not granted, so the work stops."""
     now_ns = monotonic_ns()
     until_ns = now_ns + int(plan.options.hold.draw_ms(plan.rng) * 1e6)
     left = plan.options.extensions

@@ -1,4 +1,4 @@
-"""How long a client stays inside its section."""
+"""How long a client stays in its section."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ _FORMS: Final = "write 20ms, uniform:2ms-20ms or exponential:20ms"
 
 
 class Hold(msgspec.Struct, frozen=True):
-    """How long a client stays inside: `20ms`, `uniform:5ms-50ms` or `exponential:20ms` (mean, cut off at 20 means)."""
+    """How long a client stays in its section: `20ms`, `uniform:5ms-50ms` or `exponential:20ms` (the mean; at most 20
+    times the mean is drawn)."""
 
     kind: Literal["fixed", "uniform", "exponential"]
     low_ms: float

@@ -1,9 +1,9 @@
-"""Which locks there are, and how one is opened.
+"""Finds the locks and opens them.
 
-A lock is found by looking into folders: a recipe is a module in `locks/` with a `LOCK` in it, a foreign lock a folder
-in `locks/foreign/` with an `adapter.py`; their names are the files' names, with dashes. Nothing is imported to find
-them, so that a foreign library needs to be there only when it is opened. A user's own lock is `package.module:Class`,
-or any program that speaks the protocol of `docs/lock-protocol.md`.
+Locks are found by looking into folders: a recipe is a module in `locks/` that defines `LOCK`, a foreign lock is a
+folder in `locks/foreign/` with an `adapter.py`. A lock is named after its file, with dashes. Finding a lock imports
+nothing, so a foreign library is needed only when it is opened. A user's own lock is `package.module:Class`, or any
+program that speaks the protocol in `docs/lock-protocol.md`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from workloads.foreign import ForeignLock
 LOCKS_FOLDER: Final = Path(__file__).parent / "locks"
 FOREIGN_FOLDER: Final = LOCKS_FOLDER / "foreign"
 ENVIRONMENTS_FOLDER: Final = Path(__file__).parent.parent / ".tools" / "foreign"
-"""Where set-up makes an environment for each foreign lock, named like its folder, with its pinned versions."""
+"""Where set-up creates an environment for each foreign lock: the same name as its folder, with pinned versions."""
 
 _VERBS: Final = ("acquire", "extend", "release", "close", "describe")
 
@@ -53,7 +53,7 @@ def lock_names() -> tuple[LockInfo, ...]:
 
 
 def check_lock(lock: str, lock_command: str | None) -> None:
-    """Raise UsageError if `open_lock` could not open this lock on this machine. Starts nothing."""
+    """Raise UsageError if `open_lock` cannot open this lock on this machine. Starts nothing."""
     if lock_command is not None:
         _program(lock_command)
     elif ":" in lock:
@@ -65,9 +65,9 @@ def check_lock(lock: str, lock_command: str | None) -> None:
 
 
 def open_lock(lock: str, lock_command: str | None, nodes: Sequence[NodeAddress], settings: LockSettings) -> Lock:
-    """A lock that is connected to its nodes and ready. `lock_command`, if given, replaces `lock`.
+    """Open a lock: connect it to its nodes and make it ready. `lock_command`, if given, replaces `lock`.
 
-    Raises UsageError as `check_lock` does, and BrokenEnvironmentError for a program or a class that does not open.
+    Raises UsageError as `check_lock` does, and BrokenEnvironmentError if a program or a class fails to open.
     """
     if lock_command is not None:
         return ForeignLock(_program(lock_command), nodes, settings)
@@ -130,7 +130,7 @@ def _program(lock_command: str) -> list[str]:
 
 
 def _user_class(lock: str) -> LockFactory:
-    """The class behind `package.module:Class`, looked for in the current directory as well, as `python -m` would."""
+    """The class that `package.module:Class` names; like `python -m`, this also searches the current directory."""
     module_name, _, class_name = lock.partition(":")
     here = str(Path.cwd())
     if here not in sys.path:

@@ -1,8 +1,8 @@
-"""The single steps of a client: acquire, extend, draw a token, read, write, release. Each records itself and returns
-what it recorded.
+"""The single steps of a client: acquire, extend, draw a token, read, write, release. Each step records itself and
+returns what it recorded.
 
-The workload takes them in a loop, a puppet one by one as it is told. The client does *not* look at the clock before it
-writes: whether a lapsed holder does harm is what is being measured.
+The workload takes the steps in a loop; a driven client takes one step at a time, as it is told. The client does *not*
+check the clock before it writes: the harm done by a holder whose lease has expired is what is being measured.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ T = TypeVar("T")
 
 
 class Steps:
-    """One client's steps, one section at a time; what the lock's user has in hand (lease, token, value) is kept here.
+    """One client's steps, one section at a time. Keeps the lease, the token and the value that the client has.
 
-    A step that does not fit what came before it is a UsageError and records nothing. A step raises what breaks the
-    run itself: a lock command that died, a full disk.
+    A step that does not fit the previous ones raises UsageError and records nothing. A step also raises whatever breaks
+    the run itself: a lock command that died, a full disk.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class Steps:
         first_section: int = 1,
         held: Recorder | None = None,
     ) -> None:
-        """`held`: where the values of granted leases are recorded, if they are."""
+        """`held`: records the values of granted leases; None: they are not recorded."""
         self._client = client
         self._ttl_ms = options.ttl_ms
         self._fencing = options.fencing
@@ -60,18 +60,18 @@ class Steps:
 
     @property
     def needs_token(self) -> bool:
-        """Whether the resource asks for a token and the lock granted none, nor was one drawn."""
+        """Whether the resource requires a token, and the lock granted none and none was drawn."""
         return self._fencing != "none" and self._token is None
 
     @property
     def lapses_ns(self) -> int:
-        """When the lease in hand ends, as far as the client can tell: by its deadline, or else by the validity that it
-        was told, counted from when it learnt of it."""
+        """When the lease ends, as far as the client can tell: at its deadline or, if it has none, when its validity has
+        passed since the client learned of it."""
         self._held("look at its lease")
         return self._lapses_ns
 
     def acquire(self, key: str) -> Op:
-        """One try. A try after a refusal is for the same section; any other begins the next one."""
+        """One attempt. An attempt after a refusal belongs to the same section; any other begins the next section."""
         if self._lease is not None:
             raise UsageError(f"{self._client} holds {self._lease.key} and cannot acquire {key} too; release it first")
         if self._wanted != key:
@@ -96,8 +96,8 @@ class Steps:
         return op
 
     def extend(self) -> Op:
-        """Prolong the lease to a whole TTL from now. Refused, or without an answer: the lease in hand stays what it
-        was, and a careful user stops its work and releases."""
+        """Extend the lease to a full TTL from now. If that is refused or not answered, the old lease is kept, and a
+        careful user stops working and releases the lock."""
         lease = self._held("extend")
         invoke_ns = monotonic_ns()
         extended, error = _answer(lambda: self._lock.extend(lease, self._ttl_ms))
@@ -136,7 +136,7 @@ class Steps:
         )
 
     def read(self) -> Op:
-        """Read the key's counter, showing the token if reads show one."""
+        """Read the key's counter, with the token if reads carry one."""
         key = self._held("read").key
         self._check_token("read")
         shown = self._token if self._fencing == "all" else None
@@ -169,7 +169,7 @@ class Steps:
         )
 
     def write(self) -> Op:
-        """Write what was read plus one, showing the token unless nobody shows one."""
+        """Write the value that was read plus one, with the token unless fencing is off."""
         key = self._held("write").key
         self._check_token("write")
         if self._value is None:
@@ -202,7 +202,7 @@ class Steps:
         )
 
     def release(self) -> Op:
-        """Give the lock back. Whatever comes of it, the client is outside from then on."""
+        """Release the lock. Whatever the outcome, the client has left its section."""
         lease, self._lease = self._held("release"), None
         invoke_ns = monotonic_ns()
         self._control.enter(State.RELEASING, invoke_ns)
@@ -224,7 +224,7 @@ class Steps:
             raise UsageError(f"{self._client} must show a token with --fencing {self._fencing}; draw one before {step}")
 
     def _recorded(self, op: Op) -> Op:
-        """Record it; what the nodes answered comes first."""
+        """Record the operation, and before it what the nodes answered."""
         if self._shows is not None and op.f in ("acquire", "extend", "release"):
             rounds = self._shows.take_rounds()
             for one in rounds:
@@ -235,7 +235,7 @@ class Steps:
 
 
 def _answer(call: Callable[[], T]) -> tuple[T | None, str | None]:
-    """What the lock returned, or the error after which nobody can know. What breaks the run itself is raised."""
+    """What the lock returned, or the error that leaves the outcome unknown. Raises what breaks the run itself."""
     try:
         return call(), None
     except FencepostError:

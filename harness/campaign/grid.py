@@ -1,7 +1,8 @@
-"""What a campaign compares: cells of options of `fencepost test`, in parts, each cell with the same seeds.
+"""What a campaign compares: cells, each a set of options of `fencepost test`, grouped in parts. Every cell has the same
+seeds.
 
 A grid comes from `--axis NAME=VALUE,VALUE` (every combination), or from a file: JSON in the shape of `Grid`, or Python
-with `GRID`, and `QUICK` for the small form. Those in `grids/` are asked for by name alone.
+that defines `GRID`, and `QUICK` for a small form. A grid in `grids/` is known by its name.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ class Cell(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Part(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """Cells that answer one question and stand in one table.
+    """Cells that answer one question and share one table.
 
-    `kind`: `safety` compares rates of violations, `cost` compares throughput and latency. `options`: what all of its
-    cells have in common. `baseline`: for an axis, the value that the others are compared with (else its first one);
-    an axis with the baseline "" is not compared along. `pairs`: names of two cells to be compared besides.
+    `kind`: `safety` compares rates of violations, `cost` compares throughput and latency. `options`: options that all
+    of its cells share. `baseline`: the value of an axis that the other values are compared with (by default its first);
+    with the baseline "", there are no comparisons along that axis. `pairs`: further pairs of cells to compare, by name.
     """
 
     title: str
@@ -49,7 +50,7 @@ class Part(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
     @property
     def axes(self) -> dict[str, list[str]]:
-        """Each axis and its values, in the order in which the cells name them."""
+        """Each axis and its values, in the order of the cells."""
         found: dict[str, dict[str, None]] = {}
         for cell in self.cells:
             for axis, value in cell.at.items():
@@ -58,7 +59,7 @@ class Part(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class Grid(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """A campaign as data. `introduction`: paragraphs for somebody who never saw the project."""
+    """A campaign as data. `introduction`: paragraphs for readers who do not know the project."""
 
     name: str
     title: str
@@ -93,7 +94,7 @@ def every_combination(axes: Mapping[str, Mapping[str, Mapping[str, str]]]) -> tu
 
 
 def from_axes(texts: Sequence[str], seeds: int, first_seed: int, common: Mapping[str, str]) -> Grid:
-    """The grid of `--axis` options. Raises UsageError for what is no axis."""
+    """The grid of these `--axis` options. Raises UsageError for text that is not an axis."""
     axes: dict[str, dict[str, dict[str, str]]] = {}
     for text in texts:
         given, equals, values = text.partition("=")
@@ -121,8 +122,8 @@ def from_axes(texts: Sequence[str], seeds: int, first_seed: int, common: Mapping
 
 
 def split_values(text: str) -> list[str]:
-    """Values at the semicolons; without any, at the commas. A part like `restart-delay=0` is no value of its own but an
-    option of the one before it: `crash:targets=one,restart-delay=0,pause` are two."""
+    """Split at the semicolons or, if there are none, at the commas. A part like `restart-delay=0` is not a value but an
+    option of the value before it: `crash:targets=one,restart-delay=0,pause` is two values."""
     if ";" in text:
         return [word.strip() for word in text.split(";")]
     values: list[str] = []
@@ -135,7 +136,7 @@ def split_values(text: str) -> list[str]:
 
 
 def load_grid(text: str, *, quick: bool) -> Grid:
-    """The grid in the file, or the one of this name in `grids/`. Raises UsageError if it cannot be had."""
+    """The grid in this file, or the grid of this name in `grids/`. Raises UsageError if there is no such grid."""
     path = Path(text)
     if not path.suffix and (GRIDS / f"{text}.py").exists():
         path = GRIDS / f"{text}.py"
@@ -153,7 +154,7 @@ def load_grid(text: str, *, quick: bool) -> Grid:
 
 
 def with_options(grid: Grid, seeds: int | None, first_seed: int, common: Mapping[str, str]) -> Grid:
-    """The grid with other seeds, and with options that all parts have in common where their cells say nothing else."""
+    """The grid with other seeds, and with these options for all parts; a cell's own options come first."""
     parts = tuple(
         msgspec.structs.replace(part, seeds=part.seeds if seeds is None else seeds, options={**part.options, **common})
         for part in grid.parts
@@ -162,7 +163,7 @@ def with_options(grid: Grid, seeds: int | None, first_seed: int, common: Mapping
 
 
 def check(grid: Grid) -> Grid:
-    """The grid, if it means something. Raises UsageError."""
+    """Returns the grid if it is consistent. Raises UsageError otherwise."""
     seen: set[str] = set()
     for cell in (cell for part in grid.parts for cell in part.cells):
         if cell.name in seen:
@@ -173,7 +174,7 @@ def check(grid: Grid) -> Grid:
             raise UsageError(f"the grid {grid.name}: the kind {part.kind!r} is not known; it is safety or cost")
         for name in (name for pair in part.pairs for name in pair):
             if name not in {cell.name for cell in part.cells}:
-                raise UsageError(f"the grid {grid.name} compares the cell {name!r}, which {part.title!r} has not")
+                raise UsageError(f"the grid {grid.name} compares the cell {name!r}, which is not in {part.title!r}")
         for options in (part.options, *(cell.options for cell in part.cells)):
             for name, value in options.items():
                 if value and not axis_named(name).takes_value:
@@ -204,7 +205,7 @@ def common_options(words: Sequence[str]) -> dict[str, str]:
 
 
 def _shown(axis: str, value: str) -> str:
-    """A value by itself where it speaks for itself; `clients 4` where it does not."""
+    """The value alone if it is a word; a number gets the axis in front: `clients 4`."""
     return f"{axis} {value}" if value[:1].isdigit() else value
 
 

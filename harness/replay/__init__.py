@@ -1,1 +1,1 @@
-"""Making a recorded run again, and telling whether it shows the same violation."""
+"""Makes a recorded run again, and tells whether it shows the same violation."""

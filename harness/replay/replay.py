@@ -1,4 +1,4 @@
-"""Making a recorded run again: the same configuration, the same schedule, the same seed for everything else."""
+"""Makes a recorded run again: the same configuration, the same schedule, the same seed for everything else."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ from harness.verdict import Verdict
 
 @dataclass(frozen=True, slots=True)
 class SourceRun:
-    """A recorded run, judged as this fencepost judges. `config`: with the kind of cluster that it really had."""
+    """A recorded run with the verdict of this version of fencepost. `config`: with the kind of cluster that the run
+    really had."""
 
     folder: RunFolder
     config: RunConfig
@@ -35,19 +36,19 @@ class SourceRun:
 
     @classmethod
     def open(cls, run: Path, results: Path) -> SourceRun:
-        """Read a run; nothing in its folder is changed. Raises UsageError."""
+        """Read a run and judge it, without changing its folder. Raises UsageError."""
         folder = RunFolder.open(run, results)
         recorded = load_recorded(folder)
         config = as_it_ran(recorded.config, folder.read_environment())
         return cls(folder, config, recorded, judge(recorded))
 
     def scheduled(self, **changed: object) -> RunConfig:
-        """The configuration that plays what the run played: its `played.json` if it improvised, else its
-        `schedule.json`; that names the origin in the new run's folder. Raises UsageError if it has neither."""
+        """The configuration that plays what the run played: its `played.json` if a fault chose its own moments, else
+        its `schedule.json`. The new run's folder then names this one. Raises UsageError if the run has neither."""
         files = [self.folder.path / name for name in ("played.json", "schedule.json")]
         there = [path for path in files if path.exists()]
         if not there:
-            raise UsageError(f"{self.folder.path} has no schedule.json: there is nothing to play again")
+            raise UsageError(f"{self.folder.path} has no schedule.json, so there is nothing to replay")
         config = msgspec.structs.replace(self.config, schedule=str(there[0]), **changed)
         config.check()
         return config
@@ -56,8 +57,8 @@ class SourceRun:
 def replay(
     source: SourceRun, times: int, changed: Mapping[str, object], results: Path, *, expect_violation: bool, out: Console
 ) -> int:
-    """Make the run again, so many times, and say how often the same came of it; the exit code is that of the gravest
-    verdict. `changed`: fields of its configuration that are to be otherwise. Ctrl-C ends it with what there is."""
+    """Make the run again `times` times, and say how often the result was the same. Returns the exit code of the gravest
+    verdict. `changed`: fields of the configuration to replace. Ctrl-C ends the replays; those made so far count."""
     make = _maker(source, changed, results, expect_violation, out)
     remove_leftovers(out)
     verdicts: list[Verdict] = []
@@ -79,7 +80,7 @@ def replay(
 def _maker(
     source: SourceRun, changed: Mapping[str, object], results: Path, expect_violation: bool, out: Console
 ) -> Callable[[], RunFolder]:
-    """What makes the run once more. Everything that can be checked is checked here."""
+    """Returns a function that makes the run once more. Checks everything that can be checked beforehand."""
     script = source.folder.read_experiment()
     if script is None:
         prepared = prepare(source.scheduled(**changed))
@@ -93,7 +94,7 @@ def _maker(
     target, name = str(script["target"]), script["name"]
     experiment = next((each for each in find_experiments(target) if each.name == name), None)
     if experiment is None:
-        raise UsageError(f"{target} has no experiment {name!r} any more, so the run cannot be played again")
+        raise UsageError(f"{target} has no experiment {name!r} any more, so the run cannot be replayed")
     config = msgspec.structs.replace(source.config, **changed)
     config.check()
     setup = prepare_setup(config)
@@ -101,13 +102,13 @@ def _maker(
 
 
 def _told(source: SourceRun, verdicts: list[Verdict]) -> str:
-    """`The same kind of violation (overlap:client) came again in 2 of 3 replays.`"""
+    """`The same kind of violation (overlap:client) happened again in 2 of 3 replays.`"""
     made = plural(len(verdicts), "replay")
     kind = gravest(source.verdict)
     if kind is None:
         same = sum(verdict.verdict == source.verdict.verdict for verdict in verdicts)
         return f"The run was {source.verdict.verdict}, and so were {same} of {made}: {source.folder.path}"
-    return f"The violation of {source.folder.path} ({kind}) came again in {_seen(kind, verdicts)} of {made}."
+    return f"The violation of {source.folder.path} ({kind}) happened again in {_seen(kind, verdicts)} of {made}."
 
 
 def _seen(kind: Kind, verdicts: list[Verdict]) -> int:

@@ -1,7 +1,7 @@
-"""Which violation is meant, and when it came about.
+"""Which violation is meant, and when it happened.
 
-Two runs never show the same violation twice, clients are not repeatable. They show the same *kind*: the same checker
-found the same, and put the blame on the same.
+Clients are not repeatable, so no two runs show the very same violation. They can show the same *kind*: the same finding
+of the same checker, with the same blame.
 """
 
 from __future__ import annotations
@@ -41,23 +41,23 @@ class Kind:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """When a violation came about, in ms since the start of the load: from the beginning of the first section that has
-    a part in it to when it could be seen."""
+    """When a violation happened, in ms since the start of the load: from the start of the first section involved to the
+    moment at which the violation could be seen."""
 
     from_ms: float
     to_ms: float
 
 
 def gravest(verdict: Verdict) -> Kind | None:
-    """The kind that most makes the run a violation of what it required: the lock's before a client's, overlaps before
-    what an overlap can come of. None if none does."""
+    """The gravest kind that violates the run's requirement: findings blamed on the lock before those blamed on a
+    client, overlaps before other findings. None if nothing violates it."""
     breaking = [finding for finding in verdict.findings if verdict.require in finding.breaks]
     return Kind.of(min(breaking, key=lambda f: (_GRAVEST.index(f.blame), f.kind != "overlap"))) if breaking else None
 
 
 def choose_kind(verdict: Verdict, wanted: str | None) -> Kind:
-    """The kind that is wanted, `overlap` or `overlap:client`, or else the gravest. Raises UsageError, naming those that
-    the run shows, if it does not show that."""
+    """The wanted kind, `overlap` or `overlap:client`; None: the gravest. Raises UsageError, naming the kinds that the
+    run shows, if it does not show this one."""
     if wanted is None:
         if (kind := gravest(verdict)) is not None:
             return kind
@@ -71,17 +71,17 @@ def choose_kind(verdict: Verdict, wanted: str | None) -> Kind:
 
 def _shown(verdict: Verdict) -> str:
     kinds = ", ".join(dict.fromkeys(str(Kind.of(finding)) for finding in verdict.findings))
-    return f"--kind can name what it shows: {kinds}" if kinds else "it shows nothing at all"
+    return f"--kind can be one of its findings: {kinds}" if kinds else "it has no findings"
 
 
 def moments_of(run: Recorded, finding: Finding) -> tuple[Moment, ...]:
-    """When each of the finding's examples came about, the earliest first; empty where they do not say it."""
+    """When each of the finding's examples happened, the earliest first. Leaves out examples without times."""
     moments = (_moment(run, example) for example in finding.examples)
     return tuple(sorted((moment for moment in moments if moment), key=lambda moment: moment.to_ms))
 
 
 def _moment(run: Recorded, example: Mapping[str, object]) -> Moment | None:
-    """Examples say a time of their own, or the sections that had a part in it, or both."""
+    """An example has a time of its own, or the sections involved, or both."""
     sections = [found for side in _sides(example) if (found := _section(run, side)) is not None]
     times = [float(at) for name in ("overlap_from_ms", "at_ms") if isinstance(at := example.get(name), int | float)]
     starts = [(int(section.start_ns) - run.timeline.start_ns) / 1e6 for section in sections]

@@ -1,5 +1,4 @@
-"""Scripted experiments: a claim in words, a configuration, an expectation, and ten lines of steps that put it to the
-test.
+"""Scripted experiments: a claim in words, a configuration, an expected result, and ten lines of steps that test it.
 
     @experiment(persistence="none", expect=overlaps_blamed_on("lock"))
     def crash_without_persistence(stage: Stage) -> None:
@@ -11,7 +10,7 @@ test.
         two.sees("n3", "n4", "n5")
         two.acquire("k1")
 
-The steps only do things. What came of them is read from the judged history, as with any other run.
+The steps only act. The result is read from the judged history, as with any other run.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ from harness.scripts.stage import Stage
 __all__ = ["Experiment", "Stage", "experiment", "find_experiments", "shipped_experiments"]
 
 WORKLOAD: Final = "script"
-"""What the configuration of a scripted run calls its workload."""
+"""The workload in the configuration of a scripted run."""
 
 Play = Callable[[Stage], None]
 
@@ -50,7 +49,7 @@ class _KnownSettings(RunConfig, frozen=True, kw_only=True, forbid_unknown_fields
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """One experiment, ready to be played. `claim`: its docstring; `settings`: its part of the run's configuration."""
+    """One experiment, ready to play. `claim`: its docstring. `settings`: what it sets in the run's configuration."""
 
     name: str
     claim: str
@@ -98,7 +97,7 @@ def experiment(*, expect: Expectation, **settings: Any) -> Callable[[Play], Expe
     def of(play: Play) -> Experiment:
         claim = inspect.getdoc(play)
         if not claim:
-            raise UsageError(f"the experiment {play.__name__} has no docstring; say there what it is to show")
+            raise UsageError(f"the experiment {play.__name__} has no docstring; write there what it should show")
         return Experiment(play.__name__.replace("_", "-"), claim, play, expect, MappingProxyType(settings))
 
     return of
@@ -119,7 +118,7 @@ def shipped_experiments() -> Mapping[str, Experiment]:
 
 
 def find_experiments(target: str) -> tuple[Experiment, ...]:
-    """What the user asked for: `all`, a shipped one's name, `FILE.py` or `FILE.py:function`. Raises UsageError."""
+    """The experiments that the user asked for: `all`, a name, `FILE.py` or `FILE.py:function`. Raises UsageError."""
     shipped = shipped_experiments()
     if target == "all":
         return tuple(shipped.values())
@@ -141,7 +140,7 @@ def find_experiments(target: str) -> tuple[Experiment, ...]:
 
 
 def experiments_in(module: ModuleType) -> dict[str, Experiment]:
-    """The module's own experiments, by the names of their functions."""
+    """The experiments that the module defines, by the names of their functions."""
     return {
         each.play.__name__: each
         for each in vars(module).values()
@@ -150,7 +149,7 @@ def experiments_in(module: ModuleType) -> dict[str, Experiment]:
 
 
 def describe(experiment: Experiment, config: RunConfig, target: str) -> dict[str, object]:
-    """For the run's folder and page. `target`: what the command line called it."""
+    """The experiment as JSON, for the run's folder and page. `target`: its name on the command line."""
     return {
         "name": experiment.name,
         "target": target,

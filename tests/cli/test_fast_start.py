@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.checkers.judge import judge_folder
 from harness.cli.main import COMMANDS
 from harness.config import RunConfig
 from harness.store.run_folder import RunFolder
@@ -57,7 +58,9 @@ def test_the_commands_list_imports_no_command(tmp_path: Path) -> None:
 
 
 def test_listing_runs_imports_nothing_heavy(tmp_path: Path) -> None:
-    RunFolder.create(tmp_path / "results" / "runs", RunConfig(seed=1))
+    runs = tmp_path / "results" / "runs"
+    RunFolder.create(runs, RunConfig(seed=1))
+    judge_folder(RunFolder.create(runs, RunConfig(seed=2)))
     modules = imported_by("list", folder=tmp_path)
     assert "harness.report.listing" in modules
     assert not modules & set(HEAVY)

@@ -54,7 +54,7 @@ def home(source: Path) -> Path:
 def test_a_replay_plays_the_same_bytes_names_its_origin_and_says_whether_the_same_came_of_it(source: Path) -> None:
     code, out, err = runs.fencepost(home(source), "replay", source.name)
     assert code == 1, out + err
-    assert "(overlap:client) came again in 1 of 1 replay." in out
+    assert "(overlap:client) happened again in 1 of 1 replay." in out
     again = newest(source)
     assert again != source
     assert (again / "schedule.json").read_bytes() == (source / "schedule.json").read_bytes()
@@ -68,7 +68,7 @@ def test_a_replay_of_a_script_plays_the_script(tmp_path: Path) -> None:
     runs.fencepost(tmp_path, "script", "crash-without-persistence", "--cluster", "process")
     code, out, err = runs.fencepost(tmp_path, "replay", "latest")
     assert code == 1, out + err
-    assert "came again in 1 of 1 replay." in out
+    assert "happened again in 1 of 1 replay." in out
     assert len(list((tmp_path / "results" / "runs").glob("2*"))) == 2
 
 
@@ -109,7 +109,7 @@ def test_ctrl_c_while_shrinking_writes_the_best_found_so_far_and_says_so(source:
     shrinking.send_signal(signal.SIGINT)
     code, out, err = runs.finish(shrinking)
     assert code == 2, "".join(lines) + out + err
-    assert "interrupted: this is the best found so far" in out
+    assert "interrupted: this is the best so far" in out
     assert "not confirmed by further runs" in out
     assert {"f3"} <= {planned.id for planned in load_schedule(tmp_path / "best.json", TOPOLOGY).faults}
     assert runs.state_left(home(source)) == []

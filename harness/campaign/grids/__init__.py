@@ -1,1 +1,1 @@
-"""Grids that come along, each with `GRID` and `QUICK`; `fencepost compare --grid NAME`."""
+"""Grids that ship with fencepost: `fencepost compare --grid NAME`. Each module defines `GRID` and `QUICK`."""
