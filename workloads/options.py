@@ -32,10 +32,26 @@ class LockOptions(msgspec.Struct, frozen=True, kw_only=True):
         Literal["parallel", "sequential"], Option("--acquire", "how `redlock` asks the nodes", _LOCK)
     ] = "parallel"
     node_timeout_ms: Annotated[
-        float, Option("--node-timeout", "longest wait for one node, own locks", _LOCK, low=1, high=60_000, unit="ms")
+        float,
+        Option(
+            "--node-timeout",
+            "longest wait for one node; foreign libraries keep their own",
+            _LOCK,
+            low=1,
+            high=60_000,
+            unit="ms",
+        ),
     ] = 50
     retry_delay_ms: Annotated[
-        float, Option("--retry-delay", "longest random retry delay, own locks", _LOCK, high=60_000, low=0, unit="ms")
+        float,
+        Option(
+            "--retry-delay",
+            "longest random delay before a retry; foreign libraries keep their own",
+            _LOCK,
+            high=60_000,
+            low=0,
+            unit="ms",
+        ),
     ] = 50
 
 
