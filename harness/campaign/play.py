@@ -23,6 +23,7 @@ from harness.config import RunConfig
 from harness.options import parse_run
 from harness.report.progress import Progress
 from harness.run.interruption import Interruption
+from harness.run.outside import more_runs_follow
 from harness.run.prepare import prepare
 from harness.session import judge_and_draw, new_folder, record_run
 from harness.store.run_folder import RunFolder
@@ -80,7 +81,7 @@ def play(
     estimate = Estimate(plan.configs)
     kept = set(folder.timelines())
     broke = 0
-    with Interruption().watch() as interruption:
+    with Interruption().watch() as interruption, more_runs_follow():
         for done, slot in enumerate(todo):
             left = _time(estimate.seconds(todo[done:]))
             heading = f"[{done + 1}/{len(todo)}, {left} left] {slot.cell}, seed {slot.seed}"

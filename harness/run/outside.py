@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import select
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Final
 
@@ -74,19 +74,68 @@ def play_inside(
 
 
 @contextmanager
+def more_runs_follow() -> Iterator[None]:
+    """While this is entered, the process for the next run is started when a run is over: so it is ready when the last
+    one is judged."""
+    _spare.is_wanted = True
+    try:
+        yield
+    finally:
+        _spare.is_wanted = False
+        if (unused := _spare.take()) is not None:
+            _end(unused)
+
+
+@contextmanager
 def _started(module: str, state: StateFolder) -> Iterator[Sandbox]:
     """A started sandbox; afterwards it is gone, with everything in it."""
-    path = msgspec.json.encode(sys.path).decode()
-    started = launch([sys.executable, "-c", _BOOT, path, module], state.environment)
-    if isinstance(started, Refusal):
-        raise BrokenEnvironmentError(f"this machine refuses a sandbox that it allowed a moment ago ({started.what})")
+    started = _spare.take(module) or _start(module, state.environment)
     try:
         write_init(state, started.init)
         yield started
     finally:
-        os.close(started.orders)
-        started.launcher.wait()
-        os.close(started.messages)
+        _end(started)
+        _spare.prepare(module)
+
+
+def _start(module: str, environment: Mapping[str, str]) -> Sandbox:
+    path = msgspec.json.encode(sys.path).decode()
+    started = launch([sys.executable, "-c", _BOOT, path, module], environment)
+    if isinstance(started, Refusal):
+        raise BrokenEnvironmentError(f"this machine refuses a sandbox that it allowed a moment ago ({started.what})")
+    return started
+
+
+def _end(sandbox: Sandbox) -> None:
+    os.close(sandbox.orders)
+    sandbox.launcher.wait()
+    os.close(sandbox.messages)
+
+
+class _Spare:
+    """A sandbox whose process waits for its job. It does not carry the mark of a run, which has no name yet; like any
+    other it ends with this process."""
+
+    def __init__(self) -> None:
+        self.is_wanted = False
+        self._waiting: tuple[str, Sandbox] | None = None
+
+    def prepare(self, module: str) -> None:
+        if self.is_wanted and self._waiting is None:
+            self._waiting = module, _start(module, {})
+
+    def take(self, module: str | None = None) -> Sandbox | None:
+        """The one for this module, or for any; None if there is none that lives."""
+        if self._waiting is None:
+            return None
+        (its_module, sandbox), self._waiting = self._waiting, None
+        if module in (None, its_module) and sandbox.launcher.poll() is None:
+            return sandbox
+        _end(sandbox)
+        return None
+
+
+_spare = _Spare()
 
 
 def _tell(sandbox: Sandbox, what: msgspec.Struct) -> None:

@@ -19,6 +19,7 @@ from harness.options import replay_command
 from harness.replay.replay import SourceRun
 from harness.replay.violation import Kind, Moment, choose_kind, moments_of
 from harness.run.interruption import Interruption
+from harness.run.outside import more_runs_follow
 from harness.run.prepare import prepare, remove_leftovers
 from harness.run.scheduled import Prepared
 from harness.session import judge_and_draw, say_what_protects, setup_in_words
@@ -122,7 +123,11 @@ def _searched(
     def told(line: Try) -> None:
         out.print(tried(line, len(trials.record), left()), markup=False, soft_wrap=True)
 
-    with RunState.create(f"shrink-{time.time_ns()}") as state, Interruption().watch() as interruption:
+    with (
+        RunState.create(f"shrink-{time.time_ns()}") as state,
+        Interruption().watch() as interruption,
+        more_runs_follow(),
+    ):
         player = Player(
             prepared.setup, kind, state.path, heading, lambda: trials.best, lambda: bool(interruption), out
         )  # fmt: skip

@@ -232,6 +232,20 @@ def test_ctrl_c_reaches_the_run_once_and_ends_as_ever(tmp_path: Path) -> None:
     assert {end["how"] for end in ends} == {"finished"}, "the clients ended by themselves"
 
 
+def test_the_process_for_the_next_of_many_runs_ends_with_them_and_with_a_killed_command(tmp_path: Path) -> None:
+    few = ["--lock", "redlock", "--clients", "2", "--duration", "1s", "--recovery", "0", "--nemesis", "none"]
+    process = runs.start(tmp_path, "compare", "--axis", "ttl=1s,2s", "--seeds", "3", "--", "--cluster", "process", *few)
+    assert becomes_true(lambda: len(list(tmp_path.glob("results/runs/2*"))) >= 2, within_s=60), runs.finish(process)
+    descendants = psutil.Process(process.pid).children(recursive=True)
+    assert descendants
+    process.kill()
+    process.communicate()
+    alive = lambda: [each for each in descendants if each.is_running()]  # noqa: E731
+    assert becomes_true(lambda: not alive(), within_s=WITHIN_S), alive()
+    for run in tmp_path.glob("results/runs/2*"):
+        assert runs.is_gone(tmp_path, run)
+
+
 REFUSING = 'echo 0 > /proc/sys/user/max_pid_namespaces; echo 0 > /proc/sys/user/max_user_namespaces; exec "$@"'
 
 
