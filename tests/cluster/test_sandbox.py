@@ -7,12 +7,17 @@ import select
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
 import psutil
 import pytest
 
+from cluster.disk import make_disks, remove_disks
+from cluster.lifetime import RunState
+from cluster.mounts import is_mounted
 from cluster.sandbox import Refusal, Sandbox, launch, why_not
 from cluster.waiting import becomes_true
+from tests.cluster.disks import traces
 
 pytestmark = pytest.mark.needs("sandbox")
 Launch = Callable[..., Sandbox]
@@ -110,3 +115,21 @@ def test_a_trial_leaves_nothing_behind() -> None:
     why_not.cache_clear()
     assert why_not() is None
     assert (len(psutil.Process().children()), psutil.Process().num_fds()) == before
+
+
+@pytest.mark.needs("ext4")
+def test_a_disk_of_another_run_can_be_taken_away_while_a_sandbox_lives(start: Launch, tmp_path: Path) -> None:
+    """A mount namespace begins with a copy of every mount, and a copy would keep the disk's loop device busy."""
+    with RunState.create(parent=tmp_path / "state") as state:
+        disks = make_disks(state, ["n1"], "ext4")
+        sandbox = start("cat /proc/self/mountinfo > /proc/self/fd/$2; exec sleep 600 2>&-")
+        try:
+            assert becomes_true(lambda: bool(select.select([sandbox.messages], [], [], 0)[0]), within_s=5)
+            assert str(disks["n1"].path) not in os.read(sandbox.messages, 1 << 16).decode()
+            assert is_mounted(disks["n1"].path), "outside it is mounted as before"
+            disks["n1"].cut_power()
+            disks["n1"].restore()
+        finally:
+            remove_disks(disks)
+        assert sandbox.launcher.poll() is None
+        assert traces(tmp_path) == []
