@@ -1,6 +1,6 @@
-"""Findings that explain themselves: from a verdict and the record beside it to one sentence in plain words.
+"""Explains findings: from a verdict and its record to one plain sentence.
 
-`cases` finds the sections of an example, `evidence` what the nodes are known to have done, `nodes` what each
-of them said to the two and what happened to it in between, `sentences` puts that into words. Nothing is said that the
-record does not show; what it does not show is said, too.
+`cases` finds the sections of an example. `evidence` collects what the nodes are known to have done. `nodes` derives
+what each node replied to the two clients and what happened to it in between. `sentences` turns that into text. The text
+states only what the record shows, and names what the record does not show.
 """

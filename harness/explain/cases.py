@@ -1,4 +1,4 @@
-"""The sections that a finding's examples are about, and which examples there are."""
+"""Which examples of a finding to explain, and the sections that they are about."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _PAIRS: Final[Mapping[str, tuple[str, str]]] = {
     "lost-update": ("lost", "by"),
     "stale-write-accepted": ("stale", "after"),
 }
-"""Where in an example of each kind its two sections are named."""
+"""The fields that name the two sections in an example of each kind."""
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """A section and the lease that it was let in with; the columns of `harness.history.sections`. `asked_from_ns`:
-    not before this moment was anybody asked for the lease with which it was let in."""
+    """A section and the lease with which it started; the columns of `harness.history.sections`. `asked_from_ns`: no
+    node was asked for that lease before this time."""
 
     client: str
     life: int
@@ -46,8 +46,8 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One example of a finding. `sides`: its sections that are on record, in the order in which they were let in; both,
-    one or none. `named`: the same by the names that the example gives them."""
+    """One example of a finding. `sides`: its recorded sections, ordered by start; both, one or none. `named`: the same
+    by their names in the example."""
 
     finding: Finding
     example: Mapping[str, Any]
@@ -94,7 +94,7 @@ def examples(run: Recorded, finding: Finding, limit: int) -> Sequence[Mapping[st
 
 
 def _side(run: Recorded, client: str, section: object) -> Side | None:
-    """A client goes on counting over its lives, so its name and the number are enough."""
+    """A client's section numbers continue over its lives, so its name and the number identify a section."""
     sections = run.sections
     here = (sections["section"] == section).to_numpy(np.bool_)
     rows = np.flatnonzero(here)

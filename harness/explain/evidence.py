@@ -1,12 +1,12 @@
-"""What the nodes are known to have done: from what they answered to clients, and from what a witness saw on them.
+"""What the nodes are known to have done: from their replies to clients, and from the witness's events.
 
-Both become one form, a `NodeEvent`: something that happened to a key on a node, between two moments. A client's answer
-bounds it by the moment before the question and the moment at which the answer was read; the witness bounds it, too, and
-knows the order of what happened on one node.
+Both have the same form, a `NodeEvent`: something that happened to a key on a node, between two times. For a reply these
+are the times before the request and after the reply was read. The witness provides bounds too, and knows the order of
+events on one node.
 
-Clients know who did what, the witness only what happened. So for a lock that shows its nodes' answers these are taken,
-and the witness adds what no client was told: keys that expired, and grants whose answer never arrived. For any other
-lock the witness tells all, and whose a key was is known by the value that its lease showed.
+Clients know who did what; the witness knows only what happened. So for a lock that exposes its nodes' replies these are
+used, and the witness adds what no client learned: keys that expired, and grants whose reply never arrived. For any
+other lock the witness is the only source, and the value of a lease identifies the owner of a key.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _DONE: Final[Mapping[str, tuple[What, str]]] = {
     "undo": ("deleted", "1"),
     "release": ("deleted", "1"),
 }
-"""What a round did on a node, and the answer that says so."""
+"""What a round did on a node, and the reply that confirms it."""
 _SEEN: Final[Mapping[str, What]] = {
     "set": "granted",
     "prolonged": "prolonged",
@@ -40,10 +40,10 @@ Owner = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class NodeEvent:
-    """Something that happened to a key on a node, not before `after_ns` and not after `by_ns`.
+    """Something that happened to a key on a node, between `after_ns` and `by_ns`.
 
-    `client`, `section`: who did it (None: nobody knows; nobody did, if it expired). `value`: the key's, or the one that
-    was to be deleted. `order`: its place among all that the witness saw on this node; None if it did not see it.
+    `client`, `section`: who did it (None: unknown, or the key expired). `value`: the key's value, or the one that
+    should be deleted. `order`: its place among all events that the witness saw on this node; None if it did not see it.
     """
 
     node: str
@@ -61,7 +61,7 @@ class NodeEvent:
         return self.client, self.section, self.value
 
     def may_follow(self, other: NodeEvent) -> bool:
-        """Whether this can have happened after the other, on the same node."""
+        """Whether this may have happened after the other, on the same node."""
         if self.order is not None and other.order is not None:
             return self.order > other.order
         return self.by_ns > other.after_ns
@@ -82,8 +82,8 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """`events`: by key and node, in order. `rounds`: by client and section, those that acquired, in order. `watched`:
-    by node, from when to when the witness saw everything; `recognised`: the keys of which it saw somebody's lease;
+    """`events`: by key and node, in order. `rounds`: the acquiring rounds by client and section, in order. `watched`:
+    by node, from when to when the witness saw everything; `recognised`: the keys for which it saw a known lease;
     `gone`: by key and node, the deletions and expiries that it saw."""
 
     events: Mapping[tuple[str, str], Sequence[NodeEvent]] = field(default_factory=dict)
@@ -96,18 +96,18 @@ class Evidence:
         return self.events.get((key, node), ())
 
     def granting(self, client: str, section: int, start_ns: int) -> Round | None:
-        """The round after which the client entered; None if it is not on record."""
+        """The round after which the client entered; None if it was not recorded."""
         before = [one for one in self.rounds.get((client, section), ()) if one.done_ns <= start_ns]
         return before[-1] if before else None
 
     def saw_all(self, node: str, key: str, from_ns: int, to_ns: int) -> bool:
-        """Whether nobody can have got the key on the node in this time without the witness having seen it."""
+        """Whether the witness would have seen every set of this key on the node in this time."""
         watched = self.watched.get(node, ())
         return key in self.recognised and any(since <= from_ns and to_ns <= until for since, until in watched)
 
 
 def gather(folder: RunFolder, spans: Sequence[Span]) -> Evidence:
-    """The evidence for these spans that the run's folder holds. Raises UsageError for logs that were damaged."""
+    """The evidence for these spans in the run's folder. Raises UsageError for damaged logs."""
     if not spans:
         return Evidence()
     wanted: dict[str, list[Span]] = {}
@@ -136,7 +136,7 @@ def gather(folder: RunFolder, spans: Sequence[Span]) -> Evidence:
 def assemble(
     rounds: Iterable[tuple[str, Round]], seen: Iterable[KeyEvent] = (), held: Iterable[tuple[str, Held]] = ()
 ) -> Evidence:
-    """The evidence in rounds and held values, each given with its client, and in what a witness saw."""
+    """The evidence from rounds and held values, each given with its client, and from the witness's events."""
     told = list(rounds)
     owners = _owners(told, held)
     answered = [event for client, one in told for reply in one.replies for event in _answered(client, one, reply)]
@@ -165,7 +165,7 @@ def assemble(
 
 
 def _owners(told: Iterable[tuple[str, Round]], held: Iterable[tuple[str, Held]]) -> dict[str, tuple[str, int, str]]:
-    """Whose each value is, as client, section and key; without those that more than one has."""
+    """The owner of each value, as client, section and key, without values that have several owners."""
     owners: dict[str, set[tuple[str, int, str]]] = {}
     for client, one in told:
         owners.setdefault(one.value, set()).add((client, one.section, one.key))
@@ -182,8 +182,8 @@ def _answered(client: str, one: Round, reply: NodeReply) -> Iterator[NodeEvent]:
 
 @dataclass(frozen=True, slots=True)
 class _Witnessed:
-    """What the witness saw, and by node when it saw all. `names`: a lock may call its key otherwise on the nodes; who
-    set a value that is somebody's lease set that one's key."""
+    """What the witness saw, and by node when it saw everything. `names`: a lock's key may have a different name on the
+    nodes; the value of a lease shows which key is meant."""
 
     events: list[NodeEvent]
     watched: dict[str, list[tuple[int, int]]]

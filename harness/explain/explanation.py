@@ -17,9 +17,9 @@ from harness.verdict import Finding, Verdict, ordered
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """One example of a finding, explained. `sides`: its sections in the order in which they were let in. `parts`: each
-    node's part, where that is known. `because`: how both came to be inside, where the finding is about something else.
-    `faults`: those in force around it that hit a node or one of the clients; `others`: how many more there were."""
+    """One example of a finding, explained. `sides`: its sections, ordered by start. `parts`: each node's part, if
+    known. `because`: how both came to be inside, if the finding is about something else. `faults`: the active faults
+    around it that hit a node or one of the clients; `others`: the number of other active faults."""
 
     case: Case
     sentence: str
@@ -37,22 +37,22 @@ class Explanation:
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """A finding and the explanations of some of its examples, in their order."""
+    """A finding and the explanations of some of its examples, in order."""
 
     finding: Finding
     explanations: tuple[Explanation, ...]
 
 
 def explain(run: Recorded, verdict: Verdict, folder: RunFolder, limit: int | None = None) -> tuple[Explained, ...]:
-    """What broke a promise, under any `--require`: of each finding the first `limit` examples, and the longest overlap;
-    without a limit the examples that the finding has.
+    """Explain the findings that violate any property, whatever `--require` says: for each the first `limit` examples
+    and the longest overlap; without a limit the examples in the finding.
 
-    Reads the clients' answers from the folder, once. Raises UsageError for a log that was damaged.
+    Reads the logs of replies from the folder, once. Raises UsageError for a damaged log.
     """
     found = [finding for finding in ordered(verdict) if finding.breaks]
     shown = [finding.examples if limit is None else examples(run, finding, limit) for finding in found]
     cases = [[case_of(run, finding, e) for e in some] for finding, some in zip(found, shown, strict=True)]
-    # A TTL earlier: who deletes somebody's key was asked what it had been told before that.
+    # From one TTL earlier: the replies in a deleting client's earlier round show whether the key was its own.
     ttl_ns = run.config.ttl_ms * 1_000_000
     spans = [Span(s.key, s.from_ns - ttl_ns, s.to_ns) for of in cases for case in of if (s := case.span) is not None]
     evidence = gather(folder, spans)
@@ -69,7 +69,7 @@ def _explained(run: Recorded, evidence: Evidence, case: Case) -> Explanation:
 
 
 def _around(run: Recorded, case: Case) -> tuple[tuple[Window, ...], int]:
-    """The faults in force while the sections of the case were asked for and lasted."""
+    """The faults that were active from the first request for the sections of the case to the end of the sections."""
     span = case.span
     if span is None:
         return (), 0
@@ -85,7 +85,8 @@ def _around(run: Recorded, case: Case) -> tuple[tuple[Window, ...], int]:
 
 
 def _hits(window: Window, clients: Sequence[str] | set[str] | None) -> bool:
-    """Whether the fault hit a node or one of these clients; None: anybody. One that only watches hits nobody."""
+    """Whether the fault hit a node or one of these clients; None: any client. A fault that only watches hits
+    nothing."""
     event = window.event
     hit = {client for client, _ in (*event.cut_links, *event.slow_links)}
     hit.update(event.paused_clients, event.killed_clients)

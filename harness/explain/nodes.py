@@ -1,8 +1,8 @@
-"""What each node said to two clients, and how it could say yes to both.
+"""What each node replied to two clients, and how it could grant the lock to both.
 
-A node that said yes to both had lost the first one's key before it said the second yes. It lost it before it said yes
-to *anybody* else, so the time in question ends with the next grant on record; in that time the key was deleted, or the
-node was down and came back without it, or its time to live had run out, or nothing on record says why it was gone.
+A node that granted the lock to both lost the first client's key before the second grant. It lost the key before *any*
+other grant, so the search ends with the next recorded grant. In that time the key was deleted, or the node was down and
+came back without it, or its TTL had passed; otherwise the record does not show why the key was gone.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from harness.history.fault_windows import Window, windows
 from harness.history.recorded import Recorded
 
 NOT_SET: Final = "not set"
-"""Instead of an answer, where the witness watched the node and saw no key of the client's."""
+"""Instead of a reply, if the witness watched the node and saw no key of the client."""
 
 How = Literal["deleted", "went down", "expired", "overwritten", "unknown"]
 
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What a node said to a client's request for the lock. `word`: its answer; None where that is not on record.
-    `cut`: why it may have said nothing: the fault that was in force on the way to it."""
+    """A node's reply to a client's request for the lock. `word`: the reply; None if it was not recorded. `cut`: the
+    fault on the way to the node that may explain a missing reply."""
 
     word: str | None = None
     granted: NodeEvent | None = None
@@ -38,14 +38,14 @@ class Said:
 
     @property
     def heard(self) -> bool:
-        """Whether the client can have known of the yes."""
+        """Whether the client may have known of the grant."""
         return self.yes and self.word != "silent"
 
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """How a node lost a key that it had `granted`. It was gone at `until_ns`. `by`: the deletion or expiry that was
-    seen. `fault`: what took the node down."""
+    """How a node lost a key that it had `granted`. It was gone at `until_ns`. `by`: the observed deletion or expiry.
+    `fault`: what took the node down."""
 
     how: How
     granted: NodeEvent
@@ -56,8 +56,8 @@ class Loss:
 
 @dataclass(frozen=True, slots=True)
 class NodePart:
-    """One node's part in an overlap. `loss`: where it said yes to both; `first` is whose key it lost. `down`: what took
-    it down in between."""
+    """One node's part in an overlap. `loss`: set if it granted the lock to both; `first` is the owner of the lost key.
+    `down`: what took the node down in between."""
 
     node: str
     earlier: Said
@@ -69,7 +69,7 @@ class NodePart:
 
 
 def parts(run: Recorded, evidence: Evidence, earlier: Side, later: Side) -> tuple[NodePart, ...]:
-    """Every node's part in the overlap of two sections; empty if nothing is known of what nodes answered."""
+    """Every node's part in the overlap of two sections; empty if nothing is known about the nodes' replies."""
     faults = windows(run.faults)
     found = tuple(_part(run, evidence, faults, node, earlier, later) for node in run.config.node_names)
     known = any(said.word is not None or said.yes for part in found for said in (part.earlier, part.later))
@@ -77,7 +77,7 @@ def parts(run: Recorded, evidence: Evidence, earlier: Side, later: Side) -> tupl
 
 
 def went_down(event: FaultEvent) -> bool:
-    """Whether the fault took its nodes down, so that they forgot what was not kept for them."""
+    """Whether the fault took its nodes down, so that they forgot everything that was not persisted."""
     return bool(event.nodes) and event.keys_at_stake is not None
 
 
@@ -91,7 +91,7 @@ def _part(
     first = (earlier, to_earlier.granted), (later, to_later.granted)
     orders = [first, first[::-1]] if to_earlier.granted.by_ns <= to_later.granted.by_ns else [first[::-1], first]
     if orders[0][1][1].surely_follows(orders[0][0][1]):
-        del orders[1]  # else the answers may have been read in another order than they were given
+        del orders[1]  # otherwise the replies may have been read in a different order than they were sent
     tried = [(order, _loss(run, evidence, faults, order[0][1], order[1][1])) for order in orders]
     order, loss = next((one for one in tried if one[1].how != "unknown"), tried[0])
     return NodePart(node, to_earlier, to_later, order[0][0], order[1][0], loss, down)
@@ -123,21 +123,21 @@ def _said(evidence: Evidence, faults: Sequence[Window], node: str, side: Side) -
 
 
 def _in_the_way(window: Window, node: str, side: Side) -> bool:
-    """Whether the fault can have kept the node from answering while the client asked for the lock."""
+    """Whether the fault may have kept the node from replying while the client asked for the lock."""
     event = window.event
     hit = node in event.nodes or (side.client, node) in (*event.cut_links, *event.slow_links)
     return hit and event.began_ns <= side.start_ns and (window.to_ns is None or window.to_ns >= side.asked_from_ns)
 
 
 def _loss(run: Recorded, evidence: Evidence, faults: Sequence[Window], granted: NodeEvent, again: NodeEvent) -> Loss:
-    """How the node lost the key of `granted` before it granted it `again`, to another."""
+    """How the node lost the key of `granted` before it granted the lock `again`, to another client."""
     events = evidence.on(granted.node, granted.key)
     grants = [e for e in events if e.what == "granted" and e.whose != granted.whose and e.by_ns >= granted.by_ns]
     following = min([again, *grants], key=lambda e: e.by_ns)
     until_ns = following.by_ns
     gone = [e for e in events if e.what in ("deleted", "expired")]
     gone = [e for e in gone if e.may_follow(granted) and following.may_follow(e)]
-    for event in sorted(gone, key=lambda e: not e.surely_follows(granted)):  # what was surely later first
+    for event in sorted(gone, key=lambda e: not e.surely_follows(granted)):  # certainly later ones first
         surely = event.surely_follows(granted)
         if surely or (event.what == "deleted" and not holds_own(evidence, event)):
             return Loss("expired" if event.what == "expired" else "deleted", granted, until_ns, by=event)
@@ -148,7 +148,8 @@ def _loss(run: Recorded, evidence: Evidence, faults: Sequence[Window], granted: 
     ]
     if until_ns >= max([granted.after_ns, *prolonged]) + run.config.ttl_ms * 1_000_000:
         return Loss("expired", granted, until_ns)
-    # An owner's release that may have come late: whose key it met is unknown, but nothing else was there to delete it.
+    # An owner's release that may have come late: the key that it deleted is unknown, but nothing else can have deleted
+    # it.
     late = next((e for e in gone if e.what == "deleted" and e.whose != granted.whose), None)
     if late is not None:
         return Loss("deleted", granted, until_ns, by=late)
@@ -165,7 +166,7 @@ def _down_between(faults: Sequence[Window], node: str, from_ns: int, until_ns: i
 
 
 def holds_own(evidence: Evidence, deletion: NodeEvent) -> bool:
-    """Whether the node had said yes to the one who deleted, in the round before: then it may have been its own key."""
+    """Whether the node had granted the lock to the deleting client in the round before: then the key may be its own."""
     if deletion.client is None or deletion.section is None:
         return True
     asked = evidence.granting(deletion.client, deletion.section, deletion.after_ns)

@@ -1,4 +1,4 @@
-"""How two clients came to be inside at once: the sentence for each blame."""
+"""How two clients came to be inside at the same time: the sentence for each blame."""
 
 from __future__ import annotations
 
@@ -22,13 +22,14 @@ from harness.explain.phrases import (
 from harness.history.fault_windows import FOREVER_NS
 from harness.history.recorded import Recorded
 
-NOT_RECORDED = "What each node had granted is not on record, so this cannot be followed further."
+NOT_RECORDED = "The record does not show which nodes granted it, so this cannot be explained further."
+_UNKNOWN_START = "the lock does not report when its validity started to count"
 
 
 def by_lock(run: Recorded, parts: Sequence[NodePart], earlier: Side, later: Side) -> str:
-    """Both were within their leases: how could a second client get one?"""
+    """Both were within their leases: how could a second client acquire the lock?"""
     if not parts:
-        both = f"{earlier.client} and {later.client} were both told that they hold the lock. {NOT_RECORDED}"
+        both = f"Both {earlier.client} and {later.client} acquired the lock. {NOT_RECORDED}"
         return both + _went_down_between(run, earlier, later)
     too_few = _too_few(run, parts, earlier, later)
     if too_few:
@@ -36,14 +37,14 @@ def by_lock(run: Recorded, parts: Sequence[NodePart], earlier: Side, later: Side
     told = losses(run, parts)
     if not told:
         return (
-            f"No node is on record that said yes to both {earlier.client} and {later.client}; what they answered is "
-            "known only in part."
+            f"The record shows no node that granted the lock to both {earlier.client} and {later.client}; the nodes' "
+            "replies are known only in part."
         )
     return f"{told}. {_counts(run, parts, earlier, later)}"
 
 
 def by_client(run: Recorded, earlier: Side, later: Side) -> str:
-    """One of them was past its lease."""
+    """One of them had outlived its lease."""
     meet_ns = later.start_ns
     late = [side for side in (earlier, later) if side.deadline_max_ns < meet_ns]
     texts = []
@@ -53,32 +54,34 @@ def by_client(run: Recorded, earlier: Side, later: Side) -> str:
         if side.deadline_max_ns < side.start_ns:
             over = lasting(side.start_ns - side.deadline_max_ns)
             texts.append(
-                f"{side.client} {kept_from_coming(run, side)}; {lease} had been over for {over} when it went in, while "
+                f"{side.client} {kept_from_coming(run, side)}; {lease} had expired {over} before it entered, while "
                 f"{other.client} was inside"
                 if side is later
-                else f"{side.client} {kept_from_coming(run, side)} and went in {over} after {lease} was over; "
-                f"then {other.client} came"
+                else f"{side.client} {kept_from_coming(run, side)} and entered {over} after {lease} had expired; "
+                f"then {other.client} entered"
             )
         else:
             before = lasting(meet_ns - side.deadline_max_ns)
             texts.append(
-                f"{side.client} {what_kept(run, side)}; {lease} was over {before} before {other.client} came in"
+                f"{side.client} {what_kept(run, side)}; {lease} had expired {before} before {other.client} entered"
             )
-    return f"{'; and '.join(texts)}: the client outlived its lease, the lock did nothing wrong."
+    return f"{'; and '.join(texts)}. The client outlived its lease; the lock did nothing wrong."
 
 
 def undecided(run: Recorded, parts: Sequence[NodePart], earlier: Side, later: Side) -> str:
-    """One of them may have been past its lease."""
+    """One of them may have outlived its lease."""
     meet_ns = later.start_ns
     if meet_ns > earlier.end_ns:
-        return "No overlap of the two is on record."
+        return "The record shows no overlap of the two."
     texts = []
     for side in (earlier, later):
         if not side.deadline_min_ns < meet_ns <= side.deadline_max_ns:
             continue
-        came = f"{later.client} came in at {at(run, meet_ns)}, in between"
+        came = f"{later.client} entered in between, at {at(run, meet_ns)}"
         if side.deadline_max_ns >= FOREVER_NS:
-            texts.append(f"{side.client}'s lock told no validity, so nobody can say whether it was over by then")
+            texts.append(
+                f"{side.client}'s lock reported no validity, so it is unknown whether the lease had expired by then"
+            )
             continue
         between = f"between {at(run, side.deadline_min_ns)} and {at(run, side.deadline_max_ns)}"
         stopped = stops(run, side, side.asked_from_ns, side.start_ns)
@@ -86,17 +89,17 @@ def undecided(run: Recorded, parts: Sequence[NodePart], earlier: Side, later: Si
             why = "an extension of it may have come too late"
         elif stopped:
             total = lasting(sum(b - a for a, b in stopped))
-            why = f"the client was stopped for {total} while it acquired, and the lock does not say from when it counts"
+            why = f"the client was stopped for {total} while it acquired, and {_UNKNOWN_START}"
         else:
-            why = "the lock does not say from when it counts"
-        texts.append(f"{side.client}'s {_lease(side)} ended somewhere {between} ({why}), and {came}")
-    text = f"{'; '.join(texts)}: the record allows both readings."
+            why = _UNKNOWN_START
+        texts.append(f"{side.client}'s {_lease(side)} expired {between} ({why}), and {came}")
+    text = f"{'; '.join(texts)}. The record allows both readings."
     told = losses(run, parts) if parts else ""
     return f"{text} On the nodes: {told}." if told else text
 
 
 def losses(run: Recorded, parts: Sequence[NodePart]) -> str:
-    """How the nodes that said yes to both came to do so; without a full stop, empty if there are none."""
+    """How some nodes came to grant the lock to both; without a full stop, empty if there are no such nodes."""
     groups: dict[tuple[object, ...], list[NodePart]] = {}
     for part in parts:
         if part.loss is not None:
@@ -118,13 +121,14 @@ def _loss(run: Recorded, group: Sequence[NodePart]) -> str:
     assert second is not None
     assert loss is not None
     had = f"{listed(nodes)} had granted the lock to {first.client}"
-    again = f"granted it to {second.client} while that lease still stood"
+    again = f"granted it to {second.client} while that lease was still valid"
+    them = "that node" if len(nodes) == 1 else "those nodes"
     match loss.how:
         case "went down":
             assert loss.fault is not None
             down_ns, up_ns = loss.fault.event.began_ns, loss.fault.to_ns
             after_ns = down_ns - loss.granted.by_ns
-            soon = f"{lasting(after_ns)} later" if after_ns > 0 else "at once"
+            soon = f"{lasting(after_ns)} later" if after_ns > 0 else "immediately"
             back = f"came back {lasting(up_ns - down_ns)} later" if up_ns else "came back"
             return (
                 f"{had}, {brought_down(loss.fault, nodes)} {soon}, {back} without the key "
@@ -132,28 +136,27 @@ def _loss(run: Recorded, group: Sequence[NodePart]) -> str:
             )
         case "deleted":
             assert loss.by is not None
-            return f"{had}; {_deleted(loss)}, and so {'it' if len(nodes) == 1 else 'they'} {again}"
+            return f"{had}; {_deleted(loss)}; so {them} {again}"
         case "expired":
-            them = "that node" if len(nodes) == 1 else "those nodes"
             return f"{_expired(run, group)}, and {them} granted the lock to {second.client}"
         case "overwritten":
-            over = "although the key was still there: it was overwritten"
-            return f"{had}, and granted it to somebody else by {at(run, loss.until_ns)} {over}"
+            over = "although the key still existed: it was overwritten"
+            return f"{had}, and granted it to another client by {at(run, loss.until_ns)} {over}"
         case _:
             return (
-                f"{had} at {at(run, loss.granted.by_ns)} and to somebody else by {at(run, loss.until_ns)}; nothing on "
-                "record says where the key went"
+                f"{had} at {at(run, loss.granted.by_ns)} and to another client by {at(run, loss.until_ns)}; the record "
+                "does not show what happened to the key"
             )
 
 
 def _deleted(loss: Loss) -> str:
-    """`c5, whose key it was not, deleted it`."""
+    """`c5, which did not own the key, deleted it`."""
     assert loss.by is not None
     if loss.by.client is None:
-        return "the key was deleted there, by whom is not on record"
+        return "the key was deleted there, by a client that was not recorded"
     if loss.by.value is not None and loss.by.value == loss.granted.value:
-        return f"{loss.by.client}, whose key has the same value, so that comparing proved nothing, deleted it"
-    return f"{loss.by.client}, whose key it was not, deleted it"
+        return f"{loss.by.client} deleted the key, because its own key has the same value"
+    return f"{loss.by.client}, which did not own the key, deleted it"
 
 
 def _expired(run: Recorded, group: Sequence[NodePart]) -> str:
@@ -163,32 +166,33 @@ def _expired(run: Recorded, group: Sequence[NodePart]) -> str:
     ttl, keys = run.config.ttl_ms, keys_of(first.client, [part.node for part in group])
     seen_ns = [loss.by.by_ns for loss in found if loss.by is not None]
     if seen_ns and min(seen_ns) < min(loss.granted.after_ns for loss in found) + ttl * 1_000_000:
-        return f"{keys} had expired by {at(run, max(seen_ns))}, before the TTL of {ttl:,} ms was over"
-    were = f"{'it was' if len(found) == 1 else 'they were'} {'last set or prolonged' if first.extensions else 'set'}"
-    text = f"{keys} had run out {ttl:,} ms after {were}"
+        return f"{keys} had expired by {at(run, max(seen_ns))}, before the TTL of {ttl:,} ms had passed"
+    were = f"{'it was' if len(found) == 1 else 'they were'} {'last set or extended' if first.extensions else 'set'}"
+    text = f"{keys} had expired {ttl:,} ms after {were}"
     if first.deadline_min_ns > max(loss.granted.by_ns for loss in found) + ttl * 1_000_000:
-        text += f", although the lock had told {first.client} that it holds until {at(run, first.deadline_min_ns)}"
+        until = at(run, first.deadline_min_ns)
+        text += f", although the validity that the lock reported to {first.client} lasted until {until}"
     return text
 
 
 def _too_few(run: Recorded, parts: Sequence[NodePart], earlier: Side, later: Side) -> str:
-    """Whether one of them was let in by less than a majority."""
+    """Says so if one of them acquired the lock with less than a majority; else empty."""
     majority = run.config.nodes // 2 + 1
     texts = []
     for side, said in ((earlier, [p.earlier for p in parts]), (later, [p.later for p in parts])):
         yes = [part.node for part, one in zip(parts, said, strict=True) if one.heard]
         if len(yes) < majority and all(one.word is not None for one in said):
-            who = f"only {listed(yes)} had said yes to it" if yes else "no node had said yes to it"
-            texts.append(f"{side.client} was let in although {who}{_absent(parts, said)}")
+            who = f"only {listed(yes)} had granted it" if yes else "no node had granted it"
+            texts.append(f"{side.client} acquired the lock although {who}{_absent(parts, said)}")
     if not texts:
         return ""
     shared = any(part.loss is not None for part in parts)
-    tail = "" if shared else ", and no node said yes to both"
+    tail = "" if shared else ", and no node granted it to both"
     return f"{' and '.join(texts)}: fewer than the majority of {majority} of {run.config.nodes} nodes{tail}."
 
 
 def _counts(run: Recorded, parts: Sequence[NodePart], earlier: Side, later: Side) -> str:
-    """`So c3 had 3 of 5 nodes (n4 and n5 gave no answer: …) and c7 had 4 of 5 nodes.`"""
+    """`So c3 had 3 of 5 nodes (n4 and n5 did not reply: …), and c7 had 4 of 5 nodes.`"""
     texts = []
     for side, said in ((earlier, [p.earlier for p in parts]), (later, [p.later for p in parts])):
         of = of_nodes(sum(one.yes for one in said), run)
@@ -202,17 +206,17 @@ def _absent(parts: Sequence[NodePart], said: Sequence[Said]) -> str:
         return ""
     faults = {one.cut.event.nemesis for one in said if one.cut is not None}
     why = f": {listed(sorted(faults))}" if faults else ""
-    return f" ({listed(silent)} gave no answer{why})"
+    return f" ({listed(silent)} did not reply{why})"
 
 
 def _lease(side: Side) -> str:
-    """`lease of 980 ms`; what was told of it may be nothing, or that it was over already."""
+    """`lease of 980 ms`; just `lease` if no validity was reported, or none was left."""
     told = side.validity_ms
     return "lease" if told is None or told <= 0 else f"lease of {lasting(told * 1e6)}"
 
 
 def _went_down_between(run: Recorded, earlier: Side, later: Side) -> str:
-    """Nodes that went down between the two grants: not a reason, but worth a look."""
+    """Nodes that went down between the two grants: not proof of the cause, but a hint."""
     nodes = sorted(
         {
             node

@@ -1,4 +1,4 @@
-"""Short phrases that the sentences are made of: names, moments, what took a node down, what stopped a client."""
+"""Short phrases for the sentences: names, times, what took a node down, what stopped a client."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from harness.history.recorded import Recorded
 
 _RESOURCE: Final = "resource"
 _WORTH_TELLING: Final = 0.25
-"""An operation that took at least this share of a section explains why it was long."""
+"""An operation that took at least this share of a section explains the section's length."""
 
 _INSIDE: Final = ("token", "read", "write", "extend")
 _BY_NEMESIS: Final[Mapping[str, HowDown]] = {"crash": "kill", "shutdown": "shutdown", "power": "power cut"}
-"""For records that were made before a fault told how it took nodes down."""
+"""For older records, in which a fault does not say how it took nodes down."""
 _FORGETFUL: Final = {
-    "none": "with persistence none a node that restarts has forgotten its locks",
+    "none": "with persistence none, a restarted node has forgotten its locks",
     "rdb": "rdb had not saved it",
     "aof-no": "aof-no had not synced it",
     "aof-everysec": "aof-everysec had not synced it",
@@ -55,7 +55,7 @@ def of_nodes(count: int, run: Recorded) -> str:
 
 
 def how_down(event: FaultEvent) -> HowDown | None:
-    """How the fault took its nodes down; None if it did not, or if nobody knows how."""
+    """How the fault took its nodes down; None if it did not, or if that is unknown."""
     return event.how_down or _BY_NEMESIS.get(event.nemesis)
 
 
@@ -73,7 +73,7 @@ def brought_down(window: Window, nodes: Sequence[str]) -> str:
 
 
 def outage(window: Window) -> str:
-    """The same in a word or two, for tables: `killed`, `no power`, `shut down`."""
+    """A short form for tables: `killed`, `no power`, `shut down`."""
     match how_down(window.event):
         case "power cut":
             return "no power"
@@ -86,18 +86,18 @@ def outage(window: Window) -> str:
 
 
 def why_forgotten(run: Recorded, window: Window) -> str:
-    """What the persistence has to do with a key that a restarted node did not have any more."""
+    """Why a restarted node no longer had a key, according to its persistence."""
     persistence = run.config.persistence
     power = how_down(window.event) == "power cut"
     if persistence == "none" or (power and persistence in _FORGETFUL):
         return _FORGETFUL[persistence]
     if persistence == "rdb":
         return _FORGETFUL["rdb"]
-    return f"although {persistence} keeps them"
+    return f"although {persistence} keeps keys"
 
 
 def stops(run: Recorded, side: Side, from_ns: int, until_ns: int) -> list[tuple[int, int]]:
-    """When the side's client surely was stopped within the time."""
+    """When the side's client was certainly stopped within this time."""
     found = []
     for window in windows(run.faults):
         until = window.to_ns if window.to_ns is not None else until_ns
@@ -107,7 +107,7 @@ def stops(run: Recorded, side: Side, from_ns: int, until_ns: int) -> list[tuple[
 
 
 def what_kept(run: Recorded, side: Side) -> str:
-    """Why a client was inside for so long, as far as the record shows: `was stopped for 1.4 s inside its section`."""
+    """Why a client was inside for long, as far as the record shows: `was stopped for 1.4 s inside its section`."""
     inside_ns = side.end_ns - side.start_ns
     stopped = stops(run, side, side.start_ns, side.end_ns)
     if stopped:
@@ -117,19 +117,19 @@ def what_kept(run: Recorded, side: Side) -> str:
     slow = [(span_ns, f) for span_ns, f in zip(took, ops["f"].astype(str), strict=True) if f in _INSIDE]
     longest_ns, name = max(slow, default=(0, ""))
     if longest_ns < _WORTH_TELLING * inside_ns:
-        return f"stayed inside for {lasting(inside_ns)}, and no pause of it is on record"
-    text = f"was inside for {lasting(inside_ns)}, {lasting(longest_ns)} of it with a {name}"
+        return f"stayed inside for {lasting(inside_ns)} without a recorded pause"
+    text = f"was inside for {lasting(inside_ns)}, {lasting(longest_ns)} of it for one {name}"
     hit = [w for w in windows(run.faults) if _slows(w, side)] if name != "extend" else []
     return f"{text} (its link to the resource: {printable(hit[0].event.what)})" if hit else text
 
 
 def kept_from_coming(run: Recorded, side: Side) -> str:
-    """Why a client came in late: `was stopped for 1.4 s while it acquired`."""
+    """Why a client entered late: `was stopped for 1.4 s while it acquired`."""
     took = lasting(side.start_ns - side.asked_from_ns)
     stopped = stops(run, side, side.asked_from_ns, side.start_ns)
     if stopped:
         return f"was stopped for {lasting(sum(b - a for a, b in stopped))} while it acquired"
-    return f"got to know of its lease {took} after it had asked for it"
+    return f"learned of its lease {took} after it had asked for it"
 
 
 def _slows(window: Window, side: Side) -> bool:

@@ -1,4 +1,4 @@
-"""One sentence in plain words for each kind of finding, from what the record shows."""
+"""One plain sentence for each kind of finding, from what the record shows."""
 
 from __future__ import annotations
 
@@ -16,11 +16,13 @@ from harness.explain.overlap import by_client, by_lock, undecided
 from harness.explain.phrases import at, lasting
 from harness.history.recorded import Recorded
 
+_UNRECORDED: Final = "One of the two sections was not recorded, so it is unknown how this happened."
+
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """A sentence, how both clients came to be inside where that is another matter, and what each node had to do with it
-    (empty: unknown, or nodes had nothing to do with it)."""
+    """A sentence; `because`: how both clients came to be inside, if the sentence is about something else; `parts`: each
+    node's part (empty: unknown, or the nodes were not involved)."""
 
     sentence: str
     because: str = ""
@@ -28,7 +30,7 @@ class Told:
 
 
 def tell(run: Recorded, evidence: Evidence, case: Case) -> Told:
-    """What happened, in plain words."""
+    """What happened, as text."""
     return _KINDS.get(case.finding.kind, _other)(run, evidence, case)
 
 
@@ -50,15 +52,16 @@ def _because(run: Recorded, found: Sequence[NodePart], case: Case, earlier: Side
 
 
 def _together(run: Recorded, evidence: Evidence, case: Case, sentence: str) -> Told:
-    """The sentence of a finding about writes, and how its two sections came to be inside at once, if they were."""
+    """The sentence of a finding about writes, and how both clients came to be inside at the same time, if they were."""
     if len(case.sides) < 2:
-        return Told(sentence, "One of the two sections is not on record, so nobody can say how this came about.")
+        return Told(sentence, _UNRECORDED)
     earlier, later = case.sides
     if later.start_ns > earlier.end_ns:
         left, came = at(run, earlier.end_ns), at(run, later.start_ns)
         return Told(
             sentence,
-            f"The two were not inside at once: {earlier.client} left at {left}, {later.client} came at {came}.",
+            f"The two were not inside at the same time: {earlier.client} left at {left}, {later.client} entered at "
+            f"{came}.",
         )
     if case.finding.blame not in ("lock", "client", "undecided"):
         return Told(sentence)
@@ -68,17 +71,17 @@ def _together(run: Recorded, evidence: Evidence, case: Case, sentence: str) -> T
 
 def _lost_update(run: Recorded, evidence: Evidence, case: Case) -> Told:
     lost, by = case.example["lost"], case.example["by"]
-    text = f"{lost['client']} wrote {lost['value']}{_when(run, lost)} and was told that it is written; "
-    text += f"{by['client']} wrote {by['value']} over it{_when(run, by)}"
+    text = f"{lost['client']} wrote {lost['value']}{_when(run, lost)}, which was acknowledged; "
+    text += f"{by['client']} overwrote it with {by['value']}{_when(run, by)}"
     reads = [_read(run, write) for write in (lost, by)]
     if all(value is not None for value, _ in reads):
         (first, _), (second, when) = reads
         text += (
-            f", both having read {first}"
+            f"; both had read {first}"
             if first == second
-            else f", having read {second}{when}, without {lost['client']}'s"
+            else f", after it had read {second}{when}, without {lost['client']}'s write"
         )
-    text += ": one increment is gone."
+    text += ". One increment is lost."
     if case.finding.blame == "harness":
         return Told(f"{text} No two sections of the key overlapped, so the harness or its resource is wrong.")
     return _together(run, evidence, case, text)
@@ -88,12 +91,12 @@ def _stale_write(run: Recorded, evidence: Evidence, case: Case) -> Told:
     stale, after = case.example["stale"], case.example["after"]
     text = (
         f"{stale['client']} wrote {stale['value']}{_when(run, stale)}, after {after['client']}, a later holder, had "
-        f"written {after['value']}{_when(run, after)}; the resource accepted it"
+        f"written {after['value']}{_when(run, after)}. The resource accepted it"
     )
     if stale.get("token") is not None and after.get("token") is not None:
-        text += f" although it showed the token {stale['token']}, and {after['token']} had been seen."
+        text += f" although it carried the token {stale['token']} and the resource had seen {after['token']}."
     else:
-        text += ", because no token was shown."
+        text += ", because there were no tokens to compare."
     return _together(run, evidence, case, text)
 
 
@@ -101,15 +104,15 @@ def _overstated(run: Recorded, evidence: Evidence, case: Case) -> Told:
     example, ttl = case.example, run.config.ttl_ms
     told = float(example["validity_ms"])
     text = (
-        f"{example['client']} was told at +{float(example['at_ms']):,.1f} ms that it holds the lock for {told:,.1f} ms"
+        f"At +{float(example['at_ms']):,.1f} ms the lock reported a validity of {told:,.1f} ms to {example['client']}"
     )
     side = case.named.get("section")
     if side is None or side.requested_ns is None or told > ttl:
-        return Told(f"{text}, but the keys live for {ttl:,} ms: {float(example['too_long_by_ms']):,.1f} ms too many.")
+        return Told(f"{text}, but keys live for {ttl:,} ms: {float(example['too_long_by_ms']):,.1f} ms too long.")
     return Told(
-        f"{text}, but it had asked for it {lasting(side.start_ns - side.requested_ns)} before (at "
-        f"{at(run, side.requested_ns)}), and keys live for {ttl:,} ms from when they are set: "
-        f"{float(example['too_long_by_ms']):,.1f} ms too many."
+        f"{text}, but it had requested the keys {lasting(side.start_ns - side.requested_ns)} before (at "
+        f"{at(run, side.requested_ns)}), and they live for {ttl:,} ms: "
+        f"{float(example['too_long_by_ms']):,.1f} ms too long."
     )
 
 
@@ -117,10 +120,10 @@ def _belief(run: Recorded, evidence: Evidence, case: Case) -> Told:
     example = case.example
     when, for_ns = f"+{float(example['from_ms']):,.1f} ms", float(example["for_ms"]) * 1e6
     text = (
-        f"{example['client']} was inside and told that it holds the lock, but from {when} on, for {lasting(for_ns)}, "
+        f"{example['client']} was inside and within its reported validity, but for {lasting(for_ns)}, from {when} on, "
     )
     why = ", ".join(printable(str(node)) for node in example.get("nodes", ()))
-    return Told(f"{text}no majority of the nodes can have held it{f': {why}' if why else ''}.")
+    return Told(f"{text}no majority of the nodes can have held the lock for it{f': {why}' if why else ''}.")
 
 
 def _token(run: Recorded, evidence: Evidence, case: Case) -> Told:
@@ -129,12 +132,12 @@ def _token(run: Recorded, evidence: Evidence, case: Case) -> Told:
     start_ns = run.timeline.start_ns + round(float(example["start_ms"]) * 1e6)
     here = (sections["key"].astype(str) == str(example["key"])) & sections["token"].notna()
     before = sections[(here & (sections["end_ns"] < start_ns)).to_numpy(bool)]
-    text = f"{example['client']} came in at {when} and got the token {example['token']}"
+    text = f"{example['client']} entered at {when} with the token {example['token']}"
     if not len(before):
-        return Told(f"{text}, which is not larger than that of a section that had ended before.")
+        return Told(f"{text}, which is not larger than that of an earlier section.")
     largest = before.iloc[int(before["token"].to_numpy(np.int64).argmax())]
     left = at(run, int(largest.end_ns))
-    return Told(f"{text}, although {largest.client}, which had left at {left}, had {int(largest.token)}.")
+    return Told(f"{text}, although {largest.client}, which had left at {left}, had the token {int(largest.token)}.")
 
 
 def _other(run: Recorded, evidence: Evidence, case: Case) -> Told:
@@ -142,11 +145,11 @@ def _other(run: Recorded, evidence: Evidence, case: Case) -> Told:
 
 
 def _not_on_record(case: Case) -> Told:
-    return Told("One of the two sections is not on record any more, so nobody can say how this came about.")
+    return Told(_UNRECORDED)
 
 
 def _when(run: Recorded, write: Mapping[str, Any]) -> str:
-    """Between which moments a write was made, if its operation is on record."""
+    """By when a write was made, if its operation was recorded."""
     ops = ops_of(run, str(write["client"]), int(write["section"]))
     ops = ops[(ops["f"] == "write") & (ops["value"] == write["value"]).fillna(False).to_numpy(bool)]
     return f" by {at(run, int(ops['complete_ns'].iloc[0]))}" if len(ops) else ""

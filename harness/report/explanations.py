@@ -1,4 +1,4 @@
-"""An explanation as text: the two sections on a line of time, what each node said, the faults, the sentence.
+"""An explanation as text: the sentence, the two sections on a timeline, what each node replied, and the faults.
 
 The terminal and the page show the same lines.
 """
@@ -25,13 +25,13 @@ from harness.verdict import Finding, Verdict, breaking
 
 _WIDTH: Final = 56
 _MOST_FAULTS: Final = 6
-_LEGEND: Final = "· acquires  █ within its lease  ▒ lease may be over  ░ lease over"
+_LEGEND: Final = "· acquiring  █ within its lease  ▒ lease may have expired  ░ lease expired"
 
 
 def render_explained(run: Recorded, verdict: Verdict, explained: Sequence[Explained]) -> RenderableType:
-    """What a terminal shows. One line if there is nothing to explain."""
+    """The explanations for a terminal. One line if there is nothing to explain."""
     if not explained:
-        return Text(f"{verdict.verdict}: there is nothing to explain, nothing was found that breaks a promise")
+        return Text(f"{verdict.verdict}: nothing to explain, because no finding violates any property")
     deciding = breaking(verdict)
     told: dict[tuple[tuple[str, int], ...], str] = {}
     parts: list[RenderableType] = []
@@ -50,13 +50,13 @@ def render_explained(run: Recorded, verdict: Verdict, explained: Sequence[Explai
 
 
 def title(run: Recorded, explanation: Explanation) -> str:
-    """`c3 and c7 were inside k1 at once for 41 ms, from +2,310.4 ms`."""
+    """`c3 and c7 were inside k1 at the same time for 41 ms, from +2,310.4 ms`."""
     sides, kind = explanation.sides, explanation.case.finding.kind
     if len(sides) == 2 and kind == "overlap":
         first, second = sides
         until_ns = min(side.end_ns for side in sides)
         return (
-            f"{first.client} and {second.client} were inside {printable(first.key)} at once for "
+            f"{first.client} and {second.client} were inside {printable(first.key)} at the same time for "
             f"{lasting(until_ns - second.start_ns)}, from {at(run, second.start_ns)}"
         )
     names = listed([side.client for side in sides]) if sides else ""
@@ -65,13 +65,13 @@ def title(run: Recorded, explanation: Explanation) -> str:
 
 
 def explanations_of(finding: Finding, explained: Sequence[Explained]) -> tuple[Explanation, ...]:
-    """The explanations of a finding's examples, in their order; empty where nobody looked into it."""
+    """The explanations of a finding's examples, in order; empty if it was not explained."""
     return next((one.explanations for one in explained if one.finding is finding), ())
 
 
 def lines(run: Recorded, explanation: Explanation) -> list[str]:
-    """Everything but the title and the sentence, for a place with characters of a fixed width and room for long lines;
-    none where no section is concerned."""
+    """Everything but the title and the sentence, for a monospaced font and long lines; empty if the finding is not
+    about sections."""
     if not explanation.sides:
         return []
     text = _drawing(run, explanation)
@@ -87,8 +87,8 @@ def _drawing(run: Recorded, explanation: Explanation) -> list[str]:
 
 
 def side_line(run: Recorded, side: Side) -> str:
-    """`c3, section 12: inside from +2,103.4 to +2,351.6 ms (release); told 976 ms, until +3,079.2 ms`."""
-    ended = {"release": "left by itself", "killed": "was killed", "open": "the run, or its process, ended"}.get(
+    """`c3, section 12: inside from +2,103.4 ms to +2,351.6 ms (released); validity 976 ms, until +3,079.2 ms`."""
+    ended = {"release": "released", "killed": "was killed", "open": "the run, or its process, ended"}.get(
         side.ended, side.ended
     )
     life = f", life {side.life}" if side.life > 1 else ""
@@ -98,7 +98,7 @@ def side_line(run: Recorded, side: Side) -> str:
 
 
 def bar(run: Recorded, explanation: Explanation) -> list[str]:
-    """The sections and the faults on one line of time, drawn with characters."""
+    """The sections and the faults on one timeline, drawn with characters."""
     sides = explanation.sides
     from_ns = min(side.asked_from_ns for side in sides)
     to_ns = max(side.end_ns for side in sides)
@@ -119,7 +119,7 @@ def bar(run: Recorded, explanation: Explanation) -> list[str]:
 
 
 def node_rows(run: Recorded, explanation: Explanation) -> list[tuple[str, ...]]:
-    """A heading, and a row a node: what it said to each of the two and what happened to it in between."""
+    """A heading, and one row per node: its replies to the two clients and what happened to it in between."""
     first, second = explanation.sides
     rows: list[tuple[str, ...]] = [("node", f"to {first.client}", "in between (ms)", f"to {second.client}")]
     rows += [(p.node, _said(run, p.earlier), _between(run, p), _said(run, p.later)) for p in explanation.parts]
@@ -127,23 +127,23 @@ def node_rows(run: Recorded, explanation: Explanation) -> list[tuple[str, ...]]:
 
 
 def fault_lines(run: Recorded, explanation: Explanation) -> list[str]:
-    """The faults in force, a line each, numbered as in the bar."""
+    """The active faults, one per line, numbered as in the bar."""
     texts = []
     for number, window in enumerate(explanation.faults, 1):
         until = "never healed" if window.to_ns is None else f"to {at(run, window.to_ns)}"
-        took = "" if window.took else ", NOT SEEN TO TAKE"
+        took = "" if window.took else ", NO EFFECT OBSERVED"
         hit = f" ({', '.join(window.event.paused_clients)})" if window.event.paused_clients else ""
         what = printable(window.event.what)
         texts.append(f"fault {number}: {what}{hit}, from {at(run, window.event.began_ns)} {until}{took}")
     if explanation.others:
-        texts.append(f"and {plural(explanation.others, 'more fault')} in force, which hit neither of the two")
-    return texts or ["no fault was in force"]
+        texts.append(f"and {plural(explanation.others, 'more active fault')}, which hit neither of the two")
+    return texts or ["no fault was active"]
 
 
 def _one(run: Recorded, explanation: Explanation, number: str, before: str) -> list[RenderableType]:
-    """`number`: its own, empty if its two sections were shown before, under the number `before`."""
+    """`number`: its own number, empty if its two sections were already shown under the number `before`."""
     if not number:
-        told = f"– {title(run, explanation)}", f"{explanation.sentence} The two sections are those of {before} above."
+        told = f"– {title(run, explanation)}", f"{explanation.sentence} The two sections are those of number {before}."
         return [Text(told[0], style="bold"), _indented(told[1]), Text("")]
     said = [_indented(text) for text in (explanation.sentence, explanation.because) if text]
     head = Text(f"{number}. {title(run, explanation)}", style="bold")
@@ -156,7 +156,7 @@ def _one(run: Recorded, explanation: Explanation, number: str, before: str) -> l
 
 
 def _node_table(run: Recorded, explanation: Explanation) -> RenderableType:
-    """What the nodes said; a narrow terminal folds it within its columns."""
+    """What the nodes replied; a narrow terminal folds it within its columns."""
     table = Table.grid(padding=(0, 2, 0, 0))
     for _ in range(4):
         table.add_column(style="dim")
@@ -171,8 +171,8 @@ def _indented(text: str, style: str = "") -> RenderableType:
 
 def _told(run: Recorded, side: Side) -> str:
     if side.deadline_max_ns >= FOREVER_NS:
-        return "told no validity"
-    told = "" if side.validity_ms is None else f"told {side.validity_ms:,.1f} ms, "
+        return "no validity reported"
+    told = "valid " if side.validity_ms is None else f"validity {side.validity_ms:,.1f} ms, "
     if side.deadline_min_ns == side.deadline_max_ns:
         return f"{told}until {at(run, side.deadline_max_ns)}"
     return f"{told}until {at(run, side.deadline_min_ns)} or as late as {at(run, side.deadline_max_ns)}"
@@ -190,24 +190,24 @@ def _section_cells(side: Side, place: Callable[[int], int]) -> str:
 
 def _said(run: Recorded, said: Said) -> str:
     if said.granted is not None:
-        return f"yes {_bare(run, said.granted.by_ns)}{'' if said.heard else ', unheard'}"
+        return f"yes {_bare(run, said.granted.by_ns)}{'' if said.heard else ', reply lost'}"
     if said.word is None:
-        return "not on record"
+        return "not recorded"
     if said.word in ("silent", NOT_SET):
-        answer = "no answer" if said.word == "silent" else "no key"
+        answer = "no reply" if said.word == "silent" else "no key"
         return answer + (f" ({printable(said.cut.event.nemesis)})" if said.cut is not None else "")
     return f"no ({printable(said.word)})"
 
 
 def _between(run: Recorded, part: NodePart) -> str:
-    """What happened to the node between the two."""
+    """What happened on the node between the two grants."""
     loss = part.loss
     if loss is None:
         return _down(run, part.node, part.down) if part.down is not None else ""
     match loss.how:
         case "deleted":
             assert loss.by is not None
-            return f"deleted by {loss.by.client or 'somebody'} {_bare(run, loss.by.by_ns)}"
+            return f"deleted by {loss.by.client or 'unknown'} {_bare(run, loss.by.by_ns)}"
         case "went down":
             assert loss.fault is not None
             return f"{_down(run, part.node, loss.fault)}, key lost"
@@ -215,11 +215,11 @@ def _between(run: Recorded, part: NodePart) -> str:
             return "expired" if loss.by is None else f"expired {_bare(run, loss.by.by_ns)}"
         case "overwritten":
             return f"overwritten {_bare(run, loss.until_ns)}"
-    return f"gone by {_bare(run, loss.until_ns)}, nobody knows why"
+    return f"gone by {_bare(run, loss.until_ns)}, cause unknown"
 
 
 def _down(run: Recorded, node: str, window: Window) -> str:
-    until = "for good" if window.to_ns is None else f"to {_bare(run, window.to_ns)}"
+    until = "and not restarted" if window.to_ns is None else f"to {_bare(run, window.to_ns)}"
     return f"{outage(window)} {_bare(run, window.event.began_ns)} {until}"
 
 

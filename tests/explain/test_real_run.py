@@ -1,4 +1,4 @@
-"""A real violation, made and explained as a user does it."""
+"""A real violation, produced and explained as a user does it."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ def test_a_crash_without_persistence_is_explained_by_the_node_that_forgot(tmp_pa
     assert (code, err) == (0, "")
     said = " ".join(out.split())
     assert "n3 had granted the lock to c1, was killed" in said
-    assert "without the key (with persistence none a node that restarts has forgotten its locks)" in said
-    assert "and granted it to c2 while that lease still stood. So c1 had 3 of 5 nodes (n4 and n5 gave no answer" in said
+    assert "without the key (with persistence none, a restarted node has forgotten its locks)" in said
+    assert "and granted it to c2 while that lease was still valid. So c1 had 3 of 5 nodes (n4 and n5 did not" in said
     rows = {line.split()[0]: " ".join(line.split()[1:]) for line in out.splitlines() if line.strip()[:2] in NODES}
     assert rows.keys() == set(NODES)
     assert rows["n1"].startswith("yes")
-    assert rows["n1"].endswith("no answer (partition)")
+    assert rows["n1"].endswith("no reply (partition)")
     assert "killed" in rows["n3"]
     assert "key lost" in rows["n3"]
-    assert rows["n5"].startswith("no answer (partition) yes")
+    assert rows["n5"].startswith("no reply (partition) yes")
     assert "had granted the lock to c1, was killed" in " ".join((folder / "report.html").read_text().split())
 
 
-def test_a_library_that_shows_nothing_is_explained_by_what_the_witness_saw(tmp_path: Path) -> None:
+def test_a_library_that_exposes_nothing_is_explained_by_the_witness(tmp_path: Path) -> None:
     experiment = ["script", "crash-without-persistence", "--lock", "redlock-ng", "--cluster", "process"]
     code, out, err = runs.fencepost(tmp_path, *experiment)
     assert code == 0, out + err

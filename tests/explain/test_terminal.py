@@ -1,4 +1,4 @@
-"""What the command and the page show, and what they need for it."""
+"""What the command and the page show, and which files they need."""
 
 from __future__ import annotations
 
@@ -73,28 +73,28 @@ def test_the_whole_story_of_an_overlap(tmp_path: Path) -> None:
 1 pair of sections overlapped, by up to 20.0 ms; both clients were within the validity that their
 lock had told them (the lock is to blame)
 
-1. c1 and c2 were inside k1 at once for 20 ms, from +30.0 ms
+1. c1 and c2 were inside k1 at the same time for 20 ms, from +30.0 ms
    n2 had granted the lock to c1, was killed 2.0 ms later, came back 7.0 ms later without the key
-   (with persistence none a node that restarts has forgotten its locks), and granted it to c2 while
-   that lease still stood. So c1 had 2 of 3 nodes, and c2 had 2 of 3 nodes.
+   (with persistence none, a restarted node has forgotten its locks), and granted it to c2 while
+   that lease was still valid. So c1 had 2 of 3 nodes, and c2 had 2 of 3 nodes.
 
-   c1, section 1: inside from +10.0 ms to +50.0 ms (left by itself); told 96.0 ms, until +106.0 ms
-   c2, section 1: inside from +30.0 ms to +60.0 ms (left by itself); told 96.0 ms, until +126.0 ms
+   c1, section 1: inside from +10.0 ms to +50.0 ms (released); validity 96.0 ms, until +106.0 ms
+   c2, section 1: inside from +30.0 ms to +60.0 ms (released); validity 96.0 ms, until +126.0 ms
             +9.0 ms                                         +60.0 ms
    c1       ·█████████████████████████████████████████████
    c2                            ··█████████████████████████████████
    fault 1     ════════
-            · acquires  █ within its lease  ▒ lease may be over  ░ lease over
+            · acquiring  █ within its lease  ▒ lease may have expired  ░ lease expired
    node  to c1      in between (ms)                  to c2
    n1    yes +10.0                                   no (nil)
    n2    yes +10.0  killed +12.0 to +19.0, key lost  yes +30.0
    n3    no (nil)                                    yes +30.0
    fault 1: kill n2, from +12.0 ms to +19.0 ms
-   and 1 more fault in force, which hit neither of the two"""
+   and 1 more active fault, which hit neither of the two"""
     )
 
 
-def test_a_narrow_terminal_folds_what_the_nodes_said_within_its_columns(tmp_path: Path) -> None:
+def test_a_narrow_terminal_folds_the_nodes_replies_within_their_columns(tmp_path: Path) -> None:
     text = shown(restarted(), tmp_path, width=60)
     at = text.splitlines().index("   node  to c1      in between (ms)                to c2")
     assert text.splitlines()[at + 2 : at + 4] == [
@@ -103,36 +103,36 @@ def test_a_narrow_terminal_folds_what_the_nodes_said_within_its_columns(tmp_path
     ]
 
 
-def test_the_first_few_and_the_longest_are_told_and_how_many_more_there_are(tmp_path: Path) -> None:
+def test_the_first_few_and_the_longest_are_explained_and_the_rest_counted(tmp_path: Path) -> None:
     text = shown(many(), tmp_path, limit=2)
-    heads = [line.partition(", from")[2] for line in text.splitlines() if "were inside k1 at once" in line]
+    heads = [line.partition(", from")[2] for line in text.splitlines() if "were inside k1 at the same time" in line]
     assert heads == [" +220.0 ms", " +420.0 ms", " +820.0 ms"]
     assert text.endswith("2 more of this kind; --limit shows more")
 
 
-def test_a_larger_limit_tells_more_than_the_verdict_lists(tmp_path: Path) -> None:
+def test_a_larger_limit_explains_more_than_the_verdict_lists(tmp_path: Path) -> None:
     text = shown(many(), tmp_path, limit=50)
-    assert text.count("were inside k1 at once") == 5
+    assert text.count("were inside k1 at the same time") == 5
     assert "more of this kind" not in text
 
 
 def test_two_sections_are_drawn_once_however_many_findings_are_about_them(tmp_path: Path) -> None:
     text = shown(restarted().write("c1", 1, at=40).write("c2", 1, at=45), tmp_path)
     assert text.count("node  to c1") == 1
-    assert "one increment is gone. The two sections are those of 1 above." in " ".join(text.split())
+    assert "One increment is lost. The two sections are those of number 1." in " ".join(text.split())
 
 
 @pytest.mark.parametrize(
     ("deadline", "drawn"),
     [(110, "█" * 41 + "░" * 15), ((70, 110), "·" * 12 + "█" * 20 + "▒" * 12 + "░" * 12)],
 )
-def test_the_bar_shows_when_the_lease_was_over(tmp_path: Path, deadline: object, drawn: str) -> None:
+def test_the_bar_shows_when_the_lease_expired(tmp_path: Path, deadline: object, drawn: str) -> None:
     story = Story().section("c1", 10, 150, deadline=deadline).section("c2", 120, 130)
     recorded, _, (found,) = explained(story, tmp_path)
     assert f"c1  {drawn}" in lines(recorded, found.explanations[0])
 
 
-def test_the_page_tells_the_same_beside_each_example(tmp_path: Path) -> None:
+def test_the_page_shows_the_same_next_to_each_example(tmp_path: Path) -> None:
     recorded, verdict, found = explained(restarted(), tmp_path)
     page = render_page(recorded, verdict, {}, explained=found)
     assert f'<p class="why">{found[0].explanations[0].sentence}</p>' in page
@@ -151,7 +151,7 @@ def test_a_run_without_violations_is_one_line_and_exit_code_0(
     folder = folder_of(Story().let_in("c1", 10, 20, "OK OK OK").let_in("c2", 30, 40, "OK OK OK"), tmp_path)
     code, out, err = command(str(folder.path), capsys=capsys)
     assert (code, err) == (0, "")
-    assert out == "valid: there is nothing to explain, nothing was found that breaks a promise\n"
+    assert out == "valid: nothing to explain, because no finding violates any property\n"
 
 
 def test_explaining_changes_nothing_in_the_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -161,7 +161,7 @@ def test_explaining_changes_nothing_in_the_folder(tmp_path: Path, capsys: pytest
     assert sorted((path, path.stat().st_mtime_ns) for path in folder.path.rglob("*")) == before
 
 
-def test_a_folder_of_before_answers_were_kept_is_explained_as_far_as_it_goes(
+def test_an_older_folder_without_replies_is_explained_as_far_as_possible(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = folder_of(restarted(), tmp_path)
@@ -170,7 +170,7 @@ def test_a_folder_of_before_answers_were_kept_is_explained_as_far_as_it_goes(
     folder.answers.rmdir()
     code, out, _ = command(str(folder.path), capsys=capsys)
     assert code == 0
-    assert "What each node had granted is not on record" in " ".join(out.split())
+    assert "The record does not show which nodes granted it" in " ".join(out.split())
     assert "n2 was down for a while between the two grants" in " ".join(out.split())
 
 
@@ -190,7 +190,7 @@ def test_bad_input_is_one_line_and_254(arguments: list[str], words: str, capsys:
     assert len(err.splitlines()) == 1
 
 
-def test_a_damaged_log_of_answers_is_one_line_and_254(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_damaged_log_of_replies_is_one_line_and_254(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = folder_of(restarted(), tmp_path)
     log = folder.answers_log("c1", 1)
     log.write_bytes(b"nonsense\n" + log.read_bytes())
