@@ -37,6 +37,14 @@ CALLS_AT_ONCE = 16
 """How many calls are under way at once while everything comes up or goes away."""
 
 
+class NoEngineError(BrokenEnvironmentError):
+    """No Docker engine answers. `found`: what was tried and why it failed, without what to do about it."""
+
+    def __init__(self, cause: str) -> None:
+        self.found = f"no Docker engine answers at {engine_address()} ({cause})"
+        super().__init__(f"{self.found}; start it, or `make setup-docker` on Debian as root, or use --cluster process")
+
+
 def engine_address() -> str:
     return os.environ.get("DOCKER_HOST") or "unix:///var/run/docker.sock"
 
@@ -51,14 +59,11 @@ def engine_answers() -> bool:
 
 
 def connect() -> DockerClient:
-    """A client of the engine. Raises BrokenEnvironmentError if none answers."""
+    """A client of the engine. Raises NoEngineError if none answers."""
     try:
         return _client(_CALL_S)
     except ENGINE_ERRORS as error:
-        raise BrokenEnvironmentError(
-            f"no Docker engine answers at {engine_address()} ({_last_cause(error)}); start it, or "
-            "`make setup-docker` on Debian as root, or use --cluster process"
-        ) from error
+        raise NoEngineError(_last_cause(error)) from error
 
 
 def _client(timeout_s: int) -> DockerClient:
@@ -119,12 +124,18 @@ def create_network(client: DockerClient, name: str, labels: Mapping[str, str]) -
         ipam = IPAMConfig(pool_configs=[IPAMPool(subnet=pool["Subnet"], gateway=pool["Gateway"])])
         try:
             client.networks.create(name, driver="bridge", internal=True, labels=dict(labels), ipam=ipam)
-        except APIError as error:
-            if "overlap" not in words_of(error).lower():
+        except APIError:
+            if not _is_taken(client, IPv4Network(pool["Subnet"])):
                 raise
             continue
         return Subnet(name, IPv4Network(pool["Subnet"]), IPv4Address(pool["Gateway"]))
     raise BrokenEnvironmentError("another program took every subnet that the Docker engine offered; try again")
+
+
+def _is_taken(client: DockerClient, subnet: IPv4Network) -> bool:
+    """Whether a network of the engine overlaps the subnet."""
+    pools = (pool for network in client.networks.list() for pool in (network.attrs["IPAM"]["Config"] or []))
+    return any(subnet.overlaps(IPv4Network(pool["Subnet"])) for pool in pools if ":" not in pool["Subnet"])
 
 
 def sweep_docker(is_alive: Callable[[Path], bool], *, parent: Path | None = None) -> list[str]:

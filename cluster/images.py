@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import io
 import os
+import struct
 import subprocess
 import tarfile
 from collections.abc import Iterator, Mapping
@@ -41,6 +42,8 @@ _BOOK_KEEPING = "fencepost.program"
 _EMPTY_FOLDERS = ("tmp", "data")
 
 Origin = Literal["pulled", "built-from-host"]
+
+_ELF_64, _ELF_LITTLE, _PT_INTERP = 2, 1, 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +205,8 @@ def _files_of(program: Path, inside: str) -> dict[str, bytes]:
 
 def shared_libraries(program: Path) -> tuple[str, ...]:
     """Absolute paths of the libraries and of the loader, as `ldd` names them; empty for a static program."""
+    if not needs_loader(program):
+        return ()
     try:
         told = subprocess.run(
             ["ldd", os.fspath(program)],
@@ -216,12 +221,24 @@ def shared_libraries(program: Path) -> tuple[str, ...]:
             f"`ldd {program}` did not work ({error}), so no image can be built; use --cluster process"
         ) from error
     if told.returncode != 0:
-        if "not a dynamic executable" in told.stdout + told.stderr:
-            return ()
         raise BrokenEnvironmentError(
             f"`ldd {program}` failed: {told.stderr.strip() or told.stdout.strip()}; use --cluster process"
         )
     return parse_ldd(told.stdout, program)
+
+
+def needs_loader(program: Path) -> bool:
+    """Whether the program is an ELF file that names a dynamic loader (PT_INTERP, see elf(5)). Raises OSError."""
+    with program.open("rb") as file:
+        header = file.read(64)
+        if len(header) < 64 or header[:4] != b"\x7fELF" or header[4] != _ELF_64:
+            return False
+        order = "<" if header[5] == _ELF_LITTLE else ">"
+        (offset,) = struct.unpack_from(f"{order}Q", header, 32)
+        size, count = struct.unpack_from(f"{order}HH", header, 54)
+        file.seek(offset)
+        segments = file.read(size * count)
+    return any(struct.unpack_from(f"{order}I", segments, at)[0] == _PT_INTERP for at in range(0, len(segments), size))
 
 
 def parse_ldd(text: str, program: Path) -> tuple[str, ...]:

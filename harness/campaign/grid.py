@@ -57,6 +57,17 @@ class Part(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
                 found.setdefault(axis, {})[value] = None
         return {axis: list(values) for axis, values in found.items()}
 
+    def numbers(self, axis: str) -> dict[str, float]:
+        """The number that each value of the axis stands for: that of an option which has one number at each value and
+        a different one at every other. Empty if there is no such option, or only one value."""
+        values = self.axes[axis]
+        for option in dict.fromkeys(option for cell in self.cells for option in cell.options):
+            found = {(cell.at[axis], cell.options.get(option, "")) for cell in self.cells if axis in cell.at}
+            numbers = {value: float(text) for value, text in found if text.replace(".", "", 1).isdecimal()}
+            if len(found) == len(set(numbers.values())) == len(values) > 1:
+                return numbers
+        return {}
+
 
 class Grid(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """A campaign as data. `introduction`: paragraphs for readers who do not know the project."""

@@ -73,7 +73,7 @@ def render_page(
 
 def _part(part: Part, found: list[Summary]) -> dict[str, Any]:
     compared = contrasts(part, found)
-    numeric = next((a for a, values in part.axes.items() if plots.is_numeric(values)), None)
+    numeric = next((a for a in part.axes if part.numbers(a)), None)
     axes = list(part.axes)
     return {
         "title": printable(part.title),
@@ -112,7 +112,7 @@ def _panels(part: Part, found: Sequence[Summary], against: str | None) -> list[d
         if against is None:
             picture = plots.latencies(series, "Share of granted acquire calls by duration")
         else:
-            picture = plots.against(series, against, "Acquisitions a second")
+            picture = plots.against(series, against, part.numbers(against), "Acquisitions per second")
         if picture:
             panels.append({"title": printable(label), "picture": picture})
     return panels[:_MOST_PANELS]

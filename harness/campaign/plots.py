@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -96,10 +96,12 @@ def latencies(series: Sequence[Series], label: str, width: int = 570, height: in
     return frame.svg()
 
 
-def against(series: Sequence[Series], axis: str, label: str, width: int = 570, height: int = 240) -> Markup | None:
-    """Acquisitions a second of each series against the values of an axis of numbers, like clients: the mean of all
-    runs as a line, the single runs as dots. None without any."""
-    at = sorted({_number(s.cell.at[axis]) for _, found in series for s in found})
+def against(
+    series: Sequence[Series], axis: str, places: Mapping[str, float], label: str, width: int = 570, height: int = 240
+) -> Markup | None:
+    """Acquisitions per second of each series against the values of an axis of numbers, like clients: the mean of all
+    runs as a line, the single runs as dots. `places`: the axis's `Part.numbers`. None without any run."""
+    at = sorted({places[s.cell.at[axis]] for _, found in series for s in found})
     top = nice(max((v for _, found in series for s in found for v in s.by_seed.values()), default=0.0))
     if not any(s.by_seed for _, found in series for s in found):
         return None
@@ -118,7 +120,7 @@ def against(series: Sequence[Series], axis: str, label: str, width: int = 570, h
     for index, (_, found) in enumerate(series):
         colour = f"s{index % COLOURS}"
         shift = (index - (len(series) - 1) / 2) * 5  # beside each other, not on top of each other
-        known = sorted((_number(s.cell.at[axis]), s) for s in found if s.per_second is not None)
+        known = sorted((places[s.cell.at[axis]], s) for s in found if s.per_second is not None)
         line = "L".join(f"{x(value) + shift:.1f},{y(s.per_second or 0):.1f}" for value, s in known)
         frame.parts.append(f'<path class="curve {colour}" d="M{line}"/>')
         frame.parts += [
@@ -127,13 +129,3 @@ def against(series: Sequence[Series], axis: str, label: str, width: int = 570, h
             for rate in s.by_seed.values()
         ]
     return frame.svg()
-
-
-def _number(value: str) -> float:
-    """The number in `16 clients`, `clients 16` or `16`."""
-    return next((float(word) for word in value.split() if word.replace(".", "", 1).isdigit()), math.nan)
-
-
-def is_numeric(values: Sequence[str]) -> bool:
-    """Whether every value of an axis holds a number, so that it can be drawn against."""
-    return len(values) > 1 and not any(math.isnan(_number(value)) for value in values)

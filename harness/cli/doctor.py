@@ -26,7 +26,7 @@ from rich.console import Console
 from rich.table import Table
 
 from cluster import lifetime
-from cluster.engine import ENGINE_ERRORS, connect
+from cluster.engine import ENGINE_ERRORS, NoEngineError, connect, words_of
 from cluster.programs import find_server, find_tool, find_toxiproxy
 from cluster.sandbox import why_not
 from fencepost.errors import BrokenEnvironmentError, FencepostError
@@ -198,10 +198,10 @@ def _docker() -> Check:
             version = client.version()
         finally:
             client.close()
-    except (BrokenEnvironmentError, *ENGINE_ERRORS) as error:
+    except (NoEngineError, *ENGINE_ERRORS) as error:
         debian_root = os.geteuid() == 0 and Path("/etc/debian_version").exists()
         mend = "make setup-docker" if debian_root else "start an engine that this user may use, or CLUSTER=process"
-        return Check("Docker engine", False, str(error).partition("; ")[0], mend)
+        return Check("Docker engine", False, error.found if isinstance(error, NoEngineError) else words_of(error), mend)
     return Check("Docker engine", True, f"{version['Version']}, API {version['ApiVersion']}")
 
 

@@ -175,3 +175,17 @@ def test_a_grid_that_contradicts_itself_is_refused() -> None:
     ):
         with pytest.raises(UsageError, match=words):
             check(Grid(name="g", title="t", question="q", parts=(part,)))
+
+
+def test_the_numbers_of_an_axis_are_those_of_its_option_whatever_its_values_are_called() -> None:
+    (part,) = grid_of("lock=redlock,redlock-ng", "clients=2,16").parts
+    assert part.numbers("clients") == {"clients 2": 2, "clients 16": 16}
+    assert part.numbers("lock") == {}
+    cost = load_grid("fsync", quick=False).parts[1]
+    assert cost.numbers("clients") == {"1 client": 1, "4 clients": 4, "16 clients": 16, "64 clients": 64}
+    assert cost.numbers("what the servers keep") == {}
+
+
+def test_an_axis_of_one_value_has_no_numbers() -> None:
+    (part,) = grid_of("lock=redlock,redlock-ng", "clients=2").parts
+    assert part.numbers("clients") == {}

@@ -1,4 +1,5 @@
-"""What do lock libraries leave behind? Keys without an owner, acquire calls that overrun, beliefs without a majority.
+"""What do lock libraries leave behind? Keys without an owner, acquire calls that overrun, sections not backed by a
+majority.
 
 The reference and the libraries that come along, each under links that are cut, links that are slow, clients that are
 stopped, and servers and clients that are killed.
