@@ -1,19 +1,21 @@
-"""The history: what every client did and when, the faults that were seen, and what the resource accepted.
+"""The history: what every client did and when, the observed faults, and the writes that the resource accepted.
 
-Format. `clients/<client>.<life>.jsonl` holds one JSON object a line, one line an operation, written by the client
-itself in one `write(2)` before its next step begins; a SIGKILL at any moment costs at most the operation under way
-(and at worst leaves half a line at the end, which readers drop). Times are CLOCK_MONOTONIC in nanoseconds, comparable
-between processes of one host. `nemesis.jsonl` holds `FaultEvent`s, `resource.jsonl` the accepted `Write`s in the
-order in which the resource accepted them. `nodes.jsonl` holds the `KeyEvent`s that the witness saw on the nodes.
-`answers/<client>.<life>.jsonl` holds what the nodes told a client whose lock shows it: a `Round` a line, those of an
-operation in one `write(2)` right before the operation's own line. No verdict uses them; they explain.
+Format. `clients/<client>.<life>.jsonl` holds one line with a JSON object per operation. The client writes each line
+itself, in one `write(2)`, before its next step starts. A SIGKILL loses at most the operation in progress (and leaves at
+worst a partial line at the end, which readers drop). Times are CLOCK_MONOTONIC in nanoseconds, comparable between
+processes of one host. `nemesis.jsonl` holds `FaultEvent`s, and `resource.jsonl` the accepted `Write`s in the order in
+which the resource accepted them. `nodes.jsonl` holds the `KeyEvent`s that the witness saw on the nodes.
+`answers/<client>.<life>.jsonl` holds the nodes' replies to a client whose lock exposes them: one line per `Round`. The
+rounds of an operation are written in one `write(2)` right before the operation's own line. No verdict uses them; they
+serve explanations.
 
     {"f":"acquire","outcome":"ok","key":"k1","section":7,"invoke_ns":…,"complete_ns":…,"validity_ms":978.2,…}
 
-A *section* is numbered by its client from 1; every operation from the first try to acquire to the release carries the
-number. Failed tries carry the number of the section they were trying for, so waiting time is: first invoke to grant.
+A client numbers its *sections* from 1. Every operation from the first acquire attempt to the release carries the
+number. Failed attempts carry the number of the section that they were for, so the waiting time is from the first invoke
+to the grant.
 
-This module is vocabulary only. It imports none of the other folders, and `workloads` may import it.
+This module only defines the vocabulary. It imports no other folder, and `workloads` may import it.
 """
 
 from __future__ import annotations
@@ -24,20 +26,21 @@ import msgspec
 
 OpName = Literal["acquire", "extend", "token", "read", "write", "release"]
 Outcome = Literal["ok", "fail", "info"]
-"""`ok`: it happened. `fail`: it did not happen. `info`: nobody can know."""
+"""`ok`: it happened. `fail`: it did not happen. `info`: unknown."""
 TokenSource = Literal["lock", "resource"]
 Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
-"""What fits a column of a table; a larger number is refused like any other damage."""
+"""A number that fits into a column of a table; a larger one is refused like any other damage."""
 RoundName = Literal["acquire", "undo", "extend", "release"]
-"""As an operation's; `undo` is the release after a try that was refused."""
+"""Like an operation's name; `undo` is the release after a refused attempt."""
 
 
 class Op(msgspec.Struct, omit_defaults=True, gc=False):
     """One operation of one client.
 
-    `value`: the counter read or written. `token`: the fencing token drawn, granted or shown.
-    `validity_ms` … `requested_ns`: the lease, as `workloads.base.Lease` defines it (on a granted acquire or extend).
-    `stale`: a read or write that the resource refused because it had seen a larger token. `error`: why not `ok`.
+    `value`: the counter's value that was read or written. `token`: the fencing token that was drawn, granted or
+    carried. `validity_ms` … `requested_ns`: the lease, as `workloads.base.Lease` defines it (on a granted acquire or
+    extend). `stale`: a read or write that the resource refused because it had seen a larger token. `error`: why not
+    `ok`.
     """
 
     f: OpName
@@ -59,10 +62,11 @@ class Op(msgspec.Struct, omit_defaults=True, gc=False):
 
 
 class NodeReply(msgspec.Struct, array_like=True, gc=False):
-    """What one node answered. Nodes are `n1` … in the order of the addresses that the lock was opened with.
+    """One node's reply. Nodes are `n1` … in the order of the addresses with which the lock was opened.
 
-    `said`: the reply in Redis's words: `OK`, `nil` (refused), `1` (done), `0` (not its owner's), an error's text;
-    `silent`: no answer came in time. `at_ns`: when the answer was read, so it was given before; None without one.
+    `said`: the reply as Redis writes it: `OK`, `nil` (refused), `1` (done), `0` (not its owner's), or the text of an
+    error; `silent`: no reply in time. `at_ns`: when the reply was read, so the node sent it earlier; None without a
+    reply.
     """
 
     node: str
@@ -71,10 +75,10 @@ class NodeReply(msgspec.Struct, array_like=True, gc=False):
 
 
 class Round(msgspec.Struct, omit_defaults=True, gc=False):
-    """One time that a lock asked nodes for something. `asked_ns`: before the first request. `done_ns`: when the answers
-    had come, or were no longer waited for. `value`: what was, or was to be, the key's value.
+    """One request of a lock to the nodes. `asked_ns`: before the first request. `done_ns`: when the replies had
+    arrived, or the lock stopped waiting for them. `value`: the key's value, present or intended.
 
-    A lock leaves `section` to whoever records the round.
+    A lock leaves `section` to the recorder of the round.
     """
 
     f: RoundName
@@ -87,7 +91,7 @@ class Round(msgspec.Struct, omit_defaults=True, gc=False):
 
 
 class Write(msgspec.Struct, omit_defaults=True, gc=False):
-    """One write as the resource accepted it, in its order (`index` from 1, per key)."""
+    """One write that the resource accepted (`index`: from 1 per key, in the resource's order)."""
 
     key: str
     index: Int64
@@ -102,11 +106,12 @@ HowDown = Literal["shutdown", "kill", "power cut"]
 
 
 class Impact(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a fault really hit, by name: links that were cut or slowed, as (client, node); nodes that were paused or
-    taken down; clients that were paused or killed. Checkers and plots read this and need not know the fault.
+    """What a fault actually hit, by name: links that were cut or slowed, as (client, node); nodes that were paused or
+    taken down; clients that were paused or killed. Checkers and plots read only this, so they do not have to know the
+    fault.
 
-    Where nodes went down: `how_down` says how, and `keys_at_stake` are the keys that lost their quorum by it, because
-    just before a majority of the nodes held them, and without these nodes no majority does.
+    If nodes went down: `how_down` says how, and `keys_at_stake` are the keys that lost their quorum. A majority of the
+    nodes held them just before, and without these nodes no majority does.
     """
 
     cut_links: tuple[tuple[str, str], ...] = ()
@@ -119,14 +124,14 @@ class Impact(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class FaultEvent(Impact, frozen=True):
-    """One line of `nemesis.jsonl`: what was seen of a planned fault, and what it hit. Each fault has a line for its
+    """One line of `nemesis.jsonl`: what was observed of a planned fault, and what it hit. Each fault has a line for its
     injection and a line for its healing.
 
-    `began_ns` … `done_ns`: the call that did it. The fault was certainly in force from the `done_ns` of `injected` to
-    the `began_ns` of `healed`. `what`: the fault in one line for people. `holds`: the probe's answer (in force after
+    `began_ns` … `done_ns`: the call that did it. The fault was certainly active from the `done_ns` of `injected` to the
+    `began_ns` of `healed`. `what`: the fault in one line for people. `holds`: the probe's result (active after
     `injected`; gone after `healed`). `seen`: what the probe saw, in one line for people.
 
-    Records made before `how_down` existed lack it; there the name of the nemesis says the same
+    Older records have no `how_down`; there the name of the nemesis says the same
     (`harness.explain.phrases.how_down`).
     """
 
@@ -144,22 +149,22 @@ KeyEventName = Literal["set", "prolonged", "deleted", "expired", "seen", "watchi
 
 
 class KeyEvent(msgspec.Struct, omit_defaults=True, gc=False):
-    """Something that happened to a key on one node, as the witness (`harness.run.witness`) was told by the node itself.
+    """Something that happened to a key on one node, as the node notified the witness (`harness.run.witness`).
 
-    `at_ns`: when the witness received it, which is *after* it happened, mostly by a few milliseconds and by more on a
-    busy machine: an upper bound. `since_ns`: it happened no earlier than this (the witness had asked the node something
-    then, and the node answered that before it told this). A node's events are in the node's own order, and none is
-    missing between a `watching` and the next `blind`.
+    `at_ns`: when the witness received it. That is an upper bound: *after* it happened, usually by a few milliseconds,
+    by more on a busy machine. `since_ns`: it happened no earlier than this (the witness had asked the node something
+    then, and the node answered that before it sent this event). A node's events are in the node's own order, and none
+    is missing between a `watching` and the next `blind`.
 
-    `set`: a SET took effect, on a free key or over another value. `prolonged`: its time to live was set anew.
-    `deleted`, `expired`: it is gone. A key may be past its time for a tenth of a second before the node says `expired`.
-    `seen`: it was found there when the witness began (again) to watch. `watching`: from now on everything that the node
-    holds is known; `value` is the server's run id, another one after every start. `blind`: since `at_ns` nothing can
-    be vouched for, because the node went down, fell silent, or the witness ended; whatever was known is forgotten.
+    `set`: a SET took effect, on a free key or over another value. `prolonged`: the key's TTL was extended. `deleted`,
+    `expired`: the key is gone. A key may outlive its TTL by a tenth of a second before the node sends `expired`.
+    `seen`: the key existed when the witness started (or resumed) watching. `watching`: from now on everything that the
+    node holds is known; `value` is the server's run id, a new one after every start. `blind`: from `at_ns` on nothing
+    is known, because the node went down, stopped replying, or the witness ended; all earlier knowledge is dropped.
 
-    `value`: what the key holds; None if it was gone or overwritten before it could be read, or is no string. `ttl_ms`:
-    its time to live, so that the key does not expire before `at_ns` + `ttl_ms` by the node's clock (None: unknown, or
-    it never expires). `key` is empty for `watching` and `blind`.
+    `value`: the key's value; None if it was gone or overwritten before it could be read, or is not a string. `ttl_ms`:
+    the remaining TTL, so the key does not expire before `at_ns` + `ttl_ms` by the node's clock (None: unknown, or it
+    never expires). `key` is empty for `watching` and `blind`.
     """
 
     node: str
@@ -172,10 +177,10 @@ class KeyEvent(msgspec.Struct, omit_defaults=True, gc=False):
 
 
 class Held(msgspec.Struct, omit_defaults=True, gc=False):
-    """What the lock wrote on the nodes for a granted section: its `value`, as the lock shows it.
+    """What the lock wrote on the nodes for a granted section: its `value`, as the lock exposes it.
 
-    In `held/<client>.<life>.jsonl`. It tells whose a node's key is. A log of its own: judging overlaps does not need
-    it, and those logs are long.
+    Stored in `held/<client>.<life>.jsonl`. It identifies the owner of a node's key. It is a separate log because
+    judging overlaps does not need it, and the clients' logs are long.
     """
 
     section: int
@@ -186,8 +191,8 @@ class Held(msgspec.Struct, omit_defaults=True, gc=False):
 class ClientEnd(msgspec.Struct, omit_defaults=True):
     """How one life of one client ended (`client-ends.jsonl`).
 
-    `how`: `finished` (by itself), `killed` (by the nemesis), `cut-off` (by the harness, because it did not come back in
-    time), `died`. `at_ns`: the last moment at which it can have done anything. `under_way`: the operation it was in.
+    `how`: `finished` (on its own), `killed` (by the nemesis), `cut-off` (by the harness, because it did not end in
+    time), `died`. `at_ns`: the last time at which it can have done anything. `under_way`: the operation that it was in.
     """
 
     client: str
@@ -199,8 +204,8 @@ class ClientEnd(msgspec.Struct, omit_defaults=True):
 
 
 class Timeline(msgspec.Struct):
-    """The agreed moments of a run (`timeline.json`), on CLOCK_MONOTONIC: load and faults begin, every fault is healed,
-    clients were asked to end, the last one had ended. None: not reached (interrupted or crashed)."""
+    """The phases of a run (`timeline.json`), on CLOCK_MONOTONIC: load and faults start, every fault is healed, clients
+    are asked to end, the last client has ended. None: not reached (interrupted or crashed)."""
 
     start_ns: int
     healed_ns: int | None = None

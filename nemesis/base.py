@@ -17,20 +17,20 @@ from fencepost.history import Impact
 
 
 class Client(Protocol):
-    """One client process group, as far as a nemesis may touch it. All verbs are idempotent and return when their effect
-    was seen."""
+    """One client process group, as far as a nemesis may touch it. All methods are idempotent and return after their
+    effect was observed."""
 
     @property
     def name(self) -> str:
-        """`c1` … : the slot; a client that was killed and restarted keeps it."""
+        """`c1` …: the name of the slot, which a restarted client keeps."""
         ...
 
     def is_inside(self) -> bool:
-        """Whether the client says, right now, that it is between acquire and release."""
+        """Whether the client currently reports that it is between acquire and release."""
         ...
 
     def is_acquiring(self) -> bool:
-        """Whether the client says, right now, that it is trying to acquire."""
+        """Whether the client currently reports that it is trying to acquire."""
         ...
 
     def pause(self) -> None:
@@ -46,7 +46,8 @@ class Client(Protocol):
         ...
 
     def restart(self) -> None:
-        """A fresh process in the same slot, after `kill`. Returns at once; `is_alive` tells when it works again."""
+        """Start a new process in the same slot, after `kill`. Returns immediately; `is_alive` shows when it works
+        again."""
         ...
 
     def is_alive(self) -> bool: ...
@@ -54,7 +55,7 @@ class Client(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """What a schedule is drawn for; equal topologies, options and seeds give equal schedules."""
+    """The system that a schedule is drawn for. Equal topologies, options and seeds give equal schedules."""
 
     clients: tuple[str, ...]
     nodes: tuple[str, ...]
@@ -75,35 +76,37 @@ class World:
 
 
 class Evidence(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a probe saw: whether the fault is in force (or gone), and one line for people."""
+    """What a probe saw: whether the fault is active (or gone), and one line for people."""
 
     holds: bool
     seen: str
 
 
 class Fault(Protocol):
-    """One planned fault: frozen data (a msgspec struct) and three verbs. `owner` is its id in the schedule."""
+    """One planned fault: frozen data (a msgspec struct) and its methods. `owner` is its id in the schedule."""
 
     def describe(self) -> str:
         """One short line for people: `drop both ways: c1,c2 | n3`."""
         ...
 
     def inject(self, world: World, owner: str) -> Impact:
-        """Do it. Choices that depend on the moment (who is inside?) are made here, from numbers in the data."""
+        """Inject the fault. Choices that depend on the current state (who is inside?) are made here, using numbers in
+        the data."""
         ...
 
     def probe(self, world: World, impact: Impact) -> Evidence:
-        """Whether it took, seen independently of the call that did it. `holds` is False for a fault that missed."""
+        """Whether it took effect, observed independently of the call that injected it. `holds` is False if it had no
+        effect."""
         ...
 
     def heal(self, world: World, owner: str, impact: Impact) -> Evidence:
-        """Undo it, also when it was only half done, and prove that it is gone."""
+        """Undo it, even if it was injected only in part, and prove that it is gone."""
         ...
 
 
 class Trigger(NamedTuple):
-    """An ordinary fault that an adaptive one asks to be injected now. `duration_ms`: None means for as long as the
-    adaptive one itself is in force."""
+    """An ordinary fault that an adaptive fault wants to be injected now. `duration_ms`: None means for as long as the
+    adaptive fault itself is active."""
 
     nemesis: str
     fault: Fault
@@ -111,7 +114,7 @@ class Trigger(NamedTuple):
 
 
 class Observer(Protocol):
-    """Watches the run for an adaptive fault while that is in force."""
+    """Watches the run for an adaptive fault while that fault is active."""
 
     def look(self, now_ms: float) -> Sequence[Trigger]:
         """The faults to inject now; usually none. Called every few milliseconds, takes one or two, and changes nothing
@@ -123,7 +126,7 @@ class Observer(Protocol):
 
 @runtime_checkable
 class Adaptive(Protocol):
-    """A fault that does nothing itself, but waits for opportunities. What it asks for is played as ordinary faults, so
+    """A fault that does nothing itself but waits for opportunities. The faults that it triggers are ordinary faults, so
     that the run can be replayed without it."""
 
     def observe(self, world: World) -> Observer: ...
@@ -131,7 +134,7 @@ class Adaptive(Protocol):
 
 @runtime_checkable
 class NeedsDisks(Protocol):
-    """An optional property of a fault: it cuts the power of nodes, so they need disks of their own."""
+    """An optional property of a fault: it cuts the power of nodes, so each node needs its own disk."""
 
     @property
     def needs_disks(self) -> bool: ...
@@ -142,7 +145,7 @@ class Nemesis(Protocol):
 
     @property
     def name(self) -> str:
-        """What `--nemesis` calls it."""
+        """Its name for `--nemesis`."""
         ...
 
     @property
@@ -152,14 +155,14 @@ class Nemesis(Protocol):
 
     @property
     def options(self) -> type[msgspec.Struct]:
-        """Its options with their defaults: `interval` (a `Duration`, the mean time between begins) and its own."""
+        """Its options with their defaults: `interval` (a `Duration`, the mean time between two starts) and its own."""
         ...
 
     @property
     def faults(self) -> type[msgspec.Struct]:
-        """The struct that `draw` returns, to read a saved schedule with."""
+        """The struct that `draw` returns; used to read a saved schedule."""
         ...
 
     def draw(self, rng: Random, topology: Topology, options: msgspec.Struct) -> tuple[Fault, int]:
-        """The next fault and its duration in milliseconds. Uses no randomness but `rng`."""
+        """The next fault and its duration in milliseconds. Uses only `rng` for randomness."""
         ...

@@ -1,4 +1,4 @@
-"""The doctor finds what is missing, says what mends it, and knows what the main job needs."""
+"""The doctor finds what is missing, says how to fix it, and knows what the main job needs."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def test_on_a_machine_that_is_set_up_the_main_job_can_run() -> None:
     assert {"lock redlock-ng", "lock redlock-py", "lock pottery"} <= {check.name for check in checks if check.ok}
 
 
-def test_everything_that_is_not_well_names_what_mends_it() -> None:
-    assert [check.name for check in examine() if check.ok == bool(check.mend)] == []
+def test_every_failed_check_says_how_to_fix_it() -> None:
+    assert [check.name for check in examine() if check.ok == bool(check.fix)] == []
 
 
 def test_without_servers_the_main_job_cannot_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -41,7 +41,7 @@ def test_without_servers_the_main_job_cannot_run(tmp_path: Path, monkeypatch: py
     checks = examine()
     for name in ("redis-server", "toxiproxy-server"):
         assert not named(checks, name).ok
-        assert named(checks, name).mend == "make setup"
+        assert named(checks, name).fix == "make setup"
     assert exit_code(checks) == 255
 
 
@@ -86,11 +86,11 @@ def test_dead_runs_are_found_and_living_ones_are_not(tmp_path: Path, monkeypatch
         assert not check.ok
         assert "dead" in check.found
         assert "alive" not in check.found
-        assert check.mend == "make clean"
+        assert check.fix == "make clean"
         (state / "dead").rmdir()
 
 
-def test_the_table_shows_each_check_and_how_to_mend_it() -> None:
+def test_the_table_shows_each_check_and_how_to_fix_it() -> None:
     out = io.StringIO()
     checks = (
         Check("redis-server", False, "no redis-server in [somewhere]", "make setup", essential=True),

@@ -1,7 +1,7 @@
 """`fencepost doctor`: what this machine can do, and how to fix what is missing.
 
-Every check looks at the thing itself (the program answers, the signal stops a process, the engine replies) and none
-changes anything. The essential ones decide whether the main job can run on processes; the others are abilities that
+Every check tests the thing itself (the program answers, the signal stops a process, the engine replies), and none
+changes anything. The essential checks decide whether the main job can run on processes; the others are abilities that
 some faults and backends need.
 """
 
@@ -41,7 +41,7 @@ _ROOM_MIB = 1024
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One ability of the machine. `found`: what was seen. `mend`: what to do where `ok` is false, else empty.
+    """One ability of the machine. `found`: what was found. `fix`: what to do if `ok` is false, else empty.
 
     `essential`: without it the main job cannot run, not even on processes.
     """
@@ -49,12 +49,12 @@ class Check:
     name: str
     ok: bool
     found: str
-    mend: str = ""
+    fix: str = ""
     essential: bool = False
 
 
 def examine() -> tuple[Check, ...]:
-    """Look at everything, essential things first. Takes about a second; raises nothing that a broken machine causes."""
+    """Run all checks, the essential ones first. Takes about a second; a broken machine causes no exception."""
     return (
         _python(),
         _program("redis-server", _redis, _SET_UP, essential=True),
@@ -78,17 +78,17 @@ def exit_code(checks: Sequence[Check]) -> int:
 
 
 def render(checks: Sequence[Check]) -> Table:
-    """A table for `rich`, with one line below it that says what the whole means."""
+    """A table for `rich`, with a one-line conclusion below it."""
     able = exit_code(checks) == 0
-    summary = "the main job can run here" if able else "the main job cannot run here: mend what is marked missing"
+    summary = "the main job can run here" if able else "the main job cannot run here: fix what is marked missing"
     table = Table(box=box.SIMPLE, caption=summary, caption_justify="left")
     for heading in ("", ""):
         table.add_column(heading, no_wrap=True)
-    for heading in ("found", "to mend it"):
+    for heading in ("found", "how to fix it"):
         table.add_column(heading, overflow="fold")
     for check in checks:
-        mark = "[green]ok" if check.ok else "[red]missing" if check.essential else "[yellow]not here"
-        table.add_row(mark, check.name, _plain(check.found), _plain(check.mend))
+        mark = "[green]ok" if check.ok else "[red]missing" if check.essential else "[yellow]absent"
+        table.add_row(mark, check.name, _plain(check.found), _plain(check.fix))
     return table
 
 
@@ -97,7 +97,7 @@ def _plain(text: str) -> str:
 
 
 def _short(path: Path) -> Path:
-    """A path in the current folder without that folder's name."""
+    """The path, relative to the current folder if it is inside."""
     return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 
@@ -108,11 +108,11 @@ def _python() -> Check:
     return Check("Python", ok, found, "" if ok else "Python 3.11 or newer on Linux", essential=True)
 
 
-def _program(name: str, ask: Callable[[], str], mend: str, *, essential: bool = False) -> Check:
+def _program(name: str, ask: Callable[[], str], fix: str, *, essential: bool = False) -> Check:
     try:
         return Check(name, True, ask(), essential=essential)
     except FencepostError as error:
-        return Check(name, False, str(error), mend, essential)
+        return Check(name, False, str(error), fix, essential)
 
 
 def _redis() -> str:
@@ -133,7 +133,7 @@ def _toxiproxy() -> str:
 
 
 def _foreign_lock(pins: Path) -> Check:
-    """Whether a foreign library's environment has an interpreter that is there, and exactly the pinned versions."""
+    """Whether a foreign library's environment has an interpreter that exists, and exactly the pinned versions."""
     folder = pins.parent.name
     essential = folder == _DEFAULT_SUBJECT
     name = f"lock {folder.replace('_', '-')}"
@@ -155,7 +155,7 @@ def _canonical(package: str) -> str:
 
 
 def _sandbox() -> Check:
-    """Whether a run on processes can have namespaces of its own. Known by starting an empty sandbox."""
+    """Whether a run on processes can have its own namespaces, tested by starting an empty sandbox."""
     if (refused := why_not()) is None:
         return Check("sandbox", True, "PID, network and mount namespaces")
     return Check(
@@ -167,13 +167,13 @@ def _sandbox() -> Check:
 
 
 def _stopping() -> Check:
-    """Stop a child and see it stopped: some sandboxes forbid the signal."""
+    """Whether a child process can be stopped: some sandboxes forbid the signal."""
     child = subprocess.Popen(["sleep", "60"], stdin=subprocess.DEVNULL)
     try:
         os.kill(child.pid, signal.SIGSTOP)
         _, status = os.waitpid(child.pid, os.WUNTRACED)
         ok = os.WIFSTOPPED(status)
-        found = "a child stopped when told to" if ok else f"a child told to stop ended with status {status}"
+        found = "a child stops" if ok else f"a child ended with status {status} instead of stopping"
     except OSError as error:
         ok, found = False, f"SIGSTOP: {error.strerror}"
     finally:
@@ -183,12 +183,12 @@ def _stopping() -> Check:
 
 
 def _room() -> Check:
-    """Room where runs are kept, and where servers keep their files meanwhile."""
+    """Free space where runs are stored, and where servers keep their files during a run."""
     places = {Path.cwd(), Path(tempfile.gettempdir())}
     free_mib, place = min((shutil.disk_usage(place).free >> 20, place) for place in places)
     ok = free_mib >= _ROOM_MIB
-    mend = "" if ok else f"free {_ROOM_MIB} MiB, or set TMPDIR"
-    return Check("disk space", ok, f"{free_mib / 1024:.1f} GiB free at {place}", mend, essential=True)
+    fix = "" if ok else f"free {_ROOM_MIB} MiB, or set TMPDIR"
+    return Check("disk space", ok, f"{free_mib / 1024:.1f} GiB free at {place}", fix, essential=True)
 
 
 def _docker() -> Check:
@@ -200,24 +200,24 @@ def _docker() -> Check:
             client.close()
     except (NoEngineError, *ENGINE_ERRORS) as error:
         debian_root = os.geteuid() == 0 and Path("/etc/debian_version").exists()
-        mend = "make setup-docker" if debian_root else "start an engine that this user may use, or CLUSTER=process"
-        return Check("Docker engine", False, error.found if isinstance(error, NoEngineError) else words_of(error), mend)
+        fix = "make setup-docker" if debian_root else "start an engine that this user may use, or CLUSTER=process"
+        return Check("Docker engine", False, error.found if isinstance(error, NoEngineError) else words_of(error), fix)
     return Check("Docker engine", True, f"{version['Version']}, API {version['ApiVersion']}")
 
 
 def _root() -> Check:
     ok = os.geteuid() == 0
     found = "yes" if ok else f"no, user {os.geteuid()}"
-    return Check("root", ok, found, "" if ok else "sudo, where disks must lose their power")
+    return Check("root", ok, found, "" if ok else "use sudo for power cuts")
 
 
 def _loop_devices() -> Check:
-    """What a disk needs whose power can be cut: a file system of its own on a loop device."""
+    """What power cuts need: a separate file system on a loop device for each node."""
     control = Path("/dev/loop-control")
     if not control.exists():
         return Check("loop devices, ext4", False, f"no {control}", "modprobe loop, or --privileged in a container")
     if not os.access(control, os.R_OK | os.W_OK):
-        return Check("loop devices, ext4", False, f"{control} is not for this user", "run as root")
+        return Check("loop devices, ext4", False, f"this user may not use {control}", "run as root")
     try:
         mkfs = find_tool("mkfs.ext4")
     except BrokenEnvironmentError:
@@ -226,19 +226,19 @@ def _loop_devices() -> Check:
 
 
 def _run_queue() -> Check:
-    """How long a process waited for a core, which bounds how late a client's stamps can be."""
+    """How long a process waited for a core, which bounds how late a client's timestamps can be."""
     path = Path("/proc/self/schedstat")
     try:
         on_core_ns, waited_ns, _slices = (int(word) for word in path.read_text().split())
     except (OSError, ValueError) as error:
         return Check("run queue times", False, f"{path}: {error}", "a kernel with CONFIG_SCHED_INFO")
     ok = on_core_ns > 0
-    found = f"{path}: {waited_ns / 1e6:.1f} ms waited so far" if ok else f"{path} counts nothing"
+    found = f"{path}: {waited_ns / 1e6:.1f} ms waited so far" if ok else f"{path} has no times"
     return Check("run queue times", ok, found, "" if ok else "a kernel with CONFIG_SCHED_INFO")
 
 
 def _leftovers() -> Check:
-    """State folders of runs whose harness is gone. The next run sweeps them too."""
+    """State folders of runs whose harness is gone. The next run also removes them."""
     try:
         folders = [path for path in lifetime.state_parent().iterdir() if path.is_dir()]
     except FileNotFoundError:
@@ -247,7 +247,7 @@ def _leftovers() -> Check:
         return Check("leftovers", False, str(error), f"remove {lifetime.state_parent()}")
     dead = [path.name for path in folders if not lifetime.is_alive(path)]
     if dead:
-        return Check("leftovers", False, f"of {len(dead)} dead runs: {', '.join(sorted(dead)[:3])}", "make clean")
+        return Check("leftovers", False, f"of {len(dead)} crashed runs: {', '.join(sorted(dead)[:3])}", "make clean")
     return Check("leftovers", True, "none")
 
 

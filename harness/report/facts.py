@@ -1,4 +1,4 @@
-"""What a run was and what came of it, in short texts: the terminal and the page tell the same story with these."""
+"""What a run was and what its results are, in short texts that the terminal and the page share."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def title(run: Recorded) -> str:
 
 
 def ran(run: Recorded) -> str:
-    """`30.0 s of load and 3.1 s after the heal`, as it was, not as it was planned."""
+    """`30.0 s of load and 3.1 s after the heal`: the actual times, not the planned ones."""
     line = run.timeline
     stopped = line.stop_ns or line.end_ns
     if line.healed_ns is None:
@@ -55,11 +55,11 @@ def cluster_line(run: Recorded, environment: Mapping[str, object]) -> str:
 
 
 def persistence_line(run: Recorded, environment: Mapping[str, object]) -> str:
-    """`persistence aof-always, each node on an ext4 disk of its own (fsync 1.2 ms at p50, 3.4 ms at p99)`."""
+    """`persistence aof-always, each node on its own ext4 disk (fsync 1.2 ms at p50, 3.4 ms at p99)`."""
     text = f"persistence {run.config.persistence}"
     if not run.config.disks:
         return text
-    text += f", each node on an {run.config.disk_fs} disk of its own"
+    text += f", each node on its own {run.config.disk_fs} disk"
     known = dict(_flat(environment.get("cluster")))
     p50, p99 = (known.get(f"disks.fsync_ms.{quantile}") for quantile in ("p50", "p99"))
     if p50 is None:
@@ -68,7 +68,7 @@ def persistence_line(run: Recorded, environment: Mapping[str, object]) -> str:
 
 
 def server(run: Recorded, environment: Mapping[str, object]) -> str:
-    """`redis 7.0.15`; without the version where the run broke off before it was known."""
+    """`redis 7.0.15`; without the version if the run broke off before it was known."""
     known = dict(_flat(environment.get("cluster")))
     names = ("server_version", "server.version", "redis_version", "node.version", "nodes.version")
     version = next((known[n] for n in names if known.get(n)), None)
@@ -90,7 +90,7 @@ def run_facts(run: Recorded, environment: Mapping[str, object]) -> list[str]:
 
 
 def story(run: Recorded, environment: Mapping[str, object]) -> list[str]:
-    """What was done, for somebody who never saw the project."""
+    """What was done, for a reader who does not know the project."""
     experiment = environment.get("experiment")
     if isinstance(experiment, Mapping):
         return _story_of_experiment(run, experiment)
@@ -115,28 +115,28 @@ def _story_of_extensions(most: int) -> str:
     if not most:
         return ""
     times = "once" if most == 1 else f"up to {most} times"
-    return f"Meanwhile it extended its lease {times}, each time when half of it had passed. "
+    return f"Inside, it extended its lease {times}, each time when half of it had passed. "
 
 
 def _story_of_experiment(run: Recorded, experiment: Mapping[str, object]) -> list[str]:
     config = run.config
     return [
         printable(str(experiment.get("claim", ""))),
-        f"{plural(config.clients, 'client')}, each an operating-system process, were told step by step what to do with "
+        f"{plural(config.clients, 'client')}, each an operating-system process, followed a script step by step with "
         f"the lock {lock_name(run)} (it expires after {config.ttl_ms:,} ms) on {plural(config.nodes, 'node')}. "
-        f"Expected beforehand: {printable(str(experiment.get('expects', MISSING)))}.",
+        f"Expected result: {printable(str(experiment.get('expects', MISSING)))}.",
     ]
 
 
 def _story_of_faults(run: Recorded) -> str:
     if not run.planned_faults:
-        return "Nothing was broken on purpose."
-    source = "a saved schedule" if run.config.schedule else f"a schedule drawn from seed {run.config.seed}"
-    played = "was played" if run.timeline.healed_ns is not None else "was to be played"
+        return "No faults were injected."
+    source = "A saved schedule" if run.config.schedule else f"A schedule drawn from seed {run.config.seed}"
+    played = "was run" if run.timeline.healed_ns is not None else "was started"
     return (
-        f"Meanwhile {source} {played}: {plural(run.planned_faults, 'fault')} ({printable(run.config.nemesis)}), each "
-        "injected, probed to see whether it took, and healed. Every client reached every node over a link of its own, "
-        "so that single paths could be cut."
+        f"{source} {played} at the same time: {plural(run.planned_faults, 'fault')} ({printable(run.config.nemesis)}). "
+        "Each is injected, probed to see whether it took effect, and healed. Every client had its own link to every "
+        "node, so that single paths could be cut."
     )
 
 

@@ -1,6 +1,6 @@
-"""The summary of a run in the terminal: what was done, what was seen, and the verdict in one clear line.
+"""The summary of a run in the terminal: what was done, what was observed, and the verdict in one line.
 
-It reads the same without colour and in a pipe: colour only repeats what the words say.
+It reads the same without colour and in a pipe: colour only repeats what the text says.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ def render_summary(
     *,
     explained: Sequence[Explained] = (),
 ) -> RenderableType:
-    """What a terminal shows when a run was judged. `replay`: the command that makes it again; `environment`: what
-    `environment.json` holds; `explained`: the findings' examples, of which the first one's sentence is shown. Whatever
-    is missing, because the run crashed, is shown as missing or left out."""
+    """The summary of a judged run. `replay`: the command that repeats it; `environment`: the content of
+    `environment.json`; `explained`: the findings' examples, of which the first one's sentence is shown. If the run
+    crashed, missing data is shown as missing or left out."""
     parts: list[RenderableType] = [
         Text(
             f"{facts.title(recorded)} · {printable(recorded.config.workload)} · seed {recorded.config.seed}",
@@ -88,7 +88,7 @@ def _extensions(most: int) -> str:
 
 
 def _lock_settings(environment: Mapping[str, object]) -> str:
-    """What the lock said about itself: versions, timeouts, retries."""
+    """The lock's description of itself: versions, timeouts, retries."""
     told = environment.get("lock")
     if not isinstance(told, Mapping):
         return ""
@@ -110,7 +110,7 @@ def _findings(verdict: Verdict, explained: Sequence[Explained]) -> list[Renderab
     for finding in found[:_FINDINGS]:
         lines.append(_hanging("finding ", Text(f"{printable(finding.text).rstrip('.')} ({blame(finding.blame)})")))
         lines += _examples(finding)
-        # Only of the first: the others' are mostly about the same sections, and `fencepost explain` tells them all.
+        # Only for the first: the others are mostly about the same sections, and `fencepost explain` shows them all.
         if finding is found[0] and (why := explanations_of(finding, explained)):
             lines.append(_hanging("why     ", Text(f"{why[0].sentence} {why[0].because}".strip())))
     if len(found) > _FINDINGS:
@@ -140,7 +140,7 @@ def _verdict(verdict: Verdict) -> RenderableType:
 
 
 def _places(folder: Path, replay: str, explained: Sequence[Explained]) -> RenderableType:
-    """Paths and commands on lines of their own and never broken: they are there to be copied."""
+    """Paths and commands, each on its own unbroken line, so that they can be copied."""
     lines = Text(no_wrap=True, overflow="ignore")
     lines.append(f"  folder    {folder}\n  page      {folder / 'report.html'}\n  replay    {printable(replay)}")
     if explained:

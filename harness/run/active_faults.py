@@ -1,4 +1,4 @@
-"""The faults in force: each injected, looked at, recorded; later healed, looked at, recorded."""
+"""The active faults: each is injected, probed and recorded, and later healed, probed and recorded."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class _Held(NamedTuple):
 
 
 class ActiveFaults:
-    """What was injected and is not healed yet, by the fault's id. `observe` is told what was seen of each."""
+    """The faults that were injected and are not healed yet, by id. `observe` receives every recorded event."""
 
     def __init__(self, world: World, observe: Callable[[FaultEvent], None]) -> None:
         self._world = world
@@ -29,14 +29,14 @@ class ActiveFaults:
 
     @property
     def active(self) -> tuple[str, ...]:
-        """The faults in force, in words."""
+        """The descriptions of the active faults."""
         return tuple(held.fault.describe() for held in self._held.values())
 
     def __contains__(self, fault_id: str) -> bool:
         return fault_id in self._held
 
     def inject(self, fault_id: str, nemesis: str, fault: Fault) -> FaultEvent:
-        """Inject it and probe whether it took; what was recorded."""
+        """Inject a fault and probe whether it took effect; returns the recorded event."""
         began_ns = monotonic_ns()
         self._held[fault_id] = _Held(nemesis, fault, Impact())
         impact = fault.inject(self._world, fault_id)
@@ -45,15 +45,15 @@ class ActiveFaults:
         return self._record("injected", fault_id, held, began_ns, done_ns, fault.probe(self._world, impact))
 
     def heal(self, fault_id: str) -> FaultEvent:
-        """Heal it and see that it is gone; what was recorded."""
+        """Heal a fault and probe that it is gone; returns the recorded event."""
         held = self._held.pop(fault_id)
         began_ns = monotonic_ns()
         evidence = held.fault.heal(self._world, fault_id, held.impact)
         return self._record("healed", fault_id, held, began_ns, monotonic_ns(), evidence)
 
     def heal_all(self) -> None:
-        """Undo everything in force, the newest first. A fault that resists does not keep the others from healing; the
-        first such error is raised at the end."""
+        """Undo all active faults, the newest first. If one cannot be healed, the others still are; the first error is
+        raised at the end."""
         failure: FencepostError | None = None
         for fault_id in reversed(list(self._held)):
             try:

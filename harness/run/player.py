@@ -1,4 +1,4 @@
-"""The nemesis at work: plays a schedule, fault by fault, and keeps what it really played."""
+"""Runs a schedule: injects and heals each fault when it is due, and records what was actually injected."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ LOOK_EVERY_MS = 4.0
 
 
 class Player:
-    """What is due when. `play` never runs ahead of the clock, and `heal_all` undoes whatever is in force.
+    """Keeps the due steps. `play` never runs ahead of the clock, and `heal_all` undoes all active faults.
 
-    One thread plays everything, so a slow step delays the next one; both clocks, planned and observed, are recorded.
-    An adaptive fault (`nemesis.base.Adaptive`) looks at the world every few milliseconds while it is in force, and
-    what it wants to be done is played like any planned fault, with an id behind its own: `f1.1`, `f1.2`, …
+    One thread does everything, so a slow step delays the next one; planned and observed times are both recorded. An
+    adaptive fault (`nemesis.base.Adaptive`) looks at the world every few milliseconds while it is active. The faults
+    that it triggers are injected like planned faults, with ids derived from its own: `f1.1`, `f1.2`, …
     """
 
     def __init__(self, schedule: Schedule, world: World, observe: Callable[[FaultEvent], None]) -> None:
@@ -40,28 +40,28 @@ class Player:
 
     @property
     def active(self) -> tuple[str, ...]:
-        """The faults in force, in words."""
+        """The descriptions of the active faults."""
         return self._active.active
 
     def next_ms(self) -> float | None:
-        """When the next step is due, in ms since the start; None: nothing is left."""
+        """When the next step is due, in ms since the start; None if there is none."""
         return self._due[0][0] if self._due else None
 
     def play(self, now_ms: float) -> None:
-        """Take the steps that are due. A fault is healed its duration after it was in force, never earlier."""
+        """Take the steps that are due. A fault is healed when its full duration has passed since it took effect."""
         while self._due and self._due[0][0] <= now_ms:
             _, _, step = heapq.heappop(self._due)
             step(now_ms)
 
     def played(self) -> Schedule | None:
-        """What was played, when it was not what was planned: an ordinary schedule, with the moments at which an
-        adaptive fault found its opportunities. None for a schedule without one."""
+        """What was injected, if it differs from the plan: an ordinary schedule, with the times at which an adaptive
+        fault found its opportunities. None for a schedule without an adaptive fault."""
         if not self._improvised:
             return None
         return msgspec.structs.replace(self._schedule, faults=tuple(self._played))
 
     def heal_all(self) -> None:
-        """Undo everything in force; see `ActiveFaults.heal_all`."""
+        """Undo all active faults; see `ActiveFaults.heal_all`."""
         self._due.clear()
         for watch in self._watches.values():
             watch.close()
@@ -88,8 +88,8 @@ class Player:
         watch = self._watches.get(fault_id)
         if watch is None:
             return
-        for strike in watch.look(now_ms):
-            self._begin(_as_planned(strike, f"{fault_id}.{next(numbers)}", now_ms, end_ms), now_ms)
+        for trigger in watch.look(now_ms):
+            self._begin(_as_planned(trigger, f"{fault_id}.{next(numbers)}", now_ms, end_ms), now_ms)
         self._at(now_ms + LOOK_EVERY_MS, partial(self._look, fault_id, end_ms, numbers))
 
     def _end(self, fault_id: str, _now_ms: float) -> None:
@@ -98,7 +98,7 @@ class Player:
         self._active.heal(fault_id)
 
 
-def _as_planned(strike: Trigger, fault_id: str, now_ms: float, end_ms: float) -> Planned:
-    lasts_ms = end_ms - now_ms if strike.duration_ms is None else strike.duration_ms
-    data = msgspec.json.decode(msgspec.json.encode(strike.fault))
-    return Planned(fault_id, round(now_ms), max(0, int(lasts_ms)), strike.nemesis, data)
+def _as_planned(trigger: Trigger, fault_id: str, now_ms: float, end_ms: float) -> Planned:
+    lasts_ms = end_ms - now_ms if trigger.duration_ms is None else trigger.duration_ms
+    data = msgspec.json.decode(msgspec.json.encode(trigger.fault))
+    return Planned(fault_id, round(now_ms), max(0, int(lasts_ms)), trigger.nemesis, data)

@@ -1,10 +1,10 @@
-"""The witness: a process that watches what the nodes really hold, and writes it down (`nodes.jsonl`).
+"""The witness: a process that watches what the nodes actually hold, and records it (`nodes.jsonl`).
 
-Clients know what their lock told them; whether a key was left behind, or was gone while its holder was inside, only the
-nodes know. The witness asks them directly, not through the links, so that no fault but one of the node itself keeps it
-from seeing; and when it does not see, it says so. It never disturbs a run: it is a process of its own that yields the
-processor to clients and servers and wakes up at most every few milliseconds; its failure is recorded and stops nothing;
-and it changes nothing on a node but what the node notifies of.
+Clients know only what their lock reported. Whether a key was left behind, or was gone while its holder was inside, only
+the nodes know. The witness asks them directly, not through the links, so only a fault of the node itself can stop it
+from seeing, and it records when that happens. It does not disturb a run: it is a separate process that yields the
+processor to clients and servers and wakes up at most every few milliseconds. Its failure is recorded and stops nothing.
+It changes nothing on a node except the notification setting.
 """
 
 from __future__ import annotations
@@ -31,13 +31,14 @@ _END_WITHIN_S: Final = 3.0
 _LAST_PROOF_NS: Final = 300_000_000
 _NICE: Final = 10
 _REST_S: Final = 0.003
-"""Between two looks. What happened meanwhile is handled at one go: at 500 sections a second that takes 6 % of a
-processor, where waking up for every single event takes 15 %. Who set a key for a shorter time stays unknown."""
+"""The pause between two looks. All events in between are handled in one batch: at 500 sections per second that takes 6
+% of a processor, whereas waking up for every event takes 15 %. If a key lived shorter than this, its value stays
+unknown."""
 _READY: Final = b"watching\n"
 
 
 class Witness:
-    """Watches these nodes while it is entered. `log`: where the events go; `words`: where its own errors go."""
+    """A context manager that watches these nodes. `log`: the file for events; `words`: the file for its own errors."""
 
     def __init__(self, nodes: Iterable[Node], log: Path, words: Path, environment: Mapping[str, str]) -> None:
         self._spec = [(node.name, *node.address) for node in nodes]
@@ -47,7 +48,7 @@ class Witness:
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
-        """Returns when all nodes are being watched, or when that has taken too long: the log shows which."""
+        """Returns when all nodes are being watched, or after a timeout; the log shows which."""
         command = [
             sys.executable,
             "-m",
@@ -73,7 +74,7 @@ class Witness:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        """Lets it take a last look and end."""
+        """Let it take a last look and end."""
         process, self._process = self._process, None
         if process is None:
             return
@@ -89,7 +90,7 @@ class Witness:
 
 
 def watch(nodes: Sequence[tuple[str, str, int]], log: AppendLog, until: int, ready: int) -> None:
-    """Watch until the descriptor `until` can be read or is closed, and say on `ready` when all nodes are in sight.
+    """Watch until the descriptor `until` can be read or is closed; write to `ready` when all nodes are being watched.
     Raises BrokenEnvironmentError when the disk is full."""
     streams = [KeyEventStream(name, Address(host, port)) for name, host, port in nodes]
     told = False
@@ -110,7 +111,7 @@ def watch(nodes: Sequence[tuple[str, str, int]], log: AppendLog, until: int, rea
 
 
 def _look(streams: Sequence[KeyEventStream], until: int | None, for_ns: int) -> bool:
-    """Handle what the nodes say for so long; True, at once, if it is time to end."""
+    """Handle the nodes' events for this long; returns True immediately if it is time to end."""
     deadline_ns = monotonic_ns() + for_ns
     while True:
         sleep(_REST_S)
@@ -140,7 +141,7 @@ def _write(streams: Sequence[KeyEventStream], log: AppendLog) -> None:
 
 def main(argv: Sequence[str]) -> int:
     os.nice(_NICE)
-    os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))  # it preempts nobody when something arrives
+    os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))  # so that it preempts no other process
     nodes = msgspec.json.decode(argv[2], type=list[tuple[str, str, int]])
     try:
         with AppendLog(Path(argv[1])) as log:
