@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 def at_once(calls: Iterable[Callable[[], T]], *, at_most: int | None = None) -> list[T]:
-    """Make the calls side by side, each in a thread of its own (`at_most` of them at a time), wait for all of them, and
+    """Make the calls concurrently, each in its own thread (`at_most` of them at a time), wait for all of them, and
     return their results in order. If some raise, the first error in their order is raised, after all have ended."""
     waiting = list(calls)
     with ThreadPoolExecutor(min(at_most or len(waiting), len(waiting)) or 1, thread_name_prefix="at-once") as pool:

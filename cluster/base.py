@@ -66,9 +66,9 @@ class Node(Protocol):
         ...
 
     def cut_power(self) -> None:
-        """Stop the node's disk as it is, so that what was not fsynced is lost, and then SIGKILL the server, running,
-        paused or dead already. `start` brings the disk back first. Raises BrokenEnvironmentError if the node has no
-        disk of its own (`cluster.disk`): a kill would not be the same."""
+        """Freeze the node's disk, so that everything that was not fsynced is lost, and then SIGKILL the server,
+        running, paused or dead already. `start` brings the disk back first. Raises BrokenEnvironmentError if the node
+        has no disk of its own (`cluster.disk`): a kill would not be the same."""
         ...
 
     def pause(self) -> None:
@@ -124,7 +124,7 @@ class Link(Protocol):
         ...
 
     def owners(self) -> frozenset[str]:
-        """Whose impairments are in force now: they explain why a healed link may still not pass bytes."""
+        """The owners of the active impairments: they explain why a healed link may still not pass bytes."""
         ...
 
     def heal(self, owner: str) -> None:
@@ -181,7 +181,7 @@ class Cluster(Protocol):
         ...
 
     def heal(self) -> None:
-        """Remove every impairment from every link, whoever owns it, and read back that none is left."""
+        """Remove every impairment from every link, regardless of its owner, and read back that none is left."""
         ...
 
     def probe(self, links: Sequence[tuple[str, str]], timeout_ms: float = 100) -> dict[tuple[str, str], ProbeResult]:

@@ -16,7 +16,7 @@ from fencepost.errors import BrokenEnvironmentError
 def spawn(
     command: Sequence[str | Path], *, folder: Path, log: Path, environment: Mapping[str, str]
 ) -> subprocess.Popen[bytes]:
-    """Start a program in a session of its own (a Ctrl-C at the terminal is the harness's alone); what it prints is
+    """Start a program in its own session (so that a Ctrl-C at the terminal reaches only the harness); what it prints is
     appended to `log`. `environment` is added to ours. Raises BrokenEnvironmentError if it cannot be started."""
     try:
         with log.open("ab") as output:
@@ -38,7 +38,7 @@ def end_child(process: subprocess.Popen[bytes]) -> None:
     which would go on), and wait for the child's end. Does nothing if it has ended.
 
     Raises BrokenEnvironmentError if it does not end."""
-    if process.poll() is None:  # then its process group is surely still its own
+    if process.poll() is None:  # then its process group certainly still exists
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
     try:

@@ -3,7 +3,7 @@
 The engine refuses to pause what is paused and to kill what is dead, so every verb first looks at the state, and looks
 again when the engine refuses: somebody may have been faster. The SDK's view of a container is a snapshot, so each
 question goes to the engine again. A container outlives its server: its writable layer is the node's disk, which a
-kill leaves as it was. A disk of its own (`cluster.disk`) is mounted over that layer's data folder.
+kill leaves as it was. A separate disk (`cluster.disk`) is mounted over that layer's data folder.
 """
 
 from __future__ import annotations
@@ -155,5 +155,5 @@ def version_of(address: Address) -> str:
     except OSError as error:
         raise BrokenEnvironmentError(f"the server at {address} does not tell its version: {error}") from error
     facts = dict(line.partition(":")[::2] for line in str(info).splitlines())
-    # Valkey also tells the version of Redis that it is compatible with.
+    # Valkey also reports the version of Redis that it is compatible with.
     return facts.get("valkey_version") or facts.get("redis_version") or "unknown"

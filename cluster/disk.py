@@ -1,8 +1,8 @@
-"""A disk with a plug: a small file system of its own for a node, which can lose its power.
+"""A disk whose power can be cut: a small separate file system for one node.
 
-A killed process loses nothing that it wrote, because the kernel still has it; only a disk that stops tells apart what
+A killed process loses nothing that it wrote, because the kernel still has it; only a disk that stops distinguishes what
 was fsynced from what was not. Each disk is a sparse image file, loop-mounted. `cut_power` is the "godown" of fstests:
-an ioctl shuts the file system down as it is, without writing its log; what the kernel still held is lost, and the next
+an ioctl shuts the file system down without writing its log; what the kernel still held is lost, and the next
 mount finds what a disk would have after a power cut. Needs root, loop devices, and the mkfs of the file system.
 """
 
@@ -133,7 +133,7 @@ class Disk:
 
 def no_disk(name: str) -> BrokenEnvironmentError:
     """What `Node.cut_power` raises for a node without a disk."""
-    return BrokenEnvironmentError(f"{name} has no disk of its own, so its power cannot be cut; bring it up with disks")
+    return BrokenEnvironmentError(f"{name} has no separate disk, so its power cannot be cut; bring it up with disks")
 
 
 def make_disks(state: StateFolder, names: Sequence[str], file_system: FileSystem) -> dict[str, Disk]:

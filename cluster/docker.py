@@ -1,8 +1,8 @@
-"""The same cluster as containers: every server in one of its own, on a network that belongs to the run.
+"""The same cluster as containers: each server in its own container, on a network that belongs to the run.
 
-Nothing is published, and nothing restarts by itself (the SDK's default). This host dials a node at its own address on
-the run's bridge, which it keeps over restarts, and Toxiproxy, in a container that shares this host's network, listens
-on 127.0.0.1 only.
+Nothing is published, and nothing restarts automatically (the SDK's default). This host dials a node at its own address
+on the run's bridge, which it keeps over restarts, and Toxiproxy, in a container that shares this host's network,
+listens on 127.0.0.1 only.
 """
 
 from __future__ import annotations

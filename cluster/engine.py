@@ -1,8 +1,8 @@
 """The Docker engine: whether it answers, what of it belongs to a run, and how that is taken away again.
 
-Everything that a run makes in the engine carries two labels, the run's id and the state folder of whoever started it.
-Removal goes by these labels and never by a list kept in memory, so it also finds what a killed run left behind, and
-it cannot touch what is not ours.
+Everything that a run makes in the engine carries two labels, the run's id and the state folder of the process that
+started it. Removal goes by these labels and never by a list kept in memory, so it also finds what a killed run left
+behind, and it cannot touch what is not ours.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ STATE_LABEL = "fencepost.state"
 
 _CALL_S = 10
 CALLS_AT_ONCE = 16
-"""How many calls are under way at once while everything comes up or goes away."""
+"""The number of concurrent calls while everything starts or is removed."""
 
 
 class NoEngineError(BrokenEnvironmentError):

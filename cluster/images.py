@@ -5,7 +5,7 @@ dynamic loader, each under the path at which it was found here. That is a tar of
 imported by the engine in well under a second. Its tag is the hash of its content, so the second run finds it, and a
 new version of the program makes a new image.
 
-An image that is here already, published or built, is used as it is, so a machine without a registry tries to reach one
+An image that is here already, published or built, is used unchanged, so a machine without a registry tries to reach one
 only once for each version of its programs.
 """
 
@@ -154,7 +154,7 @@ def _build(client: DockerClient, files: Mapping[str, bytes], reference: str, ins
     repository, _, tag = reference.rpartition(":")
     folders = sorted({str(Path("/", path).parent) for path in files if f"/{path}" != inside})
     changes = [f"LABEL {_BOOK_KEEPING}={inside}", "WORKDIR /data", f'ENTRYPOINT ["{inside}"]']
-    if folders:  # the loader of another distribution may not look into the folders of this one by itself
+    if folders:  # the loader of another distribution may not search the folders of this one on its own
         changes.append(f"ENV LD_LIBRARY_PATH={':'.join(folders)}")
     client.api.import_image_from_data(_tar(files), repository=repository, tag=tag, changes=changes)
     built = _find(client, reference)

@@ -1,9 +1,9 @@
 """What happens to the keys of one node, as the node reports it: keyspace notifications over one RESP3 connection.
 
-A notification names the key but not its value, so the key is read at once. On a RESP3 connection notifications and
+A notification names the key but not its value, so the key is read immediately. On a RESP3 connection notifications and
 replies come in the order in which the node did things. So a value that was read belongs to the newest `set` before the
-reply, and if the key was deleted or set anew in between, the older value was too short-lived to be read and is unknown.
-In the same way, an answer proves that every notification after it is later than the question: `since_ns`.
+reply, and if the key was deleted or set again in between, the older value was too short-lived to be read and is
+unknown. In the same way, an answer proves that every notification after it is later than the question: `since_ns`.
 
 Nothing here waits: the owner polls. The node is told what to notify about when the connection is made, so servers need
 no configuration for it, and a run without a witness pays nothing.
@@ -126,7 +126,7 @@ class KeyEventStream:
         self._send()
 
     def close(self) -> None:
-        """Drop the connection. The last event is `blind`, from the last moment that can be vouched for."""
+        """Drop the connection. The last event is `blind`, at the last time for which the state is known."""
         if self._connection is not None:
             self._connection.close()
         self._connection, self._is_silent = None, False
@@ -231,7 +231,7 @@ class KeyEventStream:
         self._questions.append(_Question(now_ns, ttl))
 
     def _settle(self, key: bytes) -> None:
-        """Stop waiting for the key to be read: what is known of its newest event stays as it is."""
+        """Stop waiting for the key to be read: what is known of its newest event stays unchanged."""
         event = self._unread.pop(key, None)
         if event is not None:
             self._incomplete.discard(id(event))

@@ -4,7 +4,7 @@ Each run has a folder `<temporary folder>/fencepost-<uid>/<run id>/` and holds a
 as long as its harness lives; the kernel releases the lock however the harness ends. Every process that a run starts
 carries FENCEPOST_RUN=<run id> in its environment. So cleaning up (`cluster.sweep`) needs no list that could be out of
 date: a run whose lock is free is dead, and everything that carries its id is removed. A reaper (`cluster.reaper`)
-waits for the death of the harness and then cleans up at once.
+waits for the death of the harness and then cleans up immediately.
 
 Making a folder with its lock, deciding that an owner is dead, and deleting a folder each happen under one lock on
 the parent folder, held for a moment: a run that is just starting is never taken for dead, and of two sweeps at the

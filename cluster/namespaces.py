@@ -1,4 +1,4 @@
-"""The launcher of a sandbox: starts a command in PID, network and mount namespaces of its own.
+"""The launcher of a sandbox: starts a command in its own PID, network and mount namespaces.
 
     python -I -S cluster/namespaces.py ORDERS STATUS [COMMAND …]
 
@@ -9,12 +9,13 @@ PID namespace when its init ends, so it is enough that the init ends:
 - the command ends: the init collects its exit status, ends with it, and the launcher passes it on;
 - the launcher ends: the kernel kills the init (PR_SET_PDEATHSIG); a pipe between both covers the moment before that is
   set;
-- whoever started the launcher ends: it held the only write end of the pipe ORDERS, and both watch for its closing.
+- the process that started the launcher ends: it held the only write end of the pipe ORDERS, and both watch for its
+  closing.
 
 Root needs no user namespace. Everybody else gets one in which the own user and group keep their numbers. The network
 namespace has a loopback interface and nothing else; mounts made inside are not seen outside and vanish with it.
 
-One JSON line on STATUS says what came of it, before the command starts: `{"type":"entered","init":PID}` or
+One JSON line on STATUS reports the result, before the command starts: `{"type":"entered","init":PID}` or
 `{"type":"refused","what":"…"}` (then the exit status is 125). Without a command this is all that happens: a trial.
 """
 

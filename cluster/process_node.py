@@ -64,7 +64,8 @@ class ProcessNode(ServerNode):
         self._folder = disk.path
 
     def start_first(self, ports: Ports) -> None:
-        """`start`, but a port that was taken meanwhile is replaced by another one: nobody knows the address yet."""
+        """`start`, but a port that was taken in between is replaced by another one, because no client knows the address
+        yet."""
         for _ in range(_FIRST_TRIES - 1):
             try:
                 return self.start()

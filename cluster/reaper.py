@@ -1,12 +1,13 @@
 """The reaper: a small process that outlives the harness and cleans up after it, like Ryuk of Testcontainers.
 
-The kernel tells it when the harness dies, however that happens: it reads from a pipe of which only the harness has the
-other end (close-on-exec, so no child inherits it). A byte means that the harness has cleaned up by itself; the end of
-the file without one means that it died, and the reaper then removes everything of that run (`cluster.sweep.sweep_one`).
+It learns from the kernel when the harness dies, however that happens: it reads from a pipe of which only the harness
+has the other end (close-on-exec, so no child inherits it). A byte means that the harness has cleaned up itself; the end
+of the file without one means that it died, and the reaper then removes everything of that run
+(`cluster.sweep.sweep_one`).
 
 It waits as a bare interpreter that has imported nothing, which takes 10 ms to start and nothing afterwards; only when
 there is something to do does it load the rest. It is not part of the run: it does not carry the run's mark, so that
-neither it nor a sweep ends it, it has a session of its own, and it ignores the signals by which users and systems ask
+neither it nor a sweep ends it, it has its own session, and it ignores the signals by which users and systems ask
 the harness to stop.
 """
 
@@ -42,7 +43,7 @@ class Reaper:
 
     @classmethod
     def start(cls, folder: Path) -> Self:
-        """Start a reaper for the run with this state folder. Returns at once."""
+        """Start a reaper for the run with this state folder. Returns immediately."""
         watched, done = os.pipe()
         path = os.pathsep.join(filter(None, (str(_ROOT), os.environ.get("PYTHONPATH"))))
         environment = {**os.environ, "PYTHONPATH": path}

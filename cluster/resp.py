@@ -1,7 +1,8 @@
 """Just enough of Redis's protocol to talk to servers directly, without ever blocking on one of them.
 
-A `Connection` is dialled, written and read as far as it goes at once; its owner polls. An `Exchange` is a request and
-its replies, and `exchange_all` carries out many side by side within a time limit. `ask` is one over a fresh connection.
+A `Connection` is opened, written and read as far as possible without waiting; its owner polls. An `Exchange` is a
+request and its replies, and `exchange_all` carries out many side by side within a time limit. `ask` is one over a fresh
+connection.
 
 No client library here: what is asked must not be retried, pooled or preceded by a handshake.
 """
@@ -35,9 +36,9 @@ def encode(*command: str | bytes | int) -> bytes:
 class Connection:
     """A connection to one server. No method waits; poll `fd` for `wants`, then call `advance` and `flush`.
 
-    The constructor begins to connect. It raises OSError if that fails at once, as the other methods do as soon as the
-    connection has failed, has ended, or carries something that is not Redis's protocol; it is then of no further use
-    except to be closed. With `text`, replies are decoded as UTF-8 instead of being bytes.
+    The constructor starts to connect. It raises OSError if that fails immediately, as the other methods do as soon as
+    the connection has failed, has ended, or carries something that is not Redis's protocol; it is then of no further
+    use except to be closed. With `text`, replies are decoded as UTF-8 instead of being bytes.
     """
 
     def __init__(self, address: Address, *, text: bool = False) -> None:
@@ -111,7 +112,7 @@ class Exchange:
     """One or more requests, sent in one go, and the replies to them.
 
     Over `connection` if there is one, otherwise over a fresh one to `address`. After `exchange_all`: either
-    `is_answered`, or `failure` says why the connection failed, or neither, when the time was over.
+    `is_answered`, or `failure` says why the connection failed, or neither, when the time was up.
     """
 
     def __init__(
@@ -173,7 +174,8 @@ class Exchange:
 
 
 def exchange_all(exchanges: Iterable[Exchange], timeout_ms: float) -> None:
-    """Carry out all of them at the same time, until each is over or the time is. The connections are left open."""
+    """Carry out all of them at the same time, until each has finished or the time is up. The connections are left
+    open."""
     poll = select.poll()
     pending: dict[int, Exchange] = {}
     for exchange in exchanges:

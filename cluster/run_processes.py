@@ -68,8 +68,8 @@ def _processes_of(run_id: str) -> Iterator[tuple[int, int]]:
 def _belongs(pid: str, run_id: str) -> bool:
     """Whether a living process carries the run's id; a dead one no longer has an environment.
 
-    Servers are told not to set their title, because they would write it over the environment. The working directory
-    proves nothing: a user's shell may well be inside a dead run's folder.
+    Servers are configured not to set their title, because they would write it over the environment. The working
+    directory proves nothing: a user's shell may well be inside a dead run's folder.
     """
     try:
         environment = (Path("/proc") / pid / "environ").read_bytes()

@@ -1,4 +1,4 @@
-"""Start a command in namespaces of its own, with a pipe to it and a pipe from it (`cluster.namespaces`)."""
+"""Start a command in its own namespaces, with a pipe to it and a pipe from it (`cluster.namespaces`)."""
 
 from __future__ import annotations
 

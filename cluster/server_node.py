@@ -110,7 +110,7 @@ class ServerNode(ABC):
 
     @abstractmethod
     def _wake(self) -> None:
-        """Let a running server go on, paused or not."""
+        """Let a running server continue, paused or not."""
 
     @abstractmethod
     def _is_running(self) -> bool:
@@ -132,7 +132,7 @@ class ServerNode(ABC):
         """What the server has logged of late, at least since it was last started."""
 
     def _await_ready(self) -> None:
-        """Wait until the server answers, and check that it treats its data as it was told to."""
+        """Wait until the server answers, and check that it treats its data as configured."""
         self._await_answer()
         if wrong := config_mismatch(self._policy, self.effective_config()):
             raise BrokenEnvironmentError(f"{self._name} runs with another configuration than it was given: {wrong}")

@@ -5,7 +5,7 @@ What an impairment is made of (Toxiproxy 2.12, measured):
     refuse, both ways    enabled: false, until the last owner that refuses heals
     refuse, one way      reset_peer in that direction: fires as soon as a byte travels that way
     drop                 timeout 0: swallows the bytes; removing it closes the connections
-    hold                 latency of 1e8 ms: keeps the bytes; healing lets them out at once (about 1 ms)
+    hold                 latency of 1e8 ms: keeps the bytes; healing releases them immediately (about 1 ms)
     delay, throttle      latency with jitter, bandwidth
     reset                reset_peer both ways: an RST for connections made later, an end of file for those open before
 
@@ -51,7 +51,7 @@ class ToxiproxyServer(ToxiproxyApi):
         return {key: ToxicLink(self, key, made[_proxy_name(key)].listen) for key in wanted}
 
     def heal_all(self, links: Iterable[ToxicLink]) -> None:
-        """Remove everything from every proxy, whoever owns it, and read back that nothing is left.
+        """Remove everything from every proxy, regardless of its owner, and read back that nothing is left.
 
         Heals as much as can be healed before it raises BrokenEnvironmentError for what cannot.
         """
@@ -140,7 +140,7 @@ class ToxicLink:
                 self._enable()
 
     def remove_retired(self) -> None:
-        """Remove what is healed, if nothing is in force and it was left alone for long enough."""
+        """Remove healed toxics, if no toxic is active and the proxy was idle for long enough."""
         with self._changing:
             if not self._retired or time.monotonic() < self._settled_at_s:
                 return

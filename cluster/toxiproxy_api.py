@@ -1,4 +1,4 @@
-"""The HTTP API of one Toxiproxy, spoken through `toxiproxy-python` 0.1.1, whose flaws are mended here.
+"""The HTTP API of one Toxiproxy, used through `toxiproxy-python` 0.1.1, with fixes for its flaws.
 
 Used as they are: `APIConsumer` as the seam through which every request goes, `validate_response` and its exceptions for
 the statuses that it knows, and `Toxic` with its defaults for reading a toxic. Mended, and why:
@@ -8,7 +8,7 @@ the statuses that it knows, and `Toxic` with its defaults for reading a toxic. M
 - No request has a time limit. Here each has one, and every connection error becomes one line.
 - A 5xx passes silently: `enable()` on a busy port reported success. Here every status but success raises.
 - `populate` is a loop on the client's side that drops live connections when an address is spelled otherwise. Here it is
-  the server's own call, which makes all proxies at once, and its answer is compared with what was asked for.
+  the server's own call, which creates all proxies together, and its answer is compared with the request.
 - `Proxy` holds what it was told when it was made, and cannot change a toxic. Here the state is asked for each time, and
   a toxic is updated in place, which keeps the connections.
 """
@@ -37,7 +37,7 @@ _API_TIMEOUT_S = 5.0
 
 
 class ToxicSpec(NamedTuple):
-    """One toxic as it is asked for and as it is read back."""
+    """One toxic, as requested and as read back."""
 
     type: str
     stream: Stream
@@ -120,7 +120,7 @@ class ToxiproxyApi:
         """Make all proxies, by name each (listen, upstream), in one call; what the server made of them.
 
         A listen port of 0 leaves the choice to the kernel. Raises PortTakenError if another program listens where a
-        proxy should, BrokenEnvironmentError also if the server's answer is not what was asked for.
+        proxy should, and BrokenEnvironmentError if the server's answer does not match the request.
         """
         asked = [
             {"name": name, "listen": str(listen), "upstream": str(upstream), "enabled": True}
@@ -150,7 +150,7 @@ class ToxiproxyApi:
         return {name: made[name] for name in wanted}
 
     def proxy(self, name: str) -> ProxyState:
-        """The proxy as it is now."""
+        """The proxy's current state."""
         return _proxy_state(self._api.get(_path(name)).json())
 
     def proxies(self) -> dict[str, ProxyState]:

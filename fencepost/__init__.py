@@ -38,7 +38,7 @@ def check_module_names() -> None:
         if found is None or Path(found).resolve().parent != home / name:
             raise UsageError(
                 f"the module {name} comes from {found or 'nowhere'}, not from {home / name}; "
-                "fencepost needs that name: use an environment of its own or another folder"
+                "fencepost needs that name: use a separate environment or another folder"
             )
 
 

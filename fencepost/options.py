@@ -44,7 +44,7 @@ class Option:
     `flag`: `--clients`; a name without dashes is a positional argument. `low` and `high`: the bounds, both included;
     those of a parsed class are for the number in its attribute `bounded`. `unit`: the value is a duration, and this is
     the unit of a bare number. `shown_default`: what `--help` says instead of the field's default. `commands`: which
-    commands besides `test` have the option (`compare`: as an axis); there it replaces what the run would have.
+    commands other than `test` have the option (`compare`: as an axis); there it replaces what the run would have.
     `replayed`: whether the command that repeats a run carries it.
     """
 

@@ -1,6 +1,6 @@
 """The figures of a checker, and how reports show them.
 
-A checker declares its figures as a frozen struct of its own, next to `check`. The struct also says how they read: as
+A checker declares its figures as its own frozen struct, next to `check`. The struct also says how to show them: as
 rows of the summary, tiles and parts of the page, cells of `fencepost list` and totals of a campaign. Reports only
 lay out what they are offered, so a new checker shows up in all of them without an edit elsewhere. Everything here is
 optional: a struct that offers nothing is kept in `verdict.json` and shown nowhere.

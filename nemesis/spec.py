@@ -59,7 +59,7 @@ def parse_spec(text: str) -> Spec:
         if name not in known:
             raise UsageError(f"--nemesis {text!r}: {_unknown('nemesis', name, [*known, NONE])}")
         if name in chosen:
-            raise UsageError(f"--nemesis {text!r}: {name} is there twice; give it all its options at once")
+            raise UsageError(f"--nemesis {text!r}: {name} is given twice; list all its options in one")
         if colon and not options:
             raise UsageError(f"--nemesis {text!r}: there is no option after {name}: ; leave the colon out")
         chosen[name] = Chosen(known[name], _parse_options(known[name], options))
@@ -98,7 +98,7 @@ def _parse_options(nemesis: Nemesis, text: str) -> msgspec.Struct:
         if not equals or not value:
             raise UsageError(f"--nemesis {nemesis.name}: option {option} has no value; write {option}=VALUE")
         if names[option] in values:
-            raise UsageError(f"--nemesis {nemesis.name}: option {option} is there twice; keep one")
+            raise UsageError(f"--nemesis {nemesis.name}: option {option} is given twice; keep one")
         values[names[option]] = _parse_value(f"{nemesis.name}:{option}", hints[names[option]], value)
     return nemesis.options(**values)
 

@@ -1,4 +1,4 @@
-"""One moment of a violation, to be shown: the timeline around an overlap, and what happened in words."""
+"""One example of a violation: the timeline around an overlap, and what happened as text."""
 
 from __future__ import annotations
 

@@ -166,6 +166,6 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _cell(text: str) -> str:
-    """Foreign text in Markdown: one line, no markup of its own but our line break."""
+    """Foreign text in Markdown: one line, no markup except our line break."""
     plain = printable(text).replace("&", "&amp;").replace("<", "&lt;").replace("|", "\\|")
     return plain.replace("&lt;br>", "<br>")

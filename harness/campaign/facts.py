@@ -1,4 +1,4 @@
-"""What a campaign was and what came of it, in sentences and tables: every form of the report is made of these."""
+"""What a campaign was and what its results are, as sentences and tables for every form of the report."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def _cost(part: Part, found: Sequence[Summary]) -> list[str]:
 
 
 def done(campaign: Campaign, lines: Sequence[RunLine], configs: Mapping[str, RunConfig]) -> list[str]:
-    """What was done, from the grid and from what is on record."""
+    """What was done, from the grid and the record."""
     grid = campaign.grid
     finished = [line for line in lines if line.error is None]
     paragraphs = []

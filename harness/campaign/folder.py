@@ -28,7 +28,7 @@ _SCHEMA: Final = 1
 
 class RunLine(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """One finished run. `folder`: its name in the folder of runs. `error`: why it broke off; then it has no figures and
-    is made again when the campaign is resumed. `violation`: what the verdict said, in words."""
+    is made again when the campaign is resumed. `violation`: the verdict's text."""
 
     cell: str
     seed: int
@@ -96,7 +96,7 @@ class CampaignFolder:
 
     def lines(self) -> list[RunLine]:
         """The newest line of each cell and seed, in the order in which they were written. Half a line at the very end
-        is removed from the file: that run's verdict was never on record."""
+        is removed from the file: that run's verdict was never recorded."""
         log = self.path / "runs.jsonl"
         if not log.exists():
             return []

@@ -23,7 +23,7 @@ GRIDS: Final = Path(__file__).parent / "grids"
 
 class Cell(msgspec.Struct, frozen=True, omit_defaults=True):
     """One configuration. `options`: names and values of options of `fencepost test`; an option that takes no value,
-    like `disks`, has an empty one. `at`: its place on each axis, in words for people; cells that differ in one place
+    like `disks`, has an empty one. `at`: its place on each axis, as text for people; cells that differ in one place
     are compared with each other."""
 
     name: str
@@ -95,7 +95,7 @@ class Grid(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 def every_combination(axes: Mapping[str, Mapping[str, Mapping[str, str]]]) -> tuple[Cell, ...]:
-    """Cells for all combinations of the axes' values. `axes`: axis -> value in words -> options of that value."""
+    """Cells for all combinations of the axes' values. `axes`: axis -> value as text -> options of that value."""
     cells = []
     for chosen in product(*(values.items() for values in axes.values())):
         at = dict(zip(axes, (word for word, _ in chosen), strict=True))
@@ -116,7 +116,7 @@ def from_axes(texts: Sequence[str], seeds: int, first_seed: int, common: Mapping
             )
         name = axis_named(given).name
         if name in axes:
-            raise UsageError(f"--axis {name} is there twice; give it all its values at once")
+            raise UsageError(f"--axis {name} is given twice; list all its values in one")
         words = split_values(values)
         if len(set(words)) < len(words) or not all(words):
             raise UsageError(f"--axis {text!r} has an empty value or the same one twice")

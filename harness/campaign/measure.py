@@ -49,13 +49,13 @@ class Figures(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     published reports have. `opportunities`, `opportunities_hit`: the same of those with a key at stake, as
     `harness.checkers.opportunities` counts them; None where no node went down.
     `grants` within `load_s`, the time from the start to the heal;
-    `reachable_s`: the part of it in which some working client surely could reach a majority. `acquire`: granted acquire
-    calls within the load, by bin of their duration (`bin_of`). `majority_waits_ms`: from each outage of a majority to
-    the next grant. `fsync_ms`: what an fsync cost on a node's disk before the load, `p50` and `p99` among others; None
-    where the nodes had no disks of their own. `blamed`: the findings for which the lock is to blame. `orphans`: keys
-    left on a node without an owner; `unfounded`: sections not backed by a majority; both None where nobody watched the
-    nodes, or the lock shows nothing. `overruns`: acquire calls that took longer than they were allowed. `totals`: the
-    counts that checkers add up over runs, by name.
+    `reachable_s`: the part of it in which some running client could certainly reach a majority. `acquire`: granted
+    acquire calls within the load, by bin of their duration (`bin_of`). `majority_waits_ms`: from each outage of a
+    majority to the next grant. `fsync_ms`: what an fsync cost on a node's disk before the load, `p50` and `p99` among
+    others; None if the nodes had no separate disks. `blamed`: the findings for which the lock is to blame. `orphans`:
+    keys left on a node without an owner; `unfounded`: sections not backed by a majority; both None where nobody watched
+    the nodes, or the lock shows nothing. `overruns`: acquire calls that took longer than they were allowed. `totals`:
+    the counts that checkers add up over runs, by name.
     """
 
     sections: int

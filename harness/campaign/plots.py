@@ -16,7 +16,7 @@ from harness.campaign.measure import middle_ms
 from harness.report.charts import Frame, decade, nice
 
 COLOURS: Final = 6
-"""So many series have a colour of their own (`.s0` … in the style sheet)."""
+"""The number of series with their own colour (`.s0` … in the style sheet)."""
 
 Series = tuple[str, Sequence[Summary]]
 

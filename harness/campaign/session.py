@@ -48,7 +48,7 @@ def compare(grid: Grid, report: Path | None, results: Path, *, yes: bool, comman
 
 
 def write_report(folder: CampaignFolder, plan: Plan) -> Sequence[Path]:
-    """Every form of the report, from what is on record; the files."""
+    """Write every form of the report from the record; returns the files."""
     campaign, lines = folder.campaign, folder.lines()
     found = summaries(campaign.grid, lines)
     forms: dict[str, str | bytes] = {

@@ -76,7 +76,7 @@ def mcnemar(pairs: Sequence[tuple[bool, bool]]) -> float:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """The p values adjusted for there being so many of them, in the same order."""
+    """The p values, adjusted for their number, in the same order."""
     adjusted = [0.0] * len(p_values)
     highest = 0.0
     for rank, place in enumerate(sorted(range(len(p_values)), key=lambda i: p_values[i])):

@@ -36,7 +36,7 @@ class Command:
     when it is asked for. `with_dashes`: whether the words after `--` are for its runs. `grouped`: whether the help
     shows the options in their groups.
 
-    Whatever `do` needs is imported inside of it, so that the help of all commands comes at once.
+    Whatever `do` needs is imported inside of it, so that every command's help starts fast.
     """
 
     description: str

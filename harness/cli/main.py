@@ -37,7 +37,7 @@ COMMANDS: Final[Mapping[str, str]] = {
 
 def run(argv: Sequence[str]) -> int:
     """Parse, do, and return the exit code. Every expected error is one line on stderr. KeyboardInterrupt passes through
-    while nothing runs; a run handles Ctrl-C by itself."""
+    while nothing runs; a run handles Ctrl-C itself."""
     try:
         if not argv or argv[0].startswith("-"):
             _parser().parse_args(argv)

@@ -1,6 +1,6 @@
 """docs/options.md: the table of all options of a run, made from their declarations.
 
-`python -m harness.cli.reference > docs/options.md` writes it anew; a test compares the two.
+`python -m harness.cli.reference > docs/options.md` rewrites it; a test compares the two.
 """
 
 from __future__ import annotations

@@ -47,6 +47,6 @@ violation may not happen again: at the end you see in how many replays the same 
   fencepost replay latest --times 5                  # how often does it happen?
   fencepost replay latest --persistence aof-always   # would that have helped?
 
-exit codes: as `fencepost test`, of the gravest verdict
+exit codes: as `fencepost test`, for the most severe verdict
 """,
 )

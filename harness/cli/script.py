@@ -52,7 +52,7 @@ def _script(call: Call, out: Console) -> int:
 
 COMMAND = Command(
     description="""
-Play scripted experiments: a script tells clients, nodes and links what to do, step by step, and the judged history must
+Run scripted experiments: a script controls clients, nodes and links step by step, and the judged history must
 be what was expected. See docs/experiments.md.""",
     arguments=Arguments,
     do=_script,

@@ -43,7 +43,7 @@ def _shell(call: Call, out: Console) -> int:
         _join(live.init)
     status = _run(command, os.environ | variables)
     if status == 128 + signal.SIGKILL and live.init is not None and not Path(f"/proc/{live.init}").exists():
-        sys.stderr.write("fencepost: the run is over, and everything in its namespaces ended with it\n")
+        sys.stderr.write("fencepost: the run has ended, and everything in its namespaces with it\n")
     return status
 
 
@@ -99,7 +99,7 @@ COMMAND = Command(
     description="""
 Look into a live run: start a shell, or a COMMAND, where the run's servers can be reached, with their addresses in
 variables: N1=127.0.0.1:10001, N1_HOST, N1_PORT; so for each node, RESOURCE, and PROXY (Toxiproxy's HTTP interface).
-A run on processes lives in namespaces of its own, which the shell joins and with which it ends.""",
+A run on processes has its own namespaces. The shell joins them and ends with them.""",
     arguments=Arguments,
     do=_shell,
     usage="fencepost shell [RUN] [-- COMMAND …]",

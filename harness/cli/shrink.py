@@ -24,7 +24,9 @@ class Arguments(msgspec.Struct, frozen=True, kw_only=True):
     limit_ms: Annotated[float, Option("--limit", "time for the whole search: 90s, 10m", unit="s")] = 600_000
     kind: Annotated[
         str | None,
-        Option("--kind", "another violation than the gravest: overlap, lost-update:lock, …", metavar="KIND"),
+        Option(
+            "--kind", "shrink this violation instead of the most severe: overlap, lost-update:lock, …", metavar="KIND"
+        ),
     ] = None
     output: Annotated[
         Path | None,
@@ -64,7 +66,7 @@ finding, the same blame), or until that is out of reach. See docs/shrink.md.""",
     epilog="""examples:
   fencepost shrink latest
   fencepost shrink latest --limit 3m --output smallest.json
-  fencepost shrink latest --kind lost-update:client   # not the gravest violation, but this one
+  fencepost shrink latest --kind lost-update:client   # this violation instead of the most severe
   fencepost shrink latest --repeats 6 --needed 1      # a violation that rarely happens
 
 Ctrl-C ends the search and writes the best schedule found so far.

@@ -1,6 +1,6 @@
 """The runs that show what finds a mutant: every mutant under every kind of faults, and the correct locks as controls.
 
-A mutant's own faults (those that find it surely, by its own account) get several seeds and a minute; the others show
+A mutant's own faults (those that reliably find it, by its declaration) get several seeds and a minute; the others show
 what else finds it, in less time. A correct lock is played through the same loads and faults.
 """
 
@@ -16,13 +16,13 @@ from harness.campaign.grid import Cell, Grid, Part, check
 from workloads.mutants import CONTROLS, MUTANTS, Conditions
 
 LIMIT_MS: Final = 60_000
-"""Within this time a mutant is to be found by its own faults."""
+"""The time within which a mutant must be found by its own faults."""
 OWN, ELSEWHERE, REFERENCE = "its own faults", "other faults", "correct locks"
 
 
 def mutants_grid(seeds: int, first_seed: int, cluster: str, *, quick: bool, only: Collection[str] = ()) -> Grid:
     """`seeds`: of the mutants' own faults. The quick form leaves out other faults, and plays the correct locks only
-    where a mutant is to be found. `only`: the mutants and correct locks to play, all if empty. Raises UsageError for
+    where a mutant must be found. `only`: the mutants and correct locks to run, all if empty. Raises UsageError for
     seeds that are none, and for a name that nobody has."""
     for name in only:
         if name not in MUTANTS and name not in CONTROLS:

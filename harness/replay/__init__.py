@@ -1,1 +1,1 @@
-"""Makes a recorded run again, and tells whether it shows the same violation."""
+"""Repeats a recorded run, and reports whether it shows the same violation."""

@@ -94,7 +94,7 @@ def _maker(
     target, name = str(script["target"]), script["name"]
     experiment = next((each for each in find_experiments(target) if each.name == name), None)
     if experiment is None:
-        raise UsageError(f"{target} has no experiment {name!r} any more, so the run cannot be replayed")
+        raise UsageError(f"{target} no longer has an experiment {name!r}, so the run cannot be replayed")
     config = msgspec.structs.replace(source.config, **changed)
     config.check()
     setup = prepare_setup(config)

@@ -81,7 +81,7 @@ def moments_of(run: Recorded, finding: Finding) -> tuple[Moment, ...]:
 
 
 def _moment(run: Recorded, example: Mapping[str, object]) -> Moment | None:
-    """An example has a time of its own, or the sections involved, or both."""
+    """An example has its own time, or the sections involved, or both."""
     sections = [found for side in _sides(example) if (found := _section(run, side)) is not None]
     times = [float(at) for name in ("overlap_from_ms", "at_ms") if isinstance(at := example.get(name), int | float)]
     starts = [(int(section.start_ns) - run.timeline.start_ns) / 1e6 for section in sections]

@@ -20,7 +20,8 @@ from fencepost.text import printable
 
 
 def render(template: str, **values: object) -> str:
-    """The page of a template in this folder. It gets `style`, `script` and the script's hash besides its values."""
+    """The page of a template in this folder. In addition to its values it gets `style`, `script` and the script's
+    hash."""
     script = _asset("page.js")
     return (
         _environment()

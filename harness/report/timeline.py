@@ -24,7 +24,7 @@ MOST_OVERLAPS: Final = 20_000
 """A lock that excludes nobody makes every section overlap many; a picture needs no more pairs than this."""
 
 FOREVER_US: Final = 10**13
-"""Validities are cut off here: a lock that told none is given one without end, which JavaScript cannot count."""
+"""Validities are cut off here: a lock that reported none has an infinite one, which JavaScript cannot represent."""
 
 
 def timeline(run: Recorded, faults: Sequence[Window]) -> dict[str, object]:
@@ -95,7 +95,7 @@ def _fault(
     event = window.event
 
     def pairs(links: Sequence[tuple[str, str]]) -> list[tuple[int, int]]:
-        """Links by numbers; -1 is the resource, which has no row of its own."""
+        """Links as numbers; -1 is the resource, which has no row."""
         return [(clients[c], nodes.get(n, -1)) for c, n in links if c in clients]
 
     return {
@@ -119,5 +119,5 @@ def _us(column: object, start_ns: int) -> npt.NDArray[np.int64]:
 
 
 def _names(planned: Sequence[str], seen: Sequence[str]) -> list[str]:
-    """The planned clients in their order, then whoever else appears in the history."""
+    """The planned clients in order, then any other clients in the history."""
     return [*planned, *sorted(set(seen) - set(planned))]

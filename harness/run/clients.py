@@ -29,7 +29,7 @@ RESOURCE_TIMEOUT_MS = 2_000
 class ClientSlot:
     """One client name and the process that lives in it now; implements `nemesis.base.Client`.
 
-    A killed client may be restarted: another life in the same slot, with the same links and a log of its own.
+    A killed client may be restarted: another life in the same slot, with the same links and its own log.
     """
 
     def __init__(
@@ -77,7 +77,8 @@ class ClientSlot:
         return self._control.state if self._control else State.STARTING
 
     def start(self) -> None:
-        """Spawn the process; returns at once. It waits for the agreed start, or begins at once if that is over."""
+        """Spawn the process; returns immediately. The process waits for the agreed start, or starts immediately if that
+        has passed."""
         self._life += 1
         stem = f"{self._name}.{self._life}"
         control_path = self._scratch / f"{stem}.control"
@@ -159,7 +160,7 @@ class ClientSlot:
             self.start()
 
     def reap(self) -> None:
-        """Record the end of a process that ended by itself. Raises BrokenEnvironmentError if it failed."""
+        """Record the end of a process that ended on its own. Raises BrokenEnvironmentError if it failed."""
         process = self._process
         if process is None or process.poll() is None:
             return

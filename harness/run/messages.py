@@ -1,4 +1,4 @@
-"""What the command and the process that makes a run in a sandbox tell each other: one JSON line a message."""
+"""The messages between the command and the process that makes a run in a sandbox: one JSON line per message."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Failed(msgspec.Struct, frozen=True, tag=True):
 
 
 class Finished(msgspec.Struct, frozen=True, tag=True):
-    """The run is over and everything was taken down; nothing follows."""
+    """The run has ended and everything was removed; no message follows."""
 
 
 def encode(what: object) -> bytes:

@@ -58,7 +58,7 @@ def _with_disks(config: RunConfig, schedule: Schedule) -> RunConfig:
     config = msgspec.structs.replace(config, disks=config.disks or needs_disks(schedule))
     if not config.disks and config.disk_fs != RunConfig(seed=0).disk_fs:
         raise UsageError(
-            f"--disk-fs {config.disk_fs} changes nothing, because this run has no disks of its own; "
+            f"--disk-fs {config.disk_fs} changes nothing, because this run has no separate disks; "
             "add --disks or --nemesis power"
         )
     return config

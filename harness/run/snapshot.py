@@ -11,7 +11,7 @@ LOAD: Final = "load"
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What is known right now. `phase`: what is being done, in words; `active_faults`: one line a fault."""
+    """The current state of a run. `phase`: what is being done, as text; `active_faults`: one line per fault."""
 
     phase: str
     elapsed_s: float
@@ -26,5 +26,5 @@ class Display(Protocol):
     """Whoever shows a run while it is on; the run is handed one and knows no more of it."""
 
     def update(self, now: Snapshot) -> None:
-        """Take the newest snapshot. Called many times a second, so it returns at once."""
+        """Take the newest snapshot. Called many times per second, so it returns immediately."""
         ...

@@ -41,7 +41,7 @@ class Scenario(Protocol):
         ...
 
     def heal(self) -> None:
-        """Undo whatever is in force, and record that. Called once, also after an error."""
+        """Undo all active faults, and record that. Called once, even after an error."""
         ...
 
 
@@ -201,7 +201,7 @@ class TestRun:
         deadline_ns = timeline.stop_ns + int(grace_ms * 1e6)
         while (waiting := [s for s in self.slots.values() if s.has_life()]) and monotonic_ns() < deadline_ns:
             for slot in waiting:
-                with suppress(BrokenEnvironmentError):  # its end is on record, and the load is over
+                with suppress(BrokenEnvironmentError):  # its end is recorded, and the load has ended
                     slot.reap()
             self._show("waiting for the clients to end")
             sleep(0.005)

@@ -1,8 +1,8 @@
-"""Scripted experiments: a claim in words, a configuration, an expected result, and ten lines of steps that test it.
+"""Scripted experiments: a claim, a configuration, an expected result, and ten lines of steps that test it.
 
     @experiment(persistence="none", expect=overlaps_blamed_on("lock"))
     def crash_without_persistence(stage: Stage) -> None:
-        \"\"\"A node that forgets a lease and comes back at once grants it again.\"\"\"
+        \"\"\"A node that forgets a lease and restarts immediately grants it again.\"\"\"
         one, two = stage.clients("c1", "c2")
         one.sees("n1", "n2", "n3")
         one.acquire("k1")

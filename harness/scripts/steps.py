@@ -62,7 +62,7 @@ def main_inside() -> None:
 def _play(job: _Job, way_out: Inside) -> None:
     experiment = next((each for each in find_experiments(job.target) if each.name == job.name), None)
     if experiment is None:
-        raise UsageError(f"{job.target} has no experiment {job.name!r} any more; it was changed a moment ago")
+        raise UsageError(f"{job.target} no longer has an experiment {job.name!r}; it was just changed")
     folder, state = RunFolder(job.folder), StateFolder(job.state)
     test_run = TestRun(job.setup, folder, state, way_out, way_out.interruption, make_client=DrivenClientSlot)
     test_run.perform(_Scripted(experiment, way_out.say))

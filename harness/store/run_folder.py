@@ -11,7 +11,7 @@
       resource.jsonl     Write, a line each          } at most half a line at the end
       nodes.jsonl        KeyEvent, a line each       } (many in one write)
       clients/c1.1.jsonl Op, a line each: client c1, its first life
-      answers/c1.1.jsonl Round, a line each: what the nodes told that client
+      answers/c1.1.jsonl Round, one line each: what the nodes replied to that client
       held/c1.1.jsonl    Held, a line each: what its lock wrote on the nodes
       final.json         the counters at the last read
       history.parquet    the operations again, as columns; made from clients/ and never instead of it
@@ -65,7 +65,7 @@ class RunFolder:
     def create(cls, results: Path, config: RunConfig) -> RunFolder:
         """A new folder in `results` for this run, with its config.json, and `latest` in that folder pointing to it.
 
-        Two runs never share a folder, also when they start in the same microsecond. Raises BrokenEnvironmentError when
+        Two runs never share a folder, even if they start in the same microsecond. Raises BrokenEnvironmentError when
         it cannot be written.
         """
         lock = config.lock_command or config.lock

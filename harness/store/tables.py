@@ -49,7 +49,7 @@ def load_recorded(folder: RunFolder) -> Recorded:
 
 
 def read_history(folder: RunFolder) -> pd.DataFrame:
-    """All operations, from the clients' logs; from history.parquet where a published run has no logs any more."""
+    """All operations, from the clients' logs; from history.parquet if a published run no longer has logs."""
     logs, parquet = client_logs(folder.clients), folder.path / "history.parquet"
     if not logs and parquet.exists():
         return read_frame(parquet, OPS_SCHEMA, "the operations of a run")

@@ -60,7 +60,7 @@ def test_a_comma_inside_of_a_nemesis_does_not_end_its_value(text: str, values: l
         (["clients=1,,2"], "empty"),
         (["clients=1", "clients=2"], "twice"),
         (["seed=1,2"], "--seed belongs to the campaign"),
-        (["client=1,2", "clients=3"], "clients is there twice"),
+        (["client=1,2", "clients=3"], "clients is given twice"),
         (["clinets=1,2"], "did you mean clients"),
         (["disks=yes,no"], "--disks takes no value"),
     ],

@@ -162,7 +162,7 @@ def test_a_cluster_leaves_no_disk_also_when_some_are_without_power(make_cluster:
 
 def test_a_node_without_a_disk_is_not_killed_in_place_of_a_power_cut(make_cluster: MakeCluster) -> None:
     node = make_cluster().nodes["n1"]
-    with pytest.raises(BrokenEnvironmentError, match="n1 has no disk of its own"):
+    with pytest.raises(BrokenEnvironmentError, match="n1 has no separate disk"):
         node.cut_power()
     assert node.is_up()
 

@@ -45,7 +45,7 @@ class FakeNode:
     def cut_power(self) -> None:
         self._note("cut_power")
         if not self.has_disk:
-            raise BrokenEnvironmentError(f"{self.name} has no disk of its own")
+            raise BrokenEnvironmentError(f"{self.name} has no separate disk")
         if not self.immortal:
             self.running = self.paused = False
 
