@@ -345,7 +345,7 @@ def test_a_node_that_does_not_come_back_is_told_and_the_others_are(
 
 def test_a_node_without_a_disk_breaks_the_run_and_the_others_have_lost_their_power(fake: FakeWorld) -> None:
     fake.cluster.nodes["n1"].has_disk = False
-    with pytest.raises(BrokenEnvironmentError, match="n1 has no disk"):
+    with pytest.raises(BrokenEnvironmentError, match="n1 has no separate disk"):
         PowerCut(nodes=("n1", "n2")).inject(fake.world, "f1")
     assert fake.cluster.nodes["n1"].running, "it was not killed instead"
     assert not fake.cluster.nodes["n2"].running
