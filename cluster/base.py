@@ -68,7 +68,7 @@ class Node(Protocol):
     def cut_power(self) -> None:
         """Freeze the node's disk, so that everything that was not fsynced is lost, and then SIGKILL the server,
         running, paused or dead already. `start` brings the disk back first. Raises BrokenEnvironmentError if the node
-        has no disk of its own (`cluster.disk`): a kill would not be the same."""
+        has no separate disk (`cluster.disk`): a kill would not be the same."""
         ...
 
     def pause(self) -> None:
