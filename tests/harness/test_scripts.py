@@ -72,7 +72,7 @@ def test_a_scripted_run_leaves_the_same_files_as_a_random_run(tmp_path: Path) ->
     assert (crash.nodes, crash.keys_at_stake, crash.holds) == (("n3",), ("k1",), True)
     assert judged.verdict.figures["opportunities"].violated_opportunities == 1
     page = (folder / "report.html").read_text()
-    assert "has forgotten the lease, and grants it again" in page
+    assert "has forgotten the lease and grants it again" in page
     assert "kill n3" in page
     assert json.loads((folder / "experiment.json").read_text())["expects"] in out
     assert "script crash-without-persistence" in out.partition("replay")[2]
