@@ -194,6 +194,8 @@ def test_whoever_of_the_four_is_killed_the_run_is_gone_within_seconds(tmp_path: 
 def test_the_history_is_whole_up_to_the_last_operation(tmp_path: Path, victim: str) -> None:
     process = runs.start(tmp_path, *runs.short_run("--nemesis", "pause+crash", "--duration", "60s"))
     folder = await_load(process, tmp_path)
+    logs = [folder / "clients" / f"c{number}.1.jsonl" for number in (1, 2, 3)]
+    assert becomes_true(lambda: all(log.exists() and log.stat().st_size for log in logs), within_s=30)
     init = sandbox_of(tmp_path)
     assert init is not None
     (psutil.Process(process.pid) if victim == "outer" else VICTIMS[victim](init)).kill()
