@@ -66,7 +66,8 @@ class _Node:
     """The rows of the holdings that were lost, until the node is watched again."""
     blind_ns: int = 0
     watch_window: list[Any] | None = None
-    latest_ns: int = 0
+    proven_ns: int = 0
+    """The log has everything that happened on the node before this."""
     runs: dict[str | None, int] = field(default_factory=dict)
     run: int = -1
     runless: list[list[Any]] = field(default_factory=list)
@@ -74,8 +75,10 @@ class _Node:
 
 
 def derive_holdings(events: Iterable[KeyEvent]) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The holdings and the watch windows, each node's in its own order. A log without an end counts until its last
-    event."""
+    """The holdings and the watch windows, each node's in its own order.
+
+    A log without an end, whose witness was killed, counts until what its last event proves (`since_ns`) and not until
+    that event was received (`at_ns`): what the node did in between may have been received and not been written."""
     rows: list[list[Any]] = []
     watch_windows: list[list[Any]] = []
     nodes: dict[str, _Node] = {}
@@ -113,9 +116,9 @@ def derive_holdings(events: Iterable[KeyEvent]) -> tuple[pd.DataFrame, pd.DataFr
                 node.watch_window = [event.node, at_ns, 0, node.run]
             case "blind":
                 _stop_watching(node, at_ns, watch_windows)
-        node.latest_ns = at_ns
+        node.proven_ns = since_ns
     for node in nodes.values():
-        _stop_watching(node, node.latest_ns, watch_windows)
+        _stop_watching(node, node.proven_ns, watch_windows)
     # As objects first: otherwise pandas would convert the values to text, and missing ones to NaN.
     holdings = pd.DataFrame(rows, columns=list(_HOLDING), dtype=object).astype(dict.fromkeys(_NUMBERS, "int64"))
     holdings = holdings.astype({"node": "category", "key": "category"})

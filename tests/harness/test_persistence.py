@@ -15,6 +15,7 @@ from harness.config import RunConfig
 from harness.options import replay_command
 from harness.run.environment import check_persistence
 from tests.cluster.disks import traces
+from tests.cluster.reapers import reaper_of
 from tests.harness import runs
 
 
@@ -52,13 +53,17 @@ def test_a_run_under_power_cuts_tells_its_policy_and_leaves_no_disk(backend: str
 
 
 @pytest.mark.needs("ext4")
-def test_clean_removes_the_disks_of_a_harness_that_was_killed_while_it_came_up(tmp_path: Path) -> None:
+def test_clean_removes_the_disks_of_a_harness_that_was_killed_with_its_reaper_while_it_came_up(tmp_path: Path) -> None:
     process = runs.start(tmp_path, *runs.short_run("--disks", "--nemesis", "none", "--duration", "60s"))
     # The first disks of the tree are the trial's, which come and go before there is a folder of the run.
     assert becomes_true(lambda: any(tmp_path.glob("results/runs/2*")) and bool(traces(tmp_path)), within_s=30)
+    folder = runs.only_run(tmp_path)
+    (state,) = (tmp_path / "tmp").glob(f"fencepost-*/{folder.name}")
+    reaper = reaper_of(state)
+    assert reaper is not None
+    reaper.kill()
     process.kill()
     process.communicate()
-    folder = runs.only_run(tmp_path)
     code, out, err = runs.fencepost(tmp_path, "clean")
     assert code == 0, out + err
     assert f"deleted the disk n1 of {folder.name}" in out

@@ -119,6 +119,17 @@ def test_a_log_that_breaks_off_proves_nothing_after_its_last_line() -> None:
     assert watch_windows(history) == [("n1", 0, 8, 0)]
 
 
+def test_what_happened_while_the_last_event_of_a_log_that_breaks_off_was_on_its_way_is_unknown() -> None:
+    history = History().watch("n1").seen("n1", "set", 5, "a", since=3).seen("n1", "deleted", 20, since=15)
+    assert watch_windows(history) == [("n1", 0, 15, 0)]
+    history.seen("n1", "set", 40, "b", since=30)
+    assert watch_windows(history) == [("n1", 0, 30, 0)]
+    assert [(row["value"], row["to_min"], row["ended"]) for row in holdings(history)] == [
+        ("a", 15, "deleted"),
+        ("b", 30, "lost"),
+    ]
+
+
 def test_a_watch_window_does_not_end_before_it_starts() -> None:
     history = History().seen("n1", "watching", 10, "x").seen("n1", "blind", 9)
     assert watch_windows(history) == [("n1", 10, 10, 0)]
