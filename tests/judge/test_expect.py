@@ -60,3 +60,8 @@ def test_a_run_with_an_unknown_verdict_confirms_nothing() -> None:
     assert judge_expectation(nothing_happens, of(History())) is Outcome.UNKNOWN
     assert judge_expectation(nothing_happens, of(APART)) is Outcome.HELD
     assert judge_expectation(nothing_happens, of(BY_THE_LOCK)) is Outcome.FAILED
+
+
+def test_an_expected_overlap_says_who_is_to_blame() -> None:
+    assert overlaps_blamed_on("lock").says == "two holders at the same time, blamed on the lock"
+    assert overlaps_blamed_on("undecided").says == "two holders at the same time, undecided"

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fencepost.history import ClientEnd, FaultEvent
-from harness.history.fault_windows import FOREVER_NS, longest_windows, majority_windows, merged
+from harness.history.fault_windows import FOREVER_NS, longest_windows, majority_windows, merged, windows
+from tests.judge.histories import START_NS, History
 
 LAST = 12
 moments = st.integers(0, LAST)
@@ -98,3 +99,12 @@ def test_a_majority_is_reachable_whenever_some_client_can_reach_one(
         good = start <= at < end and any(reaches(client, at + 0.5) for client in there)
         assert covered(found, 2 * at + 1) == good
     assert found == merged(found, start, end)
+
+
+def test_an_injection_and_its_healing_are_one_window_and_a_fault_that_was_not_healed_has_no_end() -> None:
+    history: History = History().fault("f2", 50, None, holds=False).fault("f1", 10, 30, gone=False)
+    first, second = windows(history.recorded().faults)
+    assert (first.event.fault, first.from_ns, first.to_ns) == ("f1", START_NS + 11_000_000, START_NS + 29_000_000)
+    assert (first.took, first.gone, first.seen_healed) == (True, False, "seen")
+    assert (second.event.fault, second.from_ns, second.to_ns) == ("f2", START_NS + 51_000_000, None)
+    assert (second.took, second.gone, second.seen_healed) == (False, None, None)
