@@ -157,6 +157,8 @@ class _Finder:
     def _within(self, node: ast.AST, where: str) -> Iterator[Flip]:
         if isinstance(node, ast.ClassDef) and any(ast.unparse(base) == _SHOWN for base in node.bases):
             return
+        if isinstance(node, ast.AnnAssign) and node.value is None:
+            return  # a field's name and type decide nothing
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
             where = f"{where}.{node.name}".lstrip(".")
         for begin, end, by in self._edits(node):

@@ -166,3 +166,27 @@ def test_of_a_section_with_several_writes_each_is_known_by_its_value() -> None:
     history.write("c1", 3, told=False).write("c1", 4, told=False)
     history.op("c1", "write", "ok", 2, 25, 26, value=2)
     assert findings(history)["unrecorded-write", "resource"].count == 1
+
+
+def test_a_value_below_all_accepted_ones_is_not_taken_for_a_value_of_the_section_before() -> None:
+    history = History().section("c1", 0, 10).section("c1", 20, 30, number=2)
+    history.write("c1", 5).write("c1", 6, told=False)
+    history.op("c1", "write", "ok", 2, 25, 26, value=3)
+    assert findings(history)["unrecorded-write", "resource"].count == 1
+
+
+def test_the_earlier_of_two_writes_of_a_section_may_be_the_acknowledged_one() -> None:
+    history = History().section("c1", 0, 10).write("c1", 1).write("c1", 2, told=False)
+    assert findings(history) == {}
+
+
+def test_one_is_counted_in_the_singular() -> None:
+    history = clean()
+    texts = []
+    for _ in range(2):
+        history.writes.pop()
+        texts.append(findings(history)["unrecorded-write", "resource"].text)
+    assert texts == [
+        "1 acknowledged write is missing from the resource's record",
+        "2 acknowledged writes are missing from the resource's record",
+    ]

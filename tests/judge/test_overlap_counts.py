@@ -146,3 +146,17 @@ def test_the_blame_between_two_given_sections_counts_shared_end_points() -> None
 def test_a_missing_section_and_the_section_itself_overlap_nothing() -> None:
     table = frame([("c1", 1, "k1", 0, 10, 20, 20)])
     assert blames_between(table, np.array([0, -1, 0]), np.array([0, 0, -1])).tolist() == [NO_OVERLAP] * 3
+
+
+def test_a_window_of_one_moment_is_not_empty() -> None:
+    """c3's lease ends in the moment in which c3 gets in. In that moment c1's lease lasts: their overlap, by far the
+    longest, is the lock's. The longest that is blamed on clients is the one of c4 and c5."""
+    table: list[Row] = [
+        ("c1", 1, "k1", 0, 100, 500, 500),
+        ("c2", 1, "k1", 5, 20, 6, 6),
+        ("c3", 1, "k1", 10, 100, 10, 10),
+        ("c4", 1, "k1", 200, 250, 210, 210),
+        ("c5", 1, "k1", 220, 260, 500, 500),
+    ]
+    kinds = count_overlaps(frame(table))
+    assert (kinds["lock"].longest_ns, kinds["client"].longest_ns) == (90, 30)
