@@ -25,7 +25,7 @@ class LockOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What every lock is told when it is opened. A foreign library keeps its own settings where its adapter says so.
 
     `acquire_mode`: for recipes that offer both. `node_timeout_ms`: the longest wait for one node. `retry_delay_ms`:
-    the upper end of the random delay between rounds.
+    the upper end of the random delay between rounds. `permits`: how many clients a semaphore lets in at once.
     """
 
     acquire_mode: Annotated[
@@ -53,6 +53,10 @@ class LockOptions(msgspec.Struct, frozen=True, kw_only=True):
             unit="ms",
         ),
     ] = 50
+    permits: Annotated[
+        int,
+        Option("--permits", "clients that a semaphore lets in at once; other locks ignore it", _LOCK, low=1, high=100),
+    ] = 1
 
 
 class ClientOptions(LockOptions, frozen=True, kw_only=True):

@@ -57,13 +57,16 @@ def refused(lock: str, lock_command: str | None = None) -> str:
 
 def test_every_file_in_the_folder_is_a_lock_with_a_summary() -> None:
     infos = {info.name: info for info in lock_names()}
-    assert {"redlock", "set-nx-px", "no-op"} <= {name for name, info in infos.items() if info.kind == "recipe"}
+    assert {"redlock", "semaphore", "semaphore-counted", "set-nx-px", "no-op"} <= {
+        name for name, info in infos.items() if info.kind == "recipe"
+    }
     assert {"redlock-ng", "redlock-py", "pottery"} == {name for name, info in infos.items() if info.kind == "foreign"}
     assert {name for name, info in infos.items() if info.kind == "control"} == {
         "control-quorum-of-two",
         "control-release-without-comparing",
         "control-no-validity-check",
         "control-no-unique-value",
+        "control-semaphore-by-majority",
     }
     assert all(info.summary for info in infos.values())
 

@@ -49,7 +49,9 @@ class Redlock:
         self._settings = settings
         self._pool = ConnectionPool(nodes, settings.node_timeout_ms, self.WIRE)
         self._names = [f"n{number}" for number in range(1, len(nodes) + 1)]
-        self._rounds: deque[tuple[RoundName, str, str, int, int, list[Heard]]] = deque(maxlen=2 * self.ROUNDS)
+        self._rounds: deque[tuple[RoundName, str, str, int, int, list[Heard]]] = deque(
+            maxlen=2 * self.ROUNDS * self.tries_per_round()
+        )
 
     # The steps on which safety depends.
 
@@ -101,21 +103,33 @@ class Redlock:
 
     # The algorithm.
 
+    def tries_per_round(self) -> int:
+        """How many keys one round tries at most."""
+        return 1
+
     def acquire(self, key: str, ttl_ms: int) -> Lease | None:
         """The lease of the first round that succeeded, or None after `ROUNDS` refusals."""
         for round_number in range(self.ROUNDS):
             if round_number > 0:
                 time.sleep(self._settings.rng.uniform(0, self._settings.retry_delay_ms) / 1e3)
-            value = self.unique_value()
-            requested_ns = time.monotonic_ns()
-            said_yes = sum(map(self.grants, self._ask(self.acquire_request(key, value, ttl_ms))))
-            lease = self._lease(key, value, ttl_ms, requested_ns)
-            self._note("acquire", key, value, requested_ns)
-            if said_yes >= self.quorum() and lease is not None:
+            lease = self.try_once(key, ttl_ms)
+            if lease is not None:
                 return lease
-            # On all nodes, including those that did not reply: they may have set the key, or may still do so. There is
-            # no second wait for them.
-            self._free("undo", key, value, patient=False)
+        return None
+
+    def try_once(self, key: str, ttl_ms: int) -> Lease | None:
+        """One round: ask all nodes for the key, and release it on all of them if too few granted it or it came too
+        late."""
+        value = self.unique_value()
+        requested_ns = time.monotonic_ns()
+        said_yes = sum(map(self.grants, self._ask(self.acquire_request(key, value, ttl_ms))))
+        lease = self._lease(key, value, ttl_ms, requested_ns)
+        self._note("acquire", key, value, requested_ns)
+        if said_yes >= self.quorum() and lease is not None:
+            return lease
+        # On all nodes, including those that did not reply: they may have set the key, or may still do so. There is no
+        # second wait for them.
+        self._free("undo", key, value, patient=False)
         return None
 
     def extend(self, lease: Lease, ttl_ms: int) -> Lease | None:
@@ -167,10 +181,11 @@ class Redlock:
         }
 
     def acquire_limit_ms(self) -> float:
-        """The longest that `acquire` may take: every round asks and then releases, with a delay between rounds."""
+        """The longest that `acquire` may take: every try asks and then releases, with a delay between rounds."""
         settings = self._settings
         waits = 1 if settings.acquire_mode == "parallel" else len(self._pool)
-        return self.ROUNDS * (waits + 1) * settings.node_timeout_ms + (self.ROUNDS - 1) * settings.retry_delay_ms
+        tries = self.ROUNDS * self.tries_per_round()
+        return tries * (waits + 1) * settings.node_timeout_ms + (self.ROUNDS - 1) * settings.retry_delay_ms
 
     def _ask(self, request: bytes) -> list[Reply]:
         if self._settings.acquire_mode == "parallel":
