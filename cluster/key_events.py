@@ -5,6 +5,9 @@ replies come in the order in which the node did things. So a value that was read
 reply, and if the key was deleted or set again in between, the older value was too short-lived to be read and is
 unknown. In the same way, an answer proves that every notification after it is later than the question: `since_ns`.
 
+A lock may keep a hash instead of a string, with its owner as a field and a count as that field's value. Then the fields
+are the key's value, and an event that leaves the fields as they were changed no owner.
+
 Nothing here waits: the owner polls. The node is told what to notify about when the connection is made, so servers need
 no configuration for it, and a run without a witness pays nothing.
 """
@@ -13,7 +16,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from time import monotonic_ns
 from typing import Final, NamedTuple
 
@@ -23,6 +26,7 @@ from cluster.base import Address
 from cluster.probe import MARK_PREFIX
 from cluster.resp import Connection, encode
 from fencepost.history import KeyEvent, KeyEventName
+from fencepost.text import text_of
 
 PROVE_EVERY_NS: Final = 50_000_000
 """How often a node gets a PING when there is nothing else to ask, so that `since_ns` is never much older."""
@@ -36,9 +40,14 @@ _EVENTS: Final[dict[bytes, KeyEventName]] = {
     b"__keyevent@0__:expire": "prolonged",
     b"__keyevent@0__:del": "deleted",
     b"__keyevent@0__:expired": "expired",
+    b"__keyevent@0__:hset": "set",
+    b"__keyevent@0__:hincrby": "set",
+    b"__keyevent@0__:hdel": "set",
 }
+_ADDS_FIELDS: Final = frozenset({b"__keyevent@0__:hset", b"__keyevent@0__:hincrby"})
+_OF_HASHES: Final = _ADDS_FIELDS | {b"__keyevent@0__:hdel"}
 _HELLO: Final = encode("HELLO", 3, "SETNAME", "fencepost-witness")
-_NOTIFY: Final = encode("CONFIG", "SET", "notify-keyspace-events", "Eg$x")
+_NOTIFY: Final = encode("CONFIG", "SET", "notify-keyspace-events", "Eg$hx")
 _SUBSCRIBE: Final = encode("SUBSCRIBE", *_EVENTS)
 _PING: Final = encode("PING")
 _WHO: Final = encode("INFO", "server")
@@ -50,6 +59,13 @@ class _Question(NamedTuple):
 
     asked_ns: int
     take: Callable[[object, int], None]
+
+
+class _Unread(NamedTuple):
+    """An event whose key has yet to be read. `adds`: it left every field of the hash where it was."""
+
+    event: KeyEvent
+    adds: bool = False
 
 
 class KeyEventStream:
@@ -68,10 +84,10 @@ class KeyEventStream:
         self._told: deque[KeyEvent] = deque()
         self._incomplete: set[int] = set()
         """The events that still wait for their key to be read, by identity."""
-        self._unread: dict[bytes, KeyEvent] = {}
+        self._unread: dict[bytes, _Unread] = {}
         """By key: its newest event, while the key has yet to be read."""
-        self._known: set[bytes] = set()
-        """The keys that are known to exist."""
+        self._known: dict[bytes, str | None] = {}
+        """The keys that are known to exist, and their values; None for a value that is not known."""
         self._is_blind = True
         self._is_silent = False
 
@@ -197,44 +213,59 @@ class KeyEventStream:
         assert isinstance(key, bytes)
         if key.startswith(_MARK):
             return
-        if event == "prolonged" and key in self._unread:
-            return  # as a part of SET PX, or before the key was read, which shows the time to live
+        adds = said[1] in _ADDS_FIELDS
+        unread = self._unread.get(key)
+        if unread is not None and (event == "prolonged" or (adds and unread.adds)):
+            return  # as a part of SET PX, or before the key was read, which shows the time to live and the fields
         self._settle(key)
         told = self._tell(event, key, now_ns)
+        told.is_hash = said[1] in _OF_HASHES
         if event in ("set", "prolonged"):
-            self._known.add(key)
-            self._unread[key] = told
-            self._incomplete.add(id(told))
-            self._read(key, told, now_ns)
+            self._known.setdefault(key, None)
+            self._read(key, told, now_ns, adds)
         else:
-            self._known.discard(key)
+            self._known.pop(key, None)
 
     def _tell(self, event: KeyEventName, key: bytes, at_ns: int, value: str | None = None) -> KeyEvent:
-        told = KeyEvent(self.node, at_ns, event, key.decode(errors="replace"), value, since_ns=self._proven_ns)
+        told = KeyEvent(self.node, at_ns, event, text_of(key), value, since_ns=self._proven_ns)
         self._told.append(told)
         self._is_blind = False
         return told
 
-    def _read(self, key: bytes, event: KeyEvent, now_ns: int) -> None:
+    def _read(self, key: bytes, event: KeyEvent, now_ns: int, adds: bool) -> None:
         """Ask for what the key holds and for how long. An answer counts only if nothing has happened to the key yet."""
 
+        def is_newest() -> bool:
+            return key in self._unread and self._unread[key].event is event
+
         def value(answer: object, _: int) -> None:
-            if self._unread.get(key) is event:
-                event.value = _text(answer)
+            if is_newest() and (held := _held(answer)) is not None:
+                event.value, event.is_hash = held
 
         def ttl(answer: object, _: int) -> None:
-            if self._unread.get(key) is event:
+            if is_newest():
                 event.ttl_ms = answer if isinstance(answer, int) and answer >= 0 else None
                 self._settle(key)
 
-        self._ask(encode("GET", key) + encode("PTTL", key), now_ns, value)
-        self._questions.append(_Question(now_ns, ttl))
+        self._unread[key] = _Unread(event, adds)
+        self._incomplete.add(id(event))
+        # What was set is known to be a string or a hash; the time to live of either may have been extended.
+        asks = ("GET", "HKEYS") if event.event == "prolonged" else ("HKEYS",) if event.is_hash else ("GET",)
+        for ask in asks:
+            self._ask(encode(ask, key), now_ns, value)
+        self._ask(encode("PTTL", key), now_ns, ttl)
 
     def _settle(self, key: bytes) -> None:
         """Stop waiting for the key to be read: what is known of its newest event stays unchanged."""
-        event = self._unread.pop(key, None)
-        if event is not None:
-            self._incomplete.discard(id(event))
+        unread = self._unread.pop(key, None)
+        if unread is None:
+            return
+        event, known = unread.event, self._known.get(key)
+        self._incomplete.discard(id(event))
+        if event.event == "set" and event.is_hash and known is not None and event.value in (known, None):
+            event.event = "prolonged"  # the count of its owner changed; and unread, the fields were still there
+        elif event.event == "set" or event.value is not None:
+            self._known[key] = event.value
 
     def _stop_watching(self) -> None:
         for key in list(self._unread):
@@ -264,24 +295,34 @@ class KeyEventStream:
             self._list(cursor, now_ns)
 
     def _look(self, key: bytes, now_ns: int) -> None:
-        def value(answer: object, at_ns: int) -> None:
-            if answer is None or key in self._known:
+        found: list[tuple[str | None, bool]] = []
+
+        def value(answer: object, _: int) -> None:
+            if (held := _held(answer)) is not None:
+                found.append(held)
+
+        def exists(answer: object, at_ns: int) -> None:
+            if answer != 1 or key in self._known:
                 return  # it is gone again, or was set meanwhile and is known already
-            self._known.add(key)
-            told = self._unread[key] = self._tell("seen", key, at_ns, _text(answer))
+            told = self._tell("seen", key, at_ns)
+            told.value, told.is_hash = found[-1] if found else (None, False)
+            self._known[key] = told.value
+            self._unread[key] = _Unread(told)
             self._incomplete.add(id(told))
 
         def ttl(answer: object, _: int) -> None:
-            event = self._unread.get(key)
-            if event is not None and event.event == "seen":
-                event.ttl_ms = answer if isinstance(answer, int) and answer >= 0 else None
+            unread = self._unread.get(key)
+            if unread is not None and unread.event.event == "seen":
+                unread.event.ttl_ms = answer if isinstance(answer, int) and answer >= 0 else None
                 self._settle(key)
 
-        self._ask(encode("GET", key) + encode("PTTL", key), now_ns, value)
-        self._questions.append(_Question(now_ns, ttl))
+        self._ask(encode("GET", key), now_ns, value)
+        self._ask(encode("HKEYS", key), now_ns, value)
+        self._ask(encode("EXISTS", key), now_ns, exists)
+        self._ask(encode("PTTL", key), now_ns, ttl)
 
     def _all_is_known(self, answer: object, now_ns: int) -> None:
-        run_id = re.search(r"run_id:(\w+)", _text(answer) or "")
+        run_id = re.search(r"run_id:(\w+)", answer.decode(errors="replace") if isinstance(answer, bytes) else "")
         self._tell("watching", b"", now_ns, run_id[1] if run_id else None)
         self.is_watching = True
 
@@ -290,5 +331,17 @@ def _ignore(_answer: object, _now_ns: int) -> None:
     return
 
 
-def _text(answer: object) -> str | None:
-    return answer.decode(errors="replace") if isinstance(answer, bytes) else None
+def _held(answer: object) -> tuple[str, bool] | None:
+    """The value that GET or HKEYS answered, and whether the key is a hash; None if the key is of another type, or gone.
+
+    The fields of a hash, of which there is one as a rule, are one value."""
+    if isinstance(answer, bytes):
+        return text_of(answer), False
+    if isinstance(answer, list) and answer:
+        return _fields_text(answer), True
+    return None
+
+
+def _fields_text(fields: Iterable[bytes]) -> str:
+    """The fields of a hash as one value."""
+    return ", ".join(sorted(map(text_of, fields)))

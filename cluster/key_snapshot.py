@@ -12,15 +12,25 @@ from typing import Self
 from cluster.base import Cluster
 from cluster.probe import MARK_PREFIX
 from cluster.resp import Connection, Exchange, encode, exchange_all
+from fencepost.text import text_of
 
 Holdings = Mapping[str, Mapping[str, bytes | None]]
-"""By node, for those that answered: the live keys and their values (None for one that is no string)."""
+"""By node, for those that answered: the live keys and their values: a string's bytes, a hash's fields joined by `, `;
+None for any other type."""
 
 _MOST_KEYS = 5_000
 _LOOK = f"""
 local keys = redis.call('KEYS', '*')
 if #keys == 0 or #keys > {_MOST_KEYS} then return {{}} end
-return {{keys, redis.call('MGET', unpack(keys))}}
+local values = redis.call('MGET', unpack(keys))
+for place, key in ipairs(keys) do
+    if not values[place] and redis.call('TYPE', key).ok == 'hash' then
+        local fields = redis.call('HKEYS', key)
+        table.sort(fields)
+        values[place] = table.concat(fields, ', ')
+    end
+end
+return {{keys, values}}
 """
 _REQUEST = encode("EVAL", _LOOK, 0)
 
@@ -65,5 +75,5 @@ def _live_keys(exchange: Exchange) -> dict[str, bytes | None] | None:
     if exchange.failure is not None or not exchange.is_answered or not isinstance(reply := exchange.replies[0], list):
         return None
     keys, values = reply or ([], [])
-    named = ((key.decode(errors="replace"), value) for key, value in zip(keys, values, strict=True))
+    named = ((text_of(key), value) for key, value in zip(keys, values, strict=True))
     return {key: value for key, value in named if not key.startswith(MARK_PREFIX)}

@@ -28,6 +28,9 @@ OpName = Literal["acquire", "extend", "token", "read", "write", "release"]
 Outcome = Literal["ok", "fail", "info"]
 """`ok`: it happened. `fail`: it did not happen. `info`: unknown."""
 TokenSource = Literal["lock", "resource"]
+Reason = Literal["held", "quorum", "late"]
+"""Why a lock refused. `held`: somebody else has it. `quorum`: too few nodes answered. `late`: a majority said yes, but
+too late for any validity to be left."""
 Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 """A number that fits into a column of a table; a larger one is refused like any other damage."""
 RoundName = Literal["acquire", "undo", "extend", "release"]
@@ -39,8 +42,10 @@ class Op(msgspec.Struct, omit_defaults=True, gc=False):
 
     `value`: the counter's value that was read or written. `token`: the fencing token that was drawn, granted or
     carried. `validity_ms` … `requested_ns`: the lease, as `workloads.base.Lease` defines it (on a granted acquire or
-    extend). `stale`: a read or write that the resource refused because it had seen a larger token. `error`: why not
-    `ok`.
+    extend). `granted_ms`: the lease time that was granted, if the lock said that it differs from the one asked for, or
+    if the lock told no validity; a lease with neither `validity_ms` nor `granted_ms` may last forever. `stale`: a read
+    or write that the resource refused because it had seen a larger token. `error`: why not `ok`. `reason`: why an
+    acquire was refused, if the lock said so.
     """
 
     f: OpName
@@ -59,6 +64,8 @@ class Op(msgspec.Struct, omit_defaults=True, gc=False):
     requested_ns: Int64 | None = None
     stale: bool = False
     error: str | None = None
+    granted_ms: float | None = None
+    reason: Reason | None = None
 
 
 class NodeReply(msgspec.Struct, array_like=True, gc=False):
@@ -162,7 +169,9 @@ class KeyEvent(msgspec.Struct, omit_defaults=True, gc=False):
     node holds is known; `value` is the server's run id, a new one after every start. `blind`: from `at_ns` on nothing
     is known, because the node went down, stopped replying, or the witness ended; all earlier knowledge is dropped.
 
-    `value`: the key's value; None if it was gone or overwritten before it could be read, or is not a string. `ttl_ms`:
+    `value`: the key's value as text (`fencepost.text.text_of`), or the fields of a hash (`is_hash`); None if it was
+    gone or overwritten before it could be read, or is of another type. A lock that keeps a hash names its owner in a
+    field and counts in that field's value: when the count changes, the owner stays the same (`prolonged`). `ttl_ms`:
     the remaining TTL, so the key does not expire before `at_ns` + `ttl_ms` by the node's clock (None: unknown, or it
     never expires). `key` is empty for `watching` and `blind`.
     """
@@ -174,6 +183,7 @@ class KeyEvent(msgspec.Struct, omit_defaults=True, gc=False):
     value: str | None = None
     ttl_ms: int | None = None
     since_ns: int | None = None
+    is_hash: bool = False
 
 
 class Held(msgspec.Struct, omit_defaults=True, gc=False):

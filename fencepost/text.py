@@ -14,6 +14,15 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else " " if c.isspace() else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
+def text_of(value: bytes) -> str:
+    """Bytes that a lock wrote on a node, as text: UTF-8 if they are that, else `0x` and their hexadecimal digits. Equal
+    bytes give equal texts, so that what a client's log says and what the witness saw can be compared."""
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return "0x" + value.hex()
+
+
 def count(value: object) -> str:
     """`1,234`, or a dash for what was not counted."""
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else MISSING

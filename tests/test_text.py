@@ -39,3 +39,9 @@ def test_durations_come_with_the_unit_that_reads_best(value_ms: float | None, sh
 def test_what_foreign_programs_wrote_cannot_steer_a_terminal() -> None:
     shown = text.printable("bad\x1b[2J\nline\ud800\u202e")
     assert shown == "bad\N{REPLACEMENT CHARACTER}[2J line\N{REPLACEMENT CHARACTER}\N{REPLACEMENT CHARACTER}"
+
+
+def test_bytes_are_shown_as_text_if_they_are_text_and_else_without_losing_any() -> None:
+    assert text.text_of("größer".encode()) == "größer"
+    assert text.text_of(b"\xff\x00a") == "0xff0061"
+    assert len({text.text_of(bytes([first, 0xFF])) for first in range(256)}) == 256

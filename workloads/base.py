@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 import msgspec
 
-from fencepost.history import Round
+from fencepost.history import Reason, Round
 from workloads.options import LockOptions
 
 
@@ -40,23 +40,27 @@ class LockSettings(LockOptions, frozen=True, kw_only=True):
 class Lease:
     """What an acquire returned.
 
-    `validity_ms`: how long the lock says it is held, counted from the moment at which the lock computed this.
+    `validity_ms`: how long the lock says it is held, counted from the moment at which the lock computed this. None: the
+    lock said yes and nothing else; then the lease is the TTL (or `granted_ms`), counted from a moment within the call.
     That moment is known exactly (`deadline_ns` is the end of the validity on CLOCK_MONOTONIC), or it is bounded
     (`computed_after_ns` … `computed_before_ns`), or neither; then the client's timestamps around the call bound it.
     `requested_ns`: the moment before the first request of the round that granted it, if the lock reports that.
     `value`: preferably what the lock wrote to the nodes, so that a key on a node can be traced to its owner.
     `token`: a fencing token that the lock itself granted. `handle`: whatever a recipe needs to release the lock.
+    `granted_ms`: the lease time that the keys have on the nodes, if it differs from the TTL that was asked for: some
+    services round it.
     """
 
     key: str
     value: str
-    validity_ms: float
+    validity_ms: float | None = None
     deadline_ns: int | None = None
     computed_after_ns: int | None = None
     computed_before_ns: int | None = None
     requested_ns: int | None = None
     token: int | None = None
     handle: object = None
+    granted_ms: float | None = None
 
 
 class Lock(Protocol):
@@ -93,6 +97,15 @@ class ShowsRounds(Protocol):
 
     def take_rounds(self) -> list[Round]:
         """The rounds since the last call, in order; returns each round once. Empty if no node was asked."""
+        ...
+
+
+@runtime_checkable
+class ShowsReason(Protocol):
+    """An optional ability of a lock: it says why it refused."""
+
+    def take_reason(self) -> Reason | None:
+        """Why the last acquire was refused; None if the lock does not know, or granted it. Returned once."""
         ...
 
 

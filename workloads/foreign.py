@@ -10,6 +10,8 @@ that breaks the protocol, raises `BrokenEnvironmentError`: nothing it said later
 
 from __future__ import annotations
 
+import base64
+import binascii
 import contextlib
 import os
 import select
@@ -23,8 +25,9 @@ from typing import IO, Final, Literal
 import msgspec
 
 from fencepost.errors import BrokenEnvironmentError
-from fencepost.history import Round
+from fencepost.history import NodeReply, Reason, Round, RoundName
 from fencepost.options import fields_of
+from fencepost.text import text_of
 from workloads.base import Lease, LockSettings, NodeAddress
 from workloads.options import LockOptions
 
@@ -41,21 +44,36 @@ class UnknownOutcomeError(Exception):
     """The adapter answered `info`: nobody can know whether it happened."""
 
 
+class ShownRound(msgspec.Struct, frozen=True):
+    """A `fencepost.history.Round` as an adapter shows it: the value is text, or base64 for other bytes."""
+
+    f: RoundName
+    key: str
+    asked_ns: int
+    done_ns: int
+    value: str | None = None
+    value_base64: str | None = None
+    replies: tuple[NodeReply, ...] = ()
+
+
 class Answer(msgspec.Struct, frozen=True):
-    """One line from the adapter. The fields of a lease are those of `workloads.base.Lease`; `rounds` may show what each
-    node answered."""
+    """One line from the adapter. The fields of a lease are those of `workloads.base.Lease`; its value is text, or
+    base64 for other bytes. `reason` says why it was refused; `rounds` may show what each node answered."""
 
     outcome: Literal["ok", "fail", "info"]
     error: str | None = None
+    reason: Reason | None = None
     describe: dict[str, object] | None = None
     value: str | None = None
+    value_base64: str | None = None
     validity_ms: float | None = None
+    granted_ms: float | None = None
     deadline_ns: int | None = None
     computed_after_ns: int | None = None
     computed_before_ns: int | None = None
     requested_ns: int | None = None
     token: int | None = None
-    rounds: tuple[Round, ...] = ()
+    rounds: tuple[ShownRound, ...] = ()
 
 
 class ForeignLock:
@@ -67,6 +85,7 @@ class ForeignLock:
         self._decoder = msgspec.json.Decoder(Answer)
         self._unread = b""
         self._rounds: list[Round] = []
+        self._reason: Reason | None = None
         self._child = self._start()
         assert self._child.stdin is not None
         assert self._child.stdout is not None
@@ -92,16 +111,21 @@ class ForeignLock:
         return self._lease(key, answer) if _definite(answer) else None
 
     def extend(self, lease: Lease, ttl_ms: int) -> Lease | None:
-        answer = self._ask({"do": "extend", "key": lease.key, "value": lease.value, "ttl_ms": ttl_ms})
+        answer = self._ask({"do": "extend", "key": lease.key, **_named(lease), "ttl_ms": ttl_ms})
         return self._lease(lease.key, answer) if _definite(answer) else None
 
     def release(self, lease: Lease) -> bool:
-        return _definite(self._ask({"do": "release", "key": lease.key, "value": lease.value}))
+        return _definite(self._ask({"do": "release", "key": lease.key, **_named(lease)}))
 
     def take_rounds(self) -> list[Round]:
         """What the adapter showed of the nodes' answers in the last call; most show nothing."""
         rounds, self._rounds = self._rounds, []
         return rounds
+
+    def take_reason(self) -> Reason | None:
+        """Why the adapter refused the last call, if it said so."""
+        reason, self._reason = self._reason, None
+        return reason
 
     def close(self) -> None:
         """Ask the program to end, close its stdin, and kill it if it is still there a second later."""
@@ -139,9 +163,10 @@ class ForeignLock:
             raise self._ended() from None
         try:
             answer = self._decoder.decode(line)
-            self._rounds = list(answer.rounds)
+            self._rounds = [_round(shown) for shown in answer.rounds]
+            self._reason = answer.reason if answer.outcome == "fail" else None
             return answer
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, ValueError) as error:
             said = line.decode(errors="replace").strip()[:_SHOWN_CHARACTERS]
             raise self._broken(f"answered {request['do']} with {said!r}, which is no answer ({error})") from None
 
@@ -162,17 +187,23 @@ class ForeignLock:
         return line
 
     def _lease(self, key: str, answer: Answer) -> Lease:
-        if answer.value is None or answer.validity_ms is None:
-            raise self._broken("granted a lock without its value and validity_ms; an answer `ok` to acquire needs both")
+        try:
+            value = _text(answer.value, answer.value_base64)
+        except ValueError as error:
+            raise self._broken(f"granted a lock, but {error}") from None
+        if answer.granted_ms is not None and answer.granted_ms <= 0:
+            raise self._broken(f"granted a lock for {answer.granted_ms:g} ms; granted_ms must be more than 0")
         return Lease(
             key,
-            answer.value,
+            value,
             answer.validity_ms,
             deadline_ns=answer.deadline_ns,
             computed_after_ns=answer.computed_after_ns,
             computed_before_ns=answer.computed_before_ns,
             requested_ns=answer.requested_ns,
             token=answer.token,
+            handle=answer.value_base64,
+            granted_ms=answer.granted_ms,
         )
 
     def _ended(self) -> BrokenEnvironmentError:
@@ -193,6 +224,28 @@ def _definite(answer: Answer) -> bool:
     if answer.outcome == "info":
         raise UnknownOutcomeError(answer.error or "the adapter answered info")
     return answer.outcome == "ok"
+
+
+def _text(value: str | None, value_base64: str | None) -> str:
+    """The value as text (`fencepost.text.text_of`). Raises ValueError unless exactly one of the two is there."""
+    if value is not None and value_base64 is None:
+        return value
+    if value is not None or value_base64 is None:
+        raise ValueError("the answer needs either `value` or `value_base64`")
+    try:
+        return text_of(base64.b64decode(value_base64, validate=True))
+    except binascii.Error as error:
+        raise ValueError(f"its `value_base64` is not base64: {error}") from None
+
+
+def _named(lease: Lease) -> dict[str, object]:
+    """How a request names a lease: by the value, as the adapter itself said it."""
+    return {"value": lease.value} if lease.handle is None else {"value_base64": lease.handle}
+
+
+def _round(shown: ShownRound) -> Round:
+    value = _text(shown.value, shown.value_base64)
+    return Round(shown.f, shown.key, value, shown.asked_ns, shown.done_ns, shown.replies)
 
 
 def _last_words(log_path: Path) -> str:

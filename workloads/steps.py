@@ -13,7 +13,7 @@ from typing import Literal, TypeVar
 
 from fencepost.errors import FencepostError, UsageError
 from fencepost.history import Held, Op, Outcome, TokenSource, Write
-from workloads.base import Lease, Lock, ShowsRounds
+from workloads.base import Lease, Lock, ShowsReason, ShowsRounds
 from workloads.control import Control, State
 from workloads.options import ClientOptions
 from workloads.recorder import Recorder
@@ -46,6 +46,7 @@ class Steps:
         self._fencing = options.fencing
         self._lock = lock
         self._shows = lock if isinstance(lock, ShowsRounds) else None
+        self._says_why = lock if isinstance(lock, ShowsReason) else None
         self._resource = resource
         self._record = record
         self._control = control
@@ -81,15 +82,14 @@ class Steps:
         lease, error = _answer(lambda: self._lock.acquire(key, self._ttl_ms))
         complete_ns = monotonic_ns()
         if lease is None:
-            outcome: Outcome = "fail" if error is None else "info"
-            op = self._recorded(Op("acquire", outcome, key, self._section, invoke_ns, complete_ns, error=error))
+            op = self._recorded(self._refused("acquire", key, invoke_ns, complete_ns, error))
             self._control.count(self._record.ops, self._section - 1)
             return op
-        op = self._recorded(_granted("acquire", lease, self._section, invoke_ns, complete_ns))
+        op = self._recorded(self._granted("acquire", lease, invoke_ns, complete_ns))
         if self._record_held is not None:
             self._record_held(Held(self._section, key, lease.value))
         self._wanted, self._value = None, None
-        self._take(lease, complete_ns)
+        self._take(lease, op)
         self._token, self._source = lease.token, op.token_source
         self._control.enter(State.INSIDE, monotonic_ns())
         self._control.count(self._record.ops, self._section)
@@ -103,10 +103,10 @@ class Steps:
         extended, error = _answer(lambda: self._lock.extend(lease, self._ttl_ms))
         complete_ns = monotonic_ns()
         if extended is None:
-            outcome: Outcome = "fail" if error is None else "info"
-            return self._recorded(Op("extend", outcome, lease.key, self._section, invoke_ns, complete_ns, error=error))
-        self._take(extended, complete_ns)
-        return self._recorded(_granted("extend", extended, self._section, invoke_ns, complete_ns))
+            return self._recorded(self._refused("extend", lease.key, invoke_ns, complete_ns, error))
+        op = self._recorded(self._granted("extend", extended, invoke_ns, complete_ns))
+        self._take(extended, op)
+        return op
 
     def draw_token(self) -> Op:
         """Draw the key's next fencing token from the resource."""
@@ -210,9 +210,15 @@ class Steps:
         outcome: Outcome = "info" if error is not None else "ok" if released else "fail"
         return self._recorded(Op("release", outcome, lease.key, self._section, invoke_ns, monotonic_ns(), error=error))
 
-    def _take(self, lease: Lease, learnt_ns: int) -> None:
-        by_length_ns = learnt_ns + int(lease.validity_ms * 1e6)
-        self._lease, self._lapses_ns = lease, by_length_ns if lease.deadline_ns is None else lease.deadline_ns
+    def _take(self, lease: Lease, op: Op) -> None:
+        """A lease without a validity is counted from before the call, as a careful user would."""
+        self._lease = lease
+        if lease.deadline_ns is not None:
+            self._lapses_ns = lease.deadline_ns
+        elif lease.validity_ms is not None:
+            self._lapses_ns = op.complete_ns + int(lease.validity_ms * 1e6)
+        else:
+            self._lapses_ns = op.invoke_ns + int((op.granted_ms or self._ttl_ms) * 1e6)
 
     def _held(self, step: str) -> Lease:
         if self._lease is None:
@@ -222,6 +228,35 @@ class Steps:
     def _check_token(self, step: str) -> None:
         if self.needs_token:
             raise UsageError(f"{self._client} must show a token with --fencing {self._fencing}; draw one before {step}")
+
+    def _granted(self, f: Literal["acquire", "extend"], lease: Lease, invoke_ns: int, complete_ns: int) -> Op:
+        granted_ms = lease.granted_ms
+        if granted_ms is None and lease.validity_ms is None:
+            granted_ms = self._ttl_ms
+        return Op(
+            f,
+            "ok",
+            lease.key,
+            self._section,
+            invoke_ns,
+            complete_ns,
+            token=lease.token,
+            token_source=None if lease.token is None else "lock",
+            validity_ms=lease.validity_ms,
+            deadline_ns=lease.deadline_ns,
+            computed_after_ns=lease.computed_after_ns,
+            computed_before_ns=lease.computed_before_ns,
+            requested_ns=lease.requested_ns,
+            granted_ms=granted_ms,
+        )
+
+    def _refused(
+        self, f: Literal["acquire", "extend"], key: str, invoke_ns: int, complete_ns: int, error: str | None
+    ) -> Op:
+        """`error`: what left the outcome unknown; None: it was refused."""
+        reason = self._says_why.take_reason() if self._says_why is not None and error is None else None
+        outcome: Outcome = "fail" if error is None else "info"
+        return Op(f, outcome, key, self._section, invoke_ns, complete_ns, error=error, reason=reason)
 
     def _recorded(self, op: Op) -> Op:
         """Record the operation, and before it what the nodes answered."""
@@ -242,24 +277,6 @@ def _answer(call: Callable[[], T]) -> tuple[T | None, str | None]:
         raise
     except Exception as error:
         return None, _in_words(error)
-
-
-def _granted(f: Literal["acquire", "extend"], lease: Lease, section: int, invoke_ns: int, complete_ns: int) -> Op:
-    return Op(
-        f,
-        "ok",
-        lease.key,
-        section,
-        invoke_ns,
-        complete_ns,
-        token=lease.token,
-        token_source=None if lease.token is None else "lock",
-        validity_ms=lease.validity_ms,
-        deadline_ns=lease.deadline_ns,
-        computed_after_ns=lease.computed_after_ns,
-        computed_before_ns=lease.computed_before_ns,
-        requested_ns=lease.requested_ns,
-    )
 
 
 def _in_words(error: Exception) -> str:

@@ -2,8 +2,10 @@
 
 The keys expire one TTL after they were set, and they were set after `requested_ns`, the moment before the first request
 of the round that granted the lock. So no validity may end after `requested_ns` + TTL. The *earliest* possible end of
-the validity is compared with that, so what is found is certain. If the lock does not report `requested_ns`, only the
-simple rule is left: no validity is longer than the TTL.
+the validity is compared with that, so what is found is certain. A service may round the lease time; if the lock says
+what was granted, that time is compared and not the TTL that was asked for. If the lock does not report `requested_ns`,
+only the simple rule is left: no validity is longer than the TTL. A lock that says yes and nothing else reports no
+validity that could be too long.
 
 Libraries count in whole milliseconds, so an excess of less than one is taken for rounding.
 
@@ -11,8 +13,8 @@ Three more things follow with certainty from what the lock itself reports:
 
 - A lease with no validity left must not be granted: its keys may have expired.
 - A validity that ends within `SLEW` of `requested_ns` + TTL leaves nothing for clocks that run at different rates. NTP
-  slews a healthy clock by that much ("adjtime(3)", RFC 5905), so the algorithm must allow for it. It does harm only if
-  a clock really runs fast, so this finding breaks no requirement.
+  slews a healthy clock by that much, so the algorithm must allow for it. It does harm only if a clock really runs fast,
+  so this finding breaks no requirement.
 - An extension must be granted within the validity that it extends ("Distributed Locks with Redis"): after that,
   somebody else may have held the lock in between.
 """
@@ -28,11 +30,10 @@ from harness.config import Requirement
 from harness.figures import CheckerFigures
 from harness.history.groups import Bools, Ints
 from harness.history.recorded import Recorded
-from harness.history.sections import derive_leases
+from harness.history.sections import SLEW, derive_leases
 from harness.verdict import Answer, Finding
 
 ROUNDING_NS: Final = 1_000_000
-SLEW: Final = 500e-6
 
 
 class Figures(CheckerFigures, frozen=True):
@@ -49,7 +50,9 @@ class Figures(CheckerFigures, frozen=True):
 
 def check(run: Recorded) -> Answer:
     leases = derive_leases(run.ops, run.faults)
-    ttl_ns = run.config.ttl_ms * 1_000_000
+    granted_ns = leases["granted_ms"].to_numpy(np.float64) * 1e6
+    differs = np.isfinite(granted_ns) & (granted_ns != run.config.ttl_ms * 1_000_000)
+    ttl_ns = np.where(differs, granted_ns, run.config.ttl_ms * 1_000_000).astype(np.int64)
     shown = leases["requested_ns"].notna().to_numpy()
     requested = leases["requested_ns"].fillna(0).to_numpy(np.int64)
     earliest: Ints = leases["deadline_min_ns"].to_numpy(np.int64)
@@ -57,11 +60,12 @@ def check(run: Recorded) -> Answer:
     told = leases["validity_ms"].to_numpy(np.float64) * 1e6
     by_length = np.where(np.isfinite(told), told, 0) - ttl_ns
     excess_ns = np.where(shown, np.maximum(by_clock, by_length), by_length)
-    over = excess_ns >= ROUNDING_NS
+    over = (excess_ns >= ROUNDING_NS) & ~leases["told_at_return"].to_numpy(np.bool_)
     without = told <= 0
     tight = shown & np.isfinite(told) & ~over & (by_clock > -SLEW * ttl_ns)
     late, late_ns = _late_extensions(leases, earliest, told)
     of = f"of {len(leases)} leases"
+    ttl = "lease time as granted" if differs.any() else f"TTL of {run.config.ttl_ms} ms"
     found: tuple[tuple[str, tuple[Requirement, ...], Bools, np.ndarray, str, str], ...] = (
         (
             "overstated-validity",
@@ -69,8 +73,7 @@ def check(run: Recorded) -> Answer:
             over,
             excess_ns,
             "too_long_by_ms",
-            f"{{count}} {of} were given a validity that ends after the TTL ({run.config.ttl_ms} ms), by up to "
-            "{most} ms",
+            f"{{count}} {of} were given a validity that ends after the {ttl}, by up to {{most}} ms",
         ),
         (
             "no-validity",
@@ -88,7 +91,7 @@ def check(run: Recorded) -> Answer:
             ttl_ns + by_clock,
             "after_request_ms",
             f"{{count}} {of} leave no allowance for clocks that run at different rates: their validity ends up to "
-            f"{{most}} ms after the request, with a TTL of {run.config.ttl_ms} ms",
+            f"{{most}} ms after the request, with a {ttl}",
         ),
         (
             "late-extension",
@@ -122,9 +125,11 @@ def _late_extensions(leases: pd.DataFrame, earliest: Ints, told: np.ndarray) -> 
     order = np.lexsort((complete, section))
     before, this = order[:-1], order[1:]
     # What follows a lease in its section is an extension.
-    same = (section[before] == section[this]) & np.isfinite(told[this])
+    at_return = leases["told_at_return"].to_numpy(np.bool_)
+    same = (section[before] == section[this]) & (np.isfinite(told[this]) | at_return[this])
     before, this = before[same], this[same]
-    computed = earliest[this] - np.ceil(told[this]).astype(np.int64)
+    length = np.ceil(np.where(at_return[this], 0, told[this])).astype(np.int64)
+    computed = np.where(at_return[this], leases["computed_min_ns"].to_numpy(np.int64)[this], earliest[this] - length)
     late_ns[this] = computed - leases["deadline_max_ns"].to_numpy(np.int64)[before]
     late[this] = late_ns[this] > 0
     return late, late_ns
@@ -154,7 +159,7 @@ def _finding(
                 "section": int(lease.section),
                 "key": str(lease.key),
                 "at_ms": (int(lease.complete_ns) - run.timeline.start_ns) / 1e6,
-                "validity_ms": float(lease.validity_ms),
+                "validity_ms": None if pd.isna(lease.validity_ms) else float(lease.validity_ms),
                 named: float(how_much_ns[row]) / 1e6,
             }
         )

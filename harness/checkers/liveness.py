@@ -8,14 +8,15 @@ safety. But a run in which nobody acquired the lock proves nothing, so it is unk
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, get_args
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from fencepost.history import Reason
 from fencepost.text import count, milliseconds, number, plural
-from harness.figures import CheckerFigures, Row, Tile
+from harness.figures import CheckerFigures, Part, Row, Tile
 from harness.history.fault_windows import last_ends, majority_windows
 from harness.history.recorded import Recorded
 from harness.verdict import Answer, Finding
@@ -24,6 +25,15 @@ Ints = npt.NDArray[np.int64]
 
 _TTLS_TO_RECOVER: Final = 2
 """A key that was set as late as the heal is gone one TTL later; without a grant for this long, something is stuck."""
+
+
+UNSAID: Final = "unsaid"
+_REASONS: Final[dict[str, str]] = {
+    "held": "held by somebody else",
+    "quorum": "too few nodes answered",
+    "late": "granted too late to be useful",
+    UNSAID: "no reason given",
+}
 
 
 class Spread(msgspec.Struct, frozen=True):
@@ -41,7 +51,8 @@ class Figures(CheckerFigures, frozen=True):
     grant while a majority was in reach, and when it began; None if none ever was. `recovery_first_ms`,
     `recovery_all_ms`: from the heal to the first grant, and until every client that still worked had one; None if that
     never happened. `never_acquired`: clients. `jain`: fairness of sections over clients, 1 if all had the same number;
-    None without sections. `late_grants`: the lease had surely expired before the client learned of it."""
+    None without sections. `late_grants`: the lease had surely expired before the client learned of it. `refused`: how
+    many acquires were refused for each reason that the lock gave; `unsaid`: it gave none. None if it never gave one."""
 
     wait_ms: Spread
     longest_gap_ms: float | None
@@ -52,6 +63,7 @@ class Figures(CheckerFigures, frozen=True):
     jain: float | None
     acquires_longer_than_ttl: int
     late_grants: int
+    refused: dict[str, int] | None = None
 
     def rows(self) -> Iterator[Row]:
         wait = self.wait_ms
@@ -65,6 +77,8 @@ class Figures(CheckerFigures, frozen=True):
             expired = f"{plural(self.late_grants, 'lease')} already expired on arrival"
             slow = f"{plural(self.acquires_longer_than_ttl, 'acquire')} slower than the TTL"
             yield Row("late", f"{expired}; {slow}", order=62)
+        if self.refused is not None:
+            yield Row("refused", self._refused(), order=62)
         if self.recovery_first_ms is not None:
             text = f"first grant {milliseconds(self.recovery_first_ms)} after the heal"
             everyone = self.recovery_all_ms
@@ -86,6 +100,14 @@ class Figures(CheckerFigures, frozen=True):
         if self.recovery_all_ms is not None:
             note = f"the first after {milliseconds(self.recovery_first_ms)}"
             yield Tile("Recovery, all clients", milliseconds(self.recovery_all_ms), note, order=80)
+
+    def parts(self) -> Iterator[Part]:
+        if self.refused is not None:
+            yield Part("Refused acquires", order=15, sentences=(f"{self._refused()[0].upper()}{self._refused()[1:]}.",))
+
+    def _refused(self) -> str:
+        """`held by somebody else 310, too few nodes answered 12`."""
+        return ", ".join(f"{_REASONS[why]} {number:,}" for why, number in (self.refused or {}).items() if number)
 
     def _gap_start(self) -> str:
         at_ms = self.longest_gap_at_ms
@@ -112,9 +134,18 @@ def check(run: Recorded) -> Answer:
         jain=float(shares.sum() ** 2 / (len(shares) * (shares**2).sum())) if shares.any() else None,
         acquires_longer_than_ttl=int((took_ns > run.config.ttl_ms * 1_000_000).sum()),
         late_grants=int((run.sections["deadline_max_ns"].to_numpy(np.int64) < start).sum()),
+        refused=_refusals(run),
     )
     unknown = () if len(start) else ("nobody acquired the lock",)
     return Answer(figures, _no_recovery(run, first_ms), unknown)
+
+
+def _refusals(run: Recorded) -> dict[str, int] | None:
+    refused = run.ops[(run.ops["f"] == "acquire") & (run.ops["outcome"] == "fail")]["reason"]
+    if refused.isna().all():
+        return None
+    by_reason = {str(why): int(number) for why, number in refused.value_counts().items()}
+    return {why: by_reason.get(why, 0) for why in get_args(Reason)} | {UNSAID: int(refused.isna().sum())}
 
 
 def _spread(values: npt.NDArray[np.float64]) -> Spread:
@@ -170,10 +201,10 @@ def _no_recovery(run: Recorded, first_ms: float | None) -> tuple[Finding, ...]:
     held: Ints = np.minimum(sections["end_ns"].to_numpy(np.int64), sections["deadline_max_ns"].to_numpy(np.int64))
     free_ns = max(healed_ns, int(held.max(initial=healed_ns)))
     given_ms = (stop_ns - free_ns) / 1e6
-    if given_ms < _TTLS_TO_RECOVER * run.config.ttl_ms:
+    if given_ms < _TTLS_TO_RECOVER * run.lease_ms:
         return ()
     text = (
         f"nobody acquired the lock within {given_ms:.0f} ms after everything was healed"
-        f"{' and its last holder was out' if free_ns > healed_ns else ''} (TTL {run.config.ttl_ms} ms)"
+        f"{' and its last holder was out' if free_ns > healed_ns else ''} (TTL {run.lease_ms:.0f} ms)"
     )
     return (Finding("no-recovery", "lock", text),)

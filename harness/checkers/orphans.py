@@ -226,15 +226,15 @@ def _unseen_ms(run: Recorded, watched: Watched, node: str) -> float:
 
 
 def _outlasting(run: Recorded, orphans: list[_Orphan]) -> tuple[Finding, ...]:
-    """A key without an owner is gone one TTL later, unless the lock gave it more time."""
-    ttl_ns = run.config.ttl_ms * 1_000_000
+    """A key without an owner is gone one lease time later, unless the lock gave it more time than it said."""
+    ttl_ns = run.lease_ms * 1_000_000
     over = [orphan for orphan in orphans if orphan.length_ns > ttl_ns + OUTLASTS_BY_MS * 1_000_000]
     if not over:
         return ()
     longest = max(over, key=lambda orphan: orphan.length_ns)
     text = (
         f"{len(over)} {'key' if len(over) == 1 else 'keys'} without an owner stayed on a node for longer than the TTL "
-        f"({run.config.ttl_ms} ms), up to {longest.length_ns / 1e6:.0f} ms"
+        f"({run.lease_ms:.0f} ms), up to {longest.length_ns / 1e6:.0f} ms"
     )
     examples = tuple(
         {

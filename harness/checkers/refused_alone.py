@@ -71,7 +71,7 @@ def check(run: Recorded) -> Answer:
     text = (
         f"{times} a client was refused for up to {longest_ns / 1e6:.0f} ms although it reached a majority and nobody "
         "else was inside or trying: keys without an owner were left behind, or it did not use nodes that it could "
-        f"reach (TTL {run.config.ttl_ms} ms)"
+        f"reach (TTL {run.lease_ms:.0f} ms)"
     )
     return Answer(figures, (Finding("refused-alone", "lock", text, (), len(spells), tuple(examples)),))
 
@@ -114,7 +114,7 @@ def _in_vain(run: Recorded, order: Ints, counted: Bools) -> Iterator[Ints]:
     begin = np.append(0, np.flatnonzero(~goes_on) + 1)
     end = np.append(begin[1:], len(rows))
     lasted = ops["complete_ns"].to_numpy(np.int64)[rows[end - 1]] - ops["invoke_ns"].to_numpy(np.int64)[rows[begin]]
-    for spell in np.flatnonzero((end - begin >= LEAST_TRIES) & (lasted >= LEAST_TTLS * run.config.ttl_ms * 1_000_000)):
+    for spell in np.flatnonzero((end - begin >= LEAST_TRIES) & (lasted >= LEAST_TTLS * run.lease_ms * 1_000_000)):
         yield rows[begin[spell] : end[spell]]
 
 
@@ -124,7 +124,7 @@ def _calm(run: Recorded, rows: Ints) -> Bools:
     calm = np.zeros(len(rows), np.bool_)
     if not len(rows):
         return calm
-    ops, config, ttl_ns = run.ops, run.config, run.config.ttl_ms * 1_000_000
+    ops, config, ttl_ns = run.ops, run.config, round(run.lease_ms * 1_000_000)
     granted = np.flatnonzero(((ops["f"] == "acquire") & (ops["outcome"] == "ok")).to_numpy(np.bool_))
     invoke, complete = (ops[name].to_numpy(np.int64) for name in ("invoke_ns", "complete_ns"))
     client = codes_in(pd.Index(config.client_names), ops["client"])

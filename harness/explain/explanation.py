@@ -53,7 +53,7 @@ def explain(run: Recorded, verdict: Verdict, folder: RunFolder, limit: int | Non
     shown = [finding.examples if limit is None else examples(run, finding, limit) for finding in found]
     cases = [[case_of(run, finding, e) for e in some] for finding, some in zip(found, shown, strict=True)]
     # From one TTL earlier: the replies in a deleting client's earlier round show whether the key was its own.
-    ttl_ns = run.config.ttl_ms * 1_000_000
+    ttl_ns = round(run.lease_ms * 1_000_000)
     spans = [Span(s.key, s.from_ns - ttl_ns, s.to_ns) for of in cases for case in of if (s := case.span) is not None]
     evidence = gather(folder, spans)
     return tuple(

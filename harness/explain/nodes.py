@@ -146,7 +146,7 @@ def _loss(run: Recorded, evidence: Evidence, faults: Sequence[Window], granted: 
     prolonged = [
         e.after_ns for e in events if e.what == "prolonged" and e.whose == granted.whose and e.by_ns < until_ns
     ]
-    if until_ns >= max([granted.after_ns, *prolonged]) + run.config.ttl_ms * 1_000_000:
+    if until_ns >= max([granted.after_ns, *prolonged]) + run.lease_ms * 1_000_000:
         return Loss("expired", granted, until_ns)
     # An owner's release that may have come late: the key that it deleted is unknown, but nothing else can have deleted
     # it.

@@ -163,12 +163,12 @@ def _expired(run: Recorded, group: Sequence[NodePart]) -> str:
     first = group[0].first
     assert first is not None
     found = [part.loss for part in group if part.loss is not None]
-    ttl, keys = run.config.ttl_ms, keys_of(first.client, [part.node for part in group])
+    ttl, keys = run.lease_ms, keys_of(first.client, [part.node for part in group])
     seen_ns = [loss.by.by_ns for loss in found if loss.by is not None]
     if seen_ns and min(seen_ns) < min(loss.granted.after_ns for loss in found) + ttl * 1_000_000:
-        return f"{keys} had expired by {at(run, max(seen_ns))}, before the TTL of {ttl:,} ms had passed"
+        return f"{keys} had expired by {at(run, max(seen_ns))}, before the TTL of {ttl:,.0f} ms had passed"
     were = f"{'it was' if len(found) == 1 else 'they were'} {'last set or extended' if first.extensions else 'set'}"
-    text = f"{keys} had expired {ttl:,} ms after {were}"
+    text = f"{keys} had expired {ttl:,.0f} ms after {were}"
     if first.deadline_min_ns > max(loss.granted.by_ns for loss in found) + ttl * 1_000_000:
         until = at(run, first.deadline_min_ns)
         text += f", although the validity that the lock reported to {first.client} lasted until {until}"

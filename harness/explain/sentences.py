@@ -101,17 +101,17 @@ def _stale_write(run: Recorded, evidence: Evidence, case: Case) -> Told:
 
 
 def _overstated(run: Recorded, evidence: Evidence, case: Case) -> Told:
-    example, ttl = case.example, run.config.ttl_ms
+    example, ttl = case.example, run.lease_ms
     told = float(example["validity_ms"])
     text = (
         f"At +{float(example['at_ms']):,.1f} ms the lock reported a validity of {told:,.1f} ms to {example['client']}"
     )
     side = case.named.get("section")
     if side is None or side.requested_ns is None or told > ttl:
-        return Told(f"{text}, but keys live for {ttl:,} ms: {float(example['too_long_by_ms']):,.1f} ms too long.")
+        return Told(f"{text}, but keys live for {ttl:,.0f} ms: {float(example['too_long_by_ms']):,.1f} ms too long.")
     return Told(
         f"{text}, but it had requested the keys {lasting(side.start_ns - side.requested_ns)} before (at "
-        f"{at(run, side.requested_ns)}), and they live for {ttl:,} ms: "
+        f"{at(run, side.requested_ns)}), and they live for {ttl:,.0f} ms: "
         f"{float(example['too_long_by_ms']):,.1f} ms too long."
     )
 

@@ -9,6 +9,7 @@ began            "set", or "seen": it was there when the witness started (or res
 ended            "deleted", "expired", "overwritten", or "lost": the witness could no longer watch the node
 expires_ns       it cannot have expired before this by the node's clock
 run              a number for each run of the node's server; -1 if watching ended before that was known
+is_hash          the key was a hash, and the value its fields
 
 *Watch windows*: one row for each time during which everything that a node held is known: node, from_ns, to_ns, run.
 
@@ -38,6 +39,7 @@ _HOLDING: Final = (
     "ended",
     "expires_ns",
     "run",
+    "is_hash",
 )
 _NUMBERS: Final = ("from_min_ns", "from_max_ns", "to_min_ns", "to_max_ns", "expires_ns", "run")
 _WATCH_WINDOW: Final = ("node", "from_ns", "to_ns", "run")
@@ -94,7 +96,8 @@ def derive_holdings(events: Iterable[KeyEvent]) -> tuple[pd.DataFrame, pd.DataFr
                 if before is not None:
                     _end(before, "overwritten", since_ns, at_ns)
                 first_ns = since_ns if event.event == "set" else node.blind_ns
-                row = [event.node, event.key, event.value, first_ns, at_ns, 0, 0, event.event, "", 0, node.run]
+                times = (first_ns, at_ns, 0, 0)
+                row = [event.node, event.key, event.value, *times, event.event, "", 0, node.run, event.is_hash]
                 rows.append(row)
                 if node.watch_window is None:
                     node.runless.append(row)
@@ -121,7 +124,7 @@ def derive_holdings(events: Iterable[KeyEvent]) -> tuple[pd.DataFrame, pd.DataFr
         _stop_watching(node, node.proven_ns, watch_windows)
     # As objects first: otherwise pandas would convert the values to text, and missing ones to NaN.
     holdings = pd.DataFrame(rows, columns=list(_HOLDING), dtype=object).astype(dict.fromkeys(_NUMBERS, "int64"))
-    holdings = holdings.astype({"node": "category", "key": "category"})
+    holdings = holdings.astype({"node": "category", "key": "category", "is_hash": "bool"})
     shown = pd.DataFrame(watch_windows, columns=list(_WATCH_WINDOW)).astype(
         {"from_ns": "int64", "to_ns": "int64", "run": "int64"}
     )

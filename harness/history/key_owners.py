@@ -2,12 +2,14 @@
 then.
 
 A lock's key may have a different name on the nodes (a library's prefix); the values show which name belongs to which
-key.
+key. A lock that keeps a hash names its owner in a field: all sections of one client may show the same value. Then the
+time decides which of them a key was set for; a client has one section of a key at a time.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import accumulate
@@ -26,8 +28,9 @@ class Owners:
     """`holdings`: those of the lock's keys, with the lock's own name of the key (`lock_key`) and the place in
     `sections` of the section that it was set for (`section`, -1 if unknown).
 
-    `value`: by place in `sections`, the value that the lock exposed for that section and no other. `shared`: values
-    that the lock exposed for several sections, with the places of those; such a value identifies no section."""
+    `value`: by place in `sections`, the value that the lock exposed for that section and no other, or for the sections
+    of one client and no other's. `shared`: values that the lock exposed for several sections, with the places of those;
+    such a value identifies no section."""
 
     holdings: pd.DataFrame
     value: dict[int, str]
@@ -46,11 +49,15 @@ def find_owners(run: Recorded, watched: Watched) -> Owners:
     for *which, value in rows_of(watched.held, "client", "life", "section", "value"):
         if value and (row := place.get(tuple(which))) is not None:
             shown.setdefault(value, []).append(row)
-    seen = set(watched.holdings["value"])
-    shared = {value: rows for value, rows in shown.items() if len(rows) > 1 and value in seen}
-    single = {value: rows[0] for value, rows in shown.items() if len(rows) == 1}
     holdings = watched.holdings
+    seen, of_hashes = set(holdings["value"]), set(holdings["value"][holdings["is_hash"]])
+    clients = run.sections["client"].astype(str).tolist()
+    several = {value: rows for value, rows in shown.items() if len(rows) > 1 and value in seen}
+    one_client = {v: r for v, r in several.items() if v in of_hashes and len({clients[row] for row in r}) == 1}
+    shared = {value: rows for value, rows in several.items() if value not in one_client}
+    single = {value: rows[0] for value, rows in shown.items() if len(rows) == 1}
     section = np.array([single.get(value, -1) for value in holdings["value"]], np.int64)
+    _match_by_time(run, holdings, one_client, section)
     keys = run.sections["key"].astype(str).to_numpy()
     names = {str(key): str(key) for key in run.ops["key"].unique()}
     matched = np.flatnonzero(section >= 0)
@@ -58,7 +65,26 @@ def find_owners(run: Recorded, watched: Watched) -> Owners:
     lock_key = holdings["key"].astype(str).map(names)
     ours = lock_key.notna().to_numpy()
     holdings = holdings.assign(lock_key=lock_key, section=section)[ours].reset_index(drop=True)
-    return Owners(holdings, {row: value for value, row in single.items()}, shared)
+    value_of = {row: value for value, row in single.items()}
+    value_of |= {row: value for value, rows in one_client.items() for row in rows}
+    return Owners(holdings, value_of, shared)
+
+
+def _match_by_time(run: Recorded, holdings: pd.DataFrame, values: dict[str, list[int]], section: Ints) -> None:
+    """Fill in the sections of the holdings with these values: of the sections of that key that showed the value, the
+    last one that had been asked for when the key was set. A key with a name of the lock's own may be any section's."""
+    asked = run.sections["asked_ns"].to_numpy(np.int64)
+    lock_keys = run.sections["key"].astype(str).tolist()
+    set_by = holdings["from_max_ns"].to_numpy(np.int64)
+    places: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
+    for place, (value, key) in enumerate(rows_of(holdings, "value", "key")):
+        if value in values:
+            places[value, key].append(place)
+    for (value, key), at in places.items():
+        own = [row for row in values[value] if lock_keys[row] == key] or values[value]
+        in_order = np.array(sorted(own, key=lambda row: int(asked[row])), np.int64)
+        latest = np.searchsorted(asked[in_order], set_by[at], "right") - 1
+        section[at] = np.where(latest >= 0, in_order[np.maximum(latest, 0)], -1)
 
 
 def left_ns(run: Recorded) -> Ints:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
 import pandas as pd
 
 from fencepost.history import ClientEnd, FaultEvent, Timeline
@@ -36,6 +37,12 @@ class Recorded:
     """What the nodes held; None if they were not watched."""
     acquire_limit_ms: float | None = None
     """How long an acquire may take according to the lock; None if it declares nothing."""
+
+    @cached_property
+    def lease_ms(self) -> float:
+        """The longest time for which the lock's keys may have been set: the TTL, or more if the lock granted more."""
+        granted = self.ops["granted_ms"].to_numpy(np.float64) if "granted_ms" in self.ops else np.zeros(0)
+        return float(np.fmax.reduce(granted, initial=self.config.ttl_ms))
 
     @cached_property
     def sections_by_key(self) -> Groups:

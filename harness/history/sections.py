@@ -7,7 +7,7 @@ end_ns           the release was invoked, or the last time at which the client m
 ended            "release", "killed" (by the nemesis) or "open" (the run, or the client, ended inside)
 deadline_min_ns  the earliest time at which the reported validity may have ended
 deadline_max_ns  the latest such time; equal to deadline_min_ns if the lock reported its deadline
-validity_ms, requested_ns (or missing), token (or missing), token_source (or missing), extensions
+validity_ms, granted_ms, requested_ns, token, token_source (each may be missing), extensions
 
 The bounds err in one direction: if the record leaves a choice, `deadline_min_ns` takes the reading that makes the
 certain window shorter, and `deadline_max_ns` the one that makes the possible window longer.
@@ -33,6 +33,10 @@ POSITION: Final = "position"
 RESUME_SLACK_NS: Final = 50_000_000
 """A process that was just resumed has to be scheduled before it can take a timestamp; for this long it counts as
 paused. A larger value only leaves more overlaps undecided, for grants made right after a pause."""
+SLEW: Final = 500e-6
+"""How much faster than ours a healthy clock may run: NTP slews by that much ("adjtime(3)", RFC 5905)."""
+SERVER_TICK_NS: Final = 1_000_000
+"""Servers count a key's time to live in whole milliseconds."""
 
 
 def derive_sections(ops: pd.DataFrame, ends: Sequence[ClientEnd], faults: Sequence[FaultEvent]) -> pd.DataFrame:
@@ -52,8 +56,8 @@ def derive_sections(ops: pd.DataFrame, ends: Sequence[ClientEnd], faults: Sequen
         )
     in_order = np.argsort(ops["complete_ns"].to_numpy(np.int64)[granting], kind="stable")
     granting, at = granting[in_order], at[in_order]
-    grants = ops[["client", "life", "section", "key", "complete_ns", "validity_ms", "requested_ns", "token"]]
-    grants = grants.iloc[granting].reset_index(drop=True)
+    names = ["client", "life", "section", "key", "complete_ns", "validity_ms", "granted_ms", "requested_ns", "token"]
+    grants = ops[names].iloc[granting].reset_index(drop=True)
     start: Ints = grants["complete_ns"].to_numpy(np.int64)
     end, ended = _ends(ops, ids, at, ends)
     earliest, latest, extensions = _chain(derive_leases(ops, faults), ids, ids.section[granting])
@@ -72,6 +76,7 @@ def derive_sections(ops: pd.DataFrame, ends: Sequence[ClientEnd], faults: Sequen
             "deadline_min_ns": earliest,
             "deadline_max_ns": latest,
             "validity_ms": grants["validity_ms"],
+            "granted_ms": grants["granted_ms"],
             "requested_ns": grants["requested_ns"],
             "token": token,
             "token_source": source,
@@ -82,11 +87,15 @@ def derive_sections(ops: pd.DataFrame, ends: Sequence[ClientEnd], faults: Sequen
 
 def derive_leases(ops: pd.DataFrame, faults: Sequence[FaultEvent]) -> pd.DataFrame:
     """Every granted lease, from an acquire or an extension: these rows of `ops`, with their index, and
-    `deadline_min_ns`, `deadline_max_ns`.
+    `deadline_min_ns`, `deadline_max_ns`, `computed_min_ns`, `told_at_return`.
 
     A validity counts from the time at which the lock computed it. That time is within the call, not before the first
     request of the round that granted it, and within the lock's own timestamps. If the client was stopped while it took
-    them, they may be late: their distance counts as running time, and pauses are excluded from it.
+    them, they may be late: their distance counts as running time, and pauses are excluded from it. `computed_min_ns` is
+    the earliest such time.
+
+    A lock that said yes and nothing else (`told_at_return`) granted the lease time from some time within the call on.
+    The earliest end leaves out what a healthy server's clock may gain.
     """
     leases = ops[((ops["f"] == "acquire") | (ops["f"] == "extend")) & (ops["outcome"] == "ok")].copy(deep=False)
     invoke: Ints = leases["invoke_ns"].to_numpy(np.int64)
@@ -99,12 +108,17 @@ def derive_leases(ops: pd.DataFrame, faults: Sequence[FaultEvent]) -> pd.DataFra
     after = np.clip(np.maximum(after, _or(leases["requested_ns"], invoke)), invoke, before)
     validity_ns = leases["validity_ms"].to_numpy(np.float64) * 1e6
     told = np.isfinite(validity_ns)
-    validity_ns = np.where(told, validity_ns, 0)
-    least, most = np.floor(validity_ns).astype(np.int64), np.ceil(validity_ns).astype(np.int64)
+    granted_ns = leases["granted_ms"].to_numpy(np.float64) * 1e6
+    at_return = ~told & np.isfinite(granted_ns) & leases["deadline_ns"].isna().to_numpy()
+    told |= at_return
+    validity_ns = np.where(told, np.where(at_return, granted_ns, validity_ns), 0)
+    surely_ns = np.where(at_return, np.maximum(validity_ns * (1 - SLEW) - SERVER_TICK_NS, 0), validity_ns)
+    least, most = np.floor(surely_ns).astype(np.int64), np.ceil(validity_ns).astype(np.int64)
     earliest = np.where(told, after + least, invoke - 1)
     latest = np.where(told, before + most, FOREVER_NS)
     leases["deadline_min_ns"] = _or(leases["deadline_ns"], earliest)
     leases["deadline_max_ns"] = _or(leases["deadline_ns"], latest)
+    leases["computed_min_ns"], leases["told_at_return"] = after, at_return
     return leases
 
 

@@ -48,8 +48,12 @@ OPS_SCHEMA: Final = pa.schema(
         column("requested_ns", pa.int64(), optional=True),
         column("stale", pa.bool_()),
         column("error", NAME, optional=True),
+        column("granted_ms", pa.float64(), optional=True),
+        column("reason", NAME, optional=True),
     ]
 )
+OLD_OPS_LACK: Final = frozenset({"granted_ms", "reason"})
+"""Columns that an older fencepost did not write."""
 WRITES_SCHEMA: Final = pa.schema(
     [
         column("key", NAME),

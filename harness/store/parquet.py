@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,21 +17,24 @@ _BATCH_ROWS: Final = 1 << 17
 _BUFFER_BYTES: Final = 1 << 20
 
 
-def read_frame(path: Path, schema: pa.Schema, what: str) -> pd.DataFrame:
+def read_frame(path: Path, schema: pa.Schema, what: str, may_lack: Collection[str] = ()) -> pd.DataFrame:
     """The columns of the schema. `what`: what the file should be, for errors. Integers that may be missing are `Int64`,
-    names are categoricals.
+    names are categoricals. `may_lack`: columns without which the file is whole; all their values are missing then.
 
     Raises UsageError for a file that cannot be read, lacks a column, or has a column of another type.
     """
     try:
         with pq.ParquetFile(path, pre_buffer=False, buffer_size=_BUFFER_BYTES) as file:
-            missing = [name for name in schema.names if name not in file.schema_arrow.names]
+            there = [name for name in schema.names if name in file.schema_arrow.names]
+            missing = [name for name in schema.names if name not in there and name not in may_lack]
             if missing:
                 raise UsageError(f"{path} is not {what}: it has no column {', '.join(missing)}")
             columns = [Column(field, file.metadata.num_rows) for field in schema]
             at = 0
-            for batch in file.iter_batches(_BATCH_ROWS, columns=schema.names):
+            for batch in file.iter_batches(_BATCH_ROWS, columns=there):
                 for column, field in zip(columns, schema, strict=True):
+                    if field.name not in there:
+                        continue
                     array = batch.column(field.name).cast(field.type)
                     if array.null_count and not field.nullable:
                         raise UsageError(f"{path} is not {what}: it has rows without {field.name}")

@@ -15,7 +15,7 @@ from harness.history.key_holdings import Watched, derive_holdings, held_frame
 from harness.history.recorded import Recorded
 from harness.history.sections import derive_sections
 from harness.store.append_log import read_lines
-from harness.store.columns import NAME, OPS_SCHEMA, WRITES_SCHEMA, Columns, ops_frame
+from harness.store.columns import NAME, OLD_OPS_LACK, OPS_SCHEMA, WRITES_SCHEMA, Columns, ops_frame
 from harness.store.parquet import read_frame
 from harness.store.run_folder import RunFolder, client_logs
 
@@ -52,7 +52,7 @@ def read_history(folder: RunFolder) -> pd.DataFrame:
     """All operations, from the clients' logs; from history.parquet if a published run no longer has logs."""
     logs, parquet = client_logs(folder.clients), folder.path / "history.parquet"
     if not logs and parquet.exists():
-        return read_frame(parquet, OPS_SCHEMA, "the operations of a run")
+        return read_frame(parquet, OPS_SCHEMA, "the operations of a run", OLD_OPS_LACK)
     return ops_frame((client, life, ops) for client, life, log in logs for ops in read_lines(log, Op))
 
 

@@ -101,3 +101,76 @@ def test_the_later_bound_is_not_earlier_than_the_news(stream: KeyEventStream, se
     received_ns = stamping.received_ns
     (event,) = follow(stream, lambda told: len(told) == 1)
     assert event.at_ns >= received_ns > 0
+
+
+# Keys that are hashes, as Redisson keeps them: a field for the owner, and in it how often the owner acquired.
+
+ACQUIRE = "redis.call('hincrby', KEYS[1], ARGV[1], 1); redis.call('pexpire', KEYS[1], ARGV[2])"
+RELEASE = "redis.call('hincrby', KEYS[1], ARGV[1], -1); redis.call('pexpire', KEYS[1], ARGV[2])"
+
+
+def test_a_hash_is_told_with_its_field_as_the_value(stream: KeyEventStream, server: Server) -> None:
+    client = server.client()
+    client.eval(ACQUIRE, 1, "k1", "c1:7", 60_000)
+    first = follow(stream, lambda told: len(told) == 1)
+    client.delete("k1")
+    second = follow(stream, lambda told: len(told) == 1)
+    assert [(e.event, e.value, e.is_hash) for e in (*first, *second)] == [
+        ("set", "c1:7", True),
+        ("deleted", None, False),
+    ]
+    assert first[0].ttl_ms is not None
+    assert 0 < first[0].ttl_ms <= 60_000
+
+
+def test_another_count_of_the_same_owner_only_prolongs_the_key(stream: KeyEventStream, server: Server) -> None:
+    client = server.client()
+    client.eval(ACQUIRE, 1, "k1", "c1:7", 10_000)
+    told = follow(stream, lambda told: len(told) == 1)
+    for script in (ACQUIRE, RELEASE):
+        client.eval(script, 1, "k1", "c1:7", 60_000)
+        told += follow(stream, lambda told: len(told) == 1)
+    client.pexpire("k1", 90_000)
+    told += follow(stream, lambda told: len(told) == 1)
+    assert [(e.event, e.value) for e in told] == [("set", "c1:7"), *[("prolonged", "c1:7")] * 3]
+    assert [e.ttl_ms is not None and e.ttl_ms > 50_000 for e in told] == [False, True, True, True]
+
+
+def test_counts_that_change_before_the_key_is_read_change_no_owner(stream: KeyEventStream, server: Server) -> None:
+    with server.client().pipeline(transaction=True) as all_at_once:
+        for script in (ACQUIRE, ACQUIRE, RELEASE):
+            all_at_once.eval(script, 1, "k1", "c1:7", 60_000)
+        all_at_once.execute()
+    told = follow(stream, lambda told: len(told) == 1)
+    with server.client().pipeline(transaction=True) as all_at_once:
+        all_at_once.eval(RELEASE, 1, "k1", "c1:7", 60_000)
+        all_at_once.delete("k1")
+        all_at_once.execute()
+    told += follow(stream, lambda told: len(told) == 2)
+    assert [(e.event, e.value) for e in told] == [("set", "c1:7"), ("prolonged", None), ("deleted", None)]
+
+
+def test_a_second_field_and_a_field_that_goes_are_other_values(stream: KeyEventStream, server: Server) -> None:
+    client = server.client()
+    client.hset("k1", "c1", 1)
+    told = follow(stream, lambda told: len(told) == 1)
+    client.hset("k1", "c2", 1)
+    told += follow(stream, lambda told: len(told) == 1)
+    client.hdel("k1", "c1")
+    told += follow(stream, lambda told: len(told) == 1)
+    assert [(e.event, e.value) for e in told] == [("set", "c1"), ("set", "c1, c2"), ("set", "c2")]
+
+
+def test_keys_that_were_there_before_are_seen_with_their_values_of_any_type(server: Server) -> None:
+    client = server.client()
+    client.flushall()
+    client.set("text", "v1", px=60_000)
+    client.set("bytes", b"\xff\x01")
+    client.hset("hash", "c1:7", 1)
+    client.sadd("set", "member")
+    stream = KeyEventStream("n1", Address(*server.address))
+    told = follow(stream, lambda told: any(event.event == "watching" for event in told))
+    stream.close()
+    seen = {event.key: (event.value, event.is_hash) for event in told if event.event == "seen"}
+    assert seen == {"text": ("v1", False), "bytes": ("0xff01", False), "hash": ("c1:7", True), "set": (None, False)}
+    assert told[-1].event == "watching", "everything that was there comes before it"

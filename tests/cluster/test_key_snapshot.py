@@ -22,8 +22,9 @@ def watch(shared_cluster: ProcessCluster) -> Iterator[KeyReader]:
 
 
 def test_every_node_tells_its_live_keys_and_their_values(shared_cluster: ProcessCluster, watch: KeyReader) -> None:
-    ask(shared_cluster.nodes["n1"].address, ("SET", "k1", "mine"), ("SADD", "a set", 1), timeout_ms=1_000)
-    assert watch.look() == {"n1": {"k1": b"mine", "a set": None}, "n2": {}}
+    requests = ("SET", "k1", "mine"), ("SADD", "a set", 1), ("HSET", "a hash", "theirs", 2, "mine", 1)
+    ask(shared_cluster.nodes["n1"].address, *requests, timeout_ms=1_000)
+    assert watch.look() == {"n1": {"k1": b"mine", "a set": None, "a hash": b"mine, theirs"}, "n2": {}}
 
 
 def test_a_key_that_expired_is_not_alive(shared_cluster: ProcessCluster, watch: KeyReader) -> None:

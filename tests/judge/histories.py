@@ -88,8 +88,9 @@ class History:
     ) -> History:
         """A node reported this at `at`; it happened then, or between `since` and then."""
         key = more.pop("key", "" if event in ("watching", "blind") else "k1")
+        is_hash = more.pop("is_hash", False)
         since_ns = None if event == "blind" else ms(at if since is None else since)
-        self.key_events.append(KeyEvent(node, ms(at), event, key, value, more.pop("ttl", None), since_ns))
+        self.key_events.append(KeyEvent(node, ms(at), event, key, value, more.pop("ttl", None), since_ns, is_hash))
         assert not more
         return self
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from harness.checkers.key_losses import Figures, check
+from harness.history.key_owners import find_owners
 from harness.verdict import Answer, Finding
 from tests.judge.histories import History
 
@@ -84,3 +85,40 @@ def test_a_lock_that_shows_an_empty_value_shows_nothing() -> None:
 def test_a_run_that_nobody_watched_gives_no_answer() -> None:
     assert check(History().section("c1", 10, 50).shows("c1", "v1").recorded()) == Answer()
     assert check(History().seen("n1", "blind", 5).recorded()) == Answer()
+
+
+# Keys that are hashes: their field names the client, and all its sections show the same value.
+
+
+def hashes(*, second_client: str = "c1") -> History:
+    """c1 is inside from 10 to 50 and from 210 to 250; the nodes hold its field both times."""
+    history = History().watch(*NODES)
+    for number, begin, client in ((1, 0, "c1"), (2, 200, second_client)):
+        number = 1 if client == "c2" else number
+        history.section(client, begin + 10, begin + 50, asked=begin + 5, number=number)
+        history.shows(client, "client:1", number=number)
+        for node in NODES:
+            history.seen(node, "set", begin + 8, "client:1", since=begin + 6, ttl=100, is_hash=True)
+            history.seen(node, "deleted", begin + 52, since=begin + 50)
+    return history
+
+
+def test_the_time_says_for_which_section_of_its_client_a_hash_was_set() -> None:
+    run = hashes().recorded()
+    assert run.watched is not None
+    owners = find_owners(run, run.watched)
+    assert owners.holdings.sort_values("from_max_ns")["section"].tolist() == [0, 0, 0, 1, 1, 1]
+    assert (owners.shared, owners.value) == ({}, {0: "client:1", 1: "client:1"})
+    assert check(run).findings == ()
+
+
+def test_a_hash_that_is_deleted_while_its_owner_is_inside_is_found() -> None:
+    history = hashes().section("c1", 310, 350, asked=305, number=3).shows("c1", "client:1", number=3)
+    history.seen("n1", "set", 308, "client:1", since=306, ttl=100, is_hash=True)
+    finding = only(history.seen("n1", "deleted", 320, since=319))
+    assert (finding.kind, finding.examples[0]["section"]) == ("deleted-while-held", 3)
+
+
+def test_a_field_that_two_clients_use_names_no_owner() -> None:
+    finding = only(hashes(second_client="c2"))
+    assert finding.kind == "shared-value"

@@ -135,3 +135,30 @@ def test_an_extension_prolongs_another_one_also_if_nobody_knows_what_came_of_the
     history.op("c1", "extend", "ok", 1, 50, 52, **lease("extend", 50, 51, 140))
     history.op("c1", "extend", "ok", 1, 150, 152, **lease("extend", 150, 151, 240))
     assert kinds(history) == ["late-extension"]
+
+
+# Services that grant another time than was asked for, and locks that tell no validity.
+
+
+def test_a_time_that_was_rounded_up_is_no_overstatement() -> None:
+    assert overstated(995.0, granted_ms=1_000.0) == 0
+    assert overstated(1_001.0, granted_ms=1_000.0) == 1
+    assert overstated(60.0, granted_ms=50.0) == 1, "rounded down"
+
+
+def test_a_deadline_is_held_against_the_granted_time_from_the_request() -> None:
+    assert overstated(990.0, granted_ms=1_000.0, requested_ns=ms(10), deadline_ns=ms(1_010)) == 0
+    assert overstated(990.0, granted_ms=1_000.0, requested_ns=ms(10), deadline_ns=ms(1_012)) == 1
+
+
+def test_a_lock_that_tells_no_validity_tells_none_that_is_too_long_or_leaves_no_allowance() -> None:
+    told = {"granted_ms": 100.0, "requested_ns": ms(10), "computed_after_ns": ms(45), "computed_before_ns": ms(50)}
+    assert kinds(History(ttl_ms=100).op("c1", "acquire", "ok", 1, 0, 50, **told)) == []
+
+
+@pytest.mark.parametrize(("asked", "found"), [(149, []), (151, ["late-extension"])])
+def test_an_extension_without_a_validity_is_late_if_it_was_asked_for_after_the_end(
+    asked: float, found: list[str]
+) -> None:
+    history = History(ttl_ms=100).op("c1", "acquire", "ok", 1, 0, 50, granted_ms=100.0)
+    assert kinds(history.op("c1", "extend", "ok", 1, asked, 160, granted_ms=100.0)) == found

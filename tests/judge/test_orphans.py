@@ -267,3 +267,13 @@ def test_a_client_that_is_killed_while_it_releases_owns_its_key_until_then() -> 
     history.ends.append(ClientEnd("c2", 1, "killed", ms(90), "inside"))
     history.seen("n1", "set", 9.8, "v1", ttl=100).seen("n1", "deleted", 70)
     assert orphan(history) == ("client gone", 30)
+
+
+def test_a_key_may_stay_for_as_long_as_the_lock_granted() -> None:
+    def kinds(granted_ms: float | None) -> list[str]:
+        history = History(ttl_ms=100).watch("n1").section("c1", 10, 50, granted_ms=granted_ms).shows("c1", "v1")
+        history.seen("n1", "set", 8, "v1", ttl=1_000).seen("n1", "expired", 900)
+        return [finding.kind for finding in check(history.recorded()).findings]
+
+    assert kinds(None) == ["orphan-outlasts-ttl"]
+    assert kinds(1_000.0) == []

@@ -216,3 +216,29 @@ def test_the_end_of_a_life_without_a_record_ends_no_other_life() -> None:
 def test_a_token_that_a_write_carried_was_not_necessarily_drawn() -> None:
     history = History().section("c1", 0, 10).write("c1", 1, token=9).op("c1", "token", "fail", 1, 1, 2)
     assert history.recorded().sections[["token", "token_source"]].isna().all(axis=None)
+
+
+# A lock that answered yes and nothing else.
+
+
+def test_a_lease_that_was_told_at_return_lasts_for_the_granted_time_from_some_time_within_the_call() -> None:
+    section = only(History().op("c1", "acquire", "ok", 1, 10, 40, granted_ms=100.0))
+    assert section["deadline_max"] == 140
+    assert section["deadline_min"] == pytest.approx(109 - 0.05), "less what a healthy server's clock may gain"
+
+
+def test_the_adapter_may_know_better_when_a_lease_that_was_told_at_return_began() -> None:
+    bounds = {"computed_after_ns": ms(35), "computed_before_ns": ms(38)}
+    section = only(History().op("c1", "acquire", "ok", 1, 10, 40, granted_ms=100.0, **bounds))
+    assert section["deadline_max"] == 138
+    assert section["deadline_min"] == pytest.approx(134 - 0.05)
+
+
+def test_a_reported_validity_is_what_counts_whatever_was_granted() -> None:
+    section = only(History().op("c1", "acquire", "ok", 1, 10, 40, validity_ms=80.0, granted_ms=2_000.0))
+    assert (section["deadline_min"], section["deadline_max"]) == (90, 120)
+
+
+def test_a_lease_with_neither_validity_nor_granted_time_may_last_forever() -> None:
+    section = only(History().op("c1", "acquire", "ok", 1, 10, 40))
+    assert (ms(section["deadline_max"]) >= FOREVER_NS, section["deadline_min"] < 10) == (True, True)

@@ -20,7 +20,7 @@ from fencepost.errors import BrokenEnvironmentError
 from fencepost.history import NodeReply, Round
 from tests.locks.conftest import Server
 from workloads import foreign
-from workloads.base import Lock, LockSettings, NodeAddress
+from workloads.base import Lease, Lock, LockSettings, NodeAddress
 from workloads.foreign import ForeignLock, UnknownOutcomeError
 from workloads.registry import ENVIRONMENTS_FOLDER, FOREIGN_FOLDER, open_lock
 
@@ -204,7 +204,10 @@ def test_an_adapter_that_is_killed_is_named_with_the_signal(program: Callable[..
         ("print('hello', flush=True)", "answered acquire with 'hello', which is no answer"),
         ("say({'outcome': 'maybe'})", "which is no answer"),
         ("say({'outcome': 'ok', 'value': 7, 'validity_ms': 1})", "which is no answer"),
-        ("say({'outcome': 'ok'})", "granted a lock without its value and validity_ms"),
+        ("say({'outcome': 'ok'})", "granted a lock, but the answer needs either `value` or `value_base64`"),
+        ("say({'outcome': 'ok', 'value_base64': '?'})", "granted a lock, but its `value_base64` is not base64"),
+        ("say({'outcome': 'ok', 'value': 'v', 'granted_ms': 0})", "granted_ms must be more than 0"),
+        ("say({'outcome': 'fail', 'reason': 'busy'})", "which is no answer"),
         ("say([])", "which is no answer"),
         ("sys.stdout.write('x' * 2_000_000); sys.stdout.flush()", "more than a megabyte without ending its line"),
         ("print('par', end='', flush=True); return", "ended with exit code 0 before it answered, after saying 'par'"),
@@ -365,3 +368,44 @@ def test_the_documented_example_is_a_working_lock_of_at_most_forty_lines(
     finally:
         one.close()
         other.close()
+
+
+def test_a_lock_that_says_yes_and_nothing_else_and_one_that_grants_another_time(
+    program: Callable[..., list[str]], tmp_path: Path
+) -> None:
+    bare = opened(program("say({'outcome': 'ok', 'value': 'v'})"), tmp_path / "log")
+    rounded = opened(
+        program("say({'outcome': 'ok', 'value': 'v', 'validity_ms': 1990.5, 'granted_ms': 2000})"), tmp_path / "log"
+    )
+    try:
+        assert bare.acquire("k", 1_500) == Lease("k", "v")
+        assert rounded.acquire("k", 1_500) == Lease("k", "v", 1_990.5, granted_ms=2_000)
+    finally:
+        bare.close()
+        rounded.close()
+
+
+def test_a_value_of_any_bytes_is_named_to_the_adapter_as_it_named_it(
+    program: Callable[..., list[str]], tmp_path: Path
+) -> None:
+    granted = "{'outcome': 'ok', 'value_base64': '/wE='}"
+    body = f"say({granted} if request.get('value_base64', '/wE=') == '/wE=' and 'value' not in request else {{}})"
+    lock = opened(program(body), tmp_path / "log")
+    try:
+        lease = lock.acquire("k", 1_000)
+        assert lease is not None
+        assert lease.value == "0xff01", "as the witness shows it"
+        assert lock.extend(lease, 1_000) is not None
+        assert lock.release(lease) is True
+    finally:
+        lock.close()
+
+
+def test_a_refusal_may_have_a_reason(program: Callable[..., list[str]], tmp_path: Path) -> None:
+    why = "{'outcome': 'fail', 'reason': 'quorum'} if request['key'] == 'k1' else {'outcome': 'fail'}"
+    lock = opened(program(f"say({why})"), tmp_path / "log")
+    try:
+        assert (lock.acquire("k1", 1_000), lock.take_reason(), lock.take_reason()) == (None, "quorum", None)
+        assert (lock.acquire("k2", 1_000), lock.take_reason()) == (None, None)
+    finally:
+        lock.close()

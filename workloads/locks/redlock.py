@@ -20,7 +20,7 @@ from typing import ClassVar
 
 import hiredis
 
-from fencepost.history import NodeReply, Round, RoundName
+from fencepost.history import NodeReply, Reason, Round, RoundName
 from workloads.base import Lease, LockSettings, NodeAddress
 from workloads.connection import SILENT, Connection, ConnectionPool, Heard, Reply, in_words, pack
 
@@ -52,6 +52,7 @@ class Redlock:
         self._rounds: deque[tuple[RoundName, str, str, int, int, list[Heard]]] = deque(
             maxlen=2 * self.ROUNDS * self.tries_per_round()
         )
+        self._reason: Reason | None = None
 
     # The steps on which safety depends.
 
@@ -122,11 +123,14 @@ class Redlock:
         late."""
         value = self.unique_value()
         requested_ns = time.monotonic_ns()
-        said_yes = sum(map(self.grants, self._ask(self.acquire_request(key, value, ttl_ms))))
+        replies = self._ask(self.acquire_request(key, value, ttl_ms))
+        said_yes = sum(map(self.grants, replies))
         lease = self._lease(key, value, ttl_ms, requested_ns)
         self._note("acquire", key, value, requested_ns)
         if said_yes >= self.quorum() and lease is not None:
+            self._reason = None
             return lease
+        self._reason = self._why(said_yes, replies)
         # On all nodes, including those that did not reply: they may have set the key, or may still do so. There is no
         # second wait for them.
         self._free("undo", key, value, patient=False)
@@ -166,6 +170,11 @@ class Redlock:
         self._rounds.clear()
         return rounds
 
+    def take_reason(self) -> Reason | None:
+        """Why the last round of the last acquire was refused."""
+        reason, self._reason = self._reason, None
+        return reason
+
     def close(self) -> None:
         self._pool.close()
 
@@ -191,6 +200,13 @@ class Redlock:
         if self._settings.acquire_mode == "parallel":
             return self._pool.ask(request)
         return [self._pool.ask(request, only=index)[0] for index in range(len(self._pool))]
+
+    def _why(self, said_yes: int, replies: Sequence[Reply]) -> Reason:
+        """`held`: so many nodes refused that the silent ones could not have made it a majority."""
+        if said_yes >= self.quorum():
+            return "late"
+        unknown = sum(reply is SILENT or isinstance(reply, hiredis.ReplyError) for reply in replies)
+        return "held" if said_yes + unknown < self.quorum() else "quorum"
 
     def _free(self, f: RoundName, key: str, value: str, patient: bool = True) -> list[Reply]:
         asked_ns = time.monotonic_ns()

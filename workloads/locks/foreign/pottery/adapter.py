@@ -15,10 +15,10 @@ import time
 from importlib.metadata import version
 from pathlib import Path
 
-sys.path.append(str(Path(__file__).resolve().parent.parent))
+sys.path.append(str(Path(__file__).resolve().parents[3] / "adapters" / "python"))
 
 import redis
-from jsonl import Answer, Nodes, Settings, describe_redis, fail, info, ok, serve, warm_up
+from fencepost_adapter import Answer, Nodes, Settings, describe_redis, fail, info, ok, serve, warm_up
 from pottery import ExtendUnlockedLock, Redlock, ReleaseUnlockedLock, TooManyExtensions
 
 ACQUIRE_TIMEOUT_S = 1.0

@@ -8,10 +8,10 @@ import sys
 from importlib.metadata import version
 from pathlib import Path
 
-sys.path.append(str(Path(__file__).resolve().parent.parent))
+sys.path.append(str(Path(__file__).resolve().parents[3] / "adapters" / "python"))
 
 import redlock
-from jsonl import Answer, BoundedCall, Nodes, Settings, describe_redis, fail, info, ok, serve, warm_up
+from fencepost_adapter import Answer, BoundedCall, Nodes, Settings, describe_redis, fail, info, ok, serve, warm_up
 
 
 class RedlockPy:

@@ -1,7 +1,7 @@
 """The adapters' side of the lock protocol (docs/lock-protocol.md), using only the standard library.
 
-Adapters run in their library's own environment and cannot import fencepost. Each adds this folder to its path and calls
-`serve` with a function that opens its library.
+Adapters run in their library's own environment and cannot import fencepost. Each calls `serve` with a function that
+opens its library.
 
 When did the library compute the validity that it reports? The judge needs bounds for that time: if the validity counts
 from too late, the lock is blamed for time that something else took. `BoundedCall` provides the bounds.
@@ -17,6 +17,7 @@ from too late, the lock is blamed for time that something else took. `BoundedCal
 - Without schedstat, the timestamp before the call is the lower bound: wider, but still correct.
 """
 
+import base64
 import contextlib
 import json
 import os
@@ -26,9 +27,13 @@ import traceback
 from collections.abc import Callable, Iterable, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 Answer = dict[str, object]
+Reason = Literal["held", "quorum", "late"]
+"""Why an acquire was refused: somebody else has the lock; too few nodes answered; a majority granted it too late."""
+Value = Any
+"""What `ok(value=…)` named a lease: text or bytes."""
 Nodes = Sequence[dict[str, Any]]
 Settings = dict[str, Any]
 
@@ -41,9 +46,9 @@ class Adapter(Protocol):
 
     def acquire(self, key: str, ttl_ms: int) -> Answer: ...
 
-    def extend(self, key: str, value: str, ttl_ms: int) -> Answer: ...
+    def extend(self, key: str, value: Value, ttl_ms: int) -> Answer: ...
 
-    def release(self, key: str, value: str) -> Answer: ...
+    def release(self, key: str, value: Value) -> Answer: ...
 
     def describe(self) -> Answer:
         """The library's version, and the timeouts and retries that it uses."""
@@ -72,11 +77,21 @@ class BoundedCall:
 
 
 def ok(**fields: object) -> Answer:
+    """The fields are those of the protocol. A `value` may be bytes; `extend` and `release` then get the same bytes."""
+    value = fields.get("value")
+    if isinstance(value, bytes):
+        del fields["value"]
+        fields["value_base64"] = base64.b64encode(value).decode()
     return {"outcome": "ok", **fields}
 
 
-def fail(error: object = None) -> Answer:
-    return {"outcome": "fail"} if error is None else {"outcome": "fail", "error": _one_line(error)}
+def fail(error: object = None, reason: Reason | None = None) -> Answer:
+    answer: Answer = {"outcome": "fail"}
+    if error is not None:
+        answer["error"] = _one_line(error)
+    if reason is not None:
+        answer["reason"] = reason
+    return answer
 
 
 def info(error: object) -> Answer:
@@ -121,9 +136,9 @@ def serve(open_adapter: Callable[[Nodes, Settings], Adapter]) -> None:
             elif verb == "acquire":
                 answer = adapter.acquire(request["key"], request["ttl_ms"])
             elif verb == "extend":
-                answer = adapter.extend(request["key"], request["value"], request["ttl_ms"])
+                answer = adapter.extend(request["key"], _value(request), request["ttl_ms"])
             elif verb == "release":
-                answer = adapter.release(request["key"], request["value"])
+                answer = adapter.release(request["key"], _value(request))
             elif verb == "close":
                 answer = ok()
             else:
@@ -146,6 +161,10 @@ def _busy_ns() -> int | None:
     except (OSError, IndexError, ValueError):
         return None
     return time.thread_time_ns() + waited_ns
+
+
+def _value(request: dict[str, Any]) -> Value:
+    return base64.b64decode(request["value_base64"]) if "value_base64" in request else request["value"]
 
 
 def _one_line(error: object) -> str:
