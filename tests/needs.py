@@ -47,6 +47,10 @@ def _go() -> str:
     return "" if find_go() else f"no Go {'.'.join(map(str, OLDEST_GO))} or newer in $GO or on PATH"
 
 
+def _rust() -> str:
+    return "" if shutil.which("cargo") else "no Rust toolchain (cargo) on PATH"
+
+
 def _valkey() -> str:
     machine = platform.machine()
     return "" if machine == "x86_64" else f"set-up brings no Valkey for {machine}"
@@ -59,6 +63,7 @@ _WHY_NOT: Final[Mapping[str, Callable[[], str]]] = {
     "xfs": _disks("xfs"),
     "node": _node,
     "go": _go,
+    "rust": _rust,
     "valkey": _valkey,
 }
 

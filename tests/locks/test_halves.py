@@ -1,0 +1,206 @@
+"""The adapters' half of the protocol in Go and in Rust, each with a toy lock that asks nobody."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import workloads
+from fencepost.errors import BrokenEnvironmentError
+from tests.needs import find_go
+from workloads.base import LockSettings, NodeAddress
+from workloads.foreign import ForeignLock, UnknownOutcomeError
+
+HALVES = Path(workloads.__file__).parent / "adapters"
+TOYS = Path(__file__).parent.parent / "toys" / "halves"
+NODES = [{"host": "127.0.0.1", "port": 1, "url": "redis://127.0.0.1:1/0"}]
+NOT_TEXT = "/wBB"
+"""The bytes ff 00 41 in base64: no UTF-8."""
+
+
+def _go(source: Path, folder: Path) -> Path:
+    shutil.copytree(source, folder / "toy")
+    shutil.copytree(HALVES / "go", folder / "fencepost")
+    go = str(find_go())
+    settings = os.environ | {"GOFLAGS": "-mod=mod", "GOTOOLCHAIN": "local", "GOWORK": "off", "CGO_ENABLED": "0"}
+    for words in ["mod", "edit", "-replace=fencepost=../fencepost"], ["build", "-o", str(folder / "adapter"), "."]:
+        subprocess.run([go, *words], cwd=folder / "toy", env=settings, check=True)
+    return folder / "adapter"
+
+
+def _rust(source: Path, folder: Path) -> Path:
+    shutil.copytree(source, folder / "toy")
+    shutil.copy(HALVES / "rust" / "fencepost_adapter.rs", folder / "toy")
+    words = ["cargo", "build", "--quiet", "-j1", "--target-dir", str(folder / "target")]
+    subprocess.run(words, cwd=folder / "toy", check=True)
+    return folder / "target" / "debug" / "toy"
+
+
+_BUILD: dict[str, Callable[[Path, Path], Path]] = {"go": _go, "rust": _rust}
+
+
+@dataclass
+class Adapter:
+    """An adapter that was started and opened; `ask` sends one request and returns the answer."""
+
+    process: subprocess.Popen[str]
+
+    def ask(self, do: str, **fields: object) -> dict[str, Any]:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(json.dumps({"do": do, **fields}) + "\n")
+        self.process.stdin.flush()
+        answer = json.loads(self.process.stdout.readline())
+        assert isinstance(answer, dict)
+        return answer
+
+
+@pytest.fixture(
+    scope="session", params=[pytest.param(each, marks=pytest.mark.needs(each)) for each in _BUILD], ids=list(_BUILD)
+)
+def program(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    language: str = request.param
+    return _BUILD[language](TOYS / language, tmp_path_factory.mktemp(language))
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    return tmp_path / "log"
+
+
+@pytest.fixture
+def unopened(program: Path, log: Path) -> Iterator[Adapter]:
+    with log.open("wb") as stderr:
+        process = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, text=True)
+    with process:
+        yield Adapter(process)
+        process.kill()
+
+
+@pytest.fixture
+def adapter(unopened: Adapter) -> Adapter:
+    settings = {"seed": 2**48 - 1, "node_timeout_ms": 50.0, "retry_delay_ms": 50.0, "manifest": {"tries": 3}}
+    assert unopened.ask("open", nodes=NODES, settings=settings, protocol=1, later="ignored")["outcome"] == "ok"
+    return unopened
+
+
+def test_an_adapter_describes_itself_and_gets_its_manifest_s_settings(unopened: Adapter) -> None:
+    answer = unopened.ask("open", nodes=NODES, settings={"manifest": {"tries": 3, "fast": True}})
+    assert answer == {"outcome": "ok", "describe": {"library": "toy 1.0", "manifest": {"tries": 3, "fast": True}}}
+
+
+def test_an_adapter_that_cannot_open_says_why(unopened: Adapter) -> None:
+    assert unopened.ask("open", nodes=[], settings={}) == {"outcome": "fail", "error": "there are no nodes"}
+
+
+def test_a_deadline_is_told_on_the_clock_that_all_processes_share(adapter: Adapter) -> None:
+    before_ns = time.monotonic_ns()
+    answer = adapter.ask("acquire", key="until", ttl_ms=1500)
+    after_ns = time.monotonic_ns()
+    assert before_ns + 1_500_000_000 <= answer["deadline_ns"] <= after_ns + 1_500_000_000
+    assert answer["value"] == "v"
+    assert "validity_ms" not in answer
+
+
+@pytest.mark.parametrize("program", [pytest.param("go", marks=pytest.mark.needs("go"))], indirect=True)
+def test_a_deadline_of_the_wall_clock_is_converted(adapter: Adapter) -> None:
+    before_ns = time.monotonic_ns()
+    answer = adapter.ask("acquire", key="until, by the wall clock", ttl_ms=1500)
+    after_ns = time.monotonic_ns()
+    slewed_ns = 10_000_000
+    assert before_ns - slewed_ns <= answer["deadline_ns"] - 1_500_000_000 <= after_ns + slewed_ns
+
+
+def test_a_duration_is_bounded_by_the_call(adapter: Adapter) -> None:
+    before_ns = time.monotonic_ns()
+    answer = adapter.ask("acquire", key="for", ttl_ms=1500)
+    after_ns = time.monotonic_ns()
+    assert answer["validity_ms"] == 1500
+    assert before_ns <= answer["computed_after_ns"] <= answer["computed_before_ns"] - 20_000_000
+    assert answer["computed_before_ns"] <= after_ns
+
+
+@pytest.mark.parametrize("program", [pytest.param("rust", marks=pytest.mark.needs("rust"))], indirect=True)
+def test_what_a_thread_slept_does_not_count_if_it_computed_at_the_end(adapter: Adapter) -> None:
+    answer = adapter.ask("acquire", key="for, on this thread", ttl_ms=1500)
+    width_ns = answer["computed_before_ns"] - answer["computed_after_ns"]
+    assert 1_000_000 <= width_ns < 20_000_000
+
+
+def test_a_yes_and_nothing_else_has_bounds_and_no_validity(adapter: Adapter) -> None:
+    answer = adapter.ask("acquire", key="yes", ttl_ms=1500)
+    assert answer["computed_after_ns"] <= answer["computed_before_ns"]
+    assert {"validity_ms", "deadline_ns", "value"}.isdisjoint(answer)
+
+
+def test_a_value_that_is_no_text_comes_and_goes_as_base64(adapter: Adapter) -> None:
+    assert adapter.ask("acquire", key="yes", ttl_ms=1500)["value_base64"] == NOT_TEXT
+    assert adapter.ask("release", key="yes", value_base64=NOT_TEXT) == {"outcome": "ok"}
+    assert adapter.ask("release", key="yes", value="v")["outcome"] == "fail"
+
+
+def test_refusals_and_unknown_outcomes_say_why_in_one_line(adapter: Adapter) -> None:
+    refused = {"outcome": "fail", "reason": "held", "error": "somebody else has it"}
+    assert adapter.ask("acquire", key="held", ttl_ms=1500) == refused
+    assert adapter.ask("acquire", key="unknown", ttl_ms=1500) == {"outcome": "info", "error": "no reply"}
+    assert adapter.ask("extend", key="k", value="v", ttl_ms=1500)["outcome"] == "fail"
+    assert adapter.ask("dance")["error"] == "this adapter does not support dance"
+
+
+def test_a_panic_is_an_unknown_outcome_and_its_place_is_in_the_log(adapter: Adapter, log: Path) -> None:
+    assert adapter.ask("acquire", key="panic", ttl_ms=1500)["outcome"] == "info"
+    assert adapter.ask("acquire", key="until", ttl_ms=1500)["outcome"] == "ok"
+    assert "out of luck" in log.read_text()
+    assert "adapter." in log.read_text()
+
+
+def test_what_the_library_prints_goes_to_the_log(adapter: Adapter, log: Path) -> None:
+    answer = adapter.ask("acquire", key="k", ttl_ms=1500)
+    assert answer["token"] == 7
+    assert answer["rounds"] == [
+        {
+            "f": "acquire",
+            "key": "k",
+            "value": "v",
+            "asked_ns": 1,
+            "done_ns": 2,
+            "replies": [["n1", "OK", 2], ["n2", "silent", None]],
+        }
+    ]
+    assert log.read_text() == "opening 127.0.0.1:1\nprinted by the library\nand once more\n"
+
+
+def test_after_close_the_program_exits(adapter: Adapter) -> None:
+    assert adapter.ask("close") == {"outcome": "ok"}
+    assert adapter.process.wait(10) == 0
+
+
+def test_what_was_asked_before_stdin_ended_is_answered(adapter: Adapter) -> None:
+    answers, _ = adapter.process.communicate('{"do":"acquire","key":"held","ttl_ms":1}\n' * 3, timeout=10)
+    assert answers.count("held") == 3
+    assert adapter.process.returncode == 0
+
+
+def test_a_call_that_hangs_does_not_outlive_stdin(adapter: Adapter) -> None:
+    adapter.process.communicate('{"do":"acquire","key":"hang","ttl_ms":1}\n', timeout=10)
+    assert adapter.process.returncode == 0
+
+
+def test_a_library_that_dies_is_reported_with_its_last_words(program: Path, log: Path) -> None:
+    lock = ForeignLock([str(program)], [NodeAddress("127.0.0.1", 1)], LockSettings(log_path=log))
+    try:
+        with pytest.raises(UnknownOutcomeError, match="panic"):
+            lock.acquire("panic", 1_000)
+        with pytest.raises(BrokenEnvironmentError, match=r"ended with exit code 2|was killed by signal 6"):
+            lock.acquire("panic elsewhere", 1_000)
+    finally:
+        lock.close()

@@ -1,0 +1,79 @@
+// A lock that asks nobody: the key says how it behaves.
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"time"
+
+	"fencepost"
+)
+
+const notText = "\xff\x00A"
+
+type toy struct{ manifest map[string]any }
+
+func main() { fencepost.Serve(open) }
+
+func open(nodes []fencepost.Node, settings fencepost.Settings) (fencepost.Lock, error) {
+	if len(nodes) == 0 {
+		return nil, fmt.Errorf("there are no nodes")
+	}
+	fmt.Println("opening", nodes[0].Addr())
+	lock := &toy{}
+	if len(settings.Manifest) > 0 {
+		if err := json.Unmarshal(settings.Manifest, &lock.manifest); err != nil {
+			return nil, err
+		}
+	}
+	return lock, nil
+}
+
+func (*toy) Acquire(key string, ttl time.Duration) fencepost.Answer {
+	switch key {
+	case "until":
+		return fencepost.GrantedUntil("v", time.Now().Add(ttl))
+	case "until, by the wall clock":
+		return fencepost.GrantedUntil("v", time.Now().Add(ttl).Round(0))
+	case "for":
+		call := fencepost.Timed(func() { time.Sleep(20 * time.Millisecond) })
+		return fencepost.GrantedFor("v", ttl, call)
+	case "yes":
+		return fencepost.Granted(notText, fencepost.Timed(func() {}))
+	case "held":
+		return fencepost.Refused("held", "somebody\n\telse has it")
+	case "unknown":
+		return fencepost.Info(fmt.Errorf("no reply"))
+	case "panic":
+		panic("out of luck")
+	case "panic elsewhere":
+		go func() { panic("out of luck") }()
+		select {}
+	case "hang":
+		time.Sleep(time.Hour)
+	}
+	fmt.Println("printed by the library")
+	os.Stdout.WriteString("and once more\n")
+	token := int64(7)
+	answer := fencepost.GrantedUntil("v", time.Now().Add(ttl))
+	answer.Token = &token
+	answer.Rounds = []fencepost.Round{{For: "acquire", Key: key, Value: "v", AskedNs: 1, DoneNs: 2,
+		Replies: []fencepost.Reply{{Node: "n1", Text: "OK", AtNs: 2}, {Node: "n2", Text: "silent"}}}}
+	return answer
+}
+
+func (*toy) Extend(key, value string, ttl time.Duration) fencepost.Answer {
+	return fencepost.Fail(nil)
+}
+
+func (*toy) Release(key, value string) fencepost.Answer {
+	if value != notText {
+		return fencepost.Fail("another value: " + value)
+	}
+	return fencepost.OK()
+}
+
+func (t *toy) Describe() map[string]any {
+	return map[string]any{"library": "toy 1.0", "manifest": t.manifest}
+}

@@ -1,0 +1,75 @@
+//! A lock that asks nobody: the key says how it behaves.
+
+mod fencepost_adapter;
+
+use fencepost_adapter::{
+    fail, granted, granted_for, granted_until, info, ok, refused, serve, timed,
+    timed_on_this_thread, Answer, Lock, Node,
+};
+use serde_json::{json, Value};
+use std::time::{Duration, Instant};
+
+const NOT_TEXT: &[u8] = b"\xff\x00A";
+
+struct Toy {
+    manifest: Value,
+}
+
+fn main() {
+    serve(open)
+}
+
+fn open(nodes: Vec<Node>, settings: &Value) -> Result<Toy, String> {
+    let first = nodes.first().ok_or("there are no nodes")?;
+    println!("opening {}:{}", first.host, first.port);
+    Ok(Toy {
+        manifest: settings["manifest"].clone(),
+    })
+}
+
+impl Lock for Toy {
+    fn acquire(&mut self, key: &str, ttl: Duration) -> Answer {
+        match key {
+            "until" => return granted_until(b"v", Instant::now() + ttl),
+            "for" => {
+                let ((), call) = timed(|| std::thread::sleep(Duration::from_millis(20)));
+                return granted_for(b"v", ttl.as_secs_f64() * 1000.0, call);
+            }
+            "for, on this thread" => {
+                let ((), call) =
+                    timed_on_this_thread(|| std::thread::sleep(Duration::from_millis(20)));
+                return granted_for(b"v", ttl.as_secs_f64() * 1000.0, call);
+            }
+            "yes" => return granted(NOT_TEXT, timed(|| ()).1),
+            "held" => return refused("held", "somebody\n\telse has it"),
+            "unknown" => return info("no reply"),
+            "panic" => panic!("out of luck"),
+            "panic elsewhere" => std::thread::spawn(|| std::process::abort()).join().unwrap(),
+            "hang" => std::thread::sleep(Duration::from_secs(3600)),
+            _ => (),
+        }
+        println!("printed by the library");
+        println!("and once more");
+        let replies = json!([["n1", "OK", 2], ["n2", "silent", null]]);
+        let round = json!({"f": "acquire", "key": key, "value": "v", "asked_ns": 1, "done_ns": 2, "replies": replies});
+        granted_until(b"v", Instant::now() + ttl)
+            .with("token", 7)
+            .with("rounds", json!([round]))
+    }
+
+    fn extend(&mut self, _key: &str, _value: &[u8], _ttl: Duration) -> Answer {
+        fail("it cannot extend")
+    }
+
+    fn release(&mut self, _key: &str, value: &[u8]) -> Answer {
+        if value == NOT_TEXT {
+            ok()
+        } else {
+            fail("another value")
+        }
+    }
+
+    fn describe(&self) -> Value {
+        json!({"library": "toy 1.0", "manifest": self.manifest})
+    }
+}
