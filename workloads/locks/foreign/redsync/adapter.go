@@ -1,0 +1,169 @@
+// redsync, with go-redis as its README shows: `redsync.New(goredis.NewPool(redis.NewClient(…)), …)`, a new mutex for every
+// acquire, `Lock`, `Extend` and `Unlock`, and the defaults of both libraries.
+//
+// The libraries' bugs are part of what is tested: nothing is fixed here.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"fencepost"
+
+	"github.com/go-redsync/redsync/v4"
+	"github.com/go-redsync/redsync/v4/redis"
+	"github.com/go-redsync/redsync/v4/redis/goredis/v9"
+	goredislib "github.com/redis/go-redis/v9"
+)
+
+func main() { fencepost.Serve(open) }
+
+// settings are the [settings] of lock.toml. Both are options of the libraries that their README leaves out:
+// `redsync.WithFailFast` does not wait for more nodes than decide, and go-redis's ContextTimeoutEnabled lets redsync limit
+// how long it waits for a node.
+type settings struct {
+	FailFast        bool `json:"fail_fast"`
+	ContextTimeouts bool `json:"context_timeouts"`
+}
+
+type adapter struct {
+	settings settings
+	clients  []*goredislib.Client
+	library  *redsync.Redsync
+	rounds   *rounds
+	held     map[string]*redsync.Mutex
+}
+
+func open(nodes []fencepost.Node, given fencepost.Settings) (fencepost.Lock, error) {
+	a := &adapter{rounds: &rounds{}, held: map[string]*redsync.Mutex{}}
+	if len(given.Manifest) > 0 {
+		if err := json.Unmarshal(given.Manifest, &a.settings); err != nil {
+			return nil, err
+		}
+	}
+	var pools []redis.Pool
+	var connecting sync.WaitGroup
+	for i, node := range nodes {
+		client := goredislib.NewClient(&goredislib.Options{
+			Addr:                  node.Addr(),
+			ContextTimeoutEnabled: a.settings.ContextTimeouts,
+		})
+		client.AddHook(a.rounds.hook(i + 1))
+		// Connect now, so that no first acquire includes it. A node that is down is left to the library.
+		connecting.Go(func() { client.Ping(context.Background()) })
+		a.clients, pools = append(a.clients, client), append(pools, goredis.NewPool(client))
+	}
+	connecting.Wait()
+	a.library = redsync.New(pools...)
+	return a, nil
+}
+
+func (a *adapter) Acquire(key string, ttl time.Duration) fencepost.Answer {
+	a.rounds.begin("undo")
+	mutex := a.library.NewMutex(key, redsync.WithExpiry(ttl), redsync.WithFailFast(a.settings.FailFast))
+	if err := mutex.Lock(); err != nil {
+		// Refused, however it came about: a caller that gets an error does not hold the lock.
+		answer := fencepost.Refused(a.reason(err), err)
+		answer.Rounds = a.rounds.take()
+		return answer
+	}
+	a.held[mutex.Value()] = mutex
+	answer := fencepost.GrantedUntil(mutex.Value(), mutex.Until())
+	answer.Rounds = a.rounds.take()
+	return answer
+}
+
+// Extend extends by the time with which the mutex was created, as the library does; clients always ask for the same.
+func (a *adapter) Extend(key, value string, ttl time.Duration) fencepost.Answer {
+	a.rounds.begin("extend")
+	mutex := a.held[value]
+	extended, err := mutex.Extend()
+	var answer fencepost.Answer
+	switch {
+	case extended:
+		answer = fencepost.GrantedUntil(value, mutex.Until())
+	case err == nil || unreached(err) == 0:
+		answer = fencepost.Refused(a.reason(err), err)
+	default:
+		answer = fencepost.Info(err)
+	}
+	answer.Rounds = a.rounds.take()
+	return answer
+}
+
+func (a *adapter) Release(key, value string) fencepost.Answer {
+	a.rounds.begin("release")
+	released, err := a.held[value].Unlock()
+	delete(a.held, value)
+	var answer fencepost.Answer
+	switch {
+	case released:
+		answer = fencepost.OK()
+	case err == nil || unreached(err) == 0:
+		answer = fencepost.Fail(err)
+	default:
+		answer = fencepost.Info(err)
+	}
+	answer.Rounds = a.rounds.take()
+	return answer
+}
+
+func (a *adapter) Describe() map[string]any {
+	options := a.clients[0].Options()
+	described := map[string]any{
+		"fail_fast":               a.settings.FailFast,
+		"context_timeout_enabled": options.ContextTimeoutEnabled,
+		"dial_timeout_s":          options.DialTimeout.Seconds(),
+		"read_timeout_s":          options.ReadTimeout.Seconds(),
+		"write_timeout_s":         options.WriteTimeout.Seconds(),
+		"socket_retries":          options.MaxRetries,
+	}
+	if build, ok := debug.ReadBuildInfo(); ok {
+		described["go"] = build.GoVersion
+		for _, module := range build.Deps {
+			switch module.Path {
+			case "github.com/go-redsync/redsync/v4":
+				described["library"] = "redsync " + module.Version
+			case "github.com/redis/go-redis/v9":
+				described["go-redis"] = module.Version
+			}
+		}
+	}
+	return described
+}
+
+// reason reads from the library's error why it refused. An error of `Lock` is about its last try.
+func (a *adapter) reason(err error) string {
+	var taken *redsync.ErrTaken
+	if errors.As(err, &taken) {
+		return "held"
+	}
+	if errors.Is(err, redsync.ErrFailed) || errors.Is(err, redsync.ErrExtendFailed) {
+		return "late" // a majority said yes, and nothing was left of the lease
+	}
+	quorum := len(a.clients)/2 + 1
+	if len(a.clients)-unreached(err) < quorum {
+		return "quorum"
+	}
+	return ""
+}
+
+// unreached counts the nodes whose reply the library did not get.
+func unreached(err error) int {
+	var lost *redsync.RedisError
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		count := 0
+		for _, each := range joined.Unwrap() {
+			count += unreached(each)
+		}
+		return count
+	}
+	if errors.As(err, &lost) {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,104 @@
+//! rslock, with `LockManager::new(urls)`, `acquire`, `extend` and `release` in tokio's runtime, as its README shows, and
+//! its own defaults and those of redis-rs.
+//!
+//! The library's bugs are part of what is tested: nothing is fixed here.
+//!
+//! `acquire` repeats `lock` forever, whatever the error. A client must return to notice a request to stop, so the loop is
+//! here. `lock` returns a validity in whole milliseconds, computed right before it returns, on the thread that polls it.
+
+mod fencepost_adapter;
+
+use fencepost_adapter::{
+    fail, granted_for, locked_version, ok, refused, serve, timed_on_this_thread, Answer, Lock, Node,
+};
+use rslock::{LockError, LockManager};
+use serde_json::{json, Value};
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+use tokio::runtime::Runtime;
+
+/// The only setting of ours: `acquire` waits forever. It is checked only between calls of `lock`.
+const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(1);
+
+const CARGO_LOCK: &str = include_str!("Cargo.lock");
+
+struct Rslock {
+    runtime: Runtime,
+    library: LockManager,
+    held: HashMap<Vec<u8>, rslock::Lock>,
+}
+
+fn open(nodes: Vec<Node>, _settings: &Value) -> Result<Rslock, String> {
+    let runtime = Runtime::new().map_err(|error| error.to_string())?;
+    let library = LockManager::new(nodes.into_iter().map(|node| node.url).collect());
+    // Asks every node, which connects them all, so that no first acquire includes it.
+    let _ = runtime.block_on(library.query_redis_for_key_value(b"warm-up"));
+    Ok(Rslock {
+        runtime,
+        library,
+        held: HashMap::new(),
+    })
+}
+
+impl Lock for Rslock {
+    fn acquire(&mut self, key: &str, ttl: Duration) -> Answer {
+        let began = Instant::now();
+        loop {
+            let (locked, call) =
+                timed_on_this_thread(|| self.runtime.block_on(self.library.lock(key, ttl)));
+            match locked {
+                Ok(lock) => {
+                    let answer = granted_for(&lock.val, lock.validity_time as f64, call);
+                    self.held.insert(lock.val.clone(), lock);
+                    return answer;
+                }
+                Err(error) if began.elapsed() >= ACQUIRE_TIMEOUT => return refusal(error),
+                Err(_) => continue,
+            }
+        }
+    }
+
+    /// An extension that is refused releases the lock: the library removes its own keys from all nodes.
+    fn extend(&mut self, _key: &str, value: &[u8], ttl: Duration) -> Answer {
+        let lock = &self.held[value];
+        let (extended, call) =
+            timed_on_this_thread(|| self.runtime.block_on(self.library.extend(lock, ttl)));
+        match extended {
+            Ok(lock) => granted_for(value, lock.validity_time as f64, call),
+            Err(error) => refusal(error),
+        }
+    }
+
+    /// The library does not report whether a release succeeded.
+    fn release(&mut self, _key: &str, value: &[u8]) -> Answer {
+        let lock = self
+            .held
+            .remove(value)
+            .expect("only a lease that was granted is released");
+        self.runtime.block_on(lock.release());
+        ok()
+    }
+
+    fn describe(&self) -> Value {
+        json!({
+            "library": format!("rslock {}", locked_version(CARGO_LOCK, "rslock")),
+            "redis-rs": locked_version(CARGO_LOCK, "redis"),
+            "tokio": locked_version(CARGO_LOCK, "tokio"),
+            "acquire_timeout_s": ACQUIRE_TIMEOUT.as_secs_f64(),
+            "retry_count": 3,
+            "retry_delay_max_s": 0.2,
+        })
+    }
+}
+
+/// `Unavailable` does not say whether nodes refused or did not reply.
+fn refusal(error: LockError) -> Answer {
+    match error {
+        LockError::TtlExceeded => refused("late", error),
+        _ => fail(error),
+    }
+}
+
+fn main() {
+    serve(open)
+}
