@@ -1,0 +1,121 @@
+// The adapters' side of the lock protocol (docs/lock-protocol.md) for Node.js, without dependencies.
+//
+// An adapter imports this file and calls `serve` with a function that opens its library:
+//
+//     serve(async (nodes, settings) => ({
+//       describe: () => ({ library: 'my-lock 1.2.3' }),
+//       acquire: async ({ key, ttl_ms }) => ok({ value, … }),
+//       extend: async ({ key, value, ttl_ms }) => …,
+//       release: async ({ key, value }) => …,
+//     }))
+//
+// When did the library compute the validity that it reports? The judge needs bounds for that time: if the validity counts
+// from too late, the lock is blamed for time that something else took. Which helper provides them depends on what the
+// library returns:
+//
+// - A deadline of the wall clock, compared with Date.now(): `untilWallClock`.
+// - A duration, or nothing but "yes": `boundedCall`. Its upper bound is a timestamp taken right after the call. Its lower
+//   bound uses the event loop: while anything is ready to run, the loop does not wait for events. So if the library
+//   neither waits nor sleeps between computing its result and resolving its promise, the loop waited only *before* the
+//   result was computed. Node counts for how long the loop has waited. The result was computed no earlier than the start
+//   of the call plus the time for which the loop waited during it. Running other callbacks, garbage collection, waiting
+//   for a processor and being stopped are not waiting for events: all of these keep the bound where it is.
+//
+// The same works in any language whose event loop counts the time it waits. Elsewhere, the time after the computation is
+// bounded by what the kernel counts (processor time plus waiting for a processor; see the Python half).
+
+import { performance } from 'node:perf_hooks'
+import { createInterface } from 'node:readline'
+
+const LAST_ANSWERS_MS = 1000 // after stdin has ended, how long requests that were already read may take
+const ERROR_CHARACTERS = 500
+
+/** CLOCK_MONOTONIC in nanoseconds, which all processes of a host share. */
+export const nowNs = () => Number(process.hrtime.bigint())
+
+/** It happened. `fields` are those of the protocol; a `value` may be a Buffer, and `extend` and `release` then get a Buffer. */
+export const ok = ({ value, ...fields } = {}) =>
+  Buffer.isBuffer(value)
+    ? { outcome: 'ok', value_base64: value.toString('base64'), ...fields }
+    : { outcome: 'ok', value, ...fields }
+/** It certainly did not happen. `fields`: `error` (one line), `reason` ('held', 'quorum' or 'late'). */
+export const fail = (fields = {}) => ({ outcome: 'fail', ...fields })
+/** Unknown whether it happened. */
+export const info = (error) => ({ outcome: 'info', error: oneLine(error) })
+
+/** Awaits `call()`. Returns its result, and `bounds`: the fields that bound when the result was computed. */
+export async function boundedCall(call) {
+  const waitedBeforeNs = waitedNs()
+  const beganNs = nowNs()
+  const result = await call()
+  const endedNs = nowNs()
+  const computedAfterNs = Math.min(beganNs + waitedNs() - waitedBeforeNs, endedNs)
+  return { result, beganNs, bounds: { computed_after_ns: computedAfterNs, computed_before_ns: endedNs } }
+}
+
+/** The fields of a validity that ends when Date.now() reaches `expirationMs`. Date.now() is in whole milliseconds, rounded
+ * down: it became `now` at most one millisecond before it was read. */
+export function untilWallClock(expirationMs) {
+  const beforeNs = nowNs()
+  const now = Date.now()
+  return {
+    validity_ms: expirationMs - now,
+    computed_after_ns: beforeNs - 1_000_000,
+    computed_before_ns: nowNs(),
+  }
+}
+
+/** Calls `connect` for every client, so that no client's first acquire includes the handshake of a new connection. A node
+ * that is down is left to the library: none is waited for longer than `limitMs`. */
+export async function warmUp(clients, connect, limitMs = 2000) {
+  let timer
+  const late = new Promise((resolve) => (timer = setTimeout(resolve, limitMs)))
+  await Promise.race([Promise.allSettled([...clients].map(connect)), late])
+  clearTimeout(timer)
+}
+
+/** Answers requests one after the other until stdin ends. An exception is answered with `info`, because it is unknown how
+ * far the call got (while opening: with `fail`); its stack goes to stderr. */
+export function serve(open) {
+  // A library's own output must not mix with the answers: its stdout is our stderr.
+  const write = process.stdout.write.bind(process.stdout)
+  process.stdout.write = process.stderr.write.bind(process.stderr)
+
+  let adapter
+  async function answerTo(request) {
+    const verb = request.do
+    try {
+      if (verb === 'open') {
+        adapter = await open(request.nodes, request.settings)
+        return ok({ describe: await adapter.describe() })
+      }
+      if (verb === 'close') return ok()
+      if (!['acquire', 'extend', 'release'].includes(verb) || !adapter?.[verb])
+        return fail({ error: `this adapter does not support ${verb}` })
+      return await adapter[verb](request)
+    } catch (error) {
+      console.error(error)
+      return verb === 'open' ? fail({ error: oneLine(error) }) : info(error)
+    }
+  }
+
+  let answered = Promise.resolve()
+  async function handle(line) {
+    const request = JSON.parse(line)
+    if (request.value_base64 !== undefined) request.value = Buffer.from(request.value_base64, 'base64')
+    write(JSON.stringify(await answerTo(request)) + '\n')
+    if (request.do === 'close') process.exit(0)
+  }
+  const input = createInterface({ input: process.stdin })
+  input.on('line', (line) => (answered = answered.then(() => handle(line))))
+  // Exit even if a library still waits for a hung node.
+  input.on('close', () => {
+    answered.then(() => process.exit(0))
+    setTimeout(() => process.exit(0), LAST_ANSWERS_MS)
+  })
+}
+
+/** For how long the event loop has waited for events since the process started, in nanoseconds. */
+const waitedNs = () => Math.floor(performance.eventLoopUtilization().idle * 1e6)
+
+const oneLine = (error) => `${error}`.split(/\s+/).join(' ').slice(0, ERROR_CHARACTERS)
