@@ -39,7 +39,7 @@ def main() -> None:
         down.append(down_s)
         bare.append(servers_s(server, [*nodes, RESOURCE]))
     links = len(clients) * (len(nodes) + 1)
-    print(f"{server.flavour} {server.version}, {len(nodes)} nodes + resource, {links} links, {options.rounds} rounds")
+    print(f"{server.name} {server.version}, {len(nodes)} nodes + resource, {links} links, {options.rounds} rounds")
     for what, seconds in (("cluster up", whole), ("bare servers up", bare), ("cluster down", down)):
         print(f"{what:16} median {statistics.median(seconds) * 1000:6.1f} ms   max {max(seconds) * 1000:6.1f} ms")
     print(f"{'ratio':16} {statistics.median(whole) / statistics.median(bare):.2f} (cluster up / bare servers up)")
@@ -48,7 +48,7 @@ def main() -> None:
 def cluster_s(server: ServerProgram, nodes: list[str], clients: list[str]) -> tuple[float, float]:
     """Seconds from nothing to all links standing, and from there to nothing; each link is then seen to answer."""
     with tempfile.TemporaryDirectory() as logs, RunState.create() as state:
-        spec = ClusterSpec(server, find_toxiproxy(), tuple(nodes), tuple(clients))
+        spec = ClusterSpec(server, server, find_toxiproxy(), tuple(nodes), tuple(clients))
         cluster = ProcessCluster(spec, state, Path(logs))
         began = time.perf_counter()
         cluster.start()

@@ -74,10 +74,12 @@ def proxied_nodes() -> Iterator[list[NodeAddress]]:
     """Five servers, each behind a link through the real Toxiproxy, as a client of a run sees them."""
     names = tuple(f"n{i}" for i in range(1, NODES + 1))
     with tempfile.TemporaryDirectory() as logs, RunState.create() as state:
-        cluster = ProcessCluster(ClusterSpec(find_server("redis"), find_toxiproxy(), names, ("c1",)), state, Path(logs))
+        redis = find_server("redis")
+        cluster = ProcessCluster(ClusterSpec(redis, redis, find_toxiproxy(), names, ("c1",)), state, Path(logs))
         cluster.start()
         try:
-            yield [NodeAddress(*cluster.links["c1", name].address) for name in names]
+            links = [cluster.links["c1", name].address for name in names]
+            yield [NodeAddress(*address, redis.server.url(*address)) for address in links]
         finally:
             cluster.stop()
 

@@ -8,19 +8,20 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import ClassVar, Generic, TypeVar
 
-from cluster.base import PROXY, RESOURCE, Address, ProbeResult
+from cluster.at_once import at_once
+from cluster.base import PROXY, RESOURCE, Address, LinkKey, ProbeResult
 from cluster.disk import Disk, disk_facts, make_disks, remove_disks
 from cluster.lifetime import StateFolder
 from cluster.links import make_links
-from cluster.persistence import Policy
 from cluster.ports import LOOPBACK, Ports
-from cluster.probe import probe_links
+from cluster.server import KeyReader, ProbeLinks
 from cluster.server_node import ServerNode
 from cluster.spec import ClusterSpec
-from cluster.toxiproxy import LinkKey, ToxicLink, ToxiproxyServer
+from cluster.toxiproxy import ToxicLink, ToxiproxyServer
 from cluster.waiting import VERB_LIMIT_S
 from fencepost.errors import BrokenEnvironmentError
 
@@ -42,7 +43,7 @@ class Backend(ABC, Generic[N]):
         self._spec = spec
         self._state = state
         self._log_dir = log_dir
-        self._servers: dict[str, N] = {name: self._make_node(name, policy) for name, policy in spec.policies.items()}
+        self._servers: dict[str, N] = {name: self._make_node(name) for name in spec.programs}
         self._is_started = False
         self._ports = Ports()
         self._api: ToxiproxyServer | None = None
@@ -80,7 +81,7 @@ class Backend(ABC, Generic[N]):
         try:
             self._log_dir.mkdir(parents=True, exist_ok=True)
             facts = self._start_servers()
-            self._links = make_links(self._proxy(), self._spec.clients, self._addresses(), self._ports)
+            self._links = make_links(self._proxy(), self._spec.link_keys, self._addresses(), self._ports)
             self._environment = self._describe(facts)
         except BaseException as error:
             try:
@@ -114,13 +115,22 @@ class Backend(ABC, Generic[N]):
             self._api.heal_all(self._links.values())
 
     def probe(self, links: Sequence[LinkKey], timeout_ms: float = 100) -> dict[LinkKey, ProbeResult]:
-        return probe_links({key: self._links[key].address for key in links}, self._addresses(), timeout_ms)
+        by_probe: dict[ProbeLinks, dict[LinkKey, Address]] = {}
+        for key in links:
+            by_probe.setdefault(self._servers[key[1]].server.probe_links, {})[key] = self._links[key].address
+        addresses = self._addresses()
+        seen = at_once(partial(probe, targets, addresses, timeout_ms) for probe, targets in by_probe.items())
+        return {key: result for results in seen for key, result in results.items()}
+
+    def key_reader(self) -> KeyReader | None:
+        open_reader = self._spec.server.server.key_reader
+        return None if open_reader is None else open_reader({name: node.address for name, node in self.nodes.items()})
 
     def environment(self) -> dict[str, object]:
         return self._environment
 
     @abstractmethod
-    def _make_node(self, name: str, policy: Policy) -> N:
+    def _make_node(self, name: str) -> N:
         """The server of that name, not started."""
 
     @abstractmethod
@@ -172,6 +182,7 @@ class Backend(ABC, Generic[N]):
         return {
             "backend": self.name,
             "persistence": {"nodes": self._spec.policy, "resource": self._spec.policies[RESOURCE]},
+            "key_events": self._spec.server.server.key_events is not None,
             "addresses": {name: str(address) for name, address in self._addresses().items()},
             **facts,
         }

@@ -9,13 +9,19 @@ seconds.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from cluster.server import KeyReader, Server
 
 RESOURCE = "resource"
 """The name of the server that the lock protects; as a link's `node` it means the link to the resource."""
 
 PROXY = "proxy"
 """The name under which Toxiproxy's HTTP interface is found among a cluster's addresses."""
+
+LinkKey = tuple[str, str]
+"""Who dials, and who is dialled: a client and a node (or `RESOURCE`)."""
 
 CutKind = Literal["refuse", "drop", "hold"]
 """How a link is cut.
@@ -41,11 +47,16 @@ class Address(NamedTuple):
 
 
 class Node(Protocol):
-    """One Redis server: a node of the lock, or the resource."""
+    """One server: a node of the lock, or the resource."""
 
     @property
     def name(self) -> str:
         """`n1` … `n9`, or `resource`."""
+        ...
+
+    @property
+    def server(self) -> Server:
+        """Which kind of server it runs."""
         ...
 
     @property
@@ -54,11 +65,12 @@ class Node(Protocol):
         ...
 
     def start(self) -> None:
-        """Start the server and wait until it answers PING."""
+        """Start the server and wait until it is ready for work."""
         ...
 
     def stop(self) -> None:
-        """Shut down cleanly (SHUTDOWN, which saves what the persistence policy saves) and wait until it has ended."""
+        """Shut down cleanly, saving what the persistence policy saves, and wait until it has ended. Raises
+        BrokenEnvironmentError if its server has no clean shutdown."""
         ...
 
     def kill(self) -> None:
@@ -80,11 +92,11 @@ class Node(Protocol):
         ...
 
     def is_up(self, timeout_ms: float = 200) -> bool:
-        """Whether it answers PING within the time, asked directly: False for a paused, dead or hung server."""
+        """Whether it answers within the time, asked directly: False for a paused, dead or hung server."""
         ...
 
     def effective_config(self) -> Mapping[str, str]:
-        """`CONFIG GET *` of the running server."""
+        """The configuration that the running server reports; empty if its kind of server cannot be asked."""
         ...
 
     def log_text(self) -> str:
@@ -163,8 +175,8 @@ class Cluster(Protocol):
     def resource(self) -> Node: ...
 
     @property
-    def links(self) -> Mapping[tuple[str, str], Link]:
-        """By (client, node); node may be `RESOURCE`."""
+    def links(self) -> Mapping[LinkKey, Link]:
+        """By who dials and who is dialled."""
         ...
 
     @property
@@ -184,8 +196,12 @@ class Cluster(Protocol):
         """Remove every impairment from every link, regardless of its owner, and read back that none is left."""
         ...
 
-    def probe(self, links: Sequence[tuple[str, str]], timeout_ms: float = 100) -> dict[tuple[str, str], ProbeResult]:
+    def probe(self, links: Sequence[LinkKey], timeout_ms: float = 100) -> dict[LinkKey, ProbeResult]:
         """Send one harmless command through each of the links at the same time, over fresh connections."""
+        ...
+
+    def key_reader(self) -> KeyReader | None:
+        """Opens a reader of all nodes' keys; None if their server cannot list its keys."""
         ...
 
     def environment(self) -> dict[str, object]:

@@ -16,8 +16,8 @@ from docker.models.containers import Container
 from cluster.base import Address
 from cluster.engine import ENGINE_ERRORS, words_of
 from cluster.persistence import Policy
-from cluster.resp import answers_ping, ask
-from cluster.server_node import ASK_MS, ServerNode
+from cluster.server import Server
+from cluster.server_node import ServerNode
 from cluster.waiting import VERB_LIMIT_S, becomes_true
 from fencepost.errors import BrokenEnvironmentError, InternalError
 
@@ -32,8 +32,8 @@ class ContainerNode(ServerNode):
 
     look_every_s: ClassVar[float] = 0.01
 
-    def __init__(self, name: str, policy: Policy) -> None:
-        super().__init__(name, policy)
+    def __init__(self, name: str, server: Server, policy: Policy) -> None:
+        super().__init__(name, server, policy)
         self._made: tuple[Container, Address] | None = None
 
     @property
@@ -54,10 +54,10 @@ class ContainerNode(ServerNode):
         if self._made is None:
             return False
         glance_ms = min(_GLANCE_MS, timeout_ms)
-        if answers_ping(self.address, glance_ms):
+        if self._server.answers(self.address, glance_ms):
             return True
         left_ms = timeout_ms - glance_ms
-        return left_ms > 0 and self._runs() and answers_ping(self.address, left_ms)
+        return left_ms > 0 and self._runs() and self._server.answers(self.address, left_ms)
 
     def log_text(self) -> str:
         """The container's log, which the engine keeps over restarts."""
@@ -146,14 +146,3 @@ class ContainerNode(ServerNode):
             return call()
         except ENGINE_ERRORS as error:
             raise BrokenEnvironmentError(f"{what} of {self._name} failed: {words_of(error)}") from error
-
-
-def version_of(address: Address) -> str:
-    """The version that a running server says it is. Raises BrokenEnvironmentError if it does not say."""
-    try:
-        (info,) = ask(address, ("INFO", "server"), timeout_ms=ASK_MS)
-    except OSError as error:
-        raise BrokenEnvironmentError(f"the server at {address} does not tell its version: {error}") from error
-    facts = dict(line.partition(":")[::2] for line in str(info).splitlines())
-    # Valkey also reports the version of Redis that it is compatible with.
-    return facts.get("valkey_version") or facts.get("redis_version") or "unknown"

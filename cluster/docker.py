@@ -21,7 +21,7 @@ from docker.types import LogConfig
 from cluster.at_once import at_once
 from cluster.backend import Backend
 from cluster.base import Address
-from cluster.container import ContainerNode, version_of
+from cluster.container import ContainerNode
 from cluster.engine import (
     CALLS_AT_ONCE,
     ENGINE_ERRORS,
@@ -35,15 +35,17 @@ from cluster.engine import (
 )
 from cluster.images import Image, Recipe, provide
 from cluster.lifetime import StateFolder
-from cluster.persistence import Policy, server_directives
+from cluster.programs import ServerProgram, ToxiproxyProgram
+from cluster.server import Place
+from cluster.server_node import ASK_MS
 from cluster.spec import ClusterSpec
 from fencepost.errors import BrokenEnvironmentError, InternalError
 
-REDIS_IMAGE = "redis:7.4"
 TOXIPROXY_IMAGE = "ghcr.io/shopify/toxiproxy:2.12.0"
 TOXIPROXY = "toxiproxy"
 
 _PORT = 6379
+_ANY_HOST = "0.0.0.0"  # noqa: S104 - inside a container, on a network that lets nobody else in
 _DISK = "/data"
 _LOG = LogConfig(type=LogConfig.types.JSON)
 """Set explicitly, because an engine can be configured to keep no logs, or to send them away."""
@@ -67,8 +69,8 @@ class DockerCluster(Backend[ContainerNode]):
         """What every container and network of this cluster carries."""
         return self._labels
 
-    def _make_node(self, name: str, policy: Policy) -> ContainerNode:
-        return ContainerNode(name, policy)
+    def _make_node(self, name: str) -> ContainerNode:
+        return ContainerNode(name, self._spec.programs[name].server, self._spec.policies[name])
 
     def _start_servers(self) -> Mapping[str, object]:
         self._client = connect()
@@ -78,15 +80,20 @@ class DockerCluster(Backend[ContainerNode]):
             raise BrokenEnvironmentError(f"the cluster cannot be started: {words_of(error)}") from error
 
     def _start_containers(self) -> Mapping[str, object]:
-        server_image, self._proxy_image = self._provide_images()
+        programs = dict.fromkeys(self._spec.programs.values())
+        images = {program: provide(self._engine, _recipe(program)) for program in programs}
+        self._proxy_image = provide(self._engine, _proxy_recipe(self._spec.toxiproxy))
         made: list[Subnet] = []
         at_once([lambda: made.append(create_network(self._engine, self._prefix, self._labels)), self._start_proxy])
         (subnet,) = made
         disks = self._make_disks()
         hosts = zip(self._servers, subnet.addresses(len(self._servers)), strict=True)
-        starts = [partial(self._start_server, server_image, subnet.network, name, host) for name, host in hosts]
+        starts = [
+            partial(self._start_server, images[self._spec.programs[name]], subnet.network, name, host)
+            for name, host in hosts
+        ]
         at_once(starts, at_most=CALLS_AT_ONCE)
-        return {**self._facts(server_image, self._proxy_image, subnet), **disks}
+        return {**self._facts(images, self._proxy_image, subnet), **disks}
 
     def _end_servers(self) -> None:
         """Save the logs, then remove containers and network, whatever state they are in."""
@@ -104,16 +111,7 @@ class DockerCluster(Backend[ContainerNode]):
             self._containers.clear()
             engine.close()
 
-    def _provide_images(self) -> tuple[Image, Image]:
-        server, toxiproxy = self._spec.server, self._spec.toxiproxy
-        published = REDIS_IMAGE if server.flavour == "redis" and not server.by_path else None
-        recipes = (
-            Recipe(server.flavour, published, server.path, f"/usr/local/bin/{server.flavour}-server"),
-            Recipe(TOXIPROXY, TOXIPROXY_IMAGE, toxiproxy.path, "/toxiproxy"),
-        )
-        return provide(self._engine, recipes[0]), provide(self._engine, recipes[1])
-
-    def _facts(self, server: Image, proxy: Image, subnet: Subnet) -> dict[str, object]:
+    def _facts(self, images: Mapping[ServerProgram, Image], proxy: Image, subnet: Subnet) -> dict[str, object]:
         tag = proxy.reference.rpartition(":")[2]
         version = self._engine.version()
         return {
@@ -122,17 +120,21 @@ class DockerCluster(Backend[ContainerNode]):
                 "api": version.get("ApiVersion"),
                 "network": str(subnet.pool),
             },
-            "server": {
-                "flavour": self._spec.server.flavour,
-                "version": version_of(self.resource.address),
-                **server.environment(),
-            },
+            "server": self._server_facts(next(iter(self.nodes.values())), images[self._spec.server]),
+            "resource_server": self._server_facts(self.resource, images[self._spec.resource_server]),
             "toxiproxy": {
                 # One that was built by `go install` does not know its version, so the running server is not asked.
                 "version": tag if proxy.origin == "pulled" else self._spec.toxiproxy.version,
                 **proxy.environment(),
             },
         }
+
+    def _server_facts(self, node: ContainerNode, image: Image) -> dict[str, object]:
+        try:
+            version = node.server.running_version(node.address, ASK_MS)
+        except OSError as error:
+            raise BrokenEnvironmentError(f"{node.name} does not report its version: {error}") from error
+        return {"name": node.server.name, "version": version, **image.environment()}
 
     @property
     def _engine(self) -> DockerClient:
@@ -141,17 +143,11 @@ class DockerCluster(Backend[ContainerNode]):
         return self._client
 
     def _start_server(self, image: Image, network: str, name: str, host: str) -> None:
-        directives = server_directives(
-            bind="0.0.0.0",  # noqa: S104 - inside the container; the run's network lets nobody else in
-            port=_PORT,
-            folder=_DISK,
-            policy=self._spec.policies[name],
-            protected=False,
-        )
+        node, policy = self._servers[name], self._spec.policies[name]
         disk = self._disks.get(name)
         container = self._engine.containers.create(
             image.reference,
-            [word for key, value in directives for word in (f"--{key}", *(value.split() or [""]))],
+            node.server.arguments(Place(_ANY_HOST, _PORT, _DISK, policy)),
             entrypoint=[image.inside],
             name=f"{self._prefix}-{name}",
             hostname=name,
@@ -163,8 +159,8 @@ class DockerCluster(Backend[ContainerNode]):
             log_config=_LOG,
         )
         self._containers[name] = container
-        self._servers[name].adopt(container, Address(host, _PORT))
-        self._servers[name].start()
+        node.adopt(container, Address(host, _PORT))
+        node.start()
 
     def _launch_proxy(self, address: Address) -> Callable[[], bool]:
         """On this host's own network, so that it can reach the servers and clients can reach it."""
@@ -199,3 +195,13 @@ class DockerCluster(Backend[ContainerNode]):
 def _is_running(container: Container) -> bool:
     container.reload()
     return bool(container.attrs["State"]["Running"])
+
+
+def _recipe(program: ServerProgram) -> Recipe:
+    server = program.server
+    published = None if program.by_path else server.image
+    return Recipe(server.name, published, program.path, f"/usr/local/bin/{server.programs[0]}")
+
+
+def _proxy_recipe(program: ToxiproxyProgram) -> Recipe:
+    return Recipe(TOXIPROXY, TOXIPROXY_IMAGE, program.path, "/toxiproxy")

@@ -9,14 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Self
 
-from cluster.base import Cluster
+from cluster.base import Address
 from cluster.probe import MARK_PREFIX
 from cluster.resp import Connection, Exchange, encode, exchange_all
+from cluster.server import Holdings
 from fencepost.text import text_of
-
-Holdings = Mapping[str, Mapping[str, bytes | None]]
-"""By node, for those that answered: the live keys and their values: a string's bytes, a hash's fields joined by `, `;
-None for any other type."""
 
 _MOST_KEYS = 5_000
 _LOOK = f"""
@@ -35,11 +32,11 @@ return {{keys, values}}
 _REQUEST = encode("EVAL", _LOOK, 0)
 
 
-class KeyReader:
-    """Looks at all nodes of a cluster. A context manager that closes its connections."""
+class RedisKeyReader:
+    """`cluster.server.KeyReader` for servers that speak Redis's protocol and run its scripts."""
 
-    def __init__(self, cluster: Cluster) -> None:
-        self._addresses = {name: node.address for name, node in cluster.nodes.items()}
+    def __init__(self, nodes: Mapping[str, Address]) -> None:
+        self._addresses = dict(nodes)
         self._connections: dict[str, Connection] = {}
 
     def look(self, timeout_ms: float = 30) -> Holdings:

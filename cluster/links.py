@@ -1,25 +1,24 @@
-"""One link for every client and server, whichever backend the servers run on."""
+"""The links of a cluster, whichever backend the servers run on."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
 
-from cluster.base import Address
+from cluster.base import Address, LinkKey
 from cluster.ports import LOOPBACK, Ports, PortTakenError
-from cluster.toxiproxy import LinkKey, ToxicLink, ToxiproxyServer
+from cluster.toxiproxy import ToxicLink, ToxiproxyServer
 from fencepost.errors import InternalError
 
 _PORT_TRIES = 5
 
 
 def make_links(
-    api: ToxiproxyServer, clients: Sequence[str], servers: Mapping[str, Address], ports: Ports
+    api: ToxiproxyServer, keys: Collection[LinkKey], servers: Mapping[str, Address], ports: Ports
 ) -> dict[LinkKey, ToxicLink]:
-    """The links by (client, server), made in one call.
+    """The links, made in one call. `servers`: where each server listens.
 
     If a port was taken in the meantime, fresh ones are tried. Raises BrokenEnvironmentError.
     """
-    keys = [(client, server) for client in clients for server in servers]
     if not keys:
         return {}
     for last_try in (*[False] * (_PORT_TRIES - 1), True):

@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping
 from typing import TypeVar
 
-from cluster.base import Address, ProbeResult
+from cluster.base import Address, LinkKey, ProbeResult
 from cluster.resp import Exchange, encode, exchange_all
 
 MARK_PREFIX = "fencepost:probe:"
@@ -23,8 +23,8 @@ K = TypeVar("K")
 
 
 def probe_links(
-    targets: Mapping[tuple[str, str], Address], nodes: Mapping[str, Address], timeout_ms: float
-) -> dict[tuple[str, str], ProbeResult]:
+    targets: Mapping[LinkKey, Address], nodes: Mapping[str, Address], timeout_ms: float
+) -> dict[LinkKey, ProbeResult]:
     """Send one harmless SET through each link (by (client, node), at its address) over fresh connections.
 
     `nodes` says where each node itself listens. Returns as soon as every link has answered or failed, at the latest
@@ -37,7 +37,7 @@ def probe_links(
     }
     _carry_out(through, timeout_ms)
 
-    asked: dict[str, list[tuple[str, str]]] = {}
+    asked: dict[str, list[LinkKey]] = {}
     for key in targets:
         asked.setdefault(key[1], []).append(key)
     direct = {
@@ -46,7 +46,7 @@ def probe_links(
     }
     _carry_out(direct, _DIRECT_TIMEOUT_MS)
 
-    applied: dict[tuple[str, str], bool] = {}
+    applied: dict[LinkKey, bool] = {}
     for node, keys in asked.items():
         if direct[node].is_answered:
             applied.update((key, reply == 1) for key, reply in zip(keys, direct[node].replies, strict=True))

@@ -1,4 +1,4 @@
-"""The embedded default: redis-server children on loopback ports, links through a toxiproxy-server beside them."""
+"""The default: servers as children on loopback ports, links through a toxiproxy-server next to them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from cluster.backend import Backend
 from cluster.base import Address
 from cluster.children import end_child, spawn
 from cluster.lifetime import StateFolder
-from cluster.persistence import Policy
 from cluster.ports import LOOPBACK, ephemeral_range
 from cluster.process_node import ProcessNode
+from cluster.programs import ServerProgram
 from cluster.spec import ClusterSpec
 from fencepost.errors import BrokenEnvironmentError
 
@@ -31,13 +31,13 @@ class ProcessCluster(Backend[ProcessNode]):
         self._proxy_process: Popen[bytes] | None = None
         super().__init__(spec, state, log_dir)
 
-    def _make_node(self, name: str, policy: Policy) -> ProcessNode:
+    def _make_node(self, name: str) -> ProcessNode:
         return ProcessNode(
             name,
-            self._spec.server,
+            self._spec.programs[name],
             self._folder / name,
             self._log_dir / f"{name}.log",
-            policy,
+            self._spec.policies[name],
             self._state.environment,
         )
 
@@ -53,13 +53,10 @@ class ProcessCluster(Backend[ProcessNode]):
             for started in starting:
                 started.result()
         low, high = ephemeral_range()
-        server_program, proxy = self._spec.server, self._spec.toxiproxy
+        proxy = self._spec.toxiproxy
         return {
-            "server": {
-                "flavour": server_program.flavour,
-                "version": server_program.version,
-                "path": str(server_program.path),
-            },
+            "server": _facts(self._spec.server),
+            "resource_server": _facts(self._spec.resource_server),
             "toxiproxy": {"version": proxy.version, "path": str(proxy.path)},
             "ephemeral_ports": f"{low}-{high}",
             **disks,
@@ -86,3 +83,7 @@ class ProcessCluster(Backend[ProcessNode]):
         process, self._proxy_process = self._proxy_process, None
         if process is not None:
             end_child(process)
+
+
+def _facts(program: ServerProgram) -> dict[str, object]:
+    return {"name": program.name, "version": program.version, "path": str(program.path)}

@@ -1,4 +1,4 @@
-"""One redis-server (or valkey-server) as a child process."""
+"""One server as a child process."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from subprocess import Popen
 
-from cluster import resp
 from cluster.base import Address
 from cluster.children import end_child, is_stopped, spawn, stop_child
 from cluster.disk import Disk
-from cluster.persistence import Policy, config_text, server_directives
+from cluster.persistence import Policy
 from cluster.ports import Ports, PortTakenError, is_listening
 from cluster.programs import ServerProgram
+from cluster.server import Place
 from cluster.server_node import ServerNode
 from cluster.waiting import becomes_true
 from fencepost.errors import BrokenEnvironmentError, InternalError
@@ -34,7 +34,7 @@ class ProcessNode(ServerNode):
         policy: Policy,
         environment: Mapping[str, str],
     ) -> None:
-        super().__init__(name, policy)
+        super().__init__(name, program.server, policy)
         self._program = program
         self._folder = folder
         self._log = log
@@ -79,7 +79,7 @@ class ProcessNode(ServerNode):
                 end_child(self._process)
 
     def is_up(self, timeout_ms: float = 200) -> bool:
-        return self.pid is not None and resp.answers_ping(self.address, timeout_ms)
+        return self.pid is not None and self._server.answers(self.address, timeout_ms)
 
     def log_text(self) -> str:
         return self._log.read_text(errors="replace") if self._log.exists() else ""
@@ -87,14 +87,10 @@ class ProcessNode(ServerNode):
     def _launch(self) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)
         self._log.parent.mkdir(parents=True, exist_ok=True)
-        directives = server_directives(
-            bind=self.address.host, port=self.address.port, folder=str(self._folder), policy=self._policy
-        )
-        config = self._folder / "redis.conf"
-        config.write_text(config_text(directives))
+        arguments = self._server.arguments(Place(*self.address, str(self._folder), self._policy))
         self._log_began = self._log.stat().st_size if self._log.exists() else 0
         self._process = spawn(
-            [self._program.path, config], folder=self._folder, log=self._log, environment=self._environment
+            [self._program.path, *arguments], folder=self._folder, log=self._log, environment=self._environment
         )
 
     def _freeze(self) -> bool:
@@ -122,12 +118,8 @@ class ProcessNode(ServerNode):
         raise self._ended_at_once(f" with {process.returncode}")
 
     def _is_ours(self) -> bool:
-        """Whether PING is answered, and by the process that we started: the port could have been taken meanwhile."""
-        try:
-            pong, info = resp.ask(self.address, ("PING",), ("INFO", "server"), timeout_ms=_READY_ASK_MS)
-        except OSError:
-            return False
-        return pong == "PONG" and f"process_id:{self._pid()}\r\n" in str(info)
+        """Whether it is ready, and is the process that we started: the port could have been taken meanwhile."""
+        return self._server.answers(self.address, _READY_ASK_MS, self._pid())
 
     def _pid(self) -> int:
         return self._started().pid

@@ -1,4 +1,4 @@
-"""Find the programs that a cluster needs: a redis-server (or valkey-server) and a toxiproxy-server.
+"""Find the programs that a cluster needs: those of its servers, and a toxiproxy-server.
 
 The tools folder of set-up (`<checkout>/.tools`, or $FENCEPOST_TOOLS) is searched before PATH. Each program is asked for
 its version, so a program that is found here is known to run.
@@ -11,15 +11,14 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
 
+from cluster.registry import server_named, servers
+from cluster.server import Server
 from fencepost.errors import BrokenEnvironmentError, UsageError
 
-Flavour = Literal["redis", "valkey"]
-
-_SERVER_VERSION = re.compile(r"(redis|valkey) server v=(\S+)", re.IGNORECASE)
 _TOXIPROXY_VERSION = re.compile(r"toxiproxy-server version (\S+)")
 _GO_MODULE = re.compile(rb"mod\tgithub\.com/Shopify/toxiproxy/v\d+\tv(\d[^\t\n]*)")
 
@@ -29,15 +28,19 @@ _PACKAGES = {"mkfs.ext4": "e2fsprogs", "mkfs.xfs": "xfsprogs", "mount": "mount",
 
 @dataclass(frozen=True, slots=True)
 class ServerProgram:
-    """A server for nodes and resource. `flavour` and `version` are what the program says of itself.
+    """The program of a server. `name`: which server it is; `version`: what the program says of itself.
 
-    `by_path`: the user named this very file, so that no other build of the same server may stand in for it.
+    `by_path`: the user named this very file, so no other build of the same server may take its place.
     """
 
     path: Path
-    flavour: Flavour
+    name: str
     version: str
     by_path: bool = False
+
+    @property
+    def server(self) -> Server:
+        return server_named(self.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,23 +55,24 @@ def tools_folder() -> Path:
     return Path(named) if named else Path(__file__).resolve().parent.parent / ".tools"
 
 
-def find_server(choice: str) -> ServerProgram:
-    """The program that `--server` means: `redis`, `valkey`, or the path of a program.
+def find_server(choice: str, option: str = "--server") -> ServerProgram:
+    """The program that `--server` (or another `option`) means: the name of a server, or the path of a program.
 
     Raises UsageError for a path or a word that is no server, BrokenEnvironmentError if a known one is not installed.
     """
-    if choice in ("redis", "valkey"):
-        return _asked_server(_find(f"{choice}-server"))
+    if choice in servers():
+        return _installed(servers()[choice])
     path = Path(choice).expanduser()
     if os.sep not in choice and not path.exists():
-        raise UsageError(f"--server {choice!r} is not known; write redis, valkey or the path of a server program")
+        known = ", ".join(servers())
+        raise UsageError(f"{option} {choice!r} is not known; write {known} or the path of a server program")
     if not path.is_file() or not os.access(path, os.X_OK):
-        raise UsageError(f"--server {choice}: no program that can be run is there; give the path of a redis-server")
+        raise UsageError(f"{option} {choice}: there is no program at this path; give the path of a server program")
     try:
         # Not resolved: Debian's redis-server is a link to a program that looks at the name it is called by.
-        return replace(_asked_server(path.absolute()), by_path=True)
+        return replace(_recognised(path.absolute(), servers().values()), by_path=True)
     except BrokenEnvironmentError as error:
-        raise UsageError(f"--server {choice}: {error}") from error
+        raise UsageError(f"{option} {choice}: {error}") from error
 
 
 def find_toxiproxy() -> ToxiproxyProgram:
@@ -95,22 +99,34 @@ def find_tool(name: str) -> Path:
     return Path(found)
 
 
-def _find(name: str) -> Path:
-    ours = tools_folder() / "bin" / name
-    if ours.is_file() and os.access(ours, os.X_OK):
-        return ours
-    found = shutil.which(name)
-    if found is None:
-        raise BrokenEnvironmentError(f"no {name} in {ours.parent} or on PATH; run `make setup`")
-    return Path(found)
+def _find(*names: str) -> Path:
+    """The program with the first of these names that is installed."""
+    ours = tools_folder() / "bin"
+    for name in names:
+        if (ours / name).is_file() and os.access(ours / name, os.X_OK):
+            return ours / name
+        if found := shutil.which(name):
+            return Path(found)
+    raise BrokenEnvironmentError(f"no {' or '.join(names)} in {ours} or on PATH; run `make setup`")
 
 
-def _asked_server(path: Path) -> ServerProgram:
-    output = _answer(path, "--version")
-    said = _SERVER_VERSION.search(output)
-    if said is None:
-        raise BrokenEnvironmentError(f"{path} --version answered {output[:80]!r}: that is no redis-server")
-    return ServerProgram(path, "valkey" if said[1].lower() == "valkey" else "redis", said[2])
+def _installed(server: Server) -> ServerProgram:
+    return _recognised(_find(*server.programs), [server])
+
+
+def _recognised(path: Path, candidates: Iterable[Server]) -> ServerProgram:
+    """The program as the first candidate that recognises what it prints. Each option is tried once."""
+    printed: dict[str, str] = {}
+    candidates = tuple(candidates)
+    for server in candidates:
+        option = server.version_option
+        if option not in printed:
+            printed[option] = _answer(path, option)
+        if version := server.version_in(printed[option]):
+            return ServerProgram(path, server.name, version)
+    said = "; ".join(f"{option} answered {output[:80]!r}" for option, output in printed.items())
+    wanted = " or ".join(server.programs[0] for server in candidates)
+    raise BrokenEnvironmentError(f"{path} {said}: that is no {wanted}")
 
 
 def _answer(path: Path, option: str) -> str:

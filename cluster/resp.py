@@ -214,14 +214,6 @@ def ask(address: Address, *commands: Command, timeout_ms: float) -> list[Reply]:
     raise exchange.failure or TimeoutError("timed out")
 
 
-def answers_ping(address: Address, timeout_ms: float) -> bool:
-    """Whether a server there answers PING with PONG within the time (one that is still loading its data does not)."""
-    try:
-        return ask(address, ("PING",), timeout_ms=timeout_ms) == ["PONG"]
-    except OSError:
-        return False
-
-
 def config(address: Address, pattern: str = "*", *, timeout_ms: float) -> dict[str, str]:
     """`CONFIG GET pattern`. Raises OSError if the server does not answer."""
     (reply,) = ask(address, ("CONFIG", "GET", pattern), timeout_ms=timeout_ms)

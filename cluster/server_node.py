@@ -10,10 +10,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import ClassVar
 
-from cluster import resp
 from cluster.base import Address
 from cluster.disk import Disk, no_disk
-from cluster.persistence import Policy, config_mismatch
+from cluster.persistence import Policy
+from cluster.server import Server
 from cluster.waiting import VERB_LIMIT_S, becomes_true
 from fencepost.errors import BrokenEnvironmentError
 
@@ -29,8 +29,9 @@ class ServerNode(ABC):
 
     look_every_s: ClassVar[float] = 0.002
 
-    def __init__(self, name: str, policy: Policy) -> None:
+    def __init__(self, name: str, server: Server, policy: Policy) -> None:
         self._name = name
+        self._server = server
         self._policy = policy
         self._disk: Disk | None = None
         self._verb = threading.RLock()
@@ -38,6 +39,10 @@ class ServerNode(ABC):
     @property
     def name(self) -> str:
         return self._name
+
+    @property
+    def server(self) -> Server:
+        return self._server
 
     @property
     @abstractmethod
@@ -59,12 +64,14 @@ class ServerNode(ABC):
 
     def stop(self) -> None:
         with self._verb:
+            if (shut_down := self._server.shut_down) is None:
+                raise BrokenEnvironmentError(f"{self._name} runs {self._server.name}, which has no clean shutdown")
             if not self._is_running():
                 return
             self._wake()
-            self._shut_down()
+            shut_down(self.address, _HALF_A_VERB_S * 1000)
             if not becomes_true(lambda: not self._is_running(), within_s=_HALF_A_VERB_S, every_s=self.look_every_s):
-                raise BrokenEnvironmentError(f"{self._name} does not end within {_HALF_A_VERB_S:g} s after SHUTDOWN")
+                raise BrokenEnvironmentError(f"{self._name} does not end within {_HALF_A_VERB_S:g} s of its shutdown")
 
     @abstractmethod
     def kill(self) -> None: ...
@@ -93,9 +100,9 @@ class ServerNode(ABC):
 
     def effective_config(self) -> Mapping[str, str]:
         try:
-            return resp.config(self.address, timeout_ms=ASK_MS)
+            return self._server.effective_config(self.address, ASK_MS)
         except OSError as error:
-            raise BrokenEnvironmentError(f"{self._name} does not tell its configuration: {error}") from error
+            raise BrokenEnvironmentError(f"{self._name} does not report its configuration: {error}") from error
 
     @abstractmethod
     def log_text(self) -> str: ...
@@ -134,17 +141,10 @@ class ServerNode(ABC):
     def _await_ready(self) -> None:
         """Wait until the server answers, and check that it treats its data as configured."""
         self._await_answer()
-        if wrong := config_mismatch(self._policy, self.effective_config()):
+        if wrong := self._server.config_mismatch(self._policy, self.effective_config()):
             raise BrokenEnvironmentError(f"{self._name} runs with another configuration than it was given: {wrong}")
         if self._disk is not None:
             self._disk.check_used_by(self._pid())
-
-    def _shut_down(self) -> None:
-        try:
-            (reply,) = resp.ask(self.address, ("SHUTDOWN",), timeout_ms=_HALF_A_VERB_S * 1000)
-        except OSError:
-            return  # as expected: the connection ends with the server
-        raise BrokenEnvironmentError(f"{self._name} refuses to shut down: {reply}")
 
     def _ended_at_once(self, how: str = "") -> BrokenEnvironmentError:
         return BrokenEnvironmentError(f"{self._name} ended at once{how}; its last words: {self._last_words()}")

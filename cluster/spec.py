@@ -5,20 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from cluster.base import RESOURCE
+from cluster.base import RESOURCE, LinkKey
 from cluster.persistence import FileSystem, Policy
 from cluster.programs import ServerProgram, ToxiproxyProgram
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterSpec:
-    """`nodes` and `clients` are names; every client gets a link to every server.
+    """`nodes` and `clients` are names. `server` is what the nodes run, `resource_server` what the resource runs.
 
     The nodes follow `policy`; the resource always fsyncs before it replies. With `disks`, each node has a small file
     system of that kind to itself, whose power can be cut.
     """
 
     server: ServerProgram
+    resource_server: ServerProgram
     toxiproxy: ToxiproxyProgram
     nodes: tuple[str, ...]
     clients: tuple[str, ...]
@@ -28,4 +29,19 @@ class ClusterSpec:
     @property
     def policies(self) -> Mapping[str, Policy]:
         """The persistence of every server: the nodes in order, then the resource."""
-        return {**dict.fromkeys(self.nodes, self.policy), RESOURCE: "aof-always"}
+        return {**dict.fromkeys(self.nodes, self.policy), RESOURCE: RESOURCE_POLICY}
+
+    @property
+    def programs(self) -> Mapping[str, ServerProgram]:
+        """What every server runs: the nodes in order, then the resource."""
+        return {**dict.fromkeys(self.nodes, self.server), RESOURCE: self.resource_server}
+
+    @property
+    def link_keys(self) -> tuple[LinkKey, ...]:
+        """Who reaches whom through a link of their own: every client reaches every server. A group of servers that talk
+        to each other has a link for each pair of members as well: (member, other member)."""
+        return tuple((client, server) for client in self.clients for server in self.programs)
+
+
+RESOURCE_POLICY: Policy = "aof-always"
+"""The resource must never lose a write that it acknowledged."""

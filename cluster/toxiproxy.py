@@ -25,12 +25,10 @@ import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
 
-from cluster.base import Address, CutKind, Direction
+from cluster.base import Address, CutKind, Direction, LinkKey
 from cluster.ports import PortTakenError, is_listening
 from cluster.toxiproxy_api import RefusedError, Stream, ToxicSpec, ToxiproxyApi
 from fencepost.errors import BrokenEnvironmentError, InternalError
-
-LinkKey = tuple[str, str]
 
 _STREAMS: Mapping[Direction, tuple[Stream, ...]] = {
     "to-node": ("upstream",),

@@ -118,7 +118,7 @@ class Impact(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     fault.
 
     If nodes went down: `how_down` says how, and `keys_at_stake` are the keys that lost their quorum. A majority of the
-    nodes held them just before, and without these nodes no majority does.
+    nodes held them just before, and without these nodes no majority does. None: the server cannot list its keys.
     """
 
     cut_links: tuple[tuple[str, str], ...] = ()
@@ -128,6 +128,11 @@ class Impact(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     killed_clients: tuple[str, ...] = ()
     keys_at_stake: tuple[str, ...] | None = None
     how_down: HowDown | None = None
+
+    @property
+    def took_nodes_down(self) -> bool:
+        """Older records have no `how_down`, but the keys at stake."""
+        return self.how_down is not None or self.keys_at_stake is not None
 
 
 class FaultEvent(Impact, frozen=True):

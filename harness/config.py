@@ -70,7 +70,18 @@ class RunConfig(ClientOptions, frozen=True, kw_only=True):
     ] = "auto"
     nodes: Annotated[int, Option("--nodes", "lock servers", "cluster", low=1, high=9)] = 5
     server: Annotated[
-        str, Option("--server", "redis, valkey, or a path to a server", "cluster", "NAME", commands=_REPEATED)
+        str,
+        Option("--server", "what nodes run: redis, valkey, or a program's path", "cluster", "NAME", commands=_REPEATED),
+    ] = "redis"
+    resource_server: Annotated[
+        str,
+        Option(
+            "--resource-server",
+            "what the resource runs: redis, valkey, or a program's path",
+            "cluster",
+            "NAME",
+            commands=_REPEATED,
+        ),
     ] = "redis"
     persistence: Annotated[
         Policy, Option("--persistence", "what a node keeps on disk", "cluster", commands=_REPEATED)

@@ -12,6 +12,7 @@ import msgspec
 from rich.console import Console
 
 from cluster.lifetime import RunState
+from cluster.programs import ServerProgram
 from fencepost.errors import FencepostError
 from harness.config import ClusterChoice, RunConfig
 from harness.options import replay_command
@@ -38,7 +39,7 @@ def record_and_show(prepared: Prepared, results: Path, out: Console) -> RunFolde
     folder = new_folder(prepared, results)
     say = f"{setup_in_words(setup)}, nemesis {setup.config.nemesis}, seed {setup.config.seed}"
     out.print(say, markup=False, soft_wrap=True)
-    say_what_protects(setup, out)
+    say_what_is_missing(setup, out)
     try:
         with Progress(out) as progress:
             record_run(prepared, folder, progress)
@@ -116,16 +117,26 @@ def report_run(folder: RunFolder, *, expect_violation: bool, out: Console) -> in
 
 
 def setup_in_words(setup: Setup) -> str:
-    """`5 × redis 7.0.15 as processes, 10 clients of redlock`."""
-    config, server = setup.config, setup.spec.server
+    """`5 × valkey 8.1.8 as processes, resource on redis 7.0.15, 10 clients of redlock`; what the resource runs is left
+    out where it is the nodes' program."""
+    config, spec = setup.config, setup.spec
+    resource = f", resource on {_in_words(spec.resource_server)}" if spec.resource_server != spec.server else ""
     return (
-        f"{config.nodes} × {server.flavour} {server.version} as {_plural(setup.backend)}, "
+        f"{config.nodes} × {_in_words(spec.server)} as {_plural(setup.backend)}{resource}, "
         f"{config.clients} clients of {config.lock_command or config.lock}"
     )
 
 
-def say_what_protects(setup: Setup, out: Console) -> None:
-    """Say so, in one line, if other programs on this machine can reach the run."""
+def _in_words(program: ServerProgram) -> str:
+    return f"{program.name} {program.version}"
+
+
+def say_what_is_missing(setup: Setup, out: Console) -> None:
+    """Say in one line each: that other programs on this machine can reach the run, that the nodes are not watched
+    although they should be."""
+    if setup.config.witness == "on" and not setup.is_watched:
+        server = setup.spec.server.name
+        out.print(f"the nodes are not watched: {server} has no key events", markup=False, soft_wrap=True)
     if setup.no_sandbox is not None:
         out.print(
             f"no sandbox, because this machine refuses one ({setup.no_sandbox}): other programs on it can reach the "

@@ -13,6 +13,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 import msgspec
 
 from cluster.base import Cluster
+from cluster.server import Ability
 from fencepost.history import Impact
 
 
@@ -138,6 +139,14 @@ class NeedsDisks(Protocol):
 
     @property
     def needs_disks(self) -> bool: ...
+
+
+@runtime_checkable
+class NeedsServer(Protocol):
+    """An optional property of a fault: what the nodes' server must be able to do."""
+
+    @property
+    def server_needs(self) -> frozenset[Ability]: ...
 
 
 class Nemesis(Protocol):

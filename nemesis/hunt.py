@@ -15,8 +15,8 @@ from typing import Literal
 
 import msgspec
 
-from cluster.key_snapshot import KeyReader
-from fencepost.errors import UsageError
+from cluster.server import Ability, KeyReader
+from fencepost.errors import InternalError, UsageError
 from fencepost.history import Impact
 from fencepost.units import Duration
 from nemesis.base import Evidence, Topology, Trigger, World
@@ -59,6 +59,10 @@ class Hunt(msgspec.Struct, frozen=True):
     def needs_disks(self) -> bool:
         return self.how == "power"
 
+    @property
+    def server_needs(self) -> frozenset[Ability]:
+        return _FAULTS[self.how]().server_needs | {"key snapshots"}
+
     def describe(self) -> str:
         return f"hunt ({self.how}): watching for locks that depend on {','.join(self.nodes)}"
 
@@ -68,7 +72,7 @@ class Hunt(msgspec.Struct, frozen=True):
 
     def probe(self, world: World, impact: Impact) -> Evidence:
         """Whether the nodes can be watched."""
-        with KeyReader(world.cluster) as watch:
+        with _key_reader(world) as watch:
             seen = watch.look(timeout_ms=200)
         return Evidence(bool(seen), f"{len(seen)} of {len(world.topology.nodes)} nodes can be watched")
 
@@ -89,7 +93,7 @@ class HuntObserver:
     def __init__(self, hunt: Hunt, world: World) -> None:
         self._hunt = hunt
         self._majority = world.topology.majority
-        self._keys = KeyReader(world.cluster)
+        self._keys = _key_reader(world)
         self._known: frozenset[Held] | None = None
         self._arranged = False
         self._strikes = 0
@@ -113,6 +117,13 @@ class HuntObserver:
 
     def close(self) -> None:
         self._keys.close()
+
+
+def _key_reader(world: World) -> KeyReader:
+    reader = world.cluster.key_reader()
+    if reader is None:
+        raise InternalError("the nodes' server cannot list its keys, which should have been refused before the run")
+    return reader
 
 
 class _HuntNemesis:

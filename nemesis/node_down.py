@@ -15,7 +15,7 @@ import msgspec
 
 from cluster.at_once import at_once
 from cluster.base import Node
-from cluster.key_snapshot import KeyReader
+from cluster.server import Ability
 from cluster.waiting import becomes_true
 from fencepost.history import HowDown, Impact
 from fencepost.units import Duration
@@ -51,6 +51,10 @@ class NodeDown(msgspec.Struct, frozen=True):
 
     how: ClassVar[HowDown]
 
+    @property
+    def server_needs(self) -> frozenset[Ability]:
+        return frozenset({"clean shutdown"} if self.how == "shutdown" else ())
+
     def describe(self) -> str:
         return f"{self.how} {','.join(self.nodes)}"
 
@@ -58,11 +62,9 @@ class NodeDown(msgspec.Struct, frozen=True):
         """A node that is paused goes down too, and comes back running."""
         if not self.nodes:
             return Impact()
-        with KeyReader(world.cluster) as watch:
-            locks = losing_quorum(watch.look(), self.nodes, world.topology.majority)
+        keys = self._keys_at_stake(world)
         at_once(_verb(self.how, world.cluster.nodes[name]) for name in self.nodes)
-        keys = sorted({key for key, _ in locks})
-        return Impact(nodes=self.nodes, keys_at_stake=tuple(keys), how_down=self.how)
+        return Impact(nodes=self.nodes, keys_at_stake=keys, how_down=self.how)
 
     def probe(self, world: World, impact: Impact) -> Evidence:
         up = in_service(world, self.nodes)
@@ -81,6 +83,14 @@ class NodeDown(msgspec.Struct, frozen=True):
         if absent:
             words.append(f"{','.join(absent)} not back")
         return Evidence(not absent, "; ".join(words))
+
+    def _keys_at_stake(self, world: World) -> tuple[str, ...] | None:
+        """None if the nodes' server cannot list its keys."""
+        if (reader := world.cluster.key_reader()) is None:
+            return None
+        with reader:
+            locks = losing_quorum(reader.look(), self.nodes, world.topology.majority)
+        return tuple(sorted({key for key, _ in locks}))
 
 
 class NodeDownNemesis:

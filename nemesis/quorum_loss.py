@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from cluster.key_snapshot import Holdings
+from cluster.server import Holdings
 
 Held = tuple[str, bytes | None]
 """A live key and its value: one client's lock."""

@@ -22,13 +22,23 @@ from typing import Any, cast
 import msgspec
 
 from cluster.base import RESOURCE
+from cluster.server import Server, abilities
 from fencepost.errors import UsageError
-from nemesis.base import Fault, NeedsDisks, Topology
+from nemesis.base import Fault, NeedsDisks, NeedsServer, Topology
 from nemesis.random_draws import between, jittered
 from nemesis.registry import nemeses
 from nemesis.spec import SHORTEST_INTERVAL_MS, Chosen, Spec, parse_spec
 
-__all__ = ["Planned", "Schedule", "decode_fault", "draw_schedule", "load_schedule", "needs_disks", "parse_spec"]
+__all__ = [
+    "Planned",
+    "Schedule",
+    "check_server",
+    "decode_fault",
+    "draw_schedule",
+    "load_schedule",
+    "needs_disks",
+    "parse_spec",
+]
 
 SCHEMA_VERSION = 1
 GAP_MS = 300
@@ -134,6 +144,18 @@ def needs_disks(schedule: Schedule) -> bool:
     """Whether a fault in it cuts the power of nodes: then every node must have a disk of its own."""
     faults = (decode_fault(planned) for planned in schedule.faults)
     return any(isinstance(fault, NeedsDisks) and fault.needs_disks for fault in faults)
+
+
+def check_server(schedule: Schedule, server: Server) -> None:
+    """Raise UsageError if a fault needs something that the nodes' server cannot do."""
+    able = abilities(server)
+    for planned in schedule.faults:
+        fault = decode_fault(planned)
+        if isinstance(fault, NeedsServer) and (missing := sorted(fault.server_needs - able)):
+            raise UsageError(
+                f"the nemesis {planned.nemesis} needs {' and '.join(missing)}, which the server {server.name} does not "
+                "have; choose another --nemesis or another --server"
+            )
 
 
 def load_schedule(path: Path, topology: Topology) -> Schedule:

@@ -15,4 +15,8 @@ def spec_of(nodes: Sequence[str], clients: Sequence[str], **others: Any) -> Clus
     return ClusterSpec(nodes=tuple(nodes), clients=tuple(clients), **programs, **others)
 
 
-_PROGRAMS: dict[str, Any] = {"server": lambda: find_server("redis"), "toxiproxy": find_toxiproxy}
+_PROGRAMS: dict[str, Any] = {
+    "server": lambda: find_server("redis"),
+    "resource_server": lambda: find_server("redis"),
+    "toxiproxy": find_toxiproxy,
+}

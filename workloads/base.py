@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import msgspec
 
@@ -14,15 +14,14 @@ from fencepost.history import Reason, Round
 from workloads.options import LockOptions
 
 
-class NodeAddress(NamedTuple):
-    """Where a lock connects to a node (through the client's own link)."""
+@dataclass(frozen=True, slots=True)
+class NodeAddress:
+    """Where a lock connects to a node (through the client's own link). `url`: the same, as the node's server spells it
+    for client libraries: `redis://127.0.0.1:26001/0`."""
 
     host: str
     port: int
-
-    @property
-    def url(self) -> str:
-        return f"redis://{self.host}:{self.port}/0"
+    url: str
 
 
 class LockSettings(LockOptions, frozen=True, kw_only=True):

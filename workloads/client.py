@@ -37,7 +37,7 @@ class ClientSpec(msgspec.Struct, frozen=True, kw_only=True):
     client: str
     seed: str
     options: ClientOptions
-    nodes: Sequence[tuple[str, int]]
+    nodes: Sequence[NodeAddress]
     resource: tuple[str, int]
     resource_timeout_ms: float
     lock_log: str
@@ -56,7 +56,7 @@ def work(spec: ClientSpec) -> None:
     settings = LockSettings(
         **fields_of(options, LockOptions), rng=Random(f"{spec.seed}:lock"), log_path=Path(spec.lock_log)
     )
-    lock = open_lock(options.lock, options.lock_command, [NodeAddress(*node) for node in spec.nodes], settings)
+    lock = open_lock(options.lock, options.lock_command, spec.nodes, settings)
     resource = RedisResource(*spec.resource, spec.resource_timeout_ms)
     record = Recorder(Path(spec.history), Path(spec.answers))
     held = None if spec.held is None else Recorder(Path(spec.held))

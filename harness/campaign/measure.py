@@ -127,7 +127,7 @@ def measure(run: Recorded, verdict: Verdict, environment: Mapping[str, object]) 
 
 def node_outages(events: Iterable[FaultEvent]) -> list[FaultEvent]:
     """The injections that were seen to take nodes down, in order. A paused node keeps its memory and is none."""
-    taken = (e for e in events if e.event == "injected" and e.holds and e.keys_at_stake is not None)
+    taken = (e for e in events if e.event == "injected" and e.holds and e.took_nodes_down)
     return sorted(taken, key=lambda event: event.done_ns)
 
 

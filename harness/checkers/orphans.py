@@ -47,12 +47,14 @@ class OnNode(msgspec.Struct, frozen=True):
 
 class Figures(CheckerFigures, frozen=True, kw_only=True):
     """`watched`: whether the nodes were. If not, `asked` says whether they should have been, and the rest is None.
+    `no_key_events`: the nodes' server, if its keys cannot be watched.
     `count`, `total_ms`, `longest_ms`: of the orphans; `by_cause`, `by_node`. `owners`: `shown` where the lock shows
     what it sets, `by time` where it does not."""
 
     watched: bool
     asked: bool | None = None
     """None where the nodes were watched."""
+    no_key_events: str | msgspec.UnsetType = msgspec.UNSET
     count: int | None = None
     total_ms: float | None = None
     longest_ms: float | None = None
@@ -64,7 +66,9 @@ class Figures(CheckerFigures, frozen=True, kw_only=True):
         if self.watched:
             yield Row("keys", self._in_words(), order=70)
         elif self.asked:
-            yield Row("keys", "the nodes were not watched: logs/witness.log says why", order=70)
+            server = self.no_key_events
+            why = f"{printable(server)} has no key events" if server else "logs/witness.log says why"
+            yield Row("keys", f"the nodes were not watched: {why}", order=70)
 
     def _in_words(self) -> str:
         """`8 keys without an owner on a node, 5.4 s in all, the longest 994 ms: not released 3, given up 5`."""
@@ -122,7 +126,8 @@ class _Orphan:
 def check(run: Recorded) -> Answer:
     watched = run.watched
     if watched is None or watched.watch_windows.empty:
-        return Answer(Figures(watched=False, asked=run.config.witness == "on"))
+        asked, server = run.config.witness == "on", run.unwatchable or msgspec.UNSET
+        return Answer(Figures(watched=False, asked=asked, no_key_events=server))
     orphans, are_shown = _orphans(run, watched)
     everywhere = _on_node(orphans, 0)
     figures = Figures(

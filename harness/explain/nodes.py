@@ -78,7 +78,7 @@ def parts(run: Recorded, evidence: Evidence, earlier: Side, later: Side) -> tupl
 
 def went_down(event: FaultEvent) -> bool:
     """Whether the fault took its nodes down, so that they forgot everything that was not persisted."""
-    return bool(event.nodes) and event.keys_at_stake is not None
+    return bool(event.nodes) and event.took_nodes_down
 
 
 def _part(

@@ -35,6 +35,8 @@ class Recorded:
     """The counters at the last read, by key; None if that read was never taken."""
     watched: Watched | None = None
     """What the nodes held; None if they were not watched."""
+    unwatchable: str | None = None
+    """The nodes' server, if its keys cannot be watched."""
     acquire_limit_ms: float | None = None
     """How long an acquire may take according to the lock; None if it declares nothing."""
 

@@ -40,7 +40,8 @@ def ran(run: Recorded) -> str:
 
 
 def cluster_line(run: Recorded, environment: Mapping[str, object]) -> str:
-    """`5 × redis 7.0.15 in containers (images built from this machine's binaries), toxiproxy 2.12.0`."""
+    """`5 × valkey 8.1.8 in containers (images built from this machine's binaries), resource on redis 7.0.15, toxiproxy
+    2.12.0`; older runs do not say what the resource ran."""
     known = dict(_flat(environment.get("cluster")))
     backend = known.get("backend")
     how = {"process": "as processes", "docker": "in containers"}.get(str(backend), str(backend) if backend else "")
@@ -50,6 +51,8 @@ def cluster_line(run: Recorded, environment: Mapping[str, object]) -> str:
     origins = {str(v) for name, v in known.items() if name.rpartition(".")[2] == "origin"}
     if origins:
         text += f" (images {' and '.join(sorted(_ORIGINS.get(o, o) for o in origins))})"
+    if resource := _program(known, "resource_server"):
+        text += f", resource on {resource}"
     proxy = next((v for n, v in known.items() if "toxiproxy" in n and "version" in n and v), None)
     return printable(f"{text}, toxiproxy {proxy}" if proxy else text)
 
@@ -70,10 +73,14 @@ def persistence_line(run: Recorded, environment: Mapping[str, object]) -> str:
 def server(run: Recorded, environment: Mapping[str, object]) -> str:
     """`redis 7.0.15`; without the version if the run broke off before it was known."""
     known = dict(_flat(environment.get("cluster")))
-    names = ("server_version", "server.version", "redis_version", "node.version", "nodes.version")
-    version = next((known[n] for n in names if known.get(n)), None)
-    flavour = next((known[n] for n in ("server.flavour", "server_flavour") if known.get(n)), run.config.server)
-    return printable(f"{flavour} {version}" if version else str(flavour))
+    return printable(_program(known, "server") or run.config.server)
+
+
+def _program(known: Mapping[str, object], part: str) -> str | None:
+    """`redis 7.0.15`, of the facts about one server; older runs call its name the flavour."""
+    name = known.get(f"{part}.name") or known.get(f"{part}.flavour")
+    version = known.get(f"{part}.version")
+    return f"{name} {version}" if name and version else None
 
 
 def run_facts(run: Recorded, environment: Mapping[str, object]) -> list[str]:

@@ -14,11 +14,12 @@ from time import monotonic, monotonic_ns, sleep
 import msgspec
 import psutil
 
-from cluster.base import RESOURCE, Address, Link
+from cluster.base import RESOURCE, Address, Cluster
 from fencepost.errors import BrokenEnvironmentError
 from fencepost.history import ClientEnd
 from harness.config import RunConfig
 from harness.store.run_folder import RunFolder
+from workloads.base import NodeAddress
 from workloads.client import ClientSpec
 from workloads.control import NEVER_NS, Control, State
 
@@ -36,7 +37,7 @@ class ClientSlot:
         self,
         name: str,
         config: RunConfig,
-        links: Mapping[tuple[str, str], Link],
+        cluster: Cluster,
         folder: RunFolder,
         scratch: Path,
         environment: Mapping[str, str],
@@ -44,7 +45,7 @@ class ClientSlot:
     ) -> None:
         self._name = name
         self._config = config
-        self._links = links
+        self._cluster = cluster
         self._folder = folder
         self._scratch = scratch
         self._environment = environment
@@ -89,8 +90,8 @@ class ClientSlot:
             client=self._name,
             seed=f"{config.seed}:{stem}",
             options=config,
-            nodes=[_pair(self._links[self._name, node].address) for node in config.node_names],
-            resource=_pair(self._links[self._name, RESOURCE].address),
+            nodes=[self._dialled(node) for node in config.node_names],
+            resource=_pair(self._address(RESOURCE)),
             resource_timeout_ms=RESOURCE_TIMEOUT_MS,
             lock_log=str(self._folder.logs / f"{stem}.lock.log"),
             first_section=self._sections + 1,
@@ -178,6 +179,14 @@ class ClientSlot:
         """What the lock said about itself when it was opened; empty before that."""
         path = self._scratch / f"{self._name}.{self._life}.lock.json"
         return msgspec.json.decode(path.read_bytes(), type=dict[str, object]) if path.is_file() else {}
+
+    def _address(self, server: str) -> Address:
+        """Of this client's own link to the server."""
+        return self._cluster.links[self._name, server].address
+
+    def _dialled(self, node: str) -> NodeAddress:
+        host, port = self._address(node)
+        return NodeAddress(host, port, self._cluster.nodes[node].server.url(host, port))
 
     def _end(self, how: str) -> None:
         """Make sure that the whole group is gone, and record when and how."""

@@ -10,7 +10,9 @@ from importlib.metadata import version
 from pathlib import Path
 
 from cluster.base import RESOURCE, Cluster
-from cluster.persistence import Policy, config_mismatch
+from cluster.persistence import Policy
+from cluster.server import Server
+from cluster.spec import RESOURCE_POLICY
 from fencepost.errors import BrokenEnvironmentError
 from fencepost.extensions import extension_folders
 
@@ -24,9 +26,10 @@ def describe_environment(
 
     Raises BrokenEnvironmentError if a server does not keep its data as `policy` says.
     """
-    configs = {name: dict(node.effective_config()) for name, node in cluster.nodes.items()}
-    configs[RESOURCE] = dict(cluster.resource.effective_config())
-    check_persistence(policy, configs)
+    configs = {}
+    for name, node in {**cluster.nodes, RESOURCE: cluster.resource}.items():
+        configs[name] = dict(node.effective_config())
+        check_persistence(name, node.server, RESOURCE_POLICY if name == RESOURCE else policy, configs[name])
     return {
         "fencepost": version("fencepost"),
         "python": platform.python_version(),
@@ -43,13 +46,10 @@ def describe_environment(
     }
 
 
-def check_persistence(policy: Policy, configs: Mapping[str, Mapping[str, str]]) -> None:
-    """Raise BrokenEnvironmentError unless every node runs with the policy that was asked for, and the resource with one
-    that loses nothing. `configs`: the effective configuration by the name of the server."""
-    for name, effective in configs.items():
-        asked: Policy = "aof-always" if name == RESOURCE else policy
-        if wrong := config_mismatch(asked, effective):
-            raise BrokenEnvironmentError(f"{name} was asked for persistence {asked}, but {wrong}")
+def check_persistence(name: str, server: Server, policy: Policy, effective: Mapping[str, str]) -> None:
+    """Raise BrokenEnvironmentError unless the server of that name runs with the policy that was asked for."""
+    if wrong := server.config_mismatch(policy, effective):
+        raise BrokenEnvironmentError(f"{name} was asked for persistence {policy}, but {wrong}")
 
 
 def revision() -> dict[str, object]:

@@ -8,16 +8,16 @@ import msgspec
 from rich.console import Console
 
 from cluster.disk import check_disks, sweep_disks
-from cluster.programs import find_server, find_toxiproxy
+from cluster.programs import ServerProgram, find_server, find_toxiproxy
 from cluster.sandbox import why_not
-from cluster.spec import ClusterSpec
+from cluster.spec import RESOURCE_POLICY, ClusterSpec
 from cluster.sweep import sweep
 from fencepost.errors import BrokenEnvironmentError, UsageError
 from harness.config import ClusterChoice, RunConfig
 from harness.run.scheduled import Prepared
 from harness.run.setup import ClusterKind, Setup
 from nemesis.base import Topology
-from nemesis.schedule import Schedule, draw_schedule, load_schedule, needs_disks, parse_spec
+from nemesis.schedule import Schedule, check_server, draw_schedule, load_schedule, needs_disks, parse_spec
 from workloads.registry import check_lock
 
 
@@ -31,19 +31,22 @@ def prepare(config: RunConfig) -> Prepared:
         config = msgspec.structs.replace(config, nemesis=schedule.spec)
     else:
         schedule = draw_schedule(spec, config.seed, topology, config.duration_ms)
-    return Prepared(prepare_setup(_with_disks(config, schedule)), schedule)
+    setup = prepare_setup(_with_disks(config, schedule))
+    check_server(schedule, setup.spec.server.server)
+    return Prepared(setup, schedule)
 
 
 def prepare_setup(config: RunConfig) -> Setup:
     """Check the lock and find the programs, for any kind of run. Raises UsageError or BrokenEnvironmentError."""
     check_lock(config.lock, config.lock_command)
-    server = find_server(config.server)
+    server, resource_server = _find_servers(config)
     toxiproxy = find_toxiproxy()
     backend = choose_backend(config.cluster)
     if config.disks:
         check_disks(config.disk_fs)
     spec = ClusterSpec(
         server,
+        resource_server,
         toxiproxy,
         config.node_names,
         config.client_names,
@@ -51,6 +54,23 @@ def prepare_setup(config: RunConfig) -> Setup:
         config.disk_fs if config.disks else None,
     )
     return Setup(config, backend, spec, why_not() if backend == "process" else None)
+
+
+def _find_servers(config: RunConfig) -> tuple[ServerProgram, ServerProgram]:
+    """The programs of the nodes and of the resource. Raises UsageError if one cannot do what the run asks of it."""
+    program = find_server(config.server)
+    if config.persistence not in program.server.policies:
+        raise UsageError(
+            f"--persistence {config.persistence}: the server {program.name} does not offer it; choose one of "
+            f"{', '.join(program.server.policies)}, or another --server"
+        )
+    resource = find_server(config.resource_server, "--resource-server")
+    if not resource.server.is_scriptable or RESOURCE_POLICY not in resource.server.policies:
+        raise UsageError(
+            f"--resource-server {config.resource_server}: a resource must run Lua scripts and offer the persistence "
+            f"{RESOURCE_POLICY}, but {resource.name} does not; choose another one, like redis"
+        )
+    return program, resource
 
 
 def _with_disks(config: RunConfig, schedule: Schedule) -> RunConfig:

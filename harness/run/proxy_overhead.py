@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from time import perf_counter_ns
 
 from cluster.base import Address
 from fencepost.errors import BrokenEnvironmentError
 
-_PING = b"PING\r\n"
-_PONG = b"+PONG\r\n"
 
-
-def measure_overhead_us(direct: Address, through: Address, rounds: int = 1_000) -> dict[str, float]:
+def measure_overhead_us(
+    ping: Callable[[socket.socket], None], direct: Address, through: Address, rounds: int = 1_000
+) -> dict[str, float]:
     """Round-trip times in µs: `direct_p50`, `direct_p99`, `through_p50`, `through_p99`, and the differences `p50`,
-    `p99`.
+    `p99`. `ping`: the node's `Server.ping`. Raises BrokenEnvironmentError if a link closes.
     """
     with (
         socket.create_connection(direct, timeout=2) as plain,
@@ -23,8 +22,8 @@ def measure_overhead_us(direct: Address, through: Address, rounds: int = 1_000) 
     ):
         for connection in (plain, proxied):
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            _ping_us(connection)
-        taken = [(_ping_us(plain), _ping_us(proxied)) for _ in range(rounds)]
+            _ping_us(ping, connection)
+        taken = [(_ping_us(ping, plain), _ping_us(ping, proxied)) for _ in range(rounds)]
     (direct_p50, direct_p99), (through_p50, through_p99) = (
         tuple(round(_percentile(sorted(times), percent), 1) for percent in (50, 99))
         for times in zip(*taken, strict=True)
@@ -48,13 +47,10 @@ def _percentile(times: Sequence[float], percent: float) -> float:
     return times[below] + (times[above] - times[below]) * (place - below)
 
 
-def _ping_us(connection: socket.socket) -> float:
+def _ping_us(ping: Callable[[socket.socket], None], connection: socket.socket) -> float:
     began = perf_counter_ns()
-    connection.sendall(_PING)
-    reply = b""
-    while len(reply) < len(_PONG):
-        chunk = connection.recv(64)
-        if not chunk:
-            raise BrokenEnvironmentError("a link closed the connection while its overhead was measured")
-        reply += chunk
+    try:
+        ping(connection)
+    except OSError as error:
+        raise BrokenEnvironmentError(f"the overhead of a link cannot be measured: {error}") from error
     return (perf_counter_ns() - began) / 1000

@@ -28,6 +28,11 @@ class Setup:
     def in_sandbox(self) -> bool:
         return self.backend == "process" and self.no_sandbox is None
 
+    @property
+    def is_watched(self) -> bool:
+        """Whether the keys on the nodes are watched."""
+        return self.config.witness == "on" and self.spec.server.server.key_events is not None
+
     def open_cluster(self, state: StateFolder, log_dir: Path) -> Cluster:
         """The cluster, not started."""
         if self.backend == "process":

@@ -84,14 +84,15 @@ class TestRun:
             self._show(f"bringing up {config.nodes} nodes ({self._setup.backend})")
             cluster.start()
             write_addresses(self._state, cluster.addresses)
+            first = cluster.nodes["n1"]
             overhead = measure_overhead_us(
-                cluster.nodes["n1"].address, cluster.links[config.client_names[0], "n1"].address
+                first.server.ping, first.address, cluster.links[config.client_names[0], "n1"].address
             )
             self._resource = RedisResource(*cluster.resource.address, RESOURCE_TIMEOUT_MS)
             stack.callback(self._resource.close)
             self._observe = stack.enter_context(folder.nemesis_log()).append
             ends_log = stack.enter_context(folder.client_ends_log())
-            if config.witness == "on":
+            if self._setup.is_watched:
                 environment = os.environ | self._state.environment
                 stack.enter_context(Witness(cluster.nodes.values(), folder.nodes, folder.witness_words, environment))
             self._write_log = stack.enter_context(folder.resource_log()).extend
@@ -137,7 +138,7 @@ class TestRun:
         environment = os.environ | self._state.environment
         for name in self.config.client_names:
             self.slots[name] = self._make_client(
-                name, self.config, self._cluster.links, self.folder, self._state.path, environment, on_end
+                name, self.config, self._cluster, self.folder, self._state.path, environment, on_end
             )
             self.slots[name].start()
         await_ready(list(self.slots.values()), _READY_TIMEOUT_S, lambda: bool(self.interruption))

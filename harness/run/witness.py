@@ -22,12 +22,15 @@ from typing import Final, Self
 import msgspec
 
 from cluster.base import Address, Node
-from cluster.key_events import PROVE_EVERY_NS, KeyEventStream
-from fencepost.errors import FencepostError
+from cluster.registry import server_named
+from cluster.server import KeyEvents
+from fencepost.errors import FencepostError, InternalError
 from harness.store.append_log import AppendLog
 
 READY_WITHIN_S: Final = 5.0
 _END_WITHIN_S: Final = 3.0
+_LOOK_NS: Final = 50_000_000
+"""How often what was seen is written."""
 _LAST_PROOF_NS: Final = 300_000_000
 _NICE: Final = 10
 _REST_S: Final = 0.003
@@ -38,10 +41,11 @@ _READY: Final = b"watching\n"
 
 
 class Witness:
-    """A context manager that watches these nodes. `log`: the file for events; `words`: the file for its own errors."""
+    """A context manager that watches these nodes, whose server must have key events. `log`: the file for events;
+    `words`: the file for its own errors."""
 
     def __init__(self, nodes: Iterable[Node], log: Path, words: Path, environment: Mapping[str, str]) -> None:
-        self._spec = [(node.name, *node.address) for node in nodes]
+        self._spec = [(node.name, node.server.name, *node.address) for node in nodes]
         self._log = log
         self._words = words
         self._environment = environment
@@ -89,12 +93,12 @@ class Witness:
         process.stdout.close()
 
 
-def watch(nodes: Sequence[tuple[str, str, int]], log: AppendLog, until: int, ready: int) -> None:
-    """Watch until the descriptor `until` can be read or is closed; write to `ready` when all nodes are being watched.
-    Raises BrokenEnvironmentError when the disk is full."""
-    streams = [KeyEventStream(name, Address(host, port)) for name, host, port in nodes]
+def watch(nodes: Sequence[tuple[str, str, str, int]], log: AppendLog, until: int, ready: int) -> None:
+    """Watch the nodes, each (name, server, host, port), until the descriptor `until` can be read or is closed; write to
+    `ready` when all nodes are being watched. Raises BrokenEnvironmentError when the disk is full."""
+    streams = [_open(name, server, Address(host, port)) for name, server, host, port in nodes]
     told = False
-    while not _look(streams, until, PROVE_EVERY_NS):
+    while not _look(streams, until, _LOOK_NS):
         _write(streams, log)
         if not told and all(stream.is_watching for stream in streams):
             os.write(ready, _READY)
@@ -110,7 +114,14 @@ def watch(nodes: Sequence[tuple[str, str, int]], log: AppendLog, until: int, rea
     _write(streams, log)
 
 
-def _look(streams: Sequence[KeyEventStream], until: int | None, for_ns: int) -> bool:
+def _open(node: str, server: str, address: Address) -> KeyEvents:
+    open_events = server_named(server).key_events
+    if open_events is None:
+        raise InternalError(f"{node} runs {server}, which has no key events, and cannot be watched")
+    return open_events(node, address)
+
+
+def _look(streams: Sequence[KeyEvents], until: int | None, for_ns: int) -> bool:
     """Handle the nodes' events for this long; returns True immediately if it is time to end."""
     deadline_ns = monotonic_ns() + for_ns
     while True:
@@ -135,14 +146,14 @@ def _look(streams: Sequence[KeyEventStream], until: int | None, for_ns: int) -> 
             return False
 
 
-def _write(streams: Sequence[KeyEventStream], log: AppendLog) -> None:
+def _write(streams: Sequence[KeyEvents], log: AppendLog) -> None:
     log.extend(event for stream in streams for event in stream.take())
 
 
 def main(argv: Sequence[str]) -> int:
     os.nice(_NICE)
     os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))  # so that it preempts no other process
-    nodes = msgspec.json.decode(argv[2], type=list[tuple[str, str, int]])
+    nodes = msgspec.json.decode(argv[2], type=list[tuple[str, str, str, int]])
     try:
         with AppendLog(Path(argv[1])) as log:
             watch(nodes, log, sys.stdin.fileno(), sys.stdout.fileno())

@@ -15,7 +15,7 @@ from harness.report.progress import Progress
 from harness.run.setup import Setup
 from harness.scripts.experiment import Experiment, describe
 from harness.scripts.steps import play_steps
-from harness.session import report_run, say_what_protects, setup_in_words
+from harness.session import report_run, say_what_is_missing, setup_in_words
 from harness.store.run_folder import RunFolder
 from harness.verdict import Verdict
 
@@ -38,7 +38,7 @@ def make_experiment(
     out.print(f"{experiment.name}: {' '.join(experiment.claim.split())}", markup=False)
     out.print(f"expected: {experiment.expect.says}", markup=False)
     out.print(f"{setup_in_words(setup)}, persistence {setup.config.persistence}", markup=False)
-    say_what_protects(setup, out)
+    say_what_is_missing(setup, out)
     try:
         with RunState.create(folder.path.name) as state, Progress(out, plain_interval_s=float("inf")) as progress:
             play_steps(

@@ -22,7 +22,7 @@ from harness.run.interruption import Interruption
 from harness.run.outside import more_runs_follow
 from harness.run.prepare import prepare, remove_leftovers
 from harness.run.scheduled import Prepared
-from harness.session import judge_and_draw, say_what_protects, setup_in_words
+from harness.session import judge_and_draw, say_what_is_missing, setup_in_words
 from harness.shrink.edits import until
 from harness.shrink.play import Player
 from harness.shrink.search import Found, search
@@ -71,7 +71,7 @@ def shrink(source: SourceRun, wanted: Wanted, results: Path, out: Console) -> in
     words = f"looking for {kind} in {wanted.needed} of at most {plural(wanted.repeats, 'run')}, for at most"
     limit = milliseconds(1e3 * wanted.limit_s)
     out.print(f"{setup_in_words(prepared.setup)}, {size(prepared.schedule)}", markup=False, soft_wrap=True)
-    say_what_protects(prepared.setup, out)
+    say_what_is_missing(prepared.setup, out)
     out.print(f"{words} {limit}", markup=False, soft_wrap=True)
     trials, found, shown = _searched(prepared, kind, moments, wanted, results, out)
 

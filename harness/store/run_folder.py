@@ -55,6 +55,12 @@ class _Versioned(msgspec.Struct):
     schema_version: int
 
 
+class _OwnResourceServer(msgspec.Struct):
+    """Absent in older runs: there the resource ran what the nodes ran."""
+
+    resource_server: str | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class RunFolder:
     """One run's folder. Made by `create` (to write) or `open` (to read)."""
@@ -190,7 +196,10 @@ class RunFolder:
         if not (self.path / "config.json").exists():
             raise UsageError(f"{self.path} is not a run folder: it has no config.json")
         self._check_version("config.json")
-        return self._read_json("config.json", RunConfig)
+        config = self._read_json("config.json", RunConfig)
+        if self._read_json("config.json", _OwnResourceServer).resource_server is None:
+            return msgspec.structs.replace(config, resource_server=config.server)
+        return config
 
     def read_timeline(self) -> Timeline | None:
         return self._read_json("timeline.json", Timeline) if self._has("timeline.json") else None

@@ -26,7 +26,7 @@ def load_recorded(folder: RunFolder) -> Recorded:
     Without a timeline the run began with its first operation and was interrupted; without final.json `final_values` is
     None. Raises UsageError for a folder that was damaged.
     """
-    ops = read_history(folder)
+    ops, environment = read_history(folder), folder.read_environment()
     ends = tuple(folder.read_log("client-ends.jsonl", ClientEnd))
     faults = tuple(folder.read_log("nemesis.jsonl", FaultEvent))
     timeline = folder.read_timeline()
@@ -44,7 +44,8 @@ def load_recorded(folder: RunFolder) -> Recorded:
         planned_faults=folder.planned_faults(),
         final_values=folder.read_final(),
         watched=_read_watched(folder),
-        acquire_limit_ms=_acquire_limit_ms(folder.read_environment()),
+        unwatchable=_unwatchable(environment),
+        acquire_limit_ms=_acquire_limit_ms(environment),
     )
 
 
@@ -80,6 +81,15 @@ def _read_watched(folder: RunFolder) -> Watched | None:
     if not folder.nodes.exists():
         return None
     return Watched(*derive_holdings(folder.read_nodes()), held_frame(folder.read_held()))
+
+
+def _unwatchable(environment: Mapping[str, Any]) -> str | None:
+    """The name of the nodes' server if it has no key events; older runs do not say, and theirs had them."""
+    cluster = environment.get("cluster")
+    if not isinstance(cluster, Mapping) or cluster.get("key_events", True):
+        return None
+    server = cluster.get("server")
+    return str(server.get("name")) if isinstance(server, Mapping) else None
 
 
 def _acquire_limit_ms(environment: Mapping[str, Any]) -> float | None:

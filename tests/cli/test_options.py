@@ -94,7 +94,7 @@ def test_a_number_below_its_bound_is_refused_and_the_option_is_named(each: Decla
 
 def test_the_options_of_each_command_are_those_that_are_declared_for_it() -> None:
     flags = {command: {each.flag for each in options_of(command)} for command in ("replay", "script", "shrink")}
-    common = {"--lock", "--lock-command", "--fencing", "--persistence", "--cluster", "--server"}
+    common = {"--lock", "--lock-command", "--fencing", "--persistence", "--cluster", "--server", "--resource-server"}
     assert flags["replay"] == common | {"--require"}
     assert flags["script"] == common | {"--ttl", "--disk-fs"}
     assert flags["shrink"] == {"--cluster"}

@@ -16,12 +16,11 @@ import psutil
 import pytest
 from docker.models.containers import Container
 
-import cluster.docker
 from cluster.base import RESOURCE
 from cluster.docker import DockerCluster
 from cluster.engine import RUN_LABEL, STATE_LABEL, connect, create_network, remove_run, sweep_docker
 from cluster.lifetime import RunState
-from cluster.persistence import POLICIES, Policy, config_mismatch
+from cluster.persistence import POLICIES, Policy
 from cluster.programs import ServerProgram, find_server
 from cluster.resp import ask
 from cluster.sweep import sweep
@@ -187,8 +186,8 @@ def test_a_server_keeps_what_its_policy_promises(make: MakeCluster, policy: Poli
     one = make(policy, nodes=("n1",), clients=("c1",))
     one.start()
     node = one.nodes["n1"]
-    assert config_mismatch(policy, node.effective_config()) is None
-    assert config_mismatch("aof-always", one.resource.effective_config()) is None
+    assert node.server.config_mismatch(policy, node.effective_config()) is None
+    assert one.resource.server.config_mismatch("aof-always", one.resource.effective_config()) is None
 
     def value_after(end: Callable[[], None]) -> object:
         assert ask(node.address, ("SET", "k", "v"), timeout_ms=1_000) == ["OK"]
@@ -270,7 +269,7 @@ def test_nodes_cannot_reach_what_is_outside_of_their_network(up: DockerCluster, 
 
 def test_the_environment_names_images_and_where_they_came_from(up: DockerCluster) -> None:
     told = up.environment()
-    for part in ("server", "toxiproxy"):
+    for part in ("server", "resource_server", "toxiproxy"):
         image = told[part]
         assert isinstance(image, dict)
         assert image["id"].startswith("sha256:")
@@ -323,7 +322,7 @@ def test_a_start_that_fails_half_way_leaves_nothing(
 def test_a_server_that_ends_while_it_starts_is_reported_with_its_last_words(
     make: MakeCluster, engine: docker.DockerClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cluster.docker, "server_directives", lambda **_: (("no-such-directive", "1"),))
+    monkeypatch.setattr("cluster.servers.redis.server_directives", lambda _: (("no-such-directive", "1"),))
     one = make(nodes=("n1",), clients=("c1",))
     with pytest.raises(BrokenEnvironmentError, match=r"n1 ended at once; its last words: .*Bad directive"):
         one.start()

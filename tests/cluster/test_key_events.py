@@ -14,13 +14,12 @@ import pytest
 from cluster.base import Address
 from cluster.key_events import KeyEventStream
 from fencepost.history import KeyEvent
-from tests.locks.conftest import Server, free_port
-from workloads.base import NodeAddress
+from tests.locks.conftest import Server, free_port, redis_at
 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    server = Server(NodeAddress("127.0.0.1", free_port()))
+    server = Server(redis_at("127.0.0.1", free_port()))
     server.start()
     yield server
     server.stop()
@@ -60,7 +59,7 @@ def follow(stream: KeyEventStream, until: Callable[[list[KeyEvent]], bool]) -> l
 @pytest.fixture
 def stream(server: Server) -> Iterator[KeyEventStream]:
     server.client().flushall()
-    stream = KeyEventStream("n1", Address(*server.address))
+    stream = KeyEventStream("n1", Address(server.address.host, server.address.port))
     follow(stream, lambda told: any(event.event == "watching" for event in told))
     yield stream
     stream.close()

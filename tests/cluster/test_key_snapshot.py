@@ -7,39 +7,39 @@ from collections.abc import Iterator
 
 import pytest
 
-from cluster.key_snapshot import KeyReader
+from cluster.key_snapshot import RedisKeyReader
 from cluster.process import ProcessCluster
 from cluster.resp import ask
 from cluster.waiting import becomes_true
 
 
 @pytest.fixture
-def watch(shared_cluster: ProcessCluster) -> Iterator[KeyReader]:
+def watch(shared_cluster: ProcessCluster) -> Iterator[RedisKeyReader]:
     for node in shared_cluster.nodes.values():
         ask(node.address, ("FLUSHALL",), timeout_ms=1_000)
-    with KeyReader(shared_cluster) as watch:
+    with RedisKeyReader({name: node.address for name, node in shared_cluster.nodes.items()}) as watch:
         yield watch
 
 
-def test_every_node_tells_its_live_keys_and_their_values(shared_cluster: ProcessCluster, watch: KeyReader) -> None:
+def test_every_node_tells_its_live_keys_and_their_values(shared_cluster: ProcessCluster, watch: RedisKeyReader) -> None:
     requests = ("SET", "k1", "mine"), ("SADD", "a set", 1), ("HSET", "a hash", "theirs", 2, "mine", 1)
     ask(shared_cluster.nodes["n1"].address, *requests, timeout_ms=1_000)
     assert watch.look() == {"n1": {"k1": b"mine", "a set": None, "a hash": b"mine, theirs"}, "n2": {}}
 
 
-def test_a_key_that_expired_is_not_alive(shared_cluster: ProcessCluster, watch: KeyReader) -> None:
+def test_a_key_that_expired_is_not_alive(shared_cluster: ProcessCluster, watch: RedisKeyReader) -> None:
     ask(shared_cluster.nodes["n1"].address, ("SET", "k1", "mine", "PX", 30), timeout_ms=1_000)
     assert "k1" in watch.look()["n1"]
     assert becomes_true(lambda: watch.look()["n1"] == {}, within_s=2)
 
 
-def test_the_marks_of_probes_are_no_locks(shared_cluster: ProcessCluster, watch: KeyReader) -> None:
+def test_the_marks_of_probes_are_no_locks(shared_cluster: ProcessCluster, watch: RedisKeyReader) -> None:
     shared_cluster.probe([("c1", "n1")])
     assert watch.look()["n1"] == {}
 
 
 def test_a_node_that_is_down_or_paused_is_left_out_in_time_and_seen_again_later(
-    shared_cluster: ProcessCluster, watch: KeyReader
+    shared_cluster: ProcessCluster, watch: RedisKeyReader
 ) -> None:
     node = shared_cluster.nodes["n1"]
     watch.look()
@@ -56,7 +56,7 @@ def test_a_node_that_is_down_or_paused_is_left_out_in_time_and_seen_again_later(
         node.start()
 
 
-def test_looking_changes_nothing(shared_cluster: ProcessCluster, watch: KeyReader) -> None:
+def test_looking_changes_nothing(shared_cluster: ProcessCluster, watch: RedisKeyReader) -> None:
     address = shared_cluster.nodes["n1"].address
     ask(address, ("SET", "k1", "mine"), timeout_ms=1_000)
     (before,) = ask(address, ("INFO", "persistence"), timeout_ms=1_000)

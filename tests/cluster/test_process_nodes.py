@@ -14,7 +14,7 @@ from cluster import resp
 from cluster.base import Address, Cluster
 from cluster.children import is_stopped
 from cluster.lifetime import RunState
-from cluster.persistence import POLICIES, Policy, config_mismatch
+from cluster.persistence import POLICIES, Policy
 from cluster.ports import Ports, PortTakenError
 from cluster.process import ProcessCluster
 from cluster.process_node import ProcessNode
@@ -156,8 +156,8 @@ def test_a_node_runs_with_the_policy_it_was_given_and_the_resource_always_fsyncs
     make_cluster: MakeCluster, policy: Policy
 ) -> None:
     cluster = make_cluster(policy=policy)
-    assert config_mismatch(policy, cluster.nodes["n1"].effective_config()) is None
-    assert config_mismatch("aof-always", cluster.resource.effective_config()) is None
+    for node, asked in ((cluster.nodes["n1"], policy), (cluster.resource, "aof-always")):
+        assert node.server.config_mismatch(asked, node.effective_config()) is None
 
 
 @pytest.mark.parametrize(
@@ -186,20 +186,21 @@ def test_what_a_policy_keeps_over_a_kill_and_over_a_clean_stop(
 
 
 @pytest.mark.needs("valkey")
-def test_valkey_stands_as_redis_does(make_cluster: MakeCluster) -> None:
+def test_nodes_on_valkey_do_what_nodes_on_redis_do_next_to_a_resource_on_redis(
+    make_cluster: MakeCluster, redis_program: ServerProgram
+) -> None:
     program = find_server("valkey")
     cluster = make_cluster(nodes=2, server=program, policy="aof-always")
-    assert cluster.environment()["server"] == {
-        "flavour": "valkey",
-        "version": program.version,
-        "path": str(program.path),
-    }
+    for part, of in (("server", program), ("resource_server", redis_program)):
+        assert cluster.environment()[part] == {"name": of.name, "version": of.version, "path": str(of.path)}
+    assert cluster.resource.server.running_version(cluster.resource.address, 1_000) == redis_program.version
+    assert cluster.nodes["n1"].server.running_version(cluster.nodes["n1"].address, 1_000) == program.version
     node = cluster.nodes["n2"]
     assert told(node, "SET", "key", "value") == "OK"
     node.kill()
     node.start()
     assert told(node, "GET", "key") == "value"
-    assert cluster.probe([("c1", "n2")])["c1", "n2"].answered
+    assert all(seen.answered and seen.applied for seen in cluster.probe([("c1", "n2"), ("c1", "resource")]).values())
 
 
 def test_a_cluster_of_processes_is_a_cluster(shared_cluster: ProcessCluster) -> None:

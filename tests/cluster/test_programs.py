@@ -32,10 +32,10 @@ def test_the_tools_folder_comes_before_path(tools: Path, tmp_path: Path) -> None
     assert find_server("redis").path == ours
 
 
-def test_the_flavour_is_what_the_program_says(tools: Path) -> None:
+def test_a_program_is_of_the_server_that_it_says_it_is(tools: Path) -> None:
     path = program(tools / "my-server", "Valkey server v=8.1.8 sha=0")
     found = find_server(str(path))
-    assert (found.flavour, found.version, found.path) == ("valkey", "8.1.8", path)
+    assert (found.name, found.version, found.path) == ("valkey", "8.1.8", path)
 
 
 @pytest.mark.parametrize("choice", ["redis", "valkey"])
@@ -52,13 +52,13 @@ def test_a_missing_toxiproxy_names_where_it_was_looked_for(tools: Path) -> None:
 def test_an_unknown_word_and_a_wrong_path_are_the_users_mistake(tools: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="'memcached' is not known"):
         find_server("memcached")
-    with pytest.raises(UsageError, match="no program that can be run"):
+    with pytest.raises(UsageError, match="there is no program at this path"):
         find_server(str(tmp_path / "missing"))
     plain = tmp_path / "plain"
     plain.write_text("no program")
-    with pytest.raises(UsageError, match="no program that can be run"):
+    with pytest.raises(UsageError, match="there is no program at this path"):
         find_server(str(plain))
-    with pytest.raises(UsageError, match="that is no redis-server"):
+    with pytest.raises(UsageError, match="that is no redis-server or valkey-server"):
         find_server(str(program(tmp_path / "other", "hello")))
     with pytest.raises(UsageError, match="ended with 3"):
         find_server(str(program(tmp_path / "failing", "Redis server v=1.0", code=3)))

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from cluster.base import Address
-from cluster.resp import Exchange, answers_ping, ask, encode, exchange_all
+from cluster.registry import server_named
+from cluster.resp import Exchange, ask, encode, exchange_all
 
 Fake = Callable[[bytes | None], Address]
 
@@ -62,7 +63,7 @@ def test_a_server_that_makes_no_sense_or_hangs_up_is_an_error(fake: Fake, answer
     address = fake(answer)
     with pytest.raises(error):
         ask(address, ("PING",), timeout_ms=2_000)
-    assert not answers_ping(address, 2_000)
+    assert not server_named("redis").answers(address, 2_000)
 
 
 def test_silence_is_a_time_out_after_the_time_and_not_before(fake: Fake) -> None:

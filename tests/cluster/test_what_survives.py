@@ -21,7 +21,7 @@ from cluster import resp
 from cluster.base import Address, Cluster, Node
 from cluster.docker import DockerCluster
 from cluster.lifetime import RunState
-from cluster.persistence import POLICIES, Policy, config_mismatch
+from cluster.persistence import POLICIES, Policy
 from cluster.process import ProcessCluster
 from cluster.waiting import becomes_true
 from tests.specs import spec_of
@@ -143,7 +143,7 @@ def case(
     with ExitStack() as stack:
         cluster = bring_up(backend, policy, tmp_path_factory.mktemp("survives"), stack)
         nodes = list(cluster.nodes.values())
-        assert [config_mismatch(policy, node.effective_config()) for node in nodes] == [None] * 3
+        assert [node.server.config_mismatch(policy, node.effective_config()) for node in nodes] == [None] * 3
         writers = [Writer(node.address) for node in nodes]
         time.sleep(LONG_S if "the tail" in PROMISED[policy] else SHORT_S)
         for writer in writers:

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from cluster.base import RESOURCE
-from cluster.persistence import POLICIES, Policy, expected_config
+from cluster.persistence import POLICIES, Policy
+from cluster.servers.redis import SERVER, persistence_directives
 from cluster.waiting import becomes_true
 from fencepost.errors import BrokenEnvironmentError
 from harness.config import RunConfig
@@ -20,16 +21,14 @@ from tests.harness import runs
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_servers_that_do_as_they_were_asked_pass(policy: Policy) -> None:
-    check_persistence(policy, {"n1": expected_config(policy), RESOURCE: expected_config("aof-always")})
+def test_a_server_that_keeps_what_it_was_asked_to_keep_passes(policy: Policy) -> None:
+    check_persistence("n1", SERVER, policy, dict(persistence_directives(policy)))
 
 
 @pytest.mark.parametrize(("who", "does"), [("n2", "aof-everysec"), ("n2", "none"), (RESOURCE, "aof-everysec")])
 def test_a_server_that_keeps_its_data_otherwise_breaks_the_run(who: str, does: Policy) -> None:
-    asked = expected_config("aof-always")
-    servers = {"n1": asked, "n2": asked, RESOURCE: asked, who: expected_config(does)}
     with pytest.raises(BrokenEnvironmentError, match=f"{who} was asked for persistence aof-always, but "):
-        check_persistence("aof-always", servers)
+        check_persistence(who, SERVER, "aof-always", dict(persistence_directives(does)))
 
 
 @pytest.mark.needs("ext4")
@@ -71,9 +70,13 @@ def test_clean_removes_the_disks_of_a_harness_that_was_killed_with_its_reaper_wh
     assert runs.state_left(tmp_path) == []
 
 
-def test_a_replay_asks_for_the_same_disks_again() -> None:
-    config = RunConfig(seed=7, nemesis="power", persistence="aof-no", disks=True, disk_fs="xfs")
+def test_a_replay_asks_for_the_same_disks_and_servers_again() -> None:
+    config = RunConfig(
+        seed=7, nemesis="power", persistence="aof-no", disks=True, disk_fs="xfs", server="valkey", resource_server="/r"
+    )
     words = replay_command(config, Path("schedule.json"))
     assert "--disks" in words
     assert "--persistence aof-no" in words
     assert "--disk-fs xfs" in words
+    assert "--server valkey" in words
+    assert "--resource-server /r" in words

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster.key_snapshot import Holdings
+from cluster.server import Holdings
 from fencepost.history import FaultEvent
 from harness.run.player import LOOK_EVERY_MS, Player
 from nemesis.schedule import Schedule, draw_schedule, load_schedule, parse_spec
@@ -28,7 +28,7 @@ def grants(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
         value = waiting.pop()
         return {node: {"k1": value} for node in ("n1", "n2", "n3")}
 
-    monkeypatch.setattr("cluster.key_snapshot.KeyReader.look", look)
+    monkeypatch.setattr("tests.nemesis.fakes.FakeKeyReader.look", look)
     return waiting
 
 

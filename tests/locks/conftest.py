@@ -26,6 +26,11 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+def redis_at(host: str, port: int) -> NodeAddress:
+    """The address of a Redis."""
+    return NodeAddress(host, port, f"redis://{host}:{port}/0")
+
+
 @dataclass
 class Server:
     """One redis-server without persistence."""
@@ -34,9 +39,8 @@ class Server:
     process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        host, port = self.address
-        program = find_server("redis").path
-        words = [program, "--port", str(port), "--bind", host, "--save", "", "--appendonly", "no"]
+        program, at = find_server("redis").path, self.address
+        words = [program, "--port", str(at.port), "--bind", at.host, "--save", "", "--appendonly", "no"]
         self.process = subprocess.Popen(words, stdout=subprocess.DEVNULL, cwd="/tmp")
         deadline = time.monotonic() + 10
         while True:
@@ -48,7 +52,8 @@ class Server:
                 time.sleep(0.01)
 
     def client(self) -> redis.Redis:
-        return redis.Redis(*self.address, socket_timeout=2, retry=Retry(NoBackoff(), 0), decode_responses=True)
+        once = Retry(NoBackoff(), 0)
+        return redis.Redis(self.address.host, self.address.port, socket_timeout=2, retry=once, decode_responses=True)
 
     def stop(self) -> None:
         if self.process is not None:
@@ -71,7 +76,7 @@ class Server:
 
 @pytest.fixture(scope="session")
 def _five_servers() -> Iterator[list[Server]]:
-    servers = [Server(NodeAddress("127.0.0.1", free_port())) for _ in range(5)]
+    servers = [Server(redis_at("127.0.0.1", free_port())) for _ in range(5)]
     try:
         for server in servers:
             server.start()

@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterator
 import hiredis
 import pytest
 
-from tests.locks.conftest import Server, free_port
-from workloads.base import NodeAddress
+from tests.locks.conftest import Server, free_port, redis_at
 from workloads.connection import MAX_OWED, SILENT, ConnectionPool, pack
 
 TIMEOUT_MS = 100.0
@@ -23,7 +22,7 @@ class FakeServer:
     def __init__(self) -> None:
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.listener.settimeout(5)
-        self.address = NodeAddress(*self.listener.getsockname())
+        self.address = redis_at(*self.listener.getsockname())
         self.connections: list[socket.socket] = []
 
     def accept(self) -> socket.socket:
@@ -234,7 +233,7 @@ def test_a_connection_that_closed_while_idle_costs_no_request(servers: list[Serv
 
 
 def test_a_node_that_refuses_counts_as_silent_immediately_and_does_not_delay_the_others(servers: list[Server]) -> None:
-    nobody = NodeAddress("127.0.0.1", free_port())
+    nobody = redis_at("127.0.0.1", free_port())
     pool = ConnectionPool([nobody, servers[0].address], 2_000)
     assert elapsed_ms(lambda: pool.ask(pack("PING"))) < 1_000
     assert pool.ask(pack("PING")) == [SILENT, b"PONG"]
@@ -245,7 +244,7 @@ def test_a_request_whose_connection_is_not_open_in_time_is_never_sent() -> None:
     # A full backlog: the kernel neither accepts nor refuses, like a host that cannot be reached.
     with socket.create_server(("127.0.0.1", 0), backlog=0) as listener, socket.socket() as filler:
         filler.connect(listener.getsockname())
-        pool = ConnectionPool([NodeAddress(*listener.getsockname())], TIMEOUT_MS)
+        pool = ConnectionPool([redis_at(*listener.getsockname())], TIMEOUT_MS)
         assert TIMEOUT_MS <= elapsed_ms(lambda: pool.ask(pack("SET", "k", "v"))) < TIMEOUT_MS * 2
         listener.settimeout(10)
         listener.accept()[0].close()

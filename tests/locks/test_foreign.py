@@ -18,7 +18,7 @@ import pytest
 
 from fencepost.errors import BrokenEnvironmentError
 from fencepost.history import NodeReply, Round
-from tests.locks.conftest import Server
+from tests.locks.conftest import Server, redis_at
 from workloads import foreign
 from workloads.base import Lease, Lock, LockSettings, NodeAddress
 from workloads.foreign import ForeignLock, UnknownOutcomeError
@@ -170,7 +170,7 @@ def running(folder: Path) -> list[psutil.Process]:
 
 
 def opened(command: list[str], log: Path) -> ForeignLock:
-    return ForeignLock(command, [NodeAddress("127.0.0.1", 1)], LockSettings(log_path=log))
+    return ForeignLock(command, [redis_at("127.0.0.1", 1)], LockSettings(log_path=log))
 
 
 def broken(command: list[str], log: Path) -> str:
@@ -263,11 +263,12 @@ def test_closing_kills_an_adapter_that_does_not_listen(program: Callable[..., li
 
 
 CLIENT = """
-import json, shlex, sys
+import shlex, sys
+import msgspec
 from workloads.base import LockSettings, NodeAddress
 from workloads.registry import open_lock
-nodes, command = json.loads(sys.argv[1])
-lock = open_lock("", shlex.join(command), [NodeAddress(*node) for node in nodes], LockSettings())
+nodes, command = msgspec.json.decode(sys.argv[1], type=tuple[list[NodeAddress], list[str]])
+lock = open_lock("", shlex.join(command), nodes, LockSettings())
 print("ready", flush=True)
 sys.stdin.read()
 """
@@ -278,7 +279,7 @@ def client_with_child(
 ) -> tuple[subprocess.Popen[bytes], psutil.Process]:
     """A process that holds a foreign lock, in its own process group, and the lock's process."""
     client = subprocess.Popen(
-        [sys.executable, "-c", CLIENT, json.dumps([nodes, command])],
+        [sys.executable, "-c", CLIENT, msgspec.json.encode([nodes, command]).decode()],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         start_new_session=True,

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from cluster.base import Address, CutKind, Direction, ProbeResult
+from cluster.server import Holdings
 from fencepost.errors import BrokenEnvironmentError
 from nemesis.base import Topology, World
 
@@ -121,14 +122,33 @@ class FakeLink:
         return ProbeResult(answered, applied, refused, there + back + 1 if answered or refused else timeout_ms)
 
 
+class FakeKeyReader:
+    """Sees what the test says."""
+
+    def __init__(self, sees: Callable[[], Holdings]) -> None:
+        self._sees = sees
+
+    def look(self, timeout_ms: float = 30) -> Holdings:
+        return self._sees()
+
+    def close(self) -> None: ...
+
+    def __enter__(self) -> FakeKeyReader:
+        return self
+
+    def __exit__(self, *error: object) -> None: ...
+
+
 @dataclass
 class FakeCluster:
-    """`calls` has every verb on any part, in order; `probes` which links were asked."""
+    """`calls` has every verb on any part, in order; `probes` which links were asked. `holds`: what the nodes hold; None
+    if their server cannot list its keys."""
 
     of: Topology
     calls: list[str] = field(default_factory=list)
     probes: list[tuple[tuple[str, str], ...]] = field(default_factory=list)
     backend: str = "fake"
+    holds: Callable[[], Holdings] | None = dict
 
     def __post_init__(self) -> None:
         self.nodes = {name: FakeNode(name, self.calls) for name in self.of.nodes}
@@ -147,6 +167,9 @@ class FakeCluster:
     def probe(self, links: Sequence[tuple[str, str]], timeout_ms: float = 100) -> dict[tuple[str, str], ProbeResult]:
         self.probes.append(tuple(links))
         return {link: self.links[link].probe(self.nodes[link[1]], timeout_ms) for link in links}
+
+    def key_reader(self) -> FakeKeyReader | None:
+        return None if self.holds is None else FakeKeyReader(self.holds)
 
     def environment(self) -> dict[str, object]:
         return {}

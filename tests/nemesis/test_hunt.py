@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from cluster.key_snapshot import Holdings
+from cluster.server import Holdings
 from fencepost.errors import UsageError
 from nemesis.base import Adaptive, NeedsDisks
 from nemesis.crash import Crash
@@ -50,12 +50,13 @@ def test_two_clients_that_hold_one_key_on_parts_of_the_nodes_hold_no_lock() -> N
 class Scene:
     """A hunt for n3 whose eyes see what the test says."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, **options: int) -> None:
+    def __init__(self, **options: int) -> None:
         self.sees: Holdings = holding()
-        monkeypatch.setattr("cluster.key_snapshot.KeyReader.look", lambda _watch, timeout_ms=0: self.sees)
+        world = FakeWorld(topology(clients=2))
+        world.cluster.holds = lambda: self.sees
         settings = {"restart_delay_ms": 0, "interval_ms": 500} | options
         hunt = Hunt(how="crash", nodes=("n3",), links=(("c1", "n1"),), **settings)
-        self.watch: HuntObserver = hunt.observe(FakeWorld(topology(clients=2)).world)
+        self.watch: HuntObserver = hunt.observe(world.world)
         (self.first,) = self.watch.look(0)
 
     def strikes(self, now_ms: float, sees: Holdings) -> bool:
@@ -66,8 +67,8 @@ class Scene:
 
 
 @pytest.fixture
-def scene(monkeypatch: pytest.MonkeyPatch) -> Scene:
-    return Scene(monkeypatch)
+def scene() -> Scene:
+    return Scene()
 
 
 def test_first_of_all_the_links_are_cut_for_as_long_as_the_hunt_lasts(scene: Scene) -> None:
@@ -98,8 +99,8 @@ def test_a_lock_that_was_there_before_it_looked_is_left_alone_until_the_next_one
     assert scene.strikes(9, holding("n3", "n4", "n5", value=b"next"))
 
 
-def test_it_rests_between_two_strikes_for_the_interval_after_the_restart(monkeypatch: pytest.MonkeyPatch) -> None:
-    scene = Scene(monkeypatch, restart_delay_ms=200)
+def test_it_rests_between_two_strikes_for_the_interval_after_the_restart() -> None:
+    scene = Scene(restart_delay_ms=200)
     assert not scene.strikes(1, holding())
     assert scene.strikes(10, holding("n1", "n2", "n3"))
     assert not scene.strikes(600, holding())
@@ -108,8 +109,8 @@ def test_it_rests_between_two_strikes_for_the_interval_after_the_restart(monkeyp
     assert scene.strikes(715, holding("n1", "n2", "n3", value=b"3"))
 
 
-def test_it_strikes_at_most_as_often_as_it_was_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    scene = Scene(monkeypatch, strikes=1)
+def test_it_strikes_at_most_as_often_as_it_was_told() -> None:
+    scene = Scene(strikes=1)
     assert not scene.strikes(1, holding())
     assert scene.strikes(10, holding("n1", "n2", "n3"))
     assert not scene.strikes(1_000, holding())
@@ -143,10 +144,10 @@ def test_only_a_hunt_by_power_cuts_needs_disks() -> None:
         assert hunt.needs_disks == needed
 
 
-def test_the_way_that_nodes_go_down_is_an_option(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cluster.key_snapshot.KeyReader.look", lambda _watch, timeout_ms=0: sees)
-    sees = holding()
-    watch = Hunt("power", ("n3",), (), 700, 0).observe(FakeWorld(topology()).world)
+def test_the_way_that_nodes_go_down_is_an_option() -> None:
+    sees, world = holding(), FakeWorld(topology())
+    world.cluster.holds = lambda: sees
+    watch = Hunt("power", ("n3",), (), 700, 0).observe(world.world)
     watch.look(0)
     watch.look(1)
     sees = holding("n1", "n2", "n3")

@@ -47,9 +47,9 @@ ENVIRONMENT: dict[str, object] = {
     "cores": 2,
     "cluster": {
         "backend": "docker",
-        "server_version": "7.0.15",
-        "toxiproxy_version": "2.12.0",
-        "images": {"node": {"image": "fencepost/node", "origin": "built-from-host"}},
+        "server": {"name": "redis", "version": "7.0.15", "image": "fencepost/redis", "origin": "built-from-host"},
+        "resource_server": {"name": "redis", "version": "7.0.15", "image": "fencepost/redis"},
+        "toxiproxy": {"version": "2.12.0"},
     },
     "lock": {"library": "redlock-ng 2.0.4", "redis": "6.4.0"},
     "proxy_overhead_us": {"p50": 61.2, "p99": 140.9, "direct_p50": 48.1, "through_p50": 109.3},

@@ -34,7 +34,8 @@ def test_an_ordinary_run_fits_on_one_screen_and_says_everything() -> None:
     for part in (
         "VALID — no overlap blamed on the lock in",
         "95 % upper bound 0.",
-        "5 × redis 7.0.15 in containers (images built from this machine's binaries), toxiproxy 2.12.0",
+        "5 × redis 7.0.15 in containers (images built from this machine's binaries), resource on redis 7.0.15, "
+        "toxiproxy 2.12.0",
         "seed 7",
         "planned, 12 injected, 12 seen to work, 12 seen healed",
         "0 lost of",

@@ -61,7 +61,8 @@ def plays(monkeypatch: pytest.MonkeyPatch) -> list[Record]:
 
 
 def player(folder: Path, best: Schedule | None = None) -> Player:
-    spec = ClusterSpec(ServerProgram(folder, "redis", "7"), ToxiproxyProgram(folder, "2"), ("n1",), ("c1",))
+    redis = ServerProgram(folder, "redis", "7")
+    spec = ClusterSpec(redis, redis, ToxiproxyProgram(folder, "2"), ("n1",), ("c1",))
     setup = Setup(RunConfig(seed=1, lock="redlock"), "process", spec)
     kind = Kind("exclusion", "overlap", "lock")
     return Player(setup, kind, folder, lambda *_: "", lambda: best, lambda: False, Console(quiet=True))

@@ -1,0 +1,35 @@
+"""Which servers there are: every module of `cluster/servers` with a `SERVER` object in it."""
+
+from __future__ import annotations
+
+import pkgutil
+from collections.abc import Mapping
+from functools import cache
+from importlib import import_module
+from types import MappingProxyType
+
+import cluster.servers as folder
+from cluster.server import Server
+from fencepost.errors import InternalError
+
+
+@cache
+def servers() -> Mapping[str, Server]:
+    """All servers by the name that `--server` calls them: those of the source tree first, each folder sorted. Raises
+    InternalError if two share a name."""
+    found: dict[str, Server] = {}
+    for module in pkgutil.iter_modules(folder.__path__, "cluster.servers."):
+        server: Server | None = getattr(import_module(module.name), "SERVER", None)
+        if server is None:
+            continue
+        if server.name in found:
+            raise InternalError(f"two servers are called {server.name}; the second one is in {module.name}")
+        found[server.name] = server
+    return MappingProxyType(found)
+
+
+def server_named(name: str) -> Server:
+    """The server of that name. Raises InternalError if there is none: whoever asks got the name from `servers`."""
+    if name not in servers():
+        raise InternalError(f"no server is called {name!r}; there are {', '.join(servers())}")
+    return servers()[name]

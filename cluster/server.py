@@ -1,0 +1,199 @@
+"""What a server is: the protocol `Server`, and what only some servers can do.
+
+A server is one module in `cluster/servers/` with a `SERVER` object in it; nothing else needs an edit. It is stateless:
+it says how its program is found, started, asked and told, and both backends do the rest. What it cannot do is None, and
+a run that needs it is refused before anything starts.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Collection, Mapping
+from typing import Literal, NamedTuple, Protocol, Self
+
+from cluster.base import Address, LinkKey, ProbeResult
+from cluster.persistence import Policy
+from fencepost.history import KeyEvent
+
+Ability = Literal["clean shutdown", "key snapshots"]
+"""What a fault may need of the nodes' server, in the words of an error message."""
+
+Holdings = Mapping[str, Mapping[str, bytes | None]]
+"""By node, for those that answered: the live keys and their values: a string's bytes, a hash's fields joined by `, `;
+None for any other type."""
+
+
+class Place(NamedTuple):
+    """Where and how a server runs. `host` and `port`: where it listens; the host is 0.0.0.0 in a container, whose
+    network lets nobody else in. `folder`: the working directory for its data, as the server sees it."""
+
+    host: str
+    port: int
+    folder: str
+    policy: Policy
+
+
+class KeyReader(Protocol):
+    """Sees which nodes hold which live keys. A context manager that closes its connections."""
+
+    def look(self, timeout_ms: float = 30) -> Holdings:
+        """What each node that answers within the time holds right now; marks of probes are left out."""
+        ...
+
+    def close(self) -> None: ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *error: object) -> None: ...
+
+
+class KeyEvents(Protocol):
+    """What happens to the keys of one node. Nothing here waits: the owner polls `fd` for `wants`, calls `advance` when
+    the socket is ready, `upkeep` now and then, and takes the events that are complete."""
+
+    @property
+    def fd(self) -> int | None:
+        """None while there is no connection."""
+        ...
+
+    @property
+    def wants(self) -> int: ...
+
+    @property
+    def is_watching(self) -> bool:
+        """Whether everything that the node holds is known."""
+        ...
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether an answer is still to come from a node that is not known to be down or silent."""
+        ...
+
+    def advance(self) -> None: ...
+
+    def upkeep(self, now_ns: int) -> None: ...
+
+    def prove(self, now_ns: int) -> None:
+        """Ask the node for a sign of life: everything that it reports afterwards is later."""
+        ...
+
+    def take(self) -> Collection[KeyEvent]:
+        """The complete events, each once, in order."""
+        ...
+
+    def close(self) -> None: ...
+
+
+OpenKeyEvents = Callable[[str, Address], KeyEvents]
+"""Opens the events of the node with this name, at this address."""
+
+OpenKeyReader = Callable[[Mapping[str, Address]], KeyReader]
+"""Opens a reader of these nodes, by name."""
+
+ProbeLinks = Callable[[Mapping[LinkKey, Address], Mapping[str, Address], float], dict[LinkKey, ProbeResult]]
+"""Takes the links' addresses, where each node itself listens, and the time limit in milliseconds.
+Sends one harmless command through each link at the same time, and asks the nodes which of them they executed."""
+
+ShutDown = Callable[[Address, float], None]
+"""Tells a server to save and end, within so many milliseconds. Raises BrokenEnvironmentError if it refuses."""
+
+
+class Server(Protocol):
+    """One kind of server. Every call returns within its time limit, or soon."""
+
+    @property
+    def name(self) -> str:
+        """What `--server` calls it: lower-case letters, digits and dashes."""
+        ...
+
+    # The program.
+
+    @property
+    def programs(self) -> tuple[str, ...]:
+        """The names of the program; the first one that is found is used."""
+        ...
+
+    @property
+    def version_option(self) -> str:
+        """The option with which the program prints its version and ends."""
+        ...
+
+    def version_in(self, output: str) -> str | None:
+        """The version, if this is what this server's program prints; None for another program's output."""
+        ...
+
+    @property
+    def image(self) -> str | None:
+        """The published container image, which has the program in /usr/local/bin; None: images are built from the
+        host's program only."""
+        ...
+
+    # A running server.
+
+    @property
+    def policies(self) -> tuple[Policy, ...]:
+        """The persistence policies that it can be configured for."""
+        ...
+
+    def arguments(self, place: Place) -> list[str]:
+        """The arguments with which its program runs there, in the foreground, logging to stdout or stderr."""
+        ...
+
+    def answers(self, address: Address, timeout_ms: float, pid: int | None = None) -> bool:
+        """Whether a server there is ready for work. With `pid`: and whether it is that process, as far as it can be
+        asked."""
+        ...
+
+    def running_version(self, address: Address, timeout_ms: float) -> str:
+        """The version that a running server reports. Raises OSError if it does not answer."""
+        ...
+
+    def effective_config(self, address: Address, timeout_ms: float) -> Mapping[str, str]:
+        """The configuration of a running server; empty for one that cannot be asked. Raises OSError if it does not
+        answer."""
+        ...
+
+    def config_mismatch(self, policy: Policy, effective: Mapping[str, str]) -> str | None:
+        """How the effective configuration differs from the policy, in one line; None if it does not."""
+        ...
+
+    def ping(self, connection: socket.socket) -> None:
+        """Send a small harmless request over an open connection and read the whole reply. Raises OSError."""
+        ...
+
+    @property
+    def probe_links(self) -> ProbeLinks:
+        """Servers with the same function are probed together."""
+        ...
+
+    def url(self, host: str, port: int) -> str:
+        """What a lock dials, as the client libraries of this server spell it."""
+        ...
+
+    # What only some servers can do.
+
+    @property
+    def shut_down(self) -> ShutDown | None:
+        """None: there is no clean shutdown."""
+        ...
+
+    @property
+    def key_events(self) -> OpenKeyEvents | None:
+        """None: its keys cannot be watched, so its nodes are not witnessed."""
+        ...
+
+    @property
+    def key_reader(self) -> OpenKeyReader | None:
+        """None: its keys cannot be listed."""
+        ...
+
+    @property
+    def is_scriptable(self) -> bool:
+        """Whether it runs the Lua scripts of the resource (`workloads/resource.py`)."""
+        ...
+
+
+def abilities(server: Server) -> frozenset[Ability]:
+    """What faults may need and this server has."""
+    has: dict[Ability, object] = {"clean shutdown": server.shut_down, "key snapshots": server.key_reader}
+    return frozenset(ability for ability, part in has.items() if part is not None)

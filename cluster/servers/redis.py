@@ -1,0 +1,145 @@
+"""Redis, and what every server that descends from it has in common."""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from cluster import probe, resp
+from cluster.base import Address
+from cluster.key_events import KeyEventStream
+from cluster.key_snapshot import RedisKeyReader
+from cluster.persistence import POLICIES, Policy
+from cluster.ports import LOOPBACK
+from cluster.server import OpenKeyEvents, OpenKeyReader, Place, ProbeLinks, ShutDown
+from fencepost.errors import BrokenEnvironmentError
+
+Directives = tuple[tuple[str, str], ...]
+"""Names and values of the configuration, in the order in which they are given."""
+
+_VERSION: Final = re.compile(r"(\w+) server v=(\S+)")
+_PING: Final = b"PING\r\n"
+_PONG: Final = b"+PONG\r\n"
+
+
+def persistence_directives(policy: Policy) -> Directives:
+    """What a policy means in Redis's configuration, and what `CONFIG GET` must then return."""
+    match policy:
+        case "none":
+            return (("save", ""), ("appendonly", "no"))
+        case "rdb":
+            return (("save", "1 1"), ("appendonly", "no"))
+        case _:
+            return (("save", ""), ("appendonly", "yes"), ("appendfsync", policy.removeprefix("aof-")))
+
+
+def server_directives(place: Place) -> Directives:
+    """The whole configuration of a server."""
+    return (
+        ("bind", place.host),
+        ("port", str(place.port)),
+        ("protected-mode", "yes" if place.host == LOOPBACK else "no"),
+        ("tcp-backlog", "511"),
+        ("maxclients", "4000"),
+        ("timeout", "0"),
+        ("daemonize", "no"),
+        ("pidfile", ""),
+        ("logfile", ""),
+        ("loglevel", "notice"),
+        # The title would be written over the environment, by which leftovers of dead runs are found.
+        ("set-proc-title", "no"),
+        ("latency-monitor-threshold", "0"),
+        ("dir", place.folder),
+        *persistence_directives(place.policy),
+    )
+
+
+def shut_down(address: Address, timeout_ms: float) -> None:
+    """SHUTDOWN, which saves what the persistence policy saves."""
+    try:
+        (reply,) = resp.ask(address, ("SHUTDOWN",), timeout_ms=timeout_ms)
+    except OSError:
+        return  # as expected: the connection ends with the server
+    raise BrokenEnvironmentError(f"the server at {address} refuses to shut down: {reply}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RedisServer:
+    """`cluster.server.Server`, for Redis and its descendants. A variant is one with other fields, or a subclass.
+
+    `product`: the word before `server v=` in what `--version` prints. `version_field`: the version's name in INFO.
+    """
+
+    name: str
+    product: str
+    version_field: str
+    programs: tuple[str, ...]
+    image: str | None = None
+    version_option: str = "--version"
+    policies: tuple[Policy, ...] = POLICIES
+    probe_links: ProbeLinks = probe.probe_links
+    shut_down: ShutDown | None = shut_down
+    key_events: OpenKeyEvents | None = KeyEventStream
+    key_reader: OpenKeyReader | None = RedisKeyReader
+    is_scriptable: bool = True
+
+    def version_in(self, output: str) -> str | None:
+        found = _VERSION.search(output)
+        return found[2] if found and found[1].lower() == self.product.lower() else None
+
+    def arguments(self, place: Place) -> list[str]:
+        # The server takes a value of several words as several arguments, and an empty one as an empty argument.
+        return [word for name, value in server_directives(place) for word in (f"--{name}", *_words(name, value))]
+
+    def answers(self, address: Address, timeout_ms: float, pid: int | None = None) -> bool:
+        """Whether PING is answered with PONG; a server that is still loading its data answers with an error."""
+        asked = (("PING",),) if pid is None else (("PING",), ("INFO", "server"))
+        try:
+            pong, *info = resp.ask(address, *asked, timeout_ms=timeout_ms)
+        except OSError:
+            return False
+        return pong == "PONG" and (pid is None or f"process_id:{pid}\r\n" in str(info[0]))
+
+    def running_version(self, address: Address, timeout_ms: float) -> str:
+        (info,) = resp.ask(address, ("INFO", "server"), timeout_ms=timeout_ms)
+        facts = dict(line.partition(":")[::2] for line in str(info).splitlines())
+        return facts.get(self.version_field) or "unknown"
+
+    def effective_config(self, address: Address, timeout_ms: float) -> Mapping[str, str]:
+        return resp.config(address, timeout_ms=timeout_ms)
+
+    def config_mismatch(self, policy: Policy, effective: Mapping[str, str]) -> str | None:
+        wrong = [
+            f"{name} is {effective.get(name)!r}, not {value!r}"
+            for name, value in persistence_directives(policy)
+            if effective.get(name) != value
+        ]
+        return "; ".join(wrong) or None
+
+    def ping(self, connection: socket.socket) -> None:
+        connection.sendall(_PING)
+        reply = b""
+        while len(reply) < len(_PONG):
+            chunk = connection.recv(64)
+            if not chunk:
+                raise ConnectionResetError("the connection was closed")
+            reply += chunk
+
+    def url(self, host: str, port: int) -> str:
+        return f"redis://{host}:{port}/0"
+
+
+def _words(name: str, value: str) -> list[str]:
+    return [value] if name == "dir" else value.split() or [""]
+
+
+SERVER = RedisServer(
+    name="redis",
+    product="Redis",
+    version_field="redis_version",
+    programs=("redis-server",),
+    image="redis:7.4",
+)

@@ -1,0 +1,119 @@
+"""What the servers say of themselves: how they are started, recognised and dialled, and what they cannot do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from cluster.persistence import POLICIES
+from cluster.registry import server_named, servers
+from cluster.server import Place, abilities
+from cluster.servers import redis
+from fencepost.errors import InternalError, UsageError
+from fencepost.extensions import VARIABLE
+from nemesis.base import Topology
+from nemesis.schedule import check_server, draw_schedule, parse_spec
+
+REDIS = redis.SERVER
+
+
+def options(arguments: list[str]) -> Iterator[tuple[str, str]]:
+    """Names and values, as `redis-server` reads its arguments."""
+    starts = [at for at, word in enumerate(arguments) if word.startswith("--")]
+    for at, end in pairwise([*starts, len(arguments)]):
+        yield arguments[at].removeprefix("--"), " ".join(arguments[at + 1 : end])
+
+
+def test_redis_and_valkey_are_found() -> None:
+    assert {"redis", "valkey"} <= set(servers())
+    assert server_named("valkey").programs == ("valkey-server",)
+    with pytest.raises(InternalError, match="no server is called 'memcached'"):
+        server_named("memcached")
+
+
+@pytest.mark.parametrize("name", ["redis", "valkey"])
+def test_each_policy_is_what_the_arguments_say_and_what_is_checked_afterwards(name: str) -> None:
+    server = server_named(name)
+    assert server.policies == POLICIES
+    for policy in POLICIES:
+        given = dict(options(server.arguments(Place("127.0.0.1", 7, "/a folder", policy))))
+        assert server.config_mismatch(policy, given) is None
+        assert (given["bind"], given["port"], given["dir"]) == ("127.0.0.1", "7", "/a folder")
+        assert given["save"] == ("1 1" if policy == "rdb" else "")
+        assert given["appendonly"] == ("yes" if policy.startswith("aof") else "no")
+
+
+def test_a_policy_that_is_not_in_force_is_named() -> None:
+    everysec = dict(redis.persistence_directives("aof-everysec"))
+    assert REDIS.config_mismatch("aof-always", everysec) == "appendfsync is 'everysec', not 'always'"
+    assert REDIS.config_mismatch("none", everysec) == "appendonly is 'yes', not 'no'"
+    assert REDIS.config_mismatch("none", {}) == "save is None, not ''; appendonly is None, not 'no'"
+
+
+def test_only_a_server_on_a_network_of_its_own_lets_strangers_in() -> None:
+    for host, protected in (("127.0.0.1", "yes"), ("0.0.0.0", "no")):
+        assert dict(options(REDIS.arguments(Place(host, 1, "/f", "none"))))["protected-mode"] == protected
+
+
+def test_a_program_is_recognised_by_what_it_prints() -> None:
+    redis_says, valkey_says = "Redis server v=7.0.15 sha=0", "Valkey server v=8.1.8 sha=0"
+    valkey = server_named("valkey")
+    assert (REDIS.version_in(redis_says), REDIS.version_in(valkey_says)) == ("7.0.15", None)
+    assert (valkey.version_in(redis_says), valkey.version_in(valkey_says)) == (None, "8.1.8")
+
+
+def test_locks_dial_both_with_the_scheme_that_redis_libraries_know() -> None:
+    for name in ("redis", "valkey"):
+        assert server_named(name).url("127.0.0.1", 7001) == "redis://127.0.0.1:7001/0"
+
+
+@pytest.mark.parametrize(
+    ("spec", "needs"),
+    [
+        ("shutdown", "clean shutdown"),
+        ("hunt:how=shutdown", "clean shutdown and key snapshots"),
+        ("hunt", "key snapshots"),
+    ],
+)
+def test_a_nemesis_that_needs_what_the_server_lacks_is_refused_in_one_line(spec: str, needs: str) -> None:
+    topology = Topology(("c1", "c2"), ("n1", "n2", "n3"), 1_000)
+    schedule = draw_schedule(parse_spec(spec), 7, topology, 10_000)
+    poor = replace(REDIS, name="poor", shut_down=None, key_reader=None)
+    check_server(schedule, REDIS)
+    with pytest.raises(
+        UsageError, match=f"needs {needs}, which the server poor does not have; choose another"
+    ) as error:
+        check_server(schedule, poor)
+    assert "\n" not in str(error.value)
+
+
+def test_crashes_and_partitions_need_nothing_of_a_server() -> None:
+    topology = Topology(("c1", "c2"), ("n1", "n2", "n3"), 1_000)
+    poor = replace(REDIS, name="poor", shut_down=None, key_reader=None, key_events=None)
+    assert abilities(poor) == frozenset()
+    check_server(draw_schedule(parse_spec("crash+power+partition+pause"), 7, topology, 10_000), poor)
+
+
+def test_servers_outside_the_source_tree_are_found_after_those_in_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder := tmp_path / "cluster" / "servers").mkdir(parents=True)
+    (folder / "a_toy.py").write_text(
+        "from dataclasses import replace\nfrom cluster.servers.redis import SERVER as REDIS\n"
+        "SERVER = replace(REDIS, name='a-toy')\n"
+    )
+    (folder / "helper.py").write_text("")
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    import cluster.servers
+    from fencepost.extensions import extended
+
+    monkeypatch.setattr(cluster.servers, "__path__", extended(cluster.servers.__path__, "cluster.servers"))
+    servers.cache_clear()
+    try:
+        assert list(servers()) == ["redis", "valkey", "a-toy"], "so that a path to redis-server stays a Redis"
+    finally:
+        servers.cache_clear()
