@@ -167,7 +167,7 @@ def test_keys_that_were_there_before_are_seen_with_their_values_of_any_type(serv
     client.set("bytes", b"\xff\x01")
     client.hset("hash", "c1:7", 1)
     client.sadd("set", "member")
-    stream = KeyEventStream("n1", Address(*server.address))
+    stream = KeyEventStream("n1", Address(server.address.host, server.address.port))
     told = follow(stream, lambda told: any(event.event == "watching" for event in told))
     stream.close()
     seen = {event.key: (event.value, event.is_hash) for event in told if event.event == "seen"}
