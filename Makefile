@@ -12,8 +12,8 @@ CONTROLS = $(subst _,-,$(patsubst workloads/locks/%.py,%,$(wildcard workloads/lo
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup setup-docker doctor test test-partition test-latency test-pause test-crash test-power test-controls \
-        test-all report-fsync mutants flips same-verdicts lint lock clean
+.PHONY: help base lock-under-test setup setup-docker doctor test test-partition test-latency test-pause test-crash \
+        test-power test-controls test-all report-fsync mutants flips same-verdicts lint lock clean
 
 help: ## show this page
 	@echo "fencepost finds out by experiment whether a distributed lock on Redis keeps its promise."
@@ -26,7 +26,7 @@ help: ## show this page
 	@echo
 	@echo "Variables of the test-… targets:"
 	@echo "  SEED=7            same seed, same schedule of faults (default: random, printed)"
-	@echo "  LOCK=redlock      the lock under test (default: redlock-ng), or package.module:Class"
+	@echo "  LOCK=redlock      the lock under test (default: redlock-ng), or package.module:Class; installed if needed"
 	@echo "  CLIENTS=10        client processes"
 	@echo "  DURATION=30s      load under faults"
 	@echo "  CLUSTER=process   process, docker or auto: containers if a Docker engine answers"
@@ -38,10 +38,17 @@ help: ## show this page
 	@echo
 	@echo "Exit codes: 0 valid, 1 violation, 2 unknown, 254 bad arguments, 255 the harness failed (make then exits with 2)."
 
-setup: ## install everything: Python packages, redis-server, toxiproxy-server, foreign lock libraries
+setup: base ## install what the main job needs: Python packages, redis-server, toxiproxy-server, redlock-ng
+	@.venv/bin/fencepost setup --quiet --lock redlock-ng
+
+base:
 	@command -v $(PYTHON) >/dev/null || { echo "setup: no $(PYTHON) on PATH; install Python 3.11 or newer, or name" \
 		"another: make setup PYTHON=…" >&2; exit 1; }
 	@$(PYTHON) tools/setup.py
+
+# What LOCK names, or what the target tests without it: installed when it is first asked for.
+lock-under-test: base
+	@.venv/bin/fencepost setup --quiet $(foreach lock,$(or $(LOCK),redlock-ng),--lock $(lock))
 
 setup-docker: ## install and start a Docker engine (Debian, as root); without one, use CLUSTER=process
 	@command -v $(PYTHON) >/dev/null || { echo "setup-docker: no $(PYTHON) on PATH" >&2; exit 1; }
@@ -54,32 +61,32 @@ doctor: ## what this machine can do, and how to fix what is missing
 test: setup ## fencepost's own tests
 	.venv/bin/pytest $(ARGS)
 
-test-partition: setup ## the main job: network cuts of every shape, kind and direction
+test-partition: lock-under-test ## the main job: network cuts of every shape, kind and direction
 	$(TEST) --nemesis partition $(OPTIONS)
 
-test-latency: setup ## slow links, with delays up to and beyond the lease
+test-latency: lock-under-test ## slow links, with delays up to and beyond the lease
 	$(TEST) --nemesis latency $(OPTIONS)
 
 # Holds close to the TTL, and pauses just beyond it: the stopped client resumes while the next one is inside.
 PAUSES = --nemesis pause:targets=inside,interval=1500ms,duration=1ttl --ttl 500ms --hold uniform:250ms-450ms
 PAUSED_LOCKS = $(or $(LOCK),redlock redlock-ng)
 
-test-pause: setup ## clients stopped inside their section, at three levels of fencing, and a table of the losses
+test-pause: lock-under-test ## clients stopped inside their section, at three levels of fencing, and a table of the losses
 	@set -e; for lock in $(PAUSED_LOCKS); do for fencing in none writes all; do \
 		$(TEST) $(PAUSES) --lock $$lock --fencing $$fencing $(if $(DURATION),,--duration 20s) $(COMMON); done; done
 	@.venv/bin/fencepost list --last $(words $(foreach lock,$(PAUSED_LOCKS),1 2 3))
 
-test-crash: setup ## servers that are killed and stay down longer than the TTL, and clients that are killed
+test-crash: lock-under-test ## servers that are killed and stay down longer than the TTL, and clients that are killed
 	$(TEST) --nemesis crash $(OPTIONS)
 
-test-power: setup ## servers that lose power and everything that was not fsynced (needs root)
+test-power: lock-under-test ## servers that lose power and everything that was not fsynced (needs root)
 	$(TEST) --nemesis power --persistence aof-everysec $(OPTIONS)
 
 # A lock that ignores how long the replies took fails when they are slow.
 SLOW_ANSWERS = --nemesis latency:interval=2s,duration=4s,kind=delay,delay=300ms-600ms,direction=from-node,targets=all \
                --node-timeout 800ms --hold uniform:600ms-950ms
 
-test-controls: setup ## locks that are broken on purpose: each must be caught as a violation blamed on the lock
+test-controls: base ## locks that are broken on purpose: each must be caught as a violation blamed on the lock
 	@set -e; for lock in $(CONTROLS); do \
 		case $$lock in *validity*) faults="$(SLOW_ANSWERS)" ;; *) faults="--nemesis partition+pause" ;; esac; \
 		$(TEST) --expect violation --lock $$lock $$faults $(if $(DURATION),,--duration 20s) $(COMMON); done
@@ -91,19 +98,19 @@ report-fsync: setup ## the report on fsync=always or a delayed restart: three ho
 	.venv/bin/fencepost compare --grid fsync $(if $(QUICK),--quick) $(if $(SEEDS),--seeds $(SEEDS)) \
 		$(if $(REPORT),--report $(REPORT)) $(if $(CLUSTER),-- --cluster $(CLUSTER))
 
-flips: setup ## flip every comparison of the judge, one at a time; each must fail a test (MODULE=counter: only there)
+flips: base ## flip every comparison of the judge, one at a time; each must fail a test (MODULE=counter: only there)
 	.venv/bin/python tests/flips.py $(MODULE) $(ARGS)
 
-same-verdicts: setup ## is every recorded run in RUNS=folder judged as the revision BASE judges it?
+same-verdicts: base ## is every recorded run in RUNS=folder judged as the revision BASE judges it?
 	@test -n "$(BASE)" -a -n "$(RUNS)" || { echo "same-verdicts: name both, as in: make same-verdicts BASE=main~5" \
 		"RUNS=results/runs" >&2; exit 1; }
 	.venv/bin/python tests/same_verdicts.py $(BASE) $(RUNS) $(ARGS)
 
-mutants: setup ## which faults find which of 15 broken reference locks? half an hour; QUICK=1: five minutes
+mutants: base ## which faults find which of 15 broken reference locks? half an hour; QUICK=1: five minutes
 	.venv/bin/fencepost mutants $(if $(QUICK),--quick) $(if $(SEEDS),--seeds $(SEEDS)) \
 		$(if $(REPORT),--report $(REPORT)) $(if $(CLUSTER),--cluster $(CLUSTER)) $(ARGS)
 
-lint: setup ## ruff, mypy, and the import contracts between folders
+lint: base ## ruff, mypy, and the import contracts between folders
 	.venv/bin/ruff check
 	.venv/bin/ruff format --check
 	.venv/bin/mypy

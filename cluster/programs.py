@@ -18,6 +18,7 @@ from pathlib import Path
 from cluster.registry import server_named, servers
 from cluster.server import Server
 from fencepost.errors import BrokenEnvironmentError, UsageError
+from fencepost.setup.machine import tools_folder
 
 _TOXIPROXY_VERSION = re.compile(r"toxiproxy-server version (\S+)")
 _GO_MODULE = re.compile(rb"mod\tgithub\.com/Shopify/toxiproxy/v\d+\tv(\d[^\t\n]*)")
@@ -47,12 +48,6 @@ class ServerProgram:
 class ToxiproxyProgram:
     path: Path
     version: str
-
-
-def tools_folder() -> Path:
-    """Where set-up puts programs: `bin` below it is searched before PATH."""
-    named = os.environ.get("FENCEPOST_TOOLS")
-    return Path(named) if named else Path(__file__).resolve().parent.parent / ".tools"
 
 
 def find_server(choice: str, option: str = "--server") -> ServerProgram:

@@ -15,9 +15,11 @@ import sys
 import time
 from pathlib import Path
 
-from provision import ROOT
-from steps import apt_install, has_apt
-from workshop import SetupError, Workshop
+from checkout import ROOT
+
+# isort: split
+from fencepost.setup.machine import apt_install, has_apt
+from fencepost.setup.workshop import SetupError, Workshop
 
 _SOCKET = Path("/var/run/docker.sock")
 _PID_FILE = Path("/var/run/docker.pid")
@@ -25,7 +27,7 @@ _PATIENCE_S = 60
 
 
 def main() -> int:
-    shop = Workshop(ROOT)
+    shop = Workshop(ROOT / ".tools")
     try:
         with shop.alone(waiting=lambda: print("setup-docker: a set-up of this folder is running; waiting for it")):
             print(f"setup-docker: {_bring(shop)}")
@@ -62,7 +64,7 @@ def _bring(shop: Workshop) -> str:
     deadline = time.monotonic() + _PATIENCE_S
     while not _answers():
         if engine is not None and engine.poll() is not None:
-            raise SetupError(f"dockerd exited with {engine.returncode}{_reason(shop.root / log)}; see {log}")
+            raise SetupError(f"dockerd exited with {engine.returncode}{_reason(ROOT / log)}; see {log}")
         if time.monotonic() > deadline:
             raise SetupError(f"dockerd did not answer at {_SOCKET} within {_PATIENCE_S} s; see {log}")
         time.sleep(0.1)

@@ -10,13 +10,15 @@ import sys
 import tomllib
 from pathlib import Path
 
-from provision import ROOT
-from steps import pip_command, prepare_pip
-from workshop import SetupError, Workshop
+from checkout import ROOT
+
+# isort: split
+from fencepost.setup.python import pip_command, prepare_pip
+from fencepost.setup.workshop import SetupError, Workshop
 
 
 def main() -> int:
-    shop = Workshop(ROOT)
+    shop = Workshop(ROOT / ".tools")
     try:
         with shop.alone(waiting=lambda: print("lock: a set-up of this folder is running; waiting for it")):
             pins = _resolve(shop, tomllib.loads((ROOT / "pyproject.toml").read_text()))

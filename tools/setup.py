@@ -1,7 +1,8 @@
 """`make setup`: prepares a clone on a machine with only Python, so that it can run the main job.
 
 Uses only the standard library. This file runs on any Python 3, so that an old version is refused in one line. The rest
-is in `provision.py` (the order), `steps.py` (what is installed) and `workshop.py` (how: logs, stamps, scratch folders).
+is in `provision.py` (the order), `steps.py` (what is installed) and `fencepost/setup/` (how: logs, stamps, scratch
+folders).
 """
 
 import shutil

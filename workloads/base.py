@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
@@ -29,10 +29,12 @@ class LockSettings(LockOptions, frozen=True, kw_only=True):
 
     `rng`: the only source of randomness that has to be repeatable (delays). Unique values use `os.urandom`.
     `log_path`: where a foreign library's own output goes; None: nowhere.
+    `manifest`: what the `lock.toml` of a foreign lock has in [settings] for its adapter.
     """
 
     rng: Random = msgspec.field(default_factory=Random)
     log_path: Path | None = None
+    manifest: Mapping[str, Any] = msgspec.field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ import select
 import shlex
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Final, Literal
 
@@ -77,10 +77,18 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 class ForeignLock:
-    """A lock behind the protocol. The constructor starts the program and waits until it has opened."""
+    """A lock behind the protocol. The constructor starts the program, with `environment` added to our own, and waits
+    until it has opened."""
 
-    def __init__(self, command: Sequence[str], nodes: Sequence[NodeAddress], settings: LockSettings) -> None:
+    def __init__(
+        self,
+        command: Sequence[str],
+        nodes: Sequence[NodeAddress],
+        settings: LockSettings,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         self._command = list(command)
+        self._environment = {**os.environ, **(environment or {})}
         self._log_path = settings.log_path
         self._decoder = msgspec.json.Decoder(Answer)
         self._unread = b""
@@ -95,7 +103,8 @@ class ForeignLock:
             "do": "open",
             "protocol": PROTOCOL_VERSION,
             "nodes": [{"host": node.host, "port": node.port, "url": node.url} for node in nodes],
-            "settings": fields_of(settings, LockOptions) | {"seed": settings.rng.getrandbits(48)},
+            "settings": fields_of(settings, LockOptions)
+            | {"seed": settings.rng.getrandbits(48), "manifest": settings.manifest},
         }
         try:
             answer = self._ask(request, OPEN_TIMEOUT_S)
@@ -150,7 +159,12 @@ class ForeignLock:
             log = files.enter_context(self._log_path.open("ab")) if self._log_path else subprocess.DEVNULL
             try:
                 return subprocess.Popen(
-                    self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, bufsize=0
+                    self._command,
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=log,
+                    bufsize=0,
+                    env=self._environment,
                 )
             except OSError as error:
                 raise self._broken(f"cannot be started: {error.strerror}") from None

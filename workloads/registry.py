@@ -1,9 +1,9 @@
 """Finds the locks and opens them.
 
 Locks are found by looking into folders: a recipe is a module in `locks/` that defines `LOCK`, a foreign lock is a
-folder in `locks/foreign/` with an `adapter.py`. A lock is named after its file, with dashes. Finding a lock imports
-nothing, so a foreign library is needed only when it is opened. A user's own lock is `package.module:Class`, or any
-program that speaks the protocol in `docs/lock-protocol.md`.
+folder in `locks/foreign/` with a `lock.toml` (`workloads.manifest`). A lock is named after its file or folder, with
+dashes. Finding a lock imports nothing, so a foreign library is needed only when it is opened. A user's own lock is
+`package.module:Class`, or any program that speaks the protocol in `docs/lock-protocol.md`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import ast
 import difflib
 import importlib
 import inspect
-import os
 import shlex
 import shutil
 import sys
@@ -21,35 +20,69 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, cast
 
+import msgspec
+
 from fencepost.errors import BrokenEnvironmentError, UsageError
 from workloads import locks
 from workloads.base import Lock, LockFactory, LockSettings, NodeAddress
 from workloads.foreign import ForeignLock
-
-LOCKS_FOLDER: Final = Path(__file__).parent / "locks"
-FOREIGN_FOLDER: Final = LOCKS_FOLDER / "foreign"
-ENVIRONMENTS_FOLDER: Final = Path(__file__).parent.parent / ".tools" / "foreign"
-"""Where set-up creates an environment for each foreign lock: the same name as its folder, with pinned versions."""
+from workloads.installation import check_installed, launch_of
+from workloads.languages.base import language_names
+from workloads.manifest import FILE, Manifest, name_of, read_manifests
 
 _VERBS: Final = ("acquire", "extend", "release", "close", "describe")
 
 
 @dataclass(frozen=True, slots=True)
 class LockInfo:
-    """A lock that ships with fencepost; a `control` is broken on purpose. `summary`: its module's first sentence."""
+    """A lock that ships with fencepost; a `control` is broken on purpose. `summary`: its module's first sentence, or
+    what the manifest of a foreign lock says."""
 
     name: str
     kind: Literal["recipe", "control", "foreign"]
     path: Path
     summary: str
+    manifest: Manifest | None = None
 
 
 def lock_names() -> tuple[LockInfo, ...]:
-    """All locks that ship with fencepost, by kind and name, whether or not this machine can run them."""
-    recipes = [path for folder in locks.__path__ for path in Path(folder).glob("[!_]*.py")]
-    adapters = list(FOREIGN_FOLDER.glob("*/adapter.py"))
-    infos = [_info(path, path.stem) for path in recipes] + [_info(path, path.parent.name) for path in adapters]
+    """All locks that ship with fencepost or are on FENCEPOST_PATH, by kind and name, whether or not this machine can
+    run them. Raises UsageError for a manifest that cannot be used."""
+    recipes = [_info(path) for folder in locks.__path__ for path in Path(folder).glob("[!_]*.py")]
+    foreign = [LockInfo(lock.name, "foreign", lock.folder / FILE, lock.summary, lock) for lock in foreign_locks()]
+    infos = recipes + foreign
     return tuple(sorted(infos, key=lambda info: (("recipe", "foreign", "control").index(info.kind), info.name)))
+
+
+def foreign_locks() -> tuple[Manifest, ...]:
+    """The manifests of all foreign locks, by name. Raises UsageError for one that cannot be used."""
+    folders: dict[str, Path] = {}
+    for place in locks.__path__:
+        for path in sorted(Path(place, "foreign").glob(f"*/{FILE}")):
+            name = name_of(path.parent)
+            if name in folders:
+                raise UsageError(f"{path}: there is a lock {name} already, in {folders[name]}; rename the folder")
+            folders[name] = path.parent
+    manifests = read_manifests(folders, language_names())
+    return tuple(manifests[name] for name in sorted(manifests))
+
+
+def find_lock(name: str) -> LockInfo:
+    """The lock of this name. Raises UsageError, with the names that there are, if there is none."""
+    infos = {info.name: info for info in lock_names()}
+    if name in infos:
+        return infos[name]
+    nearest = difflib.get_close_matches(name, infos, n=1)
+    hint = f"did you mean {nearest[0]}? " if nearest else ""
+    raise UsageError(
+        f"no lock is named {name!r}: {hint}known are {', '.join(infos)}; bring your own as --lock package.module:Class "
+        "or with --lock-command"
+    )
+
+
+def manifest_of(lock: str, lock_command: str | None) -> Manifest | None:
+    """The manifest of the lock that is tested; None for one that has none."""
+    return None if lock_command is not None or ":" in lock else find_lock(lock).manifest
 
 
 def check_lock(lock: str, lock_command: str | None) -> None:
@@ -59,9 +92,10 @@ def check_lock(lock: str, lock_command: str | None) -> None:
     elif ":" in lock:
         _user_class(lock)
     else:
-        info = _find(lock)
-        if info.kind == "foreign":
-            _interpreter(info)
+        manifest = find_lock(lock).manifest
+        if manifest is not None:
+            check_installed(manifest)
+            launch_of(manifest)
 
 
 def open_lock(lock: str, lock_command: str | None, nodes: Sequence[NodeAddress], settings: LockSettings) -> Lock:
@@ -77,43 +111,22 @@ def open_lock(lock: str, lock_command: str | None, nodes: Sequence[NodeAddress],
             return factory(nodes, settings)
         except Exception as error:  # whatever a stranger's constructor raises
             raise BrokenEnvironmentError(f"--lock {lock} cannot be opened: {_one_line(error)}") from error
-    info = _find(lock)
-    if info.kind == "foreign":
-        # -E: what our own interpreter is told by PYTHONPATH is not meant for theirs
-        return ForeignLock([str(_interpreter(info)), "-E", str(info.path)], nodes, settings)
+    info = find_lock(lock)
+    if info.manifest is not None:
+        check_installed(info.manifest)
+        launch = launch_of(info.manifest)
+        settings = msgspec.structs.replace(settings, manifest=info.manifest.settings)
+        return ForeignLock(launch.command, nodes, settings, launch.environment)
     recipe = cast(LockFactory, importlib.import_module(f"workloads.locks.{info.path.stem}").LOCK)
     return recipe(nodes, settings)
 
 
-def _info(path: Path, name: str) -> LockInfo:
-    name = name.replace("_", "-")
-    kind: Literal["recipe", "control", "foreign"] = "recipe"
-    if path.name == "adapter.py":
-        kind = "foreign"
-    elif name.startswith("control-"):
-        kind = "control"
+def _info(path: Path) -> LockInfo:
+    name = path.stem.replace("_", "-")
+    kind: Literal["recipe", "control"] = "control" if name.startswith("control-") else "recipe"
     docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
     sentence = " ".join(docstring.split("\n\n")[0].split()).split(". ")[0].rstrip(".")
     return LockInfo(name, kind, path, sentence)
-
-
-def _find(lock: str) -> LockInfo:
-    infos = {info.name: info for info in lock_names()}
-    if lock in infos:
-        return infos[lock]
-    nearest = difflib.get_close_matches(lock, infos, n=1)
-    hint = f"did you mean {nearest[0]}? " if nearest else ""
-    raise UsageError(
-        f"no lock is named {lock!r}: {hint}known are {', '.join(infos)}; bring your own as --lock package.module:Class "
-        "or with --lock-command"
-    )
-
-
-def _interpreter(info: LockInfo) -> Path:
-    python = ENVIRONMENTS_FOLDER / info.path.parent.name / "bin" / "python"
-    if not os.access(python, os.X_OK):
-        raise UsageError(f"the environment of the lock {info.name} is missing ({python}): run 'make setup'")
-    return python
 
 
 def _program(lock_command: str) -> list[str]:

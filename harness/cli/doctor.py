@@ -7,16 +7,14 @@ some faults and backends need.
 
 from __future__ import annotations
 
-import importlib.metadata
 import os
 import platform
-import re
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,12 +28,17 @@ from cluster.engine import ENGINE_ERRORS, NoEngineError, connect, words_of
 from cluster.programs import find_server, find_tool, find_toxiproxy
 from cluster.sandbox import why_not
 from fencepost.errors import BrokenEnvironmentError, FencepostError
+from fencepost.setup.machine import tools_folder
+from fencepost.setup.workshop import short
 from harness.cli.command import Call, Command
-from workloads.registry import ENVIRONMENTS_FOLDER, FOREIGN_FOLDER
+from workloads.installation import wrong_with
+from workloads.languages.base import language_of
+from workloads.manifest import Manifest
+from workloads.options import ClientOptions
+from workloads.registry import foreign_locks
 
 _SET_UP = "make setup"
 _TOXIPROXY = "2.12."
-_DEFAULT_SUBJECT = "redlock_ng"
 _ROOM_MIB = 1024
 
 
@@ -59,7 +62,7 @@ def examine() -> tuple[Check, ...]:
         _python(),
         _program("redis-server", _redis, _SET_UP, essential=True),
         _program("toxiproxy-server", _toxiproxy, _SET_UP, essential=True),
-        *(_foreign_lock(path) for path in sorted(FOREIGN_FOLDER.glob("*/requirements.txt"))),
+        *_foreign_locks(),
         _sandbox(),
         _stopping(),
         _room(),
@@ -96,15 +99,10 @@ def _plain(text: str) -> str:
     return text.replace("[", r"\[")
 
 
-def _short(path: Path) -> Path:
-    """The path, relative to the current folder if it is inside."""
-    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
-
-
 def _python() -> Check:
     version = sys.version.split()[0]
     ok = sys.version_info >= (3, 11) and sys.platform == "linux"
-    found = f"{version} on {sys.platform}, {_short(Path(sys.executable))}"
+    found = f"{version} on {sys.platform}, {short(Path(sys.executable))}"
     return Check("Python", ok, found, "" if ok else "Python 3.11 or newer on Linux", essential=True)
 
 
@@ -117,41 +115,49 @@ def _program(name: str, ask: Callable[[], str], fix: str, *, essential: bool = F
 
 def _redis() -> str:
     program = find_server("redis")
-    return f"{program.version}, {_short(program.path)}"
+    return f"{program.version}, {short(program.path)}"
 
 
 def _valkey() -> str:
     program = find_server("valkey")
-    return f"{program.version}, {_short(program.path)}"
+    return f"{program.version}, {short(program.path)}"
 
 
 def _toxiproxy() -> str:
     program = find_toxiproxy()
     if not program.version.startswith(_TOXIPROXY):
         raise BrokenEnvironmentError(f"{program.path} is version {program.version}, not {_TOXIPROXY}x")
-    return f"{program.version}, {_short(program.path)}"
+    return f"{program.version}, {short(program.path)}"
 
 
-def _foreign_lock(pins: Path) -> Check:
-    """Whether a foreign library's environment has an interpreter that exists, and exactly the pinned versions."""
-    folder = pins.parent.name
-    essential = folder == _DEFAULT_SUBJECT
-    name = f"lock {folder.replace('_', '-')}"
-    environment = ENVIRONMENTS_FOLDER / folder
-    if not os.access(environment / "bin/python", os.X_OK):
-        return Check(name, False, f"no environment at {environment}", _SET_UP, essential)
-    packages = importlib.metadata.distributions(path=[str(path) for path in environment.glob("lib/*/site-packages")])
-    installed = {_canonical(package.name): package.version for package in packages}
-    wanted = dict(re.findall(r"^([\w.-]+)==([^\s;]+)\s*$", pins.read_text(), re.MULTILINE))
-    for package, version in wanted.items():
-        if (there := installed.get(_canonical(package))) != version:
-            return Check(name, False, f"{package} is {there or 'missing'}, pinned is {version}", _SET_UP, essential)
-    library = next(iter(wanted))
-    return Check(name, True, f"{library} {wanted[library]} with redis-py {wanted['redis']}", essential=essential)
+def _foreign_locks() -> Iterator[Check]:
+    """The lock that the main job tests, and one line for each language."""
+    try:
+        locks = foreign_locks()
+    except FencepostError as error:
+        yield Check("foreign locks", False, str(error), "correct the file", essential=True)
+        return
+    default = ClientOptions().lock
+    for lock in locks:
+        if lock.name == default:
+            wrong = wrong_with(lock)
+            yield Check(f"lock {default}", wrong is None, wrong or lock.library, _SET_UP if wrong else "", True)
+    for name in sorted({lock.language for lock in locks}):
+        yield _locks_in([lock for lock in locks if lock.language == name])
 
 
-def _canonical(package: str) -> str:
-    return re.sub(r"[-_.]+", "-", package).lower()
+def _locks_in(locks: Sequence[Manifest]) -> Check:
+    """Which locks of one language are installed, and what to do for the others."""
+    language = language_of(locks[0])
+    wrong = {lock.installed_as: what for lock in locks if (what := wrong_with(lock))}
+    good = [lock.name for lock in locks if lock.installed_as not in wrong]
+    found = [f"{name} {what}" for name, what in wrong.items()]
+    if good:
+        found.insert(0, f"installed: {', '.join(good)}")
+    fix = ""
+    if wrong:
+        fix = language.missing(tools_folder()) or " ".join(["fencepost setup", *(f"--lock {name}" for name in wrong)])
+    return Check(f"locks in {language.title}", not wrong, "; ".join(found), fix)
 
 
 def _sandbox() -> Check:

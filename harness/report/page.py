@@ -26,7 +26,7 @@ from harness.report.wording import blame, example, headline
 from harness.verdict import Finding, Verdict, ordered
 
 _EXAMPLES: Final = 5
-_GROUPS: Final = ("experiment", "cluster", "lock", "servers", "packages")
+_GROUPS: Final = ("experiment", "cluster", "lock", "manifest", "servers", "packages")
 
 
 def write_page(

@@ -26,6 +26,7 @@ from harness.run.snapshot import Display, Snapshot
 from harness.run.witness import Witness
 from harness.store.run_folder import RunFolder
 from nemesis.base import Topology, World
+from workloads.registry import manifest_of
 from workloads.resource import RedisResource
 
 _READY_TIMEOUT_S = 90
@@ -101,7 +102,9 @@ class TestRun:
             self._start_clients(ends_log.append)
             lock = self.slots[config.client_names[0]].lock_description()
             facts = describe_environment(cluster, lock, overhead, config.persistence)
-            folder.write_environment(facts | {"isolation": self._setup.isolation()})
+            manifest = manifest_of(config.lock, config.lock_command)
+            told = {"manifest": manifest.described()} if manifest else {}
+            folder.write_environment(facts | told | {"isolation": self._setup.isolation()})
             if self.interruption:
                 folder.write_timeline(Timeline(start_ns=monotonic_ns(), interrupted=True))
                 return

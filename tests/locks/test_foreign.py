@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -22,7 +23,7 @@ from tests.locks.conftest import Server, redis_at
 from workloads import foreign
 from workloads.base import Lease, Lock, LockSettings, NodeAddress
 from workloads.foreign import ForeignLock, UnknownOutcomeError
-from workloads.registry import ENVIRONMENTS_FOLDER, FOREIGN_FOLDER, open_lock
+from workloads.registry import open_lock
 
 FOREIGN = ["redlock-ng", "redlock-py", "pottery"]
 DOCUMENT = Path(__file__).parents[2] / "docs" / "lock-protocol.md"
@@ -263,23 +264,25 @@ def test_closing_kills_an_adapter_that_does_not_listen(program: Callable[..., li
 
 
 CLIENT = """
-import shlex, sys
+import sys
 import msgspec
 from workloads.base import LockSettings, NodeAddress
 from workloads.registry import open_lock
-nodes, command = msgspec.json.decode(sys.argv[1], type=tuple[list[NodeAddress], list[str]])
-lock = open_lock("", shlex.join(command), nodes, LockSettings())
+lock, command, nodes = msgspec.json.decode(sys.argv[1], type=tuple[str, str | None, list[NodeAddress]])
+lock = open_lock(lock, command, nodes, LockSettings())
 print("ready", flush=True)
 sys.stdin.read()
 """
 
 
 def client_with_child(
-    command: list[str], nodes: Sequence[NodeAddress] = ()
+    lock: str | list[str], nodes: Sequence[NodeAddress] = ()
 ) -> tuple[subprocess.Popen[bytes], psutil.Process]:
-    """A process that holds a foreign lock, in its own process group, and the lock's process."""
+    """A process that holds a foreign lock (its name, or its command), in its own process group, and the lock's
+    process."""
+    which = (lock, None) if isinstance(lock, str) else ("", shlex.join(lock))
     client = subprocess.Popen(
-        [sys.executable, "-c", CLIENT, msgspec.json.encode([nodes, command]).decode()],
+        [sys.executable, "-c", CLIENT, msgspec.json.encode([*which, nodes]).decode()],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         start_new_session=True,
@@ -307,9 +310,7 @@ def test_the_child_is_stopped_and_killed_with_the_client_s_group(program: Callab
 @pytest.mark.parametrize("name", FOREIGN)
 def test_an_adapter_ends_when_its_client_is_gone(name: str, nodes: list[NodeAddress], tmp_path: Path) -> None:
     open_foreign(name, nodes, tmp_path / "log").close()
-    folder = name.replace("-", "_")
-    adapter = [str(ENVIRONMENTS_FOLDER / folder / "bin" / "python"), str(FOREIGN_FOLDER / folder / "adapter.py")]
-    client, child = client_with_child(adapter, nodes)
+    client, child = client_with_child(name, nodes)
     client.kill()
     client.wait()
     psutil.wait_procs([child], timeout=5)

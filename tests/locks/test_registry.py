@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from fencepost.errors import BrokenEnvironmentError, UsageError
-from workloads import registry
 from workloads.base import Lock, LockSettings
 from workloads.locks.no_op import NoOp
 from workloads.registry import check_lock, lock_names, open_lock
@@ -90,13 +89,11 @@ def test_the_error_for_an_unknown_name_suggests_the_nearest_and_lists_all() -> N
     assert "did you mean" not in refused("zookeeper")
 
 
-def test_a_foreign_lock_without_its_environment_says_how_to_make_it(
+def test_a_foreign_lock_that_is_not_installed_says_how_to_install_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(registry, "ENVIRONMENTS_FOLDER", tmp_path)
-    message = refused("redlock-ng")
-    assert "redlock-ng is missing" in message
-    assert "make setup" in message
+    monkeypatch.setenv("FENCEPOST_TOOLS", str(tmp_path))
+    assert refused("redlock-ng") == "the lock redlock-ng is not installed: run `fencepost setup --lock redlock-ng`"
 
 
 def test_a_class_in_the_current_directory_is_a_lock(here: Path) -> None:

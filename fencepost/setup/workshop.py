@@ -1,7 +1,7 @@
 """How set-up works: logged commands, temporary scratch folders, stamps for finished steps, one set-up at a time.
 
-Everything is first built in `.tools/tmp` and renamed when it is complete; only then is its stamp written. So an
-interrupted set-up leaves either the old version or the new one, and can simply be run again.
+Everything is first built in `tmp` below the tools folder and renamed when it is complete; only then is its stamp
+written. So an interrupted set-up leaves either the old version or the new one, and can simply be run again.
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from fencepost.errors import BrokenEnvironmentError
 
-class SetupError(Exception):
+
+class SetupError(BrokenEnvironmentError):
     """What failed, in one line that names the log."""
 
 
@@ -48,18 +50,18 @@ class Step:
 
 @dataclass(slots=True)
 class Workshop:
-    """A project folder and its `.tools`. Several threads may use it, one step each."""
+    """A folder for tools. Several threads may use it, one step each."""
 
-    root: Path
+    tools: Path
     _running: set[subprocess.Popen[str]] = field(default_factory=set)
     _guard: threading.Lock = field(default_factory=threading.Lock)
     _stopped: bool = False
     apt: threading.Lock = field(default_factory=threading.Lock)
     """Held around apt-get, which allows one caller at a time."""
-
-    @property
-    def tools(self) -> Path:
-        return self.root / ".tools"
+    pip: threading.Lock = field(default_factory=threading.Lock)
+    """Held while a pip is looked for or made."""
+    toolchains: threading.Lock = field(default_factory=threading.Lock)
+    """Held while a toolchain is brought that several steps may want."""
 
     @property
     def bin(self) -> Path:
@@ -120,7 +122,7 @@ class Workshop:
                     text=True,
                     errors="replace",
                     env={**os.environ, **(env or {})},
-                    cwd=cwd or self.root,
+                    cwd=cwd or self.tools,
                     start_new_session=True,
                 )
             except OSError as error:
@@ -156,7 +158,7 @@ class Workshop:
         return self.tools / "log" / f"{step}.log"
 
     def _see(self, step: str) -> str:
-        return f"the log is {self._log(step).relative_to(self.root)}"
+        return f"the log is {short(self._log(step))}"
 
     # -- places --------------------------------------------------------------------------------------------------
 
@@ -174,7 +176,7 @@ class Workshop:
     @contextmanager
     def alone(self, waiting: Callable[[], None]) -> Iterator[None]:
         """Run only one set-up of this folder at a time; calls `waiting` once if another one is running."""
-        self.tools.mkdir(exist_ok=True)
+        self.tools.mkdir(parents=True, exist_ok=True)
         with (self.tools / "lock").open("w") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -186,6 +188,11 @@ class Workshop:
                 yield
             finally:
                 remove(self.tools / "tmp")
+
+
+def short(path: Path) -> Path:
+    """The path, relative to the current folder if it is inside."""
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 
 def replace(new: Path, target: Path) -> None:

@@ -1,0 +1,37 @@
+"""What the machine brings: programs on PATH, and Debian's package manager for root."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+from fencepost.setup.workshop import SetupError, Workshop
+
+
+def tools_folder() -> Path:
+    """Where set-up puts programs and foreign locks: `$FENCEPOST_TOOLS`, else `.tools` in the checkout."""
+    named = os.environ.get("FENCEPOST_TOOLS")
+    return Path(named).absolute() if named else Path(__file__).resolve().parent.parent.parent / ".tools"
+
+
+def on_path(program: str, *, without: Path | None = None) -> Path | None:
+    """The program on PATH; the folder `without` is not searched."""
+    places = [place for place in os.get_exec_path() if without is None or Path(place).resolve() != without.resolve()]
+    found = shutil.which(program, path=os.pathsep.join(places))
+    return Path(found).absolute() if found else None
+
+
+def has_apt() -> bool:
+    return os.geteuid() == 0 and Path("/etc/debian_version").exists() and shutil.which("apt-get") is not None
+
+
+def apt_install(shop: Workshop, step: str, package: str) -> None:
+    env = {"DEBIAN_FRONTEND": "noninteractive"}
+    install = ("apt-get", "install", "-y", "-q", "--no-install-recommends", package)
+    with shop.apt:
+        try:
+            shop.run(step, *install, env=env)
+        except SetupError:  # usually because the package lists are missing or too old
+            shop.run(step, "apt-get", "update", "-q", env=env)
+            shop.run(step, *install, env=env)

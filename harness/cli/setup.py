@@ -1,0 +1,108 @@
+"""`fencepost setup`: install foreign locks."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+
+from fencepost.errors import BrokenEnvironmentError, UsageError
+from fencepost.options import Option
+from harness.cli.command import Call, Command
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from workloads.manifest import Manifest
+
+
+class Arguments(msgspec.Struct, frozen=True, kw_only=True):
+    lock: Annotated[
+        tuple[str, ...], Option("--lock", "a foreign lock to install; may be given more than once", metavar="NAME")
+    ] = ()
+    all: Annotated[bool, Option("--all", "install every foreign lock")] = False
+    list: Annotated[bool, Option("--list", "list the foreign locks, and which are installed")] = False
+    quiet: Annotated[bool, Option("--quiet", "say nothing about locks that are installed already")] = False
+
+
+def _setup(call: Call, out: Console) -> int:
+    from workloads.registry import foreign_locks
+
+    arguments: Arguments = call.arguments
+    if arguments.list:
+        _show(foreign_locks(), out)
+        return 0
+    if not arguments.lock and not arguments.all:
+        raise UsageError("name what to install: --lock NAME or --all; --list shows the foreign locks")
+    wanted = list(foreign_locks()) if arguments.all else []
+    for name in arguments.lock:
+        wanted += _foreign(name, out, quiet=arguments.quiet)
+    return install(wanted, quiet=arguments.quiet)
+
+
+def install(locks: Sequence[Manifest], *, quiet: bool = False) -> int:
+    """Install what is not installed yet, and return the exit code. Prints a line for each lock; `quiet`: only for those
+    that had to be installed. Needs no network, and waits for nobody, if nothing has to be installed."""
+    from fencepost.setup.machine import tools_folder
+    from fencepost.setup.progress import Clock, end_on_signals, perform_all
+    from fencepost.setup.workshop import Workshop, short
+    from workloads.installation import installed_folder, step_of, wrong_with
+    from workloads.languages.base import language_of
+
+    end_on_signals()
+    shop, clock = Workshop(tools_folder()), Clock()
+    one_each = {lock.installed_as: lock for lock in locks}
+    wrong = [lock for lock in one_each.values() if wrong_with(lock)]
+    if not quiet:
+        for lock in locks:
+            if one_each[lock.installed_as] not in wrong:
+                clock.say(f"{lock.name} is installed: {short(installed_folder(lock))}")
+    if not wrong:
+        return 0
+    try:
+        with shop.alone(waiting=lambda: clock.say("another set-up of this folder is running; waiting for it")):
+            todo = [step_of(lock) for lock in wrong if wrong_with(lock)]
+            clock.say(f"installing {', '.join(lock.installed_as for lock in wrong)}")
+            for notice in sorted({language_of(lock).notice for lock in wrong} - {""}):
+                clock.say(notice)
+            return 0 if perform_all(shop, clock, todo) else BrokenEnvironmentError.exit_code
+    except KeyboardInterrupt:
+        shop.stop()
+        sys.stderr.write("\nsetup: interrupted; finished steps are kept, run it again to continue\n")
+        return BrokenEnvironmentError.exit_code
+    except OSError as error:
+        raise BrokenEnvironmentError(f"setup: {error}") from error
+
+
+def _foreign(name: str, out: Console, *, quiet: bool) -> list[Manifest]:
+    """The foreign lock of this name; nothing for a lock that needs no installation. Raises UsageError for a name that
+    nobody knows."""
+    from workloads.registry import manifest_of
+
+    manifest = manifest_of(name, None)
+    if manifest is None and not quiet:
+        out.print(f"setup: {name} needs no installation", markup=False)
+    return [manifest] if manifest else []
+
+
+def _show(locks: Sequence[Manifest], out: Console) -> None:
+    from rich.table import Table
+
+    from workloads.installation import wrong_with
+
+    table = Table(box=None, pad_edge=False)
+    for heading in ("lock", "language", "library", "state"):
+        table.add_column(heading, overflow="fold")
+    for lock in locks:
+        table.add_row(lock.name, lock.language, lock.library, wrong_with(lock) or "is installed")
+    out.print(table)
+
+
+COMMAND = Command(
+    description="Install foreign locks: their toolchains, unless they are on PATH, and their pinned packages. "
+    "A lock that is installed needs no network.",
+    arguments=Arguments,
+    do=_setup,
+)

@@ -1,0 +1,64 @@
+"""Go: a static binary, built from the adapter, the modules that `go.sum` vouches for, and the protocol's half, which
+the adapter requires as the module `fencepost`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import replace as changed
+from pathlib import Path
+
+from fencepost.setup.toolchains import GO, Toolchain
+from fencepost.setup.workshop import Workshop, replace
+from workloads.languages.base import Launch, copy_sources, half, sources
+from workloads.manifest import Manifest
+
+
+class Go:
+    title = "Go"
+    notice = ""
+
+    def inputs(self, lock: Manifest) -> Iterable[Path]:
+        return sources(lock)
+
+    def programs(self, installed: Path) -> tuple[Path, ...]:
+        return (installed / "adapter",)
+
+    def install(self, shop: Workshop, step: str, lock: Manifest, installed: Path) -> str:
+        go = _toolchain_for(lock).bring(shop, step)
+        cache = shop.tools / "cache" / "go"
+        environment = {
+            "GOMODCACHE": str(cache / "modules"),
+            "GOCACHE": str(cache / "build"),
+            "GOFLAGS": "-mod=readonly -modcacherw",
+            "GOWORK": "off",
+            "GOTOOLCHAIN": "local",
+            "CGO_ENABLED": "0",
+        }
+        with shop.scratch(step) as scratch:
+            source, new = scratch / "source", scratch / "new"
+            copy_sources(lock, source, with_half=False)
+            new.mkdir()
+            shop.run(step, go.program, "mod", "edit", f"-replace=fencepost={half('go')}", env=environment, cwd=source)
+            build = ("build", "-trimpath", "-ldflags=-s -w", "-o", new / "adapter", ".")
+            shop.run(step, go.program, *build, env=environment, cwd=source)
+            replace(new, installed)
+        return f"built with {go.origin}"
+
+    def launch(self, lock: Manifest, installed: Path) -> Launch:
+        return Launch((str(installed / "adapter"),))
+
+    def flaw(self, lock: Manifest, installed: Path) -> str | None:
+        return None
+
+    def missing(self, tools: Path) -> str | None:
+        return None
+
+
+def _toolchain_for(lock: Manifest) -> Toolchain:
+    """A Go that is as new as the lock's go.mod asks for."""
+    asked = re.search(r"^go (\d+)\.(\d+)", (lock.source / "go.mod").read_text(encoding="utf-8"), re.MULTILINE)
+    return changed(GO, oldest=max(GO.oldest, (int(asked[1]), int(asked[2])))) if asked else GO
+
+
+LANGUAGE = Go()

@@ -1,0 +1,217 @@
+"""`lock.toml`: what fencepost knows of a foreign lock before it starts it.
+
+A foreign lock is a folder with this file, its adapter and the pinned packages that the adapter needs:
+
+    language = "node"                    # a module of workloads/languages
+    library = "redlock 4.2.0"            # what is tested, as its users call it
+    summary = "npm redlock, its README's settings"    # one line for --help
+    packages = "package.json"            # a file in the language's own format, beside this one
+    adapter = "adapter.mjs"              # the adapter's source: a file, or a folder
+    shows = ["value", "deadline"]        # which of value, deadline, bounds, rounds, token its leases carry
+
+    [settings]                           # handed to the adapter when it opens, as `settings.manifest`
+    retry_count = 10
+
+    [configured]                         # how the library is configured, and why: for the report
+    retryCount = "10: the README's recommendation"
+
+`command = ["{installed}/node", "--jitless", "{folder}/adapter.mjs"]` replaces the command that the language would run.
+
+A variant is another folder with the same library in another configuration: `variant_of = "NAME"`, a summary of its own,
+and the settings and reasons that differ. It has no adapter, and is installed with the lock that it varies.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from fencepost.errors import UsageError
+
+FILE: Final = "lock.toml"
+
+SHOWN: Final = ("value", "deadline", "bounds", "rounds", "token")
+"""What the leases of a lock may carry (docs/lock-protocol.md)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """A foreign lock. `folder`: where its `lock.toml` is. `installed_as`: the name of its installation, which the
+    variants of a lock share. `source`: the folder of the adapter and the packages; a variant's is its base's."""
+
+    name: str
+    folder: Path
+    source: Path
+    installed_as: str
+    language: str
+    library: str
+    summary: str
+    adapter: str
+    packages: str | None = None
+    shows: tuple[str, ...] = ()
+    command: tuple[str, ...] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    configured: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def adapter_path(self) -> Path:
+        return self.source / self.adapter
+
+    @property
+    def packages_path(self) -> Path | None:
+        return self.source / self.packages if self.packages else None
+
+    def described(self) -> dict[str, object]:
+        """What a report says of the lock that its adapter cannot know."""
+        return {
+            "library": self.library,
+            "language": self.language,
+            "summary": self.summary,
+            "shows": list(self.shows),
+            "settings": dict(self.settings),
+            "configured": dict(self.configured),
+        }
+
+
+class _Common(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    summary: str
+    settings: dict[str, Any] = msgspec.field(default_factory=dict)
+    configured: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+class _Whole(_Common, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    language: str
+    library: str
+    adapter: str
+    packages: str | None = None
+    shows: tuple[str, ...] = ()
+    command: tuple[str, ...] = ()
+
+
+class _Variant(_Common, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    variant_of: str
+
+
+_Raw = TypeVar("_Raw", _Whole, _Variant)
+
+
+def name_of(folder: Path) -> str:
+    """A lock is named after its folder, with dashes."""
+    return folder.name.replace("_", "-")
+
+
+def read_manifests(folders: Mapping[str, Path], languages: tuple[str, ...]) -> dict[str, Manifest]:
+    """The manifests in these folders, by name. `languages`: those that there are.
+
+    Raises UsageError, in one line that names the file, for the first one that cannot be used.
+    """
+    tables = {name: _read(folder / FILE) for name, folder in folders.items()}
+    found: dict[str, Manifest] = {}
+    for name, table in tables.items():
+        if "variant_of" not in table:
+            found[name] = _whole(name, folders[name], _converted(folders[name] / FILE, table, _Whole), languages)
+    for name, table in tables.items():
+        if "variant_of" in table:
+            variant = _converted(folders[name] / FILE, table, _Variant)
+            found[name] = _variant(name, folders[name], variant, found.get(variant.variant_of))
+    return found
+
+
+def _whole(name: str, folder: Path, raw: _Whole, languages: tuple[str, ...]) -> Manifest:
+    path = folder / FILE
+    if raw.language not in languages:
+        raise UsageError(f"{path}: the language {raw.language!r} is not one of {', '.join(languages)}")
+    for shown in raw.shows:
+        if shown not in SHOWN:
+            raise UsageError(f"{path}: shows has {shown!r}, which is not one of {', '.join(SHOWN)}")
+    for key, file in (("adapter", raw.adapter), ("packages", raw.packages)):
+        if file is not None and not (folder / file).exists():
+            raise UsageError(f"{path}: {key} is {file!r}, but there is no such file beside it")
+    return Manifest(
+        name=name,
+        folder=folder,
+        source=folder,
+        installed_as=name,
+        language=raw.language,
+        library=raw.library,
+        summary=raw.summary,
+        adapter=raw.adapter,
+        packages=raw.packages,
+        shows=raw.shows,
+        command=raw.command,
+        settings=raw.settings,
+        configured=raw.configured,
+    )
+
+
+def _variant(name: str, folder: Path, raw: _Variant, base: Manifest | None) -> Manifest:
+    if base is None:
+        raise UsageError(
+            f"{folder / FILE}: variant_of is {raw.variant_of!r}, but no foreign lock of this name has an adapter"
+        )
+    return Manifest(
+        name=name,
+        folder=folder,
+        source=base.source,
+        installed_as=base.installed_as,
+        language=base.language,
+        library=base.library,
+        summary=raw.summary,
+        adapter=base.adapter,
+        packages=base.packages,
+        shows=base.shows,
+        command=base.command,
+        settings=_overlaid(base.settings, raw.settings),
+        configured={**base.configured, **raw.configured},
+    )
+
+
+def _overlaid(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
+    """The tables of `base` with what `change` says instead."""
+    result = dict(base)
+    for key, value in change.items():
+        old = result.get(key)
+        result[key] = _overlaid(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
+    return result
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"{path} is not UTF-8") from None
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"{path} is not TOML: {error}") from None
+
+
+def _converted(path: Path, table: dict[str, Any], kind: type[_Raw]) -> _Raw:
+    """The table as a value of this kind. Raises UsageError: the file, the key, what was expected."""
+    known = kind.__struct_fields__
+    for key in table:
+        if key not in known:
+            near = difflib.get_close_matches(key, known, n=1)
+            raise UsageError(
+                f"{path}: the key {key!r} is not known"
+                + (f", did you mean {near[0]!r}?" if near else f"; known are {', '.join(known)}")
+            )
+    try:
+        return msgspec.convert(table, kind)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"{path}: {_plain(str(error))}") from None
+
+
+def _plain(message: str) -> str:
+    """What msgspec found wrong, as a user would say it."""
+    if missing := re.search("missing required field `(.*)`", message):
+        return f"the key {missing[1]!r} is missing"
+    what, _, where = message.partition(" - at `$.")
+    return f"{where.rstrip('`')}: {what[0].lower()}{what[1:]}"
