@@ -10,12 +10,8 @@ and a user who only acquires does not pay that cost.
 """
 
 import random
-import sys
 import time
 from importlib.metadata import version
-from pathlib import Path
-
-sys.path.append(str(Path(__file__).resolve().parents[3] / "adapters" / "python"))
 
 import redis
 from fencepost_adapter import Answer, Nodes, Settings, describe_redis, fail, info, ok, serve, warm_up

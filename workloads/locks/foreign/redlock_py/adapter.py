@@ -4,11 +4,7 @@ The library's bugs are part of what is tested: nothing is fixed here. Its redis-
 port, retry.
 """
 
-import sys
 from importlib.metadata import version
-from pathlib import Path
-
-sys.path.append(str(Path(__file__).resolve().parents[3] / "adapters" / "python"))
 
 import redlock
 from fencepost_adapter import Answer, BoundedCall, Nodes, Settings, describe_redis, fail, info, ok, serve, warm_up
