@@ -1,7 +1,8 @@
 """What some tests need and not every machine has. A test that is skipped for any other reason fails.
 
-A test says what it needs with `@pytest.mark.needs("engine")`. The option `--must-have engine,go` makes a missing one of
-these a failure: the gate names everything that its machine is known to have, so nothing is skipped there in silence.
+A test says what it needs with `@pytest.mark.needs("engine")`; `lock:pottery` is an installed foreign lock. The option
+`--must-have engine,go` makes a missing one of these a failure: the gate names everything that its machine is known to
+have, so nothing is skipped there in silence.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from cluster.disk import check_disks
 from cluster.engine import engine_answers
 from cluster.persistence import FileSystem
 from fencepost.errors import UsageError
+from workloads.installation import wrong_with
+from workloads.registry import foreign_locks
 
 OLDEST_GO: Final = (1, 21)
 
@@ -70,8 +73,15 @@ _WHY_NOT: Final[Mapping[str, Callable[[], str]]] = {
 
 @cache
 def why_not(need: str) -> str:
-    """Why this machine does not have it; empty if it does. Raises KeyError for a need that is not listed here."""
-    return _WHY_NOT[need]()
+    """Why this machine does not have it; empty if it does. Raises KeyError for a need that nobody knows."""
+    kind, _, name = need.partition(":")
+    return _lock(name) if kind == "lock" else _WHY_NOT[need]()
+
+
+def _lock(name: str) -> str:
+    lock = {lock.name: lock for lock in foreign_locks()}[name]
+    wrong = wrong_with(lock)
+    return f"{name} {wrong}; `fencepost setup --lock {lock.installed_as}` installs it" if wrong else ""
 
 
 def find_go() -> str | None:

@@ -39,6 +39,36 @@ def test_every_line_of_a_pin_file_is_one_exact_version_and_no_address(path: Path
     assert [line for line in lines if not PIN.fullmatch(line)] == []
 
 
+REGISTRIES = (
+    ("pypi", "org"),
+    ("pythonhosted", "org"),
+    ("npmjs", "org"),
+    ("npmjs", "com"),
+    ("yarnpkg", "com"),
+    ("proxy", "golang", "org"),
+    ("sum", "golang", "org"),
+    ("crates", "io"),
+    ("crates", "io-index"),
+    ("repo1", "maven", "org"),
+    ("repo", "maven", "apache", "org"),
+    ("debian", "org"),
+)
+"""Hosts of package registries, in parts: this file names none either."""
+
+
+def committed_files() -> list[Path]:
+    ours = ["git", "-C", str(ROOT), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    names = subprocess.run(ours, capture_output=True, text=True, check=True).stdout.split("\0")
+    return [path for name in names if name and (path := ROOT / name).is_file()]
+
+
+def test_no_committed_file_names_the_host_of_a_package_registry() -> None:
+    hosts = re.compile("|".join(re.escape(".".join(parts)) for parts in REGISTRIES).encode())
+    files = committed_files()
+    assert ROOT / "workloads/locks/foreign/pottery/requirements.txt" in files
+    assert {str(path.relative_to(ROOT)): found[0] for path in files if (found := hosts.search(path.read_bytes()))} == {}
+
+
 def test_the_lock_holds_what_the_project_asks_for() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     asked = {*project["project"]["dependencies"], *project["dependency-groups"]["dev"]}

@@ -25,7 +25,9 @@ from workloads.base import Lease, Lock, LockSettings, NodeAddress
 from workloads.foreign import ForeignLock, UnknownOutcomeError
 from workloads.registry import open_lock
 
-FOREIGN = ["redlock-ng", "redlock-py", "pottery"]
+FOREIGN = [
+    pytest.param(name, marks=pytest.mark.needs(f"lock:{name}")) for name in ("redlock-ng", "redlock-py", "pottery")
+]
 DOCUMENT = Path(__file__).parents[2] / "docs" / "lock-protocol.md"
 
 
@@ -67,7 +69,7 @@ def test_a_library_s_versions_timeouts_and_retries_are_described(
     assert {"redis-py", "socket_timeout_s", "socket_connect_timeout_s", "socket_retries"} <= described.keys()
 
 
-@pytest.mark.parametrize("name", ["redlock-ng", "pottery"])
+@pytest.mark.parametrize("name", [FOREIGN[0], FOREIGN[2]])
 def test_a_library_that_can_extends(name: str, servers: list[Server], nodes: list[NodeAddress], tmp_path: Path) -> None:
     lock = open_foreign(name, nodes, tmp_path / "log")
     try:
@@ -83,6 +85,7 @@ def test_a_library_that_can_extends(name: str, servers: list[Server], nodes: lis
         lock.close()
 
 
+@pytest.mark.needs("lock:redlock-py")
 def test_a_grant_with_a_failed_node_is_info_from_redlock_py(
     servers: list[Server], nodes: list[NodeAddress], tmp_path: Path
 ) -> None:

@@ -59,7 +59,7 @@ def test_every_file_in_the_folder_is_a_lock_with_a_summary() -> None:
     assert {"redlock", "semaphore", "semaphore-counted", "set-nx-px", "no-op"} <= {
         name for name, info in infos.items() if info.kind == "recipe"
     }
-    assert {"redlock-ng", "redlock-py", "pottery"} == {name for name, info in infos.items() if info.kind == "foreign"}
+    assert {"redlock-ng", "redlock-py", "pottery"} <= {name for name, info in infos.items() if info.kind == "foreign"}
     assert {name for name, info in infos.items() if info.kind == "control"} == {
         "control-quorum-of-two",
         "control-release-without-comparing",
