@@ -21,6 +21,7 @@ A field that may be None has no value until the option is given.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -42,7 +43,8 @@ class Option:
     """What the field's type and default do not say.
 
     `flag`: `--clients`; a name without dashes is a positional argument. `low` and `high`: the bounds, both included;
-    those of a parsed class are for the number in its attribute `bounded`. `unit`: the value is a duration, and this is
+    those of a parsed class are for the number in its attribute `bounded`. `pattern`: what a whole text must match, and
+    the same in words. `unit`: the value is a duration, and this is
     the unit of a bare number. `shown_default`: what `--help` says instead of the field's default. `commands`: which
     commands other than `test` have the option (`compare`: as an axis); there it replaces what the run would have.
     `replayed`: whether the command that repeats a run carries it.
@@ -55,6 +57,7 @@ class Option:
     low: float = -math.inf
     high: float = math.inf
     bounded: str | None = None
+    pattern: tuple[str, str] | None = None
     unit: Literal["ms", "s"] | None = None
     shown_default: str | None = None
     commands: Collection[str] = ("compare",)
@@ -139,8 +142,10 @@ class Declared:
         return [f"{self.flag}={text}"] if text.startswith("-") else [self.flag, text]
 
     def check(self, value: Any) -> None:
-        """Raise UsageError, naming the option, for a number out of its bounds."""
+        """Raise UsageError, naming the option, for a number out of its bounds, or a text that does not match."""
         option = self.option
+        if option.pattern is not None and isinstance(value, str) and not re.fullmatch(option.pattern[0], value):
+            raise UsageError(f"{self.flag} is {value!r}; it must be {option.pattern[1]}")
         number = getattr(value, option.bounded) if option.bounded else value
         if not isinstance(number, int | float) or option.low <= number <= option.high:
             return
@@ -178,7 +183,7 @@ def declared(struct: type[msgspec.Struct]) -> tuple[Declared, ...]:
 
 
 def check_bounds(value: msgspec.Struct) -> None:
-    """Raise UsageError, naming the option, for the first number that is out of its bounds."""
+    """Raise UsageError, naming the option, for the first value that its declaration rules out."""
     for each in declared(type(value)):
         each.check(getattr(value, each.field))
 

@@ -39,6 +39,19 @@ class RunConfig(ClientOptions, frozen=True, kw_only=True):
     """
 
     workload: str = "fenced-counter"
+    name: Annotated[
+        str | None,
+        Option(
+            "--name",
+            "what the lock is called in folders, tables and reports; a command is called by its words otherwise",
+            "what is tested",
+            pattern=(
+                r"[A-Za-z0-9][A-Za-z0-9._+-]{0,39}",
+                "1 to 40 letters, digits or . _ + -, not beginning with a sign",
+            ),
+            commands=_REPEATED,
+        ),
+    ] = None
     require: Annotated[
         Requirement,
         Option(
@@ -108,6 +121,11 @@ class RunConfig(ClientOptions, frozen=True, kw_only=True):
             raise UsageError(
                 f"{self.clients} clients × {self.nodes + 1} servers are more than 2000 links; lower --clients"
             )
+
+    @property
+    def lock_name(self) -> str:
+        """What the lock under test is called."""
+        return self.name or self.lock_command or self.lock
 
     @property
     def client_names(self) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from rich.console import Console
 from cluster.lifetime import RunState
 from cluster.programs import ServerProgram
 from fencepost.errors import FencepostError
+from fencepost.text import printable
 from harness.config import ClusterChoice, RunConfig
 from harness.options import replay_command
 from harness.report.progress import Progress
@@ -123,7 +124,7 @@ def setup_in_words(setup: Setup) -> str:
     resource = f", resource on {_in_words(spec.resource_server)}" if spec.resource_server != spec.server else ""
     return (
         f"{config.nodes} × {_in_words(spec.server)} as {_plural(setup.backend)}{resource}, "
-        f"{config.clients} clients of {config.lock_command or config.lock}"
+        f"{config.clients} clients of {printable(config.lock_name)}"
     )
 
 

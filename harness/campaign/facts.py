@@ -334,8 +334,8 @@ def _common(config: RunConfig, all_of_them: Sequence[RunConfig]) -> str:
     said = []
     if agreed("duration_ms"):
         said.append(f"{milliseconds(config.duration_ms)} of load in each run")
-    if agreed("lock") and agreed("lock_command"):
-        said.append(f"the lock {config.lock_command or config.lock}")
+    if agreed("lock") and agreed("lock_command") and agreed("name"):
+        said.append(f"the lock {config.lock_name}")
     for name, noun in (("clients", "client"), ("nodes", "server"), ("keys", "key")):
         if agreed(name):
             said.append(plural(getattr(config, name), noun))

@@ -30,6 +30,8 @@ def _replay(call: Call, out: Console) -> int:
     changed = dict(call.replaced)
     if "lock" in changed:
         changed.setdefault("lock_command", None)
+    if {"lock", "lock_command"} & changed.keys():
+        changed.setdefault("name", None)
     expected = arguments.expect == "violation"
     return replay(source, arguments.times, changed, arguments.results, expect_violation=expected, out=out)
 

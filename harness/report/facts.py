@@ -16,7 +16,13 @@ _ORIGINS: Final = {"pulled": "pulled from a registry", "built-from-host": "built
 
 
 def lock_name(run: Recorded) -> str:
-    return printable(run.config.lock_command or run.config.lock)
+    return printable(run.config.lock_name)
+
+
+def named_lock(run: Recorded) -> str:
+    """Which lock was given a name with `--name`, in brackets; empty if none was."""
+    config = run.config
+    return "" if config.name is None else f" ({printable(config.lock_command or config.lock)})"
 
 
 def title(run: Recorded) -> str:

@@ -12,6 +12,7 @@ from rich import box
 from rich.table import Table
 
 from fencepost.errors import UsageError
+from fencepost.text import printable
 from harness.config import RESULTS
 from harness.figures import Cell, Glance
 from harness.store.run_folder import RunFolder
@@ -61,7 +62,7 @@ def _tested(run: RunListed) -> str:
     except UsageError:
         return run.name
     nemeses = "+".join(part.partition(":")[0] for part in config.nemesis.split("+"))
-    return f"{config.lock_command or config.lock}, {nemeses}, {config.fencing}"
+    return f"{printable(config.lock_name)}, {nemeses}, {config.fencing}"
 
 
 def list_runs(results: Path = RESULTS) -> tuple[RunListed, ...]:

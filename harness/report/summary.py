@@ -70,7 +70,8 @@ def _done(run: Recorded, verdict: Verdict, environment: Mapping[str, object]) ->
     return [
         (
             "lock",
-            f"{facts.lock_name(run)}, TTL {config.ttl_ms} ms, fencing {config.fencing}{_lock_settings(environment)}",
+            f"{facts.lock_name(run)}{facts.named_lock(run)}, TTL {config.ttl_ms} ms, fencing {config.fencing}"
+            f"{_lock_settings(environment)}",
         ),
         (
             "load",

@@ -74,8 +74,7 @@ class RunFolder:
         Two runs never share a folder, even if they start in the same microsecond. Raises BrokenEnvironmentError when
         it cannot be written.
         """
-        lock = config.lock_command or config.lock
-        tail = "-".join(_safe(part) for part in (config.workload, lock, config.nemesis, str(config.seed)))
+        tail = "-".join(_safe(part) for part in (config.workload, config.lock_name, config.nemesis, str(config.seed)))
         with on_disk(results):
             results.mkdir(parents=True, exist_ok=True)
             while True:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,12 @@ def values(each: Declared) -> st.SearchStrategy[Any]:
     if each.type is Hold:
         return holds(low, high)
     assert each.type is str, f"{each.flag}: say here how a {each.type} is drawn"
-    return st.none() | _TEXTS if each.default is None else _TEXTS
+    texts = (
+        _TEXTS
+        if each.option.pattern is None
+        else st.from_regex(re.compile(each.option.pattern[0], re.ASCII), fullmatch=True)
+    )
+    return st.none() | texts if each.default is None else texts
 
 
 _TEXTS = st.from_regex(r"-{0,2}[^\x00\ud800-\udfff]+", fullmatch=True)
@@ -94,7 +100,8 @@ def test_a_number_below_its_bound_is_refused_and_the_option_is_named(each: Decla
 
 def test_the_options_of_each_command_are_those_that_are_declared_for_it() -> None:
     flags = {command: {each.flag for each in options_of(command)} for command in ("replay", "script", "shrink")}
-    common = {"--lock", "--lock-command", "--fencing", "--persistence", "--cluster", "--server", "--resource-server"}
+    common = {"--lock", "--lock-command", "--name", "--fencing", "--persistence", "--cluster", "--server"}
+    common |= {"--resource-server"}
     assert flags["replay"] == common | {"--require"}
     assert flags["script"] == common | {"--ttl", "--disk-fs"}
     assert flags["shrink"] == {"--cluster"}

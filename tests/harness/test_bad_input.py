@@ -43,6 +43,9 @@ from harness.cli.main import run
         (["--nemesis", "crash", "--restart-delay", "5000ttl"], "5000ttl is not between"),
         (["--nemesis", "partition", "--restart-delay", "0"], "crash, hunt, power, shutdown"),
         (["--schedule", "schedule.json", "--restart-delay", "0"], "cannot change a saved schedule"),
+        (["--name", "my lock"], "--name is 'my lock'; it must be 1 to 40 letters"),
+        (["--name", "../up"], "--name"),
+        (["--name", "n" * 41], "1 to 40 letters"),
         (["--no-such-option"], "--no-such-option"),
     ],
 )

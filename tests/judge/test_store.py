@@ -20,6 +20,7 @@ from fencepost.history import FaultEvent, Op, Timeline, Write
 from harness.checkers.judge import judge_folder, recorded_verdict
 from harness.config import RunConfig
 from harness.history.recorded import Recorded
+from harness.options import replay_command
 from harness.report.listing import list_runs, render_listing
 from harness.store.append_log import AppendLog, read_lines
 from harness.store.columns import OPS_SCHEMA
@@ -87,6 +88,16 @@ def test_a_folders_name_uses_only_characters_that_file_systems_and_container_eng
     folder = RunFolder.create(tmp_path, config)
     assert folder.name.endswith("-fenced-counter-my.module-Cl-ass-partition-kind-drop-pause-7")
     assert RunFolder.create(tmp_path, msgspec.structs.replace(CONFIG, lock_command="x" * 5000)).path.is_dir()
+
+
+def test_a_lock_with_a_name_is_called_by_it(tmp_path: Path) -> None:
+    config = msgspec.structs.replace(CONFIG, lock_command="node my/lock.mjs --retries 3", name="mine-3")
+    folder = RunFolder.create(tmp_path, config)
+    assert f"-mine-3-{CONFIG.nemesis}-" in folder.name
+    assert folder.read_config() == config
+    assert "--name mine-3" in replay_command(config, folder.path / "schedule.json")
+    (row,) = render_listing(list_runs(tmp_path)).columns[1].cells
+    assert row == f"mine-3, {CONFIG.nemesis}, {CONFIG.fencing}"
 
 
 def test_runs_that_start_together_have_separate_folders_and_latest_is_one_of_them(tmp_path: Path) -> None:

@@ -73,6 +73,12 @@ def test_colour_only_repeats_what_the_words_say() -> None:
     assert "\x1b" in shown(made, colour=True)
 
 
+def test_a_lock_with_a_name_is_called_by_it_and_the_command_is_shown_once() -> None:
+    text = words_of(shown(make_run(lock_command="node lock.mjs", name="mine")))
+    assert "lock mine (node lock.mjs), TTL" in text
+    assert text.count("node lock.mjs") == 1
+
+
 def test_paths_and_commands_stay_whole() -> None:
     lines = shown(make_run()).splitlines()
     assert f"  page      {FOLDER}/report.html" in lines
