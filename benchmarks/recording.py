@@ -13,20 +13,23 @@ import multiprocessing
 import os
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 from time import monotonic_ns
 
 import msgspec
 
-from fencepost.history import Op, Write
+from fencepost.history import Op
 from workloads.base import LockSettings
 from workloads.control import Control
-from workloads.fenced_counter import Plan, run
 from workloads.hold import Hold
+from workloads.kinds.fenced_counter import WORKLOAD
+from workloads.lock_steps import LockSteps
 from workloads.locks.no_op import LOCK
 from workloads.options import ClientOptions
 from workloads.recorder import Recorder
+from workloads.workload import Client
 
 PROCESSES = 2
 
@@ -34,17 +37,8 @@ PROCESSES = 2
 class NoOpResource:
     """Accepts everything and does nothing."""
 
-    def next_token(self, key: str) -> int:
-        return 1
-
-    def read(self, key: str, token: int | None) -> int:
-        return 0
-
-    def write(self, write: Write, *, check: bool) -> None:
-        return
-
-    def close(self) -> None:
-        return
+    def run(self, script: str, keys: Sequence[str], args: Sequence[object]) -> object:
+        return None
 
 
 def client_loop(folder: Path, number: int, seconds: float) -> float:
@@ -52,10 +46,10 @@ def client_loop(folder: Path, number: int, seconds: float) -> float:
     control = Control.create(folder / f"{number}.control")
     record = Recorder(folder / f"{number}.jsonl")
     options = ClientOptions(hold=Hold("fixed", 0, 0), retry_delay_ms=0)
-    plan = Plan(f"c{number}", options, Random(number))
+    lock = LockSteps(f"c{number}", options, LOCK([], LockSettings()), record, control)
     began_ns = monotonic_ns()
     control.stop_ns = began_ns + int(seconds * 1e9)
-    run(plan, LOCK([], LockSettings()), NoOpResource(), record, control)
+    WORKLOAD.run(Client(options, lock, NoOpResource(), control, Random(number)))
     return record.ops / ((monotonic_ns() - began_ns) / 1e9)
 
 

@@ -20,11 +20,14 @@ This module only defines the vocabulary. It imports no other folder, and `worklo
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 
-OpName = Literal["acquire", "extend", "token", "read", "write", "release"]
+OpName = str
+"""The steps of the lock (`LOCK_STEPS`), which every workload has, and those of the workload itself (`token`, `read`,
+`write`, …)."""
+LOCK_STEPS: Final = ("acquire", "extend", "release")
 Outcome = Literal["ok", "fail", "info"]
 """`ok`: it happened. `fail`: it did not happen. `info`: unknown."""
 TokenSource = Literal["lock", "resource"]
@@ -40,11 +43,11 @@ RoundName = Literal["acquire", "undo", "extend", "release"]
 class Op(msgspec.Struct, omit_defaults=True, gc=False):
     """One operation of one client.
 
-    `value`: the counter's value that was read or written. `token`: the fencing token that was drawn, granted or
-    carried. `validity_ms` … `requested_ns`: the lease, as `workloads.base.Lease` defines it (on a granted acquire or
+    `value`: the value that was read or written. `token`: the fencing token that was drawn, granted or carried.
+    `validity_ms` … `requested_ns`: the lease, as `workloads.base.Lease` defines it (on a granted acquire or
     extend). `granted_ms`: the lease time that was granted, if the lock said that it differs from the one asked for, or
     if the lock told no validity; a lease with neither `validity_ms` nor `granted_ms` may last forever. `stale`: a read
-    or write that the resource refused because it had seen a larger token. `error`: why not `ok`. `reason`: why an
+    or write that the resource refused because it came too late. `error`: why not `ok`. `reason`: why an
     acquire was refused, if the lock said so.
     """
 

@@ -8,6 +8,7 @@ from typing import Annotated, Final, Literal
 from cluster.persistence import FileSystem, Policy
 from fencepost.errors import UsageError
 from fencepost.options import Option, check_bounds
+from workloads.kinds import find_workload
 from workloads.options import ClientOptions
 
 Requirement = Literal["lease", "exclusion", "data"]
@@ -38,7 +39,6 @@ class RunConfig(ClientOptions, frozen=True, kw_only=True):
     are watched (`harness.run.witness`).
     """
 
-    workload: str = "fenced-counter"
     name: Annotated[
         str | None,
         Option(
@@ -110,8 +110,12 @@ class RunConfig(ClientOptions, frozen=True, kw_only=True):
     ] = "on"
 
     def check(self) -> None:
-        """Raise UsageError, naming the option, for numbers that cannot mean anything."""
+        """Raise UsageError, naming the option, for what cannot mean anything."""
         check_bounds(self)
+        workload = find_workload(self.workload)
+        workload.check(self)
+        if self.require == "data" and not workload.guards_data:
+            raise UsageError(f"--require data means nothing to --workload {self.workload}, which writes no data")
         if self.ttl_ms < self.node_timeout_ms:
             raise UsageError(
                 f"--ttl {self.ttl_ms} ms is shorter than --node-timeout {self.node_timeout_ms:g} ms: one slow node "

@@ -17,15 +17,16 @@ import msgspec
 
 from fencepost.errors import FencepostError
 from fencepost.options import fields_of
-from workloads import driven_client, fenced_counter
+from workloads import driven_client
 from workloads.base import LockSettings, NodeAddress
 from workloads.control import Control, State
-from workloads.fenced_counter import Plan
+from workloads.kinds import find_workload
+from workloads.lock_steps import LockSteps
 from workloads.options import ClientOptions, LockOptions
 from workloads.recorder import Recorder
+from workloads.redis_resource import RedisResource
 from workloads.registry import open_lock
-from workloads.resource import RedisResource
-from workloads.steps import Steps
+from workloads.workload import Client
 
 
 class ClientSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,6 +54,7 @@ class ClientSpec(msgspec.Struct, frozen=True, kw_only=True):
 def work(spec: ClientSpec) -> None:
     """The whole life of a client. Raises FencepostError when the lock or the disk is broken."""
     control, options = Control(Path(spec.control)), spec.options
+    workload = find_workload(options.workload)
     settings = LockSettings(
         **fields_of(options, LockOptions), rng=Random(f"{spec.seed}:lock"), log_path=Path(spec.lock_log)
     )
@@ -61,18 +63,17 @@ def work(spec: ClientSpec) -> None:
     record = Recorder(Path(spec.history), Path(spec.answers))
     held = None if spec.held is None else Recorder(Path(spec.held))
     try:
-        resource.warm_up()
+        resource.warm_up(workload.scripts)
         Path(spec.description).write_bytes(msgspec.json.encode(lock.describe()))
         gc.collect()
         gc.freeze()
         control.enter(State.READY, monotonic_ns())
+        steps = LockSteps(spec.client, options, lock, record, control, spec.first_section, held)
         if spec.pipes is None:
             _await_start(control)
-            plan = Plan(spec.client, options, Random(f"{spec.seed}:workload"), spec.first_section)
-            fenced_counter.run(plan, lock, resource, record, control, held)
+            workload.run(Client(options, steps, resource, control, Random(f"{spec.seed}:workload")))
         else:
-            steps = Steps(spec.client, options, lock, resource, record, control, spec.first_section, held)
-            driven_client.serve(steps, *spec.pipes)
+            driven_client.serve(workload, steps, resource, *spec.pipes)
         control.enter(State.DONE, monotonic_ns())
     finally:
         lock.close()

@@ -8,21 +8,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import Literal
 
 import msgspec
 
 from fencepost.errors import UsageError
-from fencepost.history import Op
-from workloads.steps import Steps
-
-Step = Literal["acquire", "extend", "token", "read", "write", "release"]
+from fencepost.history import LOCK_STEPS, Op
+from workloads.lock_steps import LockSteps
+from workloads.resource import Resource
+from workloads.workload import Inside, Workload
 
 
 class Order(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One step to take; `key` goes with `acquire`."""
+    """One step to take: acquire (`key` goes with it), extend, release, or one of the workload's own."""
 
-    do: Step
+    do: str
     key: str = ""
 
 
@@ -33,31 +32,48 @@ class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
     misfit: str | None = None
 
 
-def serve(steps: Steps, orders_fd: int, answers_fd: int) -> None:
+def serve(workload: Workload, lock: LockSteps, resource: Resource, orders_fd: int, answers_fd: int) -> None:
     """Take steps until no more orders come. Raises what breaks the run itself."""
     decode = msgspec.json.Decoder(Order).decode
+    driven = _Driven(workload, lock, resource)
     for line in _lines(orders_fd):
         try:
-            answer = Answer(op=_take(steps, decode(line)))
+            answer = Answer(op=driven.take(decode(line)))
         except UsageError as error:
             answer = Answer(misfit=str(error))
         os.write(answers_fd, msgspec.json.encode(answer) + b"\n")
 
 
-def _take(steps: Steps, order: Order) -> Op:
-    match order.do:
-        case "acquire":
-            return steps.acquire(order.key)
-        case "extend":
-            return steps.extend()
-        case "token":
-            return steps.draw_token()
-        case "read":
-            return steps.read()
-        case "write":
-            return steps.write()
-        case "release":
-            return steps.release()
+class _Driven:
+    """Takes one step at a time, and keeps what the workload keeps of the section that the client is in."""
+
+    def __init__(self, workload: Workload, lock: LockSteps, resource: Resource) -> None:
+        self._workload = workload
+        self._lock = lock
+        self._resource = resource
+        self._inside: Inside | None = None
+
+    def take(self, order: Order) -> Op:
+        match order.do:
+            case "acquire":
+                op = self._lock.acquire(order.key)
+                if op.outcome == "ok":
+                    self._inside = self._workload.inside(self._lock, self._resource)
+                return op
+            case "extend":
+                return self._lock.extend()
+            case "release":
+                return self._lock.release()
+        return self._take_inside(order.do)
+
+    def _take_inside(self, step: str) -> Op:
+        own = self._workload.inside.steps
+        if step not in own:
+            name, known = self._lock.options.workload, ", ".join((*LOCK_STEPS, *own))
+            raise UsageError(f"the workload {name} has no step {step!r}; it has {known}")
+        self._lock.held(step)
+        op: Op = getattr(self._inside, step)()
+        return op
 
 
 def _lines(fd: int) -> Iterator[bytes]:

@@ -45,6 +45,16 @@ class Hold(msgspec.Struct, frozen=True):
         low = f"{plain_number(self.low_ms)}ms"
         return f"uniform:{low}-{plain_number(self.high_ms)}ms" if self.kind == "uniform" else f"{self.kind}:{low}"
 
+    @property
+    def in_words(self) -> str:
+        """`2 to 20 ms`, `20 ms on average`."""
+        match self.kind:
+            case "uniform":
+                return f"{self.low_ms:g} to {self.high_ms:g} ms"
+            case "exponential":
+                return f"{self.low_ms:g} ms on average"
+        return f"{self.low_ms:g} ms"
+
     def draw_ms(self, rng: Random) -> float:
         match self.kind:
             case "fixed":

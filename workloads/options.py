@@ -13,6 +13,7 @@ import msgspec
 
 from fencepost.options import Option
 from workloads.hold import Hold
+from workloads.kinds import FENCED_COUNTER
 
 Fencing = Literal["none", "writes", "all"]
 """Which operations on the resource carry a fencing token: none, writes, or reads and writes."""
@@ -62,11 +63,15 @@ class LockOptions(msgspec.Struct, frozen=True, kw_only=True):
 class ClientOptions(LockOptions, frozen=True, kw_only=True):
     """What one client does. Durations in milliseconds.
 
-    `lock`: a recipe's name, a foreign lock's name or `package.module:Class`. `lock_command`: a program that speaks the
-    lock protocol; it replaces `lock`. `extensions`: how many times at most a client extends its lease in one section,
-    each time when half of it is gone.
+    `workload`: a name that `workloads.kinds` knows. `lock`: a recipe's name, a foreign lock's name or
+    `package.module:Class`. `lock_command`: a program that speaks the lock protocol; it replaces `lock`. `extensions`:
+    how many times at most a client extends its lease in one section, each time when half of it is gone.
     """
 
+    workload: Annotated[
+        str,
+        Option("--workload", "what clients do (docs/workloads.md)", "what is tested", "NAME", commands=_REPEATED),
+    ] = FENCED_COUNTER
     lock: Annotated[
         str,
         Option(

@@ -1,7 +1,9 @@
 """Every module of this folder with a function `check` is a checker; `fencepost.extensions` adds more folders.
 
 A module offers `check(run: Recorded) -> Answer` and, if it measures anything, a class `Figures`: a frozen struct
-derived from `harness.figures.CheckerFigures`. Its file name is the checker's name.
+derived from `harness.figures.CheckerFigures`. Its file name is the checker's name. A checker of a kind of record
+that only some workloads have sets `ONLY_IF_NAMED = True`; every other one judges all runs, unless the workload excludes
+it.
 """
 
 from __future__ import annotations
@@ -12,8 +14,10 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from fencepost.errors import UsageError
 from fencepost.extensions import extended
 from harness.figures import CheckerFigures
+from workloads.kinds import find_workload
 
 if TYPE_CHECKING:
     from harness.history.recorded import Recorded
@@ -22,11 +26,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Checker:
-    """`figures`: the type of those in its answers."""
+    """`figures`: the type of those in its answers. `only_if_named`: it judges only workloads that name it."""
 
     name: str
     check: Callable[[Recorded], Answer]
     figures: type[CheckerFigures]
+    only_if_named: bool
 
 
 __path__ = extended(__path__, __name__)
@@ -39,5 +44,24 @@ def checkers() -> dict[str, Checker]:
         module = import_module(f"{__name__}.{info.name}")
         check = getattr(module, "check", None)
         if callable(check):
-            found[info.name] = Checker(info.name, check, getattr(module, "Figures", CheckerFigures))
+            figures = getattr(module, "Figures", CheckerFigures)
+            found[info.name] = Checker(info.name, check, figures, getattr(module, "ONLY_IF_NAMED", False))
     return found
+
+
+def checkers_of(workload: str) -> dict[str, Checker]:
+    """The checkers that judge this workload. Raises UsageError if there is no such workload."""
+    chosen = find_workload(workload)
+    return {
+        name: checker
+        for name, checker in checkers().items()
+        if (name in chosen.checkers if checker.only_if_named else name not in chosen.excluded_checkers)
+    }
+
+
+def check_checkers(workload: str) -> None:
+    """Raise UsageError if the workload names a checker that does not exist. Imports no checker."""
+    chosen, known = find_workload(workload), {info.name for info in pkgutil.iter_modules(__path__)}
+    for name in (*chosen.checkers, *chosen.excluded_checkers):
+        if name not in known:
+            raise UsageError(f"the workload {workload} names the checker {name!r}, which does not exist")

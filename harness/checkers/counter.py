@@ -37,6 +37,8 @@ from harness.history.recorded import Recorded
 from harness.history.sections import positions_of
 from harness.verdict import Answer, Blame, Finding
 
+ONLY_IF_NAMED: Final = True
+
 ALL: Final[tuple[Requirement, ...]] = get_args(Requirement)
 _WHOSE: Final[dict[Blame, str]] = {
     "lock": "in overlaps blamed on the lock",

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import pandas as pd
@@ -21,6 +22,8 @@ from harness.history.overlaps import BLAMES, NO_OVERLAP, blames_between
 from harness.history.recorded import Recorded
 from harness.history.sections import positions_of
 from harness.verdict import Answer, Blame, Finding
+
+ONLY_IF_NAMED: Final = True
 
 
 class Figures(CheckerFigures, frozen=True):

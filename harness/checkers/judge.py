@@ -15,7 +15,7 @@ import msgspec
 from msgspec.structs import replace
 
 from fencepost.errors import FencepostError, InternalError, UsageError
-from harness.checkers import checkers
+from harness.checkers import checkers, checkers_of
 from harness.config import Requirement, RunConfig
 from harness.figures import Cell
 from harness.history.recorded import Recorded
@@ -30,12 +30,13 @@ _CODES: Final[dict[str, int]] = {"valid": 0, "violation": 1, "unknown": 2}
 
 
 def judge(run: Recorded, questions: Collection[str] | None = None) -> Verdict:
-    """The verdict of the recorded run under its own `require`, by all checkers or by those that are named.
+    """The verdict of the recorded run under its own `require`, by all checkers of its workload, or by
+    those of them that are named.
 
     Raises InternalError, naming it, if a checker fails.
     """
     answers: dict[str, Answer] = {}
-    for name, checker in checkers().items():
+    for name, checker in checkers_of(run.config.workload).items():
         if questions is not None and name not in questions:
             continue
         try:

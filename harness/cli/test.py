@@ -25,11 +25,16 @@ def _test(call: Call, out: Console) -> int:
 
 def _epilog() -> str:
     from nemesis.registry import nemeses
+    from workloads.kinds import summary, workload_names
     from workloads.registry import lock_names
 
     kinds = "\n".join(f"  {nemesis.name:<10} {nemesis.help}" for nemesis in nemeses().values())
     locks = "\n".join(f"  {info.name:<32} {info.summary}" for info in lock_names())
-    return f"""nemeses (join with +, options after a colon: partition:interval=4s,duration=2s+latency):
+    workloads = "\n".join(f"  {name:<16} {summary(name)}" for name in workload_names())
+    return f"""workloads:
+{workloads}
+
+nemeses (join with +, options after a colon: partition:interval=4s,duration=2s+latency):
   none       no faults
 {kinds}
 

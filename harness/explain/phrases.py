@@ -15,7 +15,8 @@ _RESOURCE: Final = "resource"
 _WORTH_TELLING: Final = 0.25
 """An operation that took at least this share of a section explains the section's length."""
 
-_INSIDE: Final = ("token", "read", "write", "extend")
+_AT_THE_DOOR: Final = ("acquire", "release")
+"""The operations that are not inside the section."""
 _BY_NEMESIS: Final[Mapping[str, HowDown]] = {"crash": "kill", "shutdown": "shutdown", "power": "power cut"}
 """For older records, in which a fault does not say how it took nodes down."""
 _FORGETFUL: Final = {
@@ -114,7 +115,7 @@ def what_kept(run: Recorded, side: Side) -> str:
         return f"was stopped for {lasting(sum(b - a for a, b in stopped))} inside its section"
     ops = ops_of(run, side.client, side.section)
     took = (ops["complete_ns"] - ops["invoke_ns"]).tolist()
-    slow = [(span_ns, f) for span_ns, f in zip(took, ops["f"].astype(str), strict=True) if f in _INSIDE]
+    slow = [(span_ns, f) for span_ns, f in zip(took, ops["f"].astype(str), strict=True) if f not in _AT_THE_DOOR]
     longest_ns, name = max(slow, default=(0, ""))
     if longest_ns < _WORTH_TELLING * inside_ns:
         return f"stayed inside for {lasting(inside_ns)} without a recorded pause"

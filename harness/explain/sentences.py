@@ -81,7 +81,7 @@ def _lost_update(run: Recorded, evidence: Evidence, case: Case) -> Told:
             if first == second
             else f", after it had read {second}{when}, without {lost['client']}'s write"
         )
-    text += ". One increment is lost."
+    text += ". One update is lost."
     if case.finding.blame == "harness":
         return Told(f"{text} No two sections of the key overlapped, so the harness or its resource is wrong.")
     return _together(run, evidence, case, text)

@@ -32,7 +32,7 @@ class Recorded:
     planned_faults: int
     """The number of faults in the schedule."""
     final_values: dict[str, int] | None
-    """The counters at the last read, by key; None if that read was never taken."""
+    """The values at the last read, by key; None if that read was never taken."""
     watched: Watched | None = None
     """What the nodes held; None if they were not watched."""
     unwatchable: str | None = None

@@ -9,8 +9,8 @@ from fencepost.text import MISSING, milliseconds, number, plural, printable
 from harness.figures import Tile
 from harness.history.recorded import Recorded
 from harness.report import offered
-from harness.report.wording import hold
 from harness.verdict import Verdict
+from workloads.kinds import find_workload
 
 _ORIGINS: Final = {"pulled": "pulled from a registry", "built-from-host": "built from this machine's binaries"}
 
@@ -109,17 +109,10 @@ def story(run: Recorded, environment: Mapping[str, object]) -> list[str]:
         return _story_of_experiment(run, experiment)
     config = run.config
     keys = "one key" if config.keys == 1 else f"{config.keys:,} keys"
-    fencing = {
-        "none": "No fencing token was used, so only the lock kept clients apart.",
-        "writes": "Writes carried a fencing token, which the store checked; reads did not.",
-        "all": "Reads and writes carried a fencing token, which the store checked.",
-    }[config.fencing]
     return [
         f"{plural(config.clients, 'client')}, each an operating-system process, competed for {keys} with the lock "
-        f"{lock_name(run)} (it expires after {config.ttl_ms:,} ms) on {plural(config.nodes, 'node')}. A client "
-        f"that acquired it read a counter, stayed inside for {hold(config.hold)}, wrote it back plus one, and released "
-        "the lock. "
-        f"{_story_of_extensions(config.extensions)}{fencing}",
+        f"{lock_name(run)} (it expires after {config.ttl_ms:,} ms) on {plural(config.nodes, 'node')}. "
+        f"{find_workload(config.workload).story(config)}{_story_of_extensions(config.extensions)}",
         _story_of_faults(run),
     ]
 
@@ -128,7 +121,7 @@ def _story_of_extensions(most: int) -> str:
     if not most:
         return ""
     times = "once" if most == 1 else f"up to {most} times"
-    return f"Inside, it extended its lease {times}, each time when half of it had passed. "
+    return f" Inside, it extended its lease {times}, each time when half of it had passed."
 
 
 def _story_of_experiment(run: Recorded, experiment: Mapping[str, object]) -> list[str]:

@@ -21,7 +21,7 @@ from harness.explain.explanation import Explained
 from harness.history.recorded import Recorded
 from harness.report import facts, offered
 from harness.report.explanations import explanations_of
-from harness.report.wording import blame, example, headline, hold
+from harness.report.wording import blame, example, headline
 from harness.verdict import Finding, Verdict, ordered
 
 _FINDINGS: Final = 5
@@ -75,7 +75,7 @@ def _done(run: Recorded, verdict: Verdict, environment: Mapping[str, object]) ->
         ),
         (
             "load",
-            f"{config.clients} clients, {plural(config.keys, 'key')}, hold {hold(config.hold)}"
+            f"{config.clients} clients, {plural(config.keys, 'key')}, hold {config.hold.in_words}"
             f"{_extensions(config.extensions)}; {facts.ran(run)}",
         ),
         ("cluster", facts.cluster_line(run, environment)),

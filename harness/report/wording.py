@@ -9,7 +9,6 @@ from fencepost.text import plural, printable
 from harness.checkers import exclusion
 from harness.config import Requirement
 from harness.verdict import Blame, Verdict, breaking
-from workloads.hold import Hold
 
 _BLAME: Final[Mapping[Blame, str]] = {
     "lock": "the lock is to blame",
@@ -23,15 +22,6 @@ _KEPT: Final[Mapping[Requirement, str]] = {
     "exclusion": "no overlap at all",
     "data": "no lost update and no stale write accepted",
 }
-
-
-def hold(value: Hold) -> str:
-    match value.kind:
-        case "uniform":
-            return f"{value.low_ms:g} to {value.high_ms:g} ms"
-        case "exponential":
-            return f"{value.low_ms:g} ms on average"
-    return f"{value.low_ms:g} ms"
 
 
 def blame(value: Blame) -> str:

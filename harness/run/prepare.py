@@ -13,6 +13,7 @@ from cluster.sandbox import why_not
 from cluster.spec import RESOURCE_POLICY, ClusterSpec
 from cluster.sweep import sweep
 from fencepost.errors import BrokenEnvironmentError, UsageError
+from harness.checkers import check_checkers
 from harness.config import ClusterChoice, RunConfig
 from harness.run.scheduled import Prepared
 from harness.run.setup import ClusterKind, Setup
@@ -38,6 +39,7 @@ def prepare(config: RunConfig) -> Prepared:
 
 def prepare_setup(config: RunConfig) -> Setup:
     """Check the lock and find the programs, for any kind of run. Raises UsageError or BrokenEnvironmentError."""
+    check_checkers(config.workload)
     check_lock(config.lock, config.lock_command)
     server, resource_server = _find_servers(config)
     toxiproxy = find_toxiproxy()

@@ -26,8 +26,9 @@ from harness.run.snapshot import Display, Snapshot
 from harness.run.witness import Witness
 from harness.store.run_folder import RunFolder
 from nemesis.base import Topology, World
+from workloads.kinds import find_workload
+from workloads.redis_resource import RedisResource
 from workloads.registry import manifest_of
-from workloads.resource import RedisResource
 
 _READY_TIMEOUT_S = 90
 _DRAIN_EVERY_NS = 500_000_000
@@ -230,14 +231,15 @@ class TestRun:
         self._write_log(writes)
 
     def _final_read(self) -> None:
-        """The counters and the record of one and the same moment: a last write of a client that was cut off may still
-        be on its way through the proxy."""
+        """The workload's last read and the resource's record, of one and the same moment: a last write of a client that
+        was cut off may still be on its way through the proxy."""
+        workload = find_workload(self.config.workload)
         named = [f"k{number}" for number in range(1, self.config.keys + 1)]
         self._drain()
         while True:
             known = self._accepted.total()
             try:
-                values = {key: self._resource.read(key, None) for key in dict.fromkeys([*named, *self._accepted])}
+                values = workload.final(self._resource, dict.fromkeys([*named, *self._accepted]))
             except RedisError as error:
                 raise BrokenEnvironmentError(f"the last read of the resource failed: {error}") from error
             self._drain()

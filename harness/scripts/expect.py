@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from fencepost.errors import UsageError
 from harness.checkers import counter, exclusion, fencing
 from harness.history.overlaps import OverlapBlame
 from harness.verdict import F, Verdict
@@ -67,5 +68,7 @@ def _exclusion(verdict: Verdict) -> exclusion.Figures:
 
 def _figures(verdict: Verdict, kind: type[F]) -> F:
     found = verdict.of(kind)
-    assert found is not None, f"a run was judged without {kind.__module__}"
+    if found is None:
+        checker = kind.__module__.rpartition(".")[2]
+        raise UsageError(f"the expectation is about the checker {checker}, which does not judge this workload")
     return found

@@ -37,9 +37,6 @@ from harness.scripts.stage import Stage
 
 __all__ = ["Experiment", "Stage", "experiment", "find_experiments", "shipped_experiments"]
 
-WORKLOAD: Final = "script"
-"""The workload in the configuration of a scripted run."""
-
 Play = Callable[[Stage], None]
 
 
@@ -60,7 +57,7 @@ class Experiment:
     def config(self, **chosen: Any) -> RunConfig:
         """The run's configuration; what the user chose replaces what the experiment says. Raises UsageError for what
         cannot mean anything."""
-        fixed: dict[str, Any] = {"seed": 0, "workload": WORKLOAD, "nemesis": self.name, "recovery_ms": 0}
+        fixed: dict[str, Any] = {"seed": 0, "nemesis": self.name, "recovery_ms": 0}
         try:
             config = RunConfig(**(fixed | dict(self.settings) | chosen))
             config.check()

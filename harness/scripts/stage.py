@@ -14,7 +14,7 @@ from typing import Final
 
 from cluster.base import CutKind
 from fencepost.errors import BrokenEnvironmentError, UsageError
-from fencepost.history import Op
+from fencepost.history import LOCK_STEPS, Op
 from fencepost.units import Duration
 from harness.run.active_faults import ActiveFaults
 from harness.run.test_run import TestRun
@@ -162,17 +162,21 @@ class DrivenClient:
         if not self._slot.is_inside():
             self.acquire(key)
 
+    def step(self, name: str) -> Op:
+        """A step of the workload, by name (docs/workloads.md lists them)."""
+        return self._stage.tell(self._slot, Order(name))
+
     def token(self) -> Op:
         """Draw a fencing token for the lock that is held."""
-        return self._stage.tell(self._slot, Order("token"))
+        return self.step("token")
 
     def read(self) -> Op:
-        """Read the counter that the lock guards."""
-        return self._stage.tell(self._slot, Order("read"))
+        """Read what the lock guards."""
+        return self.step("read")
 
     def write(self) -> Op:
-        """Write the value that was read, plus one."""
-        return self._stage.tell(self._slot, Order("write"))
+        """Write it; the counter is written as the value that was read, plus one."""
+        return self.step("write")
 
     def extend(self) -> Op:
         """Extend the lease to a full TTL from now."""
@@ -245,11 +249,10 @@ class Nodes:
 def _in_words(op: Op) -> str:
     if op.outcome != "ok":
         return f"{'refused' if op.outcome == 'fail' else 'unknown'}{f' ({op.error})' if op.error else ''}"
-    match op.f:
-        case "acquire" | "extend" if op.validity_ms is not None:
-            return f"granted for {op.validity_ms:.0f} ms"
-        case "token":
-            return f"{op.token}"
-        case "read" | "write":
-            return f"{op.value}"
+    if op.validity_ms is not None:
+        return f"granted for {op.validity_ms:.0f} ms"
+    if op.value is not None:
+        return f"{op.value}"
+    if op.f not in LOCK_STEPS and op.token is not None:
+        return f"{op.token}"
     return "done"

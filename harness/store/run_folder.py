@@ -13,7 +13,7 @@
       clients/c1.1.jsonl Op, a line each: client c1, its first life
       answers/c1.1.jsonl Round, one line each: what the nodes replied to that client
       held/c1.1.jsonl    Held, a line each: what its lock wrote on the nodes
-      final.json         the counters at the last read
+      final.json         the values at the last read
       history.parquet    the operations again, as columns; made from clients/ and never instead of it
       verdict.json       the verdict and its schema version
       logs/              what servers, clients and libraries said
@@ -43,8 +43,12 @@ from fencepost.history import Held, KeyEvent, Round, Timeline
 from harness.config import RESULTS, RunConfig
 from harness.store.append_log import AppendLog, on_disk, read_lines
 from harness.verdict import VERDICT_SCHEMA, Verdict
+from workloads.kinds import FENCED_COUNTER
 
 SCHEMA_VERSION: Final = 1
+
+_RENAMED_WORKLOADS: Final = {"script": FENCED_COUNTER}
+"""What older records call the workload of a scripted run."""
 
 _LOG_NAME: Final = re.compile(r"(?P<client>.+)\.(?P<life>\d+)\.jsonl")
 T = TypeVar("T")
@@ -184,7 +188,7 @@ class RunFolder:
         self._write_json("timeline.json", timeline)
 
     def write_final(self, values: Mapping[str, int]) -> None:
-        """The counters at the last read, by key. Written after resource.jsonl: its presence says that that is whole."""
+        """The values at the last read, by key. Written after resource.jsonl: its presence says that that is whole."""
         self._write_json("final.json", values)
 
     def write_verdict(self, verdict: Verdict) -> None:
@@ -196,9 +200,10 @@ class RunFolder:
             raise UsageError(f"{self.path} is not a run folder: it has no config.json")
         self._check_version("config.json")
         config = self._read_json("config.json", RunConfig)
+        renamed = {"workload": _RENAMED_WORKLOADS.get(config.workload, config.workload)}
         if self._read_json("config.json", _OwnResourceServer).resource_server is None:
-            return msgspec.structs.replace(config, resource_server=config.server)
-        return config
+            renamed["resource_server"] = config.server
+        return msgspec.structs.replace(config, **renamed)
 
     def read_timeline(self) -> Timeline | None:
         return self._read_json("timeline.json", Timeline) if self._has("timeline.json") else None

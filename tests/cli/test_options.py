@@ -18,6 +18,7 @@ from harness.cli.reference import render
 from harness.config import RunConfig
 from harness.options import RunArguments, options_of, parse_run, replay_command
 from workloads.hold import Hold
+from workloads.kinds import workload_names
 
 OPTIONS = declared(RunConfig)
 
@@ -29,6 +30,8 @@ def values(each: Declared) -> st.SearchStrategy[Any]:
         return st.booleans()
     if each.choices:
         return st.sampled_from(each.choices)
+    if each.field == "workload":
+        return st.sampled_from(workload_names())
     if each.type is int:
         return st.integers(int(low), int(high))
     if each.type is float:
@@ -100,8 +103,8 @@ def test_a_number_below_its_bound_is_refused_and_the_option_is_named(each: Decla
 
 def test_the_options_of_each_command_are_those_that_are_declared_for_it() -> None:
     flags = {command: {each.flag for each in options_of(command)} for command in ("replay", "script", "shrink")}
-    common = {"--lock", "--lock-command", "--name", "--fencing", "--persistence", "--cluster", "--server"}
-    common |= {"--resource-server"}
+    tested = {"--workload", "--lock", "--lock-command", "--name", "--fencing"}
+    common = tested | {"--persistence", "--cluster", "--server", "--resource-server"}
     assert flags["replay"] == common | {"--require"}
     assert flags["script"] == common | {"--ttl", "--disk-fs"}
     assert flags["shrink"] == {"--cluster"}

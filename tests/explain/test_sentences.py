@@ -207,7 +207,7 @@ def test_a_lost_update_names_the_reads_and_how_both_came_to_be_inside() -> None:
     told = story.write("c1", 1, at=40).write("c2", 1, at=45).told("lost-update")
     assert told.sentence == (
         "c1 wrote 1 by +41.0 ms, which was acknowledged; c2 overwrote it with 1 by +46.0 ms; both had read 0. One "
-        "increment is lost."
+        "update is lost."
     )
     assert told.because.startswith("Both were inside: n2 had granted the lock to c1, was killed")
 
@@ -215,7 +215,7 @@ def test_a_lost_update_names_the_reads_and_how_both_came_to_be_inside() -> None:
 def test_a_lost_update_without_any_overlap_blames_the_harness() -> None:
     story = Story().section("c1", 10, 20).section("c2", 30, 40).write("c1", 1, at=12).write("c2", 1, at=32)
     assert story.told("lost-update").sentence.endswith(
-        "One increment is lost. No two sections of the key overlapped, so the harness or its resource is wrong."
+        "One update is lost. No two sections of the key overlapped, so the harness or its resource is wrong."
     )
 
 

@@ -119,7 +119,7 @@ def test_a_larger_limit_explains_more_than_the_verdict_lists(tmp_path: Path) -> 
 def test_two_sections_are_drawn_once_however_many_findings_are_about_them(tmp_path: Path) -> None:
     text = shown(restarted().write("c1", 1, at=40).write("c2", 1, at=45), tmp_path)
     assert text.count("node  to c1") == 1
-    assert "One increment is lost. The two sections are those of number 1." in " ".join(text.split())
+    assert "One update is lost. The two sections are those of number 1." in " ".join(text.split())
 
 
 @pytest.mark.parametrize(

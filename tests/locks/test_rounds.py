@@ -10,15 +10,15 @@ from random import Random
 import msgspec
 import pytest
 
-from fencepost.history import NodeReply, Op, Round, RoundName, Write
+from fencepost.history import NodeReply, Op, Round, RoundName
 from tests.locks.conftest import Server
 from workloads.base import Lease, Lock, LockSettings, NodeAddress, ShowsRounds
 from workloads.control import Control
+from workloads.lock_steps import LockSteps
 from workloads.locks.control_no_unique_value import NoUniqueValue
 from workloads.locks.redlock import Redlock
 from workloads.options import ClientOptions
 from workloads.recorder import Recorder
-from workloads.steps import Steps
 
 TTL_MS = 10_000
 
@@ -109,18 +109,6 @@ def test_the_controls_expose_rounds_too(nodes: Sequence[NodeAddress]) -> None:
     lock.close()
 
 
-class NoResource:
-    def next_token(self, key: str) -> int:
-        return 1
-
-    def read(self, key: str, token: int | None) -> int:
-        return 0
-
-    def write(self, write: Write, *, check: bool) -> None: ...
-
-    def close(self) -> None: ...
-
-
 class Plain:
     """A lock that exposes no rounds: it grants, then refuses."""
 
@@ -152,8 +140,8 @@ class Showing(Plain):
 
 def taken(lock: Lock, folder: Path, answers: Path | None) -> list[Op]:
     record = Recorder(folder / "ops.jsonl", answers)
-    steps = Steps("c1", ClientOptions(), lock, NoResource(), record, Control.create(folder / "control"))
-    ops = [steps.acquire("k1"), steps.read(), steps.write(), steps.release(), steps.acquire("k1")]
+    steps = LockSteps("c1", ClientOptions(), lock, record, Control.create(folder / "control"))
+    ops = [steps.acquire("k1"), steps.step("look", lambda: None), steps.release(), steps.acquire("k1")]
     record.close()
     return ops
 
@@ -195,7 +183,7 @@ def test_the_replies_are_in_the_file_before_the_operation(tmp_path: Path) -> Non
             super().__call__(op)
 
     record = Watched(tmp_path / "ops.jsonl", tmp_path / "answers.jsonl")
-    steps = Steps("c1", ClientOptions(), Showing(), NoResource(), record, Control.create(tmp_path / "control"))
+    steps = LockSteps("c1", ClientOptions(), Showing(), record, Control.create(tmp_path / "control"))
     steps.acquire("k1")
     steps.release()
     assert order == [("acquire", 1), ("release", 2)]

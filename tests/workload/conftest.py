@@ -10,7 +10,7 @@ from redis import Redis
 from redis.exceptions import ConnectionError as RedisConnectionError
 
 from cluster.programs import find_server
-from workloads.resource import RedisResource
+from workloads.redis_resource import RedisResource
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""A client on strings: one order, one step, one answer, which is what it recorded."""
+"""A driven client: one order, one step, one answer, which is what it recorded."""
 
 from __future__ import annotations
 
@@ -13,23 +13,24 @@ from fencepost.history import Op
 from tests.workload.test_fenced_counter import ScriptedLock, ScriptedResource, broken, granted, refused
 from workloads.control import Control, State
 from workloads.driven_client import Answer, Order, serve
+from workloads.kinds.fenced_counter import WORKLOAD
+from workloads.lock_steps import LockSteps
 from workloads.options import ClientOptions, Fencing
 from workloads.recorder import Recorder
-from workloads.steps import Steps
 
 
 class Told:
-    """What a puppet answered to orders, and what it recorded; the lock answers acquires in this order."""
+    """What a driven client answered to orders, and what it recorded; the lock answers acquires in this order."""
 
     def __init__(self, folder: Path, orders: Sequence[Order], *grants: object, fencing: Fencing = "none") -> None:
         control = Control.create(folder / "control")
         lock, resource = ScriptedLock(control, [*grants, refused]), ScriptedResource()  # type: ignore[list-item]
         record = Recorder(folder / "c1.jsonl")
-        steps = Steps("c1", ClientOptions(fencing=fencing), lock, resource, record, control)
+        steps = LockSteps("c1", ClientOptions(fencing=fencing), lock, record, control)
         (theirs_in, ours_out), (ours_in, theirs_out) = os.pipe(), os.pipe()
         os.write(ours_out, b"".join(msgspec.json.encode(order) + b"\n" for order in orders))
         os.close(ours_out)
-        serve(steps, theirs_in, theirs_out)
+        serve(WORKLOAD, steps, resource, theirs_in, theirs_out)
         os.close(theirs_out)
         with os.fdopen(ours_in, "rb") as lines:
             self.answers = [msgspec.json.decode(line, type=Answer) for line in lines]
@@ -77,6 +78,7 @@ def test_it_shows_whether_it_is_inside(tmp_path: Path) -> None:
         ([Order("acquire", "k1"), Order("write")], "none", "has not read"),
         ([Order("acquire", "k1"), Order("read")], "all", "must show a token"),
         ([Order("acquire", "k1"), Order("acquire", "k2")], "none", "holds k1"),
+        ([Order("acquire", "k1"), Order("swap")], "none", "fenced-counter has no step 'swap'; it has acquire, extend"),
     ],
 )
 def test_a_step_that_does_not_fit_is_answered_and_not_recorded(

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
 
@@ -8,14 +8,17 @@ import msgspec
 import pytest
 
 from fencepost.errors import BrokenEnvironmentError
-from fencepost.history import Op, Write
-from workloads.base import Lease
+from fencepost.history import Op
+from workloads.base import Lease, Lock
 from workloads.control import Control
-from workloads.fenced_counter import Plan, run
+from workloads.fencing import DRAW_TOKEN
 from workloads.hold import Hold
+from workloads.kinds.fenced_counter import READ, WORKLOAD, WRITE
+from workloads.lock_steps import LockSteps
 from workloads.options import ClientOptions, Fencing
 from workloads.recorder import Recorder
-from workloads.resource import StaleTokenError
+from workloads.resource import StaleAccessError
+from workloads.workload import Client
 
 
 class ScriptedLock:
@@ -49,28 +52,22 @@ class ScriptedResource:
     """A counter in memory that notes which tokens it was shown, and fails where it is told to."""
 
     def __init__(self, fail: dict[str, Exception] | None = None) -> None:
-        self.value, self.tokens, self.fail = 0, 0, fail or {}
-        self.shown: list[tuple[str, int | None]] = []
+        self.value: object = 0
+        self.tokens, self.fail = 0, fail or {}
+        self.shown: list[tuple[str, object]] = []
 
-    def next_token(self, key: str) -> int:
-        if "token" in self.fail:
-            raise self.fail["token"]
-        self.tokens += 1
-        return self.tokens
-
-    def read(self, key: str, token: int | None) -> int:
-        self.shown.append(("read", token))
-        if "read" in self.fail:
-            raise self.fail["read"]
-        return self.value
-
-    def write(self, write: Write, *, check: bool) -> None:
-        self.shown.append(("write", write.token if check else None))
-        if "write" in self.fail:
-            raise self.fail["write"]
-        self.value = write.value
-
-    def close(self) -> None: ...
+    def run(self, script: str, keys: Sequence[str], args: Sequence[object]) -> object:
+        step = {DRAW_TOKEN: "token", READ: "read", WRITE: "write"}[script]
+        if step != "token":
+            self.shown.append((step, None if args[0] == "" else args[0]))
+        if step in self.fail:
+            raise self.fail[step]
+        if step == "token":
+            self.tokens += 1
+            return self.tokens
+        if step == "write":
+            self.value = args[1]
+        return str(self.value)
 
 
 @pytest.fixture
@@ -87,9 +84,14 @@ def play(
 ) -> list[Op]:
     """Run the workload over scripted answers and return what was recorded."""
     log = tmp_path / "c1.jsonl"
-    plan = Plan("c1", ClientOptions(hold=Hold("fixed", 0, 0), fencing=fencing, retry_delay_ms=1), Random(1))
-    run(plan, ScriptedLock(control, answers), resource, Recorder(log), control)
+    options = ClientOptions(hold=Hold("fixed", 0, 0), fencing=fencing, retry_delay_ms=1)
+    work(options, ScriptedLock(control, answers), resource, log, control)
     return [msgspec.json.decode(line, type=Op) for line in log.read_bytes().splitlines()]
+
+
+def work(options: ClientOptions, lock: Lock, resource: ScriptedResource, log: Path, control: Control) -> None:
+    steps = LockSteps("c1", options, lock, Recorder(log), control)
+    WORKLOAD.run(Client(options, steps, resource, control, Random(1)))
 
 
 def granted(token: int | None = None) -> Lease:
@@ -156,7 +158,7 @@ def test_a_failed_read_means_no_write(tmp_path: Path, control: Control) -> None:
 
 
 def test_a_stale_token_is_a_definite_refusal(tmp_path: Path, control: Control) -> None:
-    ops = play(tmp_path, control, [granted], ScriptedResource({"write": StaleTokenError("STALE 9")}), fencing="all")
+    ops = play(tmp_path, control, [granted], ScriptedResource({"write": StaleAccessError("STALE 9")}), fencing="all")
     write = next(op for op in ops if op.f == "write")
     assert (write.outcome, write.stale) == ("fail", True)
 
@@ -170,7 +172,7 @@ def test_a_stale_token_is_a_definite_refusal(tmp_path: Path, control: Control) -
     ],
 )
 def test_fencing_decides_who_shows_the_token(
-    tmp_path: Path, control: Control, fencing: Fencing, shown: list[tuple[str, int | None]]
+    tmp_path: Path, control: Control, fencing: Fencing, shown: list[tuple[str, object]]
 ) -> None:
     resource = ScriptedResource()
     play(tmp_path, control, [granted], resource, fencing)
@@ -201,10 +203,9 @@ def work_for(
     """One section of so much work with a lease of 40 ms, which may be extended so often, with these answers."""
     log = tmp_path / "c1.jsonl"
     options = ClientOptions(ttl_ms=40, hold=Hold("fixed", hold_ms, hold_ms), retry_delay_ms=1, extensions=at_most)
-    plan = Plan("c1", options, Random(1))
     lock = ScriptedLock(control, [short])
     lock.extensions = extensions
-    run(plan, lock, ScriptedResource(), Recorder(log), control)
+    work(options, lock, ScriptedResource(), log, control)
     return [msgspec.json.decode(line, type=Op) for line in log.read_bytes().splitlines()]
 
 
@@ -253,8 +254,7 @@ def test_a_deadline_that_the_lock_reports_decides_when_half_is_gone(tmp_path: Pa
     lock = ScriptedLock(control, [over])
     log = tmp_path / "c1.jsonl"
     options = ClientOptions(ttl_ms=40, hold=Hold("fixed", 500, 500), retry_delay_ms=1, extensions=1)
-    plan = Plan("c1", options, Random(1))
-    run(plan, lock, ScriptedResource(), Recorder(log), control)
+    work(options, lock, ScriptedResource(), log, control)
     ops = [msgspec.json.decode(line, type=Op) for line in log.read_bytes().splitlines()]
     assert [(op.f, op.outcome) for op in ops][2:] == [("extend", "fail"), ("release", "ok")]
     assert ops[2].invoke_ns - ops[1].complete_ns < 200_000_000, "what is over already is asked for at once"

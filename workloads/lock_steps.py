@@ -1,29 +1,28 @@
-"""The single steps of a client: acquire, extend, draw a token, read, write, release. Each step records itself and
-returns what it recorded.
+"""What a client of any workload does with its lock, one step at a time: acquire, extend, release. Each step records
+itself and returns what it recorded.
 
-The workload takes the steps in a loop; a driven client takes one step at a time, as it is told. The client does *not*
-check the clock before it writes: the harm done by a holder whose lease has expired is what is being measured.
+The steps of a workload between them (read, write, …) are recorded through `LockSteps.step`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from time import monotonic_ns
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from fencepost.errors import FencepostError, UsageError
-from fencepost.history import Held, Op, Outcome, TokenSource, Write
+from fencepost.history import Held, Op, Outcome
 from workloads.base import Lease, Lock, ShowsReason, ShowsRounds
 from workloads.control import Control, State
 from workloads.options import ClientOptions
 from workloads.recorder import Recorder
-from workloads.resource import Resource, StaleTokenError
+from workloads.resource import StaleAccessError
 
 T = TypeVar("T")
 
 
-class Steps:
-    """One client's steps, one section at a time. Keeps the lease, the token and the value that the client has.
+class LockSteps:
+    """One client's steps, one section at a time. Keeps the lease that the client has.
 
     A step that does not fit the previous ones raises UsageError and records nothing. A step also raises whatever breaks
     the run itself: a lock command that died, a full disk.
@@ -34,20 +33,17 @@ class Steps:
         client: str,
         options: ClientOptions,
         lock: Lock,
-        resource: Resource,
         record: Recorder,
         control: Control,
         first_section: int = 1,
         held: Recorder | None = None,
     ) -> None:
         """`held`: records the values of granted leases; None: they are not recorded."""
-        self._client = client
-        self._ttl_ms = options.ttl_ms
-        self._fencing = options.fencing
+        self.client = client
+        self.options = options
         self._lock = lock
         self._shows = lock if isinstance(lock, ShowsRounds) else None
         self._says_why = lock if isinstance(lock, ShowsReason) else None
-        self._resource = resource
         self._record = record
         self._control = control
         self._record_held = held
@@ -55,31 +51,34 @@ class Steps:
         self._wanted: str | None = None
         self._lease: Lease | None = None
         self._lapses_ns = 0
-        self._token: int | None = None
-        self._source: TokenSource | None = None
-        self._value: int | None = None
 
     @property
-    def needs_token(self) -> bool:
-        """Whether the resource requires a token, and the lock granted none and none was drawn."""
-        return self._fencing != "none" and self._token is None
+    def section(self) -> int:
+        """The number of the section that the client is in, or was in or tried to enter last."""
+        return self._section
 
     @property
     def lapses_ns(self) -> int:
         """When the lease ends, as far as the client can tell: at its deadline or, if it has none, when its validity has
         passed since the client learned of it."""
-        self._held("look at its lease")
+        self.held("look at its lease")
         return self._lapses_ns
+
+    def held(self, step: str) -> Lease:
+        """The lease that the client holds. Raises UsageError, naming the step that needs it, if there is none."""
+        if self._lease is None:
+            raise UsageError(f"{self.client} is not inside and cannot {step}; it must acquire first")
+        return self._lease
 
     def acquire(self, key: str) -> Op:
         """One attempt. An attempt after a refusal belongs to the same section; any other begins the next section."""
         if self._lease is not None:
-            raise UsageError(f"{self._client} holds {self._lease.key} and cannot acquire {key} too; release it first")
+            raise UsageError(f"{self.client} holds {self._lease.key} and cannot acquire {key} too; release it first")
         if self._wanted != key:
             self._section, self._wanted = self._section + 1, key
         invoke_ns = monotonic_ns()
         self._control.enter(State.ACQUIRING, invoke_ns)
-        lease, error = _answer(lambda: self._lock.acquire(key, self._ttl_ms))
+        lease, error = _answer(lambda: self._lock.acquire(key, self.options.ttl_ms))
         complete_ns = monotonic_ns()
         if lease is None:
             op = self._recorded(self._refused("acquire", key, invoke_ns, complete_ns, error))
@@ -88,9 +87,8 @@ class Steps:
         op = self._recorded(self._granted("acquire", lease, invoke_ns, complete_ns))
         if self._record_held is not None:
             self._record_held(Held(self._section, key, lease.value))
-        self._wanted, self._value = None, None
+        self._wanted = None
         self._take(lease, op)
-        self._token, self._source = lease.token, op.token_source
         self._control.enter(State.INSIDE, monotonic_ns())
         self._control.count(self._record.ops, self._section)
         return op
@@ -98,9 +96,9 @@ class Steps:
     def extend(self) -> Op:
         """Extend the lease to a full TTL from now. If that is refused or not answered, the old lease is kept, and a
         careful user stops working and releases the lock."""
-        lease = self._held("extend")
+        lease = self.held("extend")
         invoke_ns = monotonic_ns()
-        extended, error = _answer(lambda: self._lock.extend(lease, self._ttl_ms))
+        extended, error = _answer(lambda: self._lock.extend(lease, self.options.ttl_ms))
         complete_ns = monotonic_ns()
         if extended is None:
             return self._recorded(self._refused("extend", lease.key, invoke_ns, complete_ns, error))
@@ -108,107 +106,38 @@ class Steps:
         self._take(extended, op)
         return op
 
-    def draw_token(self) -> Op:
-        """Draw the key's next fencing token from the resource."""
-        key = self._held("draw a token").key
-        token, error = None, None
-        invoke_ns = monotonic_ns()
-        try:
-            token = self._resource.next_token(key)
-        except Exception as caught:
-            error = _in_words(caught)
-        complete_ns = monotonic_ns()
-        outcome: Outcome = "ok" if error is None else "info"
-        if token is not None:
-            self._token, self._source = token, "resource"
-        return self._recorded(
-            Op(
-                "token",
-                outcome,
-                key,
-                self._section,
-                invoke_ns,
-                complete_ns,
-                token=token,
-                token_source="resource",
-                error=error,
-            )
-        )
-
-    def read(self) -> Op:
-        """Read the key's counter, with the token if reads carry one."""
-        key = self._held("read").key
-        self._check_token("read")
-        shown = self._token if self._fencing == "all" else None
-        value, error = None, None
-        outcome: Outcome = "ok"
-        stale = False
-        invoke_ns = monotonic_ns()
-        try:
-            value = self._resource.read(key, shown)
-        except StaleTokenError as caught:
-            outcome, stale, error = "fail", True, str(caught)
-        except Exception as caught:
-            outcome, error = "info", _in_words(caught)
-        complete_ns = monotonic_ns()
-        self._value = value
-        return self._recorded(
-            Op(
-                "read",
-                outcome,
-                key,
-                self._section,
-                invoke_ns,
-                complete_ns,
-                value=value,
-                token=shown,
-                token_source=None if shown is None else self._source,
-                stale=stale,
-                error=error,
-            )
-        )
-
-    def write(self) -> Op:
-        """Write the value that was read plus one, with the token unless fencing is off."""
-        key = self._held("write").key
-        self._check_token("write")
-        if self._value is None:
-            raise UsageError(f"{self._client} has not read the counter of {key}; read it before it is written")
-        write = Write(key, 0, self._client, self._section, self._value + 1, self._token)
-        outcome: Outcome = "ok"
-        stale, error = False, None
-        invoke_ns = monotonic_ns()
-        try:
-            self._resource.write(write, check=self._fencing != "none")
-        except StaleTokenError as caught:
-            outcome, stale, error = "fail", True, str(caught)
-        except Exception as caught:
-            outcome, error = "info", _in_words(caught)
-        complete_ns = monotonic_ns()
-        return self._recorded(
-            Op(
-                "write",
-                outcome,
-                key,
-                self._section,
-                invoke_ns,
-                complete_ns,
-                value=write.value,
-                token=self._token,
-                token_source=self._source,
-                stale=stale,
-                error=error,
-            )
-        )
-
     def release(self) -> Op:
         """Release the lock. Whatever the outcome, the client has left its section."""
-        lease, self._lease = self._held("release"), None
+        lease, self._lease = self.held("release"), None
         invoke_ns = monotonic_ns()
         self._control.enter(State.RELEASING, invoke_ns)
         released, error = _answer(lambda: self._lock.release(lease))
         outcome: Outcome = "info" if error is not None else "ok" if released else "fail"
         return self._recorded(Op("release", outcome, lease.key, self._section, invoke_ns, monotonic_ns(), error=error))
+
+    def step(self, f: str, call: Callable[[], int | None], result: str | None = None, **fields: Any) -> Op:
+        """Take a step of the workload inside the section: `call` does it.
+
+        It is recorded as `ok`; as `fail` if the resource refused it (StaleAccessError); as `info` if it raised anything
+        else, because then its outcome is unknown. `result`: the field of the record that keeps what `call` returned.
+        `fields`: further fields of the record.
+        """
+        key = self.held(f).key
+        outcome: Outcome = "ok"
+        invoke_ns = monotonic_ns()
+        try:
+            returned = call()
+            if result is not None:
+                fields[result] = returned
+        except FencepostError:
+            raise
+        except StaleAccessError as caught:
+            outcome, fields["stale"], fields["error"] = "fail", True, str(caught)
+        except Exception as caught:
+            outcome, fields["error"] = "info", _in_words(caught)
+        op = Op(f, outcome, key, self._section, invoke_ns, monotonic_ns(), **fields)
+        self._record(op)
+        return op
 
     def _take(self, lease: Lease, op: Op) -> None:
         """A lease without a validity is counted from before the call, as a careful user would."""
@@ -218,21 +147,12 @@ class Steps:
         elif lease.validity_ms is not None:
             self._lapses_ns = op.complete_ns + int(lease.validity_ms * 1e6)
         else:
-            self._lapses_ns = op.invoke_ns + int((op.granted_ms or self._ttl_ms) * 1e6)
-
-    def _held(self, step: str) -> Lease:
-        if self._lease is None:
-            raise UsageError(f"{self._client} is not inside and cannot {step}; it must acquire first")
-        return self._lease
-
-    def _check_token(self, step: str) -> None:
-        if self.needs_token:
-            raise UsageError(f"{self._client} must show a token with --fencing {self._fencing}; draw one before {step}")
+            self._lapses_ns = op.invoke_ns + int((op.granted_ms or self.options.ttl_ms) * 1e6)
 
     def _granted(self, f: Literal["acquire", "extend"], lease: Lease, invoke_ns: int, complete_ns: int) -> Op:
         granted_ms = lease.granted_ms
         if granted_ms is None and lease.validity_ms is None:
-            granted_ms = self._ttl_ms
+            granted_ms = self.options.ttl_ms
         return Op(
             f,
             "ok",
@@ -260,7 +180,7 @@ class Steps:
 
     def _recorded(self, op: Op) -> Op:
         """Record the operation, and before it what the nodes answered."""
-        if self._shows is not None and op.f in ("acquire", "extend", "release"):
+        if self._shows is not None:
             rounds = self._shows.take_rounds()
             for one in rounds:
                 one.section = op.section

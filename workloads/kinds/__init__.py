@@ -1,0 +1,48 @@
+"""The workloads that come with fencepost: every module of this folder with a `WORKLOAD`, named after its file, with
+dashes; FENCEPOST_PATH adds more (`fencepost.extensions`)."""
+
+from __future__ import annotations
+
+import inspect
+import pkgutil
+from difflib import get_close_matches
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
+from fencepost.errors import UsageError
+from fencepost.extensions import extended
+
+if TYPE_CHECKING:
+    from workloads.workload import Workload
+
+FENCED_COUNTER: Final = "fenced-counter"
+
+__path__ = extended(__path__, __name__)
+
+
+def workload_names() -> tuple[str, ...]:
+    """The names of all workloads, in alphabetical order."""
+    return tuple(sorted(info.name.replace("_", "-") for info in pkgutil.iter_modules(__path__)))
+
+
+def find_workload(name: str) -> Workload:
+    """The workload of this name. Raises UsageError if there is none."""
+    known = workload_names()
+    if name not in known:
+        near = get_close_matches(name, known, n=1)
+        hint = f"did you mean {near[0]}? " if near else ""
+        raise UsageError(
+            f"no workload is named {name!r}: {hint}known are {', '.join(known)}; FENCEPOST_PATH brings your own"
+        )
+    workload: Workload = import_module(_module(name)).WORKLOAD
+    return workload
+
+
+def summary(name: str) -> str:
+    """What the workload is, in one line: the first sentence of its module."""
+    text = inspect.getdoc(import_module(_module(name))) or ""
+    return " ".join(text.split("\n\n")[0].split()).split(". ")[0].rstrip(".")
+
+
+def _module(name: str) -> str:
+    return f"{__name__}.{name.replace('-', '_')}"

@@ -1,0 +1,125 @@
+"""`Workload`: what the clients of a run do, which checkers judge it, and how its story reads.
+
+A workload is one file in `workloads/kinds/` that defines `WORKLOAD`; no other file knows it. The idea is that of
+Jepsen's tests, which return model, client and checker together (`jepsen/tests/linearizable_register.clj`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from random import Random
+from time import monotonic_ns, sleep
+from typing import ClassVar, Final
+
+from fencepost.errors import UsageError
+from workloads.control import Control
+from workloads.lock_steps import LockSteps
+from workloads.options import ClientOptions, Fencing
+from workloads.resource import Resource
+
+_SPIN_NS: Final = 1_000_000
+"""After a refusal faster than this the client pauses, so that it does not spin on a lock without a retry delay."""
+
+
+class Inside:
+    """What a client does in one section, besides extending its lease. There is one object for each section, so what one
+    section has read or drawn cannot leak into the next one."""
+
+    steps: ClassVar[tuple[str, ...]] = ()
+    """The methods that a driven client may be told to call, one at a time; each returns the `Op` that it recorded."""
+
+    def __init__(self, lock: LockSteps, resource: Resource) -> None:
+        """`lock`: holds the lease of this section, and records steps (`LockSteps.step`)."""
+        self.lock = lock
+        self.resource = resource
+
+    def work(self, stay: Callable[[], bool]) -> None:
+        """What a client that works in a loop does here. `stay` waits for as long as the work takes, and extends the
+        lease meanwhile; False: an extension was not granted, so a careful user stops working."""
+        stay()
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """A client as its workload sees it. `rng` draws keys, holds and pauses after quick refusals."""
+
+    options: ClientOptions
+    lock: LockSteps
+    resource: Resource
+    control: Control
+    rng: Random
+
+
+class Workload:
+    """A workload; this base class is one that does nothing inside.
+
+    `inside`: what happens in a section. `checkers`: the checkers for its own kind of record, by name; a checker that is
+    `ONLY_IF_NAMED` runs only for the workloads that name it. `excluded_checkers`: general checkers that do not apply.
+    `fencings`: the values of `--fencing` that it knows. `guards_data`: whether it writes anything that could be lost.
+    `scripts`: the Lua scripts that its clients run in the resource.
+    """
+
+    inside: ClassVar[type[Inside]] = Inside
+    checkers: ClassVar[tuple[str, ...]] = ()
+    excluded_checkers: ClassVar[tuple[str, ...]] = ()
+    fencings: ClassVar[tuple[Fencing, ...]] = ("none",)
+    guards_data: ClassVar[bool] = False
+    scripts: ClassVar[tuple[str, ...]] = ()
+
+    def check(self, options: ClientOptions) -> None:
+        """Raise UsageError, naming the option, for options that mean nothing to this workload."""
+        if options.fencing not in self.fencings:
+            raise UsageError(
+                f"--fencing {options.fencing} means nothing to --workload {options.workload}; it takes "
+                f"{', '.join(self.fencings)}"
+            )
+
+    def run(self, client: Client) -> None:
+        """Work until `client.control.stop_ns`: choose a key, acquire its lock, work inside, release. Raises whatever
+        breaks the run itself: a lock command that died, a full disk."""
+        lock, control = client.lock, client.control
+        keys = [f"k{number}" for number in range(1, client.options.keys + 1)]
+        while monotonic_ns() < control.stop_ns:
+            key = keys[0] if len(keys) == 1 else client.rng.choice(keys)
+            if not enter(client, key):
+                return
+            self.inside(lock, client.resource).work(lambda: stay(client))
+            lock.release()
+
+    def final(self, resource: Resource, keys: Iterable[str]) -> Mapping[str, int]:
+        """The last read: the value of each key. Raises what redis-py raises."""
+        return {}
+
+    def story(self, options: ClientOptions) -> str:
+        """What a client did, in whole sentences, for a reader who does not know the project."""
+        return f"A client that acquired it stayed inside for {options.hold.in_words} and released the lock."
+
+
+def enter(client: Client, key: str) -> bool:
+    """Try until the lock is granted. False: the time to stop came first."""
+    while (op := client.lock.acquire(key)).outcome != "ok":
+        if op.complete_ns - op.invoke_ns < _SPIN_NS:
+            sleep(client.rng.uniform(0, client.options.retry_delay_ms) / 1000)
+        if monotonic_ns() >= client.control.stop_ns:
+            return False
+    return True
+
+
+def stay(client: Client) -> bool:
+    """Stay in the section for as long as the work takes. Whenever half of the lease is gone, extend it, if the client
+    may. False: an extension was not granted."""
+    now_ns = monotonic_ns()
+    until_ns = now_ns + int(client.options.hold.draw_ms(client.rng) * 1e6)
+    left = client.options.extensions
+    while now_ns < until_ns:
+        halfway_ns = now_ns + max(0, client.lock.lapses_ns - now_ns) // 2
+        if not left or halfway_ns >= until_ns:
+            sleep((until_ns - now_ns) / 1e9)
+            return True
+        sleep((halfway_ns - now_ns) / 1e9)
+        if client.lock.extend().outcome != "ok":
+            return False
+        left -= 1
+        now_ns = monotonic_ns()
+    return True
