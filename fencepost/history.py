@@ -86,7 +86,8 @@ class NodeReply(msgspec.Struct, array_like=True, gc=False):
 
 class Round(msgspec.Struct, omit_defaults=True, gc=False):
     """One request of a lock to the nodes. `asked_ns`: before the first request. `done_ns`: when the replies had
-    arrived, or the lock stopped waiting for them. `value`: the key's value, present or intended.
+    arrived, or the lock stopped waiting for them. `key`: its name on the nodes; `lock_key` gives the lock's own.
+    `value`: the key's value, present or intended.
 
     A lock leaves `section` to the recorder of the round.
     """
@@ -98,6 +99,12 @@ class Round(msgspec.Struct, omit_defaults=True, gc=False):
     done_ns: int
     replies: tuple[NodeReply, ...] = ()
     section: int = 0
+
+
+def lock_key(name: str) -> str:
+    """The lock's key to which a key on the nodes belongs. A recipe that needs several keys for `k1` calls them `k1#1`,
+    `k1#2`, …"""
+    return name.partition("#")[0]
 
 
 class Write(msgspec.Struct, omit_defaults=True, gc=False):

@@ -46,6 +46,7 @@ MODULES: Final = (
     "harness/history/sections.py",
     "harness/history/overlaps.py",
     "harness/history/overlap_counts.py",
+    "harness/history/capacity.py",
     "harness/history/groups.py",
     "harness/store/section_table.py",
     "harness/store/columns.py",

@@ -9,8 +9,8 @@ import numpy as np
 from fencepost.history import Timeline
 from fencepost.text import milliseconds
 from harness.campaign.measure import node_outages
+from harness.history.capacity import pairs_beyond
 from harness.history.fault_windows import windows
-from harness.history.overlaps import overlapping_pairs
 from harness.history.recorded import Recorded
 from harness.report.timeline import timeline
 
@@ -22,7 +22,7 @@ _MOST_SECTIONS = 3_000
 def moment_of(run: Recorded) -> dict[str, object] | None:
     """The longest overlap blamed on the lock: `data` for the timeline, `show` (which overlap, from 1), and `text`. None
     if there is none."""
-    pairs = overlapping_pairs(run.sections)
+    pairs = pairs_beyond(run.sections, run.permits)
     blamed = pairs.blamed("lock")
     if not len(blamed):
         return None

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from fencepost.history import FaultEvent
 from harness.checkers import (
     acquire_timeouts,
+    capacity,
     counter,
     exclusion,
     faults,
@@ -44,10 +45,10 @@ class Blamed(msgspec.Struct, frozen=True):
 class Figures(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """What one run showed.
 
-    `overlaps`: pairs of sections by blame. `node_outages`: times at which nodes went down with what they had in memory;
-    `node_outages_hit`: those that an overlap blamed on the lock followed; both are stored under the names that
-    published reports have. `opportunities`, `opportunities_hit`: the same of those with a key at stake, as
-    `harness.checkers.opportunities` counts them; None where no node went down.
+    `overlaps`: pairs of sections by blame; of a semaphore, the entries beyond its permits. `node_outages`: times at
+    which nodes went down with what they had in memory; `node_outages_hit`: those that an overlap blamed on the lock
+    followed; both are stored under the names that published reports have. `opportunities`, `opportunities_hit`: the
+    same of those with a key at stake, as `harness.checkers.opportunities` counts them; None where no node went down.
     `grants` within `load_s`, the time from the start to the heal;
     `reachable_s`: the part of it in which some running client could certainly reach a majority. `acquire`: granted
     acquire calls within the load, by bin of their duration (`bin_of`). `majority_waits_ms`: from each outage of a
@@ -90,7 +91,8 @@ def measure(run: Recorded, verdict: Verdict, environment: Mapping[str, object]) 
     start: Ints = run.sections["start_ns"].to_numpy(np.int64)
     down = node_outages(run.faults)
     outages = verdict.of(opportunities.Figures)
-    overlaps, waits = verdict.of(exclusion.Figures), verdict.of(liveness.Figures)
+    overlaps, crowd, waits = verdict.of(exclusion.Figures), verdict.of(capacity.Figures), verdict.of(liveness.Figures)
+    by_blame = crowd.beyond if crowd else overlaps.overlaps if overlaps else {}
     data, played = verdict.of(counter.Figures), verdict.of(faults.Figures)
     left, late, backing = (
         verdict.of(orphans.Figures),
@@ -100,7 +102,7 @@ def measure(run: Recorded, verdict: Verdict, environment: Mapping[str, object]) 
     reachable = majority_windows(run.config.client_names, run.config.node_names, run.faults, run.ends, begin, end)
     return Figures(
         sections=len(run.sections),
-        overlaps={blame: overlaps.overlaps[blame] if overlaps else 0 for blame in BLAMES},
+        overlaps={blame: by_blame.get(blame, 0) for blame in BLAMES},
         node_outages=outages.crashes if outages else 0,
         node_outages_hit=outages.violations if outages else 0,
         opportunities=outages.opportunities if outages else None,

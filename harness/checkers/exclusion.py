@@ -67,6 +67,11 @@ class Figures(CheckerFigures, frozen=True):
         )
 
     @property
+    def have_blame(self) -> bool:
+        """Whether there is anything to blame anybody for."""
+        return self.overlapping_pairs > 0
+
+    @property
     def blame_line(self) -> str:
         """`Overlaps: 0 blamed on the lock, 3 on a client that outlived its lease, 1 undecided.`"""
         lock, client, undecided = (count(self.overlaps[blame]) for blame in BLAMES)
@@ -108,8 +113,8 @@ def example_of(run: Recorded, blame: OverlapBlame, earlier: int, later: int) -> 
         "key": str(a.key),
         "overlap_from_ms": _ms(run, b.start_ns),
         "overlap_ms": float(min(a.end_ns, b.end_ns) - b.start_ns) / 1e6,
-        "earlier": _side(run, a),
-        "later": _side(run, b),
+        "earlier": side_of(run, a),
+        "later": side_of(run, b),
     }
     if blame != "lock":
         deadline = "deadline_max_ns" if blame == "client" else "deadline_min_ns"
@@ -118,7 +123,8 @@ def example_of(run: Recorded, blame: OverlapBlame, earlier: int, later: int) -> 
     return result
 
 
-def _side(run: Recorded, section: pd.Series) -> dict[str, object]:
+def side_of(run: Recorded, section: pd.Series) -> dict[str, object]:
+    """A row of the sections' table, as examples of findings show it."""
     return {
         "client": str(section.client),
         "life": int(section.life),

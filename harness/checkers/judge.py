@@ -24,7 +24,7 @@ from harness.store.section_table import QUESTIONS, read_table
 from harness.store.tables import load_recorded, write_history
 from harness.verdict import Answer, Finding, Verdict, Word
 
-_SEEN_EARLY: Final = ("early_loss", "exclusion", "lease_validity", "refused_alone")
+_SEEN_EARLY: Final = ("capacity", "early_loss", "exclusion", "lease_validity", "refused_alone")
 """The checkers that need no end of the run."""
 _CODES: Final[dict[str, int]] = {"valid": 0, "violation": 1, "unknown": 2}
 

@@ -12,9 +12,10 @@ from typing import Final
 
 import numpy as np
 
+from fencepost.history import lock_key
 from fencepost.text import bound, count, milliseconds, out_of
 from harness.figures import CheckerFigures, Row, Tile
-from harness.history.overlaps import overlapping_pairs
+from harness.history.capacity import pairs_beyond
 from harness.history.recorded import Recorded
 from harness.verdict import Answer
 
@@ -23,7 +24,7 @@ _HUNT: Final = "hunt"
 
 class Figures(CheckerFigures, frozen=True):
     """`crashes`: times at which nodes went down, in whatever way; `opportunities`: those with a key at stake.
-    `violations`: crashes after which a second client was let in while a first one held the lock, by the lock's fault;
+    `violations`: crashes after which a client was let in although others held the lock, by the lock's fault;
     `violated_opportunities`: those among the opportunities, for a key that was at stake. `first_violation_ms`: when the
     first overlap by the lock's fault began; None if there was none."""
 
@@ -57,7 +58,7 @@ def check(run: Recorded) -> Answer:
     if not crashes and not hunted:
         return Answer()
     began = np.array([event.began_ns for event in crashes], np.int64)
-    pairs = overlapping_pairs(run.sections)
+    pairs = pairs_beyond(run.sections, run.permits)
     violated: set[int] = set()
     at_stake: set[int] = set()
     first_ns: int | None = None
@@ -71,7 +72,7 @@ def check(run: Recorded) -> Answer:
         if last < 0 or crashes[last].done_ns < a.asked_ns:
             continue
         violated.add(last)
-        if str(a.key) in (crashes[last].keys_at_stake or ()):
+        if str(a.key) in map(lock_key, crashes[last].keys_at_stake or ()):
             at_stake.add(last)
     figures = Figures(
         crashes=len(crashes),

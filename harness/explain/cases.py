@@ -46,7 +46,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One example of a finding. `sides`: its recorded sections, ordered by start; both, one or none. `named`: the same
+    """One example of a finding. `sides`: those of its sections that were recorded, ordered by start. `named`: the same
     by their names in the example."""
 
     finding: Finding
@@ -70,6 +70,9 @@ def case_of(run: Recorded, finding: Finding, example: Mapping[str, Any]) -> Case
     named = {}
     if finding.kind in _PAIRS:
         wanted = {name: example[name] for name in _PAIRS[finding.kind] if isinstance(example.get(name), Mapping)}
+    elif finding.kind == "over-capacity":
+        wanted = {f"other {number}": other for number, other in enumerate(example["others"], 1)}
+        wanted["entered"] = example["entered"]
     else:
         wanted = {"section": example} if {"client", "section"} <= example.keys() else {}
     for name, words in wanted.items():

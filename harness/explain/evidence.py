@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple
 
-from fencepost.history import Held, KeyEvent, NodeReply, Round
+from fencepost.history import Held, KeyEvent, NodeReply, Round, lock_key
 from harness.history.fault_windows import FOREVER_NS
 from harness.store.run_folder import RunFolder
 
@@ -122,7 +122,7 @@ def gather(folder: RunFolder, spans: Sequence[Span]) -> Evidence:
             (c, one)
             for c, _, rounds in folder.read_answers()
             for one in rounds
-            if matters(one.key, one.asked_ns, one.done_ns)
+            if matters(lock_key(one.key), one.asked_ns, one.done_ns)
         ),
         (
             e
@@ -165,12 +165,15 @@ def assemble(
 
 
 def _owners(told: Iterable[tuple[str, Round]], held: Iterable[tuple[str, Held]]) -> dict[str, tuple[str, int, str]]:
-    """The owner of each value, as client, section and key, without values that have several owners."""
+    """The owner of each value, as client, section and key, without values that have several owners. The key is the one
+    on the nodes if a round shows it."""
     owners: dict[str, set[tuple[str, int, str]]] = {}
     for client, one in told:
         owners.setdefault(one.value, set()).add((client, one.section, one.key))
     for client, value in held:
-        owners.setdefault(value.value, set()).add((client, value.section, value.key))
+        who = owners.setdefault(value.value, set())
+        if (client, value.section) not in {(owner, section) for owner, section, _ in who}:
+            who.add((client, value.section, value.key))
     return {value: next(iter(who)) for value, who in owners.items() if len(who) == 1}
 
 

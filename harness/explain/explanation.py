@@ -17,8 +17,9 @@ from harness.verdict import Finding, Verdict, ordered
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """One example of a finding, explained. `sides`: its sections, ordered by start. `parts`: each node's part, if
-    known. `because`: how both came to be inside, if the finding is about something else. `faults`: the active faults
+    """One example of a finding, explained. `sides`: its sections, ordered by start. `parts`: each node's part in the
+    meeting of two of them, if known; `pair`: those two. `because`: how both came to be inside, if the finding is about
+    something else. `faults`: the active faults
     around it that hit a node or one of the clients; `others`: the number of other active faults."""
 
     case: Case
@@ -26,6 +27,7 @@ class Explanation:
     because: str = ""
     sides: tuple[Side, ...] = ()
     parts: tuple[NodePart, ...] = ()
+    pair: tuple[Side, ...] = ()
     faults: tuple[Window, ...] = ()
     others: int = 0
 
@@ -65,7 +67,8 @@ def explain(run: Recorded, verdict: Verdict, folder: RunFolder, limit: int | Non
 def _explained(run: Recorded, evidence: Evidence, case: Case) -> Explanation:
     told = tell(run, evidence, case)
     around, others = _around(run, case)
-    return Explanation(case, told.sentence, told.because, case.sides, told.parts, around, others)
+    pair = told.pair or case.sides
+    return Explanation(case, told.sentence, told.because, case.sides, told.parts, pair, around, others)
 
 
 def _around(run: Recorded, case: Case) -> tuple[tuple[Window, ...], int]:

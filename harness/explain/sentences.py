@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from fencepost.text import printable
+from harness.explain.capacity import find_cause
 from harness.explain.cases import Case, Side, ops_of
 from harness.explain.evidence import Evidence
 from harness.explain.nodes import NodePart, parts
@@ -22,11 +23,13 @@ _UNRECORDED: Final = "One of the two sections was not recorded, so it is unknown
 @dataclass(frozen=True, slots=True)
 class Told:
     """A sentence; `because`: how both clients came to be inside, if the sentence is about something else; `parts`: each
-    node's part (empty: unknown, or the nodes were not involved)."""
+    node's part (empty: unknown, or the nodes were not involved), `pair`: in the meeting of these two sections (empty:
+    the only two)."""
 
     sentence: str
     because: str = ""
     parts: tuple[NodePart, ...] = ()
+    pair: tuple[Side, ...] = ()
 
 
 def tell(run: Recorded, evidence: Evidence, case: Case) -> Told:
@@ -49,6 +52,13 @@ def _because(run: Recorded, found: Sequence[NodePart], case: Case, earlier: Side
         case "client":
             return by_client(run, earlier, later)
     return undecided(run, found, earlier, later)
+
+
+def _over_capacity(run: Recorded, evidence: Evidence, case: Case) -> Told:
+    if "entered" not in case.named or len(case.sides) < 2:
+        return _not_on_record(case)
+    found = find_cause(run, evidence, case)
+    return Told(found.sentence, parts=found.parts, pair=found.pair)
 
 
 def _together(run: Recorded, evidence: Evidence, case: Case, sentence: str) -> Told:
@@ -166,6 +176,7 @@ def _read(run: Recorded, write: Mapping[str, Any]) -> tuple[int | None, str]:
 
 _KINDS: Final[Mapping[str, Callable[[Recorded, Evidence, Case], Told]]] = {
     "overlap": _overlap,
+    "over-capacity": _over_capacity,
     "lost-update": _lost_update,
     "stale-write-accepted": _stale_write,
     "overstated-validity": _overstated,

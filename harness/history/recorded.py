@@ -13,6 +13,7 @@ from harness.config import RunConfig
 from harness.history.groups import Groups, codes_of
 from harness.history.key_holdings import Watched
 from harness.history.overlaps import sections_by_key
+from workloads.kinds import find_workload
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,12 @@ class Recorded:
         """The longest time for which the lock's keys may have been set: the TTL, or more if the lock granted more."""
         granted = self.ops["granted_ms"].to_numpy(np.float64) if "granted_ms" in self.ops else np.zeros(0)
         return float(np.fmax.reduce(granted, initial=self.config.ttl_ms))
+
+    @cached_property
+    def permits(self) -> int:
+        """How many clients may be inside one key at once: 1, unless the workload counts."""
+        counts = "capacity" in find_workload(self.config.workload).checkers
+        return self.config.permits if counts else 1
 
     @cached_property
     def sections_by_key(self) -> Groups:

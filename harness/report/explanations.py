@@ -1,4 +1,4 @@
-"""An explanation as text: the sentence, the two sections on a timeline, what each node replied, and the faults.
+"""An explanation as text: the sentence, the sections on a timeline, what each node replied, and the faults.
 
 The terminal and the page show the same lines.
 """
@@ -60,6 +60,10 @@ def title(run: Recorded, explanation: Explanation) -> str:
             f"{lasting(until_ns - second.start_ns)}, from {at(run, second.start_ns)}"
         )
     names = listed([side.client for side in sides]) if sides else ""
+    if len(sides) > 1 and kind == "over-capacity":
+        start_ns = sides[-1].start_ns
+        lasted = lasting(min(side.end_ns for side in sides) - start_ns)
+        return f"{names} were inside {printable(sides[0].key)} at the same time for {lasted}, from {at(run, start_ns)}"
     where = f", key {printable(sides[0].key)}" if sides else ""
     return f"{kind.replace('-', ' ')}{': ' if names else ''}{names}{where}"
 
@@ -120,7 +124,7 @@ def bar(run: Recorded, explanation: Explanation) -> list[str]:
 
 def node_rows(run: Recorded, explanation: Explanation) -> list[tuple[str, ...]]:
     """A heading, and one row per node: its replies to the two clients and what happened to it in between."""
-    first, second = explanation.sides
+    first, second = explanation.pair
     rows: list[tuple[str, ...]] = [("node", f"to {first.client}", "in between (ms)", f"to {second.client}")]
     rows += [(p.node, _said(run, p.earlier), _between(run, p), _said(run, p.later)) for p in explanation.parts]
     return rows
@@ -136,14 +140,16 @@ def fault_lines(run: Recorded, explanation: Explanation) -> list[str]:
         what = printable(window.event.what)
         texts.append(f"fault {number}: {what}{hit}, from {at(run, window.event.began_ns)} {until}{took}")
     if explanation.others:
-        texts.append(f"and {plural(explanation.others, 'more active fault')}, which hit neither of the two")
+        none = "neither of the two" if len(explanation.sides) == 2 else "none of them"
+        texts.append(f"and {plural(explanation.others, 'more active fault')}, which hit {none}")
     return texts or ["no fault was active"]
 
 
 def _one(run: Recorded, explanation: Explanation, number: str, before: str) -> list[RenderableType]:
-    """`number`: its own number, empty if its two sections were already shown under the number `before`."""
+    """`number`: its own number, empty if its sections were already shown under the number `before`."""
     if not number:
-        told = f"– {title(run, explanation)}", f"{explanation.sentence} The two sections are those of number {before}."
+        same = "two sections" if len(explanation.sides) == 2 else "sections"
+        told = f"– {title(run, explanation)}", f"{explanation.sentence} The {same} are those of number {before}."
         return [Text(told[0], style="bold"), _indented(told[1]), Text("")]
     said = [_indented(text) for text in (explanation.sentence, explanation.because) if text]
     head = Text(f"{number}. {title(run, explanation)}", style="bold")

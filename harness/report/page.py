@@ -14,7 +14,6 @@ import numpy as np
 from markupsafe import Markup
 
 from fencepost.text import MISSING, count, printable
-from harness.checkers import exclusion
 from harness.explain.explanation import Explained, Explanation
 from harness.history.fault_windows import Window, windows
 from harness.history.recorded import Recorded
@@ -22,7 +21,7 @@ from harness.report import charts, facts, offered
 from harness.report.explanations import explanations_of, lines
 from harness.report.html import render, script_json
 from harness.report.timeline import MOST_OVERLAPS, timeline
-from harness.report.wording import blame, example, headline
+from harness.report.wording import blame, example, headline, meetings_in
 from harness.verdict import Finding, Verdict, ordered
 
 _EXAMPLES: Final = 5
@@ -60,7 +59,7 @@ def render_page(
     `explained`: explanations of the findings' own examples."""
     faults = windows(recorded.faults)
     word, says = headline(verdict)
-    overlaps = verdict.of(exclusion.Figures)
+    meetings = meetings_in(verdict)
     data = timeline(recorded, faults)
     drawn = data["overlaps"]
     return render(
@@ -71,7 +70,7 @@ def render_page(
         story=facts.story(recorded, environment),
         word=word,
         says=says,
-        blame_line=overlaps.blame_line if overlaps else None,
+        blame_line=meetings.blame_line if meetings else None,
         verdict=verdict,
         tiles=facts.tiles(verdict, environment),
         capped=count(MOST_OVERLAPS) if isinstance(drawn, list) and len(drawn) >= MOST_OVERLAPS else None,

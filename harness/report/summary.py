@@ -16,12 +16,11 @@ from rich.table import Table
 from rich.text import Text
 
 from fencepost.text import number, plural, printable
-from harness.checkers import exclusion
 from harness.explain.explanation import Explained
 from harness.history.recorded import Recorded
 from harness.report import facts, offered
 from harness.report.explanations import explanations_of
-from harness.report.wording import blame, example, headline
+from harness.report.wording import blame, example, headline, meetings_in
 from harness.verdict import Finding, Verdict, ordered
 
 _FINDINGS: Final = 5
@@ -134,9 +133,9 @@ def _hanging(name: str, text: Text) -> Table:
 def _verdict(verdict: Verdict) -> RenderableType:
     word, says = headline(verdict)
     text = Text.assemble((word, _STYLES[word]), " — ", says)
-    overlaps = verdict.of(exclusion.Figures)
-    if overlaps and overlaps.overlapping_pairs:
-        text.append(f"\n{overlaps.blame_line}")
+    meetings = meetings_in(verdict)
+    if meetings and meetings.have_blame:
+        text.append(f"\n{meetings.blame_line}")
     return Panel(text, box=box.HEAVY, border_style=_STYLES[word].removeprefix("bold "), padding=(0, 1))
 
 

@@ -15,8 +15,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from fencepost.text import printable
+from harness.history.capacity import pairs_beyond
 from harness.history.fault_windows import Window
-from harness.history.overlaps import overlapping_pairs
 from harness.history.recorded import Recorded
 from harness.report.time_span import span_ns
 
@@ -75,13 +75,14 @@ def timeline(run: Recorded, faults: Sequence[Window]) -> dict[str, object]:
             "ended": [("release", "killed", "open").index(e) for e in sections["ended"]],
             "token": [None if pd.isna(t) else int(t) for t in sections["token"].astype(object)],
         }
-        data["overlaps"] = _overlaps(sections, start_ns)
+        data["overlaps"] = _overlaps(sections, start_ns, run.permits)
     return data
 
 
-def _overlaps(sections: pd.DataFrame, start_ns: int) -> list[tuple[int, ...]]:
-    """Pairs of rows, from when to when both were inside, and the blame by its place in `BLAMES`."""
-    pairs = overlapping_pairs(sections, MOST_OVERLAPS)
+def _overlaps(sections: pd.DataFrame, start_ns: int, permits: int) -> list[tuple[int, ...]]:
+    """Pairs of rows that should not have been inside together, from when to when both were, and the blame by its place
+    in `BLAMES`."""
+    pairs = pairs_beyond(sections, permits, MOST_OVERLAPS)
     begin, end = _us(sections["start_ns"], start_ns), _us(sections["end_ns"], start_ns)
     until = np.minimum(end[pairs.earlier], end[pairs.later])
     return list(

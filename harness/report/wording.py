@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from fencepost.text import plural, printable
-from harness.checkers import exclusion
+from harness.checkers import capacity, exclusion
 from harness.config import Requirement
 from harness.verdict import Blame, Verdict, breaking
 
@@ -42,9 +42,17 @@ def headline(verdict: Verdict) -> tuple[str, str]:
         case "unknown":
             reasons = "; ".join(printable(r).rstrip(".") for r in verdict.unknown)
             return "UNKNOWN", reasons or "the run recorded too little to judge it"
-    overlaps = verdict.of(exclusion.Figures)
-    where = f" in {plural(overlaps.sections, 'section')}" if overlaps else ""
+    meetings = meetings_in(verdict)
+    where = f" in {plural(meetings.sections, 'section')}" if meetings else ""
+    if isinstance(meetings, capacity.Figures):
+        fault = " by the lock's fault" if verdict.require == "lease" else ""
+        return "VALID", f"never more than {plural(meetings.permits, 'client')} inside at once{fault}{where}"
     return "VALID", f"{_KEPT[verdict.require]}{where}"
+
+
+def meetings_in(verdict: Verdict) -> exclusion.Figures | capacity.Figures | None:
+    """The figures about clients that were inside together and should not have been; None if that was not judged."""
+    return verdict.of(exclusion.Figures) or verdict.of(capacity.Figures)
 
 
 def example(values: Mapping[str, object]) -> str:

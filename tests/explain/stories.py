@@ -26,22 +26,32 @@ class Story(History):
         self.values: list[tuple[str, Held]] = []
 
     def asked(
-        self, client: str, f: Any, at: float, said: str, *, number: int = 1, value: str | None = None, done: float = 0
+        self,
+        client: str,
+        f: Any,
+        at: float,
+        said: str,
+        *,
+        number: int = 1,
+        value: str | None = None,
+        done: float = 0,
+        name: str = "k1",
     ) -> Story:
-        """A round a millisecond long, or until `done`; `said`: the nodes' answers in order, a word each."""
+        """A round a millisecond long, or until `done`; `said`: the nodes' answers in order, a word each; `name`: the
+        key's on the nodes."""
         done = done or at + 1
         replies = tuple(
             NodeReply(f"n{place}", word, None if word == "silent" else ms(done))
             for place, word in enumerate(said.split(), 1)
         )
-        one = Round(f, "k1", value or f"{client}-{number}", ms(at), ms(done), replies, number)
+        one = Round(f, name, value or f"{client}-{number}", ms(at), ms(done), replies, number)
         self.rounds.append((client, one))
         return self
 
     def let_in(self, client: str, at: float, end: float | None, said: str, **more: Any) -> Story:
         """Asked a millisecond ago, let in now, with a lease that is 3 ms shorter than the TTL."""
-        number = more.pop("number", 1)
-        self.asked(client, "acquire", at - 1, said, number=number, value=more.pop("value", None))
+        number, name = more.pop("number", 1), more.pop("name", "k1")
+        self.asked(client, "acquire", at - 1, said, number=number, value=more.pop("value", None), name=name)
         more.setdefault("deadline", at - 1 + self.config.ttl_ms - 3)
         self.section(client, at, end, number=number, requested_ns=ms(at - 1), **more)
         return self

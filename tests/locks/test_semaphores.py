@@ -183,7 +183,7 @@ def test_the_longest_acquire_grows_with_the_slots(opened: Open) -> None:
 def test_an_expired_member_is_neither_counted_nor_extended(opened: Open, servers: list[Server]) -> None:
     lock = opened(CountedSemaphore, 1)
     for server in servers:
-        server.client().zadd("k:members", {"old": 1, "older": 0})
+        server.client().zadd("k#members", {"old": 1, "older": 0})
     assert lock.acquire("k", TTL_MS) is not None
     stale = Lease("k", "old", 1_000, deadline_ns=time.monotonic_ns() + 10**10, requested_ns=0)
     assert lock.extend(stale, TTL_MS) is None

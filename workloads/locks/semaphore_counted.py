@@ -5,7 +5,7 @@ A majority is not enough: with 5 nodes and 2 permits there are 10 votes, which i
 larger quorum, k + 1 holders would need more votes than the nodes have. The price: with 5 nodes, 2 or 3 permits need 4
 nodes, and more permits need all of them.
 
-A node keeps the members of the key `k` in the sorted set `k:members`, each with the time at which it expires.
+A node keeps the members of the key `k` in the sorted set `k#members`, each with the time at which it expires.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class CountedSemaphore(Redlock):
 
 
 def _members(key: str) -> str:
-    return f"{key}:members"
+    return f"{key}#members"
 
 
 LOCK = CountedSemaphore

@@ -1,0 +1,84 @@
+"""Real runs of semaphores: the correct ones are never blamed, and the broken one is caught."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import fencepost
+from tests.harness import runs
+
+FAULTS = (
+    "partition:interval=300ms,duration=200ms",
+    "latency:interval=300ms,duration=200ms",
+    "pause:interval=300ms,duration=300ms",
+    "partition:interval=400ms,duration=300ms+pause:interval=500ms,duration=200ms",
+    "none",
+)
+
+
+def run(folder: Path, lock: str, *arguments: str, permits: int = 2) -> tuple[int, str, Any]:
+    load = ["--clients", "6", "--duration", "3s", "--recovery", "1s", "--ttl", "500ms", "--hold", "uniform:5ms-40ms"]
+    code, out, err = runs.fencepost(
+        folder,
+        *["test", "--cluster", "process", "--workload", "semaphore", "--lock", lock, "--permits", str(permits)],
+        *["--seed", "5", *load, *arguments],
+    )
+    assert code in (0, 1), out + err
+    return code, out, fencepost.load(runs.only_run(folder))
+
+
+@pytest.mark.parametrize("lock", ["semaphore", "semaphore-counted"])
+@pytest.mark.parametrize("nemesis", FAULTS)
+def test_a_correct_semaphore_uses_its_permits_and_is_never_blamed(tmp_path: Path, lock: str, nemesis: str) -> None:
+    code, out, seen = run(tmp_path, lock, "--nemesis", nemesis)
+    blamed = [finding for finding in seen.verdict.findings if finding.blame == "lock"]
+    assert (code, blamed) == (0, []), out
+    figures = seen.verdict.figures["capacity"]
+    assert figures.most_inside >= 2
+    assert figures.sections > 30
+    assert "exclusion" not in seen.verdict.figures
+    assert "counter" not in seen.verdict.figures
+
+
+def test_a_majority_of_counting_nodes_is_caught_and_explained(tmp_path: Path) -> None:
+    code, out, seen = run(tmp_path, "control-semaphore-by-majority", "--nemesis", FAULTS[0], "--clients", "10")
+    assert code == 1, out
+    (finding, *_) = [finding for finding in seen.verdict.findings if finding.kind == "over-capacity"]
+    assert finding.blame == "lock"
+    assert seen.verdict.figures["capacity"].most_inside > 2
+    code, said, _ = runs.fencepost(tmp_path, "explain")
+    assert "for 2 permits" in " ".join(said.split())
+    assert "No node let in more than 2: a majority of 3 nodes is not enough" in " ".join(said.split())
+    assert "Entries beyond the permits" in out
+
+
+def test_a_lock_that_never_counts_is_caught(tmp_path: Path) -> None:
+    code, out, seen = run(tmp_path, "no-op", "--nemesis", "none", permits=3)
+    assert code == 1, out
+    assert seen.verdict.figures["capacity"].most_inside == 6
+
+
+def test_nodes_that_forget_their_slots_are_found_to_have_let_in_one_too_many(tmp_path: Path) -> None:
+    nemesis = "hunt:interval=300ms"
+    code, out, seen = run(tmp_path, "semaphore", "--nemesis", nemesis, "--hold", "uniform:80ms-160ms")
+    assert code == 1, out
+    hunted = seen.verdict.figures["opportunities"]
+    assert 0 < hunted.violated_opportunities <= hunted.opportunities <= hunted.crashes
+    code, said, _ = runs.fencepost(tmp_path, "explain")
+    assert "had the same slot (k1#" in " ".join(said.split())
+
+
+def test_an_exclusive_lock_is_a_semaphore_with_one_permit(tmp_path: Path) -> None:
+    code, out, seen = run(tmp_path, "redlock", "--nemesis", "none", permits=1)
+    assert (code, seen.verdict.figures["capacity"].most_inside) == (0, 1), out
+    assert "never more than 1 client inside at once by the lock's fault" in " ".join(out.split())
+
+
+def test_data_cannot_be_required_of_a_workload_that_writes_none(tmp_path: Path) -> None:
+    arguments = ["test", "--workload", "semaphore", "--lock", "semaphore", "--require", "data", "--cluster", "process"]
+    code, _, err = runs.fencepost(tmp_path, *arguments)
+    assert code == 254
+    assert "--require data" in err
