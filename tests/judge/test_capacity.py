@@ -187,7 +187,8 @@ def test_one_more_is_the_locks_fault_if_all_are_within_their_validity() -> None:
 
 
 def test_a_client_that_outlived_its_validity_is_to_blame() -> None:
-    history = History(clients=3, permits=2).section("c1", 0, 50, deadline=40).section("c2", 10, 60)
+    """c2's validity ends as c3 enters: it had not outlived it."""
+    history = History(clients=3, permits=2).section("c1", 0, 50, deadline=40).section("c2", 10, 60, deadline=45)
     (finding,) = check(history.section("c3", 45, 70).recorded()).findings
     assert (finding.blame, finding.breaks, finding.examples[0]["outlived"]) == ("client", ("exclusion",), ("c1",))
     assert [side["client"] for side in finding.examples[0]["others"]] == ["c1", "c2"]  # type: ignore[attr-defined]
