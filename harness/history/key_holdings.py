@@ -91,6 +91,8 @@ def derive_holdings(events: Iterable[KeyEvent]) -> tuple[pd.DataFrame, pd.DataFr
         at_ns = event.at_ns
         since_ns = node.blind_ns if event.since_ns is None else event.since_ns
         match event.event:
+            case "set" if _is_same(node.held.get(event.key), event):
+                node.held[event.key].expires_ns = _expiry(event)
             case "set" | "seen":
                 before = node.held.pop(event.key, None)
                 if before is not None:
@@ -129,6 +131,11 @@ def derive_holdings(events: Iterable[KeyEvent]) -> tuple[pd.DataFrame, pd.DataFr
         {"from_ns": "int64", "to_ns": "int64", "run": "int64"}
     )
     return holdings, shown.astype({"node": "category"})
+
+
+def _is_same(holding: _Holding | None, event: KeyEvent) -> bool:
+    """Whether a SET wrote the value that was there: some locks extend so, and the key was never anybody else's."""
+    return holding is not None and event.value is not None and holding.row[2] == event.value
 
 
 def _expiry(event: KeyEvent) -> int:

@@ -55,6 +55,19 @@ def test_a_value_is_overwritten_by_the_next_set() -> None:
     assert (second["value"], second["ended"]) == ("b", "lost")
 
 
+def test_a_set_of_the_value_that_was_there_extends_it() -> None:
+    history = History().watch("n1").seen("n1", "set", 10, "v", ttl=100).seen("n1", "set", 50, "v", ttl=200)
+    row = only(history.seen("n1", "deleted", 60))
+    assert (row["from_max"], row["to_max"], row["ended"], row["expires"]) == (10, 60, "deleted", 250)
+
+
+def test_sets_of_values_that_could_not_be_read_are_not_taken_for_the_same() -> None:
+    first, second = holdings(
+        History().watch("n1").seen("n1", "set", 10).seen("n1", "set", 20).seen("n1", "deleted", 30)
+    )
+    assert (first["ended"], second["ended"]) == ("overwritten", "deleted")
+
+
 def test_a_missing_value_stays_missing() -> None:
     row = only(History().watch("n1").seen("n1", "set", 10).seen("n1", "expired", 20))
     assert row["value"] is None
