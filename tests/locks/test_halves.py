@@ -16,8 +16,9 @@ import pytest
 
 import workloads
 from fencepost.errors import BrokenEnvironmentError
+from tests.locks.conftest import redis_at
 from tests.needs import find_go
-from workloads.base import LockSettings, NodeAddress
+from workloads.base import LockSettings
 from workloads.foreign import ForeignLock, UnknownOutcomeError
 
 HALVES = Path(workloads.__file__).parent / "adapters"
@@ -196,7 +197,7 @@ def test_a_call_that_hangs_does_not_outlive_stdin(adapter: Adapter) -> None:
 
 
 def test_a_library_that_dies_is_reported_with_its_last_words(program: Path, log: Path) -> None:
-    lock = ForeignLock([str(program)], [NodeAddress("127.0.0.1", 1)], LockSettings(log_path=log))
+    lock = ForeignLock([str(program)], [redis_at("127.0.0.1", 1)], LockSettings(log_path=log))
     try:
         with pytest.raises(UnknownOutcomeError, match="panic"):
             lock.acquire("panic", 1_000)

@@ -108,15 +108,18 @@ func name(node int) string { return fmt.Sprintf("n%d", node) }
 func text(command redis.Cmder, err error) string {
 	var network net.Error
 	switch {
-	case errors.Is(err, redis.Nil):
-		return "nil"
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &network) && network.Timeout():
 		return "silent"
 	case err != nil:
 		return err.Error()
 	}
-	if script, ok := command.(*redis.Cmd); ok {
-		return fmt.Sprint(script.Val())
+	switch command := command.(type) {
+	case *redis.BoolCmd: // SET with NX
+		if !command.Val() {
+			return "nil"
+		}
+	case *redis.Cmd: // a script
+		return fmt.Sprint(command.Val())
 	}
 	return "OK"
 }
