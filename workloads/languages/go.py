@@ -39,7 +39,8 @@ class Go:
             source, new = scratch / "source", scratch / "new"
             copy_sources(lock, source, with_half=False)
             new.mkdir()
-            shop.run(step, go.program, "mod", "edit", f"-replace=fencepost={half('go')}", env=environment, cwd=source)
+            module = ("-require=fencepost@v0.0.0", f"-replace=fencepost={half('go')}")
+            shop.run(step, go.program, "mod", "edit", *module, env=environment, cwd=source)
             build = ("build", "-trimpath", "-ldflags=-s -w", "-o", new / "adapter", ".")
             shop.run(step, go.program, *build, env=environment, cwd=source)
             replace(new, installed)
