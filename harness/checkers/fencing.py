@@ -103,8 +103,10 @@ def _stale(run: Recorded) -> _Stale:
     if not shown.all():
         key, position = codes_of(writes["key"]), positions_of(writes, run.sections)
         by_token = ~np.isin(key, key[~shown])
-        # `sections` is ordered by start, so a position is a rank.
-        rank = np.where(by_token, rank, position)
+        # `sections` is ordered by start. Of sections that started in the same nanosecond, none is the later one.
+        start: Ints = run.sections["start_ns"].to_numpy(np.int64)
+        first = np.append(np.searchsorted(start, start), -1)
+        rank = np.where(by_token, rank, first[position])
         by_key = by_key.keep(by_key.take(by_token | (position >= 0)))
     # Only keys whose ranks fall somewhere are looked at.
     ranks = by_key.take(rank)

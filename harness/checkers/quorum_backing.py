@@ -210,7 +210,8 @@ class _Nodes:
         began, ended = longest
         if began == ended:
             return None
-        lacking = [node for node, spans in maybe.items() if not any(a <= began and ended <= b for a, b in spans)]
+        pieces = [(left, right) for left, right in pairwise(edges) if began <= left and right <= ended]
+        lacking = [node for node, spans in maybe.items() if not _cover(spans, pieces)]
         return _Stretch(section, began, ended, tuple((node, self._loss(node, section, ended)) for node in lacking))
 
     def _maybe(self, node: str, section: int, start: int, until: int) -> list[tuple[int, int]]:
@@ -258,6 +259,11 @@ class _Nodes:
         """Whether there would have been too few even if every other loss had not happened."""
         used = len(self.used[self.key[stretch.section]])
         return used - sum(loss in OF_THE_LOCK for _, loss in stretch.losses) < used // 2 + 1
+
+
+def _cover(spans: list[tuple[int, int]], pieces: list[tuple[int, int]]) -> bool:
+    """Whether each piece is within one of the spans."""
+    return all(any(a <= left and right <= b for a, b in spans) for left, right in pieces)
 
 
 def _unfounded(run: Recorded, nodes: _Nodes, stretches: list[_Stretch]) -> tuple[Finding, ...]:

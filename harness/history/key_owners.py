@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from harness.history.fault_windows import FOREVER_NS
 from harness.history.groups import Ints
 from harness.history.key_holdings import Watched
 from harness.history.recorded import Recorded
@@ -88,12 +89,13 @@ def _match_by_time(run: Recorded, holdings: pd.DataFrame, values: dict[str, list
 
 
 def left_ns(run: Recorded) -> Ints:
-    """For each section when its client no longer owned the key: the release had returned, or the client was gone."""
+    """For each section when its client no longer owned the key: the release had returned, or the client was gone; never
+    if neither was recorded."""
     releases = rows_of(run.ops[run.ops["f"] == "release"], "client", "life", "section", "complete_ns")
     done = {tuple(section): complete for *section, complete in releases}
     gone = {(end.client, end.life): end.at_ns for end in run.ends}
-    places = zip(_places(run.sections), run.sections["end_ns"].tolist(), strict=True)
-    return np.array([done.get(section, gone.get(section[:2], end_ns)) for section, end_ns in places], np.int64)
+    sections = _places(run.sections)
+    return np.array([done.get(section, gone.get(section[:2], FOREVER_NS)) for section in sections], np.int64)
 
 
 def rows_of(frame: pd.DataFrame, *names: str) -> Iterator[tuple[Any, ...]]:

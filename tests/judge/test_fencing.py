@@ -37,6 +37,12 @@ def test_a_stale_write_in_the_lock_s_overlap_is_the_lock_s_fault() -> None:
     assert check(history.recorded()).findings[0].blame == "lock"
 
 
+def test_of_two_sections_that_started_at_the_same_time_neither_is_later() -> None:
+    for first, second in (("c1", "c2"), ("c2", "c1")):
+        history = History().section("c1", 10, 50).section("c2", 10, 40).write(first, 1).write(second, 1)
+        assert check(history.recorded()).findings == ()
+
+
 def test_tokens_tell_who_is_later_where_they_are_shown() -> None:
     """The starts are in the other order: a grant is learnt late, but its token was drawn first."""
     history = lapsed().write("c2", 1, token=5).write("c1", 2, token=6)

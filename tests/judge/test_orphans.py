@@ -52,6 +52,12 @@ def test_a_key_whose_owner_was_killed_inside() -> None:
     assert orphan(history) == ("client gone", 40)
 
 
+def test_a_key_keeps_its_owner_if_neither_a_release_nor_the_end_of_the_client_was_recorded() -> None:
+    history = History().watch("n1").section("c1", 10, None).shows("c1", "v1")
+    history.seen("n1", "set", 9.8, "v1", ttl=100).seen("n1", "deleted", 70)
+    assert figures(history).count == 0
+
+
 def test_a_key_whose_owner_was_killed_while_it_tried() -> None:
     history = History().watch("n1").op("c1", "acquire", "fail", 1, 0, 5).end("c1", "killed", 30)
     history.seen("n1", "set", 20, "v1", ttl=100).seen("n1", "deleted", 70)

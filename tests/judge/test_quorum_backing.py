@@ -246,6 +246,21 @@ def test_losses_of_the_lock_and_of_nodes_are_kept_apart() -> None:
     assert finding.examples[0]["nodes"] == ("n1 deleted", "n2 lost by the node")
 
 
+def test_a_node_that_was_unobserved_for_a_while_and_may_have_held_the_value_throughout_is_no_loss() -> None:
+    """n1 and n2 never had it, n3 forgot it; the lock is to blame only if n4 had lost it too."""
+    five = ("n1", "n2", "n3", "n4", "n5")
+    history = History(nodes=5).watch(*five).section("c1", 10, 50, asked=5, deadline=105).shows("c1", "v1")
+    for node in five:
+        history.seen(node, "set", 8, "v1" if node in ("n3", "n4", "n5") else "other", since=6, ttl=100)
+    history.seen("n3", "blind", 20).seen("n3", "watching", 25, "second").seen("n4", "blind", 30)
+    history.seen("n4", "seen", 40, "v1", ttl=60).seen("n4", "watching", 40, "n4-first").seen("n4", "deleted", 60)
+    for node in five:
+        history.seen(node, "blind", 900)
+    (finding,) = check(history.recorded()).findings
+    assert finding.blame == "undecided"
+    assert finding.examples[0]["nodes"] == ("n1 never set", "n2 never set", "n3 lost by the node")
+
+
 def test_a_value_set_over_it_is_a_loss_as_well() -> None:
     history = granted_by("n1", "n2", "n3").seen("n1", "set", 20, "v2")
     assert unfounded(history) is None
