@@ -106,6 +106,11 @@ class Server(Protocol):
         """What `--server` calls it: lower-case letters, digits and dashes."""
         ...
 
+    @property
+    def help(self) -> str:
+        """One line for `--help`."""
+        ...
+
     # The program.
 
     @property

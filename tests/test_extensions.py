@@ -66,6 +66,40 @@ def test_a_toy_lock_in_a_program_of_its_own_is_a_folder_and_is_installed_when_it
     assert "A toy in a program of its own" in " ".join(out.split())
 
 
+def test_a_toy_server_without_key_events_makes_a_run_that_says_that_it_was_not_watched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(VARIABLE, str(TOYS))
+    given = runs.short_run("--server", "quiet", "--lock", "one-node", "--nemesis", "crash:restart-delay=100ms")
+    given = [*given, "--persistence", "aof-always"]
+    code, out, err = runs.fencepost(tmp_path, *given)
+    assert code == 0, out + err
+    folder, said = runs.only_run(tmp_path), " ".join(out.split())
+    assert "the nodes are not watched: quiet has no key events" in said, "before it starts"
+    assert "the nodes were not watched: quiet has no key events" in said, "and in the summary"
+    assert "The nodes were not watched: quiet has no key events." in (folder / "report.html").read_text()
+    assert not (folder / "nodes.jsonl").exists()
+    environment = json.loads((folder / "environment.json").read_text())
+    assert [environment["cluster"][part]["name"] for part in ("server", "resource_server")] == ["quiet", "redis"]
+    assert environment["lock"]["dials"].endswith("/3"), "a lock dials what the server says"
+    assert [environment["servers"][name]["databases"] for name in ("n1", "resource")] == ["4", "16"]
+    events = [json.loads(line) for line in (folder / "nemesis.jsonl").read_text().splitlines()]
+    assert any(event["nodes"] for event in events if event["event"] == "injected")
+    for lacking in (("--nemesis", "shutdown"), ("--persistence", "rdb"), ("--nemesis", "hunt:how=shutdown")):
+        code, _, err = runs.fencepost(tmp_path, *runs.short_run("--server", "quiet", *lacking))
+        assert (code, err.count("\n")) == (254, 1), err
+        assert "quiet does not" in err
+    code, out, err = runs.fencepost(tmp_path, "test", "--help")
+    assert "a Redis that says that it has no key events" in " ".join(out.split())
+    monkeypatch.delenv(VARIABLE)
+    code, out, err = runs.fencepost(tmp_path, "analyze", str(folder))
+    assert code == 0, out + err
+    assert "the nodes were not watched: quiet has no key events" in " ".join(out.split())
+    code, _, err = runs.fencepost(tmp_path, *runs.short_run("--server", "quiet"))
+    assert (code, err.count("\n")) == (254, 1)
+    assert "--server 'quiet' is not known; write redis, valkey or the path of a server program" in err
+
+
 def test_without_the_variable_nobody_knows_the_toys(tmp_path: Path) -> None:
     code, _, err = runs.fencepost(tmp_path, *runs.short_run("--nemesis", "hiccup"))
     assert (code, err.count("\n")) == (254, 1)

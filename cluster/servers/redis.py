@@ -74,6 +74,7 @@ class RedisServer:
     """
 
     name: str
+    help: str
     product: str
     version_field: str
     programs: tuple[str, ...]
@@ -138,6 +139,7 @@ def _words(name: str, value: str) -> list[str]:
 
 SERVER = RedisServer(
     name="redis",
+    help="Redis 6.2 or newer",
     product="Redis",
     version_field="redis_version",
     programs=("redis-server",),

@@ -1,4 +1,4 @@
-"""Valkey, the continuation of Redis 7.2 under a free licence. Its client libraries take `redis://` addresses too."""
+"""Valkey, which descends from Redis 7.2. Libraries for Redis work with it, so locks dial `redis://` addresses."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from cluster.servers.redis import RedisServer
 
 SERVER = RedisServer(
     name="valkey",
+    help="Valkey, the continuation of Redis 7.2 under a free licence",
     product="Valkey",
     # It reports the version of Redis that it is compatible with as well, as redis_version.
     version_field="valkey_version",

@@ -26,11 +26,13 @@ from rich.table import Table
 from cluster import lifetime
 from cluster.engine import ENGINE_ERRORS, NoEngineError, connect, words_of
 from cluster.programs import find_server, find_tool, find_toxiproxy
+from cluster.registry import servers
 from cluster.sandbox import why_not
 from fencepost.errors import BrokenEnvironmentError, FencepostError
 from fencepost.setup.machine import tools_folder
 from fencepost.setup.workshop import short
 from harness.cli.command import Call, Command
+from harness.config import RunConfig
 from workloads.installation import wrong_with
 from workloads.languages.base import language_of
 from workloads.manifest import Manifest
@@ -38,6 +40,7 @@ from workloads.options import ClientOptions
 from workloads.registry import foreign_locks
 
 _SET_UP = "make setup"
+_DEFAULT_SERVER = RunConfig(seed=0).server
 _TOXIPROXY = "2.12."
 _ROOM_MIB = 1024
 
@@ -60,13 +63,13 @@ def examine() -> tuple[Check, ...]:
     """Run all checks, the essential ones first. Takes about a second; a broken machine causes no exception."""
     return (
         _python(),
-        _program("redis-server", _redis, _SET_UP, essential=True),
+        _server(_DEFAULT_SERVER),
         _program("toxiproxy-server", _toxiproxy, _SET_UP, essential=True),
         *_foreign_locks(),
         _sandbox(),
         _stopping(),
         _room(),
-        _program("valkey-server", _valkey, _SET_UP if platform.machine() == "x86_64" else "install Valkey"),
+        *(_server(name) for name in servers() if name != _DEFAULT_SERVER),
         _docker(),
         _root(),
         _loop_devices(),
@@ -113,14 +116,16 @@ def _program(name: str, ask: Callable[[], str], fix: str, *, essential: bool = F
         return Check(name, False, str(error), fix, essential)
 
 
-def _redis() -> str:
-    program = find_server("redis")
-    return f"{program.version}, {short(program.path)}"
+def _server(name: str) -> Check:
+    """Whether a server is installed; the one that a run uses by default is essential."""
 
+    def found() -> str:
+        program = find_server(name)
+        return f"{program.version}, {short(program.path)}"
 
-def _valkey() -> str:
-    program = find_server("valkey")
-    return f"{program.version}, {short(program.path)}"
+    program = servers()[name].programs[0]
+    fix = _SET_UP if platform.machine() == "x86_64" or name == _DEFAULT_SERVER else f"install {program}"
+    return _program(program, found, fix, essential=name == _DEFAULT_SERVER)
 
 
 def _toxiproxy() -> str:

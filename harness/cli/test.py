@@ -24,11 +24,13 @@ def _test(call: Call, out: Console) -> int:
 
 
 def _epilog() -> str:
+    from cluster.registry import servers
     from nemesis.registry import nemeses
     from workloads.kinds import summary, workload_names
     from workloads.registry import lock_names
 
     kinds = "\n".join(f"  {nemesis.name:<10} {nemesis.help}" for nemesis in nemeses().values())
+    kinds_of_servers = "\n".join(f"  {server.name:<10} {server.help}" for server in servers().values())
     locks = "\n".join(f"  {info.name:<32} {info.summary}" for info in lock_names())
     workloads = "\n".join(f"  {name:<16} {summary(name)}" for name in workload_names())
     return f"""workloads:
@@ -37,6 +39,9 @@ def _epilog() -> str:
 nemeses (join with +, options after a colon: partition:interval=4s,duration=2s+latency):
   none       no faults
 {kinds}
+
+servers, for the nodes and for the resource:
+{kinds_of_servers}
 
 locks:
 {locks}

@@ -16,7 +16,8 @@ from workloads.base import Lease, LockSettings, NodeAddress
 class OneNode:
     def __init__(self, nodes: Sequence[NodeAddress], settings: LockSettings) -> None:
         timeout_s = settings.node_timeout_ms / 1e3
-        self._node = redis.Redis(nodes[0].host, nodes[0].port, socket_timeout=timeout_s, retry=Retry(NoBackoff(), 0))
+        self._node = redis.Redis.from_url(nodes[0].url, socket_timeout=timeout_s, retry=Retry(NoBackoff(), 0))
+        self._url = nodes[0].url
         self._node.ping()
 
     def acquire(self, key: str, ttl_ms: int) -> Lease | None:
@@ -35,7 +36,7 @@ class OneNode:
         self._node.close()
 
     def describe(self) -> dict[str, object]:
-        return {"toy": True}
+        return {"toy": True, "dials": self._url}
 
 
 LOCK = OneNode
