@@ -54,7 +54,7 @@ class Figures(CheckerFigures, frozen=True, kw_only=True):
     watched: bool
     asked: bool | None = None
     """None where the nodes were watched."""
-    no_key_events: str | msgspec.UnsetType = msgspec.UNSET
+    no_key_events: str | None = None
     count: int | None = None
     total_ms: float | None = None
     longest_ms: float | None = None
@@ -126,8 +126,8 @@ class _Orphan:
 def check(run: Recorded) -> Answer:
     watched = run.watched
     if watched is None or watched.watch_windows.empty:
-        asked, server = run.config.witness == "on", run.unwatchable or msgspec.UNSET
-        return Answer(Figures(watched=False, asked=asked, no_key_events=server))
+        asked = run.config.witness == "on"
+        return Answer(Figures(watched=False, asked=asked, no_key_events=run.unwatchable))
     orphans, are_shown = _orphans(run, watched)
     everywhere = _on_node(orphans, 0)
     figures = Figures(
