@@ -54,6 +54,11 @@ def _rust() -> str:
     return "" if shutil.which("cargo") else "no Rust toolchain (cargo) on PATH"
 
 
+def _java() -> str:
+    missing = [program for program in ("java", "javac") if not shutil.which(program)]
+    return f"no {' and no '.join(missing)} on PATH" if missing else ""
+
+
 def _valkey() -> str:
     machine = platform.machine()
     return "" if machine == "x86_64" else f"set-up brings no Valkey for {machine}"
@@ -67,6 +72,7 @@ _WHY_NOT: Final[Mapping[str, Callable[[], str]]] = {
     "node": _node,
     "go": _go,
     "rust": _rust,
+    "java": _java,
     "valkey": _valkey,
 }
 

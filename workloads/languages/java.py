@@ -160,7 +160,9 @@ def _compile(shop: Workshop, step: str, java: Path, lock: Manifest, new: Path) -
     _download(shop, step, [_COMPILER], compiler)
     words = (java, "-jar", compiler / _COMPILER.file, "-17", "-proc:none", "-nowarn", "-encoding", "UTF-8")
     files = [path for path in sources(lock) if path.suffix == ".java"]
-    shop.run(step, *words, "-cp", f"{new / 'jars'}/*", "-d", new / "classes", *files)
+    # this compiler takes no wildcard in its class path
+    class_path = ":".join(map(str, sorted((new / "jars").iterdir())))
+    shop.run(step, *words, "-cp", class_path, "-d", new / "classes", *files)
 
 
 LANGUAGE = Java()

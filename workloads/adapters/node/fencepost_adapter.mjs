@@ -13,7 +13,8 @@
 // from too late, the lock is blamed for time that something else took. Which helper provides them depends on what the
 // library returns:
 //
-// - A deadline of the wall clock, compared with Date.now(): `untilWallClock`.
+// - A deadline of the wall clock, compared with Date.now(): `untilWallClock`. It reports a `deadline_ns` and no validity: a
+//   validity that the adapter computed would be too short, or negative, if the process was stopped before it could.
 // - A duration, or nothing but "yes": `boundedCall`. Its upper bound is a timestamp taken right after the call. Its lower
 //   bound uses the event loop: while anything is ready to run, the loop does not wait for events. So if the library
 //   neither waits nor sleeps between computing its result and resolving its promise, the loop waited only *before* the
@@ -29,6 +30,8 @@ import { createInterface } from 'node:readline'
 
 const LAST_ANSWERS_MS = 1000 // after stdin has ended, how long requests that were already read may take
 const ERROR_CHARACTERS = 500
+const NS_PER_MS = 1_000_000n
+const CLOCKS_WITHIN_NS = 50_000n
 
 /** CLOCK_MONOTONIC in nanoseconds, which all processes of a host share. */
 export const nowNs = () => Number(process.hrtime.bigint())
@@ -53,16 +56,9 @@ export async function boundedCall(call) {
   return { result, beganNs, bounds: { computed_after_ns: computedAfterNs, computed_before_ns: endedNs } }
 }
 
-/** The fields of a validity that ends when Date.now() reaches `expirationMs`. Date.now() is in whole milliseconds, rounded
- * down: it became `now` at most one millisecond before it was read. */
+/** The fields of a lease that ends when Date.now() reaches `expirationMs`, with the earliest reading of that time. */
 export function untilWallClock(expirationMs) {
-  const beforeNs = nowNs()
-  const now = Date.now()
-  return {
-    validity_ms: expirationMs - now,
-    computed_after_ns: beforeNs - 1_000_000,
-    computed_before_ns: nowNs(),
-  }
+  return { deadline_ns: Number(BigInt(Math.floor(expirationMs)) * NS_PER_MS - aheadNs()) }
 }
 
 /** Calls `connect` for every client, so that no client's first acquire includes the handshake of a new connection. A node
@@ -117,5 +113,23 @@ export function serve(open) {
 
 /** For how long the event loop has waited for events since the process started, in nanoseconds. */
 const waitedNs = () => Math.floor(performance.eventLoopUtilization().idle * 1e6)
+
+/** By how much the wall clock is ahead of CLOCK_MONOTONIC, in nanoseconds: the upper of two bounds. Date.now() is in whole
+ * milliseconds, rounded down, so each reading bounds it to one millisecond, and several readings bound it more closely. NTP
+ * slews both clocks alike; after a step of the wall clock, the readings contradict each other and the old ones are dropped. */
+function aheadNs() {
+  do {
+    const before = process.hrtime.bigint()
+    const wall = BigInt(Date.now()) * NS_PER_MS
+    const least = wall - process.hrtime.bigint()
+    const most = wall + NS_PER_MS - before
+    if (least > ahead.most || most < ahead.least) ahead = { least, most }
+    else ahead = { least: max(least, ahead.least), most: min(most, ahead.most) }
+  } while (ahead.most - ahead.least > CLOCKS_WITHIN_NS)
+  return ahead.most
+}
+let ahead = { least: -(2n ** 63n), most: 2n ** 63n }
+const max = (a, b) => (a > b ? a : b)
+const min = (a, b) => (a < b ? a : b)
 
 const oneLine = (error) => `${error}`.split(/\s+/).join(' ').slice(0, ERROR_CHARACTERS)
