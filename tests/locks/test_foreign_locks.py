@@ -41,7 +41,9 @@ def test_a_lock_excludes_until_it_is_released(pair: tuple[Lock, Lock], servers: 
     assert lease is not None
     assert other.acquire("k", TTL_MS) is None
     assert one.release(lease) is True
-    assert [server.client().dbsize() for server in servers] == [0] * 5
+    deadline = time.monotonic() + 5
+    while [server.client().dbsize() for server in servers] != [0] * 5:  # Redisson deletes a key of its own afterwards
+        assert time.monotonic() < deadline
     assert other.acquire("k", TTL_MS) is not None
 
 
