@@ -18,7 +18,7 @@ from harness.cli.reference import render
 from harness.config import RunConfig
 from harness.options import RunArguments, options_of, parse_run, replay_command
 from workloads.hold import Hold
-from workloads.kinds import workload_names
+from workloads.kinds import find_workload, workload_names
 
 OPTIONS = declared(RunConfig)
 
@@ -63,6 +63,14 @@ def checked(**chosen: Any) -> RunConfig:
     return config
 
 
+def fitting(chosen: dict[str, Any]) -> dict[str, Any]:
+    """The same, without what the workload refuses."""
+    workload = find_workload(chosen["workload"])
+    fencing = chosen["fencing"] if chosen["fencing"] in workload.fencings else workload.fencings[0]
+    require = "lease" if chosen["require"] == "data" and not workload.guards_data else chosen["require"]
+    return {**chosen, "fencing": fencing, "require": require}
+
+
 @given(st.data())
 def test_every_option_goes_from_the_command_line_to_a_run_and_back(data: st.DataObject) -> None:
     each = data.draw(st.sampled_from(OPTIONS))
@@ -74,7 +82,7 @@ def test_every_option_goes_from_the_command_line_to_a_run_and_back(data: st.Data
 
 @given(st.fixed_dictionaries({each.field: values(each) for each in OPTIONS}))
 def test_the_command_that_repeats_a_run_makes_an_equal_run(chosen: dict[str, Any]) -> None:
-    config = checked(**{**chosen, "clients": 1, "node_timeout_ms": 10.0})
+    config = checked(**{**fitting(chosen), "clients": 1, "node_timeout_ms": 10.0})
     words = shlex.split(replay_command(config, Path("saved.json")))
     assert words[:2] == ["fencepost", "test"]
     nemesis = RunConfig(seed=0).nemesis  # the schedule replaces it
