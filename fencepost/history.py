@@ -11,6 +11,9 @@ serve explanations.
 
     {"f":"acquire","outcome":"ok","key":"k1","section":7,"invoke_ns":…,"complete_ns":…,"validity_ms":978.2,…}
 
+A client process may have several *tasks* that share one lock object. Each is an owner of its own: it has its own logs
+and is called `c1@1`, `c1@2`, …, while faults and links name the process, `c1`.
+
 A client numbers its *sections* from 1. Every operation from the first acquire attempt to the release carries the
 number. Failed attempts carry the number of the section that they were for, so the waiting time is from the first invoke
 to the grant.
@@ -27,7 +30,7 @@ import msgspec
 OpName = str
 """The steps of the lock (`LOCK_STEPS`), which every workload has, and those of the workload itself (`token`, `read`,
 `write`, …)."""
-LOCK_STEPS: Final = ("acquire", "extend", "release")
+LOCK_STEPS: Final = ("acquire", "extend", "release", "held", "reenter", "leave")
 Outcome = Literal["ok", "fail", "info"]
 """`ok`: it happened. `fail`: it did not happen. `info`: unknown."""
 TokenSource = Literal["lock", "resource"]
@@ -69,6 +72,11 @@ class Op(msgspec.Struct, omit_defaults=True, gc=False):
     error: str | None = None
     granted_ms: float | None = None
     reason: Reason | None = None
+
+
+def task_names(client: str, tasks: int) -> tuple[str, ...]:
+    """What the tasks of a client process are called: by the client's own name if there is one."""
+    return (client,) if tasks == 1 else tuple(f"{client}@{number}" for number in range(1, tasks + 1))
 
 
 class NodeReply(msgspec.Struct, array_like=True, gc=False):

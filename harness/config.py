@@ -7,6 +7,7 @@ from typing import Annotated, Final, Literal
 
 from cluster.persistence import FileSystem, Policy
 from fencepost.errors import UsageError
+from fencepost.history import task_names
 from fencepost.options import Option, check_bounds
 from workloads.kinds import find_workload
 from workloads.options import ClientOptions
@@ -121,6 +122,12 @@ class RunConfig(ClientOptions, frozen=True, kw_only=True):
                 f"--ttl {self.ttl_ms} ms is shorter than --node-timeout {self.node_timeout_ms:g} ms: one slow node "
                 "would use up the whole lease; raise --ttl or lower --node-timeout"
             )
+        if self.renewal_ms is not None and self.extensions:
+            raise UsageError("--renewal lets the lock extend its lease, --extend the clients; give only one of them")
+        if self.clients * self.tasks > 512:
+            raise UsageError(
+                f"{self.clients} clients × {self.tasks} tasks are more than 512; lower --tasks or --clients"
+            )
         if self.clients * (self.nodes + 1) > 2_000:
             raise UsageError(
                 f"{self.clients} clients × {self.nodes + 1} servers are more than 2000 links; lower --clients"
@@ -133,7 +140,13 @@ class RunConfig(ClientOptions, frozen=True, kw_only=True):
 
     @property
     def client_names(self) -> tuple[str, ...]:
+        """The client processes."""
         return tuple(f"c{i}" for i in range(1, self.clients + 1))
+
+    @property
+    def user_names(self) -> tuple[str, ...]:
+        """Who uses the lock: the clients, or their tasks if they have several."""
+        return tuple(name for client in self.client_names for name in task_names(client, self.tasks))
 
     @property
     def node_names(self) -> tuple[str, ...]:

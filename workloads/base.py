@@ -65,7 +65,8 @@ class Lease:
 
 
 class Lock(Protocol):
-    """A distributed lock as its user sees it. One instance serves one client process, one call at a time.
+    """A distributed lock as its user sees it. One instance serves one client process. Its methods are called one at a
+    time, except with `--tasks`: then as many threads call them at once, and each thread is an owner of its own.
 
     An exception from any call means that the outcome is unknown (`info`). `None` and `False` are definite.
     """
@@ -97,7 +98,8 @@ class ShowsRounds(Protocol):
     """An optional ability of a lock: it reports what each node answered, so that findings can be explained."""
 
     def take_rounds(self) -> list[Round]:
-        """The rounds since the last call, in order; returns each round once. Empty if no node was asked."""
+        """The rounds since the last call, in order; returns each round once. Empty if no node was asked. With several
+        threads: those of the thread that asks."""
         ...
 
 
@@ -106,7 +108,17 @@ class ShowsReason(Protocol):
     """An optional ability of a lock: it says why it refused."""
 
     def take_reason(self) -> Reason | None:
-        """Why the last acquire was refused; None if the lock does not know, or granted it. Returned once."""
+        """Why the last acquire was refused; None if the lock does not know, or granted it. Returned once. With several
+        threads: the last acquire of the thread that asks."""
+        ...
+
+
+@runtime_checkable
+class KnowsIfHeld(Protocol):
+    """An optional ability of a lock that renews its lease by itself (`LockSettings.renewal_ms`)."""
+
+    def is_held(self, lease: Lease) -> bool:
+        """Whether this user still holds the lock, as the lock sees it."""
         ...
 
 

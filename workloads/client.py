@@ -2,6 +2,9 @@
 
 The harness starts a fresh one for each client. It opens its lock, connects, says that it is ready, waits for the agreed
 moment, and from then on needs nobody: it works, records and ends by itself. A driven client does what it is told.
+
+With several tasks, each is a thread with logs, a control block, random numbers and a connection to the resource of its
+own. They share the lock object, and call it at the same time.
 """
 
 from __future__ import annotations
@@ -9,8 +12,12 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Sequence
+from concurrent.futures import FIRST_EXCEPTION, Future, wait
+from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
+from threading import Thread
 from time import monotonic_ns, sleep
 
 import msgspec
@@ -18,7 +25,7 @@ import msgspec
 from fencepost.errors import FencepostError
 from fencepost.options import fields_of
 from workloads import driven_client
-from workloads.base import LockSettings, NodeAddress
+from workloads.base import Lock, LockSettings, NodeAddress
 from workloads.control import Control, State
 from workloads.kinds import find_workload
 from workloads.lock_steps import LockSteps
@@ -26,61 +33,107 @@ from workloads.options import ClientOptions, LockOptions
 from workloads.recorder import Recorder
 from workloads.redis_resource import RedisResource
 from workloads.registry import open_lock
-from workloads.workload import Client
+from workloads.workload import Client, Workload
+
+
+class TaskSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """Who uses the lock, and where that is recorded. `seed`: of its own random numbers. `first_section`: where the
+    numbers of sections continue after a killed predecessor in the same slot. `held`: where the values of granted leases
+    are recorded."""
+
+    name: str
+    seed: str
+    first_section: int
+    history: str
+    answers: str
+    held: str | None
+    control: str
 
 
 class ClientSpec(msgspec.Struct, frozen=True, kw_only=True):
     """All that a client needs to know. `options`: what the user decides; the harness writes its whole `RunConfig`
-    there, and the client reads its own part. `nodes` and `resource` are the client's own links; `first_section` is
-    where the numbers of sections continue after a killed predecessor in the same slot. `held`: where the values of
-    granted leases are recorded. `pipes`: the pipes (orders in, answers out) of a driven client."""
+    there, and the client reads its own part. `nodes` and `resource` are the client's own links. `tasks`: one, or
+    several that share the lock. `pipes`: the pipes (orders in, answers out) of a driven client, which has one task."""
 
-    client: str
     seed: str
     options: ClientOptions
     nodes: Sequence[NodeAddress]
     resource: tuple[str, int]
     resource_timeout_ms: float
     lock_log: str
-    first_section: int
-    history: str
-    answers: str
-    held: str | None
-    control: str
+    tasks: tuple[TaskSpec, ...]
     description: str
     pipes: tuple[int, int] | None = None
 
 
 def work(spec: ClientSpec) -> None:
     """The whole life of a client. Raises FencepostError when the lock or the disk is broken."""
-    control, options = Control(Path(spec.control)), spec.options
+    options = spec.options
     workload = find_workload(options.workload)
     settings = LockSettings(
         **fields_of(options, LockOptions), rng=Random(f"{spec.seed}:lock"), log_path=Path(spec.lock_log)
     )
     lock = open_lock(options.lock, options.lock_command, spec.nodes, settings)
-    resource = RedisResource(*spec.resource, spec.resource_timeout_ms)
-    record = Recorder(Path(spec.history), Path(spec.answers))
-    held = None if spec.held is None else Recorder(Path(spec.held))
-    try:
-        resource.warm_up(workload.scripts)
+    with ExitStack() as stack:
+        stack.callback(lock.close)
+        tasks = [_Task.open(spec, task, lock, workload, stack) for task in spec.tasks]
         Path(spec.description).write_bytes(msgspec.json.encode(lock.describe()))
         gc.collect()
         gc.freeze()
-        control.enter(State.READY, monotonic_ns())
-        steps = LockSteps(spec.client, options, lock, record, control, spec.first_section, held)
-        if spec.pipes is None:
-            _await_start(control)
-            workload.run(Client(options, steps, resource, control, Random(f"{spec.seed}:workload")))
+        for task in tasks:
+            task.client.control.enter(State.READY, monotonic_ns())
+        if spec.pipes is not None:
+            (task,) = tasks
+            driven_client.serve(workload, task.client.lock, task.client.resource, *spec.pipes)
+            task.client.control.enter(State.DONE, monotonic_ns())
+        elif len(tasks) == 1:
+            tasks[0].run(workload)
         else:
-            driven_client.serve(workload, steps, resource, *spec.pipes)
-        control.enter(State.DONE, monotonic_ns())
-    finally:
-        lock.close()
-        resource.close()
-        record.close()
+            _run_all(workload, tasks)
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    client: Client
+
+    @classmethod
+    def open(cls, spec: ClientSpec, task: TaskSpec, lock: Lock, workload: Workload, stack: ExitStack) -> _Task:
+        """`stack` closes what it opens."""
+        control = Control(Path(task.control))
+        resource = RedisResource(*spec.resource, spec.resource_timeout_ms)
+        stack.callback(resource.close)
+        record = Recorder(Path(task.history), Path(task.answers))
+        stack.callback(record.close)
+        held = None if task.held is None else Recorder(Path(task.held))
         if held is not None:
-            held.close()
+            stack.callback(held.close)
+        resource.warm_up(workload.scripts)
+        steps = LockSteps(task.name, spec.options, lock, record, control, task.first_section, held)
+        return cls(Client(spec.options, steps, resource, control, Random(f"{task.seed}:workload")))
+
+    def run(self, workload: Workload) -> None:
+        _await_start(self.client.control)
+        workload.run(self.client)
+        self.client.control.enter(State.DONE, monotonic_ns())
+
+
+def _run_all(workload: Workload, tasks: Sequence[_Task]) -> None:
+    """Run every task in a thread of its own. Raises what the first one to fail raised; the others end with the
+    process."""
+
+    def run(task: _Task, result: Future[None]) -> None:
+        try:
+            task.run(workload)
+        except BaseException as error:
+            result.set_exception(error)
+        else:
+            result.set_result(None)
+
+    results: list[Future[None]] = [Future() for _ in tasks]
+    for task, result in zip(tasks, results, strict=True):
+        Thread(target=run, args=(task, result), name=task.client.lock.client, daemon=True).start()
+    for result in wait(results, return_when=FIRST_EXCEPTION).done:
+        result.result()
 
 
 def _await_start(control: Control) -> None:

@@ -62,6 +62,12 @@ class _Driven:
                 return op
             case "extend":
                 return self._lock.extend()
+            case "held":
+                return self._lock.still_held()
+            case "reenter":
+                return self._lock.reenter()
+            case "leave":
+                return self._lock.leave()
             case "release":
                 return self._lock.release()
         return self._take_inside(order.do)

@@ -17,9 +17,12 @@ import os
 import select
 import shlex
 import subprocess
+import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import count
 from pathlib import Path
+from queue import SimpleQueue
 from typing import IO, Final, Literal
 
 import msgspec
@@ -58,9 +61,11 @@ class ShownRound(msgspec.Struct, frozen=True):
 
 class Answer(msgspec.Struct, frozen=True):
     """One line from the adapter. The fields of a lease are those of `workloads.base.Lease`; its value is text, or
-    base64 for other bytes. `reason` says why it was refused; `rounds` may show what each node answered."""
+    base64 for other bytes. `task`: whose request it answers, if several tasks share the lock. `reason` says why it was
+    refused; `rounds` may show what each node answered."""
 
     outcome: Literal["ok", "fail", "info"]
+    task: int | None = None
     error: str | None = None
     reason: Reason | None = None
     describe: dict[str, object] | None = None
@@ -76,9 +81,22 @@ class Answer(msgspec.Struct, frozen=True):
     rounds: tuple[ShownRound, ...] = ()
 
 
+class _OfTask(threading.local):
+    """What one task keeps: its number, and what the answer to its last request showed."""
+
+    def __init__(self, numbers: Iterator[int]) -> None:
+        self.number = next(numbers)
+        self.rounds: list[Round] = []
+        self.reason: Reason | None = None
+
+
 class ForeignLock:
     """A lock behind the protocol. The constructor starts the program, with `environment` added to our own, and waits
-    until it has opened."""
+    until it has opened.
+
+    Several tasks (threads) may call it at once: each has one request under way, which carries the task's number, and a
+    thread of its own hands out the answers.
+    """
 
     def __init__(
         self,
@@ -92,8 +110,9 @@ class ForeignLock:
         self._log_path = settings.log_path
         self._decoder = msgspec.json.Decoder(Answer)
         self._unread = b""
-        self._rounds: list[Round] = []
-        self._reason: Reason | None = None
+        self._mine = _OfTask(count(1))
+        self._answers: dict[int, SimpleQueue[Answer | BrokenEnvironmentError]] = {}
+        self._writing = threading.Lock()
         self._child = self._start()
         assert self._child.stdin is not None
         assert self._child.stdout is not None
@@ -107,13 +126,16 @@ class ForeignLock:
             | {"seed": settings.rng.getrandbits(48), "manifest": settings.manifest},
         }
         try:
-            answer = self._ask(request, OPEN_TIMEOUT_S)
+            answer = self._exchange(request, OPEN_TIMEOUT_S)
             if answer.outcome != "ok":
                 raise self._broken(f"did not open: {answer.error or 'no reason given'}")
         except BaseException:
             self.close()
             raise
         self._description = answer.describe or {}
+        if settings.tasks > 1:
+            self._answers = {number: SimpleQueue() for number in range(1, settings.tasks + 1)}
+            threading.Thread(target=self._hand_out, daemon=True).start()
 
     def acquire(self, key: str, ttl_ms: int) -> Lease | None:
         answer = self._ask({"do": "acquire", "key": key, "ttl_ms": ttl_ms})
@@ -126,14 +148,19 @@ class ForeignLock:
     def release(self, lease: Lease) -> bool:
         return _definite(self._ask({"do": "release", "key": lease.key, **_named(lease)}))
 
+    def is_held(self, lease: Lease) -> bool:
+        return _definite(self._ask({"do": "held", "key": lease.key, **_named(lease)}))
+
     def take_rounds(self) -> list[Round]:
         """What the adapter showed of the nodes' answers in the last call; most show nothing."""
-        rounds, self._rounds = self._rounds, []
+        mine = self._mine
+        rounds, mine.rounds = mine.rounds, []
         return rounds
 
     def take_reason(self) -> Reason | None:
         """Why the adapter refused the last call, if it said so."""
-        reason, self._reason = self._reason, None
+        mine = self._mine
+        reason, mine.reason = mine.reason, None
         return reason
 
     def close(self) -> None:
@@ -169,20 +196,58 @@ class ForeignLock:
             except OSError as error:
                 raise self._broken(f"cannot be started: {error.strerror}") from None
 
-    def _ask(self, request: dict[str, object], timeout_s: float | None = None) -> Answer:
+    def _ask(self, request: dict[str, object]) -> Answer:
+        mine = self._mine
+        answer = self._exchange_of_task(request, mine.number) if self._answers else self._exchange(request)
         try:
-            self._to_child.write(msgspec.json.encode(request) + b"\n")
-            line = self._read_line(None if timeout_s is None else time.monotonic() + timeout_s)
+            mine.rounds = [_round(shown) for shown in answer.rounds]
+        except ValueError as error:
+            raise self._broken(f"showed a round of the nodes, but {error}") from None
+        mine.reason = answer.reason if answer.outcome == "fail" else None
+        return answer
+
+    def _exchange(self, request: dict[str, object], timeout_s: float | None = None) -> Answer:
+        self._send(request)
+        line = self._read_line(None if timeout_s is None else time.monotonic() + timeout_s)
+        return self._decoded(line, f"answered {request['do']} with")
+
+    def _exchange_of_task(self, request: dict[str, object], task: int) -> Answer:
+        self._send({**request, "task": task})
+        answer = self._answers[task].get()
+        if isinstance(answer, BrokenEnvironmentError):
+            raise answer
+        return answer
+
+    def _hand_out(self) -> None:
+        """Read answers and give each to the task that it is for, until the program ends or breaks the protocol; then
+        every task gets the error."""
+        try:
+            while True:
+                answer = self._decoded(self._read_line(None), "said")
+                if answer.task not in self._answers:
+                    raise self._broken(
+                        f"answered without the `task` of the request ({answer.task}); a lock that several tasks share "
+                        "has to say whose request it answers"
+                    )
+                self._answers[answer.task].put(answer)
+        except BrokenEnvironmentError as error:
+            for answers in self._answers.values():
+                answers.put(error)
+
+    def _send(self, request: dict[str, object]) -> None:
+        line = msgspec.json.encode(request) + b"\n"
+        try:
+            with self._writing:
+                self._to_child.write(line)
         except BrokenPipeError:
             raise self._ended() from None
+
+    def _decoded(self, line: bytes, how: str) -> Answer:
         try:
-            answer = self._decoder.decode(line)
-            self._rounds = [_round(shown) for shown in answer.rounds]
-            self._reason = answer.reason if answer.outcome == "fail" else None
-            return answer
-        except (msgspec.MsgspecError, ValueError) as error:
+            return self._decoder.decode(line)
+        except msgspec.MsgspecError as error:
             said = line.decode(errors="replace").strip()[:_SHOWN_CHARACTERS]
-            raise self._broken(f"answered {request['do']} with {said!r}, which is no answer ({error})") from None
+            raise self._broken(f"{how} {said!r}, which is no answer ({error})") from None
 
     def _read_line(self, deadline: float | None) -> bytes:
         while b"\n" not in self._unread:

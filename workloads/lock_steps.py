@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeVar
 
 from fencepost.errors import FencepostError, UsageError
 from fencepost.history import Held, Op, Outcome
-from workloads.base import Lease, Lock, ShowsReason, ShowsRounds
+from workloads.base import KnowsIfHeld, Lease, Lock, ShowsReason, ShowsRounds
 from workloads.control import Control, State
 from workloads.options import ClientOptions
 from workloads.recorder import Recorder
@@ -50,6 +50,7 @@ class LockSteps:
         self._section = first_section - 1
         self._wanted: str | None = None
         self._lease: Lease | None = None
+        self._inner: list[Lease] = []
         self._lapses_ns = 0
 
     @property
@@ -106,9 +107,47 @@ class LockSteps:
         self._take(extended, op)
         return op
 
+    def still_held(self) -> Op:
+        """Ask the lock whether the client still holds it. `ok`: it says yes."""
+        lease, lock = self.held("ask"), self._lock
+        if not isinstance(lock, KnowsIfHeld):
+            raise UsageError(
+                f"--renewal: {type(lock).__name__} has no is_held, so it cannot say whether it is still held"
+            )
+        invoke_ns = monotonic_ns()
+        is_held, error = _answer(lambda: lock.is_held(lease))
+        outcome: Outcome = "info" if error is not None else "ok" if is_held else "fail"
+        op = Op("held", outcome, lease.key, self._section, invoke_ns, monotonic_ns(), error=error)
+        if op.outcome == "ok":
+            op.granted_ms = lease.granted_ms or self.options.ttl_ms
+        return self._recorded(op)
+
+    def reenter(self) -> Op:
+        """Acquire the lock that the client holds once more. If that is refused or not answered, nothing has changed."""
+        outer = self.held("reenter")
+        invoke_ns = monotonic_ns()
+        inner, error = _answer(lambda: self._lock.acquire(outer.key, self.options.ttl_ms))
+        complete_ns = monotonic_ns()
+        if inner is None:
+            return self._recorded(self._refused("reenter", outer.key, invoke_ns, complete_ns, error))
+        self._inner.append(inner)
+        return self._recorded(self._granted("reenter", inner, invoke_ns, complete_ns))
+
+    def leave(self) -> Op:
+        """Undo the last `reenter`. Whatever the outcome, the client is still inside."""
+        outer = self.held("leave")
+        if not self._inner:
+            raise UsageError(f"{self.client} has acquired {outer.key} only once and cannot leave; release it")
+        inner = self._inner.pop()
+        invoke_ns = monotonic_ns()
+        left, error = _answer(lambda: self._lock.release(inner))
+        outcome: Outcome = "info" if error is not None else "ok" if left else "fail"
+        return self._recorded(Op("leave", outcome, outer.key, self._section, invoke_ns, monotonic_ns(), error=error))
+
     def release(self) -> Op:
         """Release the lock. Whatever the outcome, the client has left its section."""
         lease, self._lease = self.held("release"), None
+        self._inner.clear()
         invoke_ns = monotonic_ns()
         self._control.enter(State.RELEASING, invoke_ns)
         released, error = _answer(lambda: self._lock.release(lease))
@@ -149,7 +188,9 @@ class LockSteps:
         else:
             self._lapses_ns = op.invoke_ns + int((op.granted_ms or self.options.ttl_ms) * 1e6)
 
-    def _granted(self, f: Literal["acquire", "extend"], lease: Lease, invoke_ns: int, complete_ns: int) -> Op:
+    def _granted(
+        self, f: Literal["acquire", "extend", "reenter"], lease: Lease, invoke_ns: int, complete_ns: int
+    ) -> Op:
         granted_ms = lease.granted_ms
         if granted_ms is None and lease.validity_ms is None:
             granted_ms = self.options.ttl_ms
@@ -171,7 +212,7 @@ class LockSteps:
         )
 
     def _refused(
-        self, f: Literal["acquire", "extend"], key: str, invoke_ns: int, complete_ns: int, error: str | None
+        self, f: Literal["acquire", "extend", "reenter"], key: str, invoke_ns: int, complete_ns: int, error: str | None
     ) -> Op:
         """`error`: what left the outcome unknown; None: it was refused."""
         reason = self._says_why.take_reason() if self._says_why is not None and error is None else None

@@ -27,6 +27,8 @@ class LockOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     `acquire_mode`: for recipes that offer both. `node_timeout_ms`: the longest wait for one node. `retry_delay_ms`:
     the upper end of the random delay between rounds. `permits`: how many clients a semaphore lets in at once.
+    `renewal_ms`: the lock renews its lease by itself, and a client stays inside for as long as the lock says, which it
+    asks this often; None: neither. `tasks`: how many threads of one client process share the lock object.
     """
 
     acquire_mode: Annotated[
@@ -58,6 +60,21 @@ class LockOptions(msgspec.Struct, frozen=True, kw_only=True):
         int,
         Option("--permits", "clients that a semaphore lets in at once; other locks ignore it", _LOCK, low=1, high=100),
     ] = 1
+    renewal_ms: Annotated[
+        float | None,
+        Option(
+            "--renewal",
+            "the lock renews its lease itself, and clients ask it this often whether they still hold it",
+            _LOCK,
+            "TIME",
+            low=1,
+            high=3_600_000,
+            unit="ms",
+        ),
+    ] = None
+    tasks: Annotated[
+        int, Option("--tasks", "tasks of each client process that share one lock object", "load", low=1, high=64)
+    ] = 1
 
 
 class ClientOptions(LockOptions, frozen=True, kw_only=True):
@@ -65,7 +82,8 @@ class ClientOptions(LockOptions, frozen=True, kw_only=True):
 
     `workload`: a name that `workloads.kinds` knows. `lock`: a recipe's name, a foreign lock's name or
     `package.module:Class`. `lock_command`: a program that speaks the lock protocol; it replaces `lock`. `extensions`:
-    how many times at most a client extends its lease in one section, each time when half of it is gone.
+    how many times at most a client extends its lease in one section, each time when half of it is gone. `reentries`:
+    how many more times a client acquires the lock that it holds.
     """
 
     workload: Annotated[
@@ -116,6 +134,16 @@ class ClientOptions(LockOptions, frozen=True, kw_only=True):
             unit="ms",
         ),
     ] = Hold("uniform", 2, 20)
+    reentries: Annotated[
+        int,
+        Option(
+            "--reenter",
+            "acquire again N times while inside, and release as often before the work goes on",
+            "load",
+            low=0,
+            high=100,
+        ),
+    ] = 0
     extensions: Annotated[
         int,
         Option(

@@ -84,6 +84,7 @@ class Workload:
             key = keys[0] if len(keys) == 1 else client.rng.choice(keys)
             if not enter(client, key):
                 return
+            reenter(client)
             self.inside(lock, client.resource).work(lambda: stay(client))
             lock.release()
 
@@ -106,11 +107,24 @@ def enter(client: Client, key: str) -> bool:
     return True
 
 
+def reenter(client: Client) -> None:
+    """Acquire the lock again as often as asked, as nested calls of one program do, and release it as often. The client
+    is still inside then. A refusal ends the nesting."""
+    depth = 0
+    while depth < client.options.reentries and client.lock.reenter().outcome == "ok":
+        depth += 1
+    for _ in range(depth):
+        client.lock.leave()
+
+
 def stay(client: Client) -> bool:
     """Stay in the section for as long as the work takes. Whenever half of the lease is gone, extend it, if the client
-    may. False: an extension was not granted."""
+    may; or ask the lock now and then, and at the end, whether it is still held, if the lock renews it. False: an
+    extension was not granted, or the lock did not say yes."""
     now_ns = monotonic_ns()
     until_ns = now_ns + int(client.options.hold.draw_ms(client.rng) * 1e6)
+    if client.options.renewal_ms is not None:
+        return _stay_while_held(client, until_ns, client.options.renewal_ms)
     left = client.options.extensions
     while now_ns < until_ns:
         halfway_ns = now_ns + max(0, client.lock.lapses_ns - now_ns) // 2
@@ -123,3 +137,13 @@ def stay(client: Client) -> bool:
         left -= 1
         now_ns = monotonic_ns()
     return True
+
+
+def _stay_while_held(client: Client, until_ns: int, ask_every_ms: float) -> bool:
+    while True:
+        left_ns = max(0, until_ns - monotonic_ns())
+        sleep(min(left_ns / 1e9, ask_every_ms / 1e3))
+        if client.lock.still_held().outcome != "ok":
+            return False
+        if monotonic_ns() >= until_ns:
+            return True

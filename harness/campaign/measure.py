@@ -99,7 +99,7 @@ def measure(run: Recorded, verdict: Verdict, environment: Mapping[str, object]) 
         verdict.of(acquire_timeouts.Figures),
         verdict.of(quorum_backing.Figures),
     )
-    reachable = majority_windows(run.config.client_names, run.config.node_names, run.faults, run.ends, begin, end)
+    reachable = majority_windows(run.config.user_names, run.config.node_names, run.faults, run.ends, begin, end)
     return Figures(
         sections=len(run.sections),
         overlaps={blame: by_blame.get(blame, 0) for blame in BLAMES},

@@ -119,7 +119,7 @@ def check(run: Recorded) -> Answer:
     wait_ms = (start - run.sections["asked_ns"].to_numpy(np.int64)) / 1e6
     by_client = run.sections["client"].value_counts()
     by_client = by_client[by_client > 0]
-    clients = run.config.client_names
+    clients = run.config.user_names
     shares = np.array([int(by_client.get(client, 0)) for client in clients], np.float64)
     gap_ns, gap_at_ns = _longest_gap(run, start)
     first_ms, all_ms = _recovery(run)
@@ -166,7 +166,7 @@ def _longest_gap(run: Recorded, start: Ints) -> tuple[int | None, int | None]:
     """The longest time without a grant within the windows in which a majority was in reach, and when it began."""
     config, begin, end = run.config, run.timeline.start_ns, _last_ns(run)
     longest: tuple[int | None, int | None] = (None, None)
-    for since, until in majority_windows(config.client_names, config.node_names, run.faults, run.ends, begin, end):
+    for since, until in majority_windows(config.user_names, config.node_names, run.faults, run.ends, begin, end):
         inside = start[np.searchsorted(start, since, "left") : np.searchsorted(start, until, "right")]
         moments = np.concatenate([[since], inside, [until]])
         gaps = np.diff(moments)
@@ -186,7 +186,7 @@ def _recovery(run: Recorded) -> tuple[float | None, float | None]:
     firsts = after.groupby(after["client"].astype(str))["start_ns"].min()
     gone = {client for client, at_ns in last_ends(run.ends).items() if at_ns < healed_ns}
     gone -= set(run.ops.loc[run.ops["complete_ns"] >= healed_ns, "client"].astype(str))
-    working = [client for client in run.config.client_names if client not in gone]
+    working = [client for client in run.config.user_names if client not in gone]
     everyone = all(client in firsts.index for client in working)
     first_ms = float(firsts.min() - healed_ns) / 1e6
     return first_ms, float(firsts.reindex(working).max() - healed_ns) / 1e6 if everyone and working else None

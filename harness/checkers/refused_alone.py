@@ -127,21 +127,21 @@ def _calm(run: Recorded, rows: Ints) -> Bools:
     ops, config, ttl_ns = run.ops, run.config, round(run.lease_ms * 1_000_000)
     granted = np.flatnonzero(((ops["f"] == "acquire") & (ops["outcome"] == "ok")).to_numpy(np.bool_))
     invoke, complete = (ops[name].to_numpy(np.int64) for name in ("invoke_ns", "complete_ns"))
-    client = codes_in(pd.Index(config.client_names), ops["client"])
+    client = codes_in(pd.Index(config.user_names), ops["client"])
     begin, end = run.timeline.start_ns, int(complete.max())
     # A client that tries is alive, so only the fact that somebody ended matters here, not who.
-    stretches = list(reach(config.client_names, config.node_names, run.faults, (), begin, end))
+    stretches = list(reach(config.user_names, config.node_names, run.faults, (), begin, end))
     granted = granted[_surely_as_recorded(run, invoke[granted], complete[granted])]
     enough: set[frozenset[str]] = set()
     for since, until, missing in stretches:
         inside = granted[(invoke[granted] >= since) & (complete[granted] <= until)]
-        named = {config.client_names[code] for code in np.unique(client[inside]) if code >= 0}
+        named = {config.user_names[code] for code in np.unique(client[inside]) if code >= 0}
         enough |= {missing[name] for name in named & missing.keys()}
     changes = {end.at_ns for end in run.ends}
     for began, done, missing in stretches:
         able = [
             place
-            for place, name in enumerate(config.client_names)
+            for place, name in enumerate(config.user_names)
             if name in missing and any(missing[name] <= lost for lost in enough)
         ]
         inner = sorted({began, done} | {min(max(at, began), done) for at in changes})

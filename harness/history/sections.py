@@ -9,6 +9,9 @@ deadline_min_ns  the earliest time at which the reported validity may have ended
 deadline_max_ns  the latest such time; equal to deadline_min_ns if the lock reported its deadline
 validity_ms, granted_ms, requested_ns, token, token_source (each may be missing), extensions
 
+If the client asked the lock whether it still holds it, or acquired it once more, the section is vouched for until the
+last yes.
+
 The bounds err in one direction: if the record leaves a choice, `deadline_min_ns` takes the reading that makes the
 certain window shorter, and `deadline_max_ns` the one that makes the possible window longer.
 """
@@ -61,6 +64,7 @@ def derive_sections(ops: pd.DataFrame, ends: Sequence[ClientEnd], faults: Sequen
     start: Ints = grants["complete_ns"].to_numpy(np.int64)
     end, ended = _ends(ops, ids, at, ends)
     earliest, latest, extensions = _chain(derive_leases(ops, faults), ids, ids.section[granting])
+    earliest, latest = _vouched(ops, ids, at, earliest, latest)
     token, source = _tokens(ops, ids, at, grants)
     asked = ids.groups.first_times(ops["invoke_ns"].to_numpy(np.int64), FOREVER_NS, (ops["f"] == "acquire").to_numpy())
     return pd.DataFrame(
@@ -194,6 +198,26 @@ def _chain(leases: pd.DataFrame, ids: _Ids, at: Ints) -> tuple[Ints, Ints, Ints]
     final = np.searchsorted(section, at, side="right") - 1
     extensions = final - np.searchsorted(section, at)
     return earliest[first_stay], latest[final], extensions
+
+
+def _vouched(ops: pd.DataFrame, ids: _Ids, at: Ints, earliest: Ints, latest: Ints) -> tuple[Ints, Ints]:
+    """The deadlines of sections in which the lock was asked whether it is still held, or acquired once more. `at`: the
+    sections' groups.
+
+    A yes vouches for the section up to some time within the call, and perhaps the lock had just renewed its lease.
+    """
+    asked = ((ops["f"] == "held") | (ops["f"] == "reenter")) & (ops["outcome"] == "ok")
+    rows = np.flatnonzero(asked.to_numpy(np.bool_))
+    if not len(rows):
+        return earliest, latest
+    yes = ops.iloc[rows]
+    granted_ms = yes["granted_ms"].fillna(yes["validity_ms"]).fillna(0).to_numpy(np.float64)
+    may_last = yes["complete_ns"].to_numpy(np.int64) + np.ceil(granted_ms * 1e6).astype(np.int64)
+    group = np.searchsorted(ids.section[ids.groups.rows(ids.groups.edges[:-1])], ids.section[rows])
+    surely, perhaps = np.full((2, len(ids.groups.edges) - 1), -1, np.int64)
+    np.maximum.at(surely, group, yes["invoke_ns"].to_numpy(np.int64))
+    np.maximum.at(perhaps, group, may_last)
+    return np.maximum(earliest, surely[at]), np.maximum(latest, perhaps[at])
 
 
 def _ends(ops: pd.DataFrame, ids: _Ids, at: Ints, ends: Sequence[ClientEnd]) -> tuple[Ints, pd.Categorical[str]]:

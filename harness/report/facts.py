@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from fencepost.text import MISSING, milliseconds, number, plural, printable
+from harness.config import RunConfig
 from harness.figures import Tile
 from harness.history.recorded import Recorded
 from harness.report import offered
@@ -95,7 +96,7 @@ def run_facts(run: Recorded, environment: Mapping[str, object]) -> list[str]:
     return [
         config.workload,
         f"seed {config.seed}",
-        plural(config.clients, "client"),
+        clients(config),
         cluster_line(run, environment),
         persistence_line(run, environment),
         ran(run),
@@ -110,11 +111,20 @@ def story(run: Recorded, environment: Mapping[str, object]) -> list[str]:
     config = run.config
     keys = "one key" if config.keys == 1 else f"{config.keys:,} keys"
     return [
-        f"{plural(config.clients, 'client')}, each an operating-system process, competed for {keys} with the lock "
-        f"{lock_name(run)} (it expires after {config.ttl_ms:,} ms) on {plural(config.nodes, 'node')}. "
+        f"{plural(config.clients, 'client')}, each an operating-system process{_tasks(config)}, competed for {keys} "
+        f"with the lock {lock_name(run)} (it expires after {config.ttl_ms:,} ms) on {plural(config.nodes, 'node')}. "
         f"{find_workload(config.workload).story(config)}{_story_of_extensions(config.extensions)}",
         _story_of_faults(run),
     ]
+
+
+def clients(config: RunConfig) -> str:
+    """`10 clients`; `10 clients of 3 tasks`."""
+    return plural(config.clients, "client") + (f" of {config.tasks} tasks" if config.tasks > 1 else "")
+
+
+def _tasks(config: RunConfig) -> str:
+    return f" with {config.tasks} tasks that share one lock object" if config.tasks > 1 else ""
 
 
 def _story_of_extensions(most: int) -> str:

@@ -74,7 +74,7 @@ def _done(run: Recorded, verdict: Verdict, environment: Mapping[str, object]) ->
         ),
         (
             "load",
-            f"{config.clients} clients, {plural(config.keys, 'key')}, hold {config.hold.in_words}"
+            f"{facts.clients(config)}, {plural(config.keys, 'key')}, hold {config.hold.in_words}"
             f"{_extensions(config.extensions)}; {facts.ran(run)}",
         ),
         ("cluster", facts.cluster_line(run, environment)),

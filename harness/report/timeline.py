@@ -31,7 +31,7 @@ def timeline(run: Recorded, faults: Sequence[Window]) -> dict[str, object]:
     """JSON values for `page.js`; every time in µs since the start of the load."""
     start_ns, end_ns = span_ns(run)
     sections = run.sections.sort_values("start_ns", kind="stable") if len(run.sections) else run.sections
-    clients = _names(run.config.client_names, [] if sections.empty else sections["client"].unique().tolist())
+    clients = _names(run.config.user_names, [] if sections.empty else sections["client"].unique().tolist())
     nodes = run.config.node_names
     client_rows = {name: i for i, name in enumerate(clients)}
     node_rows = {name: i for i, name in enumerate(nodes)}

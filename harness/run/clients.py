@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from time import monotonic, monotonic_ns, sleep
@@ -16,11 +16,11 @@ import psutil
 
 from cluster.base import RESOURCE, Address, Cluster
 from fencepost.errors import BrokenEnvironmentError
-from fencepost.history import ClientEnd
+from fencepost.history import ClientEnd, task_names
 from harness.config import RunConfig
 from harness.store.run_folder import RunFolder
 from workloads.base import NodeAddress
-from workloads.client import ClientSpec
+from workloads.client import ClientSpec, TaskSpec
 from workloads.control import NEVER_NS, Control, State
 
 RESOURCE_TIMEOUT_MS = 2_000
@@ -52,10 +52,11 @@ class ClientSlot:
         self._on_end = on_end
         self._life = 0
         self._process: subprocess.Popen[bytes] | None = None
-        self._control: Control | None = None
+        self._tasks = task_names(name, config.tasks)
+        self._controls: dict[str, Control] = {}
         self._pipes: tuple[int, int] | None = None
         self._past_ops = 0
-        self._sections = 0
+        self._sections = dict.fromkeys(self._tasks, 0)
         self._start_ns = 0
         self._stop_ns = NEVER_NS
 
@@ -66,39 +67,40 @@ class ClientSlot:
     @property
     def ops(self) -> int:
         """Operations recorded so far, over all lives."""
-        return self._past_ops + (self._control.ops if self._control else 0)
+        return self._past_ops + sum(control.ops for control in self._controls.values())
 
     @property
     def sections(self) -> int:
         """Sections entered so far, over all lives."""
-        return max(self._sections, self._control.sections if self._control else 0)
+        return sum(
+            max(past, self._controls[task].sections if task in self._controls else 0)
+            for task, past in self._sections.items()
+        )
 
     @property
-    def state(self) -> State:
-        return self._control.state if self._control else State.STARTING
+    def states(self) -> Collection[State]:
+        """What its tasks say that they are doing, of which there is one as a rule."""
+        return [control.state for control in self._controls.values()] or [State.STARTING]
+
+    def is_ready(self) -> bool:
+        """Whether it has opened its lock."""
+        return State.STARTING not in self.states
 
     def start(self) -> None:
         """Spawn the process; returns immediately. The process waits for the agreed start, or starts immediately if that
         has passed."""
         self._life += 1
         stem = f"{self._name}.{self._life}"
-        control_path = self._scratch / f"{stem}.control"
-        self._control = Control.create(control_path)
-        self._control.start_ns, self._control.stop_ns = self._start_ns, self._stop_ns
+        tasks = tuple(map(self._task, self._tasks))
         config = self._config
         spec = ClientSpec(
-            client=self._name,
             seed=f"{config.seed}:{stem}",
             options=config,
             nodes=[self._dialled(node) for node in config.node_names],
             resource=_pair(self._address(RESOURCE)),
             resource_timeout_ms=RESOURCE_TIMEOUT_MS,
             lock_log=str(self._folder.logs / f"{stem}.lock.log"),
-            first_section=self._sections + 1,
-            history=str(self._folder.client_log(self._name, self._life)),
-            answers=str(self._folder.answers_log(self._name, self._life)),
-            held=str(self._folder.held_log(self._name, self._life)) if config.witness == "on" else None,
-            control=str(control_path),
+            tasks=tasks,
             description=str(self._scratch / f"{stem}.lock.json"),
             pipes=self._pipes,
         )
@@ -115,22 +117,38 @@ class ClientSlot:
                 env=dict(self._environment),
             )
 
+    def _task(self, name: str) -> TaskSpec:
+        """What one task needs in the life that begins; its control block is made here."""
+        stem, folder, config = f"{name}.{self._life}", self._folder, self._config
+        path = self._scratch / f"{stem}.control"
+        control = self._controls[name] = Control.create(path)
+        control.start_ns, control.stop_ns = self._start_ns, self._stop_ns
+        return TaskSpec(
+            name=name,
+            seed=f"{config.seed}:{stem}",
+            first_section=self._sections[name] + 1,
+            history=str(folder.client_log(name, self._life)),
+            answers=str(folder.answers_log(name, self._life)),
+            held=str(folder.held_log(name, self._life)) if config.witness == "on" else None,
+            control=str(path),
+        )
+
     def agree_start(self, at_ns: int) -> None:
         self._start_ns = at_ns
-        if self._control:
-            self._control.start_ns = at_ns
+        for control in self._controls.values():
+            control.start_ns = at_ns
 
     def agree_stop(self, at_ns: int) -> None:
         """No section begins after this moment."""
         self._stop_ns = at_ns
-        if self._control:
-            self._control.stop_ns = at_ns
+        for control in self._controls.values():
+            control.stop_ns = at_ns
 
     def is_inside(self) -> bool:
-        return self.state is State.INSIDE and self.is_alive()
+        return State.INSIDE in self.states and self.is_alive()
 
     def is_acquiring(self) -> bool:
-        return self.state is State.ACQUIRING and self.is_alive()
+        return State.ACQUIRING in self.states and self.is_alive()
 
     def is_alive(self) -> bool:
         return self._process is not None and self._process.poll() is None
@@ -165,7 +183,7 @@ class ClientSlot:
         process = self._process
         if process is None or process.poll() is None:
             return
-        finished = process.returncode == 0 and self.state is State.DONE
+        finished = process.returncode == 0 and self._is_done()
         self._end("finished" if finished else "died")
         if not finished:
             raise BrokenEnvironmentError(f"client {self._name} died ({_how(process.returncode)}): {self._last_words()}")
@@ -173,7 +191,7 @@ class ClientSlot:
     def cut_off(self) -> None:
         """End a process that did not come back in time."""
         if self._process is not None:
-            self._end("finished" if self.state is State.DONE and not self.is_alive() else "cut-off")
+            self._end("finished" if self._is_done() and not self.is_alive() else "cut-off")
 
     def lock_description(self) -> dict[str, object]:
         """What the lock said about itself when it was opened; empty before that."""
@@ -190,26 +208,29 @@ class ClientSlot:
 
     def _end(self, how: str) -> None:
         """Make sure that the whole group is gone, and record when and how."""
-        process, control = self._process, self._control
+        process, controls = self._process, self._controls
         assert process is not None
-        assert control is not None
         self._signal(signal.SIGKILL)
         process.wait(timeout=10)
-        self._process, self._control = None, None
-        at_ns = control.since_ns if how == "finished" else monotonic_ns()
-        state = control.state
-        end = ClientEnd(
-            client=self._name,
-            life=self._life,
-            how=how,  # type: ignore[arg-type]
-            at_ns=at_ns,
-            under_way=None if how == "finished" else state.name.lower(),
-            error=self._last_words() if how == "died" else None,
-        )
-        self._past_ops += control.ops
-        self._sections = max(self._sections, control.sections + (state is State.ACQUIRING))
-        control.close()
-        self._on_end(end)
+        self._process, self._controls = None, {}
+        gone_ns = monotonic_ns()
+        for task, control in controls.items():
+            state = control.state
+            end = ClientEnd(
+                client=task,
+                life=self._life,
+                how=how,  # type: ignore[arg-type]
+                at_ns=control.since_ns if how == "finished" else gone_ns,
+                under_way=None if how == "finished" else state.name.lower(),
+                error=self._last_words() if how == "died" else None,
+            )
+            self._past_ops += control.ops
+            self._sections[task] = max(self._sections[task], control.sections + (state is State.ACQUIRING))
+            control.close()
+            self._on_end(end)
+
+    def _is_done(self) -> bool:
+        return set(self.states) == {State.DONE}
 
     def _signal(self, number: signal.Signals) -> None:
         assert self._process is not None
@@ -258,7 +279,7 @@ def _how(returncode: int) -> str:
 def await_ready(slots: Sequence[ClientSlot], timeout_s: float, called_off: Callable[[], bool]) -> None:
     """Wait until every client has opened its lock. Raises BrokenEnvironmentError for one that dies or is too slow."""
     deadline = monotonic() + timeout_s
-    while waiting := [slot for slot in slots if slot.state is State.STARTING]:
+    while waiting := [slot for slot in slots if not slot.is_ready()]:
         for slot in waiting:
             slot.reap()
         if called_off():

@@ -14,6 +14,7 @@ from fencepost.history import ClientEnd, FaultEvent, Op, Timeline, Write
 from harness.history.key_holdings import Watched, derive_holdings, held_frame
 from harness.history.recorded import Recorded
 from harness.history.sections import derive_sections
+from harness.history.tasks import hitting_tasks
 from harness.store.append_log import read_lines
 from harness.store.columns import NAME, OLD_OPS_LACK, OPS_SCHEMA, WRITES_SCHEMA, Columns, ops_frame
 from harness.store.parquet import read_frame
@@ -28,13 +29,14 @@ def load_recorded(folder: RunFolder) -> Recorded:
     """
     ops, environment = read_history(folder), folder.read_environment()
     ends = tuple(folder.read_log("client-ends.jsonl", ClientEnd))
-    faults = tuple(folder.read_log("nemesis.jsonl", FaultEvent))
+    config = folder.read_config()
+    faults = hitting_tasks(list(folder.read_log("nemesis.jsonl", FaultEvent)), config.tasks)
     timeline = folder.read_timeline()
     if timeline is None:
         first = int(ops["invoke_ns"].min()) if len(ops) else 0
         timeline = Timeline(start_ns=first, interrupted=True)
     return Recorded(
-        config=folder.read_config(),
+        config=config,
         timeline=timeline,
         ops=ops,
         sections=derive_sections(ops, ends, faults),

@@ -11,6 +11,7 @@ import sys
 import textwrap
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
@@ -412,5 +413,80 @@ def test_a_refusal_may_have_a_reason(program: Callable[..., list[str]], tmp_path
     try:
         assert (lock.acquire("k1", 1_000), lock.take_reason(), lock.take_reason()) == (None, "quorum", None)
         assert (lock.acquire("k2", 1_000), lock.take_reason()) == (None, None)
+    finally:
+        lock.close()
+
+
+# Several tasks that share one lock.
+
+OUT_OF_ORDER = """
+if request['do'] == 'release':
+    say({'outcome': 'ok', 'task': request['task']})
+    continue
+waiting.append(request)
+if len(waiting) == 3:
+    for asked in reversed(waiting):
+        say({'outcome': 'ok', 'task': asked['task'], 'value': asked['key']})
+    waiting.clear()
+"""
+
+
+def test_each_task_gets_the_answer_to_its_own_request(program: Callable[..., list[str]], tmp_path: Path) -> None:
+    body = textwrap.indent(OUT_OF_ORDER.strip(), " " * 20).lstrip()
+    command = program(body, "waiting = []; say({'outcome': 'ok'})")
+    lock = ForeignLock(command, [NodeAddress("127.0.0.1", 1)], LockSettings(log_path=tmp_path / "log", tasks=3))
+    try:
+        with ThreadPoolExecutor(3) as tasks:
+            leases = list(tasks.map(lambda key: lock.acquire(key, 1_000), ["k1", "k2", "k3"]))
+            assert leases == [Lease("k1", "k1"), Lease("k2", "k2"), Lease("k3", "k3")]
+    finally:
+        lock.close()
+
+
+def test_an_adapter_that_does_not_say_whose_request_it_answers_ends_every_task(
+    program: Callable[..., list[str]], tmp_path: Path
+) -> None:
+    command = program("say({'outcome': 'fail'})")
+    lock = ForeignLock(command, [NodeAddress("127.0.0.1", 1)], LockSettings(log_path=tmp_path / "log", tasks=2))
+    try:
+        with ThreadPoolExecutor(2) as tasks:
+            results = [tasks.submit(lock.acquire, key, 1_000) for key in ("k1", "k2")]
+            for result in results:
+                with pytest.raises(BrokenEnvironmentError, match="has to say whose request it answers"):
+                    result.result(10)
+    finally:
+        lock.close()
+
+
+HALF = """
+import sys, threading
+sys.path.append({folder!r})
+from fencepost_adapter import fail, ok, serve
+class Local:
+    def __init__(self, nodes, settings):
+        self.mutex = threading.Lock()
+        self.both = threading.Barrier(2)
+    def acquire(self, key, ttl_ms):
+        self.both.wait(10)  # until the other task is here too
+        return ok(value=threading.current_thread().name) if self.mutex.acquire(blocking=False) else fail(reason="held")
+    def extend(self, key, value, ttl_ms): return fail()
+    def release(self, key, value):
+        self.mutex.release()
+        return ok()
+    def describe(self): return {{}}
+serve(Local)
+"""
+
+
+def test_the_python_half_calls_the_adapter_from_one_thread_for_each_task(tmp_path: Path) -> None:
+    source = tmp_path / "adapter.py"
+    source.write_text(HALF.format(folder=str(Path(__file__).parents[2] / "workloads" / "adapters" / "python")))
+    command = [sys.executable, str(source)]
+    lock = ForeignLock(command, [NodeAddress("127.0.0.1", 1)], LockSettings(log_path=tmp_path / "log", tasks=2))
+    try:
+        with ThreadPoolExecutor(2) as tasks:
+            leases = list(tasks.map(lambda _: lock.acquire("k", 1_000), range(2)))
+            (lease,) = [lease for lease in leases if lease is not None]
+            assert tasks.submit(lock.release, lease).result(10) is True
     finally:
         lock.close()

@@ -13,6 +13,7 @@ class with one method made wrong.
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections import deque
 from collections.abc import Sequence
@@ -39,20 +40,33 @@ else
 end"""
 
 
+class _OfThread(threading.local):
+    """What one thread uses: connections of its own, and what they heard. Made when the thread first needs it."""
+
+    def __init__(self, nodes: Sequence[NodeAddress], timeout_ms: float, kind: type[Connection], rounds: int) -> None:
+        self.pool = ConnectionPool(nodes, timeout_ms, kind)
+        self.rounds: deque[tuple[RoundName, str, str, int, int, list[Heard]]] = deque(maxlen=rounds)
+        self.reason: Reason | None = None
+
+
 class Redlock:
-    """The reference. `acquire` takes at most `ROUNDS` rounds, each of at most two node timeouts and one delay."""
+    """The reference. `acquire` takes at most `ROUNDS` rounds, each of at most two node timeouts and one delay.
+
+    Several threads may share one object; each is an owner of its own.
+    """
 
     ROUNDS: ClassVar[int] = 3
     WIRE: ClassVar[type[Connection]] = Connection
 
     def __init__(self, nodes: Sequence[NodeAddress], settings: LockSettings) -> None:
         self._settings = settings
-        self._pool = ConnectionPool(nodes, settings.node_timeout_ms, self.WIRE)
+        noted = 2 * self.ROUNDS * self.tries_per_round()
+        self._mine = _OfThread(nodes, settings.node_timeout_ms, self.WIRE, noted)
         self._names = [f"n{number}" for number in range(1, len(nodes) + 1)]
-        self._rounds: deque[tuple[RoundName, str, str, int, int, list[Heard]]] = deque(
-            maxlen=2 * self.ROUNDS * self.tries_per_round()
-        )
-        self._reason: Reason | None = None
+
+    @property
+    def _pool(self) -> ConnectionPool:
+        return self._mine.pool
 
     # The steps on which safety depends.
 
@@ -128,9 +142,9 @@ class Redlock:
         lease = self._lease(key, value, ttl_ms, requested_ns)
         self._note("acquire", key, value, requested_ns)
         if said_yes >= self.quorum() and lease is not None:
-            self._reason = None
+            self._mine.reason = None
             return lease
-        self._reason = self._why(said_yes, replies)
+        self._mine.reason = self._why(said_yes, replies)
         # On all nodes, including those that did not reply: they may have set the key, or may still do so. There is no
         # second wait for them.
         self._free("undo", key, value, patient=False)
@@ -162,20 +176,22 @@ class Redlock:
 
     def take_rounds(self) -> list[Round]:
         """What each node replied in the last call, or the last few."""
-        names = self._names
+        names, noted = self._names, self._mine.rounds
         rounds = []
-        for f, key, value, asked_ns, done_ns, heard in self._rounds:
+        for f, key, value, asked_ns, done_ns, heard in noted:
             replies = [NodeReply(names[place], in_words(reply), at_ns) for place, reply, at_ns in heard]
             rounds.append(Round(f, key, value, asked_ns, done_ns, tuple(replies)))
-        self._rounds.clear()
+        noted.clear()
         return rounds
 
     def take_reason(self) -> Reason | None:
         """Why the last round of the last acquire was refused."""
-        reason, self._reason = self._reason, None
+        mine = self._mine
+        reason, mine.reason = mine.reason, None
         return reason
 
     def close(self) -> None:
+        """Close this thread's connections; those of another thread end with it."""
         self._pool.close()
 
     def describe(self) -> dict[str, object]:
@@ -216,7 +232,7 @@ class Redlock:
 
     def _note(self, f: RoundName, key: str, value: str, asked_ns: int) -> None:
         """Keep the nodes' last replies for `take_rounds`, unprocessed, because the lock must not lose time here."""
-        self._rounds.append((f, key, value, asked_ns, time.monotonic_ns(), self._pool.take_heard()))
+        self._mine.rounds.append((f, key, value, asked_ns, time.monotonic_ns(), self._pool.take_heard()))
 
     def _lease(self, key: str, value: str, ttl_ms: int, requested_ns: int) -> Lease | None:
         """The lease that the replies just received are worth; None if it has already expired."""

@@ -14,7 +14,10 @@ from too late, the lock is blamed for time that something else took. `BoundedCal
   the second field of /proc/thread-self/schedstat. The processor time is its first field, but that lags by up to a tick
   for a running thread; CLOCK_THREAD_CPUTIME_ID is the same figure, up to date.
 - Neither includes the time for which the process was *stopped* (SIGSTOP); the harness knows it and widens the bound.
-- Without schedstat, the timestamp before the call is the lower bound: wider, but still correct.
+- Without schedstat, the timestamp before the call is the lower bound: wider, but still correct. The same holds when
+  several tasks share the lock: a thread may then wait for another one, which is in neither number.
+
+With several tasks (`--tasks`), `serve` calls the adapter from as many threads at once, one for each task.
 """
 
 import base64
@@ -22,11 +25,13 @@ import contextlib
 import json
 import os
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Callable, Iterable, Sequence
 from importlib.metadata import version
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any, Literal, Protocol
 
 Answer = dict[str, object]
@@ -70,7 +75,8 @@ class BoundedCall:
 
     def bounds(self) -> dict[str, int]:
         after_ns = self.began_ns
-        if self._busy_before_ns is not None and self._busy_after_ns is not None:
+        is_alone = threading.current_thread() is threading.main_thread()
+        if is_alone and self._busy_before_ns is not None and self._busy_after_ns is not None:
             busy_ns = self._busy_after_ns - self._busy_before_ns
             after_ns = max(after_ns, self.ended_ns - busy_ns - MARGIN_NS)
         return {"computed_after_ns": after_ns, "computed_before_ns": self.ended_ns}
@@ -123,35 +129,60 @@ def describe_redis(client: Any) -> Answer:
 def serve(open_adapter: Callable[[Nodes, Settings], Adapter]) -> None:
     """Answer requests until stdin ends. An exception while opening is answered with `fail`; tracebacks go to stderr."""
     # A library's own output must not mix with the answers: its stdout is our stderr.
-    answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8", buffering=1)
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb", buffering=0)
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     adapter: Any = None
+    tasks: dict[int, SimpleQueue[dict[str, Any]]] = {}
+
+    def respond(request: dict[str, Any]) -> None:
+        answer = _answer(adapter, request)
+        if "task" in request:
+            answer["task"] = request["task"]
+        answers.write(json.dumps(answer).encode() + b"\n")  # one write, so that threads do not mix their lines
+
+    def work_for_task(requests: "SimpleQueue[dict[str, Any]]") -> None:
+        while True:
+            respond(requests.get())
+
     for line in sys.stdin:
         request = json.loads(line)
-        verb = request["do"]
-        try:
-            if verb == "open":
+        if request["do"] == "open":
+            try:
                 adapter = open_adapter(request["nodes"], request["settings"])
-                answer = ok(describe=adapter.describe())
-            elif verb == "acquire":
-                answer = adapter.acquire(request["key"], request["ttl_ms"])
-            elif verb == "extend":
-                answer = adapter.extend(request["key"], _value(request), request["ttl_ms"])
-            elif verb == "release":
-                answer = adapter.release(request["key"], _value(request))
-            elif verb == "close":
-                answer = ok()
-            else:
-                answer = fail("this adapter does not support " + verb)
-        except Exception as error:
-            traceback.print_exc()
-            answer = fail(error) if verb == "open" else info(error)
-        answers.write(json.dumps(answer) + "\n")
-        if verb == "close":
+            except Exception as error:
+                traceback.print_exc()
+                answers.write(json.dumps(fail(error)).encode() + b"\n")
+                continue
+        if "task" not in request:
+            respond(request)
+        elif request["task"] in tasks:
+            tasks[request["task"]].put(request)
+        else:
+            queue = tasks[request["task"]] = SimpleQueue()
+            queue.put(request)
+            threading.Thread(target=work_for_task, args=(queue,), daemon=True).start()
+        if request["do"] == "close":
             break
     # Exit immediately: threads in which a library still waits for a hung node must not keep the process alive.
     sys.stderr.flush()
     os._exit(0)
+
+
+def _answer(adapter: Adapter, request: dict[str, Any]) -> Answer:
+    verb = request["do"]
+    try:
+        if verb == "open":
+            return ok(describe=adapter.describe())
+        if verb == "acquire":
+            return adapter.acquire(request["key"], request["ttl_ms"])
+        if verb == "extend":
+            return adapter.extend(request["key"], _value(request), request["ttl_ms"])
+        if verb == "release":
+            return adapter.release(request["key"], _value(request))
+        return ok() if verb == "close" else fail("this adapter does not support " + verb)
+    except Exception as error:
+        traceback.print_exc()
+        return fail(error) if verb == "open" else info(error)
 
 
 def _busy_ns() -> int | None:

@@ -1,0 +1,65 @@
+"""Acquiring a lock again while holding it: the client is inside until its last release."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import fencepost
+from harness.checkers.reentry import Figures, check
+from tests.harness import runs
+from tests.judge.histories import History
+
+NESTED = ["--reenter", "2", "--hold", "10ms", "--clients", "3", "--nemesis", "none"]
+
+FIRST_RELEASE_FREES = '''
+from workloads.locks.redlock_reentrant import ReentrantRedlock
+
+
+class Forgets(ReentrantRedlock):
+    """The first release frees the keys, however often it was acquired."""
+
+    def stays_held(self, left):
+        return False
+'''
+
+
+def test_a_re_entrant_lock_keeps_its_holder_inside_until_the_last_release(tmp_path: Path) -> None:
+    arguments = runs.short_run(*NESTED, "--lock", "redlock-reentrant", "--require", "exclusion")
+    code, out, err = runs.fencepost(tmp_path, *arguments)
+    assert code == 0, out + err
+    run = fencepost.load(runs.only_run(tmp_path))
+    assert len(run.sections) > 10
+    steps = run.ops[run.ops["outcome"] == "ok"].groupby("f", observed=True).size()
+    assert abs(steps["reenter"] - 2 * steps["acquire"]) <= 6
+    assert abs(steps["leave"] - 2 * steps["acquire"]) <= 6
+    assert "acquires by the holder granted, 0 refused" in out
+
+
+def test_a_lock_whose_first_release_lets_everybody_in_is_caught(tmp_path: Path) -> None:
+    (tmp_path / "my_lock.py").write_text(FIRST_RELEASE_FREES)
+    code, out, err = runs.fencepost(tmp_path, *runs.short_run(*NESTED, "--lock", "my_lock:Forgets"))
+    assert code == 1, out + err
+    found = fencepost.load(runs.only_run(tmp_path)).verdict.findings
+    assert ("overlap", "lock") in {(finding.kind, finding.blame) for finding in found}
+
+
+def test_a_lock_that_is_not_re_entrant_refuses_its_holder_and_harms_nobody(tmp_path: Path) -> None:
+    code, out, err = runs.fencepost(tmp_path, *runs.short_run(*NESTED))
+    assert code == 0, out + err
+    assert "0 acquires by the holder granted" in out
+
+
+def test_a_section_lasts_until_the_last_release_and_is_vouched_for_by_each_new_grant() -> None:
+    history = History(ttl_ms=100).section("c1", 0, 90, deadline=100)
+    history.op("c1", "reenter", "ok", 1, 50, 51, validity_ms=99.0).op("c1", "leave", "ok", 1, 60, 61)
+    (section,) = history.sections()
+    assert (section["end"], section["ended"]) == (90, "release")
+    assert (section["deadline_min"], section["deadline_max"]) == (100, 150)
+
+
+def test_what_the_holder_was_told_is_counted() -> None:
+    history = History().section("c1", 0, 90)
+    for outcome in ("ok", "fail", "fail", "info"):
+        history.op("c1", "reenter", outcome, 1, 10, 11)
+    assert check(history.recorded()).figures == Figures(granted=1, refused=2, unknown=1)
+    assert check(History().section("c1", 0, 90).recorded()).figures is None
