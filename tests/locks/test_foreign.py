@@ -434,7 +434,7 @@ if len(waiting) == 3:
 def test_each_task_gets_the_answer_to_its_own_request(program: Callable[..., list[str]], tmp_path: Path) -> None:
     body = textwrap.indent(OUT_OF_ORDER.strip(), " " * 20).lstrip()
     command = program(body, "waiting = []; say({'outcome': 'ok'})")
-    lock = ForeignLock(command, [NodeAddress("127.0.0.1", 1)], LockSettings(log_path=tmp_path / "log", tasks=3))
+    lock = ForeignLock(command, [redis_at("127.0.0.1", 1)], LockSettings(log_path=tmp_path / "log", tasks=3))
     try:
         with ThreadPoolExecutor(3) as tasks:
             leases = list(tasks.map(lambda key: lock.acquire(key, 1_000), ["k1", "k2", "k3"]))
@@ -447,7 +447,7 @@ def test_an_adapter_that_does_not_say_whose_request_it_answers_ends_every_task(
     program: Callable[..., list[str]], tmp_path: Path
 ) -> None:
     command = program("say({'outcome': 'fail'})")
-    lock = ForeignLock(command, [NodeAddress("127.0.0.1", 1)], LockSettings(log_path=tmp_path / "log", tasks=2))
+    lock = ForeignLock(command, [redis_at("127.0.0.1", 1)], LockSettings(log_path=tmp_path / "log", tasks=2))
     try:
         with ThreadPoolExecutor(2) as tasks:
             results = [tasks.submit(lock.acquire, key, 1_000) for key in ("k1", "k2")]
@@ -482,7 +482,7 @@ def test_the_python_half_calls_the_adapter_from_one_thread_for_each_task(tmp_pat
     source = tmp_path / "adapter.py"
     source.write_text(HALF.format(folder=str(Path(__file__).parents[2] / "workloads" / "adapters" / "python")))
     command = [sys.executable, str(source)]
-    lock = ForeignLock(command, [NodeAddress("127.0.0.1", 1)], LockSettings(log_path=tmp_path / "log", tasks=2))
+    lock = ForeignLock(command, [redis_at("127.0.0.1", 1)], LockSettings(log_path=tmp_path / "log", tasks=2))
     try:
         with ThreadPoolExecutor(2) as tasks:
             leases = list(tasks.map(lambda _: lock.acquire("k", 1_000), range(2)))
