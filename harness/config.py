@@ -122,8 +122,6 @@ class RunConfig(ClientOptions, frozen=True, kw_only=True):
                 f"--ttl {self.ttl_ms} ms is shorter than --node-timeout {self.node_timeout_ms:g} ms: one slow node "
                 "would use up the whole lease; raise --ttl or lower --node-timeout"
             )
-        if self.renewal_ms is not None and self.extensions:
-            raise UsageError("--renewal lets the lock extend its lease, --extend the clients; give only one of them")
         if self.clients * self.tasks > 512:
             raise UsageError(
                 f"{self.clients} clients × {self.tasks} tasks are more than 512; lower --tasks or --clients"

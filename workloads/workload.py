@@ -68,7 +68,9 @@ class Workload:
     scripts: ClassVar[tuple[str, ...]] = ()
 
     def check(self, options: ClientOptions) -> None:
-        """Raise UsageError, naming the option, for options that mean nothing to this workload."""
+        """Raise UsageError, naming the option, for options that mean nothing to this workload, or not together."""
+        if options.renewal_ms is not None and options.extensions:
+            raise UsageError("--renewal lets the lock extend its lease, --extend the clients; give only one of them")
         if options.fencing not in self.fencings:
             raise UsageError(
                 f"--fencing {options.fencing} means nothing to --workload {options.workload}; it takes "

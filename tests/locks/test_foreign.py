@@ -334,7 +334,7 @@ def test_every_message_in_the_document_is_one_of_the_protocol() -> None:
     messages = [line for block in blocks for line in block.split("```", 1)[0].strip().splitlines()]
     requests = [json.loads(line)["do"] for line in messages if '"do"' in line]
     answers = [msgspec.json.decode(line, type=foreign.Answer) for line in messages if '"do"' not in line]
-    assert requests == ["open", "acquire", "extend", "release", "close"]
+    assert requests == ["open", "acquire", "extend", "release", "close", "acquire", "held"]
     assert {answer.outcome for answer in answers} == {"ok", "fail", "info"}
 
 
@@ -490,3 +490,24 @@ def test_the_python_half_calls_the_adapter_from_one_thread_for_each_task(tmp_pat
             assert tasks.submit(lock.release, lease).result(10) is True
     finally:
         lock.close()
+
+
+@pytest.mark.parametrize(("held", "expected"), [("ok", True), ("fail", False)])
+def test_an_adapter_is_asked_whether_its_lock_is_still_held(
+    program: Callable[..., list[str]], tmp_path: Path, held: str, expected: bool
+) -> None:
+    body = f"say({{'outcome': {held!r} if request['do'] == 'held' else 'ok', 'value': 'v'}})"
+    lock = opened(program(body), tmp_path / "log")
+    try:
+        lease = lock.acquire("k", 1_000)
+        assert lease is not None
+        assert lock.is_held(lease) is expected
+    finally:
+        lock.close()
+
+
+def test_an_adapter_that_cannot_tell_does_not_open_for_renewal(tmp_path: Path) -> None:
+    source = tmp_path / "adapter.py"
+    source.write_text(HALF.format(folder=str(Path(__file__).parents[2] / "workloads" / "adapters" / "python")))
+    with pytest.raises(BrokenEnvironmentError, match=r"did not open: .*cannot say whether a lock is still held"):
+        ForeignLock([sys.executable, str(source)], [redis_at("127.0.0.1", 1)], LockSettings(renewal_ms=100))

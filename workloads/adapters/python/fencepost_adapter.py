@@ -17,7 +17,8 @@ from too late, the lock is blamed for time that something else took. `BoundedCal
 - Without schedstat, the timestamp before the call is the lower bound: wider, but still correct. The same holds when
   several tasks share the lock: a thread may then wait for another one, which is in neither number.
 
-With several tasks (`--tasks`), `serve` calls the adapter from as many threads at once, one for each task.
+With several tasks (`--tasks`), `serve` calls the adapter from as many threads at once, one for each task. An adapter of
+a library that renews its leases has a method `held(key, value)`, for `--renewal`.
 """
 
 import base64
@@ -149,6 +150,8 @@ def serve(open_adapter: Callable[[Nodes, Settings], Adapter]) -> None:
         if request["do"] == "open":
             try:
                 adapter = open_adapter(request["nodes"], request["settings"])
+                if request["settings"].get("renewal_ms") is not None and not hasattr(adapter, "held"):
+                    raise NotImplementedError("this adapter cannot say whether a lock is still held (--renewal)")
             except Exception as error:
                 traceback.print_exc()
                 answers.write(json.dumps(fail(error)).encode() + b"\n")
@@ -179,6 +182,9 @@ def _answer(adapter: Adapter, request: dict[str, Any]) -> Answer:
             return adapter.extend(request["key"], _value(request), request["ttl_ms"])
         if verb == "release":
             return adapter.release(request["key"], _value(request))
+        if verb == "held":
+            answer: Answer = adapter.held(request["key"], _value(request))  # type: ignore[attr-defined]
+            return answer
         return ok() if verb == "close" else fail("this adapter does not support " + verb)
     except Exception as error:
         traceback.print_exc()
