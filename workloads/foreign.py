@@ -19,7 +19,7 @@ import shlex
 import subprocess
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import count
 from pathlib import Path
 from queue import SimpleQueue
@@ -82,10 +82,10 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 class _OfTask(threading.local):
-    """What one task keeps: its number, and what the answer to its last request showed."""
+    """What one task keeps: its number, from its first request on, and what the answer to its last request showed."""
 
-    def __init__(self, numbers: Iterator[int]) -> None:
-        self.number = next(numbers)
+    def __init__(self) -> None:
+        self.number: int | None = None
         self.rounds: list[Round] = []
         self.reason: Reason | None = None
 
@@ -110,7 +110,8 @@ class ForeignLock:
         self._log_path = settings.log_path
         self._decoder = msgspec.json.Decoder(Answer)
         self._unread = b""
-        self._mine = _OfTask(count(1))
+        self._mine = _OfTask()
+        self._numbers = count(1)
         self._answers: dict[int, SimpleQueue[Answer | BrokenEnvironmentError]] = {}
         self._writing = threading.Lock()
         self._child = self._start()
@@ -198,7 +199,7 @@ class ForeignLock:
 
     def _ask(self, request: dict[str, object]) -> Answer:
         mine = self._mine
-        answer = self._exchange_of_task(request, mine.number) if self._answers else self._exchange(request)
+        answer = self._exchange_of_task(request) if self._answers else self._exchange(request)
         try:
             mine.rounds = [_round(shown) for shown in answer.rounds]
         except ValueError as error:
@@ -211,9 +212,12 @@ class ForeignLock:
         line = self._read_line(None if timeout_s is None else time.monotonic() + timeout_s)
         return self._decoded(line, f"answered {request['do']} with")
 
-    def _exchange_of_task(self, request: dict[str, object], task: int) -> Answer:
-        self._send({**request, "task": task})
-        answer = self._answers[task].get()
+    def _exchange_of_task(self, request: dict[str, object]) -> Answer:
+        mine = self._mine
+        if mine.number is None:
+            mine.number = next(self._numbers)
+        self._send({**request, "task": mine.number})
+        answer = self._answers[mine.number].get()
         if isinstance(answer, BrokenEnvironmentError):
             raise answer
         return answer
