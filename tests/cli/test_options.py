@@ -35,7 +35,7 @@ def values(each: Declared) -> st.SearchStrategy[Any]:
     if each.type is int:
         return st.integers(int(low), int(high))
     if each.type is float:
-        return st.floats(low, high)
+        return st.none() | st.floats(low, high) if each.default is None else st.floats(low, high)
     if each.type is Hold:
         return holds(low, high)
     assert each.type is str, f"{each.flag}: say here how a {each.type} is drawn"
@@ -64,11 +64,12 @@ def checked(**chosen: Any) -> RunConfig:
 
 
 def fitting(chosen: dict[str, Any]) -> dict[str, Any]:
-    """The same, without what the workload refuses."""
+    """The same, without what the workload refuses, and with one of the two ways to extend a lease at most."""
     workload = find_workload(chosen["workload"])
     fencing = chosen["fencing"] if chosen["fencing"] in workload.fencings else workload.fencings[0]
     require = "lease" if chosen["require"] == "data" and not workload.guards_data else chosen["require"]
-    return {**chosen, "fencing": fencing, "require": require}
+    extensions = chosen["extensions"] if chosen["renewal_ms"] is None else 0
+    return {**chosen, "fencing": fencing, "require": require, "extensions": extensions}
 
 
 @given(st.data())
