@@ -120,7 +120,7 @@ def _recognised(path: Path, candidates: Iterable[Server]) -> ServerProgram:
         if version := server.version_in(printed[option]):
             return ServerProgram(path, server.name, version)
     said = "; ".join(f"{option} answered {output[:80]!r}" for option, output in printed.items())
-    wanted = " or ".join(server.programs[0] for server in candidates)
+    wanted = " or ".join(dict.fromkeys(server.programs[0] for server in candidates))
     raise BrokenEnvironmentError(f"{path} {said}: that is no {wanted}")
 
 

@@ -15,7 +15,7 @@ from cluster.base import Address, LinkKey, ProbeResult
 from cluster.persistence import Policy
 from fencepost.history import KeyEvent
 
-Ability = Literal["clean shutdown", "key snapshots"]
+Ability = Literal["a clean shutdown", "a list of keys"]
 """What a fault may need of the nodes' server, in the words of an error message."""
 
 Holdings = Mapping[str, Mapping[str, bytes | None]]
@@ -200,5 +200,5 @@ class Server(Protocol):
 
 def abilities(server: Server) -> frozenset[Ability]:
     """What faults may need and this server has."""
-    has: dict[Ability, object] = {"clean shutdown": server.shut_down, "key snapshots": server.key_reader}
+    has: dict[Ability, object] = {"a clean shutdown": server.shut_down, "a list of keys": server.key_reader}
     return frozenset(ability for ability, part in has.items() if part is not None)

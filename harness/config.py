@@ -85,13 +85,15 @@ class RunConfig(ClientOptions, frozen=True, kw_only=True):
     nodes: Annotated[int, Option("--nodes", "lock servers", "cluster", low=1, high=9)] = 5
     server: Annotated[
         str,
-        Option("--server", "what nodes run: redis, valkey, or a program's path", "cluster", "NAME", commands=_REPEATED),
+        Option(
+            "--server", "what nodes run: a server's name or a program's path", "cluster", "NAME", commands=_REPEATED
+        ),
     ] = "redis"
     resource_server: Annotated[
         str,
         Option(
             "--resource-server",
-            "what the resource runs: redis, valkey, or a program's path",
+            "what the resource runs: a server's name or a program's path",
             "cluster",
             "NAME",
             commands=_REPEATED,

@@ -61,7 +61,7 @@ class Hunt(msgspec.Struct, frozen=True):
 
     @property
     def server_needs(self) -> frozenset[Ability]:
-        return _FAULTS[self.how]().server_needs | {"key snapshots"}
+        return _FAULTS[self.how]().server_needs | {"a list of keys"}
 
     def describe(self) -> str:
         return f"hunt ({self.how}): watching for locks that depend on {','.join(self.nodes)}"

@@ -26,7 +26,7 @@ TRIES, EASILY_NOISE_MS = 3, 200.0
 """A busy machine can make any single reply late by some tens of milliseconds, but no reply early: a short delay must
 show every time."""
 PING_BYTES, PONG_BYTES = 14, 4
-"""The least that a command and its reply weigh in the Redis protocol: how much a narrow pipe surely slows a probe."""
+"""The least that a command and its reply weigh, which is Redis's PING: how much a narrow pipe surely slows a probe."""
 
 _FELT_BY_COMMANDS: tuple[Direction, ...] = ("to-node", "both")
 """Commands are some hundred bytes and replies a few: only a very narrow pipe towards the node is felt."""

@@ -53,7 +53,7 @@ class NodeDown(msgspec.Struct, frozen=True):
 
     @property
     def server_needs(self) -> frozenset[Ability]:
-        return frozenset({"clean shutdown"} if self.how == "shutdown" else ())
+        return frozenset({"a clean shutdown"} if self.how == "shutdown" else ())
 
     def describe(self) -> str:
         return f"{self.how} {','.join(self.nodes)}"

@@ -74,9 +74,9 @@ def test_locks_dial_both_with_the_scheme_that_redis_libraries_know() -> None:
 @pytest.mark.parametrize(
     ("spec", "needs"),
     [
-        ("shutdown", "clean shutdown"),
-        ("hunt:how=shutdown", "clean shutdown and key snapshots"),
-        ("hunt", "key snapshots"),
+        ("shutdown", "a clean shutdown"),
+        ("hunt:how=shutdown", "a clean shutdown and a list of keys"),
+        ("hunt", "a list of keys"),
     ],
 )
 def test_a_nemesis_that_needs_what_the_server_lacks_is_refused_in_one_line(spec: str, needs: str) -> None:
