@@ -1,4 +1,4 @@
-"""Nemeses, checkers, locks and servers of one's own, kept outside of the source tree.
+"""Nemeses, checkers, locks, workloads and servers of one's own, kept outside of the source tree.
 
 FENCEPOST_PATH names folders, joined by colons. Each mirrors the source tree, so that a file can move into the tree
 later without an edit:
@@ -6,6 +6,7 @@ later without an edit:
     my-extensions/nemesis/flood.py
     my-extensions/harness/checkers/fairness.py
     my-extensions/workloads/locks/my_lock.py
+    my-extensions/workloads/kinds/bank.py
     my-extensions/cluster/servers/my_server.py
 
 A package that can be extended passes its `__path__` through `extended`; its registry then finds the files as it finds

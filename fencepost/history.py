@@ -116,7 +116,9 @@ def lock_key(name: str) -> str:
 
 
 class Write(msgspec.Struct, omit_defaults=True, gc=False):
-    """One write that the resource accepted (`index`: from 1 per key, in the resource's order)."""
+    """One write that the resource accepted (`index`: from 1 per key, in the resource's order). `read`: the value that
+    its client had read before; `replaced`: the value that the resource had; None where the workload does not record
+    them."""
 
     key: str
     index: Int64
@@ -124,6 +126,8 @@ class Write(msgspec.Struct, omit_defaults=True, gc=False):
     section: Int64
     value: Int64
     token: Int64 | None = None
+    read: Int64 | None = None
+    replaced: Int64 | None = None
 
 
 HowDown = Literal["shutdown", "kill", "power cut"]

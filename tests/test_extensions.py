@@ -100,6 +100,49 @@ def test_a_toy_server_without_key_events_makes_a_run_that_says_that_it_was_not_w
     assert "--server 'quiet' is not known; write redis, valkey or the path of a server program" in err
 
 
+def test_a_toy_workload_brings_its_steps_its_script_its_checker_and_its_story(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(VARIABLE, str(TOYS))
+    given = runs.short_run("--nemesis", "none", "--workload", "guest-book", "--require", "data")
+    code, out, err = runs.fencepost(tmp_path, *given)
+    assert code == 0, out + err
+    folder = runs.only_run(tmp_path)
+    figures = json.loads((folder / "verdict.json").read_text())["figures"]
+    assert figures["pages"]["signed"] == figures["pages"]["kept"] > 10
+    assert {"exclusion", "liveness"} < set(figures)
+    assert not {"counter", "fencing", "register"} & set(figures)
+    assert f"{figures['pages']['kept']} of {figures['pages']['signed']} signatures kept" in " ".join(out.split())
+    page = (folder / "report.html").read_text()
+    assert "signed the guest book" in page
+    assert "a counter" not in page
+    code, out, err = runs.fencepost(tmp_path, "test", "--help")
+    assert "A toy workload: everybody who comes in signs a book" in " ".join(out.split())
+    script = tmp_path / "signs.py"
+    script.write_text(_SIGNS)
+    code, out, err = runs.fencepost(tmp_path, "script", str(script), "--cluster", "process")
+    assert code == 0, out + err
+    monkeypatch.delenv(VARIABLE)
+    code, _, err = runs.fencepost(tmp_path, "analyze", str(folder))
+    assert (code, err.count("\n")) == (254, 1)
+    assert "no workload is named 'guest-book'" in err
+
+
+_SIGNS = """
+from harness.scripts.expect import sections
+from harness.scripts.experiment import Stage, experiment
+
+
+@experiment(workload="guest-book", expect=sections(1))
+def signs(stage: Stage) -> None:
+    \"\"\"A driven client takes a step that only its workload has.\"\"\"
+    one = stage.client("c1")
+    one.acquire("k1")
+    assert one.step("sign").value == 1
+    one.release()
+"""
+
+
 def test_without_the_variable_nobody_knows_the_toys(tmp_path: Path) -> None:
     code, _, err = runs.fencepost(tmp_path, *runs.short_run("--nemesis", "hiccup"))
     assert (code, err.count("\n")) == (254, 1)

@@ -15,8 +15,9 @@ from fencepost.options import Option
 from workloads.hold import Hold
 from workloads.kinds import FENCED_COUNTER
 
-Fencing = Literal["none", "writes", "all"]
-"""Which operations on the resource carry a fencing token: none, writes, or reads and writes."""
+Fencing = Literal["none", "writes", "all", "unique"]
+"""Which operations on the resource carry a fencing token: none, writes, or reads and writes. `unique`: no token; the
+lock's unique value is checked instead (`workloads.kinds.register`)."""
 
 _REPEATED = ("compare", "replay", "script")
 _LOCK = "settings of the lock"
@@ -112,7 +113,12 @@ class ClientOptions(LockOptions, frozen=True, kw_only=True):
     ] = None
     fencing: Annotated[
         Fencing,
-        Option("--fencing", "which operations carry a fencing token", "what is tested", commands=_REPEATED),
+        Option(
+            "--fencing",
+            "which operations carry a fencing token; unique: the lock's unique value is checked (register)",
+            "what is tested",
+            commands=_REPEATED,
+        ),
     ] = "none"
     keys: Annotated[int, Option("--keys", "keys that the clients compete for", "load", low=1, high=100_000)] = 1
     ttl_ms: Annotated[

@@ -13,7 +13,6 @@ from fencepost.history import FaultEvent
 from harness.checkers import (
     acquire_timeouts,
     capacity,
-    counter,
     exclusion,
     faults,
     liveness,
@@ -21,6 +20,7 @@ from harness.checkers import (
     orphans,
     quorum_backing,
 )
+from harness.checkers.updates import UpdateFigures
 from harness.history.fault_windows import majority_windows
 from harness.history.recorded import Recorded
 from harness.verdict import Finding, Verdict
@@ -93,7 +93,7 @@ def measure(run: Recorded, verdict: Verdict, environment: Mapping[str, object]) 
     outages = verdict.of(opportunities.Figures)
     overlaps, crowd, waits = verdict.of(exclusion.Figures), verdict.of(capacity.Figures), verdict.of(liveness.Figures)
     by_blame = crowd.beyond if crowd else overlaps.overlaps if overlaps else {}
-    data, played = verdict.of(counter.Figures), verdict.of(faults.Figures)
+    data, played = verdict.of(UpdateFigures), verdict.of(faults.Figures)
     left, late, backing = (
         verdict.of(orphans.Figures),
         verdict.of(acquire_timeouts.Figures),

@@ -4,6 +4,9 @@ A write is *stale* if the resource had already accepted a write of a later holde
 later; for a key with writes that carry no token, the order in which the sections started does. Whether a write came
 after a later holder's *read* is not judged here: the resource's record orders writes only, and reads are known only by
 the clients' clocks around them. If such a write does harm, it shows as a lost update.
+
+A check of the lock's unique value (`--fencing unique`) promises no order, so no write is stale by its order then; what
+such a check must prevent is a lost update.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
-from fencepost.text import count
+from fencepost.text import count, plural
 from harness.figures import DATA, CheckerFigures, Part, Row, Tile, Tone
 from harness.history.groups import Bools, Groups, Ints, TimeLine, codes_of, known, width_of
 from harness.history.overlaps import BLAMES, NO_OVERLAP, blames_between
@@ -24,6 +27,8 @@ from harness.history.sections import positions_of
 from harness.verdict import Answer, Blame, Finding
 
 ONLY_IF_NAMED: Final = True
+UNIQUE: Final = "unique"
+_GONE: Final = "because another lease's unique value was there"
 
 
 class Figures(CheckerFigures, frozen=True):
@@ -38,7 +43,9 @@ class Figures(CheckerFigures, frozen=True):
     tokens_not_increasing: int
 
     def rows(self) -> Iterator[Row]:
-        if self.mode != "none":
+        if self.mode == UNIQUE:
+            yield Row("fencing", f"{plural(self.stale_writes_rejected, 'write')} rejected, {_GONE}", order=50)
+        elif self.mode != "none":
             yield Row(
                 "fencing",
                 f"stale writes: {count(self.stale_writes_accepted)} accepted, {count(self.stale_writes_rejected)} "
@@ -48,14 +55,18 @@ class Figures(CheckerFigures, frozen=True):
             )
 
     def tiles(self) -> Iterator[Tile]:
-        if self.mode != "none":
+        if self.mode == UNIQUE:
+            yield Tile("Writes rejected", count(self.stale_writes_rejected), _GONE, order=40)
+        elif self.mode != "none":
             tone: Tone = "bad" if self.stale_writes_accepted else ""
             note = f"{count(self.stale_writes_rejected)} rejected"
             yield Tile("Stale writes accepted", count(self.stale_writes_accepted), note, tone, order=40)
 
     def parts(self) -> Iterator[Part]:
         pairs = [("Fencing", self.mode)]
-        if self.mode != "none":
+        if self.mode == UNIQUE:
+            pairs.append((f"Writes rejected, {_GONE}", count(self.stale_writes_rejected)))
+        elif self.mode != "none":
             pairs += [
                 ("Tokens come from", self.token_source),
                 ("Stale writes accepted", count(self.stale_writes_accepted)),
@@ -68,7 +79,7 @@ class Figures(CheckerFigures, frozen=True):
 
 def check(run: Recorded) -> Answer:
     refused = run.ops[run.ops["stale"].to_numpy(np.bool_)]
-    stale = _stale(run)
+    stale = _Stale.none() if run.config.fencing == UNIQUE else _stale(run)
     disorder = _disorder(run.sections, run.sections_by_key)
     source = run.sections["token_source"].astype("category").cat
     codes = source.codes.to_numpy()
@@ -94,6 +105,11 @@ class _Stale:
     section: Ints
     holder_section: Ints
     by_token: Bools
+
+    @classmethod
+    def none(cls) -> _Stale:
+        nothing = np.zeros(0, np.int64)
+        return cls(nothing, nothing, nothing, nothing, nothing.astype(np.bool_))
 
 
 def _stale(run: Recorded) -> _Stale:

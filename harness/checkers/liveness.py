@@ -125,7 +125,7 @@ def check(run: Recorded) -> Answer:
     first_ms, all_ms = _recovery(run)
     took_ns = (run.ops["complete_ns"] - run.ops["invoke_ns"])[run.ops["f"] == "acquire"].to_numpy(np.int64)
     figures = Figures(
-        wait_ms=_spread(wait_ms),
+        wait_ms=spread(wait_ms),
         longest_gap_ms=None if gap_ns is None else gap_ns / 1e6,
         longest_gap_at_ms=None if gap_at_ns is None else (gap_at_ns - run.timeline.start_ns) / 1e6,
         recovery_first_ms=first_ms,
@@ -148,7 +148,8 @@ def _refusals(run: Recorded) -> dict[str, int] | None:
     return {why: by_reason.get(why, 0) for why in get_args(Reason)} | {UNSAID: int(refused.isna().sum())}
 
 
-def _spread(values: npt.NDArray[np.float64]) -> Spread:
+def spread(values: npt.NDArray[np.float64]) -> Spread:
+    """The values' number and quantiles."""
     if not len(values):
         return Spread(0, None, None, None, None)
     p50, p90, p99 = np.percentile(values, [50, 90, 99]).tolist()

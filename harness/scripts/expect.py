@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from fencepost.errors import UsageError
-from harness.checkers import counter, exclusion, fencing
+from harness.checkers import exclusion, fencing
+from harness.checkers.updates import UpdateFigures
 from harness.history.overlaps import OverlapBlame
 from harness.verdict import F, Verdict
 
@@ -47,11 +48,11 @@ def sections(number: int) -> Expectation:
 
 
 def lost_updates() -> Expectation:
-    return Expectation("an acknowledged update is lost", lambda verdict: _figures(verdict, counter.Figures).lost > 0)
+    return Expectation("an acknowledged update is lost", lambda verdict: _figures(verdict, UpdateFigures).lost > 0)
 
 
 def no_lost_updates() -> Expectation:
-    return Expectation("no acknowledged update is lost", lambda verdict: _figures(verdict, counter.Figures).lost == 0)
+    return Expectation("no acknowledged update is lost", lambda verdict: _figures(verdict, UpdateFigures).lost == 0)
 
 
 def stale_writes_refused() -> Expectation:

@@ -62,6 +62,8 @@ WRITES_SCHEMA: Final = pa.schema(
         column("section", pa.int64()),
         column("value", pa.int64()),
         column("token", pa.int64(), optional=True),
+        column("read", pa.int64(), optional=True),
+        column("replaced", pa.int64(), optional=True),
     ]
 )
 

@@ -75,7 +75,7 @@ def fitting(chosen: dict[str, Any]) -> dict[str, Any]:
 @given(st.data())
 def test_every_option_goes_from_the_command_line_to_a_run_and_back(data: st.DataObject) -> None:
     each = data.draw(st.sampled_from(OPTIONS))
-    roomy = {"seed": 1, "node_timeout_ms": 1, "ttl_ms": 60_000, "clients": 1}
+    roomy = {"seed": 1, "node_timeout_ms": 1, "ttl_ms": 60_000, "clients": 1, "workload": "register"}
     config = checked(**{**roomy, each.field: data.draw(values(each))})
     words = [word for option in OPTIONS for word in option.words(getattr(config, option.field))]
     assert parse_run(words) == config

@@ -1,0 +1,202 @@
+"""What the checkers of a counter and of a register share: figures of updates, lost updates with their blame, and
+whether the resource's record can be trusted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import ClassVar, Final, get_args
+
+import numpy as np
+import pandas as pd
+
+from fencepost.text import count, printable
+from harness.config import Requirement
+from harness.figures import DATA, Cell, CheckerFigures, Part, Row, Tile
+from harness.history.groups import Bools, Ints, address, all_different, codes_in, look_up
+from harness.history.overlap_counts import overlapped_keys
+from harness.history.overlaps import BLAMES, NO_OVERLAP, blames_between
+from harness.history.recorded import Recorded
+from harness.history.sections import positions_of
+from harness.verdict import Blame, Finding
+
+ALL: Final[tuple[Requirement, ...]] = get_args(Requirement)
+_WHOSE: Final[dict[Blame, str]] = {
+    "lock": "in overlaps blamed on the lock",
+    "client": "by a client that had outlived its validity",
+    "undecided": "in overlaps of undecided blame",
+    "harness": "although no two sections of the key overlapped: the harness or its resource is wrong",
+}
+_FINAL_KEYS: Final = 20
+_SHOWN_KEYS: Final = 8
+
+
+class UpdateFigures(CheckerFigures, frozen=True):
+    """`acknowledged` and `accepted` writes. `lost`: acknowledged and lost; `lost_unacknowledged`: lost, but no client
+    was told that they were written. `final`: the values at the last read, of 20 keys at most. `complete`: whether the
+    resource's record is whole."""
+
+    acknowledged: int
+    accepted: int
+    lost: int
+    lost_unacknowledged: int
+    final: dict[str, int]
+    complete: bool
+
+    update: ClassVar[str] = "Updates"
+    what: ClassVar[str] = "Value"
+    hint: ClassVar[str] = ""
+
+    def rows(self) -> Iterator[Row]:
+        yield Row("updates", f"{count(self.lost)} lost of {count(self.acknowledged)} acknowledged", order=40)
+
+    def tiles(self) -> Iterator[Tile]:
+        note = f"of {count(self.acknowledged)} acknowledged"
+        yield Tile("Lost updates", count(self.lost), note, "bad" if self.lost else "", order=30)
+
+    def parts(self) -> Iterator[Part]:
+        pairs = [
+            (f"{self.update} acknowledged", count(self.acknowledged)),
+            ("Writes accepted", count(self.accepted)),
+            *self.own_pairs(),
+            (f"{self.what} at the last read", self._final()),
+            ("Lost updates", count(self.lost)),
+        ]
+        if self.lost_unacknowledged:
+            pairs.append(("Lost, but never acknowledged", count(self.lost_unacknowledged)))
+        if not self.complete:
+            pairs.append(("Complete", "no: the last read, or a part of the record, is missing"))
+        yield Part(DATA, order=30, hint=self.hint, pairs=tuple(pairs))
+
+    def own_pairs(self) -> Sequence[tuple[str, str]]:
+        """What else the page's table shows."""
+        return ()
+
+    def cells(self) -> Iterator[Cell]:
+        yield Cell("lost", count(self.lost), legend="lost: updates", order=30)
+
+    def _final(self) -> str:
+        shown = [f"{printable(key)} {count(value)}" for key, value in list(self.final.items())[:_SHOWN_KEYS]]
+        more = len(self.final) - _SHOWN_KEYS
+        return ", ".join(shown) + (f" and {more:,} more" if more > 0 else "")
+
+
+def acknowledged_writes(run: Recorded) -> pd.DataFrame:
+    """The writes that clients were told of, as operations."""
+    asked = ((run.ops["f"] == "write") & (run.ops["outcome"] == "ok")).to_numpy(np.bool_)
+    return run.ops if asked.all() else run.ops[asked]
+
+
+def last_values(run: Recorded) -> dict[str, int]:
+    """The last read, of a few keys."""
+    return dict(sorted((run.final_values or {}).items())[:_FINAL_KEYS])
+
+
+def unknown_losses(run: Recorded, found: bool) -> tuple[str, ...]:
+    """Why the run cannot be called valid, if its record is incomplete and no lost update was `found`."""
+    if run.final_values is not None or found:
+        return ()
+    return ("the resource's record is incomplete: lost updates cannot be ruled out",)
+
+
+def matched(acknowledged: pd.DataFrame, writes: pd.DataFrame) -> tuple[Bools, Bools]:
+    """Which accepted writes were acknowledged, and which acknowledged writes were not accepted."""
+    tables = (acknowledged, writes)
+    names, more = (t["client"].astype("category").cat.categories for t in tables)
+    if not names.equals(more):
+        names = names.union(more)
+    clients = [codes_in(names, t["client"]) for t in tables]
+    numbers, values = ([t[name].to_numpy(np.int64) for t in tables] for name in ("section", "value"))
+    if all(np.array_equal(*column) for column in (clients, numbers, values)):
+        return np.ones(len(writes), np.bool_), np.zeros(len(acknowledged), np.bool_)
+    sections = address(clients, numbers)
+    if all(all_different(numbers) for numbers in sections):
+        # At most one write a section, as a rule: its section finds it.
+        ours, theirs = sections
+        place, back = look_up(ours, theirs), look_up(theirs, ours)
+        told = (place >= 0) & (values[0][place] == values[1]) if len(ours) else np.zeros(len(theirs), np.bool_)
+        seen = (back >= 0) & (values[1][back] == values[0]) if len(theirs) else np.zeros(len(ours), np.bool_)
+        return told, ~seen
+    ours, theirs = address(sections, [v - min(int(v.min()) for v in values if len(v)) for v in values])
+    return np.isin(theirs, ours), ~np.isin(ours, theirs)
+
+
+def lost_updates(run: Recorded, losers: Ints, winners: Ints) -> list[Finding]:
+    """`losers`: rows of the writes that were acknowledged and lost; `winners`: of the writes that overwrote them."""
+    if not len(losers):
+        return []
+    table = run.writes
+    position = positions_of(table.iloc[np.concatenate([losers, winners])], run.sections)
+    whose = blames_between(run.sections, position[: len(losers)], position[len(losers) :]).astype(np.int64)
+    apart = whose == NO_OVERLAP
+    if apart.any():
+        all_told = run.final_values is not None and run.timeline.end_ns is not None
+        excused = table["key"].iloc[losers].isin(overlapped_keys(run.sections)).to_numpy(np.bool_) | (not all_told)
+        whose[apart] = np.where(excused[apart], BLAMES.index("undecided"), len(BLAMES))
+    findings = []
+    accused: tuple[Blame, ...] = (*BLAMES, "harness")
+    for place, blame in enumerate(accused):
+        which = np.flatnonzero(whose == place)
+        if not len(which):
+            continue
+        times = len(which)
+        findings.append(
+            Finding(
+                kind="lost-update",
+                blame=blame,
+                text=f"{times} acknowledged {'update was' if times == 1 else 'updates were'} lost {_WHOSE[blame]}",
+                breaks=ALL if blame == "harness" else ("data",),
+                count=times,
+                examples=tuple(
+                    {"key": str(table["key"].iloc[row]), "lost": shown(table, row), "by": shown(table, by_row)}
+                    for row, by_row in zip(losers[which[:5]].tolist(), winners[which[:5]].tolist(), strict=True)
+                ),
+            )
+        )
+    return findings
+
+
+def shown(writes: pd.DataFrame, row: int) -> dict[str, object]:
+    """An accepted write, for an example."""
+    write = writes.iloc[row]
+    return {"client": str(write.client), "section": int(write.section), "value": int(write.value)}
+
+
+def record_is_wrong(run: Recorded, acknowledged: pd.DataFrame, missing: Bools) -> list[Finding]:
+    """What the resource's record cannot explain: `missing` writes, and a last read that differs from the last write.
+    Nothing if there was no last read: then the record is known to be incomplete."""
+    if run.final_values is None:
+        return []
+    return _missing(run, acknowledged, np.flatnonzero(missing)) + _final_differs(
+        run, run.writes.iloc[run.writes_by_key.last()]
+    )
+
+
+def _missing(run: Recorded, acknowledged: pd.DataFrame, missing: Ints) -> list[Finding]:
+    if not len(missing):
+        return []
+    ops = acknowledged.iloc[missing]
+    examples = tuple(
+        {
+            "client": str(op.client),
+            "life": int(op.life),
+            "section": int(op.section),
+            "key": str(op.key),
+            "value": int(op.value),
+            "at_ms": (int(op.complete_ns) - run.timeline.start_ns) / 1e6,
+        }
+        for _, op in ops.head(5).iterrows()
+    )
+    text = f"{len(ops)} acknowledged {'write is' if len(ops) == 1 else 'writes are'} missing from the resource's record"
+    return [Finding("unrecorded-write", "resource", text, ALL, len(ops), examples)]
+
+
+def _final_differs(run: Recorded, last: pd.DataFrame) -> list[Finding]:
+    """`last`: the last accepted write of each key."""
+    left = dict(zip(last["key"].astype(str), last["value"].astype(int), strict=True))
+    final = run.final_values or {}
+    wrong = [k for k in sorted(final.keys() | left.keys()) if final.get(k, 0) != left.get(k, 0)]
+    if not wrong:
+        return []
+    examples = tuple({"key": k, "read": final.get(k, 0), "last_write": left.get(k, 0)} for k in wrong[:5])
+    text = f"the last read of {len(wrong)} {'key' if len(wrong) == 1 else 'keys'} differs from the last accepted write"
+    return [Finding("final-value", "resource", text, ALL, len(wrong), examples)]
