@@ -30,6 +30,8 @@ DOTTED = re.compile(rf"(?<![\w./:-])(?:{'|'.join(PACKAGES)})(?:[.:][A-Za-z_]\w*)
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 SPAN = re.compile(r"(?<!`)`[^`]+`(?!`)")
 BLOCK = re.compile(r"^```.*?^```|(?<=\n\n)(?:^    [^\n]*\n+)+", re.MULTILINE | re.DOTALL)
+GO_BLOCK = re.compile(r"^```go$.*?^```$", re.MULTILINE | re.DOTALL)
+"""Names in there are Go's, and a test builds it."""
 TARGET = re.compile(r"\bmake (?:-\w+ )?([a-z][a-z-]*)")
 COMMAND = re.compile(r"\bfencepost ([a-z]+)((?:[^\n`#\\]|\\\n)*)")
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
@@ -49,7 +51,7 @@ def prose_of(path: Path) -> str:
     """A document, or the docstrings and comments of a module."""
     text = path.read_text()
     if path.suffix != ".py":
-        return text
+        return GO_BLOCK.sub("", text)
     strings = [
         node.value.value
         for node in ast.walk(ast.parse(text))

@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import redis
 
+from fencepost.text import text_of
 from tests.locks.conftest import Server
 from workloads.base import Lock, LockSettings, NodeAddress, ShowsRounds
 from workloads.manifest import Manifest
@@ -79,8 +81,8 @@ def test_a_lock_describes_the_library_that_the_manifest_names(manifest: Manifest
 
 def values_on(server: Server) -> set[str]:
     """What a node shows of its keys' owners: their values, or the fields of their hashes."""
-    client = server.client()
     found: set[str] = set()
-    for key in client.scan_iter():
-        found |= set(client.hkeys(key)) if client.type(key) == "hash" else {str(client.get(key))}
+    with redis.Redis(server.address.host, server.address.port) as client:
+        for key in client.scan_iter():
+            found |= set(map(text_of, client.hkeys(key) if client.type(key) == b"hash" else [client.get(key)]))
     return found
