@@ -72,6 +72,7 @@ class Answer(msgspec.Struct, frozen=True):
     value: str | None = None
     value_base64: str | None = None
     validity_ms: float | None = None
+    node_values: tuple[str, ...] = ()
     granted_ms: float | None = None
     deadline_ns: int | None = None
     computed_after_ns: int | None = None
@@ -287,6 +288,7 @@ class ForeignLock:
             token=answer.token,
             handle=answer.value_base64,
             granted_ms=answer.granted_ms,
+            node_values=answer.node_values,
         )
 
     def _ended(self) -> BrokenEnvironmentError:

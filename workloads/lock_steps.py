@@ -87,7 +87,8 @@ class LockSteps:
             return op
         op = self._recorded(self._granted("acquire", lease, invoke_ns, complete_ns))
         if self._record_held is not None:
-            self._record_held(Held(self._section, key, lease.value))
+            for value in lease.node_values or (lease.value,):
+                self._record_held(Held(self._section, key, value))
         self._wanted = None
         self._take(lease, op)
         self._control.enter(State.INSIDE, monotonic_ns())

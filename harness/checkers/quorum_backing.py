@@ -106,10 +106,10 @@ def check(run: Recorded) -> Answer:
     if not owners.are_shown:
         return Answer(Figures(sections=0))
     nodes = _Nodes.of(run, watched, owners)
-    stretches = [stretch for section in owners.value if (stretch := nodes.unfounded(section)) is not None]
+    stretches = [stretch for section in owners.values if (stretch := nodes.unfounded(section)) is not None]
     causes = Counter(map(nodes.cause, stretches))
     figures = Figures(
-        sections=len(owners.value),
+        sections=len(owners.values),
         unfounded=len(stretches),
         longest_ms=max((stretch.length_ns for stretch in stretches), default=0) / 1e6,
         by_cause={loss: causes[loss] for loss in LOSSES},
@@ -216,12 +216,12 @@ class _Nodes:
 
     def _maybe(self, node: str, section: int, start: int, until: int) -> list[tuple[int, int]]:
         """The parts of [start, until] in which the node may have held the section's value."""
-        value = self.owners.value[section]
+        values = self.owners.values[section]
         line = self.lines[node, self.key[section]]
         spans = [
             (max(start, line.from_min[place]), min(until, line.to_max[place]))
             for place in range(bisect_left(line.reach, start), bisect_right(line.from_min, until))
-            if line.value[place] in (value, None)
+            if line.value[place] is None or line.value[place] in values
         ]
         at = start
         for seen, lost in zip(*self.watch_windows.get(node, ([], [])), strict=True):

@@ -29,12 +29,12 @@ class Owners:
     """`holdings`: those of the lock's keys, with the lock's own name of the key (`lock_key`) and the place in
     `sections` of the section that it was set for (`section`, -1 if unknown).
 
-    `value`: by place in `sections`, the value that the lock exposed for that section and no other, or for the sections
-    of one client and no other's. `shared`: values that the lock exposed for several sections, with the places of those;
-    such a value identifies no section."""
+    `values`: by place in `sections`, the values that the lock exposed for that section and no other, or for the
+    sections of one client and no other's; a lock may set another value on each node. `shared`: values that the lock
+    exposed for several sections, with the places of those; such a value identifies no section."""
 
     holdings: pd.DataFrame
-    value: dict[int, str]
+    values: dict[int, set[str]]
     shared: dict[str, list[int]]
 
     @property
@@ -66,9 +66,11 @@ def find_owners(run: Recorded, watched: Watched) -> Owners:
     lock_key = holdings["key"].astype(str).map(names)
     ours = lock_key.notna().to_numpy()
     holdings = holdings.assign(lock_key=lock_key, section=section)[ours].reset_index(drop=True)
-    value_of = {row: value for value, row in single.items()}
-    value_of |= {row: value for value, rows in one_client.items() for row in rows}
-    return Owners(holdings, value_of, shared)
+    values: defaultdict[int, set[str]] = defaultdict(set)
+    for value, rows in [*((value, [row]) for value, row in single.items()), *one_client.items()]:
+        for row in rows:
+            values[row].add(value)
+    return Owners(holdings, dict(values), shared)
 
 
 def _match_by_time(run: Recorded, holdings: pd.DataFrame, values: dict[str, list[int]], section: Ints) -> None:
@@ -120,7 +122,7 @@ class Tries:
         for client, life, section, outcome, invoke, complete in rows_of(acquires, *columns):
             row = place[client, life, section] if outcome == "ok" else -1
             # If a granted section's value is known, its key is matched by value; only its earlier rounds matter here.
-            is_unknown = row >= 0 and row not in owners.value
+            is_unknown = row >= 0 and row not in owners.values
             tries.append((invoke, int(left[row]) if is_unknown else complete, False))
         # Each client's operations are in the order in which it recorded them.
         last = {(client, life): complete for client, life, complete in rows_of(ops, "client", "life", "complete_ns")}

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from harness.checkers import quorum_backing
 from harness.checkers.key_losses import Figures, check
 from harness.history.key_owners import find_owners
 from harness.verdict import Answer, Finding
@@ -108,7 +109,7 @@ def test_the_time_says_for_which_section_of_its_client_a_hash_was_set() -> None:
     assert run.watched is not None
     owners = find_owners(run, run.watched)
     assert owners.holdings.sort_values("from_max_ns")["section"].tolist() == [0, 0, 0, 1, 1, 1]
-    assert (owners.shared, owners.value) == ({}, {0: "client:1", 1: "client:1"})
+    assert (owners.shared, owners.values) == ({}, {0: {"client:1"}, 1: {"client:1"}})
     assert check(run).findings == ()
 
 
@@ -122,3 +123,24 @@ def test_a_hash_that_is_deleted_while_its_owner_is_inside_is_found() -> None:
 def test_a_field_that_two_clients_use_names_no_owner() -> None:
     finding = only(hashes(second_client="c2"))
     assert finding.kind == "shared-value"
+
+
+def test_a_lock_may_set_another_field_on_each_node() -> None:
+    history = History().watch(*NODES)
+    for number, begin in ((1, 0), (2, 200)):
+        history.section("c1", begin + 10, begin + 50, asked=begin + 5, number=number)
+        for node in NODES:
+            history.shows("c1", f"{node}:7", number=number)
+            history.seen(node, "set", begin + 8, f"{node}:7", since=begin + 6, ttl=100, is_hash=True)
+            history.seen(node, "deleted", begin + (52 if node == "n1" or number == 1 else 20), since=begin + 19)
+    for node in NODES:
+        history.seen(node, "blind", 400)
+    run = history.recorded()
+    assert run.watched is not None
+    owners = find_owners(run, run.watched)
+    assert owners.values == {row: {f"{node}:7" for node in NODES} for row in (0, 1)}
+    assert sorted(owners.holdings["section"]) == [0, 0, 0, 1, 1, 1]
+    figures: Any = check(run).figures
+    assert figures == Figures(deleted=2, overwritten=0, shared_values=0)
+    backing: Any = quorum_backing.check(run).figures
+    assert (backing.sections, backing.unfounded, backing.by_cause["deleted"]) == (2, 1, 1)
