@@ -248,7 +248,7 @@ def details(summary: Summary) -> list[tuple[str, str]]:
             if summary.fsync_p50_ms is not None
             else []
         ),
-        ("Lost updates", f"{count(summary.lost)} of {count(summary.acknowledged)} acknowledged"),
+        ("Lost updates", _lost(summary)),
         *_keys(summary),
         *((printable(name), count(number)) for name, number in summary.totals.items()),
     ]
@@ -264,6 +264,12 @@ def _keys(summary: Summary) -> list[tuple[str, str]]:
     if summary.overruns:
         rows.append(("Acquire calls that took longer than allowed", count(summary.overruns)))
     return rows
+
+
+def _lost(summary: Summary) -> str:
+    if not summary.acknowledged:
+        return MISSING
+    return f"{count(summary.lost)} of {count(summary.acknowledged)} acknowledged"
 
 
 def _orphans(summary: Summary) -> str:
@@ -293,7 +299,7 @@ def figures_row(summary: Summary) -> tuple[str, ...]:
         milliseconds(summary.acquire_p99_ms),
         wording.percent(summary.availability) if summary.availability is not None else MISSING,
         milliseconds(summary.majority_wait_ms),
-        f"{count(summary.lost)} of {count(summary.acknowledged)} acknowledged",
+        _lost(summary),
         _orphans(summary),
         count(summary.unfounded),
         count(summary.overruns),

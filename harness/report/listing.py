@@ -44,7 +44,7 @@ def render_listing(runs: Sequence[RunListed]) -> Table:
     caption = "; ".join(dict.fromkeys(filter(None, legends)))
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), caption=caption or None, caption_justify="left")
     table.add_column("begun (UTC)", no_wrap=True)
-    table.add_column("lock, nemesis, fencing", overflow="fold", min_width=18)
+    table.add_column("lock, nemesis, workload", overflow="fold", min_width=18)
     for column in columns:
         table.add_column(column, justify="right", no_wrap=True)
     table.add_column("verdict", no_wrap=True, min_width=9)
@@ -62,7 +62,8 @@ def _tested(run: RunListed) -> str:
     except UsageError:
         return run.name
     nemeses = "+".join(part.partition(":")[0] for part in config.nemesis.split("+"))
-    return f"{printable(config.lock_name)}, {nemeses}, {config.fencing}"
+    tested = [printable(config.lock_name), nemeses, printable(config.workload)]
+    return ", ".join(tested if config.fencing == "none" else [*tested, f"fencing {config.fencing}"])
 
 
 def list_runs(results: Path = RESULTS) -> tuple[RunListed, ...]:

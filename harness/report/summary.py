@@ -16,12 +16,14 @@ from rich.table import Table
 from rich.text import Text
 
 from fencepost.text import number, plural, printable
+from harness.config import RunConfig
 from harness.explain.explanation import Explained
 from harness.history.recorded import Recorded
 from harness.report import facts, offered
 from harness.report.explanations import explanations_of
 from harness.report.wording import blame, example, headline, meetings_in
 from harness.verdict import Finding, Verdict, ordered
+from workloads.kinds import find_workload
 
 _FINDINGS: Final = 5
 _EXAMPLES: Final = 2
@@ -69,7 +71,7 @@ def _done(run: Recorded, verdict: Verdict, environment: Mapping[str, object]) ->
     return [
         (
             "lock",
-            f"{facts.lock_name(run)}{facts.named_lock(run)}, TTL {config.ttl_ms} ms, fencing {config.fencing}"
+            f"{facts.lock_name(run)}{facts.named_lock(run)}, TTL {config.ttl_ms} ms{_fencing(config)}"
             f"{_lock_settings(environment)}",
         ),
         (
@@ -81,6 +83,11 @@ def _done(run: Recorded, verdict: Verdict, environment: Mapping[str, object]) ->
         ("disk", facts.persistence_line(run, environment)),
         *((row.label, row.text) for row in offered.rows(verdict) if row.is_input),
     ]
+
+
+def _fencing(config: RunConfig) -> str:
+    """Nothing for a workload that knows no fencing."""
+    return f", fencing {config.fencing}" if len(find_workload(config.workload).fencings) > 1 else ""
 
 
 def _extensions(most: int) -> str:

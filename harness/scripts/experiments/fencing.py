@@ -9,15 +9,17 @@ from harness.scripts.expect import lost_updates, no_lost_updates, stale_writes_r
 from harness.scripts.experiment import Stage, experiment
 
 
-def late_write(stage: Stage) -> None:
+def late_write(stage: Stage, *, tokens: bool = True) -> None:
     """The first client reads, and writes after the second one has read."""
     one, two = stage.clients("c1", "c2")
     one.acquire("k1")
-    one.token()
+    if tokens:
+        one.token()
     one.read()
     stage.wait("1.1ttl")
     two.acquire("k1")
-    two.token()
+    if tokens:
+        two.token()
     two.read()
     one.write()
     two.write()
@@ -33,3 +35,9 @@ def fencing_of_writes_alone(stage: Stage) -> None:
 def fencing_of_reads_and_writes(stage: Stage) -> None:
     """If reads carry a token too, the resource knows of the next holder and refuses the late write."""
     late_write(stage)
+
+
+@experiment(workload="register", fencing="unique", ttl_ms=500, expect=no_lost_updates() & stale_writes_refused())
+def fencing_by_the_unique_value(stage: Stage) -> None:
+    """Without any token, a check of the lock's unique value refuses the late write: the next holder has replaced it."""
+    late_write(stage, tokens=False)
