@@ -180,6 +180,31 @@ def test_what_the_library_prints_goes_to_the_log(adapter: Adapter, log: Path) ->
     assert log.read_text() == "opening 127.0.0.1:1\nprinted by the library\nand once more\n"
 
 
+def test_tasks_share_the_lock_and_each_answer_names_its_task(adapter: Adapter) -> None:
+    assert adapter.process.stdin is not None
+    assert adapter.process.stdout is not None
+    for task in (1, 2):  # neither is answered before both are inside
+        request = {"do": "acquire", "task": task, "key": "meet", "ttl_ms": 1}
+        adapter.process.stdin.write(json.dumps(request) + "\n")
+    adapter.process.stdin.flush()
+    answers = [json.loads(adapter.process.stdout.readline()) for _ in range(2)]
+    assert {(answer["task"], answer["outcome"]) for answer in answers} == {(1, "ok"), (2, "ok")}
+    assert adapter.ask("acquire", task=7, key="panic", ttl_ms=1)["task"] == 7
+
+
+def test_a_library_that_renews_is_asked_whether_the_lock_is_held(unopened: Adapter) -> None:
+    node = {**NODES[0], "host": "renews"}
+    assert unopened.ask("open", nodes=[node], settings={"renewal_ms": 100})["outcome"] == "ok"
+    assert unopened.ask("held", key="k", value="v") == {"outcome": "ok"}
+    assert unopened.ask("held", key="k", value="w") == {"outcome": "fail", "error": "it is another one"}
+
+
+def test_a_library_that_does_not_renew_says_so(unopened: Adapter) -> None:
+    answer = unopened.ask("open", nodes=NODES, settings={"renewal_ms": 100})
+    assert answer["outcome"] == "fail"
+    assert "--renewal" in answer["error"]
+
+
 def test_after_close_the_program_exits(adapter: Adapter) -> None:
     assert adapter.ask("close") == {"outcome": "ok"}
     assert adapter.process.wait(10) == 0

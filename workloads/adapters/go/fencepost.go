@@ -27,20 +27,30 @@ import (
 	"os"
 	"runtime/debug"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 	"unicode/utf8"
 	"unsafe"
 )
 
-// Lock is what an adapter implements. A panic in a call is answered with `info`, because it is unknown how far the call
-// got. A panic in a goroutine that the library started ends the process, and the run.
+// Lock is what an adapter implements. If several tasks share the lock (--tasks), each calls it from a goroutine of its own.
+//
+// A panic in a call is answered with `info`, because it is unknown how far the call got. A panic in a goroutine that the
+// library started ends the process, and the run.
 type Lock interface {
 	Acquire(key string, ttl time.Duration) Answer
 	Extend(key, value string, ttl time.Duration) Answer
 	Release(key, value string) Answer
 	// Describe returns what the report shows: the library's version, and the timeouts and retries that it uses.
 	Describe() map[string]any
+}
+
+// Renewing is a Lock whose library renews its leases by itself (--renewal).
+type Renewing interface {
+	Lock
+	// Held answers OK if the library says that the lease is still held, and Fail if it says that it is not.
+	Held(key, value string) Answer
 }
 
 // Node is where the lock connects to a node.
@@ -54,19 +64,22 @@ type Node struct {
 func (n Node) Addr() string { return fmt.Sprintf("%s:%d", n.Host, n.Port) }
 
 // Settings are the harness's lock options, which an adapter may use or ignore, and the [settings] of the lock's manifest,
-// undecoded.
+// undecoded. Tasks: how many share the lock.
 type Settings struct {
 	NodeTimeoutMs float64         `json:"node_timeout_ms"`
 	RetryDelayMs  float64         `json:"retry_delay_ms"`
 	Seed          uint64          `json:"seed"`
+	Tasks         int             `json:"tasks"`
+	RenewalMs     *float64        `json:"renewal_ms"`
 	Manifest      json.RawMessage `json:"manifest"`
 }
 
-// exitGrace is how long a call that is under way when stdin ends may still take.
+// exitGrace is how long calls that are under way when stdin ends may still take.
 const exitGrace = time.Second
 
 type request struct {
 	Do       string   `json:"do"`
+	Task     int      `json:"task"`
 	Nodes    []Node   `json:"nodes"`
 	Settings Settings `json:"settings"`
 	Key      string   `json:"key"`
@@ -82,6 +95,16 @@ func Serve(open func(nodes []Node, settings Settings) (Lock, error)) {
 	requests := make(chan []byte)
 	go readLines(requests)
 	var lock Lock
+	respond := func(asked request) {
+		encoded, err := json.Marshal(answer(asked, &lock, open))
+		if err != nil {
+			panic(err)
+		}
+		if _, err := answers.Write(append(encoded, '\n')); err != nil {
+			os.Exit(0) // nobody reads any more
+		}
+	}
+	var underWay sync.WaitGroup
 	for line := range requests {
 		var asked request
 		if err := json.Unmarshal(line, &asked); err != nil {
@@ -90,14 +113,20 @@ func Serve(open func(nodes []Node, settings Settings) (Lock, error)) {
 		if asked.Bytes != nil {
 			asked.Value = string(asked.Bytes)
 		}
-		encoded, err := json.Marshal(answer(asked, &lock, open))
-		if err != nil {
-			panic(err)
+		if asked.Task == 0 {
+			respond(asked)
+		} else {
+			underWay.Add(1)
+			go func() {
+				defer underWay.Done()
+				respond(asked)
+			}()
 		}
-		if _, err := answers.Write(append(encoded, '\n')); err != nil || asked.Do == "close" {
-			break
+		if asked.Do == "close" {
+			os.Exit(0)
 		}
 	}
+	underWay.Wait()
 	os.Exit(0)
 }
 
@@ -110,6 +139,7 @@ func answer(asked request, lock *Lock, open func([]Node, Settings) (Lock, error)
 				answer.Outcome = "fail"
 			}
 		}
+		answer.Task = asked.Task
 	}()
 	ttl := time.Duration(asked.TTLMs * float64(time.Millisecond))
 	switch asked.Do {
@@ -117,6 +147,9 @@ func answer(asked request, lock *Lock, open func([]Node, Settings) (Lock, error)
 		opened, err := open(asked.Nodes, asked.Settings)
 		if err != nil {
 			return Fail(err)
+		}
+		if _, renews := opened.(Renewing); asked.Settings.RenewalMs != nil && !renews {
+			return Fail("this adapter cannot say whether a lock is still held (--renewal)")
 		}
 		*lock = opened
 		answer = OK()
@@ -128,6 +161,8 @@ func answer(asked request, lock *Lock, open func([]Node, Settings) (Lock, error)
 		return (*lock).Extend(asked.Key, asked.Value, ttl)
 	case "release":
 		return (*lock).Release(asked.Key, asked.Value)
+	case "held":
+		return (*lock).(Renewing).Held(asked.Key, asked.Value)
 	case "close":
 		return OK()
 	}
@@ -203,6 +238,7 @@ func Timed(call func()) Call {
 // else the library shows: `answer.Token = &token`.
 type Answer struct {
 	Outcome          string         `json:"outcome"`
+	Task             int            `json:"task,omitempty"`
 	Error            string         `json:"error,omitempty"`
 	Reason           string         `json:"reason,omitempty"`
 	Describe         map[string]any `json:"describe,omitempty"`

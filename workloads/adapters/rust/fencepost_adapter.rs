@@ -17,7 +17,8 @@
 //!   time and waiting time *of the whole call*, minus 1 ms for what the kernel does not count (interrupts, a hypervisor),
 //!   and not before the call started. Tokio's `Runtime::block_on` polls its future on the calling thread, also in a
 //!   runtime with many threads; a future that is spawned runs elsewhere. What the kernel counts leaves out the time for
-//!   which the process was stopped (SIGSTOP); the harness knows it and widens the bound.
+//!   which the process was stopped (SIGSTOP); the harness knows it and widens the bound. If several tasks share the lock, a
+//!   thread may wait for another one, which is in neither number: use [`timed`].
 
 #![allow(dead_code)] // an adapter uses what its library needs
 
@@ -27,21 +28,32 @@ use std::fs::File;
 use std::io::{BufRead, Write};
 use std::os::fd::FromRawFd;
 use std::panic::{catch_unwind, AssertUnwindSafe};
-use std::sync::mpsc;
+use std::sync::{mpsc, Arc, Mutex};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 const MARGIN_NS: i64 = 1_000_000;
 
-/// How long a call that is under way when stdin ends may still take.
+/// How long calls that are under way when stdin ends may still take.
 const EXIT_GRACE: Duration = Duration::from_secs(1);
 
-/// What an adapter implements. A panic in a call is answered with `info`, because it is unknown how far the call got.
-pub trait Lock {
-    fn acquire(&mut self, key: &str, ttl: Duration) -> Answer;
-    fn extend(&mut self, key: &str, value: &[u8], ttl: Duration) -> Answer;
-    fn release(&mut self, key: &str, value: &[u8]) -> Answer;
+/// What an adapter implements. If several tasks share the lock (`--tasks`), each calls it from a thread of its own.
+///
+/// A panic in a call is answered with `info`, because it is unknown how far the call got.
+pub trait Lock: Send + Sync + 'static {
+    fn acquire(&self, key: &str, ttl: Duration) -> Answer;
+    fn extend(&self, key: &str, value: &[u8], ttl: Duration) -> Answer;
+    fn release(&self, key: &str, value: &[u8]) -> Answer;
     /// What the report shows: the library's version, and the timeouts and retries that it uses.
     fn describe(&self) -> Value;
+    /// For a library that renews its leases by itself (`--renewal`), which also overrides `renews`: `ok` if it says that
+    /// the lease is still held, `fail` if it says that it is not.
+    fn held(&self, _key: &str, _value: &[u8]) -> Answer {
+        fail("this adapter cannot say whether a lock is still held")
+    }
+    fn renews(&self) -> bool {
+        false
+    }
 }
 
 /// Where the lock connects to a node.
@@ -178,41 +190,74 @@ pub fn locked_version<'a>(cargo_lock: &'a str, name: &str) -> &'a str {
 /// Answers requests until stdin ends, and then ends the process: threads in which a library still waits for a hung node
 /// must not keep it alive. What the library writes on stdout goes to stderr. `settings` are those of `open`.
 pub fn serve<L: Lock>(open: impl FnOnce(Vec<Node>, &Value) -> Result<L, String>) -> ! {
-    let mut answers = divert_stdout();
+    let answers = Arc::new(Mutex::new(divert_stdout()));
     let mut open = Some(open);
-    let mut lock: Option<L> = None;
+    let mut lock: Option<Arc<L>> = None;
+    let mut under_way = Vec::new();
     for line in requests() {
         let request: Value = serde_json::from_str(&line).expect("a request is a JSON object");
-        let verb = request["do"].as_str().unwrap_or_default();
-        let answered = catch_unwind(AssertUnwindSafe(|| match verb {
-            "open" => {
-                match (open.take().expect("open comes once"))(nodes(&request), &request["settings"])
-                {
+        match request["do"].as_str() {
+            Some("open") => {
+                let open = open.take().expect("open comes once");
+                let opened = catch_unwind(AssertUnwindSafe(|| opened(open, &request)));
+                let answer = match opened.unwrap_or_else(|_| Err(PANICKED.into())) {
                     Ok(opened) => {
                         let describe = opened.describe();
-                        lock = Some(opened);
+                        lock = Some(Arc::new(opened));
                         ok().with("describe", describe)
                     }
                     Err(error) => fail(error),
+                };
+                write(&answers, answer);
+            }
+            Some("close") => {
+                write(&answers, ok());
+                std::process::exit(0)
+            }
+            _ => {
+                let lock = lock.clone().expect("open comes first");
+                if request["task"].is_null() {
+                    write(&answers, answer(&*lock, &request));
+                } else {
+                    let answers = answers.clone();
+                    under_way.retain(|task: &JoinHandle<()>| !task.is_finished());
+                    under_way.push(std::thread::spawn(move || {
+                        let answer = answer(&*lock, &request);
+                        write(&answers, answer.with("task", request["task"].clone()));
+                    }));
                 }
             }
-            "close" => ok(),
-            _ => answer(lock.as_mut().expect("open comes first"), verb, &request),
-        }));
-        // The panic's message and place are on stderr already.
-        let answer = answered.unwrap_or_else(|_| match verb {
-            "open" => fail("the adapter panicked; see its log"),
-            _ => info("the adapter panicked; see its log"),
-        });
-        let written = writeln!(answers, "{}", Value::Object(answer.0));
-        if written.is_err() || verb == "close" {
-            break;
         }
+    }
+    for task in under_way {
+        let _ = task.join();
     }
     std::process::exit(0)
 }
 
-fn answer(lock: &mut impl Lock, verb: &str, request: &Value) -> Answer {
+/// The panic's message and place are on stderr already.
+const PANICKED: &str = "the adapter panicked; see its log";
+
+fn opened<L: Lock>(
+    open: impl FnOnce(Vec<Node>, &Value) -> Result<L, String>,
+    request: &Value,
+) -> Result<L, String> {
+    let lock = open(nodes(request), &request["settings"])?;
+    if !request["settings"]["renewal_ms"].is_null() && !lock.renews() {
+        return Err("this adapter cannot say whether a lock is still held (--renewal)".into());
+    }
+    Ok(lock)
+}
+
+fn write(answers: &Mutex<File>, answer: Answer) {
+    let line = format!("{}\n", Value::Object(answer.0));
+    let mut answers = answers.lock().expect("no thread panics while it writes");
+    if answers.write_all(line.as_bytes()).is_err() {
+        std::process::exit(0) // nobody reads any more
+    }
+}
+
+fn answer(lock: &impl Lock, request: &Value) -> Answer {
     let key = request["key"].as_str().unwrap_or_default();
     let ttl = Duration::from_secs_f64(request["ttl_ms"].as_f64().unwrap_or_default() / 1000.0);
     let value = match request["value_base64"].as_str() {
@@ -223,12 +268,16 @@ fn answer(lock: &mut impl Lock, verb: &str, request: &Value) -> Answer {
             .as_bytes()
             .to_vec(),
     };
-    match verb {
-        "acquire" => lock.acquire(key, ttl),
-        "extend" => lock.extend(key, &value, ttl),
-        "release" => lock.release(key, &value),
-        _ => fail(format!("this adapter does not support {verb}")),
-    }
+    let answered = catch_unwind(AssertUnwindSafe(|| {
+        match request["do"].as_str().unwrap_or_default() {
+            "acquire" => lock.acquire(key, ttl),
+            "extend" => lock.extend(key, &value, ttl),
+            "release" => lock.release(key, &value),
+            "held" => lock.held(key, &value),
+            verb => fail(format!("this adapter does not support {verb}")),
+        }
+    }));
+    answered.unwrap_or_else(|_| info(PANICKED))
 }
 
 fn nodes(request: &Value) -> Vec<Node> {

@@ -14,6 +14,26 @@ const notText = "\xff\x00A"
 
 type toy struct{ manifest map[string]any }
 
+type renewingToy struct{ *toy }
+
+var meeting = make(chan bool)
+
+// meet returns when two tasks are in it at once.
+func meet() fencepost.Answer {
+	select {
+	case meeting <- true:
+	case <-meeting:
+	}
+	return fencepost.GrantedUntil("v", time.Now())
+}
+
+func (renewingToy) Held(key, value string) fencepost.Answer {
+	if value == "v" {
+		return fencepost.OK()
+	}
+	return fencepost.Fail("it is another one")
+}
+
 func main() { fencepost.Serve(open) }
 
 func open(nodes []fencepost.Node, settings fencepost.Settings) (fencepost.Lock, error) {
@@ -26,6 +46,9 @@ func open(nodes []fencepost.Node, settings fencepost.Settings) (fencepost.Lock, 
 		if err := json.Unmarshal(settings.Manifest, &lock.manifest); err != nil {
 			return nil, err
 		}
+	}
+	if nodes[0].Host == "renews" {
+		return renewingToy{lock}, nil
 	}
 	return lock, nil
 }
@@ -50,6 +73,8 @@ func (*toy) Acquire(key string, ttl time.Duration) fencepost.Answer {
 	case "panic elsewhere":
 		go func() { panic("out of luck") }()
 		select {}
+	case "meet":
+		return meet()
 	case "hang":
 		time.Sleep(time.Hour)
 	}

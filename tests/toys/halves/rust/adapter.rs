@@ -7,12 +7,15 @@ use fencepost_adapter::{
     timed_on_this_thread, Answer, Lock, Node,
 };
 use serde_json::{json, Value};
+use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
 const NOT_TEXT: &[u8] = b"\xff\x00A";
 
 struct Toy {
     manifest: Value,
+    renews: bool,
+    meeting: Barrier,
 }
 
 fn main() {
@@ -24,11 +27,13 @@ fn open(nodes: Vec<Node>, settings: &Value) -> Result<Toy, String> {
     println!("opening {}:{}", first.host, first.port);
     Ok(Toy {
         manifest: settings["manifest"].clone(),
+        renews: first.host == "renews",
+        meeting: Barrier::new(2),
     })
 }
 
 impl Lock for Toy {
-    fn acquire(&mut self, key: &str, ttl: Duration) -> Answer {
+    fn acquire(&self, key: &str, ttl: Duration) -> Answer {
         match key {
             "until" => return granted_until(b"v", Instant::now() + ttl),
             "for" => {
@@ -45,6 +50,10 @@ impl Lock for Toy {
             "unknown" => return info("no reply"),
             "panic" => panic!("out of luck"),
             "panic elsewhere" => std::thread::spawn(|| std::process::abort()).join().unwrap(),
+            "meet" => {
+                self.meeting.wait(); // until two tasks are here at once
+                return granted_until(b"v", Instant::now());
+            }
             "hang" => std::thread::sleep(Duration::from_secs(3600)),
             _ => (),
         }
@@ -57,16 +66,28 @@ impl Lock for Toy {
             .with("rounds", json!([round]))
     }
 
-    fn extend(&mut self, _key: &str, _value: &[u8], _ttl: Duration) -> Answer {
+    fn extend(&self, _key: &str, _value: &[u8], _ttl: Duration) -> Answer {
         fail("it cannot extend")
     }
 
-    fn release(&mut self, _key: &str, value: &[u8]) -> Answer {
+    fn release(&self, _key: &str, value: &[u8]) -> Answer {
         if value == NOT_TEXT {
             ok()
         } else {
             fail("another value")
         }
+    }
+
+    fn held(&self, _key: &str, value: &[u8]) -> Answer {
+        if value == b"v" {
+            ok()
+        } else {
+            fail("it is another one")
+        }
+    }
+
+    fn renews(&self) -> bool {
+        self.renews
     }
 
     fn describe(&self) -> Value {

@@ -1,5 +1,6 @@
 // redsync, with go-redis as its README shows: `redsync.New(goredis.NewPool(redis.NewClient(…)), …)`, a new mutex for every
-// acquire, `Lock`, `Extend` and `Unlock`, and the defaults of both libraries.
+// acquire, `Lock`, `Extend` and `Unlock`, and the defaults of both libraries. Each is called with a background context, as the
+// library does itself, that also says where the nodes' replies are recorded.
 //
 // The libraries' bugs are part of what is tested: nothing is fixed here.
 package main
@@ -34,12 +35,11 @@ type adapter struct {
 	settings settings
 	clients  []*goredislib.Client
 	library  *redsync.Redsync
-	rounds   *rounds
-	held     map[string]*redsync.Mutex
+	held     sync.Map // the mutex of each value
 }
 
 func open(nodes []fencepost.Node, given fencepost.Settings) (fencepost.Lock, error) {
-	a := &adapter{rounds: &rounds{}, held: map[string]*redsync.Mutex{}}
+	a := &adapter{}
 	if len(given.Manifest) > 0 {
 		if err := json.Unmarshal(given.Manifest, &a.settings); err != nil {
 			return nil, err
@@ -52,7 +52,7 @@ func open(nodes []fencepost.Node, given fencepost.Settings) (fencepost.Lock, err
 			Addr:                  node.Addr(),
 			ContextTimeoutEnabled: a.settings.ContextTimeouts,
 		})
-		client.AddHook(a.rounds.hook(i + 1))
+		client.AddHook(hook{node: i + 1})
 		// Connect now, so that no first acquire includes it. A node that is down is left to the library.
 		connecting.Go(func() { client.Ping(context.Background()) })
 		a.clients, pools = append(a.clients, client), append(pools, goredis.NewPool(client))
@@ -63,25 +63,25 @@ func open(nodes []fencepost.Node, given fencepost.Settings) (fencepost.Lock, err
 }
 
 func (a *adapter) Acquire(key string, ttl time.Duration) fencepost.Answer {
-	a.rounds.begin("undo")
+	ctx, rounds := record("undo")
 	mutex := a.library.NewMutex(key, redsync.WithExpiry(ttl), redsync.WithFailFast(a.settings.FailFast))
-	if err := mutex.Lock(); err != nil {
+	if err := mutex.LockContext(ctx); err != nil {
 		// Refused, however it came about: a caller that gets an error does not hold the lock.
 		answer := fencepost.Refused(a.reason(err), err)
-		answer.Rounds = a.rounds.take()
+		answer.Rounds = rounds.take()
 		return answer
 	}
-	a.held[mutex.Value()] = mutex
+	a.held.Store(mutex.Value(), mutex)
 	answer := fencepost.GrantedUntil(mutex.Value(), mutex.Until())
-	answer.Rounds = a.rounds.take()
+	answer.Rounds = rounds.take()
 	return answer
 }
 
 // Extend extends by the time with which the mutex was created, as the library does; clients always ask for the same.
 func (a *adapter) Extend(key, value string, ttl time.Duration) fencepost.Answer {
-	a.rounds.begin("extend")
-	mutex := a.held[value]
-	extended, err := mutex.Extend()
+	ctx, rounds := record("extend")
+	mutex := a.mutex(value)
+	extended, err := mutex.ExtendContext(ctx)
 	var answer fencepost.Answer
 	switch {
 	case extended:
@@ -91,14 +91,14 @@ func (a *adapter) Extend(key, value string, ttl time.Duration) fencepost.Answer 
 	default:
 		answer = fencepost.Info(err)
 	}
-	answer.Rounds = a.rounds.take()
+	answer.Rounds = rounds.take()
 	return answer
 }
 
 func (a *adapter) Release(key, value string) fencepost.Answer {
-	a.rounds.begin("release")
-	released, err := a.held[value].Unlock()
-	delete(a.held, value)
+	ctx, rounds := record("release")
+	released, err := a.mutex(value).UnlockContext(ctx)
+	a.held.Delete(value)
 	var answer fencepost.Answer
 	switch {
 	case released:
@@ -108,8 +108,13 @@ func (a *adapter) Release(key, value string) fencepost.Answer {
 	default:
 		answer = fencepost.Info(err)
 	}
-	answer.Rounds = a.rounds.take()
+	answer.Rounds = rounds.take()
 	return answer
+}
+
+func (a *adapter) mutex(value string) *redsync.Mutex {
+	mutex, _ := a.held.Load(value)
+	return mutex.(*redsync.Mutex)
 }
 
 func (a *adapter) Describe() map[string]any {

@@ -13,11 +13,12 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// rounds records what redsync sends to the nodes and what they reply, through go-redis's hooks. redsync sends one command
-// to every node and then waits, so a second command to the same node begins a new round.
+// rounds records what redsync sends to the nodes in one call and what they reply, through go-redis's hooks, which find it
+// in the call's context. redsync sends one command to every node and then waits, so a second command to the same node
+// begins a new round.
 type rounds struct {
 	mutex sync.Mutex
-	// script is what redsync's scripts are for in the call that is under way. Its only other command is an acquire's SET.
+	// script is what redsync's scripts are for in this call. Its only other command is an acquire's SET.
 	script  string
 	done    []fencepost.Round
 	current *round
@@ -29,10 +30,12 @@ type round struct {
 	replies map[int]*fencepost.Reply
 }
 
-func (r *rounds) begin(script string) {
-	r.mutex.Lock()
-	defer r.mutex.Unlock()
-	r.script, r.done, r.current = script, nil, nil
+type contextKey struct{}
+
+// record returns a context for one call of the library, and what will have its rounds.
+func record(script string) (context.Context, *rounds) {
+	r := &rounds{script: script}
+	return context.WithValue(context.Background(), contextKey{}, r), r
 }
 
 func (r *rounds) take() []fencepost.Round {
@@ -125,12 +128,7 @@ func text(command redis.Cmder, err error) string {
 }
 
 // hook is a client's hook; it watches one node.
-type hook struct {
-	rounds *rounds
-	node   int
-}
-
-func (r *rounds) hook(node int) redis.Hook { return hook{r, node} }
+type hook struct{ node int }
 
 func (h hook) DialHook(next redis.DialHook) redis.DialHook { return next }
 
@@ -140,7 +138,11 @@ func (h hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessP
 
 func (h hook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, command redis.Cmder) error {
-		replied := h.rounds.asked(h.node, command)
+		rounds, recorded := ctx.Value(contextKey{}).(*rounds)
+		if !recorded {
+			return next(ctx, command)
+		}
+		replied := rounds.asked(h.node, command)
 		err := next(ctx, command)
 		replied(err)
 		return err

@@ -9,11 +9,14 @@
 mod fencepost_adapter;
 
 use fencepost_adapter::{
-    fail, granted_for, locked_version, ok, refused, serve, timed_on_this_thread, Answer, Lock, Node,
+    fail, granted_for, locked_version, ok, refused, serve, timed, timed_on_this_thread, Answer,
+    Call, Lock, Node,
 };
 use rslock::{LockError, LockManager};
 use serde_json::{json, Value};
 use std::collections::HashMap;
+use std::future::Future;
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 
@@ -25,10 +28,12 @@ const CARGO_LOCK: &str = include_str!("Cargo.lock");
 struct Rslock {
     runtime: Runtime,
     library: LockManager,
-    held: HashMap<Vec<u8>, rslock::Lock>,
+    held: Mutex<HashMap<Vec<u8>, rslock::Lock>>,
+    /// Whether several tasks share the library, and a thread may wait for another one.
+    is_shared: bool,
 }
 
-fn open(nodes: Vec<Node>, _settings: &Value) -> Result<Rslock, String> {
+fn open(nodes: Vec<Node>, settings: &Value) -> Result<Rslock, String> {
     let runtime = Runtime::new().map_err(|error| error.to_string())?;
     let library = LockManager::new(nodes.into_iter().map(|node| node.url).collect());
     // Asks every node, which connects them all, so that no first acquire includes it.
@@ -36,20 +41,39 @@ fn open(nodes: Vec<Node>, _settings: &Value) -> Result<Rslock, String> {
     Ok(Rslock {
         runtime,
         library,
-        held: HashMap::new(),
+        held: Mutex::new(HashMap::new()),
+        is_shared: settings["tasks"].as_u64().unwrap_or(1) > 1,
     })
 }
 
+impl Rslock {
+    fn timed<T>(&self, future: impl Future<Output = T>) -> (T, Call) {
+        match self.is_shared {
+            true => timed(|| self.runtime.block_on(future)),
+            false => timed_on_this_thread(|| self.runtime.block_on(future)),
+        }
+    }
+
+    fn keep(&self, lock: rslock::Lock) {
+        let mut held = self.held.lock().expect("no thread panics with it");
+        held.insert(lock.val.clone(), lock);
+    }
+
+    fn take(&self, value: &[u8]) -> rslock::Lock {
+        let mut held = self.held.lock().expect("no thread panics with it");
+        held.remove(value).expect("only what was granted is named")
+    }
+}
+
 impl Lock for Rslock {
-    fn acquire(&mut self, key: &str, ttl: Duration) -> Answer {
+    fn acquire(&self, key: &str, ttl: Duration) -> Answer {
         let began = Instant::now();
         loop {
-            let (locked, call) =
-                timed_on_this_thread(|| self.runtime.block_on(self.library.lock(key, ttl)));
+            let (locked, call) = self.timed(self.library.lock(key, ttl));
             match locked {
                 Ok(lock) => {
                     let answer = granted_for(&lock.val, lock.validity_time as f64, call);
-                    self.held.insert(lock.val.clone(), lock);
+                    self.keep(lock);
                     return answer;
                 }
                 Err(error) if began.elapsed() >= ACQUIRE_TIMEOUT => return refusal(error),
@@ -59,10 +83,10 @@ impl Lock for Rslock {
     }
 
     /// An extension that is refused releases the lock: the library removes its own keys from all nodes.
-    fn extend(&mut self, _key: &str, value: &[u8], ttl: Duration) -> Answer {
-        let lock = &self.held[value];
-        let (extended, call) =
-            timed_on_this_thread(|| self.runtime.block_on(self.library.extend(lock, ttl)));
+    fn extend(&self, _key: &str, value: &[u8], ttl: Duration) -> Answer {
+        let lock = self.take(value);
+        let (extended, call) = self.timed(self.library.extend(&lock, ttl));
+        self.keep(lock);
         match extended {
             Ok(lock) => granted_for(value, lock.validity_time as f64, call),
             Err(error) => refusal(error),
@@ -70,12 +94,8 @@ impl Lock for Rslock {
     }
 
     /// The library does not report whether a release succeeded.
-    fn release(&mut self, _key: &str, value: &[u8]) -> Answer {
-        let lock = self
-            .held
-            .remove(value)
-            .expect("only a lease that was granted is released");
-        self.runtime.block_on(lock.release());
+    fn release(&self, _key: &str, value: &[u8]) -> Answer {
+        self.runtime.block_on(self.take(value).release());
         ok()
     }
 
