@@ -24,8 +24,8 @@ import org.redisson.config.Config;
  * (PEXPIRE), waits for the replies and returns. So the lease time counts from some time between the first of these
  * requests and the return. The locks here take a timestamp before that request, and change nothing.
  *
- * <p>A lock is a hash on the node, with a field CLIENT:THREAD, and each node's Redisson client has another id, so no text
- * identifies a lease on all nodes: the value is the adapter's own.
+ * <p>A lock is a hash on the node, with a field CLIENT:THREAD, and each node's Redisson client has another id. So the value
+ * that names a lease is the adapter's own, and the fields are its node_values.
  */
 public final class RedissonAdapter implements FencepostAdapter.Adapter {
     private static final long WARM_UP_S = 10;
@@ -63,10 +63,16 @@ public final class RedissonAdapter implements FencepostAdapter.Adapter {
             return FencepostAdapter.fail("tryLock returned false");
         }
         long returnedNs = System.nanoTime();
-        String value = clients.get(0).getId() + ":" + Thread.currentThread().getId() + "#" + ++leases;
+        long thread = Thread.currentThread().getId();
+        List<String> fields =
+                clients.stream().map(client -> client.getId() + ":" + thread).toList();
+        String value = fields.get(0) + "#" + ++leases;
         held.put(value, lock);
         return FencepostAdapter.ok(
-                "value", value, "computed_after_ns", grant.firstExpireNs, "computed_before_ns", returnedNs);
+                "value", value,
+                "node_values", fields,
+                "computed_after_ns", grant.firstExpireNs,
+                "computed_before_ns", returnedNs);
     }
 
     /** RedLock does not report whether an unlock succeeded, even when no node could be reached. */
