@@ -2,11 +2,10 @@
 
 It uses the library's own defaults. The library's bugs are part of what is tested: nothing is fixed here.
 
-`acquire` returns only yes or no. A yes guarantees the lock for `auto_release_time`, less the library's allowance for
-drift, counted from some time within the call. The adapter reports that validity, with the start and end of the call as
-bounds. To keep them tight, each call is one attempt, and the library's own retry loop with its random delay is repeated
-here. `locked()` would return the remaining time, but it asks all nodes again: the answer would be about a later time,
-and a user who only acquires does not pay that cost.
+`acquire` and `extend` return only yes or no, so the adapter tells no validity: a yes is good for `auto_release_time`,
+counted from some time between the start and the end of the call. To keep these two close, each call is one attempt, and
+the library's own retry loop with its random delay is repeated here. `locked()` would return the remaining time, but it
+asks all nodes again: the answer would be about a later time, and a user who only acquires does not pay that cost.
 """
 
 import random
@@ -39,10 +38,10 @@ class Pottery:
             if time.monotonic() >= give_up_s:
                 return fail()
             time.sleep(random.uniform(0, Redlock._RETRY_DELAY))
-        told = _vouched_for(lock, before_ns)
+        after_ns = time.monotonic_ns()
         value = lock._uuid  # the library does not expose its unique value, but everybody can see it on the nodes
         self._held[value] = lock
-        return ok(value=value, **told)
+        return ok(value=value, computed_after_ns=before_ns, computed_before_ns=after_ns)
 
     def extend(self, key: str, value: str, ttl_ms: int) -> Answer:
         """pottery extends by the time with which the lock was created, whatever TTL is requested here."""
@@ -55,7 +54,7 @@ class Pottery:
             return fail(error)
         except ExtendUnlockedLock as error:
             return info(error) if error.redis_errors else fail(error)
-        return ok(value=value, **_vouched_for(lock, before_ns))
+        return ok(value=value, computed_after_ns=before_ns, computed_before_ns=time.monotonic_ns())
 
     def release(self, key: str, value: str) -> Answer:
         del key
@@ -73,15 +72,6 @@ class Pottery:
             "extensions_max": Redlock._NUM_EXTENSIONS,
             **describe_redis(next(iter(self._masters))),
         }
-
-
-def _vouched_for(lock: Redlock, before_ns: int) -> dict[str, float]:
-    drift_s = lock.auto_release_time * Redlock._CLOCK_DRIFT_FACTOR + 0.002
-    return {
-        "validity_ms": (lock.auto_release_time - drift_s) * 1000,
-        "computed_after_ns": before_ns,
-        "computed_before_ns": time.monotonic_ns(),
-    }
 
 
 serve(Pottery)
