@@ -203,6 +203,18 @@ def test_requests_are_answered_in_order_even_if_stdin_has_ended(command: list[st
     ]
 
 
+def test_tasks_do_not_wait_for_each_other_and_answers_name_their_task(command: list[str]) -> None:
+    waits = [{"do": "acquire", "task": task, "key": "wait", "ttl_ms": ms} for task, ms in ((1, 500), (2, 0), (1, 1))]
+    found = answers(command, OPEN | {"settings": {}}, *waits)
+    assert [answer.get("task") for answer in found] == [None, 2, 1, 1]
+
+
+def test_an_adapter_does_not_open_for_renewal(command: list[str]) -> None:
+    [answer] = answers(command, OPEN | {"settings": {"renewal_ms": 100}})
+    assert answer["outcome"] == "fail"
+    assert "--renewal" in str(answer["error"])
+
+
 @pytest.mark.parametrize("ensure_ascii", [True, False])
 def test_settings_of_every_kind_survive_the_adapter_s_json(command: list[str], ensure_ascii: bool) -> None:
     settings = {

@@ -181,6 +181,25 @@ def test_requests_are_answered_in_order_even_if_stdin_has_ended(adapter: Written
     ]
 
 
+def test_tasks_do_not_wait_for_each_other_and_answers_name_their_task(adapter: Written) -> None:
+    command = adapter("acquire: async ({ key, ttl_ms }) => { await sleep(ttl_ms); return info(key) }")
+    tried = [(1, "a", 400), (1, "b", 0), (2, "c", 0)]
+    child = asked(command, OPEN, *({"do": "acquire", "task": t, "key": key, "ttl_ms": ms} for t, key, ms in tried))
+    assert child.stdout is not None
+    with child, child.stdout:
+        answers = [json.loads(line) for line in child.stdout]
+    assert [(answer["task"], answer["error"]) for answer in answers[1:]] == [(2, "c"), (1, "a"), (1, "b")]
+
+
+def test_a_lock_that_cannot_say_whether_it_is_held_does_not_open_for_renewal(adapter: Written) -> None:
+    child = asked(adapter(""), {"do": "open", "nodes": [], "settings": {"renewal_ms": 100}})
+    assert child.stdout is not None
+    with child, child.stdout:
+        answer = json.loads(child.stdout.readline())
+    assert answer["outcome"] == "fail"
+    assert "--renewal" in answer["error"]
+
+
 def test_the_adapter_ends_when_stdin_ends_even_if_a_call_hangs(adapter: Written) -> None:
     command = adapter("acquire: () => new Promise((resolve) => setTimeout(resolve, 60_000))")
     child = asked(command, OPEN, {"do": "acquire", "key": "k", "ttl_ms": 1})

@@ -4,12 +4,16 @@ import java.io.PrintStream;
 import java.lang.management.ManagementFactory;
 import java.lang.management.ThreadMXBean;
 import java.nio.charset.StandardCharsets;
+import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
 import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.TimeUnit;
 
 /**
  * The adapters' side of the lock protocol (docs/lock-protocol.md) for Java, using only the JDK.
@@ -107,13 +111,18 @@ public final class FencepostAdapter {
     private static final int ERROR_CHARACTERS = 500;
 
     private final Opener opener;
+    private final PrintStream answers;
     private Adapter adapter;
 
-    private FencepostAdapter(Opener opener) {
+    private FencepostAdapter(Opener opener, PrintStream answers) {
         this.opener = opener;
+        this.answers = answers;
     }
 
-    /** Answers requests in the calling thread, one after the other, and ends the process when stdin ends. */
+    /**
+     * Answers requests and ends the process when stdin ends. Those of one task (--tasks) are answered one after the other
+     * in a thread of their own, all others in the calling thread.
+     */
     public static void serve(Opener opener) throws InterruptedException {
         // A library's own output must not mix with the answers: its stdout is our stderr.
         PrintStream answers = new PrintStream(System.out, false, StandardCharsets.UTF_8);
@@ -122,7 +131,8 @@ public final class FencepostAdapter {
         Thread reader = new Thread(() -> read(lines), "stdin");
         reader.setDaemon(true);
         reader.start();
-        FencepostAdapter served = new FencepostAdapter(opener);
+        FencepostAdapter served = new FencepostAdapter(opener, answers);
+        Map<Object, ExecutorService> tasks = new HashMap<>();
         for (String verb = ""; !verb.equals("close"); ) {
             Optional<String> line = lines.take();
             if (line.isEmpty()) {
@@ -130,8 +140,17 @@ public final class FencepostAdapter {
             }
             Map<String, Object> request = object(FencepostJson.read(line.get()));
             verb = (String) request.get("do");
-            answers.print(FencepostJson.write(served.answer(verb, request)) + "\n");
-            answers.flush();
+            if (request.get("task") == null) {
+                served.handle(request);
+            } else {
+                ExecutorService thread =
+                        tasks.computeIfAbsent(request.get("task"), task -> Executors.newSingleThreadExecutor());
+                thread.execute(() -> served.handle(request));
+            }
+        }
+        tasks.values().forEach(ExecutorService::shutdown);
+        for (ExecutorService thread : tasks.values()) {
+            thread.awaitTermination(LAST_ANSWERS_MS, TimeUnit.MILLISECONDS);
         }
         Runtime.getRuntime().halt(0); // threads in which a library still waits must not keep the process alive
     }
@@ -149,6 +168,17 @@ public final class FencepostAdapter {
         Runtime.getRuntime().halt(0); // even if a library still waits for a hung node
     }
 
+    private void handle(Map<String, Object> request) {
+        Map<String, Object> answer = new LinkedHashMap<>(answer((String) request.get("do"), request));
+        if (request.get("task") != null) {
+            answer.put("task", request.get("task"));
+        }
+        synchronized (answers) {
+            answers.print(FencepostJson.write(answer) + "\n");
+            answers.flush();
+        }
+    }
+
     private Map<String, Object> answer(String verb, Map<String, Object> request) {
         try {
             String key = (String) request.get("key");
@@ -156,7 +186,11 @@ public final class FencepostAdapter {
             switch (verb) {
                 case "open":
                     List<Node> nodes = ((List<?>) request.get("nodes")).stream().map(FencepostAdapter::node).toList();
-                    adapter = opener.open(nodes, object(request.get("settings")));
+                    Map<String, Object> settings = object(request.get("settings"));
+                    if (settings.get("renewal_ms") != null) {
+                        return fail("adapters in Java cannot say whether a lock is still held (--renewal)");
+                    }
+                    adapter = opener.open(nodes, settings);
                     return ok("describe", adapter.describe());
                 case "acquire":
                     return adapter.acquire(key, (Long) request.get("ttl_ms"));

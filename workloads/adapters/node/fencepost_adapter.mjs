@@ -70,8 +70,9 @@ export async function warmUp(clients, connect, limitMs = 2000) {
   clearTimeout(timer)
 }
 
-/** Answers requests one after the other until stdin ends. An exception is answered with `info`, because it is unknown how
- * far the call got (while opening: with `fail`); its stack goes to stderr. */
+/** Answers requests until stdin ends: those of one task (`--tasks`) one after the other, those of different tasks side by
+ * side. An exception is answered with `info`, because it is unknown how far the call got (while opening: with `fail`); its
+ * stack goes to stderr. An adapter of a library that renews its leases has a method `held`, for `--renewal`. */
 export function serve(open) {
   // A library's own output must not mix with the answers: its stdout is our stderr.
   const write = process.stdout.write.bind(process.stdout)
@@ -83,10 +84,12 @@ export function serve(open) {
     try {
       if (verb === 'open') {
         adapter = await open(request.nodes, request.settings)
+        if (request.settings.renewal_ms != null && !adapter.held)
+          return fail({ error: 'this adapter cannot say whether a lock is still held (--renewal)' })
         return ok({ describe: await adapter.describe() })
       }
       if (verb === 'close') return ok()
-      if (!['acquire', 'extend', 'release'].includes(verb) || !adapter?.[verb])
+      if (!['acquire', 'extend', 'release', 'held'].includes(verb) || !adapter?.[verb])
         return fail({ error: `this adapter does not support ${verb}` })
       return await adapter[verb](request)
     } catch (error) {
@@ -95,18 +98,22 @@ export function serve(open) {
     }
   }
 
-  let answered = Promise.resolve()
-  async function handle(line) {
-    const request = JSON.parse(line)
+  async function handle(request) {
     if (request.value_base64 !== undefined) request.value = Buffer.from(request.value_base64, 'base64')
-    write(JSON.stringify(await answerTo(request)) + '\n')
+    const answer = await answerTo(request)
+    write(JSON.stringify({ ...answer, task: request.task }) + '\n')
     if (request.do === 'close') process.exit(0)
   }
+  const answered = new Map() // by task, undefined without tasks: when its last request has been answered
   const input = createInterface({ input: process.stdin })
-  input.on('line', (line) => (answered = answered.then(() => handle(line))))
+  input.on('line', (line) => {
+    const request = JSON.parse(line)
+    const before = answered.get(request.task) ?? answered.get(undefined) ?? Promise.resolve() // a task waits for `open`
+    answered.set(request.task, before.then(() => handle(request)))
+  })
   // Exit even if a library still waits for a hung node.
   input.on('close', () => {
-    answered.then(() => process.exit(0))
+    Promise.all(answered.values()).then(() => process.exit(0))
     setTimeout(() => process.exit(0), LAST_ANSWERS_MS)
   })
 }

@@ -1,9 +1,10 @@
 import java.util.ArrayList;
-import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicLong;
 import org.redisson.Redisson;
 import org.redisson.RedissonLock;
 import org.redisson.RedissonRedLock;
@@ -32,9 +33,9 @@ public final class RedissonAdapter implements FencepostAdapter.Adapter {
     private static final int WARM_UPS = 5;
 
     private final List<Redisson> clients = new ArrayList<>();
-    private final Map<String, RedissonRedLock> held = new HashMap<>();
+    private final Map<String, RedissonRedLock> held = new ConcurrentHashMap<>();
     private final long waitMs;
-    private long leases;
+    private final AtomicLong leases = new AtomicLong();
 
     private RedissonAdapter(List<FencepostAdapter.Node> nodes, Map<String, Object> settings) {
         Map<?, ?> manifest = (Map<?, ?>) settings.getOrDefault("manifest", Map.of());
@@ -66,7 +67,7 @@ public final class RedissonAdapter implements FencepostAdapter.Adapter {
         long thread = Thread.currentThread().getId();
         List<String> fields =
                 clients.stream().map(client -> client.getId() + ":" + thread).toList();
-        String value = fields.get(0) + "#" + ++leases;
+        String value = fields.get(0) + "#" + leases.incrementAndGet();
         held.put(value, lock);
         return FencepostAdapter.ok(
                 "value", value,
@@ -97,8 +98,8 @@ public final class RedissonAdapter implements FencepostAdapter.Adapter {
     }
 
     /**
-     * Locks and unlocks another key on every node, so that no client's first acquire includes connecting, loading classes
-     * or loading scripts. A node that is down is left to the library.
+     * Locks and unlocks another key on every node, and waits for it in another thread, so that no client's first acquire
+     * includes connecting, loading classes or loading scripts. A node that is down is left to the library.
      */
     private static void warmUp(List<? extends RedissonClient> clients) {
         CompletableFuture<?>[] warmed = clients.stream()
@@ -115,7 +116,16 @@ public final class RedissonAdapter implements FencepostAdapter.Adapter {
         RLock lock = client.getLock("fencepost-warm-up-" + client.getId());
         for (int i = 0; i < WARM_UPS; i++) {
             lock.lock(1, TimeUnit.SECONDS);
+            CompletableFuture.supplyAsync(() -> waitsInVain(lock)).join();
             lock.unlock();
+        }
+    }
+
+    private static boolean waitsInVain(RLock lock) {
+        try {
+            return !lock.tryLock(20, 1000, TimeUnit.MILLISECONDS);
+        } catch (InterruptedException interrupted) {
+            throw new IllegalStateException(interrupted);
         }
     }
 

@@ -45,10 +45,10 @@ function open(nodes, settings) {
     release: ({ value }) => {
       const lock = held.get(value)
       held.delete(value)
-      nodeErrors = 0
+      const errorsBefore = nodeErrors
       return lock.unlock().then(
         () => ok(),
-        (error) => (nodeErrors ? info(error) : refused(error)),
+        (error) => (nodeErrors > errorsBefore ? info(error) : refused(error)),
       )
     },
 
