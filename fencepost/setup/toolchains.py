@@ -73,7 +73,7 @@ class Toolchain:
     def why_not(self) -> str:
         """What is missing, and what to do."""
         programs = " and ".join((self.program, *self.companions))
-        wanted = f"no {programs} on PATH that is {self.name} {_dotted(self.oldest)} or newer"
+        wanted = f"no {self.name} {_dotted(self.oldest)} or newer ({programs}) on PATH"
         return f"{wanted}; set-up brings it" if self.wheel else f"{wanted}; {self.no_wheel}"
 
     def _version(self, program: Path) -> str | None:

@@ -56,7 +56,7 @@ def test_a_toolchain_that_is_too_old_or_broken_counts_as_missing(
     program: Callable[[str, str], Path], shop: Workshop, script: str
 ) -> None:
     program("toy", script)
-    with pytest.raises(SetupError, match=r"^lock-x: no toy on PATH that is Toy 2\.5 or newer; install Toy$"):
+    with pytest.raises(SetupError, match=r"^lock-x: no Toy 2\.5 or newer \(toy\) on PATH; install Toy$"):
         TOY.bring(shop, "lock-x")
 
 
