@@ -334,10 +334,11 @@ def _round(shown: ShownRound) -> Round:
 
 
 def _last_words(log_path: Path) -> str:
-    """The last line of the log, which in most languages names the exception."""
+    """The last line of the log, which in most languages names the exception. Go names it before the stack."""
     with contextlib.suppress(OSError):
         lines = log_path.read_text(encoding="utf-8", errors="replace").split("\n")
         words = [line.strip() for line in lines if line.strip()]
+        words += [line for line in words if line.startswith(("panic: ", "fatal error: "))][-1:]
         if words:
             return f" ({words[-1][:_SHOWN_CHARACTERS]})"
     return ""

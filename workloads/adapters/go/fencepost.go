@@ -133,7 +133,7 @@ func Serve(open func(nodes []Node, settings Settings) (Lock, error)) {
 func answer(asked request, lock *Lock, open func([]Node, Settings) (Lock, error)) (answer Answer) {
 	defer func() {
 		if reason := recover(); reason != nil {
-			fmt.Fprintf(os.Stderr, "panic: %v\n%s", reason, debug.Stack())
+			fmt.Fprintf(os.Stderr, "the call panicked: %v\n%s", reason, debug.Stack())
 			answer = Info(fmt.Sprintf("panic: %v", reason))
 			if asked.Do == "open" {
 				answer.Outcome = "fail"
