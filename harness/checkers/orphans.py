@@ -21,7 +21,7 @@ import numpy as np
 from fencepost.text import count, milliseconds, printable
 from harness.figures import KEYS_ON_NODES, CheckerFigures, Part, Row, Table
 from harness.history.key_holdings import Watched
-from harness.history.key_owners import Tries, find_owners, left_ns, rows_of
+from harness.history.key_owners import Owners, Tries, find_owners, left_ns, rows_of
 from harness.history.recorded import Recorded
 from harness.verdict import Answer, Finding
 
@@ -49,7 +49,8 @@ class Figures(CheckerFigures, frozen=True, kw_only=True):
     """`watched`: whether the nodes were. If not, `asked` says whether they should have been, and the rest is None.
     `no_key_events`: the nodes' server, if its keys cannot be watched.
     `count`, `total_ms`, `longest_ms`: of the orphans; `by_cause`, `by_node`. `owners`: `shown` where the lock shows
-    what it sets, `by time` where it does not."""
+    what it sets, `by time` where it does not. `none_seen`: true where somebody acquired the lock and no key of it was
+    ever seen on a node, so that nothing is known."""
 
     watched: bool
     asked: bool | None = None
@@ -61,6 +62,8 @@ class Figures(CheckerFigures, frozen=True, kw_only=True):
     by_cause: dict[Cause, int] | None = None
     by_node: dict[str, OnNode] | None = None
     owners: Literal["shown", "by time"] | None = None
+    none_seen: bool | None = None
+    """None where keys were seen."""
 
     def rows(self) -> Iterator[Row]:
         if self.watched:
@@ -74,6 +77,8 @@ class Figures(CheckerFigures, frozen=True, kw_only=True):
         """`8 keys without an owner on a node, 5.4 s in all, the longest 994 ms: not released 3, given up 5`."""
         unseen = [printable(name) for name, node in (self.by_node or {}).items() if node.unseen_ms > 0]
         blind = f"; {', '.join(unseen)} out of sight for some time" if unseen else ""
+        if self.none_seen:
+            return f"no key of this lock was seen on the nodes, so nothing is known about keys without an owner{blind}"
         if not self.count:
             return f"none was left on a node without an owner{blind}"
         causes = ", ".join(f"{cause} {number:,}" for cause, number in (self.by_cause or {}).items() if number)
@@ -128,7 +133,8 @@ def check(run: Recorded) -> Answer:
     if watched is None or watched.watch_windows.empty:
         asked = run.config.witness == "on"
         return Answer(Figures(watched=False, asked=asked, no_key_events=run.unwatchable))
-    orphans, are_shown = _orphans(run, watched)
+    owners = find_owners(run, watched)
+    orphans = _orphans(run, owners)
     everywhere = _on_node(orphans, 0)
     figures = Figures(
         watched=True,
@@ -140,13 +146,13 @@ def check(run: Recorded) -> Answer:
             node: _on_node([orphan for orphan in orphans if orphan.node == node], _unseen_ms(run, watched, node))
             for node in run.config.node_names
         },
-        owners="shown" if are_shown else "by time",
+        owners="shown" if owners.are_shown else "by time",
+        none_seen=True if owners.holdings.empty and len(run.sections) else None,
     )
     return Answer(figures, _outlasting(run, orphans))
 
 
-def _orphans(run: Recorded, watched: Watched) -> tuple[list[_Orphan], bool]:
-    owners = find_owners(run, watched)
+def _orphans(run: Recorded, owners: Owners) -> list[_Orphan]:
     left = left_ns(run)
     ended = run.sections["ended"].astype(str).tolist()
     tries = {key: Tries(run, key, owners, left) for key in owners.holdings["lock_key"].unique()}
@@ -177,7 +183,7 @@ def _orphans(run: Recorded, watched: Watched) -> tuple[list[_Orphan], bool]:
             chain.orphan = _Orphan(row.node, row.lock_key, cause, from_ns, 0)
             orphans.append(chain.orphan)
         chain.orphan.length_ns += length_ns
-    return orphans, owners.are_shown
+    return orphans
 
 
 class _Row(NamedTuple):

@@ -29,6 +29,16 @@ def held(**config: Any) -> History:
     return history.seen("n1", "set", 9.8, "v1", since=9.5, ttl=100)
 
 
+def test_a_lock_of_which_no_key_was_seen_is_not_called_clean() -> None:
+    """Its keys may be of a kind that the witness does not see."""
+    unseen = figures(History().watch("n1").section("c1", 10, 40))
+    assert unseen.none_seen is True
+    assert next(iter(unseen.rows())).text.startswith("no key of this lock was seen on the nodes, so nothing is known")
+    for history in (History().watch("n1"), held().seen("n1", "deleted", 41, since=40.5)):
+        assert figures(history).none_seen is None
+        assert next(iter(figures(history).rows())).text.startswith("none was left on a node without an owner")
+
+
 def test_a_key_that_is_gone_with_the_release_had_an_owner_all_the_time() -> None:
     assert figures(held().seen("n1", "deleted", 41, since=40.5)).count == 0
 
