@@ -3,6 +3,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.Executor;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
 import org.redisson.Redisson;
@@ -31,6 +32,8 @@ import org.redisson.config.Config;
 public final class RedissonAdapter implements FencepostAdapter.Adapter {
     private static final long WARM_UP_S = 10;
     private static final int WARM_UPS = 5;
+    /** A pool may run a task in the thread that waits for it, which would own the lock already. */
+    private static final Executor OWN_THREADS = task -> new Thread(task).start();
 
     private final List<Redisson> clients = new ArrayList<>();
     private final Map<String, RedissonRedLock> held = new ConcurrentHashMap<>();
@@ -103,7 +106,7 @@ public final class RedissonAdapter implements FencepostAdapter.Adapter {
      */
     private static void warmUp(List<? extends RedissonClient> clients) {
         CompletableFuture<?>[] warmed = clients.stream()
-                .map(client -> CompletableFuture.runAsync(() -> warmUp(client)))
+                .map(client -> CompletableFuture.runAsync(() -> warmUp(client), OWN_THREADS))
                 .toArray(CompletableFuture[]::new);
         try {
             CompletableFuture.allOf(warmed).get(WARM_UP_S, TimeUnit.SECONDS);
@@ -116,7 +119,7 @@ public final class RedissonAdapter implements FencepostAdapter.Adapter {
         RLock lock = client.getLock("fencepost-warm-up-" + client.getId());
         for (int i = 0; i < WARM_UPS; i++) {
             lock.lock(1, TimeUnit.SECONDS);
-            CompletableFuture.supplyAsync(() -> waitsInVain(lock)).join();
+            CompletableFuture.supplyAsync(() -> waitsInVain(lock), OWN_THREADS).join();
             lock.unlock();
         }
     }
