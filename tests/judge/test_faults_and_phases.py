@@ -99,6 +99,8 @@ def test_a_phase_that_did_not_happen_has_no_figures() -> None:
 def test_the_checkers_are_those_in_the_folder() -> None:
     assert list(checkers()) == [
         "acquire_timeouts",
+        "capacity",
+        "contention",
         "counter",
         "early_loss",
         "exclusion",
@@ -112,4 +114,5 @@ def test_the_checkers_are_those_in_the_folder() -> None:
         "phases",
         "quorum_backing",
         "refused_alone",
+        "register",
     ]
