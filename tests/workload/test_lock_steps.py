@@ -1,0 +1,93 @@
+"""What a client records of its lock's answers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from fencepost.errors import UsageError
+from fencepost.history import Held, Op
+from harness.config import RunConfig
+from workloads.base import Lease
+from workloads.control import Control
+from workloads.lock_steps import LockSteps
+from workloads.recorder import Recorder
+
+
+class Answering:
+    """A lock that answers what it is told to."""
+
+    def __init__(self, lease: Lease | None, reason: Any = None) -> None:
+        self.lease, self.reason = lease, reason
+
+    def acquire(self, key: str, ttl_ms: int) -> Lease | None:
+        return self.lease
+
+    def extend(self, lease: Lease, ttl_ms: int) -> Lease | None:
+        return self.lease
+
+    def release(self, lease: Lease) -> bool:
+        return True
+
+    def close(self) -> None:
+        pass
+
+    def describe(self) -> dict[str, object]:
+        return {}
+
+    def take_reason(self) -> Any:
+        return self.reason
+
+    def is_held(self, lease: Lease) -> bool:
+        return self.lease is not None
+
+
+def steps_of(lock: Answering, folder: Path) -> LockSteps:
+    config = RunConfig(seed=1, ttl_ms=1_500)
+    control = Control.create(folder / "control")
+    return LockSteps("c1", config, lock, Recorder(folder / "ops"), control, held=Recorder(folder / "held"))
+
+
+def test_a_lease_without_a_validity_is_recorded_with_the_time_that_was_asked_for(tmp_path: Path) -> None:
+    steps = steps_of(Answering(Lease("k1", "v")), tmp_path)
+    op = steps.acquire("k1")
+    assert (op.validity_ms, op.granted_ms) == (None, 1_500)
+    assert steps.lapses_ns == op.invoke_ns + 1_500_000_000, "as a careful user counts"
+
+
+def test_a_granted_time_is_recorded_where_the_lock_says_it_and_only_there(tmp_path: Path) -> None:
+    assert (
+        steps_of(Answering(Lease("k1", "v", 1_990.0, granted_ms=2_000.0)), tmp_path).acquire("k1").granted_ms == 2_000
+    )
+    assert steps_of(Answering(Lease("k1", "v", 1_490.0)), tmp_path).acquire("k1").granted_ms is None
+
+
+def test_a_refusal_is_recorded_with_its_reason(tmp_path: Path) -> None:
+    op = steps_of(Answering(None, "quorum"), tmp_path).acquire("k1")
+    assert (op.outcome, op.reason) == ("fail", "quorum")
+    assert msgspec.json.decode((tmp_path / "ops").read_bytes(), type=Op) == op
+
+
+@pytest.mark.parametrize(("node_values", "held"), [((), ["v"]), (("a:1", "b:1"), ["a:1", "b:1"])])
+def test_what_the_lock_set_on_the_nodes_is_recorded(
+    tmp_path: Path, node_values: tuple[str, ...], held: list[str]
+) -> None:
+    steps_of(Answering(Lease("k1", "v", node_values=node_values)), tmp_path).acquire("k1")
+    lines = (tmp_path / "held").read_bytes().splitlines()
+    assert [msgspec.json.decode(line, type=Held).value for line in lines] == held
+
+
+def test_steps_that_do_not_fit_are_refused_and_not_recorded(tmp_path: Path) -> None:
+    steps = steps_of(Answering(Lease("k1", "v")), tmp_path)
+    for step in (steps.still_held, steps.reenter, steps.leave, steps.release):
+        with pytest.raises(UsageError, match="is not inside"):
+            step()
+    steps.acquire("k1")
+    with pytest.raises(UsageError, match="only once and cannot leave"):
+        steps.leave()
+    assert [steps.reenter().f, steps.leave().f, steps.still_held().f, steps.release().f] == [
+        "reenter", "leave", "held", "release",
+    ]  # fmt: skip
