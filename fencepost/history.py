@@ -173,8 +173,8 @@ class FaultEvent(Impact, frozen=True):
     fault: str
     nemesis: str
     what: str
-    began_ns: int
-    done_ns: int
+    began_ns: Int64
+    done_ns: Int64
     holds: bool
     seen: str
 
@@ -204,12 +204,12 @@ class KeyEvent(msgspec.Struct, omit_defaults=True, gc=False):
     """
 
     node: str
-    at_ns: int
+    at_ns: Int64
     event: KeyEventName
     key: str = ""
     value: str | None = None
-    ttl_ms: int | None = None
-    since_ns: int | None = None
+    ttl_ms: Int64 | None = None
+    since_ns: Int64 | None = None
     is_hash: bool = False
 
 
@@ -221,7 +221,7 @@ class Held(msgspec.Struct, omit_defaults=True, gc=False):
     judging overlaps does not need it, and the clients' logs are long.
     """
 
-    section: int
+    section: Int64
     key: str
     value: str
 
@@ -234,9 +234,9 @@ class ClientEnd(msgspec.Struct, omit_defaults=True):
     """
 
     client: str
-    life: int
+    life: Int64
     how: Literal["finished", "killed", "cut-off", "died"]
-    at_ns: int
+    at_ns: Int64
     under_way: str | None = None
     error: str | None = None
 
@@ -245,8 +245,8 @@ class Timeline(msgspec.Struct):
     """The phases of a run (`timeline.json`), on CLOCK_MONOTONIC: load and faults start, every fault is healed, clients
     are asked to end, the last client has ended. None: not reached (interrupted or crashed)."""
 
-    start_ns: int
-    healed_ns: int | None = None
-    stop_ns: int | None = None
-    end_ns: int | None = None
+    start_ns: Int64
+    healed_ns: Int64 | None = None
+    stop_ns: Int64 | None = None
+    end_ns: Int64 | None = None
     interrupted: bool = False

@@ -116,7 +116,7 @@ class _Written(msgspec.Struct, frozen=True):
 
 def blamed_so_far(folder: RunFolder) -> frozenset[str]:
     """The kinds of findings blamed on the lock that a run shows so far, while it is still on."""
-    verdict = judge(load_recorded(folder), _SEEN_EARLY)
+    verdict = judge(load_recorded(folder, is_over=False), _SEEN_EARLY)
     return frozenset(finding.kind for finding in verdict.findings if finding.blame == "lock")
 
 
@@ -133,6 +133,8 @@ def exit_code(verdict: Verdict, *, expect_violation: bool = False) -> int:
 
 
 def _cut_short(run: Recorded) -> tuple[str, ...]:
+    if run.doubts:
+        return run.doubts
     if run.timeline.interrupted:
         return ("the run was interrupted",)
     if run.timeline.end_ns is None:

@@ -40,6 +40,8 @@ class Recorded:
     """The nodes' server, if its keys cannot be watched."""
     acquire_limit_ms: float | None = None
     """How long an acquire may take according to the lock; None if it declares nothing."""
+    doubts: tuple[str, ...] = ()
+    """Why the run cannot be called valid, whatever its checkers say: it did not end as planned."""
 
     @cached_property
     def lease_ms(self) -> float:

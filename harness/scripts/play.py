@@ -16,6 +16,7 @@ from harness.run.setup import Setup
 from harness.scripts.experiment import Experiment, describe
 from harness.scripts.steps import play_steps
 from harness.session import report_run, say_what_is_missing, setup_in_words
+from harness.store.manifest import recording
 from harness.store.run_folder import RunFolder
 from harness.verdict import Verdict
 
@@ -41,9 +42,9 @@ def make_experiment(
     say_what_is_missing(setup, out)
     try:
         with RunState.create(folder.path.name) as state, Progress(out, plain_interval_s=float("inf")) as progress:
-            play_steps(
-                experiment, target, setup, folder, state, progress, partial(out.print, markup=False, soft_wrap=True)
-            )
+            say = partial(out.print, markup=False, soft_wrap=True)
+            with recording(folder):
+                play_steps(experiment, target, setup, folder, state, progress, say)
     except FencepostError:
         out.print(f"the experiment broke off; `fencepost analyze {folder.path}` judges what was recorded", markup=False)
         raise

@@ -12,8 +12,11 @@ from typing import Final, TypeVar
 import msgspec
 
 from fencepost.errors import BrokenEnvironmentError, UsageError
+from harness.store.files import LINE_BYTES, open_regular
 
 _PIECE_BYTES: Final = 1 << 19
+NOT_JSON: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What decoding raises for anything but the JSON that was expected."""
 S = TypeVar("S", bound=msgspec.Struct)
 
 
@@ -77,35 +80,36 @@ def read_lines(path: Path, kind: type[S]) -> Iterator[list[S]]:
     """
     decoder = msgspec.json.Decoder(kind)
     done, rest = 0, b""
-    try:
-        with path.open("rb", buffering=0) as file:
-            while piece := file.read(_PIECE_BYTES):
-                whole, newline, tail = piece.rpartition(b"\n")
-                if not newline:
-                    rest += piece
-                    continue
-                records = _decode(path, decoder, rest + whole, done)
-                rest = tail
-                done += len(records)
-                yield records
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read ({error.strerror}); check its permissions") from error
+    with open_regular(path) as file:
+        while piece := file.read(_PIECE_BYTES):
+            whole, newline, tail = piece.rpartition(b"\n")
+            if not newline:
+                rest += piece
+                if len(rest) > LINE_BYTES:
+                    raise UsageError(
+                        f"{path} line {done + 1} is longer than {LINE_BYTES >> 20} MB: the file is damaged"
+                    )
+                continue
+            records = _decode(path, decoder, rest + whole, done)
+            rest = tail
+            done += len(records)
+            yield records
     if rest:
         try:
             yield [decoder.decode(rest)]
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except NOT_JSON:
             return
 
 
 def _decode(path: Path, decoder: msgspec.json.Decoder[S], lines: bytes, done: int) -> list[S]:
     try:
         return decoder.decode_lines(lines)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except NOT_JSON:
         for number, line in enumerate(lines.split(b"\n"), done + 1):
             try:
                 if line:
                     decoder.decode(line)
-            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            except NOT_JSON as error:
                 raise UsageError(
                     f"{path} line {number} is not a valid record ({error}): the file is damaged, or not from fencepost"
                 ) from None

@@ -41,11 +41,13 @@ import msgspec
 from fencepost.errors import UsageError
 from fencepost.history import Held, KeyEvent, Round, Timeline
 from harness.config import RESULTS, RunConfig
-from harness.store.append_log import AppendLog, on_disk, read_lines
+from harness.store.append_log import NOT_JSON, AppendLog, on_disk, read_lines
+from harness.store.files import read_document
 from harness.verdict import VERDICT_SCHEMA, Verdict
 from workloads.kinds import FENCED_COUNTER
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
+"""Of config.json. From 2 on, a run that ended as planned has a manifest.json."""
 
 _RENAMED_WORKLOADS: Final = {"script": FENCED_COUNTER}
 """What older records call the workload of a scripted run."""
@@ -191,6 +193,14 @@ class RunFolder:
         """The values at the last read, by key. Written after resource.jsonl: its presence says that that is whole."""
         self._write_json("final.json", values)
 
+    def write_manifest(self, manifest: msgspec.Struct) -> None:
+        """See `harness.store.manifest`."""
+        self._write_json("manifest.json", manifest)
+
+    def write_failure(self, error: str) -> None:
+        """What broke, if the run did not end as planned."""
+        self._write_json("failure.json", {"error": error})
+
     def write_verdict(self, verdict: Verdict) -> None:
         self._write_json("verdict.json", verdict)
 
@@ -204,6 +214,17 @@ class RunFolder:
         if self._read_json("config.json", _OwnResourceServer).resource_server is None:
             renamed["resource_server"] = config.server
         return msgspec.structs.replace(config, **renamed)
+
+    def read_manifest(self, kind: type[S]) -> S | None:
+        return self._read_json("manifest.json", kind) if self._has("manifest.json") else None
+
+    def read_failure(self) -> str | None:
+        """What broke; None if nothing did, or if the harness was killed."""
+        return self._read_json("failure.json", dict[str, str]).get("error") if self._has("failure.json") else None
+
+    def schema(self) -> int:
+        """Of config.json."""
+        return self._check_version("config.json")
 
     def read_timeline(self) -> Timeline | None:
         return self._read_json("timeline.json", Timeline) if self._has("timeline.json") else None
@@ -275,10 +296,8 @@ class RunFolder:
     def _read_json(self, name: str, kind: type[T]) -> T:
         path = self.path / name
         try:
-            return msgspec.json.decode(path.read_bytes(), type=kind)
-        except OSError as error:
-            raise UsageError(f"{path} cannot be read ({error.strerror}); check its permissions") from error
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            return msgspec.json.decode(read_document(path), type=kind)
+        except NOT_JSON as error:
             raise UsageError(f"{path} is not what fencepost writes there: {_one_line(error)}") from error
 
     def _write_json(self, name: str, value: object) -> None:

@@ -10,6 +10,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from fencepost.errors import UsageError
 from fencepost.history import ClientEnd, FaultEvent, Op, Timeline, Write
 from harness.history.key_holdings import Watched, derive_holdings, held_frame
 from harness.history.recorded import Recorded
@@ -17,16 +18,47 @@ from harness.history.sections import derive_sections
 from harness.history.tasks import hitting_tasks
 from harness.store.append_log import read_lines
 from harness.store.columns import NAME, OLD_OPS_LACK, OPS_SCHEMA, WRITES_SCHEMA, Columns, ops_frame
+from harness.store.manifest import FIRST_SCHEMA, Manifest, check_manifest
 from harness.store.parquet import read_frame
 from harness.store.run_folder import RunFolder, client_logs
+from harness.store.soundness import check_soundness
 
 
-def load_recorded(folder: RunFolder) -> Recorded:
+def load_recorded(folder: RunFolder, *, is_over: bool = True) -> Recorded:
     """The run as it was recorded, also one whose harness was killed in the middle of it.
 
     Without a timeline the run began with its first operation and was interrupted; without final.json `final_values` is
-    None. Raises UsageError for a folder that was damaged.
+    None. `is_over`: False for a run that is still being recorded. Raises UsageError for a folder that was damaged.
     """
+    if not is_over:
+        return _load(folder, ())
+    manifest = folder.read_manifest(Manifest)
+    if manifest is not None:
+        check_manifest(folder, manifest)
+    try:
+        run = _load(folder, _broke_off(folder) if manifest is None else ())
+    except OverflowError as error:
+        raise UsageError(f"{folder.path} is damaged: a number in its logs is too large ({error})") from error
+    if manifest is None:
+        check_soundness(folder, run)
+    return run
+
+
+def _broke_off(folder: RunFolder) -> tuple[str, ...]:
+    """What a missing manifest means."""
+    if (error := folder.read_failure()) is not None:
+        return (f"the run broke off: {error}",)
+    if folder.schema() < FIRST_SCHEMA:
+        return ()
+    if folder.read_final() is not None:
+        raise UsageError(
+            f"{folder.path / 'manifest.json'} is missing although the run had ended (final.json is there): it was "
+            "deleted, or the harness was killed at the very end; nothing vouches for the record"
+        )
+    return ("the run broke off: it has no manifest.json, so its harness crashed or was killed",)
+
+
+def _load(folder: RunFolder, doubts: tuple[str, ...]) -> Recorded:
     ops, environment = read_history(folder), folder.read_environment()
     ends = tuple(folder.read_log("client-ends.jsonl", ClientEnd))
     config = folder.read_config()
@@ -48,6 +80,7 @@ def load_recorded(folder: RunFolder) -> Recorded:
         watched=_read_watched(folder),
         unwatchable=_unwatchable(environment),
         acquire_limit_ms=_acquire_limit_ms(environment),
+        doubts=doubts,
     )
 
 

@@ -15,6 +15,7 @@ from harness.explain.explanation import Explained, explain
 from harness.history.recorded import Recorded
 from harness.report.explanations import lines, render_explained
 from harness.report.page import render_page
+from harness.store.manifest import write_manifest
 from harness.store.run_folder import RunFolder
 from harness.verdict import Verdict
 from tests.explain.stories import Story
@@ -35,6 +36,7 @@ def folder_of(story: Story, results: Path) -> RunFolder:
         log.extend(story.writes)
     folder.write_timeline(story.timeline)
     folder.write_final({write.key: write.value for write in story.writes})
+    write_manifest(folder)
     return folder
 
 
@@ -168,6 +170,7 @@ def test_an_older_folder_without_replies_is_explained_as_far_as_possible(
     for log in folder.answers.iterdir():
         log.unlink()
     folder.answers.rmdir()
+    write_manifest(folder)
     code, out, _ = command(str(folder.path), capsys=capsys)
     assert code == 0
     assert "The record does not show which nodes granted it" in " ".join(out.split())
@@ -194,6 +197,7 @@ def test_a_damaged_log_of_replies_is_one_line_and_254(tmp_path: Path, capsys: py
     folder = folder_of(restarted(), tmp_path)
     log = folder.answers_log("c1", 1)
     log.write_bytes(b"nonsense\n" + log.read_bytes())
+    write_manifest(folder)
     code, out, err = command(str(folder.path), capsys=capsys)
     assert (code, out) == (254, "")
     assert "c1.1.jsonl line 1 is not a valid record" in err
@@ -203,6 +207,7 @@ def test_half_a_line_at_the_end_is_dropped(tmp_path: Path, capsys: pytest.Captur
     folder = folder_of(restarted(), tmp_path)
     with folder.answers_log("c2", 1).open("ab") as log:
         log.write(b'{"f":"acquire","key":"k1","va')
+    write_manifest(folder)
     assert command(str(folder.path), capsys=capsys)[0] == 0
 
 

@@ -24,6 +24,7 @@ from harness.options import replay_command
 from harness.report.listing import list_runs, render_listing
 from harness.store.append_log import AppendLog, read_lines
 from harness.store.columns import OPS_SCHEMA
+from harness.store.manifest import write_manifest
 from harness.store.parquet import read_frame
 from harness.store.run_folder import SCHEMA_VERSION, RunFolder
 from harness.store.tables import load_recorded, write_history
@@ -54,6 +55,7 @@ def written(results: Path, history: History | None = None) -> RunFolder:
     folder.write_environment({"redis": "7.0.15"})
     folder.write_timeline(history.timeline)
     folder.write_final({"k1": 1})
+    write_manifest(folder)
     return folder
 
 
@@ -218,6 +220,7 @@ def test_a_partial_line_at_the_end_is_dropped_in_every_log(tmp_path: Path) -> No
     for log in [*folder.path.glob("*.jsonl"), *folder.clients.glob("*.jsonl")]:
         whole = log.read_bytes()
         log.write_bytes(whole + whole[: len(whole.splitlines()[0]) // 2])
+    write_manifest(folder)
     assert same(load_recorded(folder), story().recorded())
 
 
@@ -234,6 +237,7 @@ def test_a_complete_last_line_without_a_newline_is_kept(tmp_path: Path) -> None:
     folder = written(tmp_path)
     log = folder.client_log("c1", 1)
     log.write_bytes(log.read_bytes().rstrip(b"\n"))
+    write_manifest(folder)
     assert same(load_recorded(folder), story().recorded())
 
 
@@ -244,6 +248,7 @@ def test_garbage_in_the_middle_is_named_by_file_and_line(tmp_path: Path) -> None
     too_large = lines[0].replace(b'"section":1', b'"section":9223372036854775808')
     for garbage in (b"\xff\n", b'{"f":"fly"}\n', b'{"f":"read"\n', too_large):
         log.write_bytes(b"".join([lines[0], garbage, *lines[1:]]))
+        write_manifest(folder)
         with pytest.raises(UsageError, match=r"c1\.1\.jsonl line 2 is not a valid record") as caught:
             load_recorded(folder)
         assert "\n" not in str(caught.value)
@@ -270,9 +275,9 @@ def test_names_are_distinguished_however_many_there_are(tmp_path: Path) -> None:
 
 def test_a_run_whose_harness_was_killed_in_the_middle_is_read_and_judged(tmp_path: Path) -> None:
     folder = written(tmp_path)
-    for name in ("final.json", "client-ends.jsonl", "resource.jsonl"):
+    for name in ("final.json", "client-ends.jsonl", "resource.jsonl", "manifest.json"):
         (folder.path / name).unlink()
-    folder.write_timeline(Timeline(start_ns=ms(0)))
+    folder.write_timeline(Timeline(start_ns=ms(-1)))
     run, verdict = judge_folder(folder)
     assert (len(run.sections), run.final_values, run.ends) == (2, None, ())
     assert run.sections["ended"].tolist() == ["release", "open"]

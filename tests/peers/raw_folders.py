@@ -22,6 +22,8 @@ NODES: Final = ("n1", "n2", "n3")
 class _Made:
     random: Random
     fencing: str
+    over: bool
+    """The run has an end."""
     ops: dict[tuple[str, int], list[dict[str, Any]]] = field(default_factory=dict)
     held: dict[tuple[str, int], list[dict[str, Any]]] = field(default_factory=dict)
     ends: list[dict[str, Any]] = field(default_factory=list)
@@ -43,7 +45,7 @@ def write_folder(path: Path, config: dict[str, object], seed: int, size: int) ->
     """Write a run's files into an empty folder. `config`: the run's configuration as JSON. `size`: how many sections a
     client has, at the most."""
     random = Random(seed)
-    made = _Made(random, random.choice(["none", "none", "writes", "all"]))
+    made = _Made(random, random.choice(["none", "none", "writes", "all"]), random.random() < 0.8)
     keys = ["k1", "k2"][: random.choice([1, 1, 2])]
     clients = [f"c{number}" for number in range(1, random.randint(2, 4) + 1)]
     for client in clients:
@@ -53,7 +55,8 @@ def write_folder(path: Path, config: dict[str, object], seed: int, size: int) ->
     own = {"ttl_ms": TTL * UNIT_NS // 1_000_000, "fencing": made.fencing, "require": require, "nodes": len(NODES)}
     for folder in ("clients", "held", "answers", "logs"):
         (path / folder).mkdir(parents=True)
-    _json(path / "config.json", {"schema_version": 1} | config | own)
+    schema_version = 1 if made.over else random.choice([1, 2])
+    _json(path / "config.json", {"schema_version": schema_version} | config | own)
     _resource(made, path, keys)
     _timeline(made, path)
     planned = [fault["fault"] for fault in made.faults if fault["event"] == "injected"]
@@ -79,7 +82,7 @@ def _client(made: _Made, client: str, keys: list[str], size: int) -> None:
                 return
             life += 1
             at += random.randint(0, 3)
-    if (client, life) in made.ops and made.often(0.95):
+    if (client, life) in made.ops and (made.often(0.7) or made.over):
         made.ends.append({"client": client, "life": life, "how": "finished", "at_ns": ns(at + random.randint(0, 2))})
 
 
@@ -141,7 +144,9 @@ def _section(made: _Made, life: tuple[str, int], number: int, key: str, at: int)
             write = {"key": key, "client": life[0], "section": number, "value": written}
             made.writes.append((at, write | ({"token": token} if fenced else {})))
     at = max(at, left)
-    ending = random.choice(["release"] * 12 + ["killed", "cut-off", "died", "unrecorded", "went on", "left"])
+    ending = random.choice(["release"] * 12 + ["killed", "cut-off", "died"])
+    if made.often(0.02) or (not made.over and made.often(0.1)):
+        ending = random.choice(["unrecorded", "left", "went on"])
     gone = at + random.randint(0, 2)
     if ending == "release":
         record("release", random.choice(["ok"] * 8 + ["fail", "info"]), random.randint(0, 2))
@@ -212,8 +217,8 @@ def _timeline(made: _Made, path: Path) -> None:
     if made.often(0.05):
         return
     timeline: dict[str, object] = {"start_ns": ns(0), "interrupted": made.often(0.05)}
-    if made.often(0.95):
-        timeline |= {"healed_ns": ns(200), "stop_ns": ns(210), "end_ns": ns(230)}
+    if made.over:
+        timeline |= {"healed_ns": ns(500), "stop_ns": ns(510), "end_ns": ns(530)}
     _json(path / "timeline.json", timeline)
 
 
@@ -256,7 +261,7 @@ def _witness(made: _Made) -> list[dict[str, Any]]:
                 del line["since_ns"]
             lines.append(line)
         if made.often(0.8):
-            lines.append({"node": node, "at_ns": max(at, ns(230)), "event": "blind"})
+            lines.append({"node": node, "at_ns": max(at, ns(530)), "event": "blind"})
     return lines
 
 

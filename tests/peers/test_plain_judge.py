@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import sys
-import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from hypothesis import strategies as st
 from harness.config import RunConfig
 from tests.peers.comparison import DAMAGED, by_the_plain_judge, by_the_product
 from tests.peers.raw_folders import tear, write_folder
+from tests.peers.recorded import names, unpack
 
 HERE = Path(__file__).parent
 CONFIG: dict[str, Any] = msgspec.to_builtins(RunConfig(seed=1))
@@ -31,15 +31,7 @@ sizes = st.integers(1, 6)
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("peers")
-    with tarfile.open(HERE / "recorded.tar.xz") as archive:
-        archive.extractall(folder, filter="data")
-    return folder / "recorded"
-
-
-def names() -> list[str]:
-    with tarfile.open(HERE / "recorded.tar.xz") as archive:
-        return sorted(Path(each.name).name for each in archive if each.isdir() and each.name.count("/") == 1)
+    return unpack(tmp_path_factory.mktemp("peers"))
 
 
 @pytest.mark.parametrize("name", names())

@@ -110,6 +110,14 @@ def _one_node(record: NodesRecord, node: str, events: list[Line]) -> None:
             if key in there:
                 there[key].expires_ns = expires_ns
         else:
+            if (
+                name == "set"
+                and key in there
+                and there[key].value is not None
+                and there[key].value == event.get("value")
+            ):
+                there[key].expires_ns = expires_ns
+                continue
             if key in there:
                 before = there.pop(key)
                 before.gone = (max(since, before.began[0]), at)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.peers.plain_judge.counter import cost
+from tests.peers.plain_judge.damage import broke_off
 from tests.peers.plain_judge.folder import Folder, read
 from tests.peers.plain_judge.keys import nodes_record, not_backed, orphans
 from tests.peers.plain_judge.sections import Lease, Section, blame, overlaps, sections_of
@@ -39,6 +40,7 @@ class Judgement:
 def judge(path: Path) -> Judgement:
     """Raises DamagedError."""
     folder = read(path)
+    did_not_end = broke_off(path, folder)
     sections = sections_of(folder)
     pairs = overlaps(sections)
     longest: dict[str, float] = {}
@@ -60,7 +62,9 @@ def judge(path: Path) -> Judgement:
         "data": costs.lost or costs.stale_accepted or costs.tokens_not_increasing,
     }[folder.config["require"]]
     return Judgement(
-        verdict="violation" if broken or costs.contradictions else _otherwise(folder, sections, bool(costs.lost)),
+        verdict="violation"
+        if broken or costs.contradictions
+        else _otherwise(folder, sections, bool(costs.lost), did_not_end),
         sections=len(sections),
         overlaps=dict(by_blame),
         longest_ns=longest,
@@ -89,10 +93,11 @@ def _overstated(lease: Lease, ttl_ms: int) -> bool:
     return max(too_long_ns) >= ROUNDING_NS
 
 
-def _otherwise(folder: Folder, sections: list[Section], lost: bool) -> str:
+def _otherwise(folder: Folder, sections: list[Section], lost: bool, did_not_end: bool) -> str:
     observed = any(f["event"] == "injected" and f["holds"] for f in folder.faults)
     timeline = folder.timeline
     doubts = [
+        did_not_end,
         not sections,
         folder.planned_faults > 0 and not observed,
         folder.final is None and not lost,

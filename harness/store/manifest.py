@@ -1,0 +1,106 @@
+"""`manifest.json`: what a run's files were when everything had ended, so that they vouch for each other.
+
+A run whose config.json has schema 2 or more ends with a manifest. It names every log and every JSON file of the record,
+with the number of its lines and bytes and its SHA-256. A run without one did not end as planned: its harness crashed,
+was killed, or wrote into `failure.json` what broke. Such a run is never valid. Older runs have no manifest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from fencepost.errors import FencepostError, UsageError
+from harness.store.files import open_regular
+from harness.store.run_folder import RunFolder
+
+FIRST_SCHEMA: Final = 2
+"""From this schema of config.json on, a run that ended as planned has a manifest."""
+_PIECE_BYTES: Final = 1 << 20
+_LOGS: Final = ("*.jsonl", "clients/*", "held/*", "answers/*")
+_DOCUMENTS: Final = (
+    "config.json",
+    "environment.json",
+    "schedule.json",
+    "played.json",
+    "experiment.json",
+    "timeline.json",
+    "final.json",
+)
+
+
+class File(msgspec.Struct, frozen=True):
+    """`name`: the path within the run's folder."""
+
+    name: str
+    lines: int
+    bytes: int
+    sha256: str
+
+
+class Manifest(msgspec.Struct, frozen=True):
+    files: tuple[File, ...]
+
+
+@contextmanager
+def recording(folder: RunFolder) -> Iterator[None]:
+    """While this is entered, the run is recorded. Afterwards the folder has a manifest, or says what broke."""
+    try:
+        yield
+    except BaseException as error:
+        text = str(error) if isinstance(error, FencepostError) else f"{type(error).__name__}: {error}"
+        with suppress(FencepostError):  # a full disk, perhaps: the missing manifest says the same
+            folder.write_failure(text)
+        raise
+    write_manifest(folder)
+
+
+def write_manifest(folder: RunFolder) -> None:
+    """Written when nothing writes to the record any longer. Raises BrokenEnvironmentError."""
+    folder.write_manifest(Manifest(tuple(_measured(folder.path, path) for path in _recorded(folder.path))))
+
+
+def check_manifest(folder: RunFolder, manifest: Manifest) -> None:
+    """Raises UsageError, naming the file, if one is missing, has changed, or was added since the manifest was
+    written. The clients' logs may all be missing: history.parquet replaces them in a published run."""
+    there = {_name(folder.path, path): path for path in _recorded(folder.path)}
+    published = not any(name.startswith("clients/") for name in there) and (folder.path / "history.parquet").is_file()
+    listed = {file.name: file for file in manifest.files}
+    for name in sorted(there.keys() - listed.keys()):
+        raise UsageError(f"{folder.path / name} is not in manifest.json: it was added after the run; remove it")
+    for name, file in listed.items():
+        if name not in there:
+            if published and name.startswith(("clients/", "answers/")):
+                continue
+            raise UsageError(f"{folder.path / name} is missing; manifest.json lists it: the record is damaged")
+        found = _measured(folder.path, there[name])
+        if found != file:
+            what = f"it has {found.lines} lines and {found.bytes} bytes, and had {file.lines} and {file.bytes}"
+            if (found.lines, found.bytes) == (file.lines, file.bytes):
+                what = "its content changed"
+            raise UsageError(f"{folder.path / name} is not as the run left it: {what}; the record is damaged")
+
+
+def _recorded(folder: Path) -> list[Path]:
+    logs = [path for pattern in _LOGS for path in folder.glob(pattern)]
+    documents = [folder / name for name in _DOCUMENTS if (folder / name).exists()]
+    return sorted([*logs, *documents])
+
+
+def _name(folder: Path, path: Path) -> str:
+    return path.relative_to(folder).as_posix()
+
+
+def _measured(folder: Path, path: Path) -> File:
+    digest, lines, length = hashlib.sha256(), 0, 0
+    with open_regular(path) as file:
+        while piece := file.read(_PIECE_BYTES):
+            digest.update(piece)
+            lines += piece.count(b"\n")
+            length += len(piece)
+    return File(_name(folder, path), lines, length, digest.hexdigest())

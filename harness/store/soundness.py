@@ -1,0 +1,149 @@
+"""Do the parts of a run's folder agree with each other? What cannot have been recorded so is damage, and no verdict.
+
+This is for folders without a manifest: runs that broke off, and older ones. How a client writes its log is known of
+older runs only; today's clients may do several things at a time.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from fencepost.errors import UsageError
+from harness.history.groups import Bools, Groups, codes_of
+from harness.history.key_owners import rows_of
+from harness.history.recorded import Recorded
+from harness.history.sections import positions_of
+from harness.store.manifest import FIRST_SCHEMA
+from harness.store.run_folder import RunFolder, client_logs
+
+
+def check_soundness(folder: RunFolder, run: Recorded) -> None:
+    """Raises UsageError, naming the file. The run must be over: while it is on, its files are of different times."""
+    _names(folder, run)
+    _times(folder, run)
+    _writes(folder, run)
+    _nodes(folder, run)
+    if folder.schema() < FIRST_SCHEMA:
+        _lives(folder, run)
+        _unfinished(folder, run)
+
+
+def _names(folder: RunFolder, run: Recorded) -> None:
+    """Logs, ends, values and replies belong to the same lives of the clients of this run."""
+    known = set(run.config.client_names)
+    lives = {(client, life) for client, life, _ in client_logs(folder.clients)}
+    from_parquet = not lives
+    if from_parquet:
+        seen = run.ops[["client", "life"]].drop_duplicates()
+        lives = {(str(client), int(life)) for client, life in zip(seen["client"], seen["life"], strict=True)}
+    for client, life in sorted(lives):
+        if client not in known:
+            raise _damaged(folder, f"clients/{client}.{life}.jsonl", "the run had no such client")
+    ended = set()
+    for end in run.ends:
+        named = f"{end.client}, life {end.life}"
+        if (end.client, end.life) in ended:
+            raise _damaged(folder, "client-ends.jsonl", f"it says twice how {named} ended")
+        ended.add((end.client, end.life))
+        # A client that was killed as it started left no log.
+        has_log = (end.client, end.life) in lives or from_parquet or end.under_way == "starting"
+        if end.client not in known or not has_log:
+            raise _damaged(
+                folder, "client-ends.jsonl", f"it names {named}, but clients/{end.client}.{end.life}.jsonl is not there"
+            )
+    if run.timeline.end_ns is not None:
+        for client, life in sorted(lives - ended):
+            what = f"it does not say how {client}, life {life} ended, whose log is there"
+            raise _damaged(folder, "client-ends.jsonl", what)
+    for of in (folder.held, folder.answers):
+        for client, life, log in client_logs(of):
+            if (client, life) not in lives and not from_parquet:
+                raise _damaged(folder, f"{of.name}/{log.name}", f"clients/{log.name} is not there")
+
+
+def _times(folder: RunFolder, run: Recorded) -> None:
+    """Operations are within the run, and end after they start."""
+    ops, timeline = run.ops, run.timeline
+    invoke, complete = ops["invoke_ns"].to_numpy(np.int64), ops["complete_ns"].to_numpy(np.int64)
+    _no_row(folder, ops, complete < invoke, "an operation completes before it is invoked")
+    _no_row(folder, ops, invoke < timeline.start_ns, "an operation is earlier than the run")
+    if timeline.end_ns is not None:
+        _no_row(folder, ops, complete > timeline.end_ns, "an operation is later than the run")
+    for event in run.faults:
+        if event.done_ns < event.began_ns:
+            raise _damaged(folder, "nemesis.jsonl", f"{event.fault} was {event.event} before that began")
+
+
+def _writes(folder: RunFolder, run: Recorded) -> None:
+    """Every accepted write belongs to a granted section of its key, and none is missing in between."""
+    writes, by_key = run.writes, run.writes_by_key
+    if not len(writes):
+        return
+    position = positions_of(writes, run.sections)
+    wrong = position < 0
+    known = ~wrong
+    keys = run.sections["key"].astype(str).to_numpy()
+    wrong[known] = keys[position[known]] != writes["key"].astype(str).to_numpy()[known]
+    if wrong.any():
+        write = writes.iloc[int(np.flatnonzero(wrong)[0])]
+        log = f"clients/{write.client}.….jsonl"
+        what = f"a write of {write.client}, section {write.section}, but {log} has no such section of {write.key}"
+        raise _damaged(folder, "resource.jsonl", what)
+    index = by_key.take(writes["index"].to_numpy(np.int64))
+    expected = np.arange(1, len(index) + 1) - np.repeat(by_key.edges[:-1], np.diff(by_key.edges))
+    if not np.array_equal(index, expected):
+        raise _damaged(folder, "resource.jsonl", "the numbers of a key's writes do not count 1, 2, 3, …")
+
+
+def _lives(folder: RunFolder, run: Recorded) -> None:
+    """A client does one thing at a time, and numbers its sections on from life to life."""
+    ops = run.ops
+    if not len(ops):
+        return
+    lives = Groups.of(codes_of(ops["client"]))
+    life, section = (lives.take(ops[name].to_numpy(np.int64)) for name in ("life", "section"))
+    invoke, complete = (lives.take(ops[name].to_numpy(np.int64)) for name in ("invoke_ns", "complete_ns"))
+    same_life = life[1:] == life[:-1]
+    wrong = np.zeros(len(life), np.bool_)
+    wrong[1:] = lives.within((invoke[1:] < complete[:-1]) | (section[1:] < section[:-1]))
+    wrong[1:] |= lives.within(~same_life & (section[1:] <= section[:-1]))
+    flags = np.zeros(len(ops), np.bool_)
+    flags[lives.order] = wrong
+    _no_row(folder, ops, flags, "its operations are not in the order in which one client can have done them")
+
+
+def _unfinished(folder: RunFolder, run: Recorded) -> None:
+    """The clients of a fenced counter release before they finish. (A script's need not.)"""
+    is_load = run.config.workload == "fenced-counter" and folder.read_experiment() is None
+    if not is_load or run.timeline.end_ns is None:
+        return
+    finished = {(end.client, end.life) for end in run.ends if end.how == "finished"}
+    inside = run.sections[run.sections["ended"] == "open"]
+    for client, life, section in rows_of(inside, "client", "life", "section"):
+        if (client, life) in finished:
+            name = f"clients/{client}.{life}.jsonl"
+            raise _damaged(folder, name, f"section {section} has no release, but the client finished")
+
+
+def _nodes(folder: RunFolder, run: Recorded) -> None:
+    """A node's events are in the node's order. (The end of watching may be dated back.)"""
+    last: dict[str, int] = {}
+    for event in folder.read_nodes():
+        if event.node not in run.config.node_names:
+            raise _damaged(folder, "nodes.jsonl", f"the run had no node {event.node}")
+        if event.event == "blind":
+            continue
+        if event.at_ns < last.get(event.node, 0) or (event.since_ns or 0) > event.at_ns:
+            raise _damaged(folder, "nodes.jsonl", f"the events of {event.node} are not in its order")
+        last[event.node] = event.at_ns
+
+
+def _no_row(folder: RunFolder, ops: pd.DataFrame, wrong: Bools, what: str) -> None:
+    if wrong.any():
+        op = ops.iloc[int(np.flatnonzero(wrong)[0])]
+        raise _damaged(folder, f"clients/{op.client}.{op.life}.jsonl", f"{what} ({op.f}, section {op.section})")
+
+
+def _damaged(folder: RunFolder, name: str, what: str) -> UsageError:
+    return UsageError(f"{folder.path / name} is damaged: {what}")
