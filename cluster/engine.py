@@ -143,7 +143,7 @@ def sweep_docker(is_alive: Callable[[Path], bool], *, parent: Path | None = None
 
     Only what carries our labels and names a state folder in `parent` (`state_parent()` by default) is looked at: the
     engine may serve others, whose runs we could not know to be alive. Without an engine that answers there is nothing
-    to sweep.
+    to sweep. Raises BrokenEnvironmentError, after all runs were looked at, if something cannot be removed.
     """
     parent = parent or state_parent()
     try:
@@ -152,10 +152,17 @@ def sweep_docker(is_alive: Callable[[Path], bool], *, parent: Path | None = None
         return []
     try:
         removed: list[str] = []
+        stuck: list[str] = []
         for run_id, state in sorted(_labelled_runs(client)):
             if Path(state).parent == parent and not is_alive(Path(state)):
-                labels = {RUN_LABEL: run_id, STATE_LABEL: state}
-                removed += [f"removed {what} from the Docker engine" for what in remove_run(client, labels)]
+                try:
+                    gone = remove_run(client, {RUN_LABEL: run_id, STATE_LABEL: state})
+                except BrokenEnvironmentError as error:
+                    stuck.append(str(error))
+                else:
+                    removed += [f"removed {what} from the Docker engine" for what in gone]
+        if stuck:
+            raise BrokenEnvironmentError("; ".join(stuck))
         return removed
     except ENGINE_ERRORS as error:
         raise BrokenEnvironmentError(f"cannot sweep the Docker engine: {words_of(error)}") from error
@@ -205,7 +212,7 @@ def remove_run(client: DockerClient, labels: Mapping[str, str]) -> list[str]:
     if not becomes_true(is_gone, within_s=_CALL_S, every_s=0.02):
         raise BrokenEnvironmentError(
             f"the Docker engine did not remove {', '.join(removed)} within {_CALL_S} s: {problem}; "
-            "try `fencepost clean` when it works again"
+            "restart the engine when nothing else uses it, then run `fencepost clean`"
         )
     return list(removed)
 

@@ -40,20 +40,25 @@ class DeadRun:
 
 @dataclass(frozen=True, slots=True)
 class Swept:
-    """What a sweep removed. `others`: the lines of the backends' sweepers."""
+    """What a sweep removed. `others`: the lines of the backends' sweepers. `stuck`: what could not be removed, and why,
+    a line each; the folders of the dead runs are then kept for the next sweep."""
 
     runs: tuple[DeadRun, ...]
     others: tuple[str, ...]
+    stuck: tuple[str, ...] = ()
 
 
 def sweep(sweepers: Sequence[Sweeper] = (), *, parent: Path | None = None) -> Swept:
     """Remove everything that dead runs left: processes, what the backends' sweepers know, folders.
 
-    Raises BrokenEnvironmentError if something cannot be removed; the next sweep finds what is left.
+    Raises BrokenEnvironmentError if a process cannot be ended. Anything else that cannot be removed is told; a new run
+    shares nothing with it.
     """
     parent = checked_parent(parent)
     claimed = claim_dead(parent)
     names = {folder.name for folder in claimed}
+    others: list[str] = []
+    stuck: list[str] = []
     try:
         runs = tuple(DeadRun(folder.name, folder, end_processes(folder.name)) for folder in claimed)
 
@@ -63,13 +68,17 @@ def sweep(sweepers: Sequence[Sweeper] = (), *, parent: Path | None = None) -> Sw
             with parent_locked(parent):
                 return folder.name not in names and is_alive(folder)
 
-        others = tuple(line for sweeper in sweepers for line in sweeper(alive))
-        for folder in list(claimed):
+        for sweeper in sweepers:
+            try:
+                others += sweeper(alive)
+            except BrokenEnvironmentError as error:
+                stuck.append(str(error))
+        for folder in [] if stuck else list(claimed):
             delete_state(folder, claimed.pop(folder))
     finally:
         for lock in claimed.values():
             os.close(lock)
-    return Swept(runs, others)
+    return Swept(runs, tuple(others), tuple(stuck))
 
 
 def sweep_one(folder: Path, sweepers: Sequence[Sweeper]) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from fencepost.errors import BrokenEnvironmentError
 from harness.cli.command import Call, Command
 
 if TYPE_CHECKING:
@@ -19,7 +20,10 @@ class Arguments(msgspec.Struct, frozen=True):
 def _clean(_call: Call, out: Console) -> int:
     from harness.run.prepare import remove_leftovers
 
-    if not remove_leftovers(out):
+    swept = remove_leftovers(out)
+    if swept.stuck:
+        return BrokenEnvironmentError.exit_code
+    if not (swept.runs or swept.others):
         out.print("no resources were left by crashed runs")
     return 0
 

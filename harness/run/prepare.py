@@ -11,7 +11,7 @@ from cluster.disk import check_disks, sweep_disks
 from cluster.programs import ServerProgram, find_server, find_toxiproxy
 from cluster.sandbox import why_not
 from cluster.spec import RESOURCE_POLICY, ClusterSpec
-from cluster.sweep import sweep
+from cluster.sweep import Swept, sweep
 from fencepost.errors import BrokenEnvironmentError, UsageError
 from harness.checkers import check_checkers
 from harness.config import ClusterChoice, RunConfig
@@ -102,8 +102,11 @@ def choose_backend(choice: ClusterChoice) -> ClusterKind:
     return "process"
 
 
-def remove_leftovers(out: Console) -> bool:
-    """Sweep what dead runs left behind and say what that was. Whether there was anything."""
+def remove_leftovers(out: Console) -> Swept:
+    """Sweep what dead runs left behind, and say what that was.
+
+    What cannot be removed is said too, and stops nobody: no run shares anything with it.
+    """
     from cluster.engine import sweep_docker
 
     swept = sweep([sweep_docker, sweep_disks])  # disks last: a container may still use one
@@ -112,4 +115,6 @@ def remove_leftovers(out: Console) -> bool:
         out.print(f"a dead run left something behind: removed {run.folder}{ended}", markup=False, soft_wrap=True)
     for line in swept.others:
         out.print(f"a dead run left something behind: {line}", markup=False, soft_wrap=True)
-    return bool(swept.runs or swept.others)
+    for line in swept.stuck:
+        out.print(f"a dead run left something behind that cannot be removed: {line}", markup=False, soft_wrap=True)
+    return swept

@@ -165,6 +165,30 @@ def test_a_node_keeps_its_address_while_others_come_and_go(up: DockerCluster) ->
     assert all(node.is_up() for node in up.nodes.values())
 
 
+def test_a_network_that_cannot_be_removed_hides_no_other_dead_run(
+    up: DockerCluster, engine: docker.DockerClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A container of somebody else is in it."""
+    monkeypatch.setattr("cluster.engine._CALL_S", 1)
+    kept, removed = (
+        engine.networks.create(
+            f"fencepost-{name}", internal=True, labels={RUN_LABEL: name, STATE_LABEL: str(tmp_path / name)}
+        )
+        for name in ("dead-1", "dead-2")
+    )
+    stranger = engine.containers.create(str(containers_of(engine, up)[0].attrs["Image"]), network=str(kept.name))
+    stranger.start()
+    try:
+        swept = sweep([partial(sweep_docker, parent=tmp_path)], parent=tmp_path)
+        (line,) = swept.stuck
+        assert "did not remove network fencepost-dead-1 within 1 s" in line
+        assert traces(engine, "dead-2") == []
+    finally:
+        stranger.remove(force=True)
+        kept.remove()
+    assert removed.id not in {network.id for network in engine.networks.list()}
+
+
 def test_the_log_goes_on_over_restarts(up: DockerCluster) -> None:
     node = up.nodes["n2"]
     before = node.log_text().count("Ready to accept connections")
