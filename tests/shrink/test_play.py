@@ -19,6 +19,7 @@ from harness.run.setup import Setup
 from harness.shrink.play import Player
 from harness.shrink.trials import EnoughError, Played
 from harness.store.append_log import AppendLog
+from harness.store.manifest import recording
 from harness.store.run_folder import RunFolder
 from nemesis.schedule import Schedule
 from tests.shrink.schedules import crash, schedule
@@ -56,7 +57,12 @@ def breaks(prepared: Prepared, folder: RunFolder, progress: object) -> None:
 def plays(monkeypatch: pytest.MonkeyPatch) -> list[Record]:
     """The outcomes of the runs, one after the other."""
     coming: list[Record] = []
-    monkeypatch.setattr("harness.shrink.play.record_run", lambda *given: coming.pop(0)(*given))
+
+    def record_run(prepared: Prepared, folder: RunFolder, progress: object) -> None:
+        with recording(folder):
+            coming.pop(0)(prepared, folder, progress)
+
+    monkeypatch.setattr("harness.shrink.play.record_run", record_run)
     return coming
 
 
