@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fencepost.errors import UsageError
@@ -72,6 +72,7 @@ def fitting(chosen: dict[str, Any]) -> dict[str, Any]:
     return {**chosen, "fencing": fencing, "require": require, "extensions": extensions}
 
 
+@settings(deadline=None)  # the first example imports what it draws from
 @given(st.data())
 def test_every_option_goes_from_the_command_line_to_a_run_and_back(data: st.DataObject) -> None:
     each = data.draw(st.sampled_from(OPTIONS))
@@ -81,6 +82,7 @@ def test_every_option_goes_from_the_command_line_to_a_run_and_back(data: st.Data
     assert parse_run(words) == config
 
 
+@settings(deadline=None)
 @given(st.fixed_dictionaries({each.field: values(each) for each in OPTIONS}))
 def test_the_command_that_repeats_a_run_makes_an_equal_run(chosen: dict[str, Any]) -> None:
     config = checked(**{**fitting(chosen), "clients": 1, "node_timeout_ms": 10.0})
