@@ -227,6 +227,7 @@ def test_the_documents_show_the_toy_lock_in_go() -> None:
     assert f"```toml\n{(TOY / 'lock.toml').read_text()}```" in document
 
 
+@pytest.mark.timeout(600)  # it compiles, and what it compiles may not be in the cache yet
 @pytest.mark.needs("lock:redsync")
 def test_a_lock_in_go_is_added_from_outside_the_source_tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "tools").mkdir()
