@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fencepost.errors import UsageError
@@ -21,6 +21,9 @@ from workloads.hold import Hold
 from workloads.kinds import find_workload, workload_names
 
 OPTIONS = declared(RunConfig)
+
+UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+"""The first example imports workloads and builds the tables of the regular expressions."""
 
 
 def values(each: Declared) -> st.SearchStrategy[Any]:
@@ -72,7 +75,7 @@ def fitting(chosen: dict[str, Any]) -> dict[str, Any]:
     return {**chosen, "fencing": fencing, "require": require, "extensions": extensions}
 
 
-@settings(deadline=None)  # the first example imports what it draws from
+@UNHURRIED
 @given(st.data())
 def test_every_option_goes_from_the_command_line_to_a_run_and_back(data: st.DataObject) -> None:
     each = data.draw(st.sampled_from(OPTIONS))
@@ -82,7 +85,7 @@ def test_every_option_goes_from_the_command_line_to_a_run_and_back(data: st.Data
     assert parse_run(words) == config
 
 
-@settings(deadline=None)
+@UNHURRIED
 @given(st.fixed_dictionaries({each.field: values(each) for each in OPTIONS}))
 def test_the_command_that_repeats_a_run_makes_an_equal_run(chosen: dict[str, Any]) -> None:
     config = checked(**{**fitting(chosen), "clients": 1, "node_timeout_ms": 10.0})
