@@ -67,13 +67,15 @@ func (r *rounds) asked(node int, command redis.Cmder) func(error) {
 			replies: map[int]*fencepost.Reply{},
 		}
 	}
+	// The nodes are asked side by side: whoever gets here first need not be the first one who asked, or was answered.
 	mine := r.current
+	mine.AskedNs = min(mine.AskedNs, at)
 	mine.replies[node] = nil
 	return func(err error) {
 		at := fencepost.Now()
 		r.mutex.Lock()
 		defer r.mutex.Unlock()
-		mine.DoneNs = at
+		mine.DoneNs = max(mine.DoneNs, at)
 		mine.replies[node] = &fencepost.Reply{Node: name(node), Text: text(command, err), AtNs: at}
 		if mine.replies[node].Text == "silent" {
 			mine.replies[node].AtNs = 0
