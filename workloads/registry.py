@@ -98,6 +98,16 @@ def check_lock(lock: str, lock_command: str | None) -> None:
             launch_of(manifest)
 
 
+def check_renews(lock: str, lock_command: str | None) -> None:
+    """Raise UsageError for a Python lock that cannot say whether it is still held (`workloads.base`, `is_held`). A
+    program is asked when it is opened."""
+    if lock_command is not None or (":" not in lock and find_lock(lock).kind == "foreign"):
+        return
+    factory = _user_class(lock) if ":" in lock else _recipe(find_lock(lock))
+    if inspect.isclass(factory) and not hasattr(factory, "is_held"):
+        raise UsageError(f"--renewal: {lock} has no is_held, so it cannot say whether it is still held")
+
+
 def open_lock(lock: str, lock_command: str | None, nodes: Sequence[NodeAddress], settings: LockSettings) -> Lock:
     """Open a lock: connect it to its nodes and make it ready. `lock_command`, if given, replaces `lock`.
 
@@ -117,8 +127,11 @@ def open_lock(lock: str, lock_command: str | None, nodes: Sequence[NodeAddress],
         launch = launch_of(info.manifest)
         settings = msgspec.structs.replace(settings, manifest=info.manifest.settings)
         return ForeignLock(launch.command, nodes, settings, launch.environment)
-    recipe = cast(LockFactory, importlib.import_module(f"workloads.locks.{info.path.stem}").LOCK)
-    return recipe(nodes, settings)
+    return _recipe(info)(nodes, settings)
+
+
+def _recipe(info: LockInfo) -> LockFactory:
+    return cast(LockFactory, importlib.import_module(f"workloads.locks.{info.path.stem}").LOCK)
 
 
 def _info(path: Path) -> LockInfo:

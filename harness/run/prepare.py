@@ -19,7 +19,7 @@ from harness.run.scheduled import Prepared
 from harness.run.setup import ClusterKind, Setup
 from nemesis.base import Topology
 from nemesis.schedule import Schedule, check_server, draw_schedule, load_schedule, needs_disks, parse_spec
-from workloads.registry import check_lock
+from workloads.registry import check_lock, check_renews
 
 
 def prepare(config: RunConfig) -> Prepared:
@@ -41,6 +41,8 @@ def prepare_setup(config: RunConfig) -> Setup:
     """Check the lock and find the programs, for any kind of run. Raises UsageError or BrokenEnvironmentError."""
     check_checkers(config.workload)
     check_lock(config.lock, config.lock_command)
+    if config.renewal_ms is not None:
+        check_renews(config.lock, config.lock_command)
     server, resource_server = _find_servers(config)
     toxiproxy = find_toxiproxy()
     backend = choose_backend(config.cluster)
