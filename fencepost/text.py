@@ -37,7 +37,7 @@ def milliseconds(value: object) -> str:
     if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value):
         return MISSING
     size = abs(value)
-    if size == 0:
+    if size < 0.0005:
         return "0 ms"
     if size < 1:
         return f"{value * 1000:.0f} µs"

@@ -30,7 +30,17 @@ def test_a_shown_bound_is_never_below_the_exact_one() -> None:
 
 @pytest.mark.parametrize(
     ("value_ms", "shown"),
-    [(0.085, "85 µs"), (3.21, "3.2 ms"), (410.4, "410 ms"), (2310, "2.31 s"), (250_000, "4 min 10 s"), (None, "–")],
+    [
+        *[
+            (0.085, "85 µs"),
+            (3.21, "3.2 ms"),
+            (410.4, "410 ms"),
+            (2310, "2.31 s"),
+            (250_000, "4 min 10 s"),
+            (None, "–"),
+        ],
+        *[(0.0, "0 ms"), (-0.0, "0 ms"), (-0.0004, "0 ms"), (0.0006, "1 µs")],
+    ],
 )
 def test_durations_come_with_the_unit_that_reads_best(value_ms: float | None, shown: str) -> None:
     assert text.milliseconds(value_ms) == shown

@@ -79,7 +79,7 @@ def check(run: Recorded) -> Answer:
             "no-validity",
             ("lease",),
             without,
-            -told,
+            np.abs(told),
             "over_for_ms",
             f"{{count}} {of} were granted with no validity left: by the lock's own account they had expired, up to "
             "{most} ms before",

@@ -11,7 +11,7 @@ that was trying when the key was set; if there were several, the one that tried 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
@@ -20,6 +20,7 @@ import numpy as np
 
 from fencepost.text import count, milliseconds, printable
 from harness.figures import KEYS_ON_NODES, CheckerFigures, Part, Row, Table
+from harness.history.fault_windows import longest_windows
 from harness.history.key_holdings import Watched
 from harness.history.key_owners import Owners, Tries, find_owners, left_ns, rows_of
 from harness.history.recorded import Recorded
@@ -27,9 +28,9 @@ from harness.verdict import Answer, Finding
 
 Cause = Literal["not released", "given up", "client gone", "set too late", "back from disk"]
 CAUSES: Final[tuple[Cause, ...]] = ("not released", "given up", "client gone", "set too late", "back from disk")
-"""The release did not reach the node. A refused or failed try was not taken back there. The owner was killed. The SET
-took effect when its owner had given it up. The node went down with a key that had an owner, and came back with one that
-had none."""
+"""The section was released and the key stayed; whether the release reached the node is not known. A refused or failed
+try was not taken back there. The owner was killed. The SET took effect when its owner had given it up. The node went
+down with a key that had an owner, and came back with one that had none."""
 
 OUTLASTS_BY_MS: Final = 100
 """The time that a node may need to expire a key is not held against the lock."""
@@ -101,9 +102,9 @@ class Figures(CheckerFigures, frozen=True, kw_only=True):
             sentences=sentences,
             tables=(Table("node", columns, rows),),
             note="Seen from the nodes themselves, and only what is certain. A key has an owner while the client that "
-            "set it tries, is inside or releases. Left without one it keeps others out until it expires: because the "
-            "release did not reach the node, a refused try was not taken back, the client was killed, the SET took "
-            "effect too late, or the node came back with it from disk.",
+            "set it tries, is inside or releases. Left without one it keeps others out until it expires: because it "
+            "stayed when its section was released, a refused try was not taken back, the client was killed, the SET "
+            "took effect too late, or the node came back with it from disk.",
         )
 
 
@@ -126,6 +127,8 @@ class _Orphan:
     cause: Cause
     from_ns: int
     length_ns: int
+    unexcused_ns: int = 0
+    """The part of `length_ns` after its time to live was last set anew, where that is not held against the lock."""
 
 
 def check(run: Recorded) -> Answer:
@@ -156,6 +159,7 @@ def _orphans(run: Recorded, owners: Owners) -> list[_Orphan]:
     left = left_ns(run)
     ended = run.sections["ended"].astype(str).tolist()
     tries = {key: Tries(run, key, owners, left) for key in owners.holdings["lock_key"].unique()}
+    disturbed = _disturbances(run)
     orphans: list[_Orphan] = []
     chains: dict[tuple[str, str], _Chain] = {}
     for row in map(_Row._make, rows_of(owners.holdings, *_Row._fields)):
@@ -176,14 +180,24 @@ def _orphans(run: Recorded, owners: Owners) -> list[_Orphan]:
         elif row.run > chain.run >= 0:
             cause = "back from disk"
         from_ns = max(free_ns, row.from_max_ns)
-        length_ns = min(row.to_min_ns, row.expires_ns) - from_ns
-        if length_ns <= 0:
+        to_ns = min(row.to_min_ns, row.expires_ns)
+        if to_ns <= from_ns:
             continue
         if chain.orphan is None:
             chain.orphan = _Orphan(row.node, row.lock_key, cause, from_ns, 0)
             orphans.append(chain.orphan)
-        chain.orphan.length_ns += length_ns
+        chain.orphan.length_ns += to_ns - from_ns
+        if row.renewed_ns > from_ns and (is_gone or disturbed(free_ns, row.renewed_ns)):
+            chain.orphan.unexcused_ns = max(0, to_ns - row.renewed_ns)
+        else:
+            chain.orphan.unexcused_ns += to_ns - from_ns
     return orphans
+
+
+def _disturbances(run: Recorded) -> Callable[[int, int], bool]:
+    """Whether any fault can have been in force at some time between two."""
+    windows = [(since, until) for _, since, until in longest_windows(run.faults)]
+    return lambda from_ns, to_ns: any(since <= to_ns and until >= from_ns for since, until in windows)
 
 
 class _Row(NamedTuple):
@@ -199,6 +213,7 @@ class _Row(NamedTuple):
     from_max_ns: int
     to_min_ns: int
     expires_ns: int
+    renewed_ns: int
     run: int
 
 
@@ -237,9 +252,10 @@ def _unseen_ms(run: Recorded, watched: Watched, node: str) -> float:
 
 
 def _outlasting(run: Recorded, orphans: list[_Orphan]) -> tuple[Finding, ...]:
-    """A key without an owner is gone one lease time later, unless the lock gave it more time than it said."""
+    """A key without an owner is gone one lease time later, unless the lock gave it more time than it said, or still
+    extends it. An extension that was under way when its client was killed, or that a fault held up, may come late."""
     ttl_ns = run.lease_ms * 1_000_000
-    over = [orphan for orphan in orphans if orphan.length_ns > ttl_ns + OUTLASTS_BY_MS * 1_000_000]
+    over = [orphan for orphan in orphans if orphan.unexcused_ns > ttl_ns + OUTLASTS_BY_MS * 1_000_000]
     if not over:
         return ()
     longest = max(over, key=lambda orphan: orphan.length_ns)

@@ -241,6 +241,11 @@ class _Nodes:
             unread = any(other.from_min_ns < at_ns and other.to_max_ns > asked for other in line.unread)
             return "gone unread" if unread else "never set"
         last = own[-1]
+        if last.ended == "set unread":
+            # It may have been the owner's own value once more.
+            last = [other for other in line.unread if last.from_min_ns <= other.from_min_ns < at_ns][-1]
+            if last.ended in ("deleted", "overwritten", "set unread"):
+                return "gone unread"
         if last.ended == "expired":
             return "expired early" if last.to_max_ns < last.expires_ns - CLOCK_SLACK_NS else "expired"
         if last.ended == "deleted":

@@ -7,6 +7,10 @@ finds no key: what was set before the last change has expired, and what was set 
 reach. If it is still refused, again and again for half a TTL, then keys without an owner were left behind, or keys that
 do not expire in time.
 
+The lock is blamed only if that is on record: it said itself that somebody held the lock, or the witness saw the keys on
+so many nodes that no majority was free. Otherwise the requests may not have arrived (a proxy that stands still answers
+nobody), and nothing is decided.
+
 This costs time but not safety, so it breaks no requirement.
 """
 
@@ -22,8 +26,9 @@ import pandas as pd
 from harness.figures import CheckerFigures
 from harness.history.fault_windows import longest_windows, reach
 from harness.history.groups import Bools, Groups, Ints, address, codes_in, codes_of
+from harness.history.key_owners import find_owners
 from harness.history.recorded import Recorded
-from harness.verdict import Answer, Finding
+from harness.verdict import Answer, Blame, Finding
 
 LEAST_TRIES: Final = 3
 LEAST_TTLS: Final = 0.5
@@ -31,12 +36,15 @@ LEAST_TTLS: Final = 0.5
 
 
 class _Spell(NamedTuple):
-    """A time in which a client was refused again and again. `row`: the first try, in `ops`; `tries`: how many."""
+    """A time in which a client was refused again and again. `rows`: the tries, in `ops`."""
 
-    row: int
+    rows: Ints
     since_ns: int
     until_ns: int
-    tries: int
+
+    @property
+    def length_ns(self) -> int:
+        return self.until_ns - self.since_ns
 
 
 class Figures(CheckerFigures, frozen=True):
@@ -48,14 +56,29 @@ class Figures(CheckerFigures, frozen=True):
 
 def check(run: Recorded) -> Answer:
     spells = _spells(run)
-    longest_ns = max((spell.until_ns - spell.since_ns for spell in spells), default=0)
-    figures = Figures(len(spells), longest_ns / 1e6)
+    figures = Figures(len(spells), max((spell.length_ns for spell in spells), default=0) / 1e6)
     if not spells:
         return Answer(figures)
-    worst = max(spells, key=lambda spell: spell.until_ns - spell.since_ns)
+    found_keys = _found_keys(run, spells)
+    findings = []
+    for blame, why in _WHY.items():
+        own = [spell for spell, found in zip(spells, found_keys, strict=True) if found == (blame == "lock")]
+        if own:
+            findings.append(_finding(run, own, blame, why))
+    return Answer(figures, tuple(findings))
+
+
+_WHY: Final[dict[Blame, str]] = {
+    "lock": "keys without an owner were in its way",
+    "undecided": "nothing is known to have been in its way, and it is not known whether its requests arrived",
+}
+
+
+def _finding(run: Recorded, spells: list[_Spell], blame: Blame, why: str) -> Finding:
+    worst = max(spells, key=lambda spell: spell.length_ns)
     examples = []
-    for spell in dict.fromkeys([*spells[:3], worst]):
-        op = run.ops.iloc[spell.row]
+    for spell in [*spells[:3], *([] if any(spell is worst for spell in spells[:3]) else [worst])]:
+        op = run.ops.iloc[int(spell.rows[0])]
         examples.append(
             {
                 "client": str(op.client),
@@ -63,17 +86,38 @@ def check(run: Recorded) -> Answer:
                 "section": int(op.section),
                 "key": str(op.key),
                 "at_ms": (spell.since_ns - run.timeline.start_ns) / 1e6,
-                "for_ms": (spell.until_ns - spell.since_ns) / 1e6,
-                "tries": spell.tries,
+                "for_ms": spell.length_ns / 1e6,
+                "tries": len(spell.rows),
             }
         )
     times = "once" if len(spells) == 1 else f"{len(spells)} times"
     text = (
-        f"{times} a client was refused for up to {longest_ns / 1e6:.0f} ms although it reached a majority and nobody "
-        "else was inside or trying: keys without an owner were left behind, or it did not use nodes that it could "
-        f"reach (TTL {run.lease_ms:.0f} ms)"
+        f"{times} a client was refused for up to {worst.length_ns / 1e6:.0f} ms although it could reach a majority and "
+        f"nobody else was inside or trying (TTL {run.lease_ms:.0f} ms): {why}"
     )
-    return Answer(figures, (Finding("refused-alone", "lock", text, (), len(spells), tuple(examples)),))
+    return Finding("refused-alone", blame, text, (), len(spells), tuple(examples))
+
+
+def _found_keys(run: Recorded, spells: list[_Spell]) -> list[bool]:
+    """For each spell whether most of its tries certainly found the lock taken: the lock said so, or the keys that were
+    on the nodes all the time left no majority free."""
+    ops = run.ops
+    invoke, complete = (ops[name].to_numpy(np.int64) for name in ("invoke_ns", "complete_ns"))
+    taken = (ops["reason"] == "held").to_numpy(np.bool_, copy=True)
+    watched = run.watched
+    holdings = None if watched is None else find_owners(run, watched).holdings
+    majority = run.config.nodes // 2 + 1
+    found = []
+    for spell in spells:
+        if holdings is not None:
+            of_key = holdings[(holdings["lock_key"] == str(ops["key"].iloc[int(spell.rows[0])])).to_numpy(np.bool_)]
+            since, until = (of_key[name].to_numpy(np.int64) for name in ("from_max_ns", "to_min_ns"))
+            node = codes_of(of_key["node"])
+            for row in spell.rows:
+                there = (since <= invoke[row]) & (until >= complete[row])
+                taken[row] |= run.config.nodes - len(np.unique(node[there])) < majority
+        found.append(2 * int(taken[spell.rows].sum()) >= len(spell.rows))
+    return found
 
 
 def _spells(run: Recorded) -> list[_Spell]:
@@ -88,10 +132,7 @@ def _spells(run: Recorded) -> list[_Spell]:
         counted = np.zeros(len(run.ops), np.bool_)
         counted[rows[allowed(run, rows)]] = True
     invoke, complete = (run.ops[name].to_numpy(np.int64) for name in ("invoke_ns", "complete_ns"))
-    spells = (
-        _Spell(int(rows[0]), int(invoke[rows[0]]), int(complete[rows[-1]]), len(rows))
-        for rows in _in_vain(run, order, counted)
-    )
+    spells = (_Spell(rows, int(invoke[rows[0]]), int(complete[rows[-1]])) for rows in _in_vain(run, order, counted))
     return sorted(spells, key=lambda spell: spell.since_ns)
 
 

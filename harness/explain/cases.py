@@ -43,6 +43,11 @@ class Side:
     extensions: int
     token: int | None
 
+    @property
+    def was_void(self) -> bool:
+        """Whether the lock said yes, and in the same breath that no validity was left, and nothing later."""
+        return self.validity_ms is not None and self.validity_ms <= 0 and not self.extensions
+
 
 @dataclass(frozen=True, slots=True)
 class Case:

@@ -78,6 +78,9 @@ def undecided(run: Recorded, parts: Sequence[NodePart], earlier: Side, later: Si
         if not side.deadline_min_ns < meet_ns <= side.deadline_max_ns:
             continue
         came = f"{later.client} entered in between, at {at(run, meet_ns)}"
+        if side.was_void:
+            texts.append(f"{side.client} was let in with a lease that was over by the lock's own account")
+            continue
         if side.deadline_max_ns >= FOREVER_NS:
             texts.append(
                 f"{side.client}'s lock reported no validity, so it is unknown whether the lease had expired by then"

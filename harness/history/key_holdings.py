@@ -6,8 +6,10 @@ value            the value, or missing
 from_min_ns, from_max_ns  it was set between these two
 to_min_ns, to_max_ns      it was certainly there until the first, and certainly gone after the second
 began            "set", or "seen": it was there when the witness started (or resumed) watching the node
-ended            "deleted", "expired", "overwritten", or "lost": the witness could no longer watch the node
+ended            "deleted", "expired", "overwritten" (by another value), "set unread" (by a value that was gone
+                 before it was read: perhaps the same one), or "lost": the witness could no longer watch the node
 expires_ns       it cannot have expired before this by the node's clock
+renewed_ns       when its time to live was last set, at the latest
 run              a number for each run of the node's server; -1 if watching ended before that was known
 is_hash          the key was a hash, and the value its fields
 
@@ -40,8 +42,9 @@ _HOLDING: Final = (
     "expires_ns",
     "run",
     "is_hash",
+    "renewed_ns",
 )
-_NUMBERS: Final = ("from_min_ns", "from_max_ns", "to_min_ns", "to_max_ns", "expires_ns", "run")
+_NUMBERS: Final = ("from_min_ns", "from_max_ns", "to_min_ns", "to_max_ns", "expires_ns", "run", "renewed_ns")
 _WATCH_WINDOW: Final = ("node", "from_ns", "to_ns", "run")
 
 
@@ -59,6 +62,10 @@ class Watched:
 class _Holding:
     row: list[Any]
     expires_ns: int
+
+    def renew(self, event: KeyEvent) -> None:
+        """Its time to live was set anew."""
+        self.expires_ns, self.row[12] = _expiry(event), event.at_ns
 
 
 @dataclass(slots=True)
@@ -92,21 +99,21 @@ def derive_holdings(events: Iterable[KeyEvent]) -> tuple[pd.DataFrame, pd.DataFr
         since_ns = node.blind_ns if event.since_ns is None else event.since_ns
         match event.event:
             case "set" if _is_same(node.held.get(event.key), event):
-                node.held[event.key].expires_ns = _expiry(event)
+                node.held[event.key].renew(event)
             case "set" | "seen":
                 before = node.held.pop(event.key, None)
                 if before is not None:
-                    _end(before, "overwritten", since_ns, at_ns)
+                    _end(before, "set unread" if event.value is None else "overwritten", since_ns, at_ns)
                 first_ns = since_ns if event.event == "set" else node.blind_ns
                 times = (first_ns, at_ns, 0, 0)
-                row = [event.node, event.key, event.value, *times, event.event, "", 0, node.run, event.is_hash]
+                row = [event.node, event.key, event.value, *times, event.event, "", 0, node.run, event.is_hash, at_ns]
                 rows.append(row)
                 if node.watch_window is None:
                     node.runless.append(row)
                 node.held[event.key] = _Holding(row, _expiry(event))
             case "prolonged":
                 if (holding := node.held.get(event.key)) is not None:
-                    holding.expires_ns = _expiry(event)
+                    holding.renew(event)
             case "deleted" | "expired":
                 if (holding := node.held.pop(event.key, None)) is not None:
                     _end(holding, event.event, since_ns, at_ns)

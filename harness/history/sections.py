@@ -100,6 +100,8 @@ def derive_leases(ops: pd.DataFrame, faults: Sequence[FaultEvent]) -> pd.DataFra
 
     A lock that said yes and nothing else (`told_at_return`) granted the lease time from some time within the call on.
     The earliest end leaves out what a healthy server's clock may gain.
+
+    Whoever was told yes, and in the same breath that no validity is left, outlived no lease: it may last forever.
     """
     leases = ops[((ops["f"] == "acquire") | (ops["f"] == "extend")) & (ops["outcome"] == "ok")].copy(deep=False)
     invoke: Ints = leases["invoke_ns"].to_numpy(np.int64)
@@ -120,8 +122,9 @@ def derive_leases(ops: pd.DataFrame, faults: Sequence[FaultEvent]) -> pd.DataFra
     least, most = np.floor(surely_ns).astype(np.int64), np.ceil(validity_ns).astype(np.int64)
     earliest = np.where(told, after + least, invoke - 1)
     latest = np.where(told, before + most, FOREVER_NS)
+    void = told & (validity_ns <= 0)
     leases["deadline_min_ns"] = _or(leases["deadline_ns"], earliest)
-    leases["deadline_max_ns"] = _or(leases["deadline_ns"], latest)
+    leases["deadline_max_ns"] = np.where(void, FOREVER_NS, _or(leases["deadline_ns"], latest))
     leases["computed_min_ns"], leases["told_at_return"] = after, at_return
     return leases
 

@@ -176,6 +176,8 @@ def _indented(text: str, style: str = "") -> RenderableType:
 
 
 def _told(run: Recorded, side: Side) -> str:
+    if side.was_void:
+        return "no validity left when it was granted"
     if side.deadline_max_ns >= FOREVER_NS:
         return "no validity reported"
     told = "valid " if side.validity_ms is None else f"validity {side.validity_ms:,.1f} ms, "

@@ -75,4 +75,4 @@ def _plain(value: object) -> str:
         return text + "".join(f", {name} {value[name]}" for name in ("value", "token") if value.get(name) is not None)
     if isinstance(value, Mapping):
         return "(" + ", ".join(f"{k} {_plain(v)}" for k, v in value.items()) + ")"
-    return f"{value:,.1f}" if isinstance(value, float) else str(value)
+    return f"{value:z,.1f}" if isinstance(value, float) else str(value)

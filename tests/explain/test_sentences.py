@@ -162,13 +162,13 @@ def test_without_the_nodes_replies_the_sentence_says_what_is_unknown() -> None:
             .fault("p", 20, 140, paused_clients=("c1",))
             .section("c1", 145, 170, deadline=110, requested_ns=ms(10), asked=9)
             .section("c2", 120, 160),
-            "c1 was stopped for 118 ms while it acquired; its lease had expired 35 ms before it entered, while c2 was "
-            "inside. ",
+            "c1 was stopped for 118 ms while it acquired; its lease of 101 ms had expired 35 ms before it entered, "
+            "while c2 was inside. ",
         ),
         (
             Story().section("c1", 115, 170, deadline=110, requested_ns=ms(10), asked=9).section("c2", 120, 160),
-            "c1 learned of its lease 105 ms after it had asked for it and entered 5.0 ms after its lease had expired; "
-            "then c2 entered. ",
+            "c1 learned of its lease 105 ms after it had asked for it and entered 5.0 ms after its lease of 101 ms had "
+            "expired; then c2 entered. ",
         ),
     ],
 )
@@ -191,6 +191,13 @@ def test_a_client_that_outlived_its_lease(story: Story, what: str) -> None:
             .section("c2", 150, 160),
             "c1's lease of 100 ms expired between +110.0 ms and +213.0 ms (an extension of it may have come too late), "
             "and c2 entered in between, at +150.0 ms. ",
+        ),
+        (
+            Story()
+            .op("c1", "acquire", "ok", 1, 9, 120, validity_ms=-11.0, deadline_ns=ms(109))
+            .op("c1", "release", "ok", 1, 150, 151)
+            .section("c2", 130, 140),
+            "c1 was let in with a lease that was over by the lock's own account. ",
         ),
         (
             Story().op("c1", "acquire", "ok", 1, 9, 10).op("c1", "release", "ok", 1, 150, 151).section("c2", 110, 130),

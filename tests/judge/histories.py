@@ -58,7 +58,9 @@ class History:
             asked = start - width - 1
             more["validity_ms"] = high - start
         else:
-            more |= {"deadline_ns": ms(deadline), "validity_ms": deadline - start}
+            # A lease that was over when its client learned of it was not when the lock granted it.
+            granted = start if deadline > start else min(asked, deadline - 1)
+            more |= {"deadline_ns": ms(deadline), "validity_ms": deadline - granted}
         self.op(client, "acquire", "ok", number, asked, start, **more)
         if end is not None:
             self.op(client, "release", "ok", number, end, end + 1, **ends)

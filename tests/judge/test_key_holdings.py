@@ -65,7 +65,20 @@ def test_sets_of_values_that_could_not_be_read_are_not_taken_for_the_same() -> N
     first, second = holdings(
         History().watch("n1").seen("n1", "set", 10).seen("n1", "set", 20).seen("n1", "deleted", 30)
     )
-    assert (first["ended"], second["ended"]) == ("overwritten", "deleted")
+    assert (first["ended"], second["ended"]) == ("set unread", "deleted")
+
+
+def test_a_set_that_could_not_be_read_may_have_been_of_the_same_value() -> None:
+    history = History().watch("n1").seen("n1", "set", 10, "v").seen("n1", "set", 20).seen("n1", "set", 30, "w")
+    first, second, third = holdings(history.seen("n1", "blind", 40))
+    assert [row["ended"] for row in (first, second, third)] == ["set unread", "overwritten", "lost"]
+
+
+def test_when_the_time_to_live_was_last_set() -> None:
+    history = History().watch("n1").seen("n1", "set", 10, "v", ttl=100)
+    assert only(history)["renewed"] == 10
+    assert only(history.seen("n1", "set", 20, "v", ttl=100))["renewed"] == 20
+    assert only(history.seen("n1", "prolonged", 30, "v", ttl=100).seen("n1", "deleted", 40))["renewed"] == 30
 
 
 def test_a_missing_value_stays_missing() -> None:

@@ -35,6 +35,12 @@ def test_a_key_that_is_overwritten_is_the_locks_fault() -> None:
     assert finding.text.startswith("1 key was")
 
 
+@pytest.mark.parametrize("value", ["v1", None])
+def test_a_key_that_was_set_to_its_own_value_is_not_overwritten(value: str | None) -> None:
+    """Some locks extend so. A value that could not be read may have been its own."""
+    assert check(held().seen("n1", "set", 20, value, ttl=100).recorded()) == Answer(Figures(0, 0, 0))
+
+
 def test_a_key_that_is_deleted_may_have_been_deleted_by_its_owner() -> None:
     finding = only(held().seen("n1", "deleted", 20).seen("n2", "deleted", 21))
     assert (finding.kind, finding.blame, finding.breaks) == ("deleted-while-held", "undecided", ())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Any
 
 import pytest
@@ -259,6 +260,48 @@ def test_a_key_that_outlasts_the_ttl_is_the_locks_fault() -> None:
     assert (finding.kind, finding.blame, finding.breaks, finding.count) == ("orphan-outlasts-ttl", "lock", (), 1)
     assert (finding.examples[0]["from_ms"], finding.examples[0]["for_ms"]) == (41, 200.5)
     assert "1 key without an owner" in finding.text
+
+
+def prolonged_late(at: float, ended: str, *, links: tuple[tuple[str, str], ...] = ()) -> list[str]:
+    """n1 held c1's key from 9 on; c1 was killed inside at 40, or released at 41; its extension took effect at `at`."""
+    history = History().watch("n1").section("c1", 10, 40 if ended == "released" else None).shows("c1", "v1")
+    if ended == "killed":
+        history.end("c1", "killed", 40)
+    if links:
+        history.fault("slow", 20, at - 1, slow_links=links)
+    history.seen("n1", "set", 9.8, "v1", ttl=100).seen("n1", "prolonged", at, "v1", ttl=100)
+    history.seen("n1", "expired", at + 190)
+    return [finding.blame for finding in check(history.recorded()).findings]
+
+
+def test_an_extension_that_was_under_way_when_its_client_was_killed_is_nobodys_fault() -> None:
+    assert prolonged_late(105, "killed", links=(("c1", "n1"),)) == []
+    assert prolonged_late(105, "killed") == []
+
+
+def test_an_extension_after_the_release_is_excused_by_a_fault_that_held_it_up_and_by_nothing_else() -> None:
+    assert prolonged_late(150, "released") == ["lock"]
+    assert prolonged_late(150, "released", links=(("c1", "n1"),)) == []
+
+
+def test_a_fault_that_was_over_before_the_release_holds_up_nothing() -> None:
+    history = History().watch("n1").section("c1", 10, 40).shows("c1", "v1").fault("slow", 1, 40.9, nodes=("n1",))
+    history.seen("n1", "set", 9.8, "v1", ttl=100).seen("n1", "prolonged", 150, "v1", ttl=100)
+    assert [f.blame for f in check(history.seen("n1", "expired", 340).recorded()).findings] == ["lock"]
+
+
+def test_an_extension_that_gives_too_much_is_the_locks_fault_however_late_it_came() -> None:
+    history = History().watch("n1").section("c1", 10, None).shows("c1", "v1").end("c1", "killed", 40)
+    history.seen("n1", "set", 9.8, "v1", ttl=100).seen("n1", "prolonged", 90, "v1", ttl=90_000)
+    assert check(deepcopy(history).seen("n1", "deleted", 290).recorded()).findings == ()
+    assert [f.blame for f in check(history.seen("n1", "deleted", 290.5).recorded()).findings] == ["lock"]
+
+
+def test_what_outlasted_the_ttl_before_and_after_the_node_was_out_of_sight_counts_together() -> None:
+    history = History().watch("n1").section("c1", 10, 40).shows("c1", "v1").seen("n1", "set", 9.8, "v1", ttl=90_000)
+    history.seen("n1", "blind", 150).seen("n1", "seen", 160, "v1", ttl=90_000).seen("n1", "watching", 160, "n1-first")
+    assert check(deepcopy(history).seen("n1", "deleted", 251).recorded()).findings == ()
+    assert [f.blame for f in check(history.seen("n1", "deleted", 251.5).recorded()).findings] == ["lock"]
 
 
 def test_several_that_outlast_the_ttl_show_the_longest_first() -> None:

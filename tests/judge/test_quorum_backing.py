@@ -388,3 +388,32 @@ def test_a_belief_is_unfounded_when_no_majority_may_hold_the_value_between_two_m
     figures = check(run).figures
     if figures.sections:  # some value that the lock showed was seen on a node
         assert (figures.unfounded, figures.longest_ms) == (sum(map(bool, longest)), max(longest))
+
+
+def unread_after_own(*then: tuple[str, float]) -> tuple[str, float] | None:
+    """n1 and n2 hold the client's value, n3 another's; at 20 n1 was set to what could not be read, and then this."""
+    history = granted_by("n1", "n2").seen("n3", "set", 3, "other").seen("n1", "set", 20)
+    for event, at in then:
+        history.seen("n1", event, at, "w" if event == "set" else None)
+    return unfounded(history)
+
+
+def test_a_value_that_was_set_anew_unread_is_lost_with_that_one() -> None:
+    """It may have been the client's own, as locks extend that SET their value once more."""
+    assert unread_after_own() is None
+    assert unread_after_own(("deleted", 30)) == ("gone unread", 20)
+    assert unread_after_own(("set", 30)) == ("gone unread", 20)
+    assert unread_after_own(("expired", 40)) == ("expired early", 10)  # how long it was to live is not known
+
+
+def test_an_unread_value_that_its_node_lost_was_not_taken_by_the_lock() -> None:
+    history = granted_by("n1", "n2").seen("n3", "set", 3, "other").seen("n1", "set", 20)
+    history.seen("n1", "blind", 25).seen("n1", "watching", 30, "second")
+    assert unfounded(history) == ("lost by the node", 20)
+    assert only(history).blame == "undecided"
+
+
+def test_of_several_unread_values_the_last_one_before_the_time_in_question_counts() -> None:
+    history = granted_by("n1", "n2").seen("n3", "set", 3, "other").seen("n1", "set", 20).seen("n1", "set", 22)
+    history.seen("n1", "blind", 25).seen("n1", "watching", 30, "second").seen("n1", "set", 50)
+    assert unfounded(history) == ("lost by the node", 20)

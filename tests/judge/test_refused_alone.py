@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
@@ -29,7 +30,7 @@ def alone(since: float = 300, until: float = 400) -> History:
 
 def found(history: History) -> int:
     findings = check(history.recorded()).findings
-    assert all((f.kind, f.blame, f.breaks) == ("refused-alone", "lock", ()) for f in findings)
+    assert all((f.kind, f.blame, f.breaks) == ("refused-alone", "undecided", ()) for f in findings)
     return sum(finding.count for finding in findings)
 
 
@@ -37,6 +38,67 @@ def test_who_is_refused_alone_for_half_a_ttl_found_keys_without_an_owner() -> No
     answer = check(alone().recorded())
     assert answer.figures == Figures(refused_alone=1, longest_refused_alone_ms=99)
     assert answer.findings[0].examples[0] | {"at_ms": 300, "for_ms": 99, "tries": 10} == answer.findings[0].examples[0]
+
+
+def blamed(history: History) -> list[str]:
+    return [finding.blame for finding in check(history.recorded()).findings]
+
+
+def told(reasons: list[str | None]) -> History:
+    history = History().section("c1", 150, 200)
+    for number, reason in enumerate(reasons):
+        history.op("c1", "acquire", "fail", 2, 300 + 20 * number, 319 + 20 * number, reason=reason)
+    return history
+
+
+def test_a_proxy_that_stands_still_answers_nobody_and_is_not_the_lock() -> None:
+    """Refused, and it is not known whether the requests arrived."""
+    assert blamed(told([None, None, None])) == ["undecided"]
+    assert blamed(told(["quorum", "quorum", "quorum"])) == ["undecided"]
+
+
+def test_a_lock_that_says_that_somebody_holds_it_has_found_keys() -> None:
+    assert blamed(told(["held", "held", "held"])) == ["lock"]
+    assert blamed(told(["held", "held", "quorum", "quorum"])) == ["lock"]
+    assert blamed(told(["held", "held", "quorum", "quorum", "quorum"])) == ["undecided"]
+
+
+def left_on(*nodes: str, key: str = "k1", since: float = 290, until: float = 400) -> History:
+    history = told([None, None, None]).watch("n1", "n2", "n3")
+    for node in nodes:
+        history.seen(node, "set", since, "left", key=key).seen(node, "deleted", until, key=key)
+    return history
+
+
+def test_keys_that_the_witness_saw_in_the_way_are_the_locks() -> None:
+    assert blamed(left_on("n1", "n2")) == ["lock"]
+    assert blamed(left_on("n1")) == ["undecided"]
+    assert blamed(left_on("n1", "n2", since=300, until=379)) == ["lock"]
+    assert blamed(left_on("n1", "n2", key="other")) == ["undecided"]
+
+
+def test_keys_that_came_or_went_during_a_try_may_not_have_been_in_its_way() -> None:
+    assert blamed(left_on("n1", "n2", since=320.1)) == ["undecided"]
+    assert blamed(left_on("n1", "n2", until=338.9)) == ["undecided"]
+    assert blamed(left_on("n1", "n2", since=300.1)) == ["lock"], "two tries of three"
+
+
+def test_what_one_node_held_twice_is_one_node() -> None:
+    history = told([None, None, None]).watch("n1", "n2", "n3").seen("n1", "set", 290, "a").seen("n1", "set", 300, "b")
+    assert blamed(history.seen("n1", "deleted", 400)) == ["undecided"]
+
+
+def test_of_four_nodes_two_that_are_taken_leave_no_majority() -> None:
+    history = left_on("n1", "n2")
+    history.config = msgspec.structs.replace(history.config, nodes=4)
+    assert blamed(history) == ["lock"]
+
+
+def test_spells_with_and_without_keys_are_told_apart() -> None:
+    history = refused(told(["held", "held", "held"]), 500, 700, section=3)
+    lock, undecided = check(history.recorded()).findings
+    assert (lock.blame, lock.count, undecided.blame, undecided.count) == ("lock", 1, "undecided", 1)
+    assert (lock.examples[0]["at_ms"], undecided.examples[0]["at_ms"]) == (300, 500)
 
 
 def test_the_longest_is_told_and_shown_with_the_first_ones() -> None:

@@ -93,6 +93,15 @@ TABLE: dict[str, tuple[Callable[[], History], float, str]] = {
         30,
         "client",
     ),
+    "the lock said yes, and that the lease was over": (
+        lambda: (
+            History()
+            .op("c1", "acquire", "ok", 1, 1, 20, validity_ms=-10.0, deadline_ns=ms(10))
+            .op("c1", "release", "ok", 1, 60, 61)
+        ),
+        30,
+        "undecided",
+    ),
     "the run ended during a pause; the other entered within the lease": (cut_off, 1010, "lock"),
     "the run ended during a pause; the other entered after the lease": (cut_off, 1100, "client"),
     "a pause between computing the validity and recording it": (

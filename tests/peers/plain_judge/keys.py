@@ -29,6 +29,8 @@ class Holding:
     expires_ns: float
     gone: Interval = (inf, inf)
     ended: str = ""
+    perhaps_by_itself: bool = False
+    """It was overwritten by a value that could not be read."""
     section: Section | None = None
 
 
@@ -121,7 +123,8 @@ def _one_node(record: NodesRecord, node: str, events: list[Line]) -> None:
             if key in there:
                 before = there.pop(key)
                 before.gone = (max(since, before.began[0]), at)
-                before.ended = "overwritten" if name in ("set", "seen") else name
+                before.ended = name if name in ("deleted", "expired") else "overwritten"
+                before.perhaps_by_itself = name == "set" and event.get("value") is None
             if name in ("set", "seen"):
                 first = since if name == "set" else blind_ns
                 holding = Holding(node, key, event.get("value"), (first, at), name == "seen", run, expires_ns)
@@ -238,6 +241,8 @@ def _took_by_lock(record: NodesRecord, of_key: list[Holding], section: Section, 
     if not own:
         return not any(section.asked_ns <= lost < at for _, lost in record.watched[node])
     last = own[-1]
+    if last.perhaps_by_itself:
+        last = [h for h in of_key if h.node == node and h.value is None and last.began[0] <= h.began[0] < at][-1]
     if last.ended == "expired":
         return last.gone[1] >= last.expires_ns - NODE_CLOCK_SLACK_NS
     return last.ended in ("deleted", "overwritten")

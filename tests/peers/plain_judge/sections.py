@@ -143,9 +143,10 @@ def _lease(op: Line, pauses: list[Interval]) -> Lease:
     granted = op.get("granted_ms")
     length_ns = (validity_ms or 0) * 1e6
     if deadline is not None:
-        return Lease((deadline, deadline), deadline - ceil(length_ns), validity_ms, granted, requested)
+        latest = inf if validity_ms is not None and validity_ms <= 0 else deadline
+        return Lease((deadline, latest), deadline - ceil(length_ns), validity_ms, granted, requested)
     if validity_ms is not None:
-        ends = after + floor(length_ns), before + ceil(length_ns)
+        ends = after + floor(length_ns), before + ceil(length_ns) if length_ns > 0 else inf
         return Lease(ends, ends[0] - ceil(length_ns), validity_ms, granted, requested)
     if granted is None:
         return Lease((op["invoke_ns"] - 1, inf), op["invoke_ns"] - 1, None, None, requested)
