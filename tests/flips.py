@@ -53,6 +53,7 @@ MODULES: Final = (
     "harness/store/parquet.py",
     "harness/history/key_holdings.py",
     "harness/history/key_owners.py",
+    "harness/history/backing.py",
 )
 TESTS: Final = "tests/judge"
 LEFT_OUT: Final = "tests/judge/test_pauses_while_acquiring.py"

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from harness.figures import KEYS_ON_NODES, CheckerFigures, Part, Row
-from harness.history.key_owners import Owners, find_owners, rows_of
+from harness.history.key_owners import Owners, rows_of
 from harness.history.recorded import Recorded
 from harness.verdict import Answer, Blame, Finding
 
@@ -40,9 +40,9 @@ class Figures(CheckerFigures, frozen=True):
 
 def check(run: Recorded) -> Answer:
     """No figures where the nodes were not watched."""
-    if run.watched is None or run.watched.watch_windows.empty:
+    owners = run.owners
+    if owners is None:
         return Answer()
-    owners = find_owners(run, run.watched)
     losses = _losses(run, owners)
     figures = Figures(len(losses["deleted"]), len(losses["overwritten"]), len(owners.shared))
     return Answer(figures, (*_single(run, owners, losses), *_shared(run, owners)))

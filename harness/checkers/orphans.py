@@ -22,7 +22,7 @@ from fencepost.text import count, milliseconds, printable
 from harness.figures import KEYS_ON_NODES, CheckerFigures, Part, Row, Table
 from harness.history.fault_windows import longest_windows
 from harness.history.key_holdings import Watched
-from harness.history.key_owners import Owners, Tries, find_owners, left_ns, rows_of
+from harness.history.key_owners import Owners, Tries, left_ns, rows_of
 from harness.history.recorded import Recorded
 from harness.verdict import Answer, Finding
 
@@ -132,11 +132,10 @@ class _Orphan:
 
 
 def check(run: Recorded) -> Answer:
-    watched = run.watched
-    if watched is None or watched.watch_windows.empty:
+    watched, owners = run.watched, run.owners
+    if watched is None or owners is None:
         asked = run.config.witness == "on"
         return Answer(Figures(watched=False, asked=asked, no_key_events=run.unwatchable))
-    owners = find_owners(run, watched)
     orphans = _orphans(run, owners)
     everywhere = _on_node(orphans, 0)
     figures = Figures(

@@ -26,7 +26,6 @@ import pandas as pd
 from harness.figures import CheckerFigures
 from harness.history.fault_windows import longest_windows, reach
 from harness.history.groups import Bools, Groups, Ints, address, codes_in, codes_of
-from harness.history.key_owners import find_owners
 from harness.history.recorded import Recorded
 from harness.verdict import Answer, Blame, Finding
 
@@ -104,8 +103,7 @@ def _found_keys(run: Recorded, spells: list[_Spell]) -> list[bool]:
     ops = run.ops
     invoke, complete = (ops[name].to_numpy(np.int64) for name in ("invoke_ns", "complete_ns"))
     taken = (ops["reason"] == "held").to_numpy(np.bool_, copy=True)
-    watched = run.watched
-    holdings = None if watched is None else find_owners(run, watched).holdings
+    holdings = None if run.owners is None else run.owners.holdings
     majority = run.config.nodes // 2 + 1
     found = []
     for spell in spells:

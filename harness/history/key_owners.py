@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -21,7 +21,9 @@ import pandas as pd
 from harness.history.fault_windows import FOREVER_NS
 from harness.history.groups import Ints
 from harness.history.key_holdings import Watched
-from harness.history.recorded import Recorded
+
+if TYPE_CHECKING:
+    from harness.history.recorded import Recorded
 
 
 @dataclass(frozen=True, slots=True)

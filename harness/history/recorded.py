@@ -10,8 +10,10 @@ import pandas as pd
 
 from fencepost.history import ClientEnd, FaultEvent, Timeline
 from harness.config import RunConfig
+from harness.history.backing import Backing
 from harness.history.groups import Groups, codes_of
 from harness.history.key_holdings import Watched
+from harness.history.key_owners import Owners, find_owners
 from harness.history.overlaps import sections_by_key
 from workloads.kinds import find_workload
 
@@ -54,6 +56,17 @@ class Recorded:
         """How many clients may be inside one key at once: 1, unless the workload counts."""
         counts = "capacity" in find_workload(self.config.workload).checkers
         return self.config.permits if counts else 1
+
+    @cached_property
+    def owners(self) -> Owners | None:
+        """Whose the keys on the nodes were; None if the nodes were not watched."""
+        watched = self.watched
+        return None if watched is None or watched.watch_windows.empty else find_owners(self, watched)
+
+    @cached_property
+    def backing(self) -> Backing | None:
+        """What the nodes held for each section; None if they were not watched."""
+        return None if self.watched is None or self.owners is None else Backing.of(self, self.watched, self.owners)
 
     @cached_property
     def sections_by_key(self) -> Groups:

@@ -1,0 +1,206 @@
+"""What the nodes held for each section, and when they can have held it: the question behind every finding about leases
+whose keys were not there.
+
+Only what is certain is said. A node counts as holding a section's value unless it certainly does not: it was in sight,
+and what it held is known. A lock's nodes are those on which the key was ever set; a lock that uses one of five has a
+majority of one. Nothing is known of a lock that does not show what it sets on the nodes.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+
+import numpy as np
+
+from harness.history.key_owners import Owners, rows_of
+
+if TYPE_CHECKING:
+    from harness.history.key_holdings import Watched
+    from harness.history.recorded import Recorded
+
+Loss = Literal["deleted", "overwritten", "gone unread", "expired", "expired early", "lost by the node", "never set"]
+LOSSES: Final[tuple[Loss, ...]] = (
+    "deleted",
+    "overwritten",
+    "gone unread",
+    "expired",
+    "expired early",
+    "lost by the node",
+    "never set",
+)
+"""Why a node does not hold the value: somebody deleted or overwrote it before its owner gave it up; some value, perhaps
+this one, was there too briefly to be read; its TTL ran out, or the node let it expire before that; the node went down
+and came back without it; or it was never there."""
+
+OF_THE_LOCK: Final[frozenset[Loss]] = frozenset({"deleted", "overwritten", "gone unread", "expired", "never set"})
+"""Losses that only the lock's own requests can cause."""
+
+CLOCK_SLACK_NS: Final = 20_000_000
+"""A node that expires a key this long before its time did not do what the lock asked: its clock ran fast or stepped."""
+
+
+class Own(NamedTuple):
+    from_min_ns: int
+    to_max_ns: int
+    ended: str
+    expires_ns: int
+
+
+class Stretch(NamedTuple):
+    """A time in which certainly too few nodes held a section's value, and why each did not."""
+
+    section: int
+    from_ns: int
+    to_ns: int
+    losses: tuple[tuple[str, Loss], ...]
+
+    @property
+    def length_ns(self) -> int:
+        return self.to_ns - self.from_ns
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """What one node held of one key, as lists in the node's order, with the value of each holding."""
+
+    own: dict[int, list[Own]]
+    """By section, the holdings that were set for it."""
+    unread: list[Own]
+    """Those whose value was gone before it could be read."""
+    value: list[str | None]
+    from_min: list[int]
+    to_max: list[int]
+    reach: list[int]
+    """The largest `to_max` up to here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Backing:
+    """What each node held, by (node, key), and when it was in sight."""
+
+    owners: Owners
+    lines: dict[tuple[str, str], _Line]
+    used: dict[str, list[str]]
+    """The nodes that each key was ever set on."""
+    watch_windows: dict[str, tuple[list[int], list[int]]]
+    key: list[str]
+    asked: list[int]
+
+    @classmethod
+    def of(cls, run: Recorded, watched: Watched, owners: Owners) -> Backing:
+        holdings, sections = owners.holdings, run.sections
+        lines = {}
+        used: dict[str, list[str]] = {}
+        for name, rows in holdings.groupby([holdings["node"].astype(str), "lock_key"], sort=True):
+            node, key = map(str, name)
+            to_max = rows["to_max_ns"].to_numpy(np.int64)
+            own: dict[int, list[Own]] = {}
+            unread = []
+            for section, value, *rest in rows_of(rows, "section", "value", *Own._fields):
+                own.setdefault(section, []).append(Own._make(rest))
+                if value is None:
+                    unread.append(Own._make(rest))
+            lines[node, key] = _Line(
+                own,
+                unread,
+                rows["value"].tolist(),
+                rows["from_min_ns"].tolist(),
+                to_max.tolist(),
+                np.maximum.accumulate(to_max).tolist(),
+            )
+            used.setdefault(key, []).append(node)
+        watch_windows = {
+            str(node): (rows["from_ns"].tolist(), rows["to_ns"].tolist())
+            for node, rows in watched.watch_windows.groupby(watched.watch_windows["node"].astype(str))
+        }
+        keys, asked = sections["key"].astype(str).tolist(), sections["asked_ns"].tolist()
+        return cls(owners, lines, used, watch_windows, keys, asked)
+
+    def nodes(self, section: int) -> list[str]:
+        """The nodes that the section's lock uses; none if its key was never seen."""
+        return self.used.get(self.key[section], [])
+
+    def unbacked(self, section: int, from_ns: int, to_ns: int) -> Stretch | None:
+        """The longest part of this time in which the section certainly had no majority behind it; None if there was
+        none."""
+        used = self.nodes(section)
+        if not used:
+            return None
+        majority = len(used) // 2 + 1
+        maybe = {node: self._maybe(node, section, from_ns, to_ns) for node in used}
+        edges = sorted({from_ns, to_ns, *(edge for spans in maybe.values() for span in spans for edge in span)})
+        longest = (0, 0)
+        began: int | None = None
+        for left, right in pairwise(edges):
+            holding = [node for node, spans in maybe.items() if any(a <= left and right <= b for a, b in spans)]
+            if len(holding) >= majority:
+                began = None
+                continue
+            began = left if began is None else began
+            longest = max(longest, (began, right), key=lambda span: span[1] - span[0])
+        began, ended = longest
+        if began == ended:
+            return None
+        pieces = [(left, right) for left, right in pairwise(edges) if began <= left and right <= ended]
+        lacking = [node for node, spans in maybe.items() if not _cover(spans, pieces)]
+        return Stretch(section, began, ended, tuple((node, self._loss(node, section, ended)) for node in lacking))
+
+    def _maybe(self, node: str, section: int, start: int, until: int) -> list[tuple[int, int]]:
+        """The parts of [start, until] in which the node may have held the section's value."""
+        values = self.owners.values[section]
+        line = self.lines[node, self.key[section]]
+        spans = [
+            (max(start, line.from_min[place]), min(until, line.to_max[place]))
+            for place in range(bisect_left(line.reach, start), bisect_right(line.from_min, until))
+            if line.value[place] is None or line.value[place] in values
+        ]
+        at = start
+        for seen, lost in zip(*self.watch_windows.get(node, ([], [])), strict=True):
+            spans.append((at, min(seen, until)))
+            at = min(max(at, lost), until)
+        spans.append((at, until))
+        return [(a, max(a, b)) for a, b in spans]
+
+    def _loss(self, node: str, section: int, at_ns: int) -> Loss:
+        """Why the node does not hold the section's value shortly before `at_ns`."""
+        line, asked = self.lines[node, self.key[section]], self.asked[section]
+        own = [own for own in line.own.get(section, ()) if own.from_min_ns < at_ns]
+        if not own:
+            # What it held may have been lost with the node before anybody saw it, or gone before it could be read.
+            if any(asked <= lost < at_ns for lost in self.watch_windows[node][1]):
+                return "lost by the node"
+            unread = any(other.from_min_ns < at_ns and other.to_max_ns > asked for other in line.unread)
+            return "gone unread" if unread else "never set"
+        last = own[-1]
+        if last.ended == "set unread":
+            # It may have been the owner's own value once more.
+            last = [other for other in line.unread if last.from_min_ns <= other.from_min_ns < at_ns][-1]
+            if last.ended in ("deleted", "overwritten", "set unread"):
+                return "gone unread"
+        if last.ended == "expired":
+            return "expired early" if last.to_max_ns < last.expires_ns - CLOCK_SLACK_NS else "expired"
+        if last.ended == "deleted":
+            return "deleted"
+        return "overwritten" if last.ended == "overwritten" else "lost by the node"
+
+    def cause(self, stretch: Stretch) -> Loss:
+        """The loss that most of the nodes had. It is normal that a minority never held the value."""
+        used = len(self.nodes(stretch.section))
+        counts = Counter(loss for _, loss in stretch.losses)
+        if used - counts["never set"] < used // 2 + 1:
+            return "never set"
+        return max(LOSSES[:-1], key=lambda loss: counts[loss])
+
+    def is_the_locks_doing(self, stretch: Stretch) -> bool:
+        """Whether there would have been too few even if every other loss had not happened."""
+        used = len(self.nodes(stretch.section))
+        return used - sum(loss in OF_THE_LOCK for _, loss in stretch.losses) < used // 2 + 1
+
+
+def _cover(spans: list[tuple[int, int]], pieces: list[tuple[int, int]]) -> bool:
+    """Whether each piece is within one of the spans."""
+    return all(any(a <= left and right <= b for a, b in spans) for left, right in pieces)
