@@ -163,7 +163,8 @@ class FaultEvent(Impact, frozen=True):
 
     `began_ns` … `done_ns`: the call that did it. The fault was certainly active from the `done_ns` of `injected` to the
     `began_ns` of `healed`. `what`: the fault in one line for people. `holds`: the probe's result (active after
-    `injected`; gone after `healed`). `seen`: what the probe saw, in one line for people.
+    `injected`; gone after `healed`). `seen`: what the probe saw, in one line for people. `fault_class`: what it is to a
+    lock (`nemesis.base.FaultClass`), or the name of a nemesis that does not say; empty in older records.
 
     Older records have no `how_down`; there the name of the nemesis says the same
     (`harness.explain.phrases.how_down`).
@@ -177,6 +178,7 @@ class FaultEvent(Impact, frozen=True):
     done_ns: Int64
     holds: bool
     seen: str
+    fault_class: str = ""
 
 
 KeyEventName = Literal["set", "prolonged", "deleted", "expired", "seen", "watching", "blind"]

@@ -10,6 +10,7 @@ docs/options.md. How the types are read:
     bool                given or not, without a value
     Literal             one of its words
     int                 a whole number
+    float               a number
     int or float, with `unit`   a duration, kept in milliseconds (an int is rounded)
     str, Path           the text itself
     tuple[str, ...]     may be given more than once
@@ -113,11 +114,12 @@ class Declared:
 
     def read(self, text: str) -> object:
         """The value that the text means. Raises UsageError, naming the option."""
-        if self.type is int and not self.option.unit:
+        if self.type in (int, float) and not self.option.unit:
             try:
-                value: Any = int(text)
+                value: Any = self.type(text)
             except ValueError:
-                raise UsageError(f"{self.flag} is {text!r}; it must be a whole number") from None
+                kind = "a whole number" if self.type is int else "a number"
+                raise UsageError(f"{self.flag} is {text!r}; it must be {kind}") from None
         else:
             try:
                 value = self._parsed(text)

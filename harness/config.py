@@ -63,6 +63,17 @@ class RunConfig(ClientOptions, frozen=True, kw_only=True):
         ),
     ] = "lease"
     clients: Annotated[int, Option("--clients", "client processes", "load", low=1, high=256)] = 10
+    load: Annotated[
+        Literal["plain", "drawn"] | None,
+        Option(
+            "--load",
+            "plain: the options of the load hold for the whole run; drawn: what they leave open is drawn from the seed "
+            "anew every few TTLs",
+            "load",
+            shown_default="drawn with a mix of faults like standard, else plain",
+            commands=("compare", "mutants"),
+        ),
+    ] = None
     duration_ms: Annotated[
         float, Option("--duration", "load under faults", "load", low=100, high=24 * 3_600_000, unit="s")
     ] = 30_000

@@ -67,11 +67,13 @@ def axis_named(name: str) -> Declared:
 
 def config_from(arguments: RunArguments) -> RunConfig:
     """The run that the arguments ask for. Raises UsageError."""
+    from harness.loads import with_loads
+
     config = RunConfig(**fields_of(arguments, RunConfig))
     config.check()
-    if arguments.restart_delay is None:
-        return config
-    return msgspec.structs.replace(config, nemesis=_delayed(arguments, arguments.restart_delay.strip()))
+    if arguments.restart_delay is not None:
+        config = msgspec.structs.replace(config, nemesis=_delayed(arguments, arguments.restart_delay.strip()))
+    return with_loads(config)
 
 
 def parse_run(words: Sequence[str]) -> RunConfig:

@@ -8,13 +8,38 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 import msgspec
 
 from cluster.base import Cluster
 from cluster.server import Ability
 from fencepost.history import Impact
+
+FaultClass = Literal[
+    "connections refused",
+    "link silent",
+    "requests lost",
+    "replies lost",
+    "link held",
+    "requests held",
+    "replies held",
+    "both ways slow",
+    "requests slow",
+    "replies slow",
+    "jitter",
+    "narrow link",
+    "client stopped",
+    "client killed",
+    "node hung",
+    "node killed",
+    "node shut down",
+    "node without power",
+]
+"""What a fault is to a lock. `lost`: it never arrives. `held`: it arrives when the fault is healed."""
+
+Step = Literal["inside", "acquiring", "extending", "releasing"]
+"""Where a fault can catch a client. `inside`: between acquire and release, also while it extends."""
 
 
 class Client(Protocol):
@@ -26,12 +51,8 @@ class Client(Protocol):
         """`c1` …: the name of the slot, which a restarted client keeps."""
         ...
 
-    def is_inside(self) -> bool:
-        """Whether the client currently reports that it is between acquire and release."""
-        ...
-
-    def is_acquiring(self) -> bool:
-        """Whether the client currently reports that it is trying to acquire."""
+    def is_at(self, step: Step) -> bool:
+        """Whether the client currently reports that it is there."""
         ...
 
     def pause(self) -> None:
@@ -149,6 +170,14 @@ class NeedsServer(Protocol):
     def server_needs(self) -> frozenset[Ability]: ...
 
 
+@runtime_checkable
+class HasClass(Protocol):
+    """An optional property of a fault: its class, by which it is counted."""
+
+    @property
+    def fault_class(self) -> FaultClass: ...
+
+
 class Nemesis(Protocol):
     """A source of faults of one kind."""
 
@@ -174,4 +203,30 @@ class Nemesis(Protocol):
 
     def draw(self, rng: Random, topology: Topology, options: msgspec.Struct) -> tuple[Fault, int]:
         """The next fault and its duration in milliseconds. Uses only `rng` for randomness."""
+        ...
+
+
+class Mix(Protocol):
+    """A source of faults of many kinds, several of them in force at once. It draws nothing itself: its faults are those
+    of other nemeses."""
+
+    @property
+    def name(self) -> str:
+        """Its name for `--nemesis`."""
+        ...
+
+    @property
+    def help(self) -> str:
+        """One line for `--help`, with its options."""
+        ...
+
+    @property
+    def options(self) -> type[msgspec.Struct]:
+        """Its options with their defaults: `interval`, the mean time between two starts in one lane, and its own."""
+        ...
+
+    @property
+    def lanes(self) -> Mapping[str, tuple[str, ...]]:
+        """Faults of one lane follow each other, those of two lanes overlap. A lane is a deck of specs of one nemesis
+        each (`partition:kind=hold`): all of them are played once, in random order, before any comes again."""
         ...

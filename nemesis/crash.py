@@ -14,8 +14,9 @@ import msgspec
 from cluster.waiting import becomes_true
 from fencepost.history import HowDown, Impact
 from fencepost.units import Duration
-from nemesis.base import Evidence, Topology, World
-from nemesis.node_down import BACK_WITHIN_S, NodeDown, node_count
+from nemesis.base import Evidence, FaultClass, Topology, World
+from nemesis.names import Names
+from nemesis.node_down import BACK_WITHIN_S, NodeDown, drawn_nodes
 from nemesis.random_draws import below, some, weighted
 from nemesis.steps import do_all
 
@@ -28,7 +29,7 @@ class CrashOptions(msgspec.Struct, frozen=True):
 
     interval: Duration = Duration(4_000)
     restart_delay: Duration = Duration(1.2, in_ttls=True)
-    targets: Literal["mixed", "one", "minority", "majority", "all", "clients"] = "mixed"
+    targets: Names | Literal["mixed", "one", "minority", "majority", "all", "clients"] = "mixed"
 
 
 class Crash(NodeDown, frozen=True):
@@ -37,6 +38,10 @@ class Crash(NodeDown, frozen=True):
     clients: tuple[str, ...] = ()
 
     how: ClassVar[HowDown] = "kill"
+
+    @property
+    def fault_class(self) -> FaultClass:
+        return "client killed" if self.clients else "node killed"
 
     def describe(self) -> str:
         return f"{self.how} {','.join(self.nodes + self.clients)}"
@@ -84,7 +89,7 @@ class _CrashNemesis:
     name = "crash"
     help = (
         "SIGKILL and restart: interval=4s, restart-delay=0|2s|1.2ttl (1.2ttl), "
-        "targets=mixed|one|minority|majority|all|clients"
+        "targets=mixed|one|minority|majority|all|clients|n4,n5"
     )
     options = CrashOptions
     faults = Crash
@@ -97,7 +102,7 @@ class _CrashNemesis:
         if targets == "clients":
             victims = 1 + below(rng, max(1, len(topology.clients) // 3))
             return Crash(clients=some(rng, topology.clients, victims)), down_ms
-        return Crash(nodes=some(rng, topology.nodes, node_count(targets, topology))), down_ms
+        return Crash(nodes=drawn_nodes(rng, targets, topology)), down_ms
 
 
 NEMESIS = _CrashNemesis()

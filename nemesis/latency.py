@@ -13,8 +13,9 @@ import msgspec
 from cluster.base import Direction, ProbeResult
 from fencepost.history import Impact
 from fencepost.units import Duration, DurationRange
-from nemesis.base import Evidence, Topology, World
+from nemesis.base import Evidence, FaultClass, Topology, World
 from nemesis.links import DIRECTIONS, WAYS, LinkName, Results, heal_links, in_words
+from nemesis.names import NAMED_NODES, Names
 from nemesis.partition_shapes import spare
 from nemesis.random_draws import below, between, by_octaves, jittered, one_of, some, weighted
 
@@ -31,7 +32,7 @@ PING_BYTES, PONG_BYTES = 14, 4
 _FELT_BY_COMMANDS: tuple[Direction, ...] = ("to-node", "both")
 """Commands are some hundred bytes and replies a few: only a very narrow pipe towards the node is felt."""
 
-Targets = Literal["any", "one-node", "minority", "majority", "all", "one-client"]
+Targets = Names | Literal["any", "one-node", "minority", "majority", "all", "one-client"]
 
 
 class LatencyOptions(msgspec.Struct, frozen=True):
@@ -56,6 +57,13 @@ class Latency(msgspec.Struct, frozen=True):
     delay_ms: int = 0
     jitter_ms: int = 0
     rate_kb_per_s: int = 0
+
+    @property
+    def fault_class(self) -> FaultClass:
+        """A delay that varies by half of itself or more puts requests and replies into another order."""
+        if self.kind == "throttle":
+            return "narrow link"
+        return "jitter" if 2 * self.jitter_ms >= self.delay_ms else _CLASSES[self.direction]
 
     def describe(self) -> str:
         how = f"{self.delay_ms} ± {self.jitter_ms} ms" if self.kind == "delay" else f"{self.rate_kb_per_s} kB/s"
@@ -114,12 +122,19 @@ class Latency(msgspec.Struct, frozen=True):
         return (there + back) / self.rate_kb_per_s, 500
 
 
+_CLASSES: dict[Direction, FaultClass] = {
+    "both": "both ways slow",
+    "to-node": "requests slow",
+    "from-node": "replies slow",
+}
+
+
 class _LatencyNemesis:
     name = "latency"
     help = (
         "slows links: interval=4s, duration=2s, kind=mixed|delay|throttle, delay=5ms-1.3ttl, jitter=0ms-50ms "
         "(default up to 30 % of the delay), direction=any|to-node|from-node|both, "
-        "targets=any|one-node|minority|majority|all|one-client"
+        "targets=any|one-node|minority|majority|all|one-client|n4,n5"
     )
     options = LatencyOptions
     faults = Latency
@@ -129,10 +144,14 @@ class _LatencyNemesis:
         ttl_ms = topology.ttl_ms
         duration_ms = jittered(rng, options.duration.ms(ttl_ms))
         kind = weighted(rng, {"delay": 4, "throttle": 1}) if options.kind == "mixed" else options.kind
-        targets: str = options.targets
-        if targets == "any":
-            targets = one_of(rng, ("one-node", "minority", "majority", "all", "one-client"))
-        links = _links(rng, targets, topology)
+        if isinstance(options.targets, Names):
+            targets, nodes = NAMED_NODES, options.targets.of(topology.nodes)
+            links = tuple((client, node) for client in topology.clients for node in nodes)
+        else:
+            targets = options.targets
+            if targets == "any":
+                targets = one_of(rng, ("one-node", "minority", "majority", "all", "one-client"))
+            links = _links(rng, targets, topology)
         if kind == "throttle":
             direction = one_of(rng, _FELT_BY_COMMANDS) if options.direction == "any" else options.direction
             return Latency("throttle", targets, direction, links, rate_kb_per_s=1 + below(rng, 2)), duration_ms

@@ -31,13 +31,17 @@ def in_words(links: Iterable[LinkName]) -> str:
 
 
 def probe_until(
-    world: World, links: Sequence[LinkName], good: Callable[[LinkName, ProbeResult], bool], timeout_ms: float
+    world: World,
+    links: Sequence[LinkName],
+    good: Callable[[LinkName, ProbeResult], bool],
+    timeout_ms: float,
+    retry_for_s: float = RETRY_FOR_S,
 ) -> tuple[Results, list[LinkName]]:
-    """Probe the links until every result is good, for about `RETRY_FOR_S` beyond the first try; what was good once is
+    """Probe the links until every result is good, for about `retry_for_s` beyond the first try; what was good once is
     not asked again. Returns each link's last result, and the links that never were good."""
     results: Results = {}
     pending = list(links)
-    deadline = time.monotonic() + RETRY_FOR_S
+    deadline = time.monotonic() + retry_for_s
     while pending:
         results |= world.cluster.probe(pending, timeout_ms)
         pending = [link for link in pending if not good(link, results[link])]

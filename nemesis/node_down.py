@@ -19,7 +19,8 @@ from cluster.server import Ability
 from cluster.waiting import becomes_true
 from fencepost.history import HowDown, Impact
 from fencepost.units import Duration
-from nemesis.base import Evidence, Topology, World
+from nemesis.base import Evidence, FaultClass, Topology, World
+from nemesis.names import Names
 from nemesis.partition_shapes import spare
 from nemesis.quorum_loss import losing_quorum
 from nemesis.random_draws import some, weighted
@@ -27,10 +28,17 @@ from nemesis.steps import in_service
 
 BACK_WITHIN_S = 2.0
 
-NodeTargets = Literal["mixed", "one", "minority", "majority", "all"]
+NodeTargets = Names | Literal["mixed", "one", "minority", "majority", "all"]
 
 NODE_MIXTURE = {"one": 4, "minority": 3, "majority": 1}
 """How often each is drawn for `mixed`, out of eight times."""
+
+
+_CLASSES: dict[HowDown, FaultClass] = {
+    "kill": "node killed",
+    "shutdown": "node shut down",
+    "power cut": "node without power",
+}
 
 
 class NodeDownOptions(msgspec.Struct, frozen=True):
@@ -54,6 +62,10 @@ class NodeDown(msgspec.Struct, frozen=True):
     @property
     def server_needs(self) -> frozenset[Ability]:
         return frozenset({"a clean shutdown"} if self.how == "shutdown" else ())
+
+    @property
+    def fault_class(self) -> FaultClass:
+        return _CLASSES[self.how]
 
     def describe(self) -> str:
         return f"{self.how} {','.join(self.nodes)}"
@@ -101,28 +113,24 @@ class NodeDownNemesis:
     def __init__(self, name: str, what: str, faults: type[NodeDown]) -> None:
         self.name = name
         self.help = (
-            f"{what}: interval=4s, restart-delay=0|2s|1.2ttl (1.2ttl), targets=mixed|one|minority|majority|all (mixed)"
+            f"{what}: interval=4s, restart-delay=0|2s|1.2ttl (1.2ttl), "
+            "targets=mixed|one|minority|majority|all|n4,n5 (mixed)"
         )
         self.faults = faults
 
     def draw(self, rng: Random, topology: Topology, options: msgspec.Struct) -> tuple[NodeDown, int]:
         assert isinstance(options, NodeDownOptions)
         mixture = weighted(rng, NODE_MIXTURE)
-        count = node_count(mixture if options.targets == "mixed" else options.targets, topology)
-        return self.faults(some(rng, topology.nodes, count)), round(options.restart_delay.ms(topology.ttl_ms))
+        targets = mixture if options.targets == "mixed" else options.targets
+        return self.faults(drawn_nodes(rng, targets, topology)), round(options.restart_delay.ms(topology.ttl_ms))
 
 
-def node_count(targets: str, topology: Topology) -> int:
-    """How many nodes `one`, `minority`, `majority` or `all` are."""
-    match targets:
-        case "one":
-            return 1
-        case "minority":
-            return max(1, spare(topology))
-        case "majority":
-            return topology.majority
-        case _:
-            return len(topology.nodes)
+def drawn_nodes(rng: Random, targets: Names | str, topology: Topology) -> tuple[str, ...]:
+    """The nodes that are named, or as many as `one`, `minority`, `majority` or `all` are."""
+    if isinstance(targets, Names):
+        return targets.of(topology.nodes)
+    counts = {"one": 1, "minority": max(1, spare(topology)), "majority": topology.majority, "all": len(topology.nodes)}
+    return some(rng, topology.nodes, counts[targets])
 
 
 def _verb(how: HowDown, node: Node) -> Callable[[], None]:

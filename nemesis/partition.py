@@ -14,11 +14,14 @@ from cluster.base import CutKind, Direction, ProbeResult
 from fencepost.errors import UsageError
 from fencepost.history import Impact
 from fencepost.units import Duration
-from nemesis.base import Evidence, Topology, World
-from nemesis.links import DIRECTIONS, PROBE_TIMEOUT_MS, WAYS, LinkName, heal_links, in_words, probe_until
+from nemesis.base import Evidence, FaultClass, Topology, World
+from nemesis.links import DIRECTIONS, PROBE_TIMEOUT_MS, RETRY_FOR_S, WAYS, LinkName, heal_links, in_words, probe_until
+from nemesis.names import NAMED_NODES, Names
 from nemesis.partition_shapes import SHAPES, possible
 from nemesis.random_draws import jittered, one_of
 
+LEAST_PROBE_MS = 5.0
+"""An answer takes less than this, so longer silence shows a cut."""
 KINDS: tuple[CutKind, ...] = ("refuse", "drop", "hold")
 
 ShapeName = Literal[
@@ -38,22 +41,34 @@ ShapeName = Literal[
 
 
 class PartitionOptions(msgspec.Struct, frozen=True):
-    """`any`: drawn anew for every partition."""
+    """`any`: drawn anew for every partition. `targets`: the nodes to cut, by name, from every client or, with
+    `shape=one-client`, from one."""
 
     interval: Duration = Duration(4_000)
     duration: Duration = Duration(2_000)
     shape: ShapeName = "any"
     kind: Literal["any", "refuse", "drop", "hold"] = "any"
     direction: Literal["any", "to-node", "from-node", "both"] = "any"
+    targets: Names | Literal["any"] = "any"
 
 
-class Partition(msgspec.Struct, frozen=True):
-    """One partition: every one of `links` is cut. `shape` is only its name, for people."""
+class Partition(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One partition: every one of `links` is cut. `shape` is only its name, for people. `probe_ms`: how long silence is
+    awaited; less for a partition that is over sooner than that, which is probed once, and nothing else with it."""
 
     shape: str
     kind: CutKind
     direction: Direction
     links: tuple[LinkName, ...]
+    probe_ms: float = PROBE_TIMEOUT_MS
+
+    @property
+    def is_brief(self) -> bool:
+        return self.probe_ms < PROBE_TIMEOUT_MS
+
+    @property
+    def fault_class(self) -> FaultClass:
+        return "connections refused" if self.kind == "refuse" else _CLASSES[self.kind, self.direction]
 
     def describe(self) -> str:
         return f"{self.kind} {WAYS[self.direction]} ({self.shape}): {in_words(self.links)}"
@@ -73,7 +88,8 @@ class Partition(msgspec.Struct, frozen=True):
             hidden = result.applied is None or link in shared
             return not result.answered and (hidden or self._shows(result))
 
-        results, open_links = probe_until(world, impact.cut_links, cut_as_planned, PROBE_TIMEOUT_MS)
+        retry_for_s = 0 if self.is_brief else RETRY_FOR_S
+        results, open_links = probe_until(world, impact.cut_links, cut_as_planned, self.probe_ms, retry_for_s)
         cut = len(impact.cut_links) - len(open_links)
         words = [f"{cut} of {len(self.links)} links cut"]
         unseen = sorted({node for (_, node), result in results.items() if result.applied is None})
@@ -81,7 +97,7 @@ class Partition(msgspec.Struct, frozen=True):
             words.append(f"{','.join(unseen)} out of service, so only the silence was seen")
         if shared:
             words.append(f"{len(shared)} of them impaired by another fault too, so only the silence was seen")
-        others = self._untouched(world.topology)
+        others = [] if self.is_brief else self._untouched(world.topology)
         if others:
             answers = world.cluster.probe(others, PROBE_TIMEOUT_MS)
             words.append(f"{sum(a.answered for a in answers.values())} of {len(others)} untouched links answer")
@@ -104,6 +120,16 @@ class Partition(msgspec.Struct, frozen=True):
         return list(by_node.values())
 
 
+_CLASSES: dict[tuple[CutKind, Direction], FaultClass] = {
+    ("drop", "both"): "link silent",
+    ("drop", "to-node"): "requests lost",
+    ("drop", "from-node"): "replies lost",
+    ("hold", "both"): "link held",
+    ("hold", "to-node"): "requests held",
+    ("hold", "from-node"): "replies held",
+}
+
+
 def _seen(result: ProbeResult) -> str:
     if result.answered:
         return f"answered after {result.elapsed_ms:.0f} ms"
@@ -115,7 +141,7 @@ class _PartitionNemesis:
     help = (
         "cuts links between clients and nodes: interval=4s, duration=2s, shape=any|"
         + "|".join(SHAPES)
-        + ", kind=any|refuse|drop|hold, direction=any|to-node|from-node|both"
+        + ", kind=any|refuse|drop|hold, direction=any|to-node|from-node|both, targets=any|n4,n5"
     )
     options = PartitionOptions
     faults = Partition
@@ -131,12 +157,28 @@ class _PartitionNemesis:
                 f"partition:shape={shape.name} needs at least {shape.min_nodes} nodes, there are "
                 f"{len(topology.nodes)}; raise --nodes or choose another shape"
             )
+        name, links = shape.name, shape.draw(rng, topology)
+        if isinstance(options.targets, Names):
+            name, links = NAMED_NODES, self._named(options, options.targets, links, topology)
         return Partition(
-            shape=shape.name,
+            shape=name,
             kind=kind if options.kind == "any" else options.kind,
             direction=direction if options.direction == "any" else options.direction,
-            links=shape.draw(rng, topology),
+            links=links,
+            probe_ms=max(LEAST_PROBE_MS, min(PROBE_TIMEOUT_MS, duration_ms / 2)),
         ), duration_ms
+
+    def _named(
+        self, options: PartitionOptions, named: Names, drawn: tuple[LinkName, ...], topology: Topology
+    ) -> tuple[LinkName, ...]:
+        """The links to the named nodes, from every client or from the one that the shape drew."""
+        if options.shape not in ("any", "one-client"):
+            raise UsageError(
+                f"partition: shape={options.shape} chooses the nodes itself; leave out shape or targets, or write "
+                "shape=one-client"
+            )
+        clients = {client for client, _ in drawn} if options.shape == "one-client" else set(topology.clients)
+        return tuple((c, n) for c in topology.clients if c in clients for n in named.of(topology.nodes))
 
 
 NEMESIS = _PartitionNemesis()

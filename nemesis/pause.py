@@ -9,7 +9,7 @@ misled by stamps that were taken late.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from random import Random
 from typing import Literal
@@ -19,7 +19,8 @@ import msgspec
 from cluster.waiting import becomes_true
 from fencepost.history import Impact
 from fencepost.units import Duration, DurationRange
-from nemesis.base import Client, Evidence, Topology, World
+from nemesis.base import Client, Evidence, FaultClass, Step, Topology, World
+from nemesis.names import Names
 from nemesis.partition_shapes import spare
 from nemesis.random_draws import below, between, jittered, some, weighted
 from nemesis.steps import do_all, in_service
@@ -33,45 +34,55 @@ SEEN_WITHIN_S = 0.3
 class PauseOptions(msgspec.Struct, frozen=True):
     """`duration` is the mean; without it 1.2 to 2.5 TTL, so that a lease surely runs out.
 
-    `mixed`: out of ten pauses seven of a client inside, one of clients anywhere, two of nodes.
+    `mixed`: out of ten pauses seven of a client inside, one of clients anywhere, two of nodes. `nodes`: one, or as many
+    as can be lost. Nodes may be named.
     """
 
     interval: Duration = Duration(3_000)
     duration: Duration | None = None
-    targets: Literal["mixed", "inside", "acquiring", "clients", "nodes"] = "mixed"
+    targets: Names | Targets = "mixed"
 
 
+Targets = Literal["mixed", "inside", "acquiring", "extending", "releasing", "clients", "one-node", "nodes"]
 DEFAULT_DURATION = DurationRange(Duration(1.2, in_ttls=True), Duration(2.5, in_ttls=True))
 
 
 class Pause(msgspec.Struct, frozen=True):
-    """One pause: of `nodes`, or of `clients`, or, with `inside` or `acquiring`, of whichever one of `clients` is
-    inside a section, or acquiring, at that very moment, tried in their order from the one at `first` on."""
+    """One pause: of `nodes`, or of `clients`, or, with `inside`, `acquiring` or `at`, of whichever one of `clients` is
+    there at that very moment, tried in their order from the one at `first` on."""
 
     inside: bool = False
     acquiring: bool = False
     first: int = 0
     clients: tuple[str, ...] = ()
     nodes: tuple[str, ...] = ()
+    at: Literal["extending", "releasing"] | msgspec.UnsetType = msgspec.UNSET
 
     @property
-    def aimed(self) -> bool:
-        """Whether the client is chosen at the moment of the pause."""
-        return self.inside or self.acquiring
+    def aimed_at(self) -> Step | None:
+        """Where the client is that is chosen at the moment of the pause; None: the pause names whom it hits."""
+        if self.at is not msgspec.UNSET:
+            return self.at
+        return "inside" if self.inside else "acquiring" if self.acquiring else None
 
-    def _is_there(self, client: Client) -> bool:
-        return client.is_acquiring() if self.acquiring else client.is_inside()
+    @property
+    def fault_class(self) -> FaultClass:
+        return "node hung" if self.nodes else "client stopped"
 
     def describe(self) -> str:
-        if self.aimed:
-            return "pause a client inside a section" if self.inside else "pause a client that is acquiring"
-        return f"pause {','.join(self.clients + self.nodes)}"
+        match self.aimed_at:
+            case None:
+                return f"pause {','.join(self.clients + self.nodes)}"
+            case "inside":
+                return "pause a client inside a section"
+            case step:
+                return f"pause a client that is {step}"
 
     def inject(self, world: World, owner: str) -> Impact:
-        if self.aimed:
+        if self.aimed_at:
             first = self.first % len(self.clients)
             order = self.clients[first:] + self.clients[:first]
-            return Impact(paused_clients=_catch([world.clients[name] for name in order], self._is_there))
+            return Impact(paused_clients=_catch([world.clients[name] for name in order], self.aimed_at))
         clients = tuple(name for name in self.clients if _can_be_paused(world.clients[name]))
         for name in clients:
             world.clients[name].pause()
@@ -82,13 +93,13 @@ class Pause(msgspec.Struct, frozen=True):
 
     def probe(self, world: World, impact: Impact) -> Evidence:
         """Clients are stopped (and where the pause was aimed at, if it was), nodes do not answer."""
-        where = "acquiring" if self.acquiring else "inside"
-        if self.aimed and not impact.paused_clients:
+        where = self.aimed_at or "inside"
+        if self.aimed_at and not impact.paused_clients:
             return Evidence(False, f"nobody was caught {where} for {CATCH_WITHIN_S * 1000:.0f} ms")
         stopped = [name for name in impact.paused_clients if world.clients[name].is_paused()]
-        there = [name for name in stopped if self._is_there(world.clients[name])]
+        there = [name for name in stopped if world.clients[name].is_at(where)]
         silent = [name for name in impact.nodes if not world.cluster.nodes[name].is_up(100)]
-        missed = [] if self.aimed else [n for n in self.clients + self.nodes if n not in (*stopped, *silent)]
+        missed = [] if self.aimed_at else [n for n in self.clients + self.nodes if n not in (*stopped, *silent)]
         words = []
         if stopped:
             words.append(f"{','.join(stopped)} stopped, {','.join(there) or 'nobody'} {where}")
@@ -96,11 +107,11 @@ class Pause(msgspec.Struct, frozen=True):
             words.append(f"{','.join(silent)} silent")
         if missed:
             words.append(f"{','.join(missed)} not paused (down, or paused by another fault)")
-        holds = bool(there) if self.aimed else not missed
+        holds = bool(there) if self.aimed_at else not missed
         return Evidence(holds, "; ".join(words) or "the client runs")
 
     def heal(self, world: World, owner: str, impact: Impact) -> Evidence:
-        names = impact.paused_clients if self.aimed else self.clients
+        names = impact.paused_clients if self.aimed_at else self.clients
         clients = [world.clients[name] for name in names]
         nodes = [world.cluster.nodes[name] for name in self.nodes]
         do_all([client.resume for client in clients] + [node.resume for node in nodes])
@@ -132,18 +143,18 @@ def _can_be_paused(client: Client) -> bool:
     return client.is_alive() and not client.is_paused()
 
 
-def _catch(clients: Sequence[Client], is_there: Callable[[Client], bool]) -> tuple[str, ...]:
+def _catch(clients: Sequence[Client], step: Step) -> tuple[str, ...]:
     """Stop one client that is where it was to be caught, in the order of preference. A client that slipped out before
     the signal hit it runs on, and the next one is tried. Empty if nobody was caught in time."""
     deadline = time.monotonic() + CATCH_WITHIN_S
     while True:
         for client in clients:
-            if not is_there(client) or not _can_be_paused(client):
+            if not client.is_at(step) or not _can_be_paused(client):
                 continue
             caught = False
             try:
                 client.pause()
-                caught = is_there(client) and client.is_paused()
+                caught = client.is_at(step) and client.is_paused()
             finally:
                 if not caught:
                     client.resume()
@@ -158,32 +169,39 @@ class _PauseNemesis:
     name = "pause"
     help = (
         "SIGSTOP and SIGCONT: interval=3s, duration=2s (default 1.2 to 2.5 TTL), "
-        "targets=mixed|inside|acquiring|clients|nodes (inside, acquiring: a client that is at that moment)"
+        "targets=mixed|inside|acquiring|extending|releasing|clients|one-node|nodes|n4,n5 (inside to releasing: a "
+        "client that is there at that moment)"
     )
     options = PauseOptions
     faults = Pause
 
     def draw(self, rng: Random, topology: Topology, options: msgspec.Struct) -> tuple[Pause, int]:
         assert isinstance(options, PauseOptions)
-        ttl_ms = topology.ttl_ms
+        ttl_ms, clients = topology.ttl_ms, topology.clients
         if options.duration is None:
             duration_ms = round(between(rng, *DEFAULT_DURATION.ms(ttl_ms)))
         else:
             duration_ms = jittered(rng, options.duration.ms(ttl_ms))
         mixture = weighted(rng, {"inside": 7, "clients": 1, "nodes": 2})
+        if isinstance(options.targets, Names):
+            return Pause(nodes=options.targets.of(topology.nodes)), duration_ms
         match mixture if options.targets == "mixed" else options.targets:
-            case "inside":
-                first = below(rng, len(topology.clients))
-                return Pause(inside=True, first=first, clients=topology.clients), duration_ms
-            case "acquiring":
-                first = below(rng, len(topology.clients))
-                return Pause(acquiring=True, first=first, clients=topology.clients), duration_ms
             case "clients":
-                count = 1 + below(rng, max(1, len(topology.clients) // 3))
-                return Pause(clients=some(rng, topology.clients, count)), duration_ms
-            case _:
+                count = 1 + below(rng, max(1, len(clients) // 3))
+                return Pause(clients=some(rng, clients, count)), duration_ms
+            case "nodes":
                 count = 1 + below(rng, max(1, spare(topology)))
                 return Pause(nodes=some(rng, topology.nodes, count)), duration_ms
+            case "one-node":
+                return Pause(nodes=some(rng, topology.nodes, 1)), duration_ms
+            case "inside":
+                return Pause(inside=True, first=below(rng, len(clients)), clients=clients), duration_ms
+            case "acquiring":
+                return Pause(acquiring=True, first=below(rng, len(clients)), clients=clients), duration_ms
+            case "extending":
+                return Pause(at="extending", first=below(rng, len(clients)), clients=clients), duration_ms
+            case _:
+                return Pause(at="releasing", first=below(rng, len(clients)), clients=clients), duration_ms
 
 
 NEMESIS = _PauseNemesis()

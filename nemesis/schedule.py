@@ -15,6 +15,7 @@ hold names of the topology; that is how a saved plan is checked against the run 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 from random import Random
 from typing import Any, cast
@@ -25,9 +26,9 @@ from cluster.base import RESOURCE
 from cluster.server import Server, abilities
 from fencepost.errors import UsageError
 from nemesis.base import Fault, NeedsDisks, NeedsServer, Topology
-from nemesis.random_draws import between, jittered
+from nemesis.random_draws import between, jittered, shuffled
 from nemesis.registry import nemeses
-from nemesis.spec import SHORTEST_INTERVAL_MS, Chosen, Spec, parse_spec
+from nemesis.spec import SHORTEST_INTERVAL_MS, Chosen, Lane, Spec, parse_spec
 
 __all__ = [
     "Planned",
@@ -88,7 +89,7 @@ def draw_schedule(spec: Spec, seed: int, topology: Topology, duration_ms: float)
     """Draw the faults of a load of `duration_ms`. Every one is healed before its end, less a margin. A fault that does
     not fit any more is left out, only the first one of a nemesis is shortened. Raises UsageError if an option cannot be
     met by this topology."""
-    drawn = [fault for chosen in spec.chosen for fault in _draw_one(chosen, seed, topology, int(duration_ms))]
+    drawn = [fault for lane in spec.lanes for fault in _draw_lane(lane, seed, topology, int(duration_ms))]
     drawn.sort(key=lambda planned: (planned.at_ms, planned.nemesis))
     return Schedule(
         schema_version=SCHEMA_VERSION,
@@ -105,14 +106,13 @@ def last_heal_ms(duration_ms: int) -> int:
     return duration_ms - min(1_000, duration_ms // 10)
 
 
-def _draw_one(chosen: Chosen, seed: int, topology: Topology, duration_ms: int) -> Iterator[Planned]:
-    """The faults of one nemesis; the begins are about an interval apart, and no two overlap."""
-    name = chosen.nemesis.name
-    interval_ms = max(chosen.interval.ms(topology.ttl_ms), SHORTEST_INTERVAL_MS)
+def _draw_lane(lane: Lane, seed: int, topology: Topology, duration_ms: int) -> Iterator[Planned]:
+    """The faults of one lane; the begins are about an interval apart, and no two overlap."""
+    interval_ms = max(lane.interval.ms(topology.ttl_ms), SHORTEST_INTERVAL_MS)
     latest_ms = last_heal_ms(duration_ms)
-    at_ms = free_ms = index = 0
-    while True:
-        rng = Random(f"{seed}:{name}:{index}")
+    at_ms = free_ms = 0
+    for index, chosen in enumerate(_dealt(lane, seed)):
+        rng = Random(f"{seed}:{lane.name}:{index}")
         if index == 0:
             at_ms = round(between(rng, 0.2, 1.0) * min(1_000, interval_ms))
         else:
@@ -123,9 +123,14 @@ def _draw_one(chosen: Chosen, seed: int, topology: Topology, duration_ms: int) -
             at_ms = min(at_ms, latest_ms - lasts_ms)
         if at_ms + lasts_ms > latest_ms:
             return
-        yield Planned("", at_ms, lasts_ms, name, msgspec.json.decode(msgspec.json.encode(fault)))
+        yield Planned("", at_ms, lasts_ms, chosen.nemesis.name, msgspec.json.decode(msgspec.json.encode(fault)))
         free_ms = at_ms + lasts_ms + GAP_MS
-        index += 1
+
+
+def _dealt(lane: Lane, seed: int) -> Iterator[Chosen]:
+    """The whole deck in random order, again and again."""
+    for round_number in count():
+        yield from shuffled(Random(f"{seed}:{lane.name}:deck {round_number}"), lane.deck)
 
 
 def decode_fault(planned: Planned) -> Fault:

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
-from types import NoneType
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
 from fencepost.errors import UsageError
 from fencepost.units import Duration, DurationRange
-from nemesis.base import Nemesis
-from nemesis.registry import nemeses
+from nemesis.base import Mix, Nemesis
+from nemesis.names import Names
+from nemesis.registry import mixes, nemeses
 
 NONE = "none"
+_UNIONS = (Union, UnionType)
 SHORTEST_INTERVAL_MS = 100.0
 LONGEST_MS = 24 * 3_600_000.0
 MOST_TTLS = 1_000.0
@@ -37,11 +39,27 @@ class Chosen:
 
 
 @dataclass(frozen=True, slots=True)
+class Lane:
+    """Faults that follow each other. `deck`: where they are drawn from; each comes once before any comes again.
+    `interval`: the mean time between the begins of two faults. `name`: of its random numbers."""
+
+    name: str
+    deck: tuple[Chosen, ...]
+    interval: Duration
+
+
+@dataclass(frozen=True, slots=True)
 class Spec:
-    """The nemeses of a run, in the order of their names; `text` is what the user wrote."""
+    """The lanes of a run, in the order of their names; `text` is what the user wrote. A nemesis has one lane, a mix
+    several."""
 
     text: str
-    chosen: tuple[Chosen, ...]
+    lanes: tuple[Lane, ...]
+
+    @property
+    def chosen(self) -> tuple[Chosen, ...]:
+        """The nemeses of all lanes."""
+        return tuple(chosen for lane in self.lanes for chosen in lane.deck)
 
 
 def parse_spec(text: str) -> Spec:
@@ -50,20 +68,39 @@ def parse_spec(text: str) -> Spec:
     text = text.strip()
     if text == NONE:
         return Spec(text, ())
-    known = nemeses()
-    chosen: dict[str, Chosen] = {}
+    known: dict[str, Nemesis | Mix] = {**nemeses(), **mixes()}
+    given: dict[str, list[Lane]] = {}
     for part in text.split("+"):
         name, colon, options = (word.strip() for word in part.partition(":"))
         if name == NONE and not colon:
             raise UsageError(f"--nemesis {text!r}: none stands alone; leave it out or leave the others out")
         if name not in known:
             raise UsageError(f"--nemesis {text!r}: {_unknown('nemesis', name, [*known, NONE])}")
-        if name in chosen:
+        if name in given:
             raise UsageError(f"--nemesis {text!r}: {name} is given twice; list all its options in one")
         if colon and not options:
             raise UsageError(f"--nemesis {text!r}: there is no option after {name}: ; leave the colon out")
-        chosen[name] = Chosen(known[name], _parse_options(known[name], options))
-    return Spec(text, tuple(chosen[name] for name in sorted(chosen)))
+        parsed = _parse_options(known[name], options)
+        given[name] = _lanes_of_mix(mixes()[name], parsed) if name in mixes() else [_lane_of(nemeses()[name], parsed)]
+    return Spec(text, tuple(lane for name in sorted(given) for lane in given[name]))
+
+
+def _lane_of(nemesis: Nemesis, options: msgspec.Struct) -> Lane:
+    chosen = Chosen(nemesis, options)
+    return Lane(nemesis.name, (chosen,), chosen.interval)
+
+
+def _lanes_of_mix(mix: Mix, options: msgspec.Struct) -> list[Lane]:
+    interval: Duration = options.interval  # type: ignore[attr-defined]
+    return [
+        Lane(f"{mix.name}:{name}", tuple(parse_spec(text).chosen[0] for text in deck), interval)
+        for name, deck in mix.lanes.items()
+    ]
+
+
+def names_a_mix(text: str) -> bool:
+    """Whether a mix is among the names of a spec, which may be wrong otherwise."""
+    return any(part.partition(":")[0].strip() in mixes() for part in text.split("+"))
 
 
 def with_option(text: str, option: str, value: str) -> str:
@@ -87,11 +124,11 @@ def with_option(text: str, option: str, value: str) -> str:
     return "+".join(parts)
 
 
-def _parse_options(nemesis: Nemesis, text: str) -> msgspec.Struct:
+def _parse_options(nemesis: Nemesis | Mix, text: str) -> msgspec.Struct:
     hints = get_type_hints(nemesis.options)
     names = {name.replace("_", "-"): name for name in hints}
     values: dict[str, object] = {}
-    for part in text.split(",") if text else ():
+    for part in _split(text):
         option, equals, value = (word.strip() for word in part.partition("="))
         if option not in names:
             raise UsageError(f"--nemesis {nemesis.name}: {_unknown('option', option, names)}")
@@ -103,9 +140,27 @@ def _parse_options(nemesis: Nemesis, text: str) -> msgspec.Struct:
     return nemesis.options(**values)
 
 
+def _split(text: str) -> list[str]:
+    """The options of a nemesis. A part that names a node and has no value of its own belongs to the list before it."""
+    parts: list[str] = []
+    for part in text.split(",") if text else ():
+        if parts and "=" not in part and Names.parse(part):
+            parts[-1] += f",{part}"
+        else:
+            parts.append(part)
+    return parts
+
+
 def _parse_value(option: str, hint: Any, text: str) -> object:
-    """By the type of the option: one of some words, a whole number, a duration, or a range of durations."""
-    kinds = [kind for kind in get_args(hint) if kind is not NoneType] if NoneType in get_args(hint) else [hint]
+    """By the type of the option: one of some words, names of nodes, a whole number, a duration, or a range of them."""
+    kinds = [kind for kind in get_args(hint) if kind is not NoneType] if get_origin(hint) in _UNIONS else [hint]
+    if Names in kinds:
+        try:
+            if names := Names.parse(text):
+                return names
+        except UsageError as error:
+            raise UsageError(f"--nemesis {option}: {error}") from None
+        kinds.remove(Names)
     kind = kinds[0]
     if get_origin(kind) is Literal:
         if text not in get_args(kind):

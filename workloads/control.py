@@ -29,6 +29,10 @@ class State(IntEnum):
     INSIDE = 3
     RELEASING = 4
     DONE = 5
+    RESTING = 6
+    """Between two sections."""
+    EXTENDING = 7
+    """Inside, while it extends its lease."""
 
 
 class Control:

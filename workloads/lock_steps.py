@@ -100,8 +100,10 @@ class LockSteps:
         careful user stops working and releases the lock."""
         lease = self.held("extend")
         invoke_ns = monotonic_ns()
+        self._control.enter(State.EXTENDING, invoke_ns)
         extended, error = _answer(lambda: self._lock.extend(lease, self.options.ttl_ms))
         complete_ns = monotonic_ns()
+        self._control.enter(State.INSIDE, complete_ns)
         if extended is None:
             return self._recorded(self._refused("extend", lease.key, invoke_ns, complete_ns, error))
         op = self._recorded(self._granted("extend", extended, invoke_ns, complete_ns))
@@ -153,7 +155,9 @@ class LockSteps:
         self._control.enter(State.RELEASING, invoke_ns)
         released, error = _answer(lambda: self._lock.release(lease))
         outcome: Outcome = "info" if error is not None else "ok" if released else "fail"
-        return self._recorded(Op("release", outcome, lease.key, self._section, invoke_ns, monotonic_ns(), error=error))
+        op = self._recorded(Op("release", outcome, lease.key, self._section, invoke_ns, monotonic_ns(), error=error))
+        self._control.enter(State.RESTING, op.complete_ns)
+        return op
 
     def step(self, f: str, call: Callable[[], int | None], result: str | None = None, **fields: Any) -> Op:
         """Take a step of the workload inside the section: `call` does it.

@@ -14,6 +14,7 @@ import msgspec
 from fencepost.options import Option
 from workloads.hold import Hold
 from workloads.kinds import FENCED_COUNTER
+from workloads.load import NO_TIME, Load
 
 Fencing = Literal["none", "writes", "all", "unique"]
 """Which operations on the resource carry a fencing token: none, writes, or reads and writes. `unique`: no token; the
@@ -57,6 +58,18 @@ class LockOptions(msgspec.Struct, frozen=True, kw_only=True):
             unit="ms",
         ),
     ] = 50
+    wait_ms: Annotated[
+        float,
+        Option(
+            "--wait",
+            "an acquire keeps trying for this long; foreign libraries keep their own",
+            _LOCK,
+            "TIME",
+            low=0,
+            high=3_600_000,
+            unit="ms",
+        ),
+    ] = 0
     permits: Annotated[
         int,
         Option("--permits", "clients that a semaphore lets in at once; other locks ignore it", _LOCK, low=1, high=100),
@@ -83,8 +96,9 @@ class ClientOptions(LockOptions, frozen=True, kw_only=True):
 
     `workload`: a name that `workloads.kinds` knows. `lock`: a recipe's name, a foreign lock's name or
     `package.module:Class`. `lock_command`: a program that speaks the lock protocol; it replaces `lock`. `extensions`:
-    how many times at most a client extends its lease in one section, each time when half of it is gone. `reentries`:
-    how many more times a client acquires the lock that it holds.
+    how many times at most a client extends its lease in one section, each time when the share `extend_at` of it is
+    gone. `reentries`: how many more times a client acquires the lock that it holds. `loads`: what replaces `keys`,
+    `hold`, `think`, `extensions` and `extend_at`, one after the other; empty: they are the load of the whole run.
     """
 
     workload: Annotated[
@@ -140,6 +154,19 @@ class ClientOptions(LockOptions, frozen=True, kw_only=True):
             unit="ms",
         ),
     ] = Hold("uniform", 2, 20)
+    think: Annotated[
+        Hold,
+        Option(
+            "--think",
+            "how long a client rests between two sections, like --hold",
+            "load",
+            "DIST",
+            low=0,
+            high=3_600_000,
+            bounded="high_ms",
+            unit="ms",
+        ),
+    ] = NO_TIME
     reentries: Annotated[
         int,
         Option(
@@ -154,9 +181,42 @@ class ClientOptions(LockOptions, frozen=True, kw_only=True):
         int,
         Option(
             "--extend",
-            "extend the lease up to N times while holding, each time when half of it is gone",
+            "extend the lease up to N times while holding, each time at --extend-at",
             "load",
             low=0,
             high=10_000,
         ),
     ] = 0
+    extend_at: Annotated[
+        float,
+        Option(
+            "--extend-at",
+            "the share of the lease after which it is extended; above 1: when it is over",
+            "load",
+            "SHARE",
+            low=0.01,
+            high=10,
+        ),
+    ] = 0.5
+    loads: tuple[Load, ...] = ()
+
+    @property
+    def all_loads(self) -> tuple[Load, ...]:
+        """The loads of the run, one after the other."""
+        own = Load(
+            hold=self.hold, think=self.think, keys=self.keys, extensions=self.extensions, extend_at=self.extend_at
+        )
+        return self.loads or (own,)
+
+    @property
+    def key_names(self) -> tuple[str, ...]:
+        """The keys of all loads."""
+        return tuple(f"k{number}" for number in range(1, max(load.keys for load in self.all_loads) + 1))
+
+    @property
+    def stay_in_words(self) -> str:
+        """How long a client stays inside: `2 to 20 ms`; over several loads the shortest and the longest."""
+        if not self.loads:
+            return self.hold.in_words
+        low_ms, high_ms = min(load.hold.low_ms for load in self.loads), max(load.hold.high_ms for load in self.loads)
+        return f"{low_ms:g} to {high_ms:g} ms"

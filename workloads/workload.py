@@ -8,18 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 from time import monotonic_ns, sleep
 from typing import ClassVar, Final
 
 from fencepost.errors import UsageError
 from workloads.control import Control
+from workloads.load import Load, load_at
 from workloads.lock_steps import LockSteps
 from workloads.options import ClientOptions, Fencing
 from workloads.resource import Resource
 
 _SPIN_NS: Final = 1_000_000
 """After a refusal faster than this the client pauses, so that it does not spin on a lock without a retry delay."""
+_LOOK_MS: Final = 20.0
+"""How often a client that rests looks whether it is still to rest, and whether the run is over."""
 
 
 class Inside:
@@ -50,6 +54,16 @@ class Client:
     control: Control
     rng: Random
 
+    @property
+    def process(self) -> str:
+        """The process that it belongs to: `c1`, also for the task `c1@2`."""
+        return self.lock.client.partition("@")[0]
+
+    @property
+    def load(self) -> Load:
+        """The load of this moment."""
+        return load_at(self.options.all_loads, (monotonic_ns() - self.control.start_ns) / 1e6)
+
 
 class Workload:
     """A workload; this base class is one that does nothing inside.
@@ -78,17 +92,22 @@ class Workload:
             )
 
     def run(self, client: Client) -> None:
-        """Work until `client.control.stop_ns`: choose a key, acquire its lock, work inside, release. Raises whatever
-        breaks the run itself: a lock command that died, a full disk."""
+        """Work until `client.control.stop_ns`: choose a key, acquire its lock, work inside, release, rest. Raises
+        whatever breaks the run itself: a lock command that died, a full disk."""
         lock, control = client.lock, client.control
-        keys = [f"k{number}" for number in range(1, client.options.keys + 1)]
         while monotonic_ns() < control.stop_ns:
+            load = client.load
+            if not load.works(client.process):
+                rest(client, _LOOK_MS)
+                continue
+            keys = client.options.key_names[: load.keys]
             key = keys[0] if len(keys) == 1 else client.rng.choice(keys)
             if not enter(client, key):
                 return
             reenter(client)
-            self.inside(lock, client.resource).work(lambda: stay(client))
+            self.inside(lock, client.resource).work(partial(stay, client, load))
             lock.release()
+            rest(client, load.think.draw_ms(client.rng))
 
     def final(self, resource: Resource, keys: Iterable[str]) -> Mapping[str, int]:
         """The last read: the value of each key. Raises what redis-py raises."""
@@ -96,7 +115,7 @@ class Workload:
 
     def story(self, options: ClientOptions) -> str:
         """What a client did, in whole sentences, for a reader who does not know the project."""
-        return f"A client that acquired it stayed inside for {options.hold.in_words} and released the lock."
+        return f"A client that acquired it stayed inside for {options.stay_in_words} and released the lock."
 
 
 def enter(client: Client, key: str) -> bool:
@@ -119,21 +138,28 @@ def reenter(client: Client) -> None:
         client.lock.leave()
 
 
-def stay(client: Client) -> bool:
-    """Stay in the section for as long as the work takes. Whenever half of the lease is gone, extend it, if the client
+def rest(client: Client, for_ms: float) -> None:
+    """Do nothing for so long, or until the time to stop."""
+    until_ns = monotonic_ns() + int(for_ms * 1e6)
+    while (left_ns := min(until_ns, client.control.stop_ns) - monotonic_ns()) > 0:
+        sleep(min(left_ns / 1e9, _LOOK_MS / 1e3))
+
+
+def stay(client: Client, load: Load) -> bool:
+    """Stay in the section for as long as the work takes. Whenever enough of the lease is gone, extend it, if the client
     may; or ask the lock now and then, and at the end, whether it is still held, if the lock renews it. False: an
     extension was not granted, or the lock did not say yes."""
     now_ns = monotonic_ns()
-    until_ns = now_ns + int(client.options.hold.draw_ms(client.rng) * 1e6)
+    until_ns = now_ns + int(load.hold.draw_ms(client.rng) * 1e6)
     if client.options.renewal_ms is not None:
         return _stay_while_held(client, until_ns, client.options.renewal_ms)
-    left = client.options.extensions
+    left = load.extensions
     while now_ns < until_ns:
-        halfway_ns = now_ns + max(0, client.lock.lapses_ns - now_ns) // 2
-        if not left or halfway_ns >= until_ns:
+        extend_ns = now_ns + int(max(0, client.lock.lapses_ns - now_ns) * load.extend_at)
+        if not left or extend_ns >= until_ns:
             sleep((until_ns - now_ns) / 1e9)
             return True
-        sleep((halfway_ns - now_ns) / 1e9)
+        sleep((extend_ns - now_ns) / 1e9)
         if client.lock.extend().outcome != "ok":
             return False
         left -= 1

@@ -202,10 +202,18 @@ def _no_recovery(run: Recorded, first_ms: float | None) -> tuple[Finding, ...]:
     held: Ints = np.minimum(sections["end_ns"].to_numpy(np.int64), sections["deadline_max_ns"].to_numpy(np.int64))
     free_ns = max(healed_ns, int(held.max(initial=healed_ns)))
     given_ms = (stop_ns - free_ns) / 1e6
-    if given_ms < _TTLS_TO_RECOVER * run.lease_ms:
+    if given_ms < _TTLS_TO_RECOVER * run.lease_ms or not _anybody_tried(run, free_ns):
         return ()
     text = (
         f"nobody acquired the lock within {given_ms:.0f} ms after everything was healed"
         f"{' and its last holder was out' if free_ns > healed_ns else ''} (TTL {run.lease_ms:.0f} ms)"
     )
     return (Finding("no-recovery", "lock", text),)
+
+
+def _anybody_tried(run: Recorded, since_ns: int) -> bool:
+    """Whether a client was trying at that time or later. Clients may rest between their sections."""
+    tries = run.ops.loc[run.ops["f"] == "acquire", "complete_ns"]
+    return bool((tries >= since_ns).any()) or any(
+        end.under_way == "acquiring" and end.at_ns >= since_ns for end in run.ends
+    )

@@ -109,11 +109,11 @@ def story(run: Recorded, environment: Mapping[str, object]) -> list[str]:
     if isinstance(experiment, Mapping):
         return _story_of_experiment(run, experiment)
     config = run.config
-    keys = "one key" if config.keys == 1 else f"{config.keys:,} keys"
+    keys = "one key" if len(config.key_names) == 1 else f"{len(config.key_names):,} keys"
     return [
         f"{plural(config.clients, 'client')}, each an operating-system process{_tasks(config)}, competed for {keys} "
         f"with the lock {lock_name(run)} (it expires after {config.ttl_ms:,} ms) on {plural(config.nodes, 'node')}. "
-        f"{find_workload(config.workload).story(config)}{_story_of_extensions(config.extensions)}",
+        f"{find_workload(config.workload).story(config)}{_story_of_loads(config)}",
         _story_of_faults(run),
     ]
 
@@ -127,11 +127,19 @@ def _tasks(config: RunConfig) -> str:
     return f" with {config.tasks} tasks that share one lock object" if config.tasks > 1 else ""
 
 
-def _story_of_extensions(most: int) -> str:
-    if not most:
-        return ""
-    times = "once" if most == 1 else f"up to {most} times"
-    return f" Inside, it extended its lease {times}, each time when half of it had passed."
+def _story_of_loads(config: RunConfig) -> str:
+    """What the workload does not tell: rests, extensions, and loads that change."""
+    if config.loads:
+        return (
+            " How many clients worked, on how many keys, how long they stayed inside and rested, and whether they "
+            f"extended their leases, changed {plural(len(config.loads) - 1, 'time')} during the run."
+        )
+    rest = f" Then it rested for {config.think.in_words}." if config.think.high_ms else ""
+    if not config.extensions:
+        return rest
+    times = "once" if config.extensions == 1 else f"up to {config.extensions} times"
+    share = "half" if config.extend_at == 0.5 else f"{config.extend_at:.0%}"
+    return f" Inside, it extended its lease {times}, each time when {share} of it had passed.{rest}"
 
 
 def _story_of_experiment(run: Recorded, experiment: Mapping[str, object]) -> list[str]:

@@ -76,8 +76,8 @@ def _done(run: Recorded, verdict: Verdict, environment: Mapping[str, object]) ->
         ),
         (
             "load",
-            f"{facts.clients(config)}, {plural(config.keys, 'key')}, hold {config.hold.in_words}"
-            f"{_extensions(config.extensions)}; {facts.ran(run)}",
+            f"{facts.clients(config)}, {plural(len(config.key_names), 'key')}, hold {config.stay_in_words}"
+            f"{_more_of_the_load(config)}; {facts.ran(run)}",
         ),
         ("cluster", facts.cluster_line(run, environment)),
         ("disk", facts.persistence_line(run, environment)),
@@ -90,8 +90,12 @@ def _fencing(config: RunConfig) -> str:
     return f", fencing {config.fencing}" if len(find_workload(config.workload).fencings) > 1 else ""
 
 
-def _extensions(most: int) -> str:
-    return f", up to {plural(most, 'extension')}" if most else ""
+def _more_of_the_load(config: RunConfig) -> str:
+    if config.loads:
+        return f", {plural(len(config.loads), 'load')} drawn from the seed"
+    rest = f", think {config.think.in_words}" if config.think.high_ms else ""
+    at = f" at {config.extend_at:.0%} of the lease" if config.extend_at != 0.5 else ""
+    return rest + (f", up to {plural(config.extensions, 'extension')}{at}" if config.extensions else "")
 
 
 def _lock_settings(environment: Mapping[str, object]) -> str:

@@ -10,7 +10,7 @@ import msgspec
 
 from fencepost.errors import FencepostError
 from fencepost.history import FaultEvent, Impact
-from nemesis.base import Evidence, Fault, World
+from nemesis.base import Evidence, Fault, HasClass, World
 
 
 class _Held(NamedTuple):
@@ -75,6 +75,7 @@ class ActiveFaults:
             done_ns=done_ns,
             holds=evidence.holds,
             seen=evidence.seen,
+            fault_class=held.fault.fault_class if isinstance(held.fault, HasClass) else held.nemesis,
             **msgspec.structs.asdict(held.impact),
         )
         self._observe(recorded)

@@ -19,10 +19,17 @@ from fencepost.errors import BrokenEnvironmentError
 from fencepost.history import ClientEnd, task_names
 from harness.config import RunConfig
 from harness.store.run_folder import RunFolder
+from nemesis.base import Step
 from workloads.base import NodeAddress
 from workloads.client import ClientSpec, TaskSpec
 from workloads.control import NEVER_NS, Control, State
 
+STATES_OF: Mapping[Step, frozenset[State]] = {
+    "inside": frozenset({State.INSIDE, State.EXTENDING}),
+    "acquiring": frozenset({State.ACQUIRING}),
+    "extending": frozenset({State.EXTENDING}),
+    "releasing": frozenset({State.RELEASING}),
+}
 RESOURCE_TIMEOUT_MS = 2_000
 """How long a client waits for the resource. Long, because the resource is not what is being tested."""
 
@@ -144,11 +151,8 @@ class ClientSlot:
         for control in self._controls.values():
             control.stop_ns = at_ns
 
-    def is_inside(self) -> bool:
-        return State.INSIDE in self.states and self.is_alive()
-
-    def is_acquiring(self) -> bool:
-        return State.ACQUIRING in self.states and self.is_alive()
+    def is_at(self, step: Step) -> bool:
+        return any(state in STATES_OF[step] for state in self.states) and self.is_alive()
 
     def is_alive(self) -> bool:
         return self._process is not None and self._process.poll() is None

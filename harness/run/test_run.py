@@ -234,12 +234,11 @@ class TestRun:
         """The workload's last read and the resource's record, of one and the same moment: a last write of a client that
         was cut off may still be on its way through the proxy."""
         workload = find_workload(self.config.workload)
-        named = [f"k{number}" for number in range(1, self.config.keys + 1)]
         self._drain()
         while True:
             known = self._accepted.total()
             try:
-                values = workload.final(self._resource, dict.fromkeys([*named, *self._accepted]))
+                values = workload.final(self._resource, dict.fromkeys([*self.config.key_names, *self._accepted]))
             except RedisError as error:
                 raise BrokenEnvironmentError(f"the last read of the resource failed: {error}") from error
             self._drain()

@@ -159,7 +159,7 @@ class DrivenClient:
     def enter(self, key: str) -> None:
         """`acquire`, unless the client is already inside: for a script that continues however an earlier attempt
         ended."""
-        if not self._slot.is_inside():
+        if not self._slot.is_at("inside"):
             self.acquire(key)
 
     def step(self, name: str) -> Op:

@@ -16,6 +16,7 @@ from fencepost.errors import UsageError
 from fencepost.options import Declared, declared
 from harness.cli.reference import render
 from harness.config import RunConfig
+from harness.loads import with_loads
 from harness.options import RunArguments, options_of, parse_run, replay_command
 from workloads.hold import Hold
 from workloads.kinds import find_workload, workload_names
@@ -82,7 +83,7 @@ def test_every_option_goes_from_the_command_line_to_a_run_and_back(data: st.Data
     roomy = {"seed": 1, "node_timeout_ms": 1, "ttl_ms": 60_000, "clients": 1, "workload": "register"}
     config = checked(**{**roomy, each.field: data.draw(values(each))})
     words = [word for option in OPTIONS for word in option.words(getattr(config, option.field))]
-    assert parse_run(words) == config
+    assert parse_run(words) == with_loads(config)
 
 
 @UNHURRIED
@@ -92,7 +93,7 @@ def test_the_command_that_repeats_a_run_makes_an_equal_run(chosen: dict[str, Any
     words = shlex.split(replay_command(config, Path("saved.json")))
     assert words[:2] == ["fencepost", "test"]
     nemesis = RunConfig(seed=0).nemesis  # the schedule replaces it
-    assert parse_run(words[2:]) == msgspec.structs.replace(config, schedule="saved.json", nemesis=nemesis)
+    assert parse_run(words[2:]) == with_loads(msgspec.structs.replace(config, schedule="saved.json", nemesis=nemesis))
 
 
 def test_a_default_is_not_repeated() -> None:

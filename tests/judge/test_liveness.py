@@ -85,7 +85,7 @@ def test_a_client_that_was_dead_by_then_need_not_recover() -> None:
 
 
 def test_no_grant_after_the_heal_is_reported_once_there_was_time_for_one() -> None:
-    history = History(ttl_ms=100).section("c1", 10, 20)
+    history = History(ttl_ms=100).section("c1", 10, 20).op("c1", "acquire", "fail", 2, 1100, 1150)
     history.timeline.stop_ns = ms(1199)
     assert check(history.recorded()).findings == ()
     history.timeline.stop_ns = ms(1200)
@@ -95,11 +95,27 @@ def test_no_grant_after_the_heal_is_reported_once_there_was_time_for_one() -> No
     assert check(history.section("c2", 1100, 1110).recorded()).findings == ()
 
 
+@pytest.mark.parametrize(("done", "found"), [(999, 0), (1000, 1)])
+def test_a_lock_that_nobody_asked_for_after_the_heal_need_not_recover(done: float, found: int) -> None:
+    history = History(ttl_ms=100).section("c1", 10, 20).op("c1", "acquire", "fail", 2, 900, done)
+    history.timeline.stop_ns = ms(1200)
+    assert len(check(history.recorded()).findings) == found
+
+
+@pytest.mark.parametrize(("under_way", "found"), [("acquiring", 1), ("resting", 0)])
+def test_an_acquire_that_never_returned_was_a_try(under_way: str, found: int) -> None:
+    history = History(ttl_ms=100).section("c1", 10, 20).end("c1", "cut-off", 1300)
+    history.ends[-1].under_way = under_way
+    history.timeline.stop_ns = ms(1200)
+    assert len(check(history.recorded()).findings) == found
+
+
 @pytest.mark.parametrize(
     ("end", "deadline", "found"), [(1099, 1250, 1), (1101, 1250, 0), (1250, 1099, 1), (1250, 1101, 0)]
 )
 def test_a_holder_that_was_let_in_before_the_heal_has_its_time_first(end: float, deadline: float, found: int) -> None:
     history = History(ttl_ms=100).section("c1", 990, end, deadline=deadline)
+    history.op("c2", "acquire", "fail", 1, 1260, 1290)
     history.timeline.stop_ns = ms(1299.5)
     findings = check(history.recorded()).findings
     assert len(findings) == found

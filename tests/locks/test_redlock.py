@@ -26,8 +26,12 @@ def opened(nodes: Sequence[NodeAddress]) -> Iterator[Open]:
     """Opens locks on the five servers, and closes them at the end."""
     locks: list[Redlock] = []
 
-    def open_lock(kind: type[Redlock] = Redlock, mode: str = "parallel", timeout_ms: float = TIMEOUT_MS) -> Redlock:
-        settings = LockSettings(node_timeout_ms=timeout_ms, retry_delay_ms=1, acquire_mode=mode, rng=Random(1))
+    def open_lock(
+        kind: type[Redlock] = Redlock, mode: str = "parallel", timeout_ms: float = TIMEOUT_MS, wait_ms: float = 0
+    ) -> Redlock:
+        settings = LockSettings(
+            node_timeout_ms=timeout_ms, retry_delay_ms=1, acquire_mode=mode, wait_ms=wait_ms, rng=Random(1)
+        )
         locks.append(kind(nodes, settings))
         return locks[-1]
 
@@ -115,6 +119,19 @@ def test_a_hung_node_costs_exactly_one_node_timeout(opened: Open, servers: list[
     assert TIMEOUT_MS <= elapsed_ms(lambda: leases.append(lock.acquire("k", TTL_MS))) < TIMEOUT_MS * 2
     lease = granted(leases[0])
     assert elapsed_ms(lambda: lock.release(lease)) < TIMEOUT_MS * 2
+
+
+def test_with_a_time_to_wait_it_goes_on_trying_until_then(opened: Open) -> None:
+    holder, waiting = opened(), opened(wait_ms=300)
+    granted(holder.acquire("k", 150))
+    assert granted(waiting.acquire("k", TTL_MS)), "the holder's keys expired meanwhile"
+    began = time.monotonic()
+    other = opened(wait_ms=300)
+    assert other.acquire("k", TTL_MS) is None
+    waited_ms = (time.monotonic() - began) * 1e3
+    assert waited_ms >= 300
+    assert other.acquire_limit_ms() == 300 + 2 * TIMEOUT_MS + 1
+    assert opened().acquire_limit_ms() == 3 * 2 * TIMEOUT_MS + 2
 
 
 def test_two_hung_nodes_cost_one_timeout_in_parallel_and_two_in_sequence(opened: Open, servers: list[Server]) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from cluster.lifetime import RunState
 from cluster.process import ProcessCluster
-from nemesis.base import Topology, World
+from nemesis.base import Step, Topology, World
 from tests.nemesis.fakes import topology
 from tests.specs import spec_of
 
@@ -42,11 +42,8 @@ class ProcessClient:
             self._flag = mmap.mmap(file.fileno(), 1)
         self.restart()
 
-    def is_inside(self) -> bool:
-        return self.is_alive() and self._flag[0] == 1
-
-    def is_acquiring(self) -> bool:
-        return self.is_alive() and self._flag[0] == 0
+    def is_at(self, step: Step) -> bool:
+        return self.is_alive() and self._flag[0] == (step == "inside")
 
     def pause(self) -> None:
         self._process.send_signal(signal.SIGSTOP)

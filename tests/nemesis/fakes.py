@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from cluster.base import Address, CutKind, Direction, ProbeResult
 from cluster.server import Holdings
 from fencepost.errors import BrokenEnvironmentError
-from nemesis.base import Topology, World
+from nemesis.base import Step, Topology, World
 
 NOWHERE = Address("127.0.0.1", 1)
 
@@ -177,20 +177,20 @@ class FakeCluster:
 
 @dataclass
 class FakeClient:
-    """`inside` and `acquiring` are asked every time, so that a test can let a client slip out between two looks."""
+    """`inside`, `acquiring` and `extending` are asked every time, so that a test can let a client slip out between two
+    looks."""
 
     name: str
     calls: list[str]
     inside: Callable[[], bool] = lambda: False
     acquiring: Callable[[], bool] = lambda: False
+    extending: Callable[[], bool] = lambda: False
     alive: bool = True
     paused: bool = False
 
-    def is_inside(self) -> bool:
-        return self.alive and self.inside()
-
-    def is_acquiring(self) -> bool:
-        return self.alive and self.acquiring()
+    def is_at(self, step: Step) -> bool:
+        there = {"inside": self.inside, "acquiring": self.acquiring, "extending": self.extending}
+        return self.alive and step in there and there[step]()
 
     def pause(self) -> None:
         self.calls.append(f"{self.name}.pause")

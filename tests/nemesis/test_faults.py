@@ -10,6 +10,7 @@ from cluster.base import CutKind, Direction
 from fencepost.errors import BrokenEnvironmentError
 from fencepost.history import HowDown, Impact
 from nemesis import node_down, pause
+from nemesis.base import HasClass
 from nemesis.crash import Crash
 from nemesis.latency import Latency
 from nemesis.node_down import NodeDown
@@ -96,6 +97,36 @@ def test_a_cut_under_another_faults_delay_is_believed_for_its_silence_and_says_s
     evidence = fault.probe(fake.world, fault.inject(fake.world, "f1"))
     assert evidence.holds
     assert "1 of them impaired by another fault too" in evidence.seen
+
+
+def test_an_outage_of_some_ms_is_probed_once_and_nothing_else_with_it(fake: FakeWorld) -> None:
+    fake.cluster.links["c2", "n1"].deaf = True
+    brief = Partition("some-links", "drop", "both", LINKS, probe_ms=5)
+    evidence = brief.probe(fake.world, brief.inject(fake.world, "f1"))
+    assert not evidence.holds
+    assert "2 of 3 links cut; not as planned: c2-n1" in evidence.seen
+    assert fake.cluster.probes == [LINKS]
+
+
+@pytest.mark.parametrize(
+    ("fault", "named"),
+    [
+        (Partition("", "drop", "from-node", LINKS), "replies lost"),
+        (Partition("", "hold", "to-node", LINKS), "requests held"),
+        (Partition("", "refuse", "from-node", LINKS), "connections refused"),
+        (Latency("delay", "", "from-node", LINKS, delay_ms=50, jitter_ms=24), "replies slow"),
+        (Latency("delay", "", "from-node", LINKS, delay_ms=50, jitter_ms=25), "jitter"),
+        (Latency("throttle", "", "both", LINKS, rate_kb_per_s=1), "narrow link"),
+        (Crash(nodes=("n1",)), "node killed"),
+        (Crash(clients=("c1",)), "client killed"),
+        (Pause(nodes=("n1",)), "node hung"),
+        (Pause(inside=True, clients=("c1",)), "client stopped"),
+        (Shutdown(("n1",)), "node shut down"),
+        (PowerCut(("n1",)), "node without power"),
+    ],
+)
+def test_a_fault_says_of_which_class_it_is(fault: HasClass, named: str) -> None:
+    assert fault.fault_class == named
 
 
 def test_healing_leaves_the_impairments_of_other_faults_and_says_so(fake: FakeWorld) -> None:
@@ -227,6 +258,17 @@ def test_somebody_who_gets_inside_later_is_waited_for(fake: FakeWorld) -> None:
     later = looks(*[False] * 5, True)
     fake.clients["c1"].inside = lambda: next(later)
     assert INSIDE.inject(fake.world, "f1").paused_clients == ("c1",)
+
+
+def test_a_pause_aimed_at_those_who_extend_hits_none_that_is_only_inside(fake: FakeWorld) -> None:
+    for name in ("c1", "c2"):
+        fake.clients[name].inside = lambda: True
+    fake.clients["c2"].extending = lambda: True
+    fault = Pause(at="extending", clients=("c1", "c2", "c3"))
+    impact = fault.inject(fake.world, "f1")
+    assert impact.paused_clients == ("c2",)
+    assert fault.probe(fake.world, impact).seen == "c2 stopped, c2 extending"
+    assert fault.heal(fake.world, "f1", impact).holds
 
 
 def test_when_nobody_is_inside_in_time_the_pause_missed(fake: FakeWorld, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from nemesis.registry import nemeses
+from nemesis.registry import mixes, nemeses
 from nemesis.schedule import draw_schedule, parse_spec
 from tests.nemesis.fakes import topology
 
@@ -93,7 +93,7 @@ class OnlyWhatIsPromised(Random):
         return super().__getattribute__(name)
 
 
-@pytest.mark.parametrize("spec", [*nemeses(), EVERYTHING])
+@pytest.mark.parametrize("spec", [*nemeses(), *mixes(), EVERYTHING])
 def test_nothing_is_drawn_with_a_method_that_may_change(spec: str, monkeypatch: pytest.MonkeyPatch) -> None:
     before = drawn(spec, 7)
     monkeypatch.setattr("nemesis.schedule.Random", OnlyWhatIsPromised)

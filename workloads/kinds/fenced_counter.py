@@ -88,7 +88,7 @@ class FencedCounter(Workload):
 
     def story(self, options: ClientOptions) -> str:
         return (
-            f"A client that acquired it read a counter, stayed inside for {options.hold.in_words}, wrote it back plus "
+            f"A client that acquired it read a counter, stayed inside for {options.stay_in_words}, wrote it back plus "
             f"one, and released the lock. {STORIES[options.fencing]}"
         )
 

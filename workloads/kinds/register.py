@@ -113,7 +113,7 @@ class Register(Workload):
     def story(self, options: ClientOptions) -> str:
         fencing = _STORY_OF_UNIQUE if options.fencing == "unique" else STORIES[options.fencing]
         return (
-            f"A client that acquired it read a register, stayed inside for {options.hold.in_words}, wrote a new value, "
+            f"A client that acquired it read a register, stayed inside for {options.stay_in_words}, wrote a new value, "
             f"and released the lock. {fencing}"
         )
 

@@ -18,7 +18,7 @@ class SemaphoreWorkload(Workload):
     def story(self, options: ClientOptions) -> str:
         return (
             f"It was used as a semaphore with {plural(options.permits, 'permit')} for each key. A client that acquired "
-            f"one stayed inside for {options.hold.in_words} and gave it back."
+            f"one stayed inside for {options.stay_in_words} and gave it back."
         )
 
 

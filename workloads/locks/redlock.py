@@ -50,7 +50,8 @@ class _OfThread(threading.local):
 
 
 class Redlock:
-    """The reference. `acquire` takes at most `ROUNDS` rounds, each of at most two node timeouts and one delay.
+    """The reference. `acquire` takes at most `ROUNDS` rounds, each of at most two node timeouts and one delay; with
+    `wait_ms` as many as begin within that time, if they are more.
 
     Several threads may share one object; each is an owner of its own.
     """
@@ -123,14 +124,15 @@ class Redlock:
         return 1
 
     def acquire(self, key: str, ttl_ms: int) -> Lease | None:
-        """The lease of the first round that succeeded, or None after `ROUNDS` refusals."""
-        for round_number in range(self.ROUNDS):
-            if round_number > 0:
-                time.sleep(self._settings.rng.uniform(0, self._settings.retry_delay_ms) / 1e3)
-            lease = self.try_once(key, ttl_ms)
-            if lease is not None:
-                return lease
-        return None
+        """The lease of the first round that succeeded, or None after `ROUNDS` refusals and the time to wait."""
+        until_ns = time.monotonic_ns() + int(self._settings.wait_ms * 1e6)
+        rounds = 0
+        while (lease := self.try_once(key, ttl_ms)) is None:
+            rounds += 1
+            if rounds >= self.ROUNDS and time.monotonic_ns() >= until_ns:
+                return None
+            time.sleep(self._settings.rng.uniform(0, self._settings.retry_delay_ms) / 1e3)
+        return lease
 
     def try_once(self, key: str, ttl_ms: int) -> Lease | None:
         """One round: ask all nodes for the key, and release it on all of them if too few granted it or it came too
@@ -206,11 +208,13 @@ class Redlock:
         }
 
     def acquire_limit_ms(self) -> float:
-        """The longest that `acquire` may take: every try asks and then releases, with a delay between rounds."""
+        """The longest that `acquire` may take: every try asks and then releases, with a delay between rounds. The last
+        round may begin at the end of the time to wait."""
         settings = self._settings
         waits = 1 if settings.acquire_mode == "parallel" else len(self._pool)
-        tries = self.ROUNDS * self.tries_per_round()
-        return tries * (waits + 1) * settings.node_timeout_ms + (self.ROUNDS - 1) * settings.retry_delay_ms
+        round_ms = self.tries_per_round() * (waits + 1) * settings.node_timeout_ms
+        rounds_ms = self.ROUNDS * round_ms + (self.ROUNDS - 1) * settings.retry_delay_ms
+        return max(rounds_ms, settings.wait_ms + round_ms + settings.retry_delay_ms if settings.wait_ms else 0)
 
     def _ask(self, request: bytes) -> list[Reply]:
         if self._settings.acquire_mode == "parallel":

@@ -1,0 +1,108 @@
+"""Loads that are drawn from the seed: what clients do changes every few TTLs, so that a lock meets every class of load.
+
+A load is of one of several kinds; all kinds come once, in random order, before any comes again. The last load goes on
+after everything is healed: all clients work and none rests, so that the lock can show that it recovers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+from random import Random
+from typing import Final
+
+from msgspec.structs import replace
+
+from harness.config import RunConfig
+from nemesis.random_draws import below, between, shuffled, some
+from nemesis.spec import names_a_mix
+from workloads.hold import Hold
+from workloads.load import Load
+
+SHORTEST_TTLS: Final = 4.0
+LONGEST_TTLS: Final = 8.0
+_MOST_LOADS: Final = 1_000
+"""Each is written to the run's configuration; those of a very long run last longer."""
+_OFTEN: Final = 20
+"""How many times a client may extend its lease: more often than any of these loads needs."""
+_KEYS: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class _Draw:
+    """Draws the parts of one load. Times are in TTLs."""
+
+    rng: Random
+    config: RunConfig
+
+    def times(self, low: float, high: float) -> Hold:
+        return Hold("uniform", *(round(end * self.config.ttl_ms, 1) for end in (low, high)))
+
+    def clients(self, most: int) -> tuple[str, ...]:
+        """One to `most` of them."""
+        return some(self.rng, self.config.client_names, 1 + below(self.rng, most))
+
+    def between(self, low: float, high: float) -> float:
+        return round(between(self.rng, low, high), 2)
+
+
+_Kind = Callable[[_Draw], Load]
+
+KINDS: Final[Mapping[str, _Kind]] = {
+    "never free": lambda draw: Load(hold=draw.times(0.01, 0.3)),
+    "several keys": lambda draw: Load(hold=draw.times(0.01, 0.5), think=draw.times(0, 0.3), keys=_KEYS),
+    "often free": lambda draw: Load(hold=draw.times(0.02, 0.6), think=draw.times(0.1, 1.5)),
+    "extended early": lambda draw: Load(
+        hold=draw.times(0.6, 3), think=draw.times(0, 0.5), extensions=_OFTEN, extend_at=draw.between(0.2, 0.6)
+    ),
+    "extended late": lambda draw: Load(
+        hold=draw.times(1.2, 3), think=draw.times(0, 0.5), extensions=_OFTEN, extend_at=draw.between(0.7, 1.1)
+    ),
+    "about a TTL": lambda draw: Load(hold=draw.times(0.6, 1.3), think=draw.times(0, 0.3)),
+    "alone": lambda draw: Load(hold=draw.times(0.01, 0.2), clients=draw.clients(1)),
+    "few, after a rest": lambda draw: Load(
+        hold=draw.times(0.05, 1.5), think=draw.times(0.5, 3), clients=draw.clients(2), extensions=_OFTEN
+    ),
+}
+
+
+def with_loads(config: RunConfig) -> RunConfig:
+    """The configuration with its loads, if they are to be drawn: if it says so, or if it says nothing and its faults
+    are a mix. An option that has a value of its own (not its default) has it in every load."""
+    if config.load is None and config.schedule is None and names_a_mix(config.nemesis):
+        config = replace(config, load="drawn")
+    return replace(config, loads=tuple(_drawn(config)) if config.load == "drawn" else ())
+
+
+def _drawn(config: RunConfig) -> Iterator[Load]:
+    at_ms = 0.0
+    kinds = _dealt(config.seed)
+    for number in count():
+        rng = Random(f"{config.seed}:load:{number}")
+        lasts_ms = max(between(rng, SHORTEST_TTLS, LONGEST_TTLS) * config.ttl_ms, config.duration_ms / _MOST_LOADS)
+        if at_ms + lasts_ms > config.duration_ms:
+            break
+        yield replace(_given(next(kinds)(_Draw(rng, config)), config), from_ms=round(at_ms))
+        at_ms += lasts_ms
+    last = Load(hold=_Draw(Random(), config).times(0.01, 0.1))
+    yield replace(_given(last, config), from_ms=round(at_ms))
+
+
+def _dealt(seed: int) -> Iterator[_Kind]:
+    kinds: Sequence[_Kind] = tuple(KINDS.values())
+    for number in count():
+        yield from shuffled(Random(f"{seed}:load:deck {number}"), kinds)
+
+
+def _given(load: Load, config: RunConfig) -> Load:
+    """The load with what the user decided."""
+    usual = RunConfig(seed=0)
+    given = {
+        name: getattr(config, name)
+        for name in ("hold", "think", "keys", "extensions", "extend_at")
+        if getattr(config, name) != getattr(usual, name)
+    }
+    if config.renewal_ms is not None:
+        given["extensions"] = 0
+    return replace(load, **given)

@@ -1,0 +1,80 @@
+"""Loads drawn from the seed: the same again, complete, and around what the user decided."""
+
+from __future__ import annotations
+
+import shlex
+from itertools import pairwise
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from harness.config import RunConfig
+from harness.loads import KINDS, LONGEST_TTLS, with_loads
+from harness.options import parse_run, replay_command
+from workloads.hold import Hold
+
+DRAWN = ["--load", "drawn", "--seed", "7", "--ttl", "500ms", "--clients", "4", "--duration", "60s"]
+
+
+def drawn(*more: str) -> RunConfig:
+    return parse_run([*DRAWN, *more])
+
+
+def test_the_command_that_replays_a_run_draws_the_same_loads() -> None:
+    config = drawn("--think", "5ms")
+    again = parse_run(shlex.split(replay_command(config, Path("schedule.json")))[2:])
+    assert again.loads == config.loads
+    assert again.loads != with_loads(msgspec.structs.replace(config, seed=8)).loads
+
+
+def test_what_was_drawn_is_in_the_configuration_that_is_recorded() -> None:
+    config = drawn()
+    assert msgspec.json.decode(msgspec.json.encode(config), type=RunConfig).loads == config.loads
+
+
+def test_the_loads_cover_the_run_in_order_and_each_kind_comes_before_any_comes_again() -> None:
+    loads = drawn().loads
+    assert loads[0].from_ms == 0
+    assert all(0 < later.from_ms - earlier.from_ms <= LONGEST_TTLS * 500 + 1 for earlier, later in pairwise(loads))
+    holds = [load.hold for load in loads[: len(KINDS)]]
+    assert len(set(holds)) == len(KINDS)
+    assert any(len(load.clients) == 1 for load in loads)
+    assert any(load.keys > 1 for load in loads)
+    assert any(load.extensions and load.extend_at > 0.6 for load in loads)
+    assert any(load.think.high_ms > 500 for load in loads)
+    assert (loads[-1].clients, loads[-1].think.high_ms) == ((), 0), "after the heal all of them work"
+
+
+def test_what_the_user_decided_holds_in_every_load() -> None:
+    loads = drawn("--hold", "20ms", "--keys", "2", "--extend", "3", "--extend-at", "0.8").loads
+    assert {(load.hold, load.keys, load.extensions, load.extend_at) for load in loads} == {
+        (Hold("fixed", 20, 20), 2, 3, 0.8)
+    }
+
+
+def test_a_lock_that_renews_its_lease_is_not_extended_by_its_clients() -> None:
+    assert {load.extensions for load in drawn("--renewal", "50ms").loads} == {0}
+
+
+def test_a_very_long_run_has_a_thousand_loads_at_most() -> None:
+    config = parse_run(["--load", "drawn", "--seed", "1", "--ttl", "50ms", "--duration", "24h"])
+    assert 900 < len(config.loads) <= 1_001
+
+
+@pytest.mark.parametrize(
+    ("words", "load"),
+    [
+        (["--nemesis", "standard"], "drawn"),
+        (["--nemesis", "standard+power"], "drawn"),
+        (["--nemesis", "standard", "--load", "plain"], "plain"),
+        (["--nemesis", "partition"], None),
+        (["--nemesis", "standard", "--schedule", "schedule.json"], None),
+    ],
+)
+def test_the_loads_are_drawn_with_a_mix_of_faults_unless_the_user_says_otherwise(
+    words: list[str], load: str | None
+) -> None:
+    config = parse_run(["--seed", "1", *words])
+    assert config.load == load
+    assert bool(config.loads) == (load == "drawn")
