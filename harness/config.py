@@ -71,7 +71,6 @@ class RunConfig(ClientOptions, frozen=True, kw_only=True):
             "anew every few TTLs",
             "load",
             shown_default="drawn with a mix of faults like standard, else plain",
-            commands=("compare", "mutants"),
         ),
     ] = None
     duration_ms: Annotated[

@@ -1,0 +1,138 @@
+"""What did the faults meet? A step of the lock that no fault of a class ever met was not tried under that class.
+
+A fault meets a step of a client if it was in force at some time of that step and concerns this client: a link of its
+own, a node, or the client itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final, get_args
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from fencepost.history import FaultEvent
+from fencepost.text import count, plural
+from harness.figures import CheckerFigures, Part, Row, Table
+from harness.history.fault_windows import Window, windows
+from harness.history.recorded import Recorded
+from harness.verdict import Answer
+from nemesis.base import FaultClass
+
+Ints = npt.NDArray[np.int64]
+
+STEPS: Final = ("acquire", "extend", "inside", "release", "rest")
+BRIEF_TTLS: Final = 0.1
+LONG_TTLS: Final = 3.0
+_LEAST_REST_NS: Final = 1_000_000
+"""A client that goes on sooner does not rest."""
+_NEVER: Final = 2**62
+
+
+class Figures(CheckerFigures, frozen=True):
+    """`met`: for each class of fault how many times it met each step. Faults that lasted less than a tenth of a TTL, or
+    three TTLs or more, are counted apart. `not_tried`: the classes of which no fault took effect."""
+
+    met: dict[str, dict[str, int]]
+    not_tried: tuple[str, ...]
+
+    @property
+    def by_step(self) -> dict[str, int]:
+        return {step: sum(steps[step] for steps in self.met.values()) for step in STEPS}
+
+    def rows(self) -> Iterator[Row]:
+        """`9 of 18 classes; met acquire 1,204 times, extend never, inside 380 times, release 402 times, rest never`."""
+        if not self.met:
+            return
+        known = len(get_args(FaultClass))
+        tried = known - len(self.not_tried)
+        met = ", ".join(f"{step} {_times(number)}" for step, number in self.by_step.items())
+        yield Row("coverage", f"{tried} of {known} classes of fault; they met {met}", order=11, is_input=True)
+
+    def parts(self) -> Iterator[Part]:
+        if not self.met:
+            return
+        rows = tuple((name, tuple(count(steps[step]) for step in STEPS)) for name, steps in self.met.items())
+        missing = f" Not tried: {', '.join(self.not_tried)}." if self.not_tried else ""
+        yield Part(
+            "What the faults met",
+            order=40,
+            note="How many times a fault of each class was in force while a client that it concerns took this step of "
+            f"the lock.{missing}",
+            tables=(Table("class of fault", STEPS, rows),),
+        )
+
+
+def check(run: Recorded) -> Answer:
+    """No figures without faults."""
+    if not run.faults:
+        return Answer()
+    active = [window for window in windows(run.faults) if window.took]
+    steps = _steps(run)
+    met: dict[str, dict[str, int]] = {}
+    for window in sorted(active, key=lambda window: _class(window, run.config.ttl_ms)):
+        counts = met.setdefault(_class(window, run.config.ttl_ms), dict.fromkeys(STEPS, 0))
+        for client in _concerned(window.event, run.config.client_names):
+            for step, stretches in steps.get(client, {}).items():
+                counts[step] += sum(_overlapping(each, window) for each in stretches)
+    tried = {window.event.fault_class or window.event.nemesis for window in active}
+    not_tried = tuple(name for name in get_args(FaultClass) if name not in tried)
+    return Answer(Figures(met=met, not_tried=not_tried))
+
+
+class _Stretches(msgspec.Struct, frozen=True):
+    """Disjoint stretches of time of one user of the lock, in order."""
+
+    began: Ints
+    ended: Ints
+
+
+def _steps(run: Recorded) -> Mapping[str, Mapping[str, list[_Stretches]]]:
+    """When the users of each client process took each step."""
+    found: dict[str, dict[str, list[_Stretches]]] = {}
+    for (client, _), ops in run.ops.groupby(["client", "life"], observed=True, sort=False):
+        own = found.setdefault(str(client).partition("@")[0], {})
+        ops = ops.sort_values("invoke_ns", kind="stable")
+        f, invoked = ops["f"].astype(str).to_numpy(), ops["invoke_ns"].to_numpy(np.int64)
+        completed = ops["complete_ns"].to_numpy(np.int64)
+        for step in ("acquire", "extend", "release"):
+            own.setdefault(step, []).append(_Stretches(invoked[f == step], completed[f == step]))
+        rests = np.flatnonzero((f[:-1] == "release") & (invoked[1:] - completed[:-1] >= _LEAST_REST_NS))
+        own.setdefault("rest", []).append(_Stretches(completed[rests], invoked[rests + 1]))
+    for (client, _), sections in run.sections.groupby(["client", "life"], observed=True, sort=False):
+        own = found.setdefault(str(client).partition("@")[0], {})
+        sections = sections.sort_values("start_ns", kind="stable")
+        began, ended = (sections[name].to_numpy(np.int64) for name in ("start_ns", "end_ns"))
+        own.setdefault("inside", []).append(_Stretches(began, ended))
+    return found
+
+
+def _overlapping(stretches: _Stretches, window: Window) -> int:
+    until_ns = _NEVER if window.to_ns is None else window.to_ns
+    begun = np.searchsorted(stretches.began, until_ns, side="right")
+    over = np.searchsorted(stretches.ended, window.from_ns, side="left")
+    return max(0, int(begun - over))
+
+
+def _concerned(event: FaultEvent, clients: tuple[str, ...]) -> tuple[str, ...]:
+    if event.nodes:
+        return clients
+    hit = {client for client, _ in (*event.cut_links, *event.slow_links)}
+    hit.update(event.paused_clients, event.killed_clients)
+    return tuple(client for client in clients if client in hit)
+
+
+def _class(window: Window, ttl_ms: float) -> str:
+    name = window.event.fault_class or window.event.nemesis
+    if window.to_ns is None:
+        return name
+    lasted = (window.to_ns - window.from_ns) / 1e6 / ttl_ms
+    if lasted < BRIEF_TTLS:
+        return f"{name}, brief"
+    return f"{name}, long" if lasted >= LONG_TTLS else name
+
+
+def _times(number: int) -> str:
+    return plural(number, "time") if number else "never"
