@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 
 class Arguments(msgspec.Struct, frozen=True, kw_only=True):
-    quick: Annotated[bool, Option("--quick", "only the faults that are certain to expose a mutant")] = False
+    quick: Annotated[bool, Option("--quick", "only the standard faults")] = False
     only: Annotated[
         tuple[str, ...], Option("--only", "only this row of the table; may be given more than once", metavar="NAME")
     ] = ()
     seeds: Annotated[
         int | None,
-        Option("--seeds", "runs of each mutant under those faults", shown_default="5; quick: 1", low=1),
+        Option("--seeds", "runs of each mutant under the standard faults", shown_default="3; quick: 1", low=1),
     ] = None
     first_seed: Annotated[int, Option("--first-seed", "the seeds are N, N+1, …", low=0)] = 1
     report: Annotated[
@@ -40,7 +40,7 @@ def _mutants(call: Call, out: Console) -> int:
     return prove(
         arguments.report,
         arguments.results,
-        seeds=(1 if arguments.quick else 5) if arguments.seeds is None else arguments.seeds,
+        seeds=(1 if arguments.quick else 3) if arguments.seeds is None else arguments.seeds,
         first_seed=arguments.first_seed,
         cluster=call.replaced.get("cluster", "process"),
         quick=arguments.quick,

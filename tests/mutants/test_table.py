@@ -11,7 +11,7 @@ from harness.campaign.folder import Campaign, RunLine
 from harness.campaign.measure import Blamed, Figures
 from harness.mutants.grid import mutants_grid
 from harness.mutants.table import Row, conclusion, document, in_words, markdown, rows_of
-from workloads.mutants import MUTANTS
+from workloads.mutants import MUTANTS, STANDARD
 
 HALF, OVER = "half is enough", "grants what is over"
 
@@ -31,11 +31,11 @@ def row(*lines: RunLine) -> Row:
 
 def test_a_field_counts_the_runs_that_named_it_and_takes_the_median_of_their_times() -> None:
     found = row(
-        line(HALF, "partition", 1, ("overlap", 300.0)),
-        line(HALF, "partition", 2, ("overlap", 100.0), ("lost-early", 50.0)),
-        line(HALF, "partition", 3, ("overlap", 900.0)),
+        line(HALF, "standard", 1, ("overlap", 300.0)),
+        line(HALF, "standard", 2, ("overlap", 100.0), ("lost-early", 50.0)),
+        line(HALF, "standard", 3, ("overlap", 900.0)),
     )
-    field = found.fields["partition"]
+    field = found.fields["standard"]
     assert (field.runs, field.caught, field.named, field.median_ms) == (3, 3, 3, 300.0)
     assert field.kinds == {"overlap": 3, "lost-early": 1}
     assert found.text == "overlap at 100"
@@ -44,24 +44,39 @@ def test_a_field_counts_the_runs_that_named_it_and_takes_the_median_of_their_tim
 
 
 def test_another_finding_is_shown_and_does_not_name_it() -> None:
-    found = row(line(OVER, "latency", 1, ("overlap", 10.0)))
-    assert (found.fields["latency"].caught, found.fields["latency"].named) == (1, 0)
+    found = row(line(OVER, "standard", 1, ("overlap", 10.0)))
+    assert (found.fields["standard"].caught, found.fields["standard"].named) == (1, 0)
     assert not found.is_right
     assert "(1 of 1)" in in_words([found]).rows[0]
     assert found.text is None
 
 
 @pytest.mark.parametrize(("seeds", "right"), [((1, 1, 1), True), ((1, 1, 0), False), ((0, 0, 0), False)])
-def test_a_mutant_must_be_named_in_every_run_of_some_kind_of_faults(seeds: tuple[int, ...], right: bool) -> None:
+def test_a_mutant_must_be_named_in_every_run_under_the_standard_faults(seeds: tuple[int, ...], right: bool) -> None:
     lines = [
-        line(HALF, "partition", number, *([("overlap", 5.0)] if hit else [])) for number, hit in enumerate(seeds, 1)
+        line(HALF, "standard", number, *([("overlap", 5.0)] if hit else [])) for number, hit in enumerate(seeds, 1)
     ]
     assert row(*lines, line(HALF, "pause", 1)).is_right is right
 
 
+def test_other_faults_that_find_it_do_not_make_up_for_the_standard_ones() -> None:
+    assert not row(line(HALF, "standard", 1), line(HALF, "pause", 1, ("overlap", 5.0))).is_right
+    assert not row(line(HALF, "pause", 1, ("overlap", 5.0))).is_right
+
+
+def test_the_last_row_has_the_rate_and_the_median_over_all_runs_and_a_miss_counts_as_later_than_any() -> None:
+    def last(*lines: RunLine) -> str:
+        return in_words(rows_of(lines)).rows[-1][3]
+
+    half, over = line(HALF, "standard", 1, ("overlap", 100.0)), line(OVER, "standard", 1, ("no-validity", 900.0))
+    assert last(half, over) == "2 of 2, 0.5 s"
+    assert last(half, over, line(OVER, "standard", 2)) == "2 of 3, 0.9 s"
+    assert last(half, line(OVER, "standard", 1)) == "1 of 2, –"
+
+
 @pytest.mark.parametrize(("at_ms", "right"), [(60_000.0, True), (60_001.0, False)])
 def test_it_must_be_named_within_a_minute(at_ms: float, right: bool) -> None:
-    assert row(line(HALF, "partition", 1, ("overlap", at_ms))).is_right is right
+    assert row(line(HALF, "standard", 1, ("overlap", at_ms))).is_right is right
 
 
 def test_a_correct_lock_must_never_be_blamed_for_anything() -> None:
@@ -75,12 +90,12 @@ def test_a_correct_lock_must_never_be_blamed_for_anything() -> None:
 
 
 def test_a_run_that_broke_off_counts_for_nothing() -> None:
-    assert rows_of([line(HALF, "partition", 1, error="no space left")]) == []
+    assert rows_of([line(HALF, "standard", 1, error="no space left")]) == []
     assert conclusion([]) == "No run is finished yet."
 
 
 def test_the_conclusion_names_who_was_missed() -> None:
-    rows = rows_of([line(HALF, "partition", 1, ("overlap", 5.0)), line(OVER, "latency", 1)])
+    rows = rows_of([line(HALF, "standard", 1, ("overlap", 5.0)), line(OVER, "standard", 1)])
     assert conclusion(rows) == f"NOT found within 60 s: {OVER}."
     assert "All 1 mutant" in conclusion(rows[:1])
 
@@ -88,7 +103,7 @@ def test_the_conclusion_names_who_was_missed() -> None:
 def test_every_form_of_the_table_has_every_row() -> None:
     grid = mutants_grid(1, 1, "process", quick=True)
     campaign = Campaign(grid=grid, revision="1a2b3c", command="fencepost mutants --quick", machine={"cores": 2})
-    lines = [line(mutant.name, mutant.nemesis, 1, (mutant.finding, 5.0)) for mutant in MUTANTS.values()]
+    lines = [line(mutant.name, STANDARD, 1, (mutant.finding, 5.0)) for mutant in MUTANTS.values()]
     text = markdown(campaign, lines)
     assert all(f"| {name} |" in text for name in MUTANTS)
     assert f"All {len(MUTANTS)} mutants were found and named within 60 s." in text

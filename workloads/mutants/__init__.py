@@ -1,48 +1,110 @@
 """Locks that are broken on purpose: the reference lock, each with one line wrong.
 
-They show what the judge can detect. Each is a subclass of the reference with one overridden method. It states which
-line of the algorithm is wrong, what happens as a result, and how to detect it: under which load, with which faults, as
-which finding. Select one by its class: `fencepost test --lock workloads.mutants:HalfIsEnough`.
+They show what the judge can detect. Each is a subclass of the reference with one overridden member. It states which
+line of the algorithm is wrong, what happens as a result, and as which finding it must be detected. Half of them are
+mistakes of real libraries; their declaration names the issue. Select one by its class:
+`fencepost test --lock workloads.mutants:HalfIsEnough`.
 """
 
 from __future__ import annotations
 
-from workloads.mutants.counting import ExtendedByAnyNode, HalfIsEnough, LateReplyCounts, SilenceIsYes
-from workloads.mutants.declared import CONDITIONS, CONTROLS, MUTANTS, Conditions, Mutant
-from workloads.mutants.freeing import FreesAMajority, FreesWithoutComparing
-from workloads.mutants.requests import (
+from workloads.mutants.acquiring import (
     ExpiresInSeconds,
+    LooksBeforeItSets,
+    LosersProlong,
     OverwritesAfterAnError,
     SecondsForMilliseconds,
+    SetsAndExpiresInTwoSteps,
+    SetsForLess,
+)
+from workloads.mutants.connecting import AsksWithoutATimeLimit, NeverConnectsAgain, StopsAtTheFirstSilence
+from workloads.mutants.counting import HalfIsEnough, LateReplyCounts, MajorityOfThoseThatReply, SilenceIsYes
+from workloads.mutants.declared import CONDITIONS, CONTROLS, MUTANTS, PLAIN, STANDARD, Conditions, Mutant
+from workloads.mutants.extending import (
+    AddsTheTtl,
+    AnExtensionAcquires,
+    ExtendedByAnyNode,
+    ExtendsByOverwriting,
+    ExtendsForSeconds,
+    ExtendsForThousandths,
+    ExtendsWhateverTheyReply,
+    ExtendsWhatIsOver,
+    ProlongsAnothersKey,
+)
+from workloads.mutants.freeing import (
+    CallsItReleased,
+    ComparesThenFrees,
+    FreesAMajority,
+    FreesOnlyWhatItWasGranted,
+    FreesWithoutComparing,
+    LeavesRefusedAttempts,
+    ReleasesAnotherName,
 )
 from workloads.mutants.timing import (
     CountsFromTheAnswers,
-    ExtendsWhatIsOver,
     ForgetsTheDrift,
     GrantsWhatIsOver,
+    RoundsUpToSeconds,
+    SaysYesAndNoMore,
 )
-from workloads.mutants.values import OneValueForAll, OneValuePerProcess, TwoThreads
+from workloads.mutants.trying import BacksOffWithoutEnd, TriesForEver, WaitsForEveryNode
+from workloads.mutants.values import (
+    OneValueForAll,
+    OneValuePerClient,
+    OneValuePerProcess,
+    OneValuePerSecond,
+    TwoThreads,
+)
 
 __all__ = [
     "CONDITIONS",
     "CONTROLS",
     "MUTANTS",
+    "PLAIN",
+    "STANDARD",
+    "AddsTheTtl",
+    "AnExtensionAcquires",
+    "AsksWithoutATimeLimit",
+    "BacksOffWithoutEnd",
+    "CallsItReleased",
+    "ComparesThenFrees",
     "Conditions",
     "CountsFromTheAnswers",
     "ExpiresInSeconds",
     "ExtendedByAnyNode",
+    "ExtendsByOverwriting",
+    "ExtendsForSeconds",
+    "ExtendsForThousandths",
     "ExtendsWhatIsOver",
+    "ExtendsWhateverTheyReply",
     "ForgetsTheDrift",
     "FreesAMajority",
+    "FreesOnlyWhatItWasGranted",
     "FreesWithoutComparing",
     "GrantsWhatIsOver",
     "HalfIsEnough",
     "LateReplyCounts",
+    "LeavesRefusedAttempts",
+    "LooksBeforeItSets",
+    "LosersProlong",
+    "MajorityOfThoseThatReply",
     "Mutant",
+    "NeverConnectsAgain",
     "OneValueForAll",
+    "OneValuePerClient",
     "OneValuePerProcess",
+    "OneValuePerSecond",
     "OverwritesAfterAnError",
+    "ProlongsAnothersKey",
+    "ReleasesAnotherName",
+    "RoundsUpToSeconds",
+    "SaysYesAndNoMore",
     "SecondsForMilliseconds",
+    "SetsAndExpiresInTwoSteps",
+    "SetsForLess",
     "SilenceIsYes",
+    "StopsAtTheFirstSilence",
+    "TriesForEver",
     "TwoThreads",
+    "WaitsForEveryNode",
 ]

@@ -9,7 +9,7 @@ from workloads.locks.redlock import Redlock
 from workloads.mutants.declared import mutant
 
 
-@mutant("half is enough", "N/2 + 1 nodes must grant it", conditions="busy", nemesis="partition", finding="overlap")
+@mutant("half is enough", "N/2 + 1 nodes must grant it", conditions="busy", finding="overlap")
 class HalfIsEnough(Redlock):
     """Of five nodes, two can grant the lock to one client and two others to another client."""
 
@@ -18,10 +18,26 @@ class HalfIsEnough(Redlock):
 
 
 @mutant(
+    "a majority of those that reply",
+    "a majority of all nodes must grant it, whether they reply or not",
+    conditions="busy",
+    finding="overlap",
+    source="SPSCommerce/redlock-py#6",
+)
+class MajorityOfThoseThatReply(Redlock):
+    """On either side of a partition, a client needs only the nodes that it can reach."""
+
+    def quorum(self) -> int:
+        if not self._mine.rounds:
+            return super().quorum()
+        *_, heard = self._mine.rounds[-1]
+        return sum(reply is not SILENT for _, reply, _ in heard) // 2 + 1
+
+
+@mutant(
     "silence is a yes",
     "a node that did not reply in time has not granted the lock",
     conditions="busy",
-    nemesis="partition",
     finding="overlap",
 )
 class SilenceIsYes(Redlock):
@@ -38,28 +54,8 @@ class _Forgetful(Connection):
         pass
 
 
-@mutant(
-    "a late reply counts",
-    "a reply belongs to the request that it answers",
-    conditions="busy",
-    nemesis="latency",
-    finding="overlap",
-)
+@mutant("a late reply counts", "a reply belongs to the request that it answers", conditions="busy", finding="overlap")
 class LateReplyCounts(Redlock):
     """On slow links, the grant of an attempt that was given up and undone counts as the grant of the next attempt."""
 
     WIRE: ClassVar[type[Connection]] = _Forgetful
-
-
-@mutant(
-    "any node extends",
-    "a majority must extend the key",
-    conditions="long work",
-    nemesis="partition",
-    finding="overlap",
-)
-class ExtendedByAnyNode(Redlock):
-    """Cut off from a majority, the client continues to work while the keys expire there."""
-
-    def extend_quorum(self) -> int:
-        return 1

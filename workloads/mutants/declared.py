@@ -8,26 +8,45 @@ from typing import Final, TypeVar
 
 from workloads.locks.redlock import Redlock
 
+STANDARD: Final = "standard"
+"""The faults under which every mutant must be found. Loads are drawn there."""
+PLAIN: Final = "plain"
+"""The four nemeses that `standard` is compared with, as they are, and the load that a run has by default."""
+_LOADS: Final = {STANDARD: {"clients": "4"}, PLAIN: {"clients": "4"}}
+
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """A load, and the faults that suit it. `text`: its purpose. `options`: options of `fencepost test`. `nemeses`: a
-    spec for each kind of fault. Faults are frequent, so that much happens in a short time, and each lasts longer than a
-    lease. A hunt needs two clients."""
+    """The settings of a lock, and for single kinds of fault a load. `text`: their purpose. `settings`, `load`: options
+    of `fencepost test`. `nemeses`: a spec for each kind of fault. Faults are frequent, so that much happens in a short
+    time, and each lasts longer than a lease. A hunt needs two clients."""
 
     name: str
     text: str
-    options: Mapping[str, str]
+    settings: Mapping[str, str]
+    load: Mapping[str, str]
     nemeses: Mapping[str, str]
 
+    def options(self, nemesis: str) -> dict[str, str]:
+        """The options under this kind of fault."""
+        load = _LOADS.get(nemesis, self.load)
+        return {"ttl": "500ms", **self.settings, **load, "nemesis": self.nemeses[nemesis]}
 
-_BUSY: Final = {"clients": "4", "ttl": "500ms", "hold": "uniform:20ms-120ms"}
+
+_BUSY: Final = {"clients": "4", "hold": "uniform:20ms-120ms"}
+_LONG_WORK: Final = {"clients": "3", "hold": "uniform:700ms-1500ms", "extend": "20"}
 _NEMESES: Final = {
+    STANDARD: "standard",
+    PLAIN: "partition+latency+pause+crash",
     "partition": "partition:interval=2s,duration=1500ms",
     "latency": "latency:interval=2s,duration=1500ms,kind=delay,delay=20ms-0.9ttl",
     "pause": "pause:interval=1500ms",
     "crash": "crash:interval=2s",
     "hunt": "hunt:restart-delay=1.2ttl",
+}
+_SLOW_REPLIES: Final = {
+    **_NEMESES,
+    "latency": "latency:interval=2s,duration=1500ms,kind=delay,delay=0.1ttl-0.5ttl,targets=all",
 }
 
 CONDITIONS: Final[Mapping[str, Conditions]] = {
@@ -35,20 +54,31 @@ CONDITIONS: Final[Mapping[str, Conditions]] = {
     for conditions in (
         Conditions(
             "busy",
-            "four clients compete for one lock and hold it for part of its lease; slow replies come just too late",
+            "a node has a tenth of a lease to reply; four clients compete for one lock and hold it for part of its "
+            "lease; slow replies come just too late",
+            {},
             _BUSY,
             {**_NEMESES, "latency": "latency:interval=2s,duration=1500ms,kind=delay,delay=55ms-95ms,targets=all"},
         ),
         Conditions(
             "slow",
             "like busy, but the nodes are asked one after the other and have almost a whole lease to reply",
-            {**_BUSY, "acquire": "sequential", "node-timeout": "400ms", "retry-delay": "100ms"},
-            {**_NEMESES, "latency": "latency:interval=2s,duration=1500ms,kind=delay,delay=0.1ttl-0.5ttl,targets=all"},
+            {"acquire": "sequential", "node-timeout": "400ms", "retry-delay": "100ms"},
+            _BUSY,
+            _SLOW_REPLIES,
+        ),
+        Conditions(
+            "waiting",
+            "like busy, but the nodes have almost a whole lease to reply, and an acquire keeps trying for two leases",
+            {"node-timeout": "400ms", "wait": "1s"},
+            _BUSY,
+            _SLOW_REPLIES,
         ),
         Conditions(
             "long work",
             "three clients whose work takes longer than a lease, so they extend it",
-            {"clients": "3", "ttl": "500ms", "hold": "uniform:700ms-1500ms", "extend": "20", "node-timeout": "300ms"},
+            {"node-timeout": "300ms"},
+            _LONG_WORK,
             {
                 **_NEMESES,
                 "partition": "partition:interval=2s,duration=1500ms,shape=halves,kind=refuse",
@@ -59,7 +89,8 @@ CONDITIONS: Final[Mapping[str, Conditions]] = {
         Conditions(
             "alone",
             "one client, so that no other client can be the reason that the lock is taken",
-            {"clients": "1", "ttl": "500ms", "hold": "uniform:20ms-60ms"},
+            {},
+            {"clients": "1", "hold": "uniform:20ms-60ms"},
             {
                 **{kind: spec for kind, spec in _NEMESES.items() if kind != "hunt"},
                 "crash": "crash:interval=2s,targets=clients",
@@ -71,17 +102,16 @@ CONDITIONS: Final[Mapping[str, Conditions]] = {
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """One broken lock. `line`: the line of the algorithm that is wrong. `conditions`: the load that exposes it.
-    `nemesis`: the kind of fault that reliably finds it. `finding`: the kind of finding that names it, as in a verdict.
-    `liveness`: it costs only time, not safety. `lock`: its name for `--lock`. `original`: the class of which it
-    overrides one method."""
+    """One broken lock. `line`: the line of the algorithm that is wrong. `conditions`: the settings, and the load that
+    exposes it under a single kind of fault. `finding`: the kind of finding that names it, as in a verdict. `source`:
+    where a real library made this mistake; empty if none is known. `lock`: its name for `--lock`. `original`: the class
+    of which it overrides one member."""
 
     name: str
     line: str
     conditions: Conditions
-    nemesis: str
     finding: str
-    liveness: bool
+    source: str
     lock: str
     original: type[Redlock]
     broken: type[Redlock]
@@ -98,16 +128,15 @@ CONTROLS: Final[dict[str, tuple[str, Conditions]]] = {
 Broken = TypeVar("Broken", bound=type[Redlock])
 
 
-def mutant(
-    name: str, line: str, *, conditions: str, nemesis: str, finding: str, liveness: bool = False
-) -> Callable[[Broken], Broken]:
-    """Declare a mutant; the class itself is unchanged."""
+def mutant(name: str, line: str, *, conditions: str, finding: str, source: str = "") -> Callable[[Broken], Broken]:
+    """Declare a mutant; the class itself is unchanged. `source`: an issue or a change in a project on GitHub, as
+    `owner/name#1`."""
 
     def declare(broken: Broken) -> Broken:
         original = broken.__mro__[1]
         assert issubclass(original, Redlock)
         lock = f"workloads.mutants:{broken.__name__}"
-        MUTANTS[name] = Mutant(name, line, CONDITIONS[conditions], nemesis, finding, liveness, lock, original, broken)
+        MUTANTS[name] = Mutant(name, line, CONDITIONS[conditions], finding, source, lock, original, broken)
         return broken
 
     return declare

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from workloads.connection import Reply, pack
+import time
+
+from fencepost.history import RoundName
+from workloads.base import Lease
+from workloads.connection import SILENT, Reply, pack
 from workloads.locks.redlock import Redlock
 from workloads.mutants.declared import mutant
 
@@ -11,8 +15,8 @@ from workloads.mutants.declared import mutant
     "frees without comparing",
     "delete the key only if it holds the client's own value",
     conditions="busy",
-    nemesis="partition",
     finding="overlap",
+    source="redisson/redisson#542",
 )
 class FreesWithoutComparing(Redlock):
     """A failed attempt, or a late release, frees another client's lock."""
@@ -22,12 +26,30 @@ class FreesWithoutComparing(Redlock):
 
 
 @mutant(
+    "compares, then frees",
+    "the comparison and the deletion are one command",
+    conditions="waiting",
+    finding="deleted-while-held",
+    source="nammayatri/nammayatri#16185",
+)
+class ComparesThenFrees(Redlock):
+    """If its lease ends between the two, it frees another client's lock."""
+
+    def _free(self, f: RoundName, key: str, value: str, patient: bool = True) -> list[Reply]:
+        asked_ns = time.monotonic_ns()
+        own = self._pool.ask(pack("GET", key))
+        for place, reply in enumerate(own):
+            if reply == value.encode():
+                own[place] = self._pool.ask(pack("DEL", key), only=place)[0]
+        self._note(f, key, value, asked_ns)
+        return own
+
+
+@mutant(
     "frees a majority",
     "release on all nodes, whatever they replied",
     conditions="alone",
-    nemesis="partition",
     finding="refused-alone",
-    liveness=True,
 )
 class FreesAMajority(Redlock):
     """The keys on the other nodes stay until they expire. If one of the freed nodes is unreachable, no client can get a
@@ -35,3 +57,63 @@ class FreesAMajority(Redlock):
 
     def ask_to_release(self, request: bytes, patient: bool) -> list[Reply]:
         return [self._pool.ask(request, only=index, patient=patient)[0] for index in range(self.quorum())]
+
+
+@mutant(
+    "frees only what it was granted",
+    "release on all nodes, also on those that did not reply",
+    conditions="alone",
+    finding="refused-alone",
+    source="redisson/redisson#1606",
+)
+class FreesOnlyWhatItWasGranted(Redlock):
+    """A node whose reply was lost or late keeps the key of a refused attempt until it expires."""
+
+    def _free(self, f: RoundName, key: str, value: str, patient: bool = True) -> list[Reply]:
+        if f == "release":
+            return super()._free(f, key, value, patient)
+        *_, heard = self._mine.rounds[-1]
+        granted = [place for place, reply, _ in heard if self.grants(reply)]
+        return [self._pool.ask(self.release_request(key, value), only=place)[0] for place in granted]
+
+
+@mutant(
+    "leaves refused attempts",
+    "an attempt that is refused is released on all nodes",
+    conditions="busy",
+    finding="no-way-in",
+    source="redisson/redisson#4197",
+)
+class LeavesRefusedAttempts(Redlock):
+    """Clients that share the votes block each other, and themselves, until their keys expire."""
+
+    def _free(self, f: RoundName, key: str, value: str, patient: bool = True) -> list[Reply]:
+        return [] if f == "undo" else super()._free(f, key, value, patient)
+
+
+@mutant(
+    "calls it released",
+    "a release is one if a majority confirmed it",
+    conditions="busy",
+    finding="release-without-effect",
+    source="mike-marcacci/node-redlock#11",
+)
+class CallsItReleased(Redlock):
+    """The keys stay until they expire, and its user believes that the lock is free."""
+
+    def release(self, lease: Lease) -> bool:
+        self._free("release", lease.key, lease.value)
+        return True
+
+
+@mutant(
+    "releases another name",
+    "the key that is deleted is the key that was set",
+    conditions="alone",
+    finding="release-without-effect",
+)
+class ReleasesAnotherName(Redlock):
+    """No release frees anything, and the lock takes the nodes' silence about it for a yes."""
+
+    def release(self, lease: Lease) -> bool:
+        return not any(reply is SILENT for reply in self._free("release", f"lock:{lease.key}", lease.value))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from workloads.base import Lease
 from workloads.locks.redlock import Redlock
 from workloads.mutants.declared import mutant
 
@@ -10,8 +11,8 @@ from workloads.mutants.declared import mutant
     "grants what is over",
     "the lock is held only if some validity is left",
     conditions="slow",
-    nemesis="latency",
     finding="no-validity",
+    source="mike-marcacci/node-redlock#296",
 )
 class GrantsWhatIsOver(Redlock):
     """If the replies took longer than the lease, the keys start to expire before the lock is granted."""
@@ -21,11 +22,25 @@ class GrantsWhatIsOver(Redlock):
 
 
 @mutant(
+    "says yes and no more",
+    "the lock is held only if some validity is left",
+    conditions="slow",
+    finding="late-grant",
+    source="redisson/redisson#624",
+)
+class SaysYesAndNoMore(Redlock):
+    """It looks at no clock, and its user cannot look either."""
+
+    def _lease(self, key: str, value: str, ttl_ms: int, requested_ns: int) -> Lease | None:
+        return Lease(key, value)
+
+
+@mutant(
     "counts from the answers",
     "validity = TTL − elapsed − drift, where elapsed counts from before the first request",
     conditions="slow",
-    nemesis="latency",
     finding="overstated-validity",
+    source="mike-marcacci/node-redlock#167",
 )
 class CountsFromTheAnswers(Redlock):
     """The nodes count from when they received the request; on slow links that was long before."""
@@ -38,7 +53,6 @@ class CountsFromTheAnswers(Redlock):
     "forgets the drift",
     "validity = TTL − elapsed − drift",
     conditions="busy",
-    nemesis="partition",
     finding="no-drift-allowance",
 )
 class ForgetsTheDrift(Redlock):
@@ -49,14 +63,13 @@ class ForgetsTheDrift(Redlock):
 
 
 @mutant(
-    "extends what is over",
-    "an extension must be granted within the validity",
-    conditions="long work",
-    nemesis="latency",
-    finding="late-extension",
+    "rounds up to seconds",
+    "validity = TTL − elapsed − drift",
+    conditions="busy",
+    finding="overstated-validity",
 )
-class ExtendsWhatIsOver(Redlock):
-    """It held no lease between the end of the old one and the start of the new one, and does not report that."""
+class RoundsUpToSeconds(Redlock):
+    """A lease of 500 ms is told as one of a second."""
 
-    def may_extend(self, lease_deadline_ns: int, now_ns: int) -> bool:
-        return True
+    def deadline_ns(self, requested_ns: int, answered_ns: int, ttl_ms: int) -> int:
+        return super().deadline_ns(requested_ns, answered_ns, -(-ttl_ms // 1000) * 1000)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Sequence
 from typing import ClassVar, Final
 
@@ -18,7 +19,6 @@ _AWAKE_EVERY_S: Final = 0.02
     "one value for all",
     "the value is unique among all clients",
     conditions="busy",
-    nemesis="partition",
     finding="overlap",
 )
 class OneValueForAll(Redlock):
@@ -26,6 +26,20 @@ class OneValueForAll(Redlock):
 
     def unique_value(self) -> str:
         return "locked"
+
+
+@mutant(
+    "one value per client",
+    "the value is unique among all requests",
+    conditions="busy",
+    finding="shared-value",
+    source="teableio/teable#3238",
+)
+class OneValuePerClient(Redlock):
+    """A request of an earlier section that arrives late is taken for one of this section."""
+
+    def unique_value(self) -> str:
+        return f"client {os.getpid()}"
 
 
 class TwoThreads(Redlock):
@@ -76,11 +90,25 @@ class TwoThreads(Redlock):
 
 
 @mutant(
+    "one value per second",
+    "the value is unique among all requests",
+    conditions="busy",
+    finding="overlap",
+    source="errorception/redis-lock#29",
+)
+class OneValuePerSecond(Redlock):
+    """Clients that ask in the same second free each other's lock."""
+
+    def unique_value(self) -> str:
+        return f"locked at {int(time.time())}"
+
+
+@mutant(
     "one value per process",
     "the value is unique among all requesters, not only among processes",
     conditions="busy",
-    nemesis="partition",
     finding="overlap",
+    source="teableio/teable#3238",
 )
 class OneValuePerProcess(TwoThreads):
     """One thread's failed attempt frees the lock that another thread of the process holds."""

@@ -1,0 +1,122 @@
+"""Mutants that ask the nodes for the lock wrongly."""
+
+from __future__ import annotations
+
+import time
+
+from workloads.base import Lease
+from workloads.connection import pack
+from workloads.locks.redlock import Redlock
+from workloads.mutants.declared import mutant
+
+SET_OR_PROLONG = b"""\
+local set = redis.call("set",KEYS[1],ARGV[1],"nx","px",ARGV[2])
+if not set then redis.call("pexpire",KEYS[1],ARGV[2]) end
+return set"""
+
+
+@mutant(
+    "overwrites after an error",
+    "SET only if the key does not exist (NX), even in a second attempt",
+    conditions="busy",
+    finding="overlap",
+)
+class OverwritesAfterAnError(Redlock):
+    """While some node has not replied to the last request, it sets the key regardless of its owner."""
+
+    def acquire_request(self, key: str, value: str, ttl_ms: int) -> bytes:
+        if self._pool.owing:
+            return pack("SET", key, value, "PX", ttl_ms)
+        return super().acquire_request(key, value, ttl_ms)
+
+
+@mutant(
+    "looks before it sets",
+    "the check that the key is free and the SET are one command",
+    conditions="busy",
+    finding="overlap",
+)
+class LooksBeforeItSets(Redlock):
+    """Two clients see that the key is free on a majority, and both set it."""
+
+    def acquire_request(self, key: str, value: str, ttl_ms: int) -> bytes:
+        free = sum(reply == 0 for reply in self._pool.ask(pack("EXISTS", key)))
+        if free >= self.quorum():
+            return pack("SET", key, value, "PX", ttl_ms)
+        return super().acquire_request(key, value, ttl_ms)
+
+
+@mutant(
+    "sets and expires in two steps",
+    "the key and its TTL are set in one command",
+    conditions="busy",
+    finding="orphan-outlasts-ttl",
+    source="laravel/horizon#1738",
+)
+class SetsAndExpiresInTwoSteps(Redlock):
+    """A client that is killed or cut off between the two steps leaves a key that never expires."""
+
+    def try_once(self, key: str, ttl_ms: int) -> Lease | None:
+        value, requested_ns = self.unique_value(), time.monotonic_ns()
+        if sum(map(self.grants, self._ask(pack("SET", key, value, "NX")))) >= self.quorum():
+            self._ask(self.extend_request(key, value, ttl_ms))
+            lease = self._lease(key, value, ttl_ms, requested_ns)
+            self._note("acquire", key, value, requested_ns)
+            if lease is not None:
+                return lease
+        self._free("undo", key, value, patient=False)
+        return None
+
+
+@mutant(
+    "losers prolong",
+    "a request that is refused changes nothing",
+    conditions="busy",
+    finding="orphan-outlasts-ttl",
+    source="oaeproject/Hilary#793",
+)
+class LosersProlong(Redlock):
+    """As long as others try, the key of a client that died never expires."""
+
+    def acquire_request(self, key: str, value: str, ttl_ms: int) -> bytes:
+        return pack("EVAL", SET_OR_PROLONG, 1, key, value, ttl_ms)
+
+
+@mutant(
+    "seconds for milliseconds",
+    "PX takes milliseconds",
+    conditions="busy",
+    finding="overlap",
+    source="kent8192/reinhardt-web#736",
+)
+class SecondsForMilliseconds(Redlock):
+    """The keys expire a thousand times too early."""
+
+    def acquire_request(self, key: str, value: str, ttl_ms: int) -> bytes:
+        return super().acquire_request(key, value, max(1, ttl_ms // 1000))
+
+
+@mutant(
+    "milliseconds for seconds",
+    "EX takes seconds",
+    conditions="alone",
+    finding="refused-alone",
+)
+class ExpiresInSeconds(Redlock):
+    """The keys that a client leaves behind when it dies or is cut off block all others for a thousand leases."""
+
+    def acquire_request(self, key: str, value: str, ttl_ms: int) -> bytes:
+        return pack("SET", key, value, "NX", "EX", ttl_ms)
+
+
+@mutant(
+    "sets for less than it tells",
+    "the keys live as long as the lease",
+    conditions="busy",
+    finding="lease-outlasts-keys",
+)
+class SetsForLess(Redlock):
+    """A holder that uses its whole lease shares the end of it with the next one."""
+
+    def acquire_request(self, key: str, value: str, ttl_ms: int) -> bytes:
+        return super().acquire_request(key, value, ttl_ms * 4 // 5)

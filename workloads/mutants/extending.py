@@ -1,0 +1,146 @@
+"""Mutants that extend a lease wrongly."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from workloads.base import Lease
+from workloads.connection import pack
+from workloads.locks.redlock import Redlock
+from workloads.mutants.declared import mutant
+
+SET_IF_THERE = b"""\
+if redis.call("set",KEYS[1],ARGV[1],"xx","px",ARGV[2]) then return 1 else return 0 end"""
+
+SET_ANYWAY = b"""\
+redis.call("set",KEYS[1],ARGV[1],"px",ARGV[2])
+return 1"""
+
+EXPIRE_IN_SECONDS = b"""\
+if redis.call("get",KEYS[1]) == ARGV[1] then
+    return redis.call("expire",KEYS[1],ARGV[2])
+else
+    return 0
+end"""
+
+
+@mutant("any node extends", "a majority must extend the key", conditions="long work", finding="overlap")
+class ExtendedByAnyNode(Redlock):
+    """Cut off from a majority, the client continues to work while the keys expire there."""
+
+    def extend_quorum(self) -> int:
+        return 1
+
+
+@mutant(
+    "extends whatever they reply",
+    "an extension that is refused is no extension",
+    conditions="long work",
+    finding="overlap",
+    source="redisson/redisson#2037",
+)
+class ExtendsWhateverTheyReply(Redlock):
+    """Its keys are gone, and it goes on from lease to lease."""
+
+    def extend_quorum(self) -> int:
+        return 0
+
+
+@mutant(
+    "extends what is over",
+    "an extension must be granted within the validity",
+    conditions="long work",
+    finding="late-extension",
+    source="leandromoreira/redlock-rb#36",
+)
+class ExtendsWhatIsOver(Redlock):
+    """It held no lease between the end of the old one and the start of the new one, and does not report that."""
+
+    def may_extend(self, lease_deadline_ns: int, now_ns: int) -> bool:
+        return True
+
+
+@mutant(
+    "prolongs another's key",
+    "extend the key only if it holds the client's own value",
+    conditions="long work",
+    finding="overlap",
+)
+class ProlongsAnothersKey(Redlock):
+    """It counts nodes that another client holds, or is just trying to get."""
+
+    def extend_request(self, key: str, value: str, ttl_ms: int) -> bytes:
+        return pack("PEXPIRE", key, ttl_ms)
+
+
+@mutant(
+    "extends by overwriting",
+    "an extension does not change who holds the key",
+    conditions="long work",
+    finding="overlap",
+)
+class ExtendsByOverwriting(Redlock):
+    """On the nodes that it had lost, it takes the key from whoever has got it in the meantime."""
+
+    def extend_request(self, key: str, value: str, ttl_ms: int) -> bytes:
+        return pack("EVAL", SET_IF_THERE, 1, key, value, ttl_ms)
+
+
+@mutant(
+    "an extension acquires",
+    "an extension sets no key that is gone",
+    conditions="long work",
+    finding="overlap",
+    source="leandromoreira/redlock-rb#36",
+)
+class AnExtensionAcquires(Redlock):
+    """It sets the key wherever it asks, and so it always holds a majority of the nodes that it reaches."""
+
+    def extend_request(self, key: str, value: str, ttl_ms: int) -> bytes:
+        return pack("EVAL", SET_ANYWAY, 1, key, value, ttl_ms)
+
+
+@mutant(
+    "adds the TTL to what is left",
+    "an extended lease ends one TTL after its extension was requested",
+    conditions="long work",
+    finding="overstated-validity",
+)
+class AddsTheTtl(Redlock):
+    """The keys get one TTL from now, and the client is told one TTL from the end of its old lease."""
+
+    def extend(self, lease: Lease, ttl_ms: int) -> Lease | None:
+        extended = super().extend(lease, ttl_ms)
+        if extended is None or extended.validity_ms is None or extended.deadline_ns is None or not lease.deadline_ns:
+            return extended
+        more_ns = lease.deadline_ns + int(ttl_ms * 1e6) - extended.deadline_ns
+        return replace(
+            extended, deadline_ns=extended.deadline_ns + more_ns, validity_ms=extended.validity_ms + more_ns / 1e6
+        )
+
+
+@mutant(
+    "extends for seconds",
+    "PEXPIRE takes milliseconds",
+    conditions="long work",
+    finding="orphan-outlasts-ttl",
+)
+class ExtendsForSeconds(Redlock):
+    """The keys of a client that dies after an extension stay for a thousand leases."""
+
+    def extend_request(self, key: str, value: str, ttl_ms: int) -> bytes:
+        return pack("EVAL", EXPIRE_IN_SECONDS, 1, key, value, ttl_ms)
+
+
+@mutant(
+    "extends for thousandths",
+    "PEXPIRE takes milliseconds",
+    conditions="long work",
+    finding="overlap",
+    source="FoundatioFx/Foundatio.Redis#73",
+)
+class ExtendsForThousandths(Redlock):
+    """The extension makes the keys expire at once."""
+
+    def extend_request(self, key: str, value: str, ttl_ms: int) -> bytes:
+        return super().extend_request(key, value, max(1, ttl_ms // 1000))

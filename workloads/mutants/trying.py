@@ -1,0 +1,55 @@
+"""Mutants that try again wrongly, or need more than they should."""
+
+from __future__ import annotations
+
+import time
+
+from workloads.base import Lease
+from workloads.locks.redlock import Redlock
+from workloads.mutants.declared import mutant
+
+
+@mutant(
+    "waits for every node",
+    "a majority is enough",
+    conditions="busy",
+    finding="no-way-in",
+)
+class WaitsForEveryNode(Redlock):
+    """While one node is down or hung, nobody gets in."""
+
+    def quorum(self) -> int:
+        return len(self._pool)
+
+
+@mutant(
+    "tries for ever",
+    "an acquire gives up when its time is over",
+    conditions="busy",
+    finding="acquire-overrun",
+    source="mike-marcacci/node-redlock#313",
+)
+class TriesForEver(Redlock):
+    """Its user waits for as long as the lock is held by others, or a majority cannot be reached."""
+
+    def acquire(self, key: str, ttl_ms: int) -> Lease | None:
+        while (lease := super().acquire(key, ttl_ms)) is None:
+            time.sleep(self._settings.retry_delay_ms / 1e3)
+        return lease
+
+
+@mutant(
+    "backs off without end",
+    "the delay before the next attempt is random, and bounded",
+    conditions="busy",
+    finding="starved-client",
+)
+class BacksOffWithoutEnd(Redlock):
+    """Who was refused a few times in a row waits for many leases, although the lock is free in between."""
+
+    def acquire(self, key: str, ttl_ms: int) -> Lease | None:
+        refused = vars(self).get("refused", 0)
+        time.sleep(min(60, (2**refused - 1) * 0.05))
+        lease = super().acquire(key, ttl_ms)
+        vars(self)["refused"] = 0 if lease is not None else refused + 1
+        return lease
