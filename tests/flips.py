@@ -68,6 +68,11 @@ EQUIVALENT: Final[dict[tuple[str, str, str], str]] = {
         "_stale",
         "by_key = by_key.keep(by_key.spread(by_key.within(ranks[1:] <= ranks[:-1])))",
     ): "more keys are looked at, and no more is found in them",
+    (
+        "harness/checkers/fencing.py",
+        "_stale",
+        'first = np.append(np.searchsorted(start, start, side="right"), -1)',
+    ): "ranks only order: sections that began together share one either way, and later ones have a higher one",
     ("harness/history/groups.py", "TimeLine.of", "before = first - 2"): _WIDER,
     (
         "harness/history/groups.py",
