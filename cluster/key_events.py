@@ -38,6 +38,7 @@ _PAGE: Final = 500
 _EVENTS: Final[dict[bytes, KeyEventName]] = {
     b"__keyevent@0__:set": "set",
     b"__keyevent@0__:expire": "prolonged",
+    b"__keyevent@0__:persist": "prolonged",
     b"__keyevent@0__:del": "deleted",
     b"__keyevent@0__:expired": "expired",
     b"__keyevent@0__:hset": "set",
@@ -242,9 +243,9 @@ class KeyEventStream:
             if is_newest() and (held := _held(answer)) is not None:
                 event.value, event.is_hash = held
 
-        def ttl(answer: object, _: int) -> None:
+        def ttl(answer: object, at_ns: int) -> None:
             if is_newest():
-                event.ttl_ms = answer if isinstance(answer, int) and answer >= 0 else None
+                _lives_for(event, answer, at_ns)
                 self._settle(key)
 
         self._unread[key] = _Unread(event, adds)
@@ -310,10 +311,10 @@ class KeyEventStream:
             self._unread[key] = _Unread(told)
             self._incomplete.add(id(told))
 
-        def ttl(answer: object, _: int) -> None:
+        def ttl(answer: object, at_ns: int) -> None:
             unread = self._unread.get(key)
             if unread is not None and unread.event.event == "seen":
-                unread.event.ttl_ms = answer if isinstance(answer, int) and answer >= 0 else None
+                _lives_for(unread.event, answer, at_ns)
                 self._settle(key)
 
         self._ask(encode("GET", key), now_ns, value)
@@ -329,6 +330,12 @@ class KeyEventStream:
 
 def _ignore(_answer: object, _now_ns: int) -> None:
     return
+
+
+def _lives_for(event: KeyEvent, answer: object, at_ns: int) -> None:
+    """Note what PTTL answered, if the key expires at all."""
+    if isinstance(answer, int) and answer >= 0:
+        event.ttl_ms, event.read_ns = answer, at_ns
 
 
 def _held(answer: object) -> tuple[str, bool] | None:

@@ -202,7 +202,8 @@ class KeyEvent(msgspec.Struct, omit_defaults=True, gc=False):
     gone or overwritten before it could be read, or is of another type. A lock that keeps a hash names its owner in a
     field and counts in that field's value: when the count changes, the owner stays the same (`prolonged`). `ttl_ms`:
     the remaining TTL, so the key does not expire before `at_ns` + `ttl_ms` by the node's clock (None: unknown, or it
-    never expires). `key` is empty for `watching` and `blind`.
+    never expires); `read_ns`: when that was known. So it expires by `read_ns` + `ttl_ms` and a millisecond, unless its
+    TTL is set anew. `key` is empty for `watching` and `blind`.
     """
 
     node: str
@@ -213,6 +214,7 @@ class KeyEvent(msgspec.Struct, omit_defaults=True, gc=False):
     ttl_ms: Int64 | None = None
     since_ns: Int64 | None = None
     is_hash: bool = False
+    read_ns: Int64 | None = None
 
 
 class Held(msgspec.Struct, omit_defaults=True, gc=False):

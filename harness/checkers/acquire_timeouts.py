@@ -56,7 +56,7 @@ def check(run: Recorded) -> Answer:
     calls = run.ops[run.ops["f"] == "acquire"]
     limit_ms = run.config.ttl_ms if run.acquire_limit_ms is None else run.acquire_limit_ms
     took: Ints = (calls["complete_ns"] - calls["invoke_ns"]).to_numpy(np.int64)
-    ran = took - _stopped(calls, pause_windows(run.faults))
+    ran = took - stopped_ns(calls, pause_windows(run.faults))
     allowed = round((limit_ms + SLACK_MS) * 1e6)
     over = np.flatnonzero(ran > allowed)
     figures = Figures(
@@ -90,7 +90,7 @@ def check(run: Recorded) -> Answer:
     return Answer(figures, (finding,))
 
 
-def _stopped(calls: pd.DataFrame, pauses: dict[str, list[tuple[int, int]]]) -> Ints:
+def stopped_ns(calls: pd.DataFrame, pauses: dict[str, list[tuple[int, int]]]) -> Ints:
     """For each call, how long its client can have been stopped during it."""
     stopped = np.zeros(len(calls), np.int64)
     invoke, complete = (calls[name].to_numpy(np.int64) for name in ("invoke_ns", "complete_ns"))

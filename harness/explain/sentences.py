@@ -136,6 +136,23 @@ def _belief(run: Recorded, evidence: Evidence, case: Case) -> Told:
     return Told(f"{text}no majority of the nodes can have held the lock for it{f': {why}' if why else ''}.")
 
 
+def _late_grant(run: Recorded, evidence: Evidence, case: Case) -> Told:
+    example, side = case.example, case.named.get("section")
+    over, when = lasting(float(example["over_for_ms"]) * 1e6), f"+{float(example['at_ms']):,.1f} ms"
+    what = "its validity had ended" if example["shown_by"] == "deadline" else "its keys had expired on the nodes"
+    took = "" if side is None else f", {lasting(side.start_ns - side.asked_from_ns)} after it had asked"
+    return Told(f"The lock said yes to {example['client']} at {when}{took}, when {what} {over} before.")
+
+
+def _outlasts(run: Recorded, evidence: Evidence, case: Case) -> Told:
+    example = case.example
+    lease, keys = float(example["lease_until_ms"]), float(example["keys_until_ms"])
+    return Told(
+        f"{example['client']} was told that it holds the lock until {lease:+,.1f} ms, but by {keys:+,.1f} ms the keys "
+        f"expire on so many nodes that no majority is left: the lease is {lasting((lease - keys) * 1e6)} too long."
+    )
+
+
 def _token(run: Recorded, evidence: Evidence, case: Case) -> Told:
     example = case.example
     sections, when = run.sections, f"+{float(example['start_ms']):,.1f} ms"
@@ -182,4 +199,6 @@ _KINDS: Final[Mapping[str, Callable[[Recorded, Evidence, Case], Told]]] = {
     "overstated-validity": _overstated,
     "token-not-increasing": _token,
     "unfounded-belief": _belief,
+    "late-grant": _late_grant,
+    "lease-outlasts-keys": _outlasts,
 }

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 import numpy as np
 
+from harness.history.fault_windows import FOREVER_NS
 from harness.history.key_owners import Owners, rows_of
 
 if TYPE_CHECKING:
@@ -74,6 +75,7 @@ class _Line:
     value: list[str | None]
     from_min: list[int]
     to_max: list[int]
+    expires_max: list[int]
     reach: list[int]
     """The largest `to_max` up to here."""
 
@@ -110,6 +112,7 @@ class Backing:
                 rows["value"].tolist(),
                 rows["from_min_ns"].tolist(),
                 to_max.tolist(),
+                rows["expires_max_ns"].tolist(),
                 np.maximum.accumulate(to_max).tolist(),
             )
             used.setdefault(key, []).append(node)
@@ -127,36 +130,45 @@ class Backing:
     def unbacked(self, section: int, from_ns: int, to_ns: int) -> Stretch | None:
         """The longest part of this time in which the section certainly had no majority behind it; None if there was
         none."""
+        return max(self._stretches(section, from_ns, to_ns), key=lambda part: part.length_ns, default=None)
+
+    def gone_by(self, section: int, from_ns: int, to_ns: int) -> Stretch | None:
+        """The last part of this time, up to its end, in which the section certainly had no majority behind it; None if
+        it may have had one at the end."""
+        parts = self._stretches(section, from_ns, to_ns)
+        return parts[-1] if parts and parts[-1].to_ns == to_ns else None
+
+    def _stretches(self, section: int, from_ns: int, to_ns: int) -> list[Stretch]:
         used = self.nodes(section)
         if not used:
-            return None
+            return []
         majority = len(used) // 2 + 1
         maybe = {node: self._maybe(node, section, from_ns, to_ns) for node in used}
         edges = sorted({from_ns, to_ns, *(edge for spans in maybe.values() for span in spans for edge in span)})
-        longest = (0, 0)
-        began: int | None = None
+        found: list[list[tuple[int, int]]] = []
+        goes_on = False
         for left, right in pairwise(edges):
             holding = [node for node, spans in maybe.items() if any(a <= left and right <= b for a, b in spans)]
-            if len(holding) >= majority:
-                began = None
-                continue
-            began = left if began is None else began
-            longest = max(longest, (began, right), key=lambda span: span[1] - span[0])
-        began, ended = longest
-        if began == ended:
-            return None
-        pieces = [(left, right) for left, right in pairwise(edges) if began <= left and right <= ended]
+            lacks = len(holding) < majority
+            if lacks and goes_on:
+                found[-1].append((left, right))
+            elif lacks:
+                found.append([(left, right)])
+            goes_on = lacks
+        return [self._stretch(section, pieces, maybe) for pieces in found]
+
+    def _stretch(self, section: int, pieces: list[tuple[int, int]], maybe: dict[str, list[tuple[int, int]]]) -> Stretch:
+        ended = pieces[-1][1]
         lacking = [node for node, spans in maybe.items() if not _cover(spans, pieces)]
-        return Stretch(section, began, ended, tuple((node, self._loss(node, section, ended)) for node in lacking))
+        losses = tuple((node, self._loss(node, section, ended)) for node in lacking)
+        return Stretch(section, pieces[0][0], ended, losses)
 
     def _maybe(self, node: str, section: int, start: int, until: int) -> list[tuple[int, int]]:
         """The parts of [start, until] in which the node may have held the section's value."""
-        values = self.owners.values[section]
         line = self.lines[node, self.key[section]]
         spans = [
             (max(start, line.from_min[place]), min(until, line.to_max[place]))
-            for place in range(bisect_left(line.reach, start), bisect_right(line.from_min, until))
-            if line.value[place] is None or line.value[place] in values
+            for place in self._perhaps_own(line, section, start, until)
         ]
         at = start
         for seen, lost in zip(*self.watch_windows.get(node, ([], [])), strict=True):
@@ -164,6 +176,15 @@ class Backing:
             at = min(max(at, lost), until)
         spans.append((at, until))
         return [(a, max(a, b)) for a, b in spans]
+
+    def _perhaps_own(self, line: _Line, section: int, start: int, until: int) -> list[int]:
+        """The places in the line, touching this time, whose value is the section's or is not known."""
+        values = self.owners.values[section]
+        return [
+            place
+            for place in range(bisect_left(line.reach, start), bisect_right(line.from_min, until))
+            if line.value[place] is None or line.value[place] in values
+        ]
 
     def _loss(self, node: str, section: int, at_ns: int) -> Loss:
         """Why the node does not hold the section's value shortly before `at_ns`."""
@@ -186,6 +207,29 @@ class Backing:
         if last.ended == "deleted":
             return "deleted"
         return "overwritten" if last.ended == "overwritten" else "lost by the node"
+
+    def lives_until(self, section: int, to_ns: int) -> int | None:
+        """By when the keys that were set for the section by `to_ns` have certainly expired on so many nodes that no
+        majority is left, if nobody deletes them before; None if that is not known, or no majority ever had them."""
+        used = self.nodes(section)
+        if not used:
+            return None
+        ends = sorted((self._lives_until(node, section, to_ns) for node in used), reverse=True)
+        until_ns = ends[len(used) // 2]
+        return None if until_ns in (0, FOREVER_NS) else until_ns
+
+    def _lives_until(self, node: str, section: int, to_ns: int) -> int:
+        """The same for one node: forever if that is not known, 0 if it never had the key."""
+        asked = self.asked[section]
+        windows = zip(*self.watch_windows.get(node, ([], [])), strict=True)
+        if not any(seen <= asked and to_ns <= lost for seen, lost in windows):
+            return FOREVER_NS
+        line = self.lines[node, self.key[section]]
+        ends = [
+            FOREVER_NS if line.value[place] is None else line.expires_max[place]
+            for place in self._perhaps_own(line, section, asked, to_ns)
+        ]
+        return max(ends, default=0)
 
     def cause(self, stretch: Stretch) -> Loss:
         """The loss that most of the nodes had. It is normal that a minority never held the value."""

@@ -9,6 +9,7 @@ began            "set", or "seen": it was there when the witness started (or res
 ended            "deleted", "expired", "overwritten" (by another value), "set unread" (by a value that was gone
                  before it was read: perhaps the same one), or "lost": the witness could no longer watch the node
 expires_ns       it cannot have expired before this by the node's clock
+expires_max_ns   it has certainly expired by then, by the node's clock; forever if its time to live was not read
 renewed_ns       when its time to live was last set, at the latest
 run              a number for each run of the node's server; -1 if watching ended before that was known
 is_hash          the key was a hash, and the value its fields
@@ -43,8 +44,18 @@ _HOLDING: Final = (
     "run",
     "is_hash",
     "renewed_ns",
+    "expires_max_ns",
 )
-_NUMBERS: Final = ("from_min_ns", "from_max_ns", "to_min_ns", "to_max_ns", "expires_ns", "run", "renewed_ns")
+_NUMBERS: Final = (
+    "from_min_ns",
+    "from_max_ns",
+    "to_min_ns",
+    "to_max_ns",
+    "expires_ns",
+    "run",
+    "renewed_ns",
+    "expires_max_ns",
+)
 _WATCH_WINDOW: Final = ("node", "from_ns", "to_ns", "run")
 
 
@@ -65,7 +76,7 @@ class _Holding:
 
     def renew(self, event: KeyEvent) -> None:
         """Its time to live was set anew."""
-        self.expires_ns, self.row[12] = _expiry(event), event.at_ns
+        self.expires_ns, self.row[12], self.row[13] = _expiry(event), event.at_ns, _latest_expiry(event)
 
 
 @dataclass(slots=True)
@@ -106,7 +117,8 @@ def derive_holdings(events: Iterable[KeyEvent]) -> tuple[pd.DataFrame, pd.DataFr
                     _end(before, "set unread" if event.value is None else "overwritten", since_ns, at_ns)
                 first_ns = since_ns if event.event == "set" else node.blind_ns
                 times = (first_ns, at_ns, 0, 0)
-                row = [event.node, event.key, event.value, *times, event.event, "", 0, node.run, event.is_hash, at_ns]
+                row = [event.node, event.key, event.value, *times, event.event, "", 0, node.run, event.is_hash]
+                row += [at_ns, _latest_expiry(event)]
                 rows.append(row)
                 if node.watch_window is None:
                     node.runless.append(row)
@@ -147,6 +159,12 @@ def _is_same(holding: _Holding | None, event: KeyEvent) -> bool:
 
 def _expiry(event: KeyEvent) -> int:
     return FOREVER_NS if event.ttl_ms is None else event.at_ns + event.ttl_ms * 1_000_000
+
+
+def _latest_expiry(event: KeyEvent) -> int:
+    if event.ttl_ms is None or event.read_ns is None:
+        return FOREVER_NS
+    return event.read_ns + (event.ttl_ms + 1) * 1_000_000
 
 
 def _end(holding: _Holding, how: str, since_ns: int, at_ns: int) -> None:

@@ -271,3 +271,29 @@ def test_a_finding_about_the_resource_keeps_its_own_text() -> None:
     story.writes.clear()
     story.final = {}
     assert story.told("unrecorded-write").sentence == ("1 acknowledged write is missing from the resource's record.")
+
+
+def test_a_yes_that_came_too_late() -> None:
+    story = Story().section("c1", 500, 510, deadline=100, asked=1, requested_ns=ms(2))
+    assert story.told("late-grant").sentence == (
+        "The lock said yes to c1 at +500.0 ms, 498 ms after it had asked, when its validity had ended 400 ms before."
+    )
+    story = Story().watched().shows("c1", "v1").op("c1", "acquire", "ok", 1, 1, 600, granted_ms=100.0)
+    for node in ("n1", "n2", "n3"):
+        story.seen(node, "watching", 0, "id").seen(node, "set", 5, "v1", ttl=95).seen(node, "expired", 100)
+    for node in ("n1", "n2", "n3"):
+        story.seen(node, "blind", 700)
+    assert story.told("late-grant").sentence == (
+        "The lock said yes to c1 at +600.0 ms, 599 ms after it had asked, when its keys had expired on the nodes "
+        "500 ms before."
+    )
+
+
+def test_a_lease_that_is_longer_than_its_keys() -> None:
+    story = Story().watched().section("c1", 10, 50, deadline=105).shows("c1", "v1")
+    for node in ("n1", "n2", "n3"):
+        story.seen(node, "watching", 0, "id").seen(node, "set", 8, "v1", ttl=60, read=9).seen(node, "blind", 700)
+    assert story.told("lease-outlasts-keys").sentence == (
+        "c1 was told that it holds the lock until +105.0 ms, but by +70.0 ms the keys expire on so many nodes that no "
+        "majority is left: the lease is 35 ms too long."
+    )

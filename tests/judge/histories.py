@@ -92,7 +92,10 @@ class History:
         key = more.pop("key", "" if event in ("watching", "blind") else "k1")
         is_hash = more.pop("is_hash", False)
         since_ns = None if event == "blind" else ms(at if since is None else since)
-        self.key_events.append(KeyEvent(node, ms(at), event, key, value, more.pop("ttl", None), since_ns, is_hash))
+        read = more.pop("read", None)  # when the TTL was read
+        told = KeyEvent(node, ms(at), event, key, value, more.pop("ttl", None), since_ns, is_hash)
+        told.read_ns = None if read is None else ms(read)
+        self.key_events.append(told)
         assert not more
         return self
 

@@ -1,0 +1,98 @@
+"""Was a client told that its lease lasts longer than its keys live?
+
+What a client was told is the earliest end of its lease: no reading of the record makes it shorter. What the nodes were
+told is seen by the witness: it reads each key's time to live as soon as it is set. If so many keys expire before the
+lease ends that no majority is left, the lock promised what it had not asked for, whether or not anybody was inside for
+that long. That finds locks that miscount when they asked, that ask for less than they were told to, or that go on
+counting from a renewal that did not take place.
+
+A node that was out of sight for any part of the section, and a time to live that could not be read, may be anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from fencepost.text import count, milliseconds, out_of, plural
+from harness.figures import KEYS_ON_NODES, CheckerFigures, Part, Row
+from harness.history.backing import Backing
+from harness.history.recorded import Recorded
+from harness.history.sections import SLEW
+from harness.verdict import Answer, Finding
+
+MARGIN_NS: Final = 5_000_000
+"""Libraries and servers count in milliseconds; this much is not held against the lock."""
+
+
+class Figures(CheckerFigures, frozen=True):
+    """`sections`: those whose keys' time to live is known on enough nodes. `short`: those whose lease ends later;
+    `longest_ms`: by how much at most, 0 without any."""
+
+    sections: int
+    short: int
+    longest_ms: float
+
+    def rows(self) -> Iterator[Row]:
+        if self.short:
+            sections = out_of(self.short, self.sections, "section", "sections")
+            yield Row("lifetime", f"{sections} promised for up to {milliseconds(self.longest_ms)} too long", order=82)
+
+    def parts(self) -> Iterator[Part]:
+        for row in self.rows():
+            yield Part(KEYS_ON_NODES, order=24, sentences=(row.text,))
+
+
+class _Short(NamedTuple):
+    """`section`: its place. `lease_ns`, `keys_ns`: when the lease and its keys end."""
+
+    section: int
+    lease_ns: int
+    keys_ns: int
+
+    @property
+    def excess_ns(self) -> int:
+        return self.lease_ns - self.keys_ns
+
+
+def check(run: Recorded) -> Answer:
+    """No figures where the nodes were not watched."""
+    if run.backing is None:
+        return Answer()
+    known = list(_known(run, run.backing))
+    margin_ns = MARGIN_NS + round(run.lease_ms * 1e6 * SLEW)
+    short = [one for one in known if one.excess_ns > margin_ns]
+    figures = Figures(len(known), len(short), max((one.excess_ns for one in short), default=0) / 1e6)
+    if not short:
+        return Answer(figures)
+    longest = max(short, key=lambda one: one.excess_ns)
+    text = (
+        f"in {count(len(short))} of {plural(len(known), 'section')} a client was told that it holds the lock for up to "
+        f"{milliseconds(longest.excess_ns / 1e6)} longer than the keys on a majority of the nodes live"
+    )
+    shown = [*short[:3], *([] if longest in short[:3] else [longest])]
+    examples = tuple(_example(run, one) for one in shown)
+    return Answer(figures, (Finding("lease-outlasts-keys", "lock", text, ("lease",), len(short), examples),))
+
+
+def _known(run: Recorded, backing: Backing) -> Iterator[_Short]:
+    """The sections whose leases can be compared with their keys, in order."""
+    end, deadline = run.sections["end_ns"].tolist(), run.sections["deadline_min_ns"].tolist()
+    for section in sorted(backing.owners.values):
+        keys_ns = backing.lives_until(section, min(end[section], deadline[section]))
+        if keys_ns is not None:
+            yield _Short(section, deadline[section], keys_ns)
+
+
+def _example(run: Recorded, short: _Short) -> dict[str, object]:
+    section = run.sections.iloc[short.section]
+    begin_ns = run.timeline.start_ns
+    return {
+        "client": str(section.client),
+        "life": int(section.life),
+        "section": int(section.section),
+        "key": str(section.key),
+        "at_ms": (int(section.start_ns) - begin_ns) / 1e6,
+        "lease_until_ms": (short.lease_ns - begin_ns) / 1e6,
+        "keys_until_ms": (short.keys_ns - begin_ns) / 1e6,
+    }

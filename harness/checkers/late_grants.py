@@ -1,0 +1,108 @@
+"""Did a yes reach its caller when nothing of the lease was left?
+
+A lease that is over when its holder learns of it is worth nothing: the holder enters a section that nobody protects.
+If the client was stopped meanwhile, that is nobody's fault. Otherwise the lock should have said no, whether or not
+anybody else was inside. Two things show that nothing was left, and one is enough:
+
+- the lease's own deadline, in the latest reading of the record;
+- the keys: they had certainly expired on so many nodes that no majority was left. That also finds locks that say yes
+  and tell no time.
+
+The yes counts as late only if it came more than `SLACK_MS` after that, and the time for which the client was stopped is
+taken off: a process that is ready to run may have to wait for a processor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, Literal, NamedTuple
+
+import numpy as np
+
+from fencepost.text import count, milliseconds, out_of, plural
+from harness.checkers.acquire_timeouts import SLACK_MS, stopped_ns
+from harness.figures import CheckerFigures, Row
+from harness.history.groups import Ints
+from harness.history.key_owners import rows_of
+from harness.history.recorded import Recorded
+from harness.history.sections import derive_leases, pause_windows
+from harness.verdict import Answer, Finding
+
+By = Literal["deadline", "keys"]
+SLACK_NS: Final = SLACK_MS * 1_000_000
+
+
+class Figures(CheckerFigures, frozen=True):
+    """`grants`: acquires that were granted. `late`: those of which nothing was left. `longest_ms`: by how much the
+    latest of them came too late, after all that is not held against the lock; 0 without any."""
+
+    grants: int
+    late: int
+    longest_ms: float
+
+    def rows(self) -> Iterator[Row]:
+        if self.late:
+            grants = out_of(self.late, self.grants, "grant", "grants")
+            yield Row("late yes", f"{grants} came when nothing of the lease was left", order=62)
+
+
+class _Late(NamedTuple):
+    """`section`: its place. `over_ns`: when the lease was over. `late_ns`: how much later its client was told, without
+    what is excused."""
+
+    section: int
+    shown_by: By
+    over_ns: int
+    late_ns: int
+
+
+def check(run: Recorded) -> Answer:
+    late = list(_late(run))
+    figures = Figures(len(run.sections), len(late), max((one.late_ns for one in late), default=0) / 1e6)
+    if not late:
+        return Answer(figures)
+    longest = max(late, key=lambda one: one.late_ns)
+    text = (
+        f"{count(len(late))} of {plural(len(run.sections), 'grant')} reached the client when nothing of the lease was "
+        f"left, up to {milliseconds(longest.late_ns / 1e6 + SLACK_MS)} after its end"
+    )
+    shown = [*late[:3], *([] if longest in late[:3] else [longest])]
+    examples = tuple(_example(run, one) for one in shown)
+    return Answer(figures, (Finding("late-grant", "lock", text, ("lease",), len(late), examples),))
+
+
+def _late(run: Recorded) -> Iterator[_Late]:
+    """The late grants, in the order of the sections."""
+    leases = derive_leases(run.ops, run.faults)
+    grants = leases[leases["f"] == "acquire"]
+    said_ns: Ints = grants["computed_before_ns"].fillna(grants["complete_ns"]).to_numpy(np.int64)
+    in_time_ns = said_ns - stopped_ns(grants, pause_windows(run.faults)) - SLACK_NS
+    # Most grants are quick; only what took longer than the slack can be late.
+    slow = grants.assign(said_ns=said_ns, in_time_ns=in_time_ns)[in_time_ns > grants["invoke_ns"].to_numpy(np.int64)]
+    names = ["client", "life", "section"]
+    places = run.sections[names].assign(place=np.arange(len(run.sections))).astype({"client": str})
+    both = slow.astype({"client": str}).merge(places, on=names).sort_values("place")
+    backing = run.backing
+    columns = ("place", "invoke_ns", "said_ns", "in_time_ns", "deadline_max_ns")
+    for place, invoke_ns, said, in_time, deadline_ns in rows_of(both, *columns):
+        if deadline_ns < in_time:
+            yield _Late(place, "deadline", deadline_ns, in_time - deadline_ns)
+        elif backing is not None and place in backing.owners.values:
+            gone = backing.gone_by(place, invoke_ns, said)
+            if gone is None or gone.from_ns >= in_time:
+                continue
+            if backing.cause(gone) == "expired" and backing.is_the_locks_doing(gone):
+                yield _Late(place, "keys", gone.from_ns, in_time - gone.from_ns)
+
+
+def _example(run: Recorded, late: _Late) -> dict[str, object]:
+    section = run.sections.iloc[late.section]
+    return {
+        "client": str(section.client),
+        "life": int(section.life),
+        "section": int(section.section),
+        "key": str(section.key),
+        "at_ms": (int(section.start_ns) - run.timeline.start_ns) / 1e6,
+        "shown_by": late.shown_by,
+        "over_for_ms": (int(section.start_ns) - late.over_ns) / 1e6,
+    }

@@ -1,0 +1,172 @@
+"""Leases that last longer than the keys behind them. TTL 100 ms; the margin is 5 ms, and 0.05 ms for clocks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from harness.checkers.key_lifetimes import Figures, check
+from harness.verdict import Answer, Finding
+from tests.judge.histories import History
+
+NODES = ("n1", "n2", "n3")
+
+
+def kept(*ttls: int | None, lease: float = 105, end: float = 50, **more: Any) -> History:
+    """c1 asked at 5, was let in at 10 until `lease`, and left at `end`; the nodes set its key at 8 with these times to
+    live, read at 9."""
+    history = History().watch(*NODES).section("c1", 10, end, asked=5, deadline=lease, **more).shows("c1", "v1")
+    for node, ttl in zip(NODES, ttls, strict=False):
+        history.seen(node, "set", 8, "v1", since=6, ttl=ttl, read=9)
+    for node in NODES[len(ttls) :]:
+        history.seen(node, "set", 3, "other")
+    return history
+
+
+def watched(history: History) -> Any:
+    """To the end."""
+    for node in NODES:
+        history.seen(node, "blind", 900)
+    return check(history.recorded()).figures
+
+
+def short(history: History) -> list[float]:
+    """By how much, in ms, the lease was longer than the keys; empty if it was not or nobody knows."""
+    figures = watched(history)
+    return [figures.longest_ms] if figures.short else []
+
+
+def only(history: History) -> Finding:
+    watched(history)
+    (finding,) = check(history.recorded()).findings
+    return finding
+
+
+def test_a_run_that_nobody_watched_gives_no_answer() -> None:
+    assert check(History().section("c1", 10, 50).recorded()) == Answer()
+
+
+def test_keys_that_live_as_long_as_the_lease() -> None:
+    assert watched(kept(100, 100, 100)) == Figures(sections=1, short=0, longest_ms=0)
+
+
+def test_a_lease_that_was_promised_for_longer_than_the_keys_live() -> None:
+    finding = only(kept(60, 60, 60))
+    assert (finding.kind, finding.blame, finding.breaks, finding.count) == (
+        "lease-outlasts-keys",
+        "lock",
+        ("lease",),
+        1,
+    )
+    assert finding.text == (
+        "in 1 of 1 section a client was told that it holds the lock for up to 35 ms longer than the keys on a majority "
+        "of the nodes live"
+    )
+    assert finding.examples == (
+        {
+            "client": "c1",
+            "life": 1,
+            "section": 1,
+            "key": "k1",
+            "at_ms": 10,
+            "lease_until_ms": 105,
+            "keys_until_ms": 70,
+        },
+    )
+
+
+@pytest.mark.parametrize(("lease", "by"), [(75.05, []), (75.06, [5.06]), (200, [130])])
+def test_a_few_milliseconds_are_rounding(lease: float, by: list[float]) -> None:
+    assert short(kept(60, 60, 60, lease=lease)) == pytest.approx(by)
+
+
+def test_the_margin_grows_with_the_lease() -> None:
+    """A server's clock may run slower by 0.05 %."""
+    long = {"granted_ms": 20_000.0}
+    assert short(kept(60, 60, 60, lease=85, **long)) == []
+    assert short(kept(60, 60, 60, lease=85.01, **long)) == pytest.approx([15.01])
+
+
+@pytest.mark.parametrize(
+    ("ttls", "by"),
+    [((60, 100, 100), []), ((60, 60, 100), [35]), ((100, 100), []), ((60, 100), [35]), ((70, 60), [35])],
+)
+def test_what_counts_is_how_long_a_majority_lives(ttls: tuple[int, ...], by: list[float]) -> None:
+    assert short(kept(*ttls)) == by
+
+
+def test_keys_that_no_majority_ever_had_do_not_live_too_short() -> None:
+    assert watched(kept(60)).sections == 0
+
+
+def test_what_is_not_known_may_live_for_ever() -> None:
+    assert short(kept(60, None, 60)) == [35]
+    assert watched(kept(60, None, None)).sections == 0
+    unread = kept(60, 60)
+    unread.key_events = [event for event in unread.key_events if event.node != "n3"]
+    assert watched(unread.watch("n3").seen("n3", "set", 7).seen("n3", "deleted", 60)).sections == 1
+    both = History().watch(*NODES).section("c1", 10, 50, asked=5, deadline=105).shows("c1", "v1")
+    both.seen("n1", "set", 8, "v1", ttl=60, read=9)
+    assert watched(both.seen("n2", "set", 7).seen("n3", "set", 7)).sections == 0
+
+
+def test_a_value_that_was_there_before_the_client_asked_or_came_when_it_had_left_is_not_its_own() -> None:
+    history = kept(60, 60)
+    history.key_events = [event for event in history.key_events if event.node != "n3"]
+    history.watch("n3").seen("n3", "set", 2).seen("n3", "deleted", 4.9).seen("n3", "set", 50.1)
+    assert short(history) == [35]
+    history = kept(60, 60)
+    history.key_events = [event for event in history.key_events if event.node != "n3"]
+    assert watched(history.watch("n3").seen("n3", "set", 7)).sections == 1
+    history = kept(60)
+    history.key_events = [event for event in history.key_events if event.node not in ("n2", "n3")]
+    history.watch("n2", "n3").seen("n2", "set", 8, "v1", ttl=60, read=9)
+    assert watched(history.seen("n3", "set", 2).seen("n3", "deleted", 5)).sections == 1
+
+
+def test_a_node_that_was_out_of_sight_may_have_held_it_for_longer() -> None:
+    for since, until, known in ((30, 40, 0), (2, 4.9, 1), (2, 5.1, 0), (49.9, 60, 0), (50, 60, 1)):
+        history = kept(60, None)  # nobody knows of n2
+        history.key_events = [event for event in history.key_events if event.node != "n1"]
+        history.watch("n1")
+        if until < 8:
+            history.seen("n1", "blind", since).seen("n1", "watching", until, "n1-first")
+        history.seen("n1", "set", 8, "v1", since=6, ttl=60, read=9)
+        if until > 8:
+            history.seen("n1", "blind", since).seen("n1", "watching", until, "n1-first")
+        assert watched(history).sections == known, (since, until)
+
+
+def test_an_extension_of_the_keys_counts() -> None:
+    history = kept(60, 60, 60, lease=205)
+    for node in NODES[:2]:
+        history.seen(node, "prolonged", 40, "v1", ttl=170, read=41)
+    assert short(history) == []
+    history = kept(60, 60, 60, lease=205)
+    for node in NODES[:2]:
+        history.seen(node, "prolonged", 40, "v1", ttl=100, read=41)
+    assert short(history) == [205 - 142]
+
+
+def test_a_lock_that_says_yes_and_no_more_is_good_for_what_was_asked_for() -> None:
+    def said_yes(ttl: int) -> list[float]:
+        history = History().watch(*NODES).op("c1", "acquire", "ok", 1, 5, 10, granted_ms=100.0).shows("c1", "v1")
+        for node in NODES:
+            history.seen(node, "set", 8, "v1", since=6, ttl=ttl, read=9)
+        return short(history.op("c1", "release", "ok", 1, 50, 51))
+
+    assert said_yes(100) == []
+    assert said_yes(50) == pytest.approx([5 + 99.95 - 1 - 60])
+
+
+def test_the_longest_is_told_and_shown_with_the_first_ones() -> None:
+    history = History().watch(*NODES)
+    for number, lease in enumerate((80, 90, 80, 80, 120), 1):
+        at = 150 * number
+        history.section("c1", at, at + 20, number=number, deadline=at + lease).shows("c1", f"v{number}", number=number)
+        for node in NODES:
+            history.seen(node, "set", at, f"v{number}", ttl=50, read=at).seen(node, "deleted", at + 21)
+    finding = only(history)
+    assert (finding.count, [example["section"] for example in finding.examples]) == (5, [1, 2, 3, 5])
+    assert watched(history).longest_ms == pytest.approx(69)

@@ -1,0 +1,163 @@
+"""A yes that came when nothing of the lease was left. TTL 100 ms; a process may wait 250 ms for a processor."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from harness.checkers.late_grants import Figures, check
+from harness.verdict import Answer, Finding
+from tests.judge.histories import History, ms
+
+NODES = ("n1", "n2", "n3")
+
+
+def granted(said: float, *, deadline: float | None = 100, **more: Any) -> History:
+    """Asked at 1, answered at `said`."""
+    told = {} if deadline is None else {"deadline_ns": ms(deadline), "validity_ms": 97.0}
+    history = History().op("c1", "acquire", "ok", 1, 1, said, **told, **more)
+    return history.op("c1", "release", "ok", 1, said + 10, said + 11)
+
+
+def late(history: History) -> list[float]:
+    """By how much, in ms, the late ones were late."""
+    answer = check(history.recorded())
+    assert all((f.kind, f.blame, f.breaks) == ("late-grant", "lock", ("lease",)) for f in answer.findings)
+    figures: Any = answer.figures
+    assert sum(f.count for f in answer.findings) == figures.late
+    return [figures.longest_ms] if figures.late else []
+
+
+def only(history: History) -> Finding:
+    (finding,) = check(history.recorded()).findings
+    return finding
+
+
+def test_a_run_without_sections_has_none() -> None:
+    assert check(History().recorded()) == Answer(Figures(0, 0, 0))
+
+
+@pytest.mark.parametrize(("said", "by"), [(90, []), (350, []), (350.5, [0.5]), (500, [150])])
+def test_a_yes_that_comes_long_after_its_own_deadline_is_late(said: float, by: list[float]) -> None:
+    assert late(granted(said)) == pytest.approx(by)
+
+
+def test_a_deadline_that_is_not_certain_counts_at_its_latest() -> None:
+    """Computed at some time within the call."""
+    assert late(granted(500, deadline=None, validity_ms=97.0)) == []
+    stamps = {"computed_after_ns": ms(10), "computed_before_ns": ms(20)}
+    assert late(granted(500, deadline=None, validity_ms=97.0, **stamps)) == [], "the answer was under way"
+
+
+def test_a_lock_that_told_nothing_or_that_nothing_was_left_is_not_judged_here() -> None:
+    assert late(granted(900, deadline=None)) == []
+    assert late(granted(900, deadline=None, granted_ms=100.0)) == []
+    assert late(granted(900, deadline=100, computed_before_ns=ms(800))) == [450]
+    history = History().op("c1", "acquire", "ok", 1, 1, 900, validity_ms=-1.0, deadline_ns=ms(100))
+    assert late(history) == []
+
+
+def test_what_the_client_was_stopped_for_is_not_held_against_the_lock() -> None:
+    """It ran on at 399, and 50 ms later at the latest."""
+    assert late(granted(500).fault("p", 50, 399, paused_clients=("c1",))) == []
+    assert late(granted(500).fault("p", 50, 99, paused_clients=("c1",))) == pytest.approx([150 - 99])
+    assert late(granted(500).fault("p", 50, 399, paused_clients=("c2",))) == [150]
+
+
+def test_only_the_answer_that_granted_it_counts() -> None:
+    history = History().op("c1", "acquire", "fail", 1, 1, 400)
+    history.op("c1", "acquire", "ok", 1, 401, 402, deadline_ns=ms(490), validity_ms=88.0)
+    assert late(history) == []
+
+
+def test_the_finding_tells_who_when_and_how_late() -> None:
+    finding = only(granted(500).section("c2", 600, 610))
+    assert finding.text == (
+        "1 of 2 grants reached the client when nothing of the lease was left, up to 400 ms after its end"
+    )
+    assert finding.examples == (
+        {
+            "client": "c1",
+            "life": 1,
+            "section": 1,
+            "key": "k1",
+            "at_ms": 500,
+            "shown_by": "deadline",
+            "over_for_ms": 400,
+        },
+    )
+
+
+def test_the_first_ones_and_the_latest_are_shown() -> None:
+    history = History()
+    for number, by in enumerate((300, 260, 270, 280, 400, 290), 1):
+        at = 1000 * number
+        history.op("c1", "acquire", "ok", number, at, at + 100 + by, deadline_ns=ms(at + 100), validity_ms=99.0)
+        history.op("c1", "release", "ok", number, at + 600, at + 601)
+    finding = only(history)
+    assert (finding.count, [example["section"] for example in finding.examples]) == (6, [1, 2, 3, 5])
+    assert len(only(granted(500)).examples) == 1
+
+
+# A lock that says yes and tells no time: its keys show it.
+
+
+def kept(*until: float, said: float = 600, told: dict[str, Any] | None = None) -> History:
+    """c1 asked at 1 and was told yes at `said`; each node held its key from 5 on, and let it expire then."""
+    history = History().watch(*NODES)
+    history.op("c1", "acquire", "ok", 1, 1, said, **(told or {"granted_ms": 100.0})).shows("c1", "v1")
+    history.op("c1", "release", "fail", 1, said + 10, said + 11)
+    for node, at in zip(NODES, until, strict=False):
+        history.seen(node, "set", 5, "v1", since=4, ttl=95).seen(node, "expired", at, since=at - 1)
+    for node in NODES[len(until) :]:
+        history.seen(node, "set", 5, "other", since=4)
+    for node in NODES:
+        history.seen(node, "blind", 2000)
+    return history
+
+
+def test_keys_that_had_expired_before_the_yes() -> None:
+    assert late(kept(100, 105, 110)) == pytest.approx([600 - 250 - 105])
+    assert only(kept(100, 105, 110)).examples[0]["shown_by"] == "keys"
+    assert only(kept(100, 105, 110)).examples[0]["over_for_ms"] == pytest.approx(495)
+
+
+def test_a_majority_that_was_gone_no_longer_than_a_process_may_wait() -> None:
+    assert late(kept(100, 349.9, 360)) == pytest.approx([0.1])
+    assert late(kept(100, 350, 360)) == []
+
+
+def test_the_client_was_stopped_while_its_keys_expired() -> None:
+    assert late(kept(100, 105, 110).fault("p", 20, 500, paused_clients=("c1",))) == []
+
+
+def test_keys_that_were_never_set_or_that_somebody_deleted_did_not_expire() -> None:
+    assert late(kept(100)) == []
+    history = kept(100)
+    for node in ("n2", "n3"):
+        history.key_events = [event for event in history.key_events if event.node != node or event.event == "blind"]
+        history.key_events = [event for event in history.key_events if (event.node, event.event) != (node, "blind")]
+        history.watch(node).seen(node, "set", 5, "v1", since=4, ttl=95).seen(node, "deleted", 105, since=104)
+        history.seen(node, "blind", 2000)
+    assert late(history) == []
+
+
+def test_keys_that_their_nodes_forgot_are_not_the_locks() -> None:
+    history = History().watch(*NODES).op("c1", "acquire", "ok", 1, 1, 600, granted_ms=100.0).shows("c1", "v1")
+    for node in NODES:
+        history.seen(node, "set", 5, "v1", since=4, ttl=95).seen(node, "blind", 50).seen(node, "watching", 60, "second")
+        history.seen(node, "blind", 2000)
+    assert late(history) == []
+
+
+def test_a_lock_whose_keys_are_not_known_is_not_judged_by_them() -> None:
+    history = kept(100, 105, 110)
+    history.held.clear()
+    assert late(history) == []
+
+
+def test_a_yes_that_its_deadline_shows_late_is_counted_once() -> None:
+    told = {"deadline_ns": ms(100), "validity_ms": 97.0}
+    assert late(kept(100, 105, 110, told=told)) == [250]
+    assert only(kept(100, 105, 110, told=told)).count == 1
