@@ -12,7 +12,7 @@ from fencepost.options import Option, check_bounds
 from workloads.kinds import find_workload
 from workloads.options import ClientOptions
 
-Requirement = Literal["lease", "exclusion", "data"]
+Requirement = Literal["lease", "exclusion", "data", "liveness"]
 ClusterChoice = Literal["auto", "process", "docker"]
 RESULTS: Final = Path("results/runs")
 """Where runs are kept, relative to the working directory, unless `--results` says otherwise."""

@@ -86,7 +86,7 @@ def check(run: Recorded) -> Answer:
                 "stopped_ms": float(took[row] - ran[row]) / 1e6,
             }
         )
-    finding = Finding("acquire-overrun", "lock", text, (), len(over), tuple(examples))
+    finding = Finding("acquire-overrun", "lock", text, ("liveness",), len(over), tuple(examples))
     return Answer(figures, (finding,))
 
 

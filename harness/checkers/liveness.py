@@ -1,8 +1,8 @@
 """Does the lock become available again, soon, and for everybody?
 
 A time without a grant counts against the lock only while some working client certainly could reach a majority
-(`harness.history.fault_windows.majority_windows`). Nothing here breaks a requirement, because requirements are about
-safety. But a run in which nobody acquired the lock proves nothing, so it is unknown.
+(`harness.history.fault_windows.majority_windows`). What is found here breaks only `liveness`. But a run in which nobody
+acquired the lock proves nothing, so it is unknown.
 """
 
 from __future__ import annotations
@@ -208,7 +208,7 @@ def _no_recovery(run: Recorded, first_ms: float | None) -> tuple[Finding, ...]:
         f"nobody acquired the lock within {given_ms:.0f} ms after everything was healed"
         f"{' and its last holder was out' if free_ns > healed_ns else ''} (TTL {run.lease_ms:.0f} ms)"
     )
-    return (Finding("no-recovery", "lock", text),)
+    return (Finding("no-recovery", "lock", text, ("liveness",)),)
 
 
 def _anybody_tried(run: Recorded, since_ns: int) -> bool:

@@ -272,4 +272,4 @@ def _outlasting(run: Recorded, orphans: list[_Orphan]) -> tuple[Finding, ...]:
         }
         for orphan in [longest, *(orphan for orphan in over[:3] if orphan is not longest)]
     )
-    return (Finding("orphan-outlasts-ttl", "lock", text, (), len(over), examples),)
+    return (Finding("orphan-outlasts-ttl", "lock", text, ("liveness",), len(over), examples),)

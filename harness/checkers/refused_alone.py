@@ -11,7 +11,7 @@ The lock is blamed only if that is on record: it said itself that somebody held 
 so many nodes that no majority was free. Otherwise the requests may not have arrived (a proxy that stands still answers
 nobody), and nothing is decided.
 
-This costs time but not safety, so it breaks no requirement.
+This costs time but not safety, so it breaks only `liveness`.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import pandas as pd
 
+from harness.config import Requirement
 from harness.figures import CheckerFigures
 from harness.history.fault_windows import longest_windows, reach
 from harness.history.groups import Bools, Groups, Ints, address, codes_in, codes_of
@@ -94,7 +95,8 @@ def _finding(run: Recorded, spells: list[_Spell], blame: Blame, why: str) -> Fin
         f"{times} a client was refused for up to {worst.length_ns / 1e6:.0f} ms although it could reach a majority and "
         f"nobody else was inside or trying (TTL {run.lease_ms:.0f} ms): {why}"
     )
-    return Finding("refused-alone", blame, text, (), len(spells), tuple(examples))
+    breaks: tuple[Requirement, ...] = ("liveness",) if blame == "lock" else ()
+    return Finding("refused-alone", blame, text, breaks, len(spells), tuple(examples))
 
 
 def _found_keys(run: Recorded, spells: list[_Spell]) -> list[bool]:

@@ -14,7 +14,7 @@ from harness.explain.cases import Case, Side, ops_of
 from harness.explain.evidence import Evidence
 from harness.explain.nodes import NodePart, parts
 from harness.explain.overlap import by_client, by_lock, undecided
-from harness.explain.phrases import at, lasting
+from harness.explain.phrases import at, lasting, listed
 from harness.history.recorded import Recorded
 
 _UNRECORDED: Final = "One of the two sections was not recorded, so it is unknown how this happened."
@@ -153,6 +153,17 @@ def _outlasts(run: Recorded, evidence: Evidence, case: Case) -> Told:
     )
 
 
+def _ineffective(run: Recorded, evidence: Evidence, case: Case) -> Told:
+    example = case.example
+    nodes = [printable(str(node)) for node in example["nodes"]]
+    how = "was set there after that" if example["set_again"] else "stayed there"
+    more = lasting(float(example["for_ms"]) * 1e6)
+    return Told(
+        f"The lock told {example['client']} at +{float(example['at_ms']):,.1f} ms that it was released, but its "
+        f"value {how}, on {listed(nodes)}, so that no majority was free for another {more}."
+    )
+
+
 def _token(run: Recorded, evidence: Evidence, case: Case) -> Told:
     example = case.example
     sections, when = run.sections, f"+{float(example['start_ms']):,.1f} ms"
@@ -201,4 +212,5 @@ _KINDS: Final[Mapping[str, Callable[[Recorded, Evidence, Case], Told]]] = {
     "unfounded-belief": _belief,
     "late-grant": _late_grant,
     "lease-outlasts-keys": _outlasts,
+    "ineffective-release": _ineffective,
 }

@@ -21,6 +21,7 @@ _KEPT: Final[Mapping[Requirement, str]] = {
     "lease": "no overlap blamed on the lock",
     "exclusion": "no overlap at all",
     "data": "no lost update and no stale write accepted",
+    "liveness": "nobody was kept out for longer than the faults explain",
 }
 
 

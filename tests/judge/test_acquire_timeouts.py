@@ -29,9 +29,9 @@ def test_a_call_is_held_against_what_the_lock_declares_and_some_slack(took: floa
     assert (answer.figures.limit_ms, answer.figures.longest_ms) == (100, pytest.approx(took))
 
 
-def test_an_overrun_costs_liveness_and_breaks_nothing() -> None:
+def test_an_overrun_costs_liveness() -> None:
     (finding,) = judged(tried(500)).findings
-    assert (finding.blame, finding.breaks, finding.count) == ("lock", (), 1)
+    assert (finding.blame, finding.breaks, finding.count) == ("lock", ("liveness",), 1)
     assert finding.examples == ({"client": "c1", "section": 1, "at_ms": 10, "took_ms": 500, "stopped_ms": 0},)
 
 

@@ -257,7 +257,12 @@ def test_a_key_that_outlasts_the_ttl_is_the_locks_fault() -> None:
 
     assert longer_by(100) == ()
     (finding,) = longer_by(100.5)
-    assert (finding.kind, finding.blame, finding.breaks, finding.count) == ("orphan-outlasts-ttl", "lock", (), 1)
+    assert (finding.kind, finding.blame, finding.breaks, finding.count) == (
+        "orphan-outlasts-ttl",
+        "lock",
+        ("liveness",),
+        1,
+    )
     assert (finding.examples[0]["from_ms"], finding.examples[0]["for_ms"]) == (41, 200.5)
     assert "1 key without an owner" in finding.text
 

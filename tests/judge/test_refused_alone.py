@@ -41,7 +41,9 @@ def test_who_is_refused_alone_for_half_a_ttl_found_keys_without_an_owner() -> No
 
 
 def blamed(history: History) -> list[str]:
-    return [finding.blame for finding in check(history.recorded()).findings]
+    findings = check(history.recorded()).findings
+    assert all(finding.breaks == (("liveness",) if finding.blame == "lock" else ()) for finding in findings)
+    return [finding.blame for finding in findings]
 
 
 def told(reasons: list[str | None]) -> History:

@@ -1,0 +1,140 @@
+"""Did a release that was answered with yes leave the lock taken?
+
+A release deletes the key on every node that it reaches, so a key may stay on a node that was cut off or down. But if
+the lock says that it was released, and the section's value certainly stays, or is set anew, on so many healthy nodes
+that no majority is free, then nobody can get in until the keys expire: the release did nothing, it went to the wrong
+place, or a SET that it had overtaken came after it.
+
+A node counts only if no fault can have hit it, or its link to the client, from when the client first asked for the
+lock; and only if it held the value for longer than `SLACK_MS` after the answer. This costs time and no safety.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from fencepost.text import milliseconds, out_of, plural
+from harness.checkers.acquire_timeouts import SLACK_MS
+from harness.figures import KEYS_ON_NODES, CheckerFigures, Part, Row
+from harness.history.backing import Backing
+from harness.history.fault_windows import longest_windows
+from harness.history.key_owners import rows_of
+from harness.history.recorded import Recorded
+from harness.verdict import Answer, Finding
+
+_SLACK_NS: Final = SLACK_MS * 1_000_000
+
+
+class Figures(CheckerFigures, frozen=True):
+    """`releases`: those that were answered with yes, of sections whose keys are known. `ineffective`: those that left
+    no majority free; `longest_ms`: for how long at most, 0 without any."""
+
+    releases: int
+    ineffective: int
+    longest_ms: float
+
+    def rows(self) -> Iterator[Row]:
+        if self.ineffective:
+            releases = out_of(self.ineffective, self.releases, "release", "releases")
+            text = f"{releases} left the keys on so many nodes that nobody could get in, for up to"
+            yield Row("released", f"{text} {milliseconds(self.longest_ms)}", order=83)
+
+    def parts(self) -> Iterator[Part]:
+        for row in self.rows():
+            yield Part(KEYS_ON_NODES, order=25, sentences=(row.text,))
+
+
+class _Ineffective(NamedTuple):
+    """`section`: its place. `released_ns`: when the yes came. `until_ns`: no majority was free until then. `set_again`:
+    whether on some of the nodes the value was set only after the release."""
+
+    section: int
+    released_ns: int
+    until_ns: int
+    nodes: tuple[str, ...]
+    set_again: bool
+
+    @property
+    def length_ns(self) -> int:
+        return self.until_ns - self.released_ns
+
+
+def check(run: Recorded) -> Answer:
+    """No figures where the nodes were not watched."""
+    backing = run.backing
+    if backing is None:
+        return Answer()
+    released = _released(run, backing)
+    found = list(_ineffective(run, backing, released))
+    figures = Figures(len(released), len(found), max((one.length_ns for one in found), default=0) / 1e6)
+    if not found:
+        return Answer(figures)
+    longest = max(found, key=lambda one: one.length_ns)
+    text = (
+        f"{len(found)} of {plural(len(released), 'release')} left the keys on so many healthy nodes that nobody could "
+        f"get in, for up to {milliseconds(longest.length_ns / 1e6)}, although the lock said that it was released"
+    )
+    shown = [*found[:3], *([] if longest in found[:3] else [longest])]
+    examples = tuple(_example(run, one) for one in shown)
+    return Answer(figures, (Finding("ineffective-release", "lock", text, ("liveness",), len(found), examples),))
+
+
+def _released(run: Recorded, backing: Backing) -> dict[int, int]:
+    """When the release of each section whose keys are known was answered with yes."""
+    ops = run.ops[((run.ops["f"] == "release") & (run.ops["outcome"] == "ok")).to_numpy(bool)]
+    done = {tuple(of): at for *of, at in rows_of(ops, "client", "life", "section", "complete_ns")}
+    sections = enumerate(rows_of(run.sections, "client", "life", "section"))
+    return {place: done[of] for place, of in sections if of in done and place in backing.owners.values}
+
+
+def _ineffective(run: Recorded, backing: Backing, released: dict[int, int]) -> Iterator[_Ineffective]:
+    staying: defaultdict[int, dict[str, tuple[int, int]]] = defaultdict(dict)
+    columns = ("section", "node", "from_max_ns", "to_min_ns", "expires_ns")
+    for section, node, from_ns, to_ns, expires_ns in rows_of(backing.owners.holdings, *columns):
+        if section in released:
+            until_ns = min(to_ns, expires_ns)
+            if until_ns - max(from_ns, released[section]) > _SLACK_NS:
+                staying[section][str(node)] = from_ns, until_ns
+    clients = run.sections["client"].astype(str).tolist()
+    for section in sorted(staying):
+        at_ns, asked_ns = released[section], backing.asked[section]
+        healthy = {
+            node: times
+            for node, times in staying[section].items()
+            if not _disturbed(run, clients[section], node, asked_ns, times[1])
+        }
+        used = len(backing.nodes(section))
+        if used - len(healthy) >= used // 2 + 1:
+            continue
+        # As soon as one more node is free, there may be a majority.
+        needed = used - used // 2
+        until_ns = sorted((until for _, until in healthy.values()), reverse=True)[needed - 1]
+        again = any(from_ns > at_ns for from_ns, _ in healthy.values())
+        yield _Ineffective(section, at_ns, until_ns, tuple(sorted(healthy)), again)
+
+
+def _disturbed(run: Recorded, client: str, node: str, from_ns: int, to_ns: int) -> bool:
+    """Whether a fault can have hit the node, its link to the client, or the client in this time."""
+    return any(
+        node in event.nodes
+        or client in (*event.paused_clients, *event.killed_clients)
+        or (client, node) in (*event.cut_links, *event.slow_links)
+        for event, since, until in longest_windows(run.faults)
+        if since <= to_ns and until >= from_ns
+    )
+
+
+def _example(run: Recorded, one: _Ineffective) -> dict[str, object]:
+    section = run.sections.iloc[one.section]
+    return {
+        "client": str(section.client),
+        "life": int(section.life),
+        "section": int(section.section),
+        "key": str(section.key),
+        "at_ms": (one.released_ns - run.timeline.start_ns) / 1e6,
+        "for_ms": one.length_ns / 1e6,
+        "nodes": one.nodes,
+        "set_again": one.set_again,
+    }

@@ -1,0 +1,137 @@
+"""Releases that were answered with yes and left the keys where they were. A key may stay for 250 ms."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from harness.checkers.ineffective_releases import Figures, check
+from harness.verdict import Answer
+from tests.judge.histories import History
+
+NODES = ("n1", "n2", "n3")
+
+
+def released(*stay: float | None, outcome: str = "ok", ttl: int = 2_000, nodes: int = 3) -> History:
+    """c1 was inside from 10 to 50, and its release was answered at 60; each node held its key until then."""
+    names = tuple(f"n{place}" for place in range(1, nodes + 1))
+    history = History(nodes=nodes).watch(*names).section("c1", 10, None, asked=5).shows("c1", "v1")
+    history.op("c1", "release", outcome, 1, 50, 60)
+    for node, until in zip(names, stay, strict=False):
+        if until is not None:
+            history.seen(node, "set", 8, "v1", ttl=ttl).seen(node, "deleted", until)
+    for node in names[len(stay) :]:
+        history.seen(node, "set", 3, "other")
+    return history
+
+
+def found(history: History) -> Any:
+    for node in history.config.node_names:
+        history.seen(node, "blind", 5_000)
+    return check(history.recorded())
+
+
+def longest(history: History) -> list[float]:
+    answer = found(history)
+    assert all((f.kind, f.blame, f.breaks) == ("ineffective-release", "lock", ("liveness",)) for f in answer.findings)
+    assert sum(f.count for f in answer.findings) == answer.figures.ineffective
+    return [answer.figures.longest_ms] if answer.figures.ineffective else []
+
+
+def test_a_run_that_nobody_watched_gives_no_answer() -> None:
+    assert check(History().section("c1", 10, 50).recorded()) == Answer()
+
+
+def test_keys_that_go_with_the_release() -> None:
+    assert found(released(55, 58, 61)).figures == Figures(releases=1, ineffective=0, longest_ms=0)
+
+
+def test_keys_that_stay_on_a_majority_keep_everybody_out() -> None:
+    answer = found(released(900, 800, 61))
+    assert answer.findings[0].text == (
+        "1 of 1 release left the keys on so many healthy nodes that nobody could get in, for up to 740 ms, although "
+        "the lock said that it was released"
+    )
+    assert answer.findings[0].examples == (
+        {
+            "client": "c1",
+            "life": 1,
+            "section": 1,
+            "key": "k1",
+            "at_ms": 60,
+            "for_ms": 740,
+            "nodes": ("n1", "n2"),
+            "set_again": False,
+        },
+    )
+
+
+@pytest.mark.parametrize(("stay", "for_ms"), [((310, 310), []), ((310.1, 400), [250.1]), ((900, 61, 61), [])])
+def test_a_minority_or_a_short_while_keeps_nobody_out(stay: tuple[float, ...], for_ms: list[float]) -> None:
+    assert longest(released(*stay)) == pytest.approx(for_ms)
+
+
+def test_of_four_nodes_two_that_are_taken_leave_no_majority() -> None:
+    assert longest(released(900, 700, 61, 61, nodes=4)) == [640]
+    assert longest(released(900, 61, 61, 61, nodes=4)) == []
+
+
+def test_three_that_stay_keep_everybody_out_until_the_second_goes() -> None:
+    assert longest(released(900, 800, 700)) == [740]
+
+
+def test_keys_count_no_longer_than_they_live() -> None:
+    assert longest(released(900, 900, ttl=400)) == [348]
+    assert longest(released(900, 900, ttl=300)) == []
+
+
+@pytest.mark.parametrize("outcome", ["fail", "info"])
+def test_a_release_that_was_not_answered_with_yes_promised_nothing(outcome: str) -> None:
+    assert longest(released(900, 900, outcome=outcome)) == []
+
+
+def test_a_set_that_the_release_had_overtaken() -> None:
+    history = released(55, 55)
+    for node in NODES[:2]:
+        history.seen(node, "set", 70, "v1", ttl=2_000).seen(node, "deleted", 900)
+    assert longest(history) == [840]
+    assert found(history).findings[0].examples[0]["set_again"] is True
+    history = released(55, 55)
+    for node in NODES[:2]:
+        history.seen(node, "set", 70, "v1", ttl=2_000).seen(node, "deleted", 319)
+    assert longest(history) == []
+
+
+@pytest.mark.parametrize(
+    "hit",
+    [
+        {"nodes": ("n1",)},
+        {"cut_links": (("c1", "n1"),)},
+        {"slow_links": (("c1", "n1"),)},
+        {"paused_clients": ("c1",)},
+        {"killed_clients": ("c1",)},
+    ],
+)
+def test_a_node_that_a_fault_may_have_kept_from_the_release_does_not_count(hit: dict[str, Any]) -> None:
+    assert longest(released(900, 900).fault("f", 20, 55, **hit)) == []
+    assert longest(released(900, 900).fault("f", 1, 4.9, **hit)) == [840]
+    assert longest(released(900, 900).fault("f", 1, 5, **hit)) == []
+    assert longest(released(900, 900).fault("f", 900.1, 950, **hit)) == [840]
+    assert longest(released(900, 900).fault("f", 900, 950, **hit)) == []
+
+
+def test_a_fault_of_somebody_else_is_no_excuse() -> None:
+    history = released(900, 900).fault("f", 20, 55, cut_links=(("c2", "n1"), ("c1", "n3")), paused_clients=("c2",))
+    assert longest(history) == [840]
+
+
+def test_the_longest_is_shown_with_the_first_ones() -> None:
+    history = History().watch(*NODES)
+    for number, stays in enumerate((300, 310, 320, 310, 400, 320), 1):
+        at = 500 * number
+        history.section("c1", at, at + 10, number=number).shows("c1", f"v{number}", number=number)
+        for node in NODES:
+            history.seen(node, "set", at, f"v{number}", ttl=2_000).seen(node, "deleted", at + 11 + stays)
+    (finding,) = found(history).findings
+    assert (finding.count, [example["section"] for example in finding.examples]) == (6, [1, 2, 3, 5])
