@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Final
 
 MISSING: Final = "–"
@@ -26,6 +27,12 @@ def text_of(value: bytes) -> str:
 def count(value: object) -> str:
     """`1,234`, or a dash for what was not counted."""
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else MISSING
+
+
+def listed(names: Sequence[str]) -> str:
+    """`n1`, `n1 and n2`, `n1, n2 and n3`."""
+    *most, last = names
+    return f"{', '.join(most)} and {last}" if most else last
 
 
 def plural(number: int, noun: str) -> str:

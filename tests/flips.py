@@ -54,6 +54,7 @@ MODULES: Final = (
     "harness/history/key_holdings.py",
     "harness/history/key_owners.py",
     "harness/history/backing.py",
+    "harness/history/obstacles.py",
 )
 TESTS: Final = "tests/judge"
 LEFT_OUT: Final = "tests/judge/test_pauses_while_acquiring.py"

@@ -3,6 +3,9 @@
 A lock may declare how long its acquire takes at most (`acquire_limit_ms` in its description of itself); then that is
 the limit. Otherwise the limit is the TTL, because a lease that takes longer to get than it lasts is worth nothing. Time
 for which the client was stopped does not count: the record says what was stopped, and when.
+
+A call that is still under way when the harness gives up waiting for its client, seconds after everything was healed,
+has no limit at all.
 """
 
 from __future__ import annotations
@@ -13,8 +16,10 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
+from fencepost.history import ClientEnd
 from fencepost.text import count, milliseconds
 from harness.figures import KEYS_ON_NODES, CheckerFigures, Part, Row
+from harness.history.fault_windows import longest_windows
 from harness.history.groups import Ints
 from harness.history.recorded import Recorded
 from harness.history.sections import pause_windows
@@ -67,8 +72,13 @@ def check(run: Recorded) -> Answer:
         longest_ms=float(ran.max()) / 1e6 if len(ran) else None,
         excused=int((took > allowed).sum()) - len(over),
     )
-    if not len(over) or run.acquire_limit_ms is None:
-        return Answer(figures)
+    findings = [_unending(run, ends)] if (ends := list(_never_ended(run))) else []
+    if len(over) and run.acquire_limit_ms is not None:
+        findings.insert(0, _overruns(run, calls, took, ran, over, limit_ms))
+    return Answer(figures, tuple(findings))
+
+
+def _overruns(run: Recorded, calls: pd.DataFrame, took: Ints, ran: Ints, over: Ints, limit_ms: float) -> Finding:
     longest = int(over[np.argmax(ran[over])])
     text = (
         f"{len(over)} of {len(calls)} acquire calls took longer than the lock allows them ({limit_ms:g} ms), "
@@ -86,8 +96,38 @@ def check(run: Recorded) -> Answer:
                 "stopped_ms": float(took[row] - ran[row]) / 1e6,
             }
         )
-    finding = Finding("acquire-overrun", "lock", text, ("liveness",), len(over), tuple(examples))
-    return Answer(figures, (finding,))
+    return Finding("acquire-overrun", "lock", text, ("liveness",), len(over), tuple(examples))
+
+
+def _never_ended(run: Recorded) -> Iterator[ClientEnd]:
+    """Clients that were still acquiring when the harness gave up waiting for them to end, although no fault can have
+    been in force since it asked them to."""
+    stop_ns = run.timeline.stop_ns
+    if stop_ns is None or run.timeline.interrupted:
+        return
+    if any(until >= stop_ns for _, _, until in longest_windows(run.faults)):
+        return
+    yield from (end for end in run.ends if end.how == "cut-off" and end.under_way == "acquiring")
+
+
+def _unending(run: Recorded, ends: Sequence[ClientEnd]) -> Finding:
+    stop_ns = run.timeline.stop_ns or 0
+    waited_ms = [(end.at_ns - stop_ns) / 1e6 for end in ends]
+    calls = "1 acquire call" if len(ends) == 1 else f"{len(ends)} acquire calls"
+    text = (
+        f"{calls} had not ended {milliseconds(max(waited_ms))} after the clients were asked to end, although no fault "
+        "was in force"
+    )
+    examples = tuple(
+        {
+            "client": end.client,
+            "life": end.life,
+            "at_ms": (end.at_ns - run.timeline.start_ns) / 1e6,
+            "waited_ms": waited,
+        }
+        for end, waited in zip(ends[:3], waited_ms, strict=False)
+    )
+    return Finding("acquire-never-ended", "lock", text, ("liveness",), len(ends), examples)
 
 
 def stopped_ns(calls: pd.DataFrame, pauses: dict[str, list[tuple[int, int]]]) -> Ints:

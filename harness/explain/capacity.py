@@ -6,12 +6,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from fencepost.text import plural, printable
+from fencepost.text import listed, plural, printable
 from harness.explain.cases import Case, Side
 from harness.explain.evidence import Evidence
 from harness.explain.nodes import NodePart, parts
 from harness.explain.overlap import NOT_RECORDED, by_client, by_lock, undecided
-from harness.explain.phrases import at, listed
+from harness.explain.phrases import at
 from harness.history.recorded import Recorded
 
 

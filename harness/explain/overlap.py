@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from fencepost.text import listed
 from harness.explain.cases import Side
 from harness.explain.nodes import Loss, NodePart, Said, went_down
 from harness.explain.phrases import (
@@ -12,7 +13,6 @@ from harness.explain.phrases import (
     kept_from_coming,
     keys_of,
     lasting,
-    listed,
     of_nodes,
     stops,
     was,

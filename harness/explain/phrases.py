@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from fencepost.history import FaultEvent, HowDown
-from fencepost.text import milliseconds, plural, printable
+from fencepost.text import listed, milliseconds, plural, printable
 from harness.explain.cases import Side, ops_of
 from harness.history.fault_windows import Window, windows
 from harness.history.recorded import Recorded
@@ -34,12 +34,6 @@ def at(run: Recorded, moment_ns: int) -> str:
 
 def lasting(span_ns: float) -> str:
     return milliseconds(span_ns / 1e6)
-
-
-def listed(names: Sequence[str]) -> str:
-    """`n1`, `n1 and n2`, `n1, n2 and n3`."""
-    *most, last = names
-    return f"{', '.join(most)} and {last}" if most else last
 
 
 def was(names: Sequence[str]) -> str:

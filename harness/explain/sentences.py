@@ -8,13 +8,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from fencepost.text import printable
+from fencepost.text import listed, printable
 from harness.explain.capacity import find_cause
 from harness.explain.cases import Case, Side, ops_of
 from harness.explain.evidence import Evidence
 from harness.explain.nodes import NodePart, parts
 from harness.explain.overlap import by_client, by_lock, undecided
-from harness.explain.phrases import at, lasting, listed
+from harness.explain.phrases import at, lasting
 from harness.history.recorded import Recorded
 
 _UNRECORDED: Final = "One of the two sections was not recorded, so it is unknown how this happened."

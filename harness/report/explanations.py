@@ -13,11 +13,11 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from fencepost.text import plural, printable
+from fencepost.text import listed, plural, printable
 from harness.explain.cases import Side
 from harness.explain.explanation import Explained, Explanation
 from harness.explain.nodes import NOT_SET, NodePart, Said
-from harness.explain.phrases import at, lasting, listed, outage
+from harness.explain.phrases import at, lasting, outage
 from harness.history.fault_windows import FOREVER_NS, Window
 from harness.history.recorded import Recorded
 from harness.report.wording import blame

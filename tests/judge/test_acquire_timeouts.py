@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from fencepost.history import ClientEnd
 from harness.checkers.acquire_timeouts import SLACK_MS, Figures, check
 from harness.verdict import Answer
-from tests.judge.histories import History
+from tests.judge.histories import History, ms
 
 
 def judged(history: History, limit_ms: float | None = 100) -> Answer:
@@ -77,3 +78,45 @@ def test_the_longest_is_shown_first() -> None:
 
 def test_without_any_call_there_is_nothing() -> None:
     assert judged(History()).figures.longest_ms is None
+
+
+def cut_off(how: str = "cut-off", under_way: str | None = "acquiring") -> History:
+    """Asked to end at 1100, and the harness waited until 5100."""
+    history = History()
+    history.ends.append(ClientEnd("c1", 1, how, ms(5100), under_way))  # type: ignore[arg-type]
+    return history
+
+
+def test_a_call_that_is_still_under_way_when_everybody_was_asked_to_end_long_ago() -> None:
+    (finding,) = check(cut_off().recorded()).findings
+    assert (finding.kind, finding.blame, finding.breaks, finding.count) == (
+        "acquire-never-ended",
+        "lock",
+        ("liveness",),
+        1,
+    )
+    assert finding.text.startswith("1 acquire call had not ended 4 s after the clients were asked to end")
+    assert finding.examples == ({"client": "c1", "life": 1, "at_ms": 5100, "waited_ms": 4000},)
+
+
+def test_who_was_killed_or_did_something_else_did_not_acquire_for_ever() -> None:
+    assert check(cut_off("killed").recorded()).findings == ()
+    assert check(cut_off(under_way="inside").recorded()).findings == ()
+
+
+def test_a_fault_that_was_in_force_at_the_end_or_an_interrupted_run_excuses_the_lock() -> None:
+    assert check(cut_off().fault("f", 900, 1100, nodes=("n1",)).recorded()).findings == ()
+    assert len(check(cut_off().fault("f", 900, 1099.9, nodes=("n1",)).recorded()).findings) == 1
+    interrupted = cut_off()
+    interrupted.timeline.interrupted = True
+    assert check(interrupted.recorded()).findings == ()
+    broken_off = cut_off()
+    broken_off.timeline.stop_ns = None
+    assert check(broken_off.recorded()).findings == ()
+
+
+def test_calls_that_take_too_long_and_calls_that_never_end_are_two_findings() -> None:
+    history = cut_off()
+    history.acquire_limit_ms = 100.0
+    history.op("c1", "acquire", "fail", 1, 0, 900)
+    assert [f.kind for f in check(history.recorded()).findings] == ["acquire-overrun", "acquire-never-ended"]

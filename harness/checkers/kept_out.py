@@ -1,0 +1,225 @@
+"""Was anybody kept out for long although the lock could have let them in?
+
+A client that tries without success is nobody's fault while somebody else is inside or may be, and while it may not
+reach a majority of the nodes. But a lock is there to be acquired:
+
+- `no-way-in`: a client tried all the time, and for `LEAST_TTLS` lease times (and `LEAST_MS`) nobody was inside and
+  nobody got in. Any key that a former holder left had expired by then.
+- `starved`: a client tried in vain for `STARVED_TTLS` lease times, and others got in so often that chance does not
+  explain it.
+
+A gap is the lock's fault if the record says what kept everybody out: a node was out of reach for most of it (the lock
+fails because one node does), keys were stuck on too many nodes, votes were split, or the lock said that somebody held
+it. Otherwise it is not known whether the requests arrived, and the gap is undecided. This costs time and no safety.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from fencepost.text import milliseconds, plural
+from harness.config import Requirement
+from harness.figures import CheckerFigures, Row
+from harness.history.fault_windows import merged, reach
+from harness.history.groups import Ints
+from harness.history.key_owners import rows_of
+from harness.history.obstacles import Obstacle, find_obstacle, in_words
+from harness.history.recorded import Recorded
+from harness.verdict import Answer, Blame, Finding
+
+LEAST_TTLS: Final = 3
+LEAST_MS: Final = 2_000
+STARVED_TTLS: Final = 10
+STARVED_GRANTS: Final = 50
+"""For each client that competes: with fair chances, nobody loses so often in the age of the universe."""
+
+
+class Figures(CheckerFigures, frozen=True):
+    """`gaps`: times in which nobody got in although somebody could have; `longest_gap_ms`: 0 without any. `starved`:
+    the clients that others kept out."""
+
+    gaps: int
+    longest_gap_ms: float
+    starved: tuple[str, ...] = ()
+
+    def rows(self) -> Iterator[Row]:
+        if self.gaps:
+            times = "once" if self.gaps == 1 else f"{self.gaps} times"
+            text = f"{times} nobody got in for up to {milliseconds(self.longest_gap_ms)} although the lock was free"
+            yield Row("no way in", text, order=61)
+
+
+class _Wait(NamedTuple):
+    """A client's tries for one section, as long as it certainly could reach a majority of the nodes without
+    `missing`."""
+
+    client: str
+    key: str
+    since_ns: int
+    until_ns: int
+    missing: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Gap:
+    """A time in which nobody was inside and nobody got in. `clients`: who tried all the time."""
+
+    key: str
+    since_ns: int
+    until_ns: int
+    clients: tuple[str, ...]
+    obstacle: Obstacle
+
+    @property
+    def length_ns(self) -> int:
+        return self.until_ns - self.since_ns
+
+
+def check(run: Recorded) -> Answer:
+    waits = list(_waits(run))
+    gaps = list(_gaps(run, waits))
+    starved = [wait for wait in waits if _is_starved(run, wait)]
+    figures = Figures(
+        gaps=len(gaps),
+        longest_gap_ms=max((gap.length_ns for gap in gaps), default=0) / 1e6,
+        starved=tuple(dict.fromkeys(wait.client for wait in starved)),
+    )
+    blames: dict[Blame, list[_Gap]] = {"lock": [], "undecided": []}
+    for gap in gaps:
+        blames["undecided" if gap.obstacle.kind == "unknown" else "lock"].append(gap)
+    findings = [_no_way_in(run, own, blame) for blame, own in blames.items() if own]
+    if starved:
+        findings.append(_starved(run, starved))
+    return Answer(figures, tuple(findings))
+
+
+def _least_ns(run: Recorded) -> int:
+    return round(max(LEAST_TTLS * run.lease_ms, LEAST_MS) * 1e6)
+
+
+def _waits(run: Recorded) -> Iterator[_Wait]:
+    """The waits that are long enough to matter, in the order of their beginnings."""
+    tries = run.ops[(run.ops["f"] == "acquire").to_numpy(np.bool_)]
+    if not len(tries):
+        return
+    names = ["client", "life", "section"]
+    each = tries.groupby(names, observed=True, sort=False).agg(
+        key=("key", "first"), since=("invoke_ns", "min"), until=("complete_ns", "max")
+    )
+    each = each[(each["until"] - each["since"]).to_numpy(np.int64) >= _least_ns(run)].sort_values("since")
+    if not len(each):
+        return
+    config, begin = run.config, run.timeline.start_ns
+    stretches = list(reach(config.user_names, config.node_names, run.faults, run.ends, begin, int(each["until"].max())))
+    for client, key, since, until in rows_of(each.reset_index(), "client", "key", "since", "until"):
+        for a, b, missing in _able(stretches, str(client), since, until):
+            if b - a >= _least_ns(run):
+                yield _Wait(str(client), str(key), a, b, missing)
+
+
+def _able(
+    stretches: Sequence[tuple[int, int, dict[str, frozenset[str]]]], client: str, since: int, until: int
+) -> Iterator[tuple[int, int, frozenset[str]]]:
+    """The parts of this time in which the client certainly could reach a majority, each with the nodes that it may have
+    missed at some time of it."""
+    parts: list[tuple[int, int, frozenset[str]]] = []
+    for a, b, able in stretches:
+        a, b = max(a, since), min(b, until)
+        if client not in able or a >= b:
+            continue
+        if parts and parts[-1][1] == a:
+            first, _, missing = parts.pop()
+            parts.append((first, b, missing | able[client]))
+        else:
+            parts.append((a, b, able[client]))
+    yield from parts
+
+
+def _gaps(run: Recorded, waits: Sequence[_Wait]) -> Iterator[_Gap]:
+    """The gaps of all keys, each once, however many clients waited in it."""
+    for key in dict.fromkeys(wait.key for wait in waits):
+        own = [wait for wait in waits if wait.key == key]
+        starts, taken = _taken(run, key)
+        free = [gap for wait in own for gap in _free(wait, starts, taken) if gap[1] - gap[0] >= _least_ns(run)]
+        first, last = min(wait.since_ns for wait in own), max(wait.until_ns for wait in own)
+        for since, until in merged(free, first, last):
+            there = [wait for wait in own if wait.since_ns < until and wait.until_ns > since]
+            missing = frozenset[str]().union(*(wait.missing for wait in there))
+            clients = tuple(dict.fromkeys(wait.client for wait in there))
+            yield _Gap(key, since, until, clients, find_obstacle(run, key, clients, missing, since, until))
+
+
+def _taken(run: Recorded, key: str) -> tuple[Ints, list[tuple[int, int]]]:
+    """When sections of the key began, and when anybody was inside or may have held the lock."""
+    own = run.sections[(run.sections["key"] == key).to_numpy(np.bool_)]
+    start = own["start_ns"].to_numpy(np.int64)
+    until = np.minimum(own["end_ns"].to_numpy(np.int64), own["deadline_max_ns"].to_numpy(np.int64))
+    busy = zip(start.tolist(), np.maximum(until, start).tolist(), strict=True)
+    return start, merged(busy, int(start.min(initial=0)), int(until.max(initial=0)))
+
+
+def _free(wait: _Wait, starts: Ints, taken: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """The parts of a wait in which nobody was inside and nobody got in."""
+    at = wait.since_ns
+    for began, done in taken:
+        if done < at or began > wait.until_ns:
+            continue
+        yield at, began
+        at = done
+    yield at, wait.until_ns
+
+
+def _is_starved(run: Recorded, wait: _Wait) -> bool:
+    if wait.until_ns - wait.since_ns < STARVED_TTLS * run.lease_ms * 1e6:
+        return False
+    sections = run.sections
+    start = sections["start_ns"].to_numpy(np.int64)
+    inside = (start > wait.since_ns) & (start < wait.until_ns) & (sections["key"] == wait.key).to_numpy(np.bool_)
+    return int(inside.sum()) >= STARVED_GRANTS * len(run.config.user_names)
+
+
+def _no_way_in(run: Recorded, gaps: Sequence[_Gap], blame: Blame) -> Finding:
+    longest = max(gaps, key=lambda gap: gap.length_ns)
+    times = "once" if len(gaps) == 1 else f"{len(gaps)} times"
+    text = (
+        f"{times} nobody got in for up to {milliseconds(longest.length_ns / 1e6)} although the lock was free and a "
+        f"client that tried could reach a majority of the nodes (TTL {run.lease_ms:.0f} ms): "
+        f"{in_words(longest.obstacle)}"
+    )
+    shown = [*gaps[:3], *([] if longest in gaps[:3] else [longest])]
+    examples = tuple(
+        {
+            "key": gap.key,
+            "at_ms": (gap.since_ns - run.timeline.start_ns) / 1e6,
+            "for_ms": gap.length_ns / 1e6,
+            "clients": gap.clients,
+            "obstacle": gap.obstacle.kind,
+            "nodes": gap.obstacle.nodes,
+        }
+        for gap in shown
+    )
+    breaks: tuple[Requirement, ...] = ("liveness",) if blame == "lock" else ()
+    return Finding("no-way-in", blame, text, breaks, len(gaps), examples)
+
+
+def _starved(run: Recorded, waits: Sequence[_Wait]) -> Finding:
+    longest = max(waits, key=lambda wait: wait.until_ns - wait.since_ns)
+    clients = plural(len({wait.client for wait in waits}), "client")
+    text = (
+        f"{clients} tried for up to {milliseconds((longest.until_ns - longest.since_ns) / 1e6)} in vain while others "
+        f"got in again and again, and could reach a majority of the nodes (TTL {run.lease_ms:.0f} ms)"
+    )
+    examples = tuple(
+        {
+            "client": wait.client,
+            "key": wait.key,
+            "at_ms": (wait.since_ns - run.timeline.start_ns) / 1e6,
+            "for_ms": (wait.until_ns - wait.since_ns) / 1e6,
+        }
+        for wait in [*waits[:3], *([] if longest in waits[:3] else [longest])]
+    )
+    return Finding("starved", "lock", text, ("liveness",), len(waits), examples)

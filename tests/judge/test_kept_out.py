@@ -1,0 +1,234 @@
+"""Clients that were kept out of a lock that they could have had. TTL 1 s: three of them are many."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from harness.checkers.kept_out import Figures, check
+from harness.history.obstacles import Obstacle, in_words
+from harness.verdict import Finding
+from tests.judge.histories import History, ms
+
+NODES = ("n1", "n2", "n3")
+
+
+def tried(since: float, until: float, *, client: str = "c2", reason: Any = "held", **config: Any) -> History:
+    """c1 was inside from 10 to 100; then `client` tried in vain."""
+    history = History(**({"ttl_ms": 1000} | config)).section("c1", 10, 100)
+    history.timeline.healed_ns, history.timeline.stop_ns, history.timeline.end_ns = ms(90_000), ms(95_000), ms(99_000)
+    return more(history, since, until, client, reason)
+
+
+def more(
+    history: History, since: float, until: float, client: str = "c2", reason: Any = "held", section: int = 1
+) -> History:
+    at = since
+    while at < until:
+        history.op(client, "acquire", "fail", section, at, min(at + 100, until), reason=reason)
+        at += 110
+    return history
+
+
+def only(history: History) -> Finding:
+    (finding,) = check(history.recorded()).findings
+    return finding
+
+
+def gaps(history: History) -> list[float]:
+    """The length of the longest gap, in ms; empty without any."""
+    figures: Any = check(history.recorded()).figures
+    assert (figures.longest_gap_ms > 0) == (figures.gaps > 0)
+    return [figures.longest_gap_ms] * figures.gaps
+
+
+def test_a_run_without_long_waits_has_no_gap() -> None:
+    assert check(History().recorded()).figures == Figures(0, 0)
+    assert check(tried(200, 500).recorded()).figures == Figures(0, 0)
+
+
+def test_who_is_refused_for_several_ttls_while_nobody_is_inside_found_no_way_in() -> None:
+    finding = only(tried(200, 4000))
+    assert (finding.kind, finding.blame, finding.breaks, finding.count) == ("no-way-in", "lock", ("liveness",), 1)
+    assert finding.text == (
+        "once nobody got in for up to 3.8 s although the lock was free and a client that tried could reach a majority "
+        "of the nodes (TTL 1000 ms): the lock said that somebody held it"
+    )
+    assert finding.examples == (
+        {"key": "k1", "at_ms": 200, "for_ms": 3800, "clients": ("c2",), "obstacle": "said held", "nodes": ()},
+    )
+
+
+@pytest.mark.parametrize(
+    ("ttl_ms", "until", "gap"), [(1000, 3200, [3000]), (1000, 3199, []), (100, 2200, [2000]), (100, 2199, [])]
+)
+def test_several_ttls_are_three_and_two_seconds_at_least(ttl_ms: int, until: float, gap: list[float]) -> None:
+    assert gaps(tried(200, until, ttl_ms=ttl_ms)) == gap
+
+
+def test_a_longer_lease_that_the_lock_granted_counts() -> None:
+    assert gaps(tried(200, 3500).op("c1", "extend", "ok", 1, 90, 95, granted_ms=1200.0, deadline_ns=ms(1000))) == []
+
+
+def test_not_while_anybody_is_inside_or_may_be() -> None:
+    assert gaps(tried(200, 4000).section("c1", 2000, 2010, number=2)) == []
+    assert gaps(tried(200, 6000).section("c1", 2000, 2900, number=2, deadline=2900)) == [3100]
+    assert gaps(tried(200, 5500).section("c1", 1500, 9000, number=2, deadline=(2400, 2500))) == [3000]
+    assert gaps(tried(200, 5500).section("c1", 1500, 9000, number=2, deadline=(2400, 2500.1))) == []
+    assert gaps(tried(200, 4000).section("c1", 2000, 2010, number=2, key="k2")) == [3800]
+
+
+def test_a_gap_ends_when_the_client_is_let_in() -> None:
+    history = tried(200, 3900).section("c2", 4000, 4010, asked=3950)
+    assert gaps(history) == [3800]
+
+
+def test_only_whom_certainly_a_majority_was_in_reach() -> None:
+    cut = {"cut_links": (("c2", "n1"), ("c2", "n2"))}
+    assert gaps(tried(200, 4000).fault("f", 2000, 2100, **cut)) == []
+    assert gaps(tried(200, 5200).fault("f", 2000, 2200, **cut)) == [3000]
+    assert gaps(tried(200, 6000).fault("f", 300, 5900, paused_clients=("c2",))) == []
+    assert gaps(tried(200, 4000).fault("f", 2000, 2100, cut_links=(("c1", "n1"), ("c1", "n2")))) == [3800]
+
+
+def test_several_clients_that_wait_in_one_gap_are_one_gap() -> None:
+    history = more(tried(200, 4000), 500, 5000, "c1", section=2)
+    assert gaps(history) == [4800]
+    assert only(history).examples[0]["clients"] == ("c2", "c1")
+
+
+def test_gaps_of_several_keys_are_told_apart() -> None:
+    history = tried(200, 4000)
+    for at in range(300, 6000, 110):
+        history.op("c1", "acquire", "fail", 2, at, at + 100, key="k2", reason="held")
+    figures: Any = check(history.recorded()).figures
+    assert figures.gaps == 2
+    assert [example["key"] for example in only(history).examples] == ["k1", "k2"]
+    assert figures.longest_gap_ms > 5000
+
+
+# Why nobody got in.
+
+
+def why(history: History) -> tuple[str, tuple[str, ...]]:
+    finding = only(history)
+    example = finding.examples[0]
+    assert finding.blame == ("undecided" if example["obstacle"] == "unknown" else "lock")
+    assert finding.breaks == (() if finding.blame == "undecided" else ("liveness",))
+    obstacle: Any = example["obstacle"]
+    nodes: Any = example["nodes"]
+    assert in_words(Obstacle(obstacle, nodes)) in finding.text
+    return obstacle, nodes
+
+
+def test_nobody_knows_whether_requests_arrived() -> None:
+    assert why(tried(200, 4000, reason=None)) == ("unknown", ())
+    assert why(tried(200, 4000, reason="quorum")) == ("unknown", ())
+
+
+def test_most_of_the_refusals_decide_what_the_lock_said() -> None:
+    half = more(tried(200, 2000), 2000, 3800, reason=None)
+    assert why(half)[0] == "unknown"
+    assert why(more(tried(200, 2100), 2100, 3800, reason=None))[0] == "said held"
+
+
+def test_refusals_outside_the_gap_say_nothing() -> None:
+    history = tried(200, 4000, reason=None)
+    for at in range(4100, 6000, 10):
+        history.op("c1", "acquire", "fail", 2, at, at + 10, reason="held")
+    assert check(history.recorded()).findings[0].examples[0]["obstacle"] == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("hit", "kind"),
+    [
+        ({"nodes": ("n3",)}, "hung"),
+        ({"nodes": ("n3",), "how_down": "kill", "keys_at_stake": ()}, "down"),
+        ({"cut_links": (("c2", "n3"),)}, "out of reach"),
+        ({"slow_links": (("c2", "n3"),)}, "out of reach"),
+    ],
+)
+def test_a_lock_that_fails_because_one_node_does(hit: dict[str, Any], kind: str) -> None:
+    assert why(tried(200, 4000, reason=None).fault("f", 150, 3900, **hit)) == (kind, ("n3",))
+
+
+@pytest.mark.parametrize(("healed", "kind"), [(2200, "hung"), (2100, "unknown")])
+def test_a_fault_explains_what_it_lasted_for(healed: float, kind: str) -> None:
+    assert why(tried(200, 4200, reason=None).fault("f", 150, healed + 1, nodes=("n3",)))[0] == kind
+
+
+def test_several_faults_of_a_node_count_together() -> None:
+    history = tried(200, 4200, reason=None).fault("f", 150, 1300, nodes=("n3",)).fault("g", 3000, 4300, nodes=("n3",))
+    assert why(history) == ("hung", ("n3",))
+
+
+def stuck(*nodes: str, since: float = 300, until: float = 4000) -> History:
+    history = tried(200, 4000, reason=None).watch(*NODES)
+    for node in nodes:
+        history.seen(node, "set", since, "left").seen(node, "deleted", until)
+    return history
+
+
+def test_keys_that_are_stuck() -> None:
+    assert why(stuck("n1", "n3")) == ("stuck keys", ("n1", "n3"))
+    assert why(stuck("n1")) == ("unknown", ())
+    assert why(stuck("n1", "n3", since=2101)) == ("split votes", ())
+    assert why(stuck("n1", "n3", since=150, until=2099)) == ("unknown", ())
+
+
+def test_votes_that_were_split() -> None:
+    history = tried(200, 4000, reason=None).watch(*NODES)
+    for at in range(300, 3900, 400):
+        history.seen("n1", "set", at, f"a{at}").seen("n1", "deleted", at + 50)
+        history.seen("n2", "set", at, f"b{at}").seen("n2", "deleted", at + 50)
+    assert why(history) == ("split votes", ())
+    assert only(history).text.endswith("tries got some of the nodes, but never a majority")
+
+
+def test_certain_and_uncertain_gaps_are_told_apart() -> None:
+    history = more(tried(200, 4000, reason="held"), 200, 0)
+    for at in range(300, 6000, 110):
+        history.op("c1", "acquire", "fail", 2, at, at + 100, key="k2")
+    assert [finding.blame for finding in check(history.recorded()).findings] == ["lock", "undecided"]
+
+
+def test_obstacles_in_words() -> None:
+    assert in_words(Obstacle("hung", ("n3",))) == "n3 was hung"
+    assert in_words(Obstacle("down", ("n1", "n2"))) == "n1 and n2 were down"
+    assert in_words(Obstacle("stuck keys", ("n1", "n2"))) == "keys that nobody owned were stuck on n1 and n2"
+
+
+# Clients that starve.
+
+
+def starving(grants: int, until: float = 10_200) -> History:
+    """c2 tries in vain while c1 is let in so often."""
+    history = tried(200, until, ttl_ms=1000)
+    for number in range(grants):
+        at = 300 + number * 95
+        history.section("c1", at, at + 5, number=number + 2)
+    return history
+
+
+def test_who_loses_against_others_a_hundred_times_starves() -> None:
+    finding = only(starving(100))
+    assert (finding.kind, finding.blame, finding.breaks, finding.count) == ("starved", "lock", ("liveness",), 1)
+    assert finding.text == (
+        "1 client tried for up to 10 s in vain while others got in again and again, and could reach a majority of the "
+        "nodes (TTL 1000 ms)"
+    )
+    assert finding.examples == ({"client": "c2", "key": "k1", "at_ms": 200, "for_ms": 10_000},)
+    figures: Any = check(starving(100).recorded()).figures
+    assert (figures.starved, figures.gaps) == (("c2",), 0)
+
+
+def test_who_loses_less_often_or_for_a_shorter_time_may_have_had_bad_luck() -> None:
+    assert check(starving(99).recorded()).findings == ()
+    assert check(starving(100, until=10_199).recorded()).findings == ()
+
+
+def test_grants_of_another_key_or_of_another_time_keep_nobody_out() -> None:
+    history = starving(99)
+    history.section("c1", 10_201, 10_202, number=500).section("c1", 9_950, 9_960, number=501, key="k2")
+    assert check(history.recorded()).findings == ()
