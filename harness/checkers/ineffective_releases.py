@@ -78,7 +78,7 @@ def check(run: Recorded) -> Answer:
     )
     shown = [*found[:3], *([] if longest in found[:3] else [longest])]
     examples = tuple(_example(run, one) for one in shown)
-    return Answer(figures, (Finding("ineffective-release", "lock", text, ("liveness",), len(found), examples),))
+    return Answer(figures, (Finding("release-without-effect", "lock", text, ("liveness",), len(found), examples),))
 
 
 def _released(run: Recorded, backing: Backing) -> dict[int, int]:

@@ -5,8 +5,8 @@ reach a majority of the nodes. But a lock is there to be acquired:
 
 - `no-way-in`: a client tried all the time, and for `LEAST_TTLS` lease times (and `LEAST_MS`) nobody was inside and
   nobody got in. Any key that a former holder left had expired by then.
-- `starved`: a client tried in vain for `STARVED_TTLS` lease times, and others got in so often that chance does not
-  explain it.
+- `starved-client`: a client tried in vain for `STARVED_TTLS` lease times, and others got in so often that chance does
+  not explain it.
 
 A gap is the lock's fault if the record says what kept everybody out: a node was out of reach for most of it (the lock
 fails because one node does), keys were stuck on too many nodes, votes were split, or the lock said that somebody held
@@ -222,4 +222,4 @@ def _starved(run: Recorded, waits: Sequence[_Wait]) -> Finding:
         }
         for wait in [*waits[:3], *([] if longest in waits[:3] else [longest])]
     )
-    return Finding("starved", "lock", text, ("liveness",), len(waits), examples)
+    return Finding("starved-client", "lock", text, ("liveness",), len(waits), examples)

@@ -15,6 +15,7 @@ from harness.explain.evidence import Evidence
 from harness.explain.nodes import NodePart, parts
 from harness.explain.overlap import by_client, by_lock, undecided
 from harness.explain.phrases import at, lasting
+from harness.history.obstacles import Obstacle, in_words
 from harness.history.recorded import Recorded
 
 _UNRECORDED: Final = "One of the two sections was not recorded, so it is unknown how this happened."
@@ -156,11 +157,22 @@ def _outlasts(run: Recorded, evidence: Evidence, case: Case) -> Told:
 def _ineffective(run: Recorded, evidence: Evidence, case: Case) -> Told:
     example = case.example
     nodes = [printable(str(node)) for node in example["nodes"]]
-    how = "was set there after that" if example["set_again"] else "stayed there"
+    how = "was set after that" if example["set_again"] else "stayed"
     more = lasting(float(example["for_ms"]) * 1e6)
     return Told(
         f"The lock told {example['client']} at +{float(example['at_ms']):,.1f} ms that it was released, but its "
-        f"value {how}, on {listed(nodes)}, so that no majority was free for another {more}."
+        f"value {how} on {listed(nodes)}, so that no majority was free for another {more}."
+    )
+
+
+def _no_way_in(run: Recorded, evidence: Evidence, case: Case) -> Told:
+    example = case.example
+    obstacle = Obstacle(example["obstacle"], tuple(printable(str(node)) for node in example["nodes"]))
+    clients = [printable(str(client)) for client in example["clients"]]
+    return Told(
+        f"For {lasting(float(example['for_ms']) * 1e6)} from +{float(example['at_ms']):,.1f} ms on, nobody was inside "
+        f"{printable(str(example['key']))} and nobody got in, although {listed(clients)} tried and could reach a "
+        f"majority of the nodes: {in_words(obstacle)}."
     )
 
 
@@ -212,5 +224,6 @@ _KINDS: Final[Mapping[str, Callable[[Recorded, Evidence, Case], Told]]] = {
     "unfounded-belief": _belief,
     "late-grant": _late_grant,
     "lease-outlasts-keys": _outlasts,
-    "ineffective-release": _ineffective,
+    "release-without-effect": _ineffective,
+    "no-way-in": _no_way_in,
 }

@@ -297,3 +297,25 @@ def test_a_lease_that_is_longer_than_its_keys() -> None:
         "c1 was told that it holds the lock until +105.0 ms, but by +70.0 ms the keys expire on so many nodes that no "
         "majority is left: the lease is 35 ms too long."
     )
+
+
+def test_a_time_in_which_nobody_got_in_names_the_node_that_was_hung() -> None:
+    story = Story(ttl_ms=1000).section("c1", 10, 100).fault("f", 150, 3900, nodes=("n3",))
+    for at in range(200, 3900, 100):
+        story.op("c2", "acquire", "fail", 1, at, at + 100)
+    story.timeline.stop_ns = ms(4000)
+    assert story.told("no-way-in").sentence == (
+        "For 3.7 s from +200.0 ms on, nobody was inside k1 and nobody got in, although c2 tried and could reach a "
+        "majority of the nodes: n3 was hung."
+    )
+
+
+def test_a_release_that_left_the_keys() -> None:
+    story = Story().watched().section("c1", 10, None).shows("c1", "v1").op("c1", "release", "ok", 1, 50, 60)
+    for node in ("n1", "n2", "n3"):
+        story.seen(node, "watching", 0, "id").seen(node, "set", 8, "v1", ttl=2000).seen(node, "deleted", 900)
+        story.seen(node, "blind", 1000)
+    assert story.told("release-without-effect").sentence == (
+        "The lock told c1 at +60.0 ms that it was released, but its value stayed on n1, n2 and n3, so that no "
+        "majority was free for another 840 ms."
+    )

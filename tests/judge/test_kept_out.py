@@ -213,7 +213,7 @@ def starving(grants: int, until: float = 10_200) -> History:
 
 def test_who_loses_against_others_a_hundred_times_starves() -> None:
     finding = only(starving(100))
-    assert (finding.kind, finding.blame, finding.breaks, finding.count) == ("starved", "lock", ("liveness",), 1)
+    assert (finding.kind, finding.blame, finding.breaks, finding.count) == ("starved-client", "lock", ("liveness",), 1)
     assert finding.text == (
         "1 client tried for up to 10 s in vain while others got in again and again, and could reach a majority of the "
         "nodes (TTL 1000 ms)"
