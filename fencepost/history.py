@@ -50,8 +50,8 @@ class Op(msgspec.Struct, omit_defaults=True, gc=False):
     `validity_ms` … `requested_ns`: the lease, as `workloads.base.Lease` defines it (on a granted acquire or
     extend). `granted_ms`: the lease time that was granted, if the lock said that it differs from the one asked for, or
     if the lock told no validity; a lease with neither `validity_ms` nor `granted_ms` may last forever. `stale`: a read
-    or write that the resource refused because it came too late. `error`: why not `ok`. `reason`: why an
-    acquire was refused, if the lock said so.
+    or write that the resource refused because it came too late. `error`: why not `ok`, in words: an
+    exception, or what the lock said when it refused. `reason`: why an acquire was refused, if the lock said so.
     """
 
     f: OpName

@@ -116,6 +116,16 @@ class ShowsReason(Protocol):
 
 
 @runtime_checkable
+class ShowsError(Protocol):
+    """An optional ability of a lock: it says in words why it refused."""
+
+    def take_error(self) -> str | None:
+        """What the lock said when it refused the last request; None if it said nothing, or did not refuse. Returned
+        once. With several threads: the last request of the thread that asks."""
+        ...
+
+
+@runtime_checkable
 class KnowsIfHeld(Protocol):
     """An optional ability of a lock that renews its lease by itself (`LockSettings.renewal_ms`)."""
 

@@ -89,6 +89,7 @@ class _OfTask(threading.local):
         self.number: int | None = None
         self.rounds: list[Round] = []
         self.reason: Reason | None = None
+        self.error: str | None = None
 
 
 class ForeignLock:
@@ -165,6 +166,11 @@ class ForeignLock:
         reason, mine.reason = mine.reason, None
         return reason
 
+    def take_error(self) -> str | None:
+        mine = self._mine
+        error, mine.error = mine.error, None
+        return error
+
     def close(self) -> None:
         """Ask the program to end, close its stdin, and kill it if it is still there a second later."""
         with contextlib.suppress(OSError):
@@ -205,7 +211,8 @@ class ForeignLock:
             mine.rounds = [_round(shown) for shown in answer.rounds]
         except ValueError as error:
             raise self._broken(f"showed a round of the nodes, but {error}") from None
-        mine.reason = answer.reason if answer.outcome == "fail" else None
+        refused = answer.outcome == "fail"
+        mine.reason, mine.error = (answer.reason, answer.error) if refused else (None, None)
         return answer
 
     def _exchange(self, request: dict[str, object], timeout_s: float | None = None) -> Answer:

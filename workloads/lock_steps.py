@@ -8,17 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from time import monotonic_ns
-from typing import Any, Literal, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 from fencepost.errors import FencepostError, UsageError
 from fencepost.history import Held, Op, Outcome
-from workloads.base import KnowsIfHeld, Lease, Lock, ShowsReason, ShowsRounds
+from workloads.base import KnowsIfHeld, Lease, Lock, ShowsError, ShowsReason, ShowsRounds
 from workloads.control import Control, State
 from workloads.options import ClientOptions
 from workloads.recorder import Recorder
 from workloads.resource import StaleAccessError
 
 T = TypeVar("T")
+_MOST_CHARACTERS: Final = 300
 
 
 class LockSteps:
@@ -44,6 +45,7 @@ class LockSteps:
         self._lock = lock
         self._shows = lock if isinstance(lock, ShowsRounds) else None
         self._says_why = lock if isinstance(lock, ShowsReason) else None
+        self._in_its_words = lock if isinstance(lock, ShowsError) else None
         self._record = record
         self._control = control
         self._record_held = held
@@ -155,7 +157,9 @@ class LockSteps:
         self._control.enter(State.RELEASING, invoke_ns)
         released, error = _answer(lambda: self._lock.release(lease))
         outcome: Outcome = "info" if error is not None else "ok" if released else "fail"
-        op = self._recorded(Op("release", outcome, lease.key, self._section, invoke_ns, monotonic_ns(), error=error))
+        op = Op("release", outcome, lease.key, self._section, invoke_ns, monotonic_ns())
+        op.error = self._why(error) if outcome != "ok" else None
+        self._recorded(op)
         self._control.enter(State.RESTING, op.complete_ns)
         return op
 
@@ -222,7 +226,14 @@ class LockSteps:
         """`error`: what left the outcome unknown; None: it was refused."""
         reason = self._says_why.take_reason() if self._says_why is not None and error is None else None
         outcome: Outcome = "fail" if error is None else "info"
-        return Op(f, outcome, key, self._section, invoke_ns, complete_ns, error=error, reason=reason)
+        return Op(f, outcome, key, self._section, invoke_ns, complete_ns, error=self._why(error), reason=reason)
+
+    def _why(self, error: str | None) -> str | None:
+        """`error`, or what the lock said when it refused."""
+        if error is not None or self._in_its_words is None:
+            return error
+        said = self._in_its_words.take_error()
+        return None if said is None else said[:_MOST_CHARACTERS]
 
     def _recorded(self, op: Op) -> Op:
         """Record the operation, and before it what the nodes answered."""
@@ -246,4 +257,4 @@ def _answer(call: Callable[[], T]) -> tuple[T | None, str | None]:
 
 
 def _in_words(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"[:300]
+    return f"{type(error).__name__}: {error}"[:_MOST_CHARACTERS]

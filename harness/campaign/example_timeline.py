@@ -27,7 +27,8 @@ def moment_of(run: Recorded) -> dict[str, object] | None:
     if not len(blamed):
         return None
     start, end = (run.sections[name].to_numpy(np.int64) for name in ("start_ns", "end_ns"))
-    until = np.minimum(end[pairs.earlier[blamed]], end[pairs.later[blamed]])
+    certain = np.minimum(end, run.sections["deadline_min_ns"].to_numpy(np.int64))
+    until = np.minimum(certain[pairs.earlier[blamed]], certain[pairs.later[blamed]])
     chosen = int(blamed[np.argmax(until - start[pairs.later[blamed]])])
     first, second = int(pairs.earlier[chosen]), int(pairs.later[chosen])
     before = [event for event in node_outages(run.faults) if event.began_ns <= start[second]]

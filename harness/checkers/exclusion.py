@@ -106,13 +106,23 @@ def check(run: Recorded) -> Answer:
     return Answer(figures, tuple(findings))
 
 
+_MEASURED_TO: Final[dict[OverlapBlame, str | None]] = {
+    "lock": "deadline_min_ns",
+    "client": None,
+    "undecided": "deadline_max_ns",
+}
+"""An overlap lasts no longer than the leases, unless a client outlived its own."""
+
+
 def example_of(run: Recorded, blame: OverlapBlame, earlier: int, later: int) -> dict[str, object]:
     """The pair of these positions in the sections' table, as an example of a finding."""
     a, b = run.sections.iloc[earlier], run.sections.iloc[later]
+    ends = [name for name in ("end_ns", _MEASURED_TO[blame]) if name is not None]
+    until_ns = min(side[name] for side in (a, b) for name in ends)
     result: dict[str, object] = {
         "key": str(a.key),
         "overlap_from_ms": _ms(run, b.start_ns),
-        "overlap_ms": float(min(a.end_ns, b.end_ns) - b.start_ns) / 1e6,
+        "overlap_ms": float(until_ns - b.start_ns) / 1e6,
         "earlier": side_of(run, a),
         "later": side_of(run, b),
     }

@@ -11,8 +11,9 @@ window, and
 Pairs within one life of one client are counted the same way, with (key, life) in place of the key, and subtracted.
 
 The longest overlap is a range maximum. The later sections that section i overlaps with a given blame form a range; the
-end of i is applied to that whole range as a candidate, and the maximum at j is the latest end that overlaps j. Each
-range is covered by two ranges whose length is a power of two, and long ranges pass their maximum on to shorter ones.
+end of i's window is applied to that whole range as a candidate, and the maximum at j is the latest end that overlaps j.
+Each range is covered by two ranges whose length is a power of two, and long ranges pass their maximum on to shorter
+ones.
 
 Only sections that touch another one are considered, so a history without overlaps costs one pass.
 """
@@ -32,6 +33,13 @@ from harness.history.groups import Bools, Groups, Ints, TimeLine, stable_order
 from harness.history.overlaps import BLAMES, OverlapBlame, Windows, touched, touching
 
 _WINDOWS: Final = ("section", "possible", "certain")
+_BETWEEN: Final[dict[OverlapBlame, tuple[str, str | None]]] = {
+    "lock": ("certain", None),
+    "client": ("section", "possible"),
+    "undecided": ("possible", "certain"),
+}
+"""An overlap has this blame if the first windows overlap and the second ones do not. It lasts as long as the first ones
+overlap: what comes after that has another cause."""
 _FIRST: Final = 3
 _NEVER: Final = -(2**62)
 
@@ -110,6 +118,10 @@ class _Crowd:
             case _:
                 return self._windows.end
 
+    def _ends(self, blame: int) -> Ints:
+        """The ends by which an overlap with this blame is measured."""
+        return self._until(_BETWEEN[BLAMES[blame]][0])
+
     def counts(self, blame: int) -> npt.NDArray[np.int32]:
         """For each section the number of earlier sections that it overlaps with this blame."""
         met = self.met
@@ -137,18 +149,18 @@ class _Crowd:
         No overlap is longer than its later section. So if an overlap is as long as the longest later section, the range
         maximum is not needed.
         """
-        windows = self._windows
-        most = windows.end[later] - windows.start[later]
+        start, ends = self._windows.start, self._ends(blame)
+        most = ends[later] - start[later]
         at = int(np.argmax(most))
         best = self._longest_of(blame, int(later[at]))
         if best[0] == most[at]:
             return best
-        lengths = np.minimum(self._furthest(blame)[later], windows.end[later]) - windows.start[later]
+        lengths = np.minimum(self._furthest(blame)[later], ends[later]) - start[later]
         return self._longest_of(blame, int(later[np.argmax(lengths)]))
 
     def _longest_of(self, blame: int, j: int) -> tuple[int, tuple[int, int]]:
         """The longest overlap whose later section is j."""
-        partners, ends = self._partners(blame, j), self._windows.end
+        partners, ends = self._partners(blame, j), self._ends(blame)
         i = int(partners[np.argmax(ends[partners])])
         return int(min(ends[i], ends[j]) - self._windows.start[j]), (i, j)
 
@@ -163,25 +175,21 @@ class _Crowd:
     def _furthest(self, blame: int) -> Ints:
         """For each section the latest end of the earlier sections that it overlaps with this blame; meaningless if
         there are none."""
-        windows, here = self._windows, np.arange(len(self._windows))
+        windows, here, ends = self._windows, np.arange(len(self._windows)), self._ends(blame)
         line = TimeLine.of(windows.key, windows.start)
         reach = {
             name: np.maximum(np.searchsorted(line.starts, line.place(self._until(name)), side="right") - 1, here)
             for name in _WINDOWS
         }
-        wide, narrow = {
-            "lock": ("certain", None),
-            "client": ("section", "possible"),
-            "undecided": ("possible", "certain"),
-        }[BLAMES[blame]]
+        wide, narrow = _BETWEEN[BLAMES[blame]]
         # If a section's own narrow window is empty, every overlap in the wide window has this blame.
         open_to_all = self._until(narrow) < windows.start if narrow else np.zeros(len(here), np.bool_)
         result = np.full(len(here), _NEVER, np.int64)
         for ours, theirs in self._strangers():
             after = reach[narrow] if narrow else here
-            laid = _laid(ours, after, reach[wide], windows.end)
+            laid = _laid(ours, after, reach[wide], ends)
             if open_to_all.any():
-                laid = np.where(open_to_all, _laid(ours, here, reach[wide], windows.end), laid)
+                laid = np.where(open_to_all, _laid(ours, here, reach[wide], ends), laid)
             result = np.where(theirs, np.maximum(result, laid), result)
         return result
 

@@ -33,9 +33,11 @@ def by_hand(rows: list[Row]) -> dict[str, list[tuple[int, int, int]]]:
             if key != other[2] or (client, life) == other[:2] or began > ended:
                 continue
             if began <= min(ended, low, other[5]):
-                blame = "lock"
+                blame, ended = "lock", min(ended, low, other[5])
+            elif began <= min(ended, high, other[6]):
+                blame, ended = "undecided", min(ended, high, other[6])
             else:
-                blame = "undecided" if began <= min(ended, high, other[6]) else "client"
+                blame = "client"
             found.setdefault(blame, []).append((began, ended - began, i))
     return found
 
@@ -71,7 +73,8 @@ def test_counts_firsts_and_longest_equal_those_of_comparing_every_pair(table: li
             assert table[i][3] <= table[j][3]
             assert blame in by_hand([table[i], table[j]])
         i, j = kind.longest
-        assert min(table[i][4], table[j][4]) - table[j][3] == kind.longest_ns
+        ((_, length, _),) = by_hand([table[i], table[j]])[blame]
+        assert length == kind.longest_ns
     names = {row[2] for row in table}
     assert overlapped_keys(sections) == {k for k in names if by_hand([row for row in table if row[2] == k])}
 
@@ -149,8 +152,8 @@ def test_a_missing_section_and_the_section_itself_overlap_nothing() -> None:
 
 
 def test_a_window_of_one_moment_is_not_empty() -> None:
-    """c3's lease ends in the moment in which c3 gets in. In that moment c1's lease lasts: their overlap, by far the
-    longest, is the lock's. The longest that is blamed on clients is the one of c4 and c5."""
+    """c3's lease ends in the moment in which c3 gets in. In that moment c1's lease lasts: their overlap is the
+    lock's, and as short as that. The longest that is blamed on clients is the one of c4 and c5."""
     table: list[Row] = [
         ("c1", 1, "k1", 0, 100, 500, 500),
         ("c2", 1, "k1", 5, 20, 6, 6),
@@ -159,4 +162,6 @@ def test_a_window_of_one_moment_is_not_empty() -> None:
         ("c5", 1, "k1", 220, 260, 500, 500),
     ]
     kinds = count_overlaps(frame(table))
-    assert (kinds["lock"].longest_ns, kinds["client"].longest_ns) == (90, 30)
+    assert (kinds["lock"].count, kinds["lock"].longest_ns, kinds["client"].longest_ns) == (2, 1, 30)
+    del table[1]
+    assert count_overlaps(frame(table))["lock"].longest_ns == 0

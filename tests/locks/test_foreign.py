@@ -428,6 +428,16 @@ def test_a_refusal_may_have_a_reason(program: Callable[..., list[str]], tmp_path
         lock.close()
 
 
+def test_what_a_program_says_when_it_refuses_is_shown_once(program: Callable[..., list[str]], tmp_path: Path) -> None:
+    why = "{'outcome': 'fail', 'error': 'not today'} if request['key'] == 'k1' else {'outcome': 'fail'}"
+    lock = opened(program(f"say({why})"), tmp_path / "log")
+    try:
+        assert (lock.acquire("k1", 1_000), lock.take_error(), lock.take_error()) == (None, "not today", None)
+        assert (lock.acquire("k2", 1_000), lock.take_error()) == (None, None)
+    finally:
+        lock.close()
+
+
 # Several tasks that share one lock.
 
 OUT_OF_ORDER = """

@@ -91,3 +91,32 @@ def test_steps_that_do_not_fit_are_refused_and_not_recorded(tmp_path: Path) -> N
     assert [steps.reenter().f, steps.leave().f, steps.still_held().f, steps.release().f] == [
         "reenter", "leave", "held", "release",
     ]  # fmt: skip
+
+
+class Explaining(Answering):
+    """Refuses everything, and says why once."""
+
+    def __init__(self, lease: Lease | None, said: str | None) -> None:
+        super().__init__(lease)
+        self.said = said
+
+    def extend(self, lease: Lease, ttl_ms: int) -> Lease | None:
+        return None
+
+    def release(self, lease: Lease) -> bool:
+        return False
+
+    def take_error(self) -> str | None:
+        return self.said
+
+
+def test_what_a_lock_says_when_it_refuses_is_kept(tmp_path: Path) -> None:
+    assert steps_of(Explaining(None, "no quorum: 2 of 5"), tmp_path).acquire("k1").error == "no quorum: 2 of 5"
+    (tmp_path / "2").mkdir()
+    assert steps_of(Explaining(None, None), tmp_path / "2").acquire("k1").error is None
+    (tmp_path / "3").mkdir()
+    steps = steps_of(Explaining(Lease("k1", "v"), "x" * 1_000), tmp_path / "3")
+    assert steps.acquire("k1").error is None
+    assert steps.extend().error == "x" * 300
+    assert (op := steps.release()).outcome == "fail"
+    assert op.error == "x" * 300

@@ -45,8 +45,10 @@ def judge(path: Path) -> Judgement:
     pairs = overlaps(sections)
     longest: dict[str, float] = {}
     for a, b in pairs:
-        for_ns = min(a.end, b.end) - max(a.start, b.start)
-        longest[blame(a, b)] = max(longest.get(blame(a, b), 0), for_ns)
+        by = blame(a, b)
+        spans = {"lock": (a.certain, b.certain), "undecided": (a.possible, b.possible)}
+        until = [span[1] for span in spans.get(by, ((a.start, a.end), (b.start, b.end)))]
+        longest[by] = max(longest.get(by, 0), min(until) - max(a.start, b.start))
     costs = cost(folder, sections)
     leases = [lease for section in sections for lease in section.leases]
     record = nodes_record(folder, sections)
