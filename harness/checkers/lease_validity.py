@@ -16,7 +16,8 @@ Three more things follow with certainty from what the lock itself reports:
   slews a healthy clock by that much, so the algorithm must allow for it. It does harm only if a clock really runs fast,
   so this finding breaks no requirement.
 - An extension must be granted within the validity that it extends ("Distributed Locks with Redis"): after that,
-  somebody else may have held the lock in between.
+  somebody else may have held the lock in between. The nodes say whether that was possible: it breaks the lease if for
+  some time no majority of them held the client's value, and does no harm that anybody knows of otherwise.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ import pandas as pd
 from harness.config import Requirement
 from harness.figures import CheckerFigures
 from harness.history.groups import Bools, Ints
+from harness.history.key_owners import rows_of
 from harness.history.recorded import Recorded
 from harness.history.sections import SLEW, derive_leases
 from harness.verdict import Answer, Finding
@@ -64,6 +66,7 @@ def check(run: Recorded) -> Answer:
     without = told <= 0
     tight = shown & np.isfinite(told) & ~over & (by_clock > -SLEW * ttl_ns)
     late, late_ns = _late_extensions(leases, earliest, told)
+    gap = _after_a_gap(run, leases, late)
     of = f"of {len(leases)} leases"
     ttl = "lease time as granted" if differs.any() else f"TTL of {run.config.ttl_ms} ms"
     found: tuple[tuple[str, tuple[Requirement, ...], Bools, np.ndarray, str, str], ...] = (
@@ -96,10 +99,20 @@ def check(run: Recorded) -> Answer:
         (
             "late-extension",
             ("lease",),
-            late,
+            late & gap,
             late_ns,
             "late_by_ms",
-            f"{{count}} {of} are extensions that were granted after the lease had expired, by up to {{most}} ms",
+            f"{{count}} {of} are extensions that were granted up to {{most}} ms after the lease had expired, when for "
+            "some time no majority of the nodes had held the client's key",
+        ),
+        (
+            "late-extension",
+            (),
+            late & ~gap,
+            late_ns,
+            "late_by_ms",
+            f"{{count}} {of} are extensions that were granted up to {{most}} ms after the lease had expired; nothing "
+            "shows that a majority of the nodes had lost the client's key by then",
         ),
     )
     findings = tuple(_finding(run, leases, *each) for each in found if each[2].any())
@@ -133,6 +146,25 @@ def _late_extensions(leases: pd.DataFrame, earliest: Ints, told: np.ndarray) -> 
     late_ns[this] = computed - leases["deadline_max_ns"].to_numpy(np.int64)[before]
     late[this] = late_ns[this] > 0
     return late, late_ns
+
+
+def _after_a_gap(run: Recorded, leases: pd.DataFrame, late: Bools) -> Bools:
+    """Which of these extensions were granted when certainly no majority of the nodes had held the client's value for
+    some time since its section began, by the lock's doing. False where the nodes were not watched."""
+    gap = np.zeros(len(leases), np.bool_)
+    backing, rows = run.backing, np.flatnonzero(late)
+    if backing is None or not backing.owners.are_shown or not len(rows):
+        return gap
+    names = ["client", "life", "section"]
+    own = leases[[*names, "complete_ns"]].iloc[rows].assign(row=rows).astype({"client": str})
+    sections = run.sections[[*names, "start_ns"]].assign(place=np.arange(len(run.sections))).astype({"client": str})
+    for row, place, start_ns, complete_ns in rows_of(
+        own.merge(sections, on=names), "row", "place", "start_ns", "complete_ns"
+    ):
+        if place in backing.owners.values:
+            stretch = backing.unbacked(place, start_ns, complete_ns)
+            gap[row] = stretch is not None and backing.is_the_locks_doing(stretch)
+    return gap
 
 
 def _finding(

@@ -162,3 +162,66 @@ def test_an_extension_without_a_validity_is_late_if_it_was_asked_for_after_the_e
 ) -> None:
     history = History(ttl_ms=100).op("c1", "acquire", "ok", 1, 0, 50, granted_ms=100.0)
     assert kinds(history.op("c1", "extend", "ok", 1, asked, 160, granted_ms=100.0)) == found
+
+
+# A late extension is judged by the nodes.
+
+
+def extended_late(*gone: float | None) -> History:
+    """c1 was let in at 10 until 100, and extended from 120 to 130; each node held its key from 8 on, until `gone`."""
+    history = History(ttl_ms=100).watch("n1", "n2", "n3").section("c1", 10, 200, deadline=100).shows("c1", "v1")
+    history.op("c1", "extend", "ok", 1, 120, 130, validity_ms=90.0, deadline_ns=ms(215))
+    for node, at in zip(("n1", "n2", "n3"), gone, strict=True):
+        history.seen(node, "set", 8, "v1", since=6, ttl=100)
+        if at is not None:
+            history.seen(node, "expired", at, since=at)
+    for node in ("n1", "n2", "n3"):
+        history.seen(node, "blind", 900)
+    return history
+
+
+def late(history: History) -> list[tuple[str, ...]]:
+    findings = [finding for finding in check(history.recorded()).findings if finding.kind == "late-extension"]
+    assert all((finding.blame, finding.count) == ("lock", 1) for finding in findings)
+    return [finding.breaks for finding in findings]
+
+
+def test_a_late_extension_of_a_key_that_a_majority_still_held_did_no_harm() -> None:
+    assert late(extended_late(None, None, None)) == [()]
+    assert late(extended_late(110, None, None)) == [()]
+    assert late(extended_late(110, 130, None)) == [()]
+    text = check(extended_late(None, None, None).recorded()).findings[0].text
+    assert text.endswith("nothing shows that a majority of the nodes had lost the client's key by then")
+
+
+def test_a_late_extension_of_a_key_that_was_gone_breaks_the_lease() -> None:
+    assert late(extended_late(110, 129.9, None)) == [("lease",)]
+    assert late(extended_late(110, 111, 112)) == [("lease",)]
+    text = check(extended_late(110, 111, 112).recorded()).findings[0].text
+    assert text.endswith("when for some time no majority of the nodes had held the client's key")
+
+
+def test_nobody_knows_what_the_nodes_held_of_a_lock_that_shows_nothing() -> None:
+    history = extended_late(110, 111, 112)
+    history.held.clear()
+    assert late(history) == [()]
+    history = extended_late(110, 111, 112)
+    history.held.clear()
+    assert late(history.shows("c1", "what no node ever had")) == [()]
+    history = extended_late(110, 111, 112)
+    history.key_events.clear()
+    assert late(history) == [()]
+
+
+def test_keys_that_their_nodes_forgot_are_not_the_locks_fault() -> None:
+    history = extended_late(None, None, None)
+    history.key_events = [event for event in history.key_events if event.event != "blind"]
+    for node in ("n1", "n2"):
+        history.seen(node, "blind", 50).seen(node, "watching", 60, "second").seen(node, "blind", 900)
+    assert late(history.seen("n3", "blind", 900)) == [()]
+
+
+def test_only_the_extension_that_was_late_is_held_against_the_lock() -> None:
+    """The keys were gone only after it."""
+    history = extended_late(140, 141, 142)
+    assert late(history) == [()]

@@ -195,38 +195,49 @@ def _attempts(folder: Folder, sections: list[Section], record: NodesRecord, key:
 
 def not_backed(sections: list[Section], record: NodesRecord) -> Counter[str]:
     """How many sections a majority of the nodes certainly did not back for some time, by blame."""
-    found: Counter[str] = Counter()
-    for place, value in record.values.items():
-        section = sections[place]
-        from_ns, to_ns = section.certain
-        of_key = [h for h in record.holdings if h.key == section.key]
-        nodes = sorted({h.node for h in of_key})
-        if not nodes or not any(h.section for h in record.holdings) or to_ns <= from_ns:
+    blames = (_gap(sections, record, place, *sections[place].certain) for place in record.values)
+    return Counter(blame for blame in blames if blame)
+
+
+def harmful_extensions(sections: list[Section], record: NodesRecord) -> int:
+    """Late extensions before which, by the lock's doing, certainly no majority held the value for some time."""
+    return sum(
+        _gap(sections, record, place, sections[place].start, at) == "lock"
+        for place in record.values
+        for at in sections[place].late_at
+    )
+
+
+def _gap(sections: list[Section], record: NodesRecord, place: int, from_ns: float, to_ns: float) -> str | None:
+    """Who is to blame for the longest time within these bounds in which certainly no majority of the nodes held the
+    value; None if there was none."""
+    section, value = sections[place], record.values[place]
+    of_key = [h for h in record.holdings if h.key == section.key]
+    nodes = sorted({h.node for h in of_key})
+    if not nodes or not any(h.section for h in record.holdings) or to_ns <= from_ns:
+        return None
+    edges = {from_ns, to_ns}
+    for a, b in [
+        *((h.began[0], h.gone[1]) for h in of_key if h.value in (None, value)),
+        *(window for node in nodes for window in record.watched[node]),
+    ]:
+        edges |= {edge for edge in (a, b) if from_ns < edge < to_ns}
+    ordered = sorted(edges)
+    majority, longest, began = len(nodes) // 2 + 1, (0.0, 0.0), None
+    for a, b in pairwise(ordered):
+        backing = [node for node in nodes if _may_hold(record, of_key, node, value, a, b)]
+        if len(backing) >= majority:
+            began = None
             continue
-        edges = {from_ns, to_ns}
-        for a, b in [
-            *((h.began[0], h.gone[1]) for h in of_key if h.value in (None, value)),
-            *(window for node in nodes for window in record.watched[node]),
-        ]:
-            edges |= {edge for edge in (a, b) if from_ns < edge < to_ns}
-        ordered = sorted(edges)
-        majority, longest, began = len(nodes) // 2 + 1, (0.0, 0.0), None
-        for a, b in pairwise(ordered):
-            backing = [node for node in nodes if _may_hold(record, of_key, node, value, a, b)]
-            if len(backing) >= majority:
-                began = None
-                continue
-            began = a if began is None else began
-            if b - began > longest[1] - longest[0]:
-                longest = began, b
-        if longest[1] > longest[0]:
-            pieces = [(a, b) for a, b in pairwise(ordered) if longest[0] <= a and b <= longest[1]]
-            lacking = [
-                node for node in nodes if not all(_may_hold(record, of_key, node, value, a, b) for a, b in pieces)
-            ]
-            of_lock = sum(_took_by_lock(record, of_key, section, node, longest[1]) for node in lacking)
-            found["lock" if len(nodes) - of_lock < majority else "undecided"] += 1
-    return found
+        began = a if began is None else began
+        if b - began > longest[1] - longest[0]:
+            longest = began, b
+    if longest[1] <= longest[0]:
+        return None
+    pieces = [(a, b) for a, b in pairwise(ordered) if longest[0] <= a and b <= longest[1]]
+    lacking = [node for node in nodes if not all(_may_hold(record, of_key, node, value, a, b) for a, b in pieces)]
+    of_lock = sum(_took_by_lock(record, of_key, section, node, longest[1]) for node in lacking)
+    return "lock" if len(nodes) - of_lock < majority else "undecided"
 
 
 def _may_hold(record: NodesRecord, of_key: list[Holding], node: str, value: str, a: float, b: float) -> bool:

@@ -42,7 +42,8 @@ class Section:
     released: Line | None = None
     token: int | None = None
     leases: list[Lease] = field(default_factory=list)
-    late_extensions: int = 0
+    late_at: list[int] = field(default_factory=list)
+    """When extensions came that were too late."""
     certain_so_far: bool = True
     """No extension came after the lease before it may have expired."""
 
@@ -121,7 +122,8 @@ def _section(
             extension = _lease(op, pauses)
             section.leases.append(extension)
             is_told = extension.validity_ms is not None or extension.told_at_return
-            section.late_extensions += is_told and extension.computed_ns > section.latest
+            if is_told and extension.computed_ns > section.latest:
+                section.late_at.append(op["complete_ns"])
             if op["complete_ns"] <= section.earliest and section.certain_so_far:
                 section.earliest = extension.deadline[0]
             else:

@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.peers.plain_judge.counter import cost
 from tests.peers.plain_judge.damage import broke_off
 from tests.peers.plain_judge.folder import Folder, read
-from tests.peers.plain_judge.keys import nodes_record, not_backed, orphans
+from tests.peers.plain_judge.keys import harmful_extensions, nodes_record, not_backed, orphans
 from tests.peers.plain_judge.sections import Lease, Section, blame, overlaps, sections_of
 
 ROUNDING_NS = 1_000_000
@@ -57,9 +57,13 @@ def judge(path: Path) -> Judgement:
     by_blame = Counter(blame(a, b) for a, b in pairs)
     overstated = sum(_overstated(lease, folder.config["ttl_ms"]) for lease in leases)
     without_validity = sum(lease.validity_ms is not None and lease.validity_ms <= 0 for lease in leases)
-    late = sum(section.late_extensions for section in sections)
+    late = sum(len(section.late_at) for section in sections)
     broken = {
-        "lease": by_blame["lock"] or overstated or without_validity or late or backed["lock"],
+        "lease": by_blame["lock"]
+        or overstated
+        or without_validity
+        or harmful_extensions(sections, record)
+        or backed["lock"],
         "exclusion": pairs,
         "data": costs.lost or costs.stale_accepted or costs.tokens_not_increasing,
     }[folder.config["require"]]
