@@ -7,13 +7,13 @@ fails, is decided here.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import ClassVar, Generic, TypeVar
 
 from cluster.at_once import at_once
-from cluster.base import PROXY, RESOURCE, Address, LinkKey, ProbeResult
+from cluster.base import PROXY, RESOURCE, Address, CalledOff, Impairment, LinkKey, ProbeResult, never
 from cluster.disk import Disk, disk_facts, make_disks, remove_disks
 from cluster.lifetime import StateFolder
 from cluster.links import make_links
@@ -109,6 +109,14 @@ class Backend(ABC, Generic[N]):
             remove_disks(disks)
         finally:
             self._ports.close()
+
+    def impair(
+        self, links: Collection[LinkKey], owner: str, impairment: Impairment, called_off: CalledOff = never
+    ) -> None:
+        self._proxy().impair([self._links[key] for key in links], owner, impairment, called_off)
+
+    def restore(self, links: Collection[LinkKey], owner: str, called_off: CalledOff = never) -> None:
+        self._proxy().impair([self._links[key] for key in links], owner, None, called_off)
 
     def heal(self) -> None:
         if self._api is not None:

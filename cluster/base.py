@@ -8,8 +8,10 @@ seconds.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
+
+from fencepost.errors import BrokenEnvironmentError
 
 if TYPE_CHECKING:
     from cluster.server import KeyReader, Server
@@ -34,6 +36,49 @@ CutKind = Literal["refuse", "drop", "hold"]
 
 Direction = Literal["to-node", "from-node", "both"]
 """Which way the bytes are stopped. With `from-node` a node still *applies* commands; the reply is what is stopped."""
+
+
+CalledOff = Callable[[], bool]
+"""Asked while something takes its time: whether it should be given up."""
+
+
+def never() -> bool:
+    """As a `CalledOff`: go on until the time is up."""
+    return False
+
+
+class NotInTimeError(BrokenEnvironmentError):
+    """A change of links was not finished in time, or was called off: some of them are changed, others perhaps not."""
+
+
+class Cut(NamedTuple):
+    """The link is cut in this way."""
+
+    kind: CutKind
+    direction: Direction
+
+
+class Delay(NamedTuple):
+    """Each byte is late by `delay_ms` ± `jitter_ms` in each of the directions named."""
+
+    delay_ms: int
+    jitter_ms: int
+    direction: Direction
+
+
+class Throttle(NamedTuple):
+    """No more than so many bytes pass in each of the directions named."""
+
+    rate_kb_per_s: int
+    direction: Direction
+
+
+class Reset(NamedTuple):
+    """Every connection is reset (RST) as soon as it carries a byte, until healed. One that was open before is closed
+    instead: Toxiproxy decides on an RST when a connection begins."""
+
+
+Impairment = Cut | Delay | Throttle | Reset
 
 
 class Address(NamedTuple):
@@ -105,10 +150,11 @@ class Node(Protocol):
 
 
 class Link(Protocol):
-    """The path from one client to one node, through Toxiproxy.
+    """The path from one client to one node, through Toxiproxy. `Cluster.impair` and `Cluster.restore` change many links
+    together.
 
     Every impairment has an `owner` (the fault's id), so that faults overlap freely: healing one owner leaves the
-    other's impairments in force. A second call with the same owner replaces the first.
+    other's impairments in force. A second impairment by the same owner replaces the first.
     """
 
     @property
@@ -122,25 +168,8 @@ class Link(Protocol):
         """What the client dials."""
         ...
 
-    def cut(self, owner: str, kind: CutKind, direction: Direction) -> None: ...
-
-    def delay(self, owner: str, delay_ms: int, jitter_ms: int, direction: Direction) -> None:
-        """Each byte is late by `delay_ms` ± `jitter_ms` in each of the directions named."""
-        ...
-
-    def throttle(self, owner: str, rate_kb_per_s: int, direction: Direction) -> None: ...
-
-    def reset(self, owner: str) -> None:
-        """Every connection is reset (RST) as soon as it carries a byte, until healed. One that was open before is
-        closed instead: Toxiproxy decides on an RST when a connection begins."""
-        ...
-
     def owners(self) -> frozenset[str]:
         """The owners of the active impairments: they explain why a healed link may still not pass bytes."""
-        ...
-
-    def heal(self, owner: str) -> None:
-        """Remove what this owner did. Only the link's state is read back; a probe shows whether bytes pass again."""
         ...
 
 
@@ -190,6 +219,21 @@ class Cluster(Protocol):
 
     def stop(self) -> None:
         """Take everything down and leave no trace; never raises for what is gone already."""
+        ...
+
+    def impair(
+        self, links: Collection[LinkKey], owner: str, impairment: Impairment, called_off: CalledOff = never
+    ) -> None:
+        """Impair all of these links together, in place of what this owner did to them before; each is read back.
+
+        Raises NotInTimeError if that took too long or was called off. Does as much as it can before it raises
+        BrokenEnvironmentError for a link that could not be changed.
+        """
+        ...
+
+    def restore(self, links: Collection[LinkKey], owner: str, called_off: CalledOff = never) -> None:
+        """Remove what this owner did to these links; otherwise like `impair`. Only the links' states are read back; a
+        probe shows whether bytes pass again."""
         ...
 
     def heal(self) -> None:

@@ -1,6 +1,6 @@
 """The HTTP API of one Toxiproxy, used through `toxiproxy-python` 0.1.1, with fixes for its flaws.
 
-Used as they are: `APIConsumer` as the seam through which every request goes, `validate_response` and its exceptions for
+Used as they are: `APIConsumer` as the seam through which single requests go, `validate_response` and its exceptions for
 the statuses that it knows, and `Toxic` with its defaults for reading a toxic. Mended, and why:
 
 - Host and port are attributes of the class, so a process could talk to one server only. Here each server has a consumer
@@ -9,14 +9,16 @@ the statuses that it knows, and `Toxic` with its defaults for reading a toxic. M
 - A 5xx passes silently: `enable()` on a busy port reported success. Here every status but success raises.
 - `populate` is a loop on the client's side that drops live connections when an address is spelled otherwise. Here it is
   the server's own call, which creates all proxies together, and its answer is compared with the request.
-- `Proxy` holds what it was told when it was made, and cannot change a toxic. Here the state is asked for each time, and
-  a toxic is updated in place, which keeps the connections.
+- `Proxy` holds what it was told when it was made, and cannot change a toxic. Here the state is read back after each
+  change, and a toxic is updated in place, which keeps the connections.
+- It asks one thing after the other. Here many proxies are changed together (`cluster.http_batch`).
 """
 
 from __future__ import annotations
 
+import json
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 from urllib.parse import quote
@@ -26,7 +28,8 @@ from toxiproxy.api import APIConsumer, validate_response
 from toxiproxy.exceptions import InvalidToxic, NotFound, ProxyExists
 from toxiproxy.toxic import Toxic
 
-from cluster.base import Address
+from cluster.base import Address, CalledOff, never
+from cluster.http_batch import Reply, Request, carry_out
 from cluster.ports import PortTakenError, is_listening
 from cluster.waiting import becomes_true
 from fencepost.errors import BrokenEnvironmentError
@@ -46,7 +49,13 @@ class ToxicSpec(NamedTuple):
 
 
 class RefusedError(BrokenEnvironmentError):
-    """Toxiproxy answered a request with something but success."""
+    """Toxiproxy answered this request with something but success."""
+
+    def __init__(self, address: Address, request: Request, status: int, body: bytes) -> None:
+        super().__init__(
+            f"Toxiproxy at {address} answered {request.method} {request.path} with {status}: {_reason(body)}"
+        )
+        self.request = request
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +82,6 @@ class _Consumer(APIConsumer):  # type: ignore[misc]
     def get(self, url: str, params: Any = None, **kwargs: Any) -> Any:
         return self._call("GET", url, params=params, **kwargs)
 
-    def delete(self, url: str, **kwargs: Any) -> Any:
-        return self._call("DELETE", url, **kwargs)
-
     def post(self, url: str, data: Any = None, json: Any = None, **kwargs: Any) -> Any:
         return self._call("POST", url, data=data, json=json, **kwargs)
 
@@ -96,9 +102,7 @@ class _Consumer(APIConsumer):  # type: ignore[misc]
         except (ProxyExists, NotFound, InvalidToxic):
             pass  # reported below, like the other statuses
         if response.status_code >= 300:
-            raise RefusedError(
-                f"Toxiproxy at {self._address} answered {method} {url} with {response.status_code}: {_reason(response)}"
-            )
+            raise RefusedError(self._address, Request(method, url), response.status_code, response.content)
         return response
 
 
@@ -149,41 +153,32 @@ class ToxiproxyApi:
                 raise BrokenEnvironmentError(f"Toxiproxy made {state} of {name}, asked was {listen} to {upstream}")
         return {name: made[name] for name in wanted}
 
-    def proxy(self, name: str) -> ProxyState:
-        """The proxy's current state."""
-        return _proxy_state(self._api.get(_path(name)).json())
-
     def proxies(self) -> dict[str, ProxyState]:
         """All proxies as they are now."""
         return {name: _proxy_state(proxy) for name, proxy in self._api.get("/proxies").json().items()}
 
-    def set_enabled(self, name: str, enabled: bool) -> None:
-        self._api.post(_path(name), json={"enabled": enabled})
+    def change(
+        self, requests: Mapping[str, Sequence[Request]], within_s: float, called_off: CalledOff = never
+    ) -> dict[str, ProxyState | RefusedError | None]:
+        """Change several proxies together: the requests for each, by its name, in order.
 
-    def add_toxic(self, proxy: str, name: str, spec: ToxicSpec) -> None:
-        self._api.post(
-            f"{_path(proxy)}/toxics",
-            json={
-                "name": name,
-                "type": spec.type,
-                "stream": spec.stream,
-                "toxicity": spec.toxicity,
-                "attributes": dict(spec.attributes),
-            },
-        )
+        Returns the states that are read back afterwards; the first refusal, where there was one; and None for proxies
+        that did not answer in time. Raises BrokenEnvironmentError if Toxiproxy is not there.
+        """
+        batches = [[*asked, Request("GET", _path(name))] for name, asked in requests.items()]
+        try:
+            answers = carry_out(self.address, batches, within_s, called_off)
+        except OSError as error:
+            raise BrokenEnvironmentError(f"Toxiproxy at {self.address} does not answer: {error}") from None
+        return {name: self._read_back(replies) for name, replies in zip(requests, answers, strict=True)}
 
-    def update_toxic(self, proxy: str, name: str, spec: ToxicSpec) -> None:
-        self._api.post(
-            f"{_path(proxy)}/toxics/{quote(name, safe='')}",
-            json={"toxicity": spec.toxicity, "attributes": dict(spec.attributes)},
-        )
-
-    def remove_toxic(self, proxy: str, name: str) -> None:
-        self._api.delete(f"{_path(proxy)}/toxics/{quote(name, safe='')}")
-
-    def reset(self) -> None:
-        """Remove every toxic and enable every proxy; the server stops at the first that it cannot enable."""
-        self._api.post("/reset")
+    def _read_back(self, replies: Sequence[Reply] | None) -> ProxyState | RefusedError | None:
+        if replies is None:
+            return None
+        for request, status, body in replies:
+            if status >= 300:
+                return RefusedError(self.address, request, status, body)
+        return _proxy_state(json.loads(replies[-1].body))
 
     def close(self) -> None:
         """Let go of the connection to the API."""
@@ -195,6 +190,27 @@ class ToxiproxyApi:
         except BrokenEnvironmentError:
             return False
         return True
+
+
+def enabling(proxy: str, enabled: bool) -> Request:
+    return Request("POST", _path(proxy), {"enabled": enabled})
+
+
+def adding(proxy: str, name: str, spec: ToxicSpec) -> Request:
+    toxic = {"name": name, "type": spec.type, "stream": spec.stream}
+    return Request("POST", f"{_path(proxy)}/toxics", toxic | _settings(spec))
+
+
+def updating(proxy: str, name: str, spec: ToxicSpec) -> Request:
+    return Request("POST", f"{_path(proxy)}/toxics/{quote(name, safe='')}", _settings(spec))
+
+
+def removing(proxy: str, name: str) -> Request:
+    return Request("DELETE", f"{_path(proxy)}/toxics/{quote(name, safe='')}")
+
+
+def _settings(spec: ToxicSpec) -> dict[str, object]:
+    return {"toxicity": spec.toxicity, "attributes": dict(spec.attributes)}
 
 
 def _path(proxy: str) -> str:
@@ -219,8 +235,8 @@ def _proxy_state(proxy: Mapping[str, Any]) -> ProxyState:
     )
 
 
-def _reason(response: requests.Response) -> str:
+def _reason(body: bytes) -> str:
     try:
-        return str(response.json()["error"])
+        return str(json.loads(body)["error"])
     except (ValueError, KeyError, TypeError):
-        return response.text.strip()[:200] or response.reason
+        return body.decode(errors="replace").strip()[:200] or "it gave no reason"

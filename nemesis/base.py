@@ -12,8 +12,9 @@ from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 import msgspec
 
-from cluster.base import Cluster
+from cluster.base import CalledOff, Cluster, NotInTimeError, never
 from cluster.server import Ability
+from fencepost.errors import BrokenEnvironmentError
 from fencepost.history import Impact
 
 FaultClass = Literal[
@@ -90,11 +91,21 @@ class Topology:
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """What a fault acts on during the run."""
+    """What a fault acts on during the run. `called_off`: whether what is under way should be given up, because the load
+    is over or the user asked to stop."""
 
     cluster: Cluster
     clients: Mapping[str, Client]
     topology: Topology
+    called_off: CalledOff = never
+
+
+class LateError(BrokenEnvironmentError):
+    """A fault was not injected in time. `impact`: what it may have hit."""
+
+    def __init__(self, impact: Impact, why: NotInTimeError) -> None:
+        super().__init__(str(why))
+        self.impact = impact
 
 
 class Evidence(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -113,7 +124,7 @@ class Fault(Protocol):
 
     def inject(self, world: World, owner: str) -> Impact:
         """Inject the fault. Choices that depend on the current state (who is inside?) are made here, using numbers in
-        the data."""
+        the data. Raises LateError if it was not done in time."""
         ...
 
     def probe(self, world: World, impact: Impact) -> Evidence:
@@ -122,7 +133,8 @@ class Fault(Protocol):
         ...
 
     def heal(self, world: World, owner: str, impact: Impact) -> Evidence:
-        """Undo it, even if it was injected only in part, and prove that it is gone."""
+        """Undo it, even if it was injected only in part, and prove that it is gone. Raises NotInTimeError if it was not
+        undone in time; then it is asked again, at the latest when the load is over."""
         ...
 
 

@@ -10,11 +10,11 @@ from typing import Literal
 
 import msgspec
 
-from cluster.base import Direction, ProbeResult
+from cluster.base import Delay, Direction, ProbeResult, Throttle
 from fencepost.history import Impact
 from fencepost.units import Duration, DurationRange
 from nemesis.base import Evidence, FaultClass, Topology, World
-from nemesis.links import DIRECTIONS, WAYS, LinkName, Results, heal_links, in_words
+from nemesis.links import DIRECTIONS, WAYS, LinkName, Results, heal_links, impair_links, in_words
 from nemesis.names import NAMED_NODES, Names
 from nemesis.partition_shapes import spare
 from nemesis.random_draws import below, between, by_octaves, jittered, one_of, some, weighted
@@ -70,13 +70,10 @@ class Latency(msgspec.Struct, frozen=True):
         return f"{how} {WAYS[self.direction]} ({self.targets}): {in_words(self.links)}"
 
     def inject(self, world: World, owner: str) -> Impact:
-        for name in self.links:
-            link = world.cluster.links[name]
-            if self.kind == "delay":
-                link.delay(owner, self.delay_ms, self.jitter_ms, self.direction)
-            else:
-                link.throttle(owner, self.rate_kb_per_s, self.direction)
-        return Impact(slow_links=self.links)
+        slow = Delay(self.delay_ms, self.jitter_ms, self.direction)
+        narrow = Throttle(self.rate_kb_per_s, self.direction)
+        impairment = slow if self.kind == "delay" else narrow
+        return impair_links(world, owner, self.links, impairment, Impact(slow_links=self.links))
 
     def probe(self, world: World, impact: Impact) -> Evidence:
         """Every link must be as late as planned, measured through it. Only one that answers sooner is a miss."""

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 
-from cluster.base import Direction, ProbeResult
-from nemesis.base import Evidence, World
-from nemesis.steps import do_all
+from cluster.base import Direction, Impairment, NotInTimeError, ProbeResult
+from fencepost.history import Impact
+from nemesis.base import Evidence, LateError, World
 
 LinkName = tuple[str, str]
 Results = dict[LinkName, ProbeResult]
@@ -50,10 +49,19 @@ def probe_until(
     return results, pending
 
 
+def impair_links(world: World, owner: str, links: Sequence[LinkName], impairment: Impairment, impact: Impact) -> Impact:
+    """Impair every one of the links; returns the impact. Raises LateError if that was not done in time."""
+    try:
+        world.cluster.impair(links, owner, impairment, world.called_off)
+    except NotInTimeError as late:
+        raise LateError(impact, late) from late
+    return impact
+
+
 def heal_links(world: World, owner: str, links: Sequence[LinkName]) -> Evidence:
-    """Heal every link of this owner, also when one of them raises (the first error is raised in the end), and prove by
-    probes that each answers again, or say what else keeps it from answering."""
-    do_all(partial(world.cluster.links[link].heal, owner) for link in links)
+    """Heal every link of this owner, and prove by probes that each answers again, or say what else keeps it from
+    answering. Raises NotInTimeError if they were not healed in time."""
+    world.cluster.restore(links, owner, world.called_off)
 
     def explained(link: LinkName, result: ProbeResult) -> bool:
         return result.answered or result.applied is None or bool(world.cluster.links[link].owners())

@@ -10,12 +10,22 @@ from typing import Literal
 
 import msgspec
 
-from cluster.base import CutKind, Direction, ProbeResult
+from cluster.base import Cut, CutKind, Direction, ProbeResult
 from fencepost.errors import UsageError
 from fencepost.history import Impact
 from fencepost.units import Duration
 from nemesis.base import Evidence, FaultClass, Topology, World
-from nemesis.links import DIRECTIONS, PROBE_TIMEOUT_MS, RETRY_FOR_S, WAYS, LinkName, heal_links, in_words, probe_until
+from nemesis.links import (
+    DIRECTIONS,
+    PROBE_TIMEOUT_MS,
+    RETRY_FOR_S,
+    WAYS,
+    LinkName,
+    heal_links,
+    impair_links,
+    in_words,
+    probe_until,
+)
 from nemesis.names import NAMED_NODES, Names
 from nemesis.partition_shapes import SHAPES, possible
 from nemesis.random_draws import jittered, one_of
@@ -74,9 +84,8 @@ class Partition(msgspec.Struct, frozen=True, omit_defaults=True):
         return f"{self.kind} {WAYS[self.direction]} ({self.shape}): {in_words(self.links)}"
 
     def inject(self, world: World, owner: str) -> Impact:
-        for link in self.links:
-            world.cluster.links[link].cut(owner, self.kind, self.direction)
-        return Impact(cut_links=self.links)
+        cut = Cut(self.kind, self.direction)
+        return impair_links(world, owner, self.links, cut, Impact(cut_links=self.links))
 
     def probe(self, world: World, impact: Impact) -> Evidence:
         """Every cut link must show what its kind and direction promise. Up to one untouched link per node is probed as

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from time import monotonic_ns
-from typing import NamedTuple
+from dataclasses import replace
+from time import monotonic, monotonic_ns
+from typing import Final, NamedTuple
 
 import msgspec
 
+from cluster.base import NotInTimeError
 from fencepost.errors import FencepostError
 from fencepost.history import FaultEvent, Impact
-from nemesis.base import Evidence, Fault, HasClass, World
+from nemesis.base import Evidence, Fault, HasClass, LateError, World
+
+HEAL_ALL_S: Final = 8.0
+"""How long undoing all faults together may wait for links."""
 
 
 class _Held(NamedTuple):
@@ -36,24 +41,38 @@ class ActiveFaults:
         return fault_id in self._held
 
     def inject(self, fault_id: str, nemesis: str, fault: Fault) -> FaultEvent:
-        """Inject a fault and probe whether it took effect; returns the recorded event."""
+        """Inject a fault and probe whether it took effect; returns the recorded event. If it was not injected in time,
+        the event says so; as far as it got, it stays until it is healed, like any other."""
         began_ns = monotonic_ns()
         self._held[fault_id] = _Held(nemesis, fault, Impact())
-        impact = fault.inject(self._world, fault_id)
+        try:
+            impact = fault.inject(self._world, fault_id)
+        except LateError as late:
+            held = self._held[fault_id] = _Held(nemesis, fault, late.impact)
+            return self._record(
+                "injected", fault_id, held, began_ns, monotonic_ns(), Evidence(False, f"not injected in time: {late}")
+            )
         done_ns = monotonic_ns()
         held = self._held[fault_id] = _Held(nemesis, fault, impact)
         return self._record("injected", fault_id, held, began_ns, done_ns, fault.probe(self._world, impact))
 
     def heal(self, fault_id: str) -> FaultEvent:
-        """Heal a fault and probe that it is gone; returns the recorded event."""
+        """Heal a fault, and probe that it is gone; returns the recorded event. Raises NotInTimeError if that took long
+        or was called off: then the fault stays active."""
         held = self._held.pop(fault_id)
         began_ns = monotonic_ns()
-        evidence = held.fault.heal(self._world, fault_id, held.impact)
+        try:
+            evidence = held.fault.heal(self._world, fault_id, held.impact)
+        except NotInTimeError:
+            self._held[fault_id] = held
+            raise
         return self._record("healed", fault_id, held, began_ns, monotonic_ns(), evidence)
 
     def heal_all(self) -> None:
-        """Undo all active faults, the newest first. If one cannot be healed, the others still are; the first error is
-        raised at the end."""
+        """Undo all active faults, the newest first, and also if the load is over. If one cannot be healed, the others
+        still are; the first error is raised at the end. After `HEAL_ALL_S`, links are not waited for any longer."""
+        deadline_s = monotonic() + HEAL_ALL_S
+        self._world = replace(self._world, called_off=lambda: monotonic() > deadline_s)
         failure: FencepostError | None = None
         for fault_id in reversed(list(self._held)):
             try:

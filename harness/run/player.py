@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from itertools import count
 
 import msgspec
 
+from cluster.base import NotInTimeError
 from fencepost.history import FaultEvent
 from harness.run.active_faults import ActiveFaults
 from nemesis.base import Adaptive, Observer, Trigger, World
@@ -95,7 +97,8 @@ class Player:
     def _end(self, fault_id: str, _now_ms: float) -> None:
         if watch := self._watches.pop(fault_id, None):
             watch.close()
-        self._active.heal(fault_id)
+        with suppress(NotInTimeError):  # then it stays active, and `heal_all` heals it
+            self._active.heal(fault_id)
 
 
 def _as_planned(trigger: Trigger, fault_id: str, now_ms: float, end_ms: float) -> Planned:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from time import sleep
 
 from cluster.lifetime import StateFolder
@@ -59,9 +60,14 @@ class _Scheduled:
 
     def play(self, test_run: TestRun) -> None:
         """Play what is due and show how it goes, until the time is over, enough was seen or the user asks to stop."""
-        player = self._player = Player(self._schedule, test_run.world, test_run.observe)
-        while (now_ms := test_run.elapsed_ms) < test_run.config.duration_ms and not test_run.interruption:
-            player.play(now_ms)
+
+        def is_over() -> bool:
+            return test_run.elapsed_ms >= test_run.config.duration_ms or bool(test_run.interruption)
+
+        world = replace(test_run.world, called_off=is_over)
+        player = self._player = Player(self._schedule, world, test_run.observe)
+        while not is_over():
+            player.play(test_run.elapsed_ms)
             test_run.tick(LOAD, player.active)
             if self._has_shown_enough(test_run.elapsed_ms):
                 return

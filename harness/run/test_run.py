@@ -115,7 +115,8 @@ class TestRun:
     def world(self) -> World:
         """What faults act upon."""
         config = self.config
-        return World(self._cluster, self.slots, Topology(config.client_names, config.node_names, config.ttl_ms))
+        topology = Topology(config.client_names, config.node_names, config.ttl_ms)
+        return World(self._cluster, self.slots, topology, called_off=lambda: bool(self.interruption))
 
     @property
     def observe(self) -> Callable[[FaultEvent], None]:

@@ -14,6 +14,7 @@ from cluster.base import Address
 from cluster.ports import PortTakenError
 from cluster.process import ProcessCluster
 from cluster.toxiproxy import ToxicLink, ToxiproxyServer
+from cluster.toxiproxy_api import ProxyState
 from fencepost.errors import BrokenEnvironmentError, InternalError
 
 Answer = Callable[[str, str], tuple[int, object] | None]
@@ -22,6 +23,7 @@ Fake = Callable[[Answer], Address]
 UPSTREAM = Address("127.0.0.1", 7)
 LISTEN = Address("127.0.0.1", 8)
 PROXY = {"name": "c1-n1", "listen": str(LISTEN), "upstream": str(UPSTREAM), "enabled": True, "toxics": []}
+WHOLE = ProxyState(LISTEN, UPSTREAM, enabled=True, toxics={})
 
 
 @pytest.fixture
@@ -32,6 +34,8 @@ def fake() -> Iterator[Fake]:
 
     def serve(answer: Answer) -> Address:
         class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
             def _answer(self) -> None:
                 self.rfile.read(int(self.headers.get("Content-Length") or 0))
                 reply = answer(self.command, self.path)
@@ -66,7 +70,10 @@ def fake() -> Iterator[Fake]:
 def test_every_status_but_success_raises_with_the_servers_reason(fake: Fake, status: int) -> None:
     server = ToxiproxyServer(fake(lambda method, path: (status, {"error": "because of this"})))
     with pytest.raises(BrokenEnvironmentError, match=f"{status}: because of this"):
-        server.set_enabled("c1-n1", True)
+        server.proxies()
+    link = ToxicLink(server, ("c1", "n1"), WHOLE)
+    with pytest.raises(BrokenEnvironmentError, match=f"{status}: because of this"):
+        link.cut("f1", "drop", "both")
 
 
 def test_a_server_that_hangs_is_given_up(fake: Fake) -> None:
@@ -83,7 +90,7 @@ def test_a_server_that_is_gone_is_told_in_one_line() -> None:
 
 def test_a_change_that_does_not_read_back_raises(fake: Fake) -> None:
     """A server that says yes to everything and does nothing."""
-    link = ToxicLink(ToxiproxyServer(fake(lambda method, path: (200, PROXY))), ("c1", "n1"), LISTEN)
+    link = ToxicLink(ToxiproxyServer(fake(lambda method, path: (200, PROXY))), ("c1", "n1"), WHOLE)
     with pytest.raises(BrokenEnvironmentError, match="c1 to n1 reads back as"):
         link.cut("f1", "drop", "both")
     with pytest.raises(BrokenEnvironmentError, match="c1 to n1 reads back as"):
@@ -96,7 +103,7 @@ def test_a_reset_that_leaves_a_toxic_raises(fake: Fake) -> None:
     answers = {"/proxies": {"c1-n1": left}, "/proxies/c1-n1": left}
     server = ToxiproxyServer(fake(lambda method, path: (200, answers.get(path))))
     with pytest.raises(BrokenEnvironmentError, match="reads back as"):
-        server.heal_all([ToxicLink(server, ("c1", "n1"), LISTEN)])
+        server.heal_all([ToxicLink(server, ("c1", "n1"), WHOLE)])
 
 
 @pytest.mark.parametrize(

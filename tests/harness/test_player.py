@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from time import monotonic
 
 import pytest
 
@@ -78,3 +80,40 @@ def test_what_a_hunt_finds_is_injected_healed_recorded_and_can_be_replayed(
     assert "n1.kill" not in again.calls
     replay.play(8)
     assert again.calls[-1] == "n1.kill"
+
+
+def test_a_fault_that_cannot_be_injected_in_time_is_recorded_as_such_and_the_others_are_played() -> None:
+    world, events = FakeWorld(topology(clients=2)), list[FaultEvent]()
+    world.cluster.is_slow, world.cluster.patience_s = True, 0.01
+    player = Player(schedule("partition+crash:targets=one"), world.world, events.append)
+    while (due_ms := player.next_ms()) is not None and due_ms < 9_000:
+        player.play(due_ms)
+    player_events = [(event.nemesis, event.event, event.holds) for event in events]
+    assert ("partition", "injected", False) in player_events
+    assert ("crash", "injected", True) in player_events
+    (first, *_) = (event for event in events if event.nemesis == "partition")
+    assert first.seen.startswith("not injected in time: ")
+    assert first.cut_links, "it may have cut any of them"
+
+    assert ("partition", "healed", True) not in player_events, "healing was not done in time either"
+    world.cluster.is_slow = False
+    player.heal_all()
+    healed = [event for event in events if event.nemesis == "partition" and event.event == "healed"]
+    assert healed
+    assert all(event.holds for event in healed)
+    assert not any(link.owners() for link in world.cluster.links.values())
+
+
+def test_an_injection_under_way_is_called_off_when_the_load_is_over() -> None:
+    world, events = FakeWorld(topology(clients=2)), list[FaultEvent]()
+    world.cluster.is_slow, world.cluster.patience_s = True, 60.0
+    asked = iter([False, False, True])
+    player = Player(schedule("partition"), replace(world.world, called_off=lambda: next(asked)), events.append)
+    began = monotonic()
+    player.play(player.next_ms() or 0)
+    assert monotonic() - began < 5
+    assert [event.holds for event in events] == [False]
+    world.cluster.is_slow = False
+    player.heal_all()
+    assert events[-1].event == "healed"
+    assert events[-1].holds, "what the end of the load called off does not keep from healing"

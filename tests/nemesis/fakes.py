@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from time import monotonic, sleep
 
-from cluster.base import Address, CutKind, Direction, ProbeResult
+from cluster.base import (
+    Address,
+    CalledOff,
+    Cut,
+    CutKind,
+    Delay,
+    Direction,
+    Impairment,
+    LinkKey,
+    NotInTimeError,
+    ProbeResult,
+    Reset,
+    Throttle,
+    never,
+)
 from cluster.server import Holdings
 from fencepost.errors import BrokenEnvironmentError
 from nemesis.base import Step, Topology, World
+from nemesis.steps import do_all
 
 NOWHERE = Address("127.0.0.1", 1)
 
@@ -97,9 +114,6 @@ class FakeLink:
         if not self.deaf:
             self.delays[owner] = (90 / rate_kb_per_s, direction)
 
-    def reset(self, owner: str) -> None:
-        self.cut(owner, "refuse", "both")
-
     def owners(self) -> frozenset[str]:
         return frozenset(self.cuts) | frozenset(self.delays)
 
@@ -142,13 +156,15 @@ class FakeKeyReader:
 @dataclass
 class FakeCluster:
     """`calls` has every verb on any part, in order; `probes` which links were asked. `holds`: what the nodes hold; None
-    if their server cannot list its keys."""
+    if their server cannot list its keys. `is_slow`: links cannot be changed in `patience_s`."""
 
     of: Topology
     calls: list[str] = field(default_factory=list)
     probes: list[tuple[tuple[str, str], ...]] = field(default_factory=list)
     backend: str = "fake"
     holds: Callable[[], Holdings] | None = dict
+    is_slow: bool = False
+    patience_s: float = 10.0
 
     def __post_init__(self) -> None:
         self.nodes = {name: FakeNode(name, self.calls) for name in self.of.nodes}
@@ -158,6 +174,34 @@ class FakeCluster:
     def start(self) -> None: ...
 
     def stop(self) -> None: ...
+
+    def impair(
+        self, links: Collection[LinkKey], owner: str, impairment: Impairment, called_off: CalledOff = never
+    ) -> None:
+        for link in (self.links[key] for key in links):
+            match impairment:
+                case Cut(kind, direction):
+                    link.cut(owner, kind, direction)
+                case Delay(delay_ms, jitter_ms, direction):
+                    link.delay(owner, delay_ms, jitter_ms, direction)
+                case Throttle(rate_kb_per_s, direction):
+                    link.throttle(owner, rate_kb_per_s, direction)
+                case Reset():
+                    link.cut(owner, "refuse", "both")
+        self._in_time("change", links, called_off)
+
+    def restore(self, links: Collection[LinkKey], owner: str, called_off: CalledOff = never) -> None:
+        self._in_time("heal", links, called_off)
+        do_all(partial(self.links[key].heal, owner) for key in links)
+
+    def _in_time(self, what: str, links: Collection[LinkKey], called_off: CalledOff) -> None:
+        """A slow proxy gets nowhere, and stops trying when it is called off, or after `patience_s`."""
+        if not self.is_slow:
+            return
+        deadline_s = monotonic() + self.patience_s
+        while not called_off() and monotonic() < deadline_s:
+            sleep(0.001)
+        raise NotInTimeError(f"{len(links)} of {len(links)} links did not {what} in time")
 
     def heal(self) -> None:
         for link in self.links.values():
