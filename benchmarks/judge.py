@@ -30,6 +30,7 @@ from harness.checkers import checkers
 from harness.checkers.judge import judge_folder, judge_table
 from harness.config import RunConfig
 from harness.store.append_log import read_lines
+from harness.store.manifest import write_manifest
 from harness.store.run_folder import RunFolder
 from harness.store.section_table import SECTIONS_SCHEMA, save
 from harness.store.tables import load_recorded
@@ -130,6 +131,7 @@ def make_logs(results: Path, sections: int, broken_share: float) -> RunFolder:
         log.close()
     folder.write_timeline(Timeline(START_NS, at, at, at))
     folder.write_final({"k1": writes[-1].value})
+    write_manifest(folder)
     return folder
 
 

@@ -37,8 +37,9 @@ TokenSource = Literal["lock", "resource"]
 Reason = Literal["held", "quorum", "late"]
 """Why a lock refused. `held`: somebody else has it. `quorum`: too few nodes answered. `late`: a majority said yes, but
 too late for any validity to be left."""
-Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
-"""A number that fits into a column of a table; a larger one is refused like any other damage."""
+Int64 = Annotated[int, msgspec.Meta(ge=-(2**63) + 1, le=2**63 - 1)]
+"""A number that fits into a column of a table; any other is refused like any other damage. (The smallest 64-bit number
+stands for one that is missing.)"""
 RoundName = Literal["acquire", "undo", "extend", "release"]
 """Like an operation's name; `undo` is the release after a refused attempt."""
 

@@ -1,25 +1,22 @@
-"""From records to columns: reads logs of JSON lines into tables, fast and in bounded memory.
+"""From the pieces of a history (`harness.store.pieces`) to one table.
 
-A log is read in pieces (`harness.store.append_log`). Each is decoded into msgspec structs and immediately converted to
-columns of numbers. So only one piece exists as Python objects at a time, and a whole history takes about a hundred
-bytes per operation. Times are absolute int64 nanoseconds. A column whose times may be missing is pandas' nullable
-`Int64`, never a float, which could not distinguish two nanoseconds. Names are categoricals, numbered in the order of
-first appearance.
+Times are absolute int64 nanoseconds. A column whose times may be missing is pandas' nullable `Int64`, never a float,
+which could not distinguish two nanoseconds. Names are categoricals, numbered in the order of first appearance. A column
+in which everything is missing takes no memory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from functools import cache
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 
 from fencepost.history import Op, Write
+from harness.store.pieces import MISSING, Array, Names, Piece, kinds_of, piece_of
 
 NAME: Final = pa.dictionary(pa.int32(), pa.string())
 
@@ -68,116 +65,85 @@ WRITES_SCHEMA: Final = pa.schema(
 )
 
 
-class Names(dict[str | None, int]):
-    """Numbers names from 0 in the order of their first appearance; None has the number -1."""
-
-    def __init__(self) -> None:
-        super().__init__({None: -1})
-
-    def __missing__(self, name: str) -> int:
-        self[name] = number = len(self) - 1
-        return number
-
-    def categorical(self, codes: npt.NDArray[np.int32]) -> pd.Categorical:
-        return pd.Categorical.from_codes(codes, pd.Index(list(self)[1:], dtype="str"))
-
-
 class Column:
-    """One column of a table, to be filled. Rows that are not filled are missing, or False."""
+    """One column of a table, to be filled. Rows that are not filled are missing, or False; if none is, they take no
+    memory."""
 
-    __slots__ = ("_field", "_missing", "_values", "names")
+    __slots__ = ("_absent", "_is_optional", "_kind", "_rows", "_values", "names")
 
     def __init__(self, field: pa.Field, rows: int, names: Names | None = None) -> None:
-        self._field = field
         self.names = Names() if names is None else names
-        self._missing: npt.NDArray[np.bool_] | None = None
-        if field.type == NAME:
-            self._values: npt.NDArray[Any] = np.full(rows, -1, np.int8)
-        elif field.type == pa.float64():
-            self._values = np.full(rows, np.nan)
-        else:
-            self._values = np.zeros(rows, field.type.to_pandas_dtype())
-            if field.nullable:
-                self._missing = np.ones(rows, np.bool_)
+        self._rows = rows
+        self._values: Array | None = None
+        self._kind = None if field.type == NAME else np.dtype(field.type.to_pandas_dtype())
+        self._is_optional = field.nullable and pa.types.is_integer(field.type)
+        self._absent: float = -1 if self._kind is None else MISSING if self._is_optional else 0
+        if field.type == pa.float64():
+            self._absent = np.nan
 
-    def fill(self, at: int, count: int, values: Any, missing: npt.NDArray[np.bool_] | None = None) -> None:
-        """`values`: an array, or one value for all rows; names as their numbers."""
-        if self._field.type == NAME:
-            self._values = self._values.astype(np.min_scalar_type(-len(self.names)), copy=False)
-        self._values[at : at + count] = values
-        if self._missing is not None:
-            self._missing[at : at + count] = False if missing is None else missing
+    def fill(self, at: int, values: Array) -> None:
+        """The rows from this one on. `values`: names as their numbers, missing integers as `MISSING`."""
+        kind = self._kind or np.min_scalar_type(-len(self.names))
+        if self._values is None:
+            self._values = np.full(self._rows, self._absent, kind)
+        self._values = self._values.astype(np.promote_types(kind, self._values.dtype), copy=False)
+        self._values[at : at + len(values)] = values
 
     def pandas(self) -> Any:
-        if self._field.type == NAME:
-            return self.names.categorical(self._values)
-        return self._values if self._missing is None else pd.arrays.IntegerArray(self._values, self._missing)
+        values = self._values
+        if values is None:
+            values = np.broadcast_to(np.array(self._absent, self._kind or np.int8), self._rows)
+        if self._kind is None:
+            return pd.Categorical.from_codes(values, pd.Index(self.names.listed, dtype="str"))
+        return pd.arrays.IntegerArray(values, _missing(values)) if self._is_optional else values
+
+
+def _missing(values: Array) -> Array:
+    """A column that is missing as a whole has one value for all its rows, and its mask too."""
+    if values.strides == (0,):
+        return np.broadcast_to(np.True_, values.shape)
+    missing: Array = values == MISSING
+    return missing
 
 
 class Columns:
-    """Collects records as columns, piece by piece."""
+    """Collects pieces of a history (`harness.store.pieces`) as one table."""
 
-    def __init__(self, schema: pa.Schema) -> None:
+    def __init__(self, schema: pa.Schema, record: type[msgspec.Struct]) -> None:
+        self.kinds = kinds_of(record)
+        self.names = {field.name: Names() for field in schema if field.type == NAME}
         self._schema = schema
-        self._names = {field.name: Names() for field in schema if field.type == NAME}
-        self._filled: dict[str, list[tuple[Any, ...]]] = {field.name: [] for field in schema}
-        self._rows = 0
+        self._pieces: list[tuple[int, Piece, dict[str, int]]] = []
 
     def add(self, records: Sequence[msgspec.Struct], **known: str | int) -> None:
         """`known`: the values of columns that the records do not have."""
-        if not records:
-            return
-        for field in self._schema:
-            name = field.name
-            if name in known:
-                one = known[name]
-                filled: tuple[Any, ...] | None = (self._names[name][one] if isinstance(one, str) else one,)
-            else:
-                filled = self._of(_values_of(name)(records), field)
-            if filled:
-                self._filled[name].append((self._rows, len(records), *filled))
-        self._rows += len(records)
+        if records:
+            self.add_piece(len(records), piece_of(records, self.kinds, self.names), **known)
+
+    def add_piece(self, rows: int, piece: Piece, **known: str | int) -> None:
+        """A piece whose names have the numbers of `names`."""
+        numbers = {name: self.names[name][one] if isinstance(one, str) else one for name, one in known.items()}
+        self._pieces.append((rows, piece, numbers))
 
     def frame(self) -> pd.DataFrame:
         """All records, in the order in which they were added. Ends the collection, so that nothing is held twice."""
-        arrays = {}
-        for field in self._schema:
-            column = Column(field, self._rows, self._names.get(field.name))
-            for filled in self._filled.pop(field.name):
-                column.fill(*filled)
-            arrays[field.name] = column.pandas()
-        return pd.DataFrame(arrays, copy=False)
+        return pd.DataFrame({field.name: self._column(field).pandas() for field in self._schema}, copy=False)
 
-    def _of(self, values: list[Any], field: pa.Field) -> tuple[Any, ...] | None:
-        """One field of all the records, as arguments of `Column.fill`; None if there is nothing to fill."""
-        if field.nullable and field.type != NAME:
-            array = pa.array(values, field.type)
-            if array.null_count == len(array):
-                return None
-            if field.type == pa.float64():
-                return (array.to_numpy(zero_copy_only=False),)
-            return array.fill_null(0).to_numpy(), array.is_null().to_numpy(zero_copy_only=False)
-        if values[0] in (None, False) and values.count(values[0]) == len(values):
-            return None
-        if field.type == NAME:
-            return (np.fromiter(map(self._names[field.name].__getitem__, values), np.int32, len(values)),)
-        return (np.fromiter(values, field.type.to_pandas_dtype(), len(values)),)
-
-
-@cache
-def _values_of(name: str) -> Callable[[Sequence[msgspec.Struct]], list[Any]]:
-    """A function that lists this field of all the records.
-
-    Python reads an attribute whose name is in the code twice as fast as one whose name is a variable.
-    """
-    values_of: Callable[[Sequence[msgspec.Struct]], list[Any]]
-    values_of = eval(f"lambda records: [record.{name} for record in records]")  # noqa: S307 (a field of ours)
-    return values_of
+    def _column(self, field: pa.Field) -> Column:
+        rows = sum(rows for rows, _, _ in self._pieces)
+        column, at = Column(field, rows, self.names.get(field.name)), 0
+        for count, piece, known in self._pieces:
+            if field.name in known:
+                column.fill(at, np.full(count, known[field.name]))
+            elif (values := piece.pop(field.name, None)) is not None:
+                column.fill(at, values)
+            at += count
+        return column
 
 
 def ops_frame(lives: Iterable[tuple[str, int, Sequence[Op]]]) -> pd.DataFrame:
     """Operations, given as (client, life, some of its operations), as `Recorded.ops`."""
-    columns = Columns(OPS_SCHEMA)
+    columns = Columns(OPS_SCHEMA, Op)
     for client, life, ops in lives:
         columns.add(ops, client=client, life=life)
     return columns.frame()
@@ -185,6 +151,6 @@ def ops_frame(lives: Iterable[tuple[str, int, Sequence[Op]]]) -> pd.DataFrame:
 
 def writes_frame(writes: Sequence[Write]) -> pd.DataFrame:
     """Accepted writes in the resource's order, as `Recorded.writes`."""
-    columns = Columns(WRITES_SCHEMA)
+    columns = Columns(WRITES_SCHEMA, Write)
     columns.add(writes)
     return columns.frame()

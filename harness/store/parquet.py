@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pandas as pd
 import pyarrow as pa
@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 
 from fencepost.errors import UsageError
 from harness.store.columns import NAME, Column
+from harness.store.pieces import MISSING, Array
 
 _BATCH_ROWS: Final = 1 << 17
 _BUFFER_BYTES: Final = 1 << 20
@@ -38,7 +39,7 @@ def read_frame(path: Path, schema: pa.Schema, what: str, may_lack: Collection[st
                     array = batch.column(field.name).cast(field.type)
                     if array.null_count and not field.nullable:
                         raise UsageError(f"{path} is not {what}: it has rows without {field.name}")
-                    column.fill(at, len(batch), *_filled(column, array))
+                    column.fill(at, _values(column, array))
                 at += len(batch)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise UsageError(f"{path} cannot be read as {what}: {' '.join(str(error).split())}") from error
@@ -47,12 +48,13 @@ def read_frame(path: Path, schema: pa.Schema, what: str, may_lack: Collection[st
     )
 
 
-def _filled(column: Column, array: pa.Array) -> tuple[Any, ...]:
-    """The arguments of `Column.fill`."""
+def _values(column: Column, array: pa.Array) -> Array:
+    """The argument of `Column.fill`."""
     if array.type == NAME:
         numbers = pa.array([column.names[name] for name in array.dictionary.to_pylist()], pa.int32())
-        codes = numbers.take(array.indices)
-        return (codes.fill_null(-1).to_numpy(),)
-    if not array.null_count or array.type == pa.float64():
-        return (array.to_numpy(zero_copy_only=False),)
-    return array.fill_null(0).to_numpy(), array.is_null().to_numpy(zero_copy_only=False)
+        codes: Array = numbers.take(array.indices).fill_null(-1).to_numpy()
+        return codes
+    if array.null_count and pa.types.is_integer(array.type):
+        array = array.fill_null(MISSING)
+    values: Array = array.to_numpy(zero_copy_only=False)
+    return values

@@ -11,15 +11,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fencepost.errors import UsageError
-from fencepost.history import ClientEnd, FaultEvent, Op, Timeline, Write
+from fencepost.history import ClientEnd, FaultEvent, Timeline, Write
 from harness.history.key_holdings import Watched, derive_holdings, held_frame
 from harness.history.recorded import Recorded
 from harness.history.sections import derive_sections
 from harness.history.tasks import hitting_tasks
 from harness.store.append_log import read_lines
-from harness.store.columns import NAME, OLD_OPS_LACK, OPS_SCHEMA, WRITES_SCHEMA, Columns, ops_frame
+from harness.store.columns import NAME, OLD_OPS_LACK, OPS_SCHEMA, WRITES_SCHEMA, Columns
 from harness.store.manifest import FIRST_SCHEMA, Manifest, check_manifest
+from harness.store.many_logs import read_ops
 from harness.store.parquet import read_frame
+from harness.store.pieces import row_of
 from harness.store.run_folder import RunFolder, client_logs
 from harness.store.soundness import check_soundness
 
@@ -89,7 +91,7 @@ def read_history(folder: RunFolder) -> pd.DataFrame:
     logs, parquet = client_logs(folder.clients), folder.path / "history.parquet"
     if not logs and parquet.exists():
         return read_frame(parquet, OPS_SCHEMA, "the operations of a run", OLD_OPS_LACK)
-    return ops_frame((client, life, ops) for client, life, log in logs for ops in read_lines(log, Op))
+    return read_ops(logs)
 
 
 def write_history(folder: RunFolder, ops: pd.DataFrame) -> None:
@@ -105,8 +107,8 @@ def write_history(folder: RunFolder, ops: pd.DataFrame) -> None:
 
 def _read_writes(folder: RunFolder) -> pd.DataFrame:
     """The writes that the resource accepted; none where there is no record."""
-    columns, log = Columns(WRITES_SCHEMA), folder.path / "resource.jsonl"
-    for writes in read_lines(log, Write) if log.exists() else ():
+    columns, log = Columns(WRITES_SCHEMA, Write), folder.path / "resource.jsonl"
+    for writes in read_lines(log, row_of(Write)) if log.exists() else ():
         columns.add(writes)
     return columns.frame()
 
