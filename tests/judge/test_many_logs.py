@@ -73,7 +73,8 @@ def test_a_damaged_log_is_named_whoever_reads_it(logs: list[Log]) -> None:
 
 @pytest.mark.usefixtures("by_processes")
 def test_a_reader_that_is_killed_is_told(logs: list[Log], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(many_logs, "_BOOT", "import os; os.write(1, bytes([9, 0, 0, 0, 0, 0, 0, 0])); os.kill(os.getpid(), 9)")
+    dies_in_a_piece = "import os; os.write(1, bytes([9, 0, 0, 0, 0, 0, 0, 0])); os.kill(os.getpid(), 9)"
+    monkeypatch.setattr(many_logs, "_BOOT", dies_in_a_piece)
     with pytest.raises(BrokenEnvironmentError, match="a process that reads logs ended too early"):
         read_ops(logs)
 

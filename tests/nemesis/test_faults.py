@@ -9,7 +9,8 @@ import pytest
 from cluster.base import CutKind, Direction
 from fencepost.errors import BrokenEnvironmentError
 from fencepost.history import HowDown, Impact
-from nemesis import node_down, pause
+from nemesis import links, node_down, pause
+from nemesis import partition as partition_module
 from nemesis.base import HasClass
 from nemesis.crash import Crash
 from nemesis.latency import Latency
@@ -24,7 +25,9 @@ LINKS = (("c1", "n1"), ("c2", "n1"), ("c2", "n2"))
 
 
 @pytest.fixture
-def fake() -> FakeWorld:
+def fake(monkeypatch: pytest.MonkeyPatch) -> FakeWorld:
+    for module in (links, partition_module):  # a fake that does not answer at once never does
+        monkeypatch.setattr(module, "RETRY_FOR_S", 0.01)
     return FakeWorld(topology(clients=3, nodes=3))
 
 
