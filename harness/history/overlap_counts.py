@@ -21,6 +21,7 @@ Only sections that touch another one are considered, so a history without overla
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
 from typing import Final
@@ -42,6 +43,8 @@ _BETWEEN: Final[dict[OverlapBlame, tuple[str, str | None]]] = {
 overlap: what comes after that has another cause."""
 _FIRST: Final = 3
 _NEVER: Final = -(2**62)
+_THREADS: Final = 2
+"""More would be faster where there are more processors, but each needs as much memory as three columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,13 +91,16 @@ def overlapped_keys(sections: pd.DataFrame) -> frozenset[str]:
 
 class _Crowd:
     """Sections ordered by key and start. `met`: for each window, the number of earlier sections that overlap each
-    one."""
+    one. `_untils`: the ends of these windows."""
 
     def __init__(self, windows: Windows) -> None:
         self._windows = windows
-        line = TimeLine.of(windows.key, windows.start)
-        self.met = {name: _earlier_meeting(line, windows.start, self._until(name)) for name in _WINDOWS}
-        del line  # as large as two columns
+        self._untils = {
+            "section": windows.end,
+            "possible": _earlier_of(windows.end, windows.possible_until),
+            "certain": _earlier_of(windows.end, windows.certain_until),
+        }
+        self.met = self._met(TimeLine.of(windows.key, windows.start), windows.start, None)
         together = stable_order(windows.life)
         together = together[stable_order(windows.key[together])]
         new = np.ones(len(together), np.bool_)
@@ -105,18 +111,25 @@ class _Crowd:
         own = TimeLine.of(np.cumsum(new), start)
         self._alone = not touched(own, windows.end[together]).any()
         if not self._alone:
-            for name in _WINDOWS:
-                self.met[name][together] -= _earlier_meeting(own, start, self._until(name)[together])
+            for name, met in self._met(own, start, together).items():
+                others = self.met[name].copy()
+                others[together] -= met
+                self.met[name] = others
 
-    def _until(self, name: str) -> Ints:
-        """The end of this window for each section."""
-        match name:
-            case "possible":
-                return np.minimum(self._windows.end, self._windows.possible_until)
-            case "certain":
-                return np.minimum(self._windows.end, self._windows.certain_until)
-            case _:
-                return self._windows.end
+    def _met(self, line: TimeLine, start: Ints, order: Ints | None) -> dict[str, npt.NDArray[np.int32]]:
+        """For each window the number of earlier rows of the same group that it overlaps, for the rows in this order.
+
+        Windows that are the same array are counted once; the others are counted by several threads, since sorting
+        numbers leaves Python to others.
+        """
+        different = {id(until): until for until in self._untils.values()}
+
+        def count(until: Ints) -> npt.NDArray[np.int32]:
+            return _earlier_meeting(line, start, until if order is None else until[order])
+
+        with ThreadPoolExecutor(_THREADS) as pool:
+            counted = dict(zip(different, pool.map(count, different.values()), strict=True))
+        return {name: counted[id(until)] for name, until in self._untils.items()}
 
     def _ends(self, blame: int) -> Ints:
         """The ends by which an overlap with this blame is measured."""
@@ -178,12 +191,12 @@ class _Crowd:
         windows, here, ends = self._windows, np.arange(len(self._windows)), self._ends(blame)
         line = TimeLine.of(windows.key, windows.start)
         reach = {
-            name: np.maximum(np.searchsorted(line.starts, line.place(self._until(name)), side="right") - 1, here)
+            name: np.maximum(np.searchsorted(line.starts, line.place(self._untils[name]), side="right") - 1, here)
             for name in _WINDOWS
         }
         wide, narrow = _BETWEEN[BLAMES[blame]]
         # If a section's own narrow window is empty, every overlap in the wide window has this blame.
-        open_to_all = self._until(narrow) < windows.start if narrow else np.zeros(len(here), np.bool_)
+        open_to_all = self._untils[narrow] < windows.start if narrow else np.zeros(len(here), np.bool_)
         result = np.full(len(here), _NEVER, np.int64)
         for ours, theirs in self._strangers():
             after = reach[narrow] if narrow else here
@@ -207,13 +220,23 @@ class _Crowd:
             yield ~has, has
 
 
+def _earlier_of(end: Ints, until: Ints) -> Ints:
+    """The earlier time of each row; the first array itself if it is the earlier one everywhere."""
+    return end if bool((until >= end).all()) else np.minimum(end, until)
+
+
 def _earlier_meeting(line: TimeLine, start: Ints, until: Ints) -> npt.NDArray[np.int32]:
     """For each row the number of earlier rows of its group whose window, from `start` to `until`, overlaps its own."""
     stands = until >= start
-    ends = line.place(until)[stands]
+    ends, starts = line.place(until), line.starts
+    all_stand = bool(stands.all())
+    if not all_stand:
+        ends, starts = ends[stands], starts[stands]
     ends.sort()
     before = np.arange(len(ends))
-    before -= np.searchsorted(ends, line.starts[stands], side="left")
+    before -= np.searchsorted(ends, starts, side="left")
+    if all_stand:
+        return before.astype(np.int32)
     met = np.zeros(len(start), np.int32)
     met[stands] = before
     return met
