@@ -22,7 +22,7 @@ from fencepost.text import count, milliseconds, printable
 from harness.figures import KEYS_ON_NODES, CheckerFigures, Part, Row, Table
 from harness.history.fault_windows import longest_windows
 from harness.history.key_holdings import Watched
-from harness.history.key_owners import Owners, Tries, left_ns, rows_of
+from harness.history.key_owners import Owners, left_ns, rows_of, tries_by_key
 from harness.history.recorded import Recorded
 from harness.verdict import Answer, Finding
 
@@ -157,7 +157,7 @@ def check(run: Recorded) -> Answer:
 def _orphans(run: Recorded, owners: Owners) -> list[_Orphan]:
     left = left_ns(run)
     ended = run.sections["ended"].astype(str).tolist()
-    tries = {key: Tries(run, key, owners, left) for key in owners.holdings["lock_key"].unique()}
+    tries = tries_by_key(run, owners, left)
     disturbed = _disturbances(run)
     orphans: list[_Orphan] = []
     chains: dict[tuple[str, str], _Chain] = {}

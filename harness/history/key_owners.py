@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
@@ -112,31 +112,44 @@ def _places(sections: pd.DataFrame) -> dict[tuple[Any, ...], int]:
 
 
 class Tries:
-    """All attempts to acquire one key: when each started, and when its client no longer owned anything from it."""
+    """All attempts to acquire one key: when each started, and when its client no longer owned anything from it.
 
-    def __init__(self, run: Recorded, key: str, owners: Owners, left: Ints) -> None:
-        """`left`: the result of `left_ns`. A client that was killed may have been trying since its last operation."""
-        ops = run.ops
-        place = _places(run.sections)
-        tries: list[tuple[int, int, bool]] = []
-        acquires = ops[(ops["f"] == "acquire") & (ops["key"] == key)]
-        columns = ("client", "life", "section", "outcome", "invoke_ns", "complete_ns")
-        for client, life, section, outcome, invoke, complete in rows_of(acquires, *columns):
-            row = place[client, life, section] if outcome == "ok" else -1
-            # If a granted section's value is known, its key is matched by value; only its earlier rounds matter here.
-            is_unknown = row >= 0 and row not in owners.values
-            tries.append((invoke, int(left[row]) if is_unknown else complete, False))
-        # Each client's operations are in the order in which it recorded them.
-        last = {(client, life): complete for client, life, complete in rows_of(ops, "client", "life", "complete_ns")}
-        for end in run.ends:
-            if end.how != "finished":
-                tries.append((last.get((end.client, end.life), 0), end.at_ns, True))  # noqa: PERF401  (plain words)
-        tries.sort()
-        self._began = [began for began, _, _ in tries]
+    `tries`: (began, until, whether the client died), in any order."""
+
+    def __init__(self, tries: Iterable[tuple[int, int, bool]]) -> None:
+        in_order = sorted(tries)
+        self._began = [began for began, _, _ in in_order]
         nobody = (-1, False)
-        self._latest = list(accumulate(((until, died) for _, until, died in tries), max, initial=nobody))
+        self._latest = list(accumulate(((until, died) for _, until, died in in_order), max, initial=nobody))
 
     def last_owner(self, by_ns: int) -> tuple[int, bool]:
         """The latest end of the attempts that had started by then, and whether that attempt ended because its client
         died; a time before all others if none had started. If it is before the key was set, no client was trying."""
         return self._latest[bisect_right(self._began, by_ns)]
+
+
+def tries_by_key(run: Recorded, owners: Owners, left: Ints) -> dict[str, Tries]:
+    """The attempts to acquire each of the keys that the nodes held. `left`: the result of `left_ns`."""
+    ops, place = run.ops, _places(run.sections)
+    by_key: dict[str, list[tuple[int, int, bool]]] = {str(key): [] for key in owners.holdings["lock_key"].unique()}
+    columns = ("key", "client", "life", "section", "outcome", "invoke_ns", "complete_ns")
+    for key, client, life, section, outcome, invoke, complete in rows_of(ops[ops["f"] == "acquire"], *columns):
+        if key not in by_key:
+            continue
+        row = place[client, life, section] if outcome == "ok" else -1
+        # If a granted section's value is known, its key is matched by value; only its earlier rounds matter here.
+        is_unknown = row >= 0 and row not in owners.values
+        by_key[key].append((invoke, int(left[row]) if is_unknown else complete, False))
+    of_the_dead = _of_the_dead(run)
+    return {key: Tries([*tries, *of_the_dead]) for key, tries in by_key.items()}
+
+
+def _of_the_dead(run: Recorded) -> list[tuple[int, int, bool]]:
+    """A client that was killed may have been trying, for any key, since its last operation."""
+    dead = [end for end in run.ends if end.how != "finished"]
+    if not dead:
+        return []
+    # Each client's operations are in the order in which it recorded them.
+    rows = rows_of(run.ops, "client", "life", "complete_ns")
+    last = {(client, life): complete for client, life, complete in rows}
+    return [(last.get((end.client, end.life), 0), end.at_ns, True) for end in dead]

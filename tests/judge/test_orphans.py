@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from copy import deepcopy
+from time import process_time
 from typing import Any
 
 import pytest
@@ -341,3 +342,20 @@ def test_a_key_may_stay_for_as_long_as_the_lock_granted() -> None:
 
     assert kinds(None) == ["orphan-outlasts-ttl"]
     assert kinds(1_000.0) == []
+
+
+def test_many_keys_take_no_longer_than_few() -> None:
+    """Each attempt is looked at once, and not once for each key."""
+
+    def seconds(keys: int) -> float:
+        history = History().watch("n1")
+        for number in range(1_200):
+            at, key = 10 + number * 5, f"k{number % keys}"
+            history.section("c1", at, at + 2, key=key, number=number + 1)
+            history.seen("n1", "set", at - 0.2, f"v{number}", key=key, ttl=100).seen("n1", "deleted", at + 3, key=key)
+        run = history.recorded()
+        began = process_time()
+        check(run)
+        return process_time() - began
+
+    assert seconds(600) < 5 * seconds(2)
