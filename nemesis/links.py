@@ -20,14 +20,27 @@ WAYS: dict[Direction, str] = {"both": "both ways", "to-node": "to the nodes", "f
 
 
 def in_words(links: Iterable[LinkName]) -> str:
-    """`c1,c2 | n3; c4 | n1,n3`: clients that share a set of nodes are named together."""
+    """`c1,c2 | n3; c4-c9 | n1,n3`: clients that share a set of nodes are named together."""
     nodes_of: dict[str, list[str]] = {}
     for client, node in links:
         nodes_of.setdefault(client, []).append(node)
     clients_of: dict[tuple[str, ...], list[str]] = {}
     for client, nodes in nodes_of.items():
         clients_of.setdefault(tuple(nodes), []).append(client)
-    return "; ".join(f"{','.join(clients)} | {','.join(nodes)}" for nodes, clients in clients_of.items())
+    return "; ".join(f"{names_in_words(clients)} | {','.join(nodes)}" for nodes, clients in clients_of.items())
+
+
+def names_in_words(names: Sequence[str]) -> str:
+    """`c1,c3-c6,c9`: three names or more whose numbers follow each other are a range."""
+    runs: list[list[str]] = []
+    for name in names:
+        follows = runs and _number(name) is not None and _number(name) == (_number(runs[-1][-1]) or 0) + 1
+        runs[-1].append(name) if follows else runs.append([name])
+    return ",".join(f"{run[0]}-{run[-1]}" if len(run) > 2 else ",".join(run) for run in runs)
+
+
+def _number(name: str) -> int | None:
+    return int(name[1:]) if name[1:].isdigit() else None
 
 
 def probe_until(

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from time import monotonic, monotonic_ns
+from time import monotonic_ns
 from typing import Final, NamedTuple
 
 import msgspec
 
-from cluster.base import NotInTimeError
+from cluster.base import NotInTimeError, never
 from fencepost.errors import FencepostError
 from fencepost.history import FaultEvent, Impact
 from nemesis.base import Evidence, Fault, HasClass, LateError, World
 
-HEAL_ALL_S: Final = 8.0
-"""How long undoing all faults together may wait for links."""
+LINKS_LIMIT_S: Final = 8.0
+"""How long undoing all faults may wait for links that resist."""
 
 
 class _Held(NamedTuple):
@@ -59,28 +59,40 @@ class ActiveFaults:
     def heal(self, fault_id: str) -> FaultEvent:
         """Heal a fault, and probe that it is gone; returns the recorded event. Raises NotInTimeError if that took long
         or was called off: then the fault stays active."""
-        held = self._held.pop(fault_id)
-        began_ns = monotonic_ns()
-        try:
-            evidence = held.fault.heal(self._world, fault_id, held.impact)
-        except NotInTimeError:
-            self._held[fault_id] = held
-            raise
-        return self._record("healed", fault_id, held, began_ns, monotonic_ns(), evidence)
+        return self._heal(fault_id, monotonic_ns(), self._world)
 
     def heal_all(self) -> None:
-        """Undo all active faults, the newest first, and also if the load is over. If one cannot be healed, the others
-        still are; the first error is raised at the end. After `HEAL_ALL_S`, links are not waited for any longer."""
-        deadline_s = monotonic() + HEAL_ALL_S
-        self._world = replace(self._world, called_off=lambda: monotonic() > deadline_s)
+        """Undo all active faults, the newest first. If one cannot be healed, the others still are; the first error is
+        raised at the end.
+
+        All links are healed together first, which is quick. If that fails, nothing waits for links any longer than
+        `LINKS_LIMIT_S`.
+        """
+        if not self._held:
+            return
+        began_ns, world = monotonic_ns(), replace(self._world, called_off=never)
         failure: FencepostError | None = None
+        try:
+            world.cluster.heal()
+        except FencepostError as error:
+            failure = error
+            world = replace(world, called_off=lambda: monotonic_ns() > began_ns + LINKS_LIMIT_S * 1e9)
         for fault_id in reversed(list(self._held)):
             try:
-                self.heal(fault_id)
+                self._heal(fault_id, began_ns, world)
             except FencepostError as error:
                 failure = failure or error
         if failure is not None:
             raise failure
+
+    def _heal(self, fault_id: str, began_ns: int, world: World) -> FaultEvent:
+        held = self._held.pop(fault_id)
+        try:
+            evidence = held.fault.heal(world, fault_id, held.impact)
+        except NotInTimeError:
+            self._held[fault_id] = held
+            raise
+        return self._record("healed", fault_id, held, began_ns, monotonic_ns(), evidence)
 
     def _record(
         self, event: str, fault_id: str, held: _Held, began_ns: int, done_ns: int, evidence: Evidence

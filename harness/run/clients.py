@@ -281,14 +281,18 @@ def _how(returncode: int) -> str:
 
 
 def await_ready(slots: Sequence[ClientSlot], timeout_s: float, called_off: Callable[[], bool]) -> None:
-    """Wait until every client has opened its lock. Raises BrokenEnvironmentError for one that dies or is too slow."""
-    deadline = monotonic() + timeout_s
-    while waiting := [slot for slot in slots if not slot.is_ready()]:
+    """Wait until every client has opened its lock. Raises BrokenEnvironmentError for one that dies, and if none gets
+    ready for so long; hundreds of clients need a while to start."""
+    waiting, deadline = list(slots), monotonic() + timeout_s
+    while waiting:
         for slot in waiting:
             slot.reap()
         if called_off():
             return
-        if monotonic() > deadline:
+        if len(left := [slot for slot in waiting if not slot.is_ready()]) < len(waiting):
+            waiting, deadline = left, monotonic() + timeout_s
+        elif monotonic() > deadline:
             names = ", ".join(slot.name for slot in waiting)
             raise BrokenEnvironmentError(f"clients {names} were not ready within {timeout_s:g} s; see the run's logs/")
-        sleep(0.005)
+        else:
+            sleep(0.005)

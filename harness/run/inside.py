@@ -8,15 +8,13 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable
-from time import monotonic
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from fencepost.errors import FencepostError
 from harness.run.interruption import Interruption
 from harness.run.messages import Failed, Finished, Message, Said, Shown, Stop, decode, encode
 from harness.run.snapshot import Snapshot
 
-_SHOW_EVERY_S: Final = 0.1
 J = TypeVar("J")
 
 
@@ -28,17 +26,10 @@ class Inside:
         os.set_blocking(messages, False)
         self._room = select.poll()
         self._room.register(messages, select.POLLOUT)
-        self._shown_at_s = 0.0
-        self._phase = ""
         self.interruption = Interruption()
         self.has_shown_enough = False
 
     def update(self, now: Snapshot) -> None:
-        """Show the snapshot, at most ten times a second and at every new phase."""
-        at_s = monotonic()
-        if now.phase == self._phase and at_s - self._shown_at_s < _SHOW_EVERY_S:
-            return
-        self._phase, self._shown_at_s = now.phase, at_s
         # A command that is stopped (Ctrl-Z) reads nothing; a run that waited for it would play its faults late.
         if self._room.poll(0):
             self._send(Shown(now))

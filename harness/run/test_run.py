@@ -32,6 +32,7 @@ from workloads.registry import manifest_of
 
 _READY_TIMEOUT_S = 90
 _DRAIN_EVERY_NS = 500_000_000
+_SHOW_EVERY_NS = 100_000_000
 
 
 class Scenario(Protocol):
@@ -75,6 +76,7 @@ class TestRun:
         self._timeline: Timeline | None = None
         self._accepted: Counter[str] = Counter()
         self._drained_at_ns = 0
+        self._shown_phase, self._shown_at_ns = "", 0
 
     def perform(self, scenario: Scenario) -> None:
         """Make the run. Raises FencepostError if the surroundings broke; the folder then holds what was recorded so
@@ -248,6 +250,11 @@ class TestRun:
         self.folder.write_final(values)
 
     def _show(self, phase: str, active: tuple[str, ...] = ()) -> None:
+        """Every new phase, and otherwise at most ten times a second: hundreds of clients take a while to be asked."""
+        now_ns = monotonic_ns()
+        if phase == self._shown_phase and now_ns - self._shown_at_ns < _SHOW_EVERY_NS:
+            return
+        self._shown_phase, self._shown_at_ns = phase, now_ns
         config, slots = self.config, list(self.slots.values())
         self._display.update(
             Snapshot(

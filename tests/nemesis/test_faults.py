@@ -421,3 +421,17 @@ def test_a_client_that_had_ended_before_its_kill_is_a_miss(fake: FakeWorld) -> N
     evidence = fault.probe(fake.world, fault.inject(fake.world, "f1"))
     assert not evidence.holds
     assert "c1 had ended before" in evidence.seen
+
+
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        (("c1",), "c1"),
+        (("c1", "c2"), "c1,c2"),
+        (("c1", "c3", "c4", "c5", "c9", "c10", "c11"), "c1,c3-c5,c9-c11"),
+        (("c5", "c4", "c3"), "c5,c4,c3"),
+        (("c1@1", "c1@2", "c1@3"), "c1@1,c1@2,c1@3"),
+    ],
+)
+def test_many_clients_in_a_row_are_named_as_a_range(names: tuple[str, ...], words: str) -> None:
+    assert links.names_in_words(names) == words
