@@ -81,13 +81,14 @@ class Column:
         if field.type == pa.float64():
             self._absent = np.nan
 
-    def fill(self, at: int, values: Array) -> None:
-        """The rows from this one on. `values`: names as their numbers, missing integers as `MISSING`."""
+    def fill(self, at: int, count: int, values: Array | int) -> None:
+        """So many rows from this one on. `values`: one for each row or for all; names as their numbers, missing
+        integers as `MISSING`."""
         kind = self._kind or np.min_scalar_type(-len(self.names))
         if self._values is None:
             self._values = np.full(self._rows, self._absent, kind)
         self._values = self._values.astype(np.promote_types(kind, self._values.dtype), copy=False)
-        self._values[at : at + len(values)] = values
+        self._values[at : at + count] = values
 
     def pandas(self) -> Any:
         values = self._values
@@ -134,9 +135,9 @@ class Columns:
         column, at = Column(field, rows, self.names.get(field.name)), 0
         for count, piece, known in self._pieces:
             if field.name in known:
-                column.fill(at, np.full(count, known[field.name]))
+                column.fill(at, count, known[field.name])
             elif (values := piece.pop(field.name, None)) is not None:
-                column.fill(at, values)
+                column.fill(at, count, values)
             at += count
         return column
 

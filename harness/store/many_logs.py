@@ -75,6 +75,8 @@ def _add(columns: Columns, logs: Sequence[Log], found: Iterable[tuple[Header, Pi
 
 def _renumbered(codes: Array, numbers: Sequence[int], names: Names) -> Array:
     """`numbers`: that of the missing name, and then of each name in the reader's order."""
+    if numbers[-1] == len(numbers) - 2 and list(numbers) == list(range(-1, len(numbers) - 1)):
+        return codes  # as a rule: all logs have the same few names
     return np.array(numbers, np.min_scalar_type(-len(names)))[codes + np.int32(1)]
 
 

@@ -39,7 +39,7 @@ def read_frame(path: Path, schema: pa.Schema, what: str, may_lack: Collection[st
                     array = batch.column(field.name).cast(field.type)
                     if array.null_count and not field.nullable:
                         raise UsageError(f"{path} is not {what}: it has rows without {field.name}")
-                    column.fill(at, _values(column, array))
+                    column.fill(at, len(batch), _values(column, array))
                 at += len(batch)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise UsageError(f"{path} cannot be read as {what}: {' '.join(str(error).split())}") from error
