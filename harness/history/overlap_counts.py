@@ -133,7 +133,7 @@ class _Crowd:
 
     def _ends(self, blame: int) -> Ints:
         """The ends by which an overlap with this blame is measured."""
-        return self._until(_BETWEEN[BLAMES[blame]][0])
+        return self._untils[_BETWEEN[BLAMES[blame]][0]]
 
     def counts(self, blame: int) -> npt.NDArray[np.int32]:
         """For each section the number of earlier sections that it overlaps with this blame."""
