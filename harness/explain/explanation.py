@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from harness.explain.cases import Case, Side, case_of, examples
 from harness.explain.evidence import Evidence, Span, gather
 from harness.explain.nodes import NodePart
-from harness.explain.sentences import tell
+from harness.explain.sentences import is_told, tell
 from harness.history.fault_windows import Window, windows
 from harness.history.recorded import Recorded
 from harness.store.run_folder import RunFolder
@@ -46,14 +46,17 @@ class Explained:
 
 
 def explain(run: Recorded, verdict: Verdict, folder: RunFolder, limit: int | None = None) -> tuple[Explained, ...]:
-    """Explain the findings that violate any property, whatever `--require` says: for each the first `limit` examples
-    and the longest overlap; without a limit the examples in the finding.
+    """Explain all findings, whatever `--require` says: for each the first `limit` examples and the longest overlap;
+    without a limit the examples in the finding, where there is more to say than the finding says itself.
 
     Reads the logs of replies from the folder, once. Raises UsageError for a damaged log.
     """
-    found = [finding for finding in ordered(verdict) if finding.breaks]
+    found = [f for f in ordered(verdict) if limit is not None or f.breaks or is_told(f.kind)]
     shown = [finding.examples if limit is None else examples(run, finding, limit) for finding in found]
-    cases = [[case_of(run, finding, e) for e in some] for finding, some in zip(found, shown, strict=True)]
+    cases = [
+        [case for e in some if (case := case_of(run, finding, e)).named or is_told(finding.kind) or finding.breaks]
+        for finding, some in zip(found, shown, strict=True)
+    ]
     # From one TTL earlier: the replies in a deleting client's earlier round show whether the key was its own.
     ttl_ns = round(run.lease_ms * 1_000_000)
     spans = [Span(s.key, s.from_ns - ttl_ns, s.to_ns) for of in cases for case in of if (s := case.span) is not None]

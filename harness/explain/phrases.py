@@ -132,3 +132,22 @@ def _slows(window: Window, side: Side) -> bool:
     until = window.to_ns
     overlaps = window.event.began_ns <= side.end_ns and (until is None or until >= side.start_ns)
     return (side.client, _RESOURCE) in links and overlaps
+
+
+def out_of_order(run: Recorded, from_ns: int, until_ns: int) -> str:
+    """What faults had hit at some time between the two: `n3 was hung and c1 was stopped`; empty if there were none."""
+    hung: set[str] = set()
+    down: set[str] = set()
+    stopped: set[str] = set()
+    links: set[tuple[str, str]] = set()
+    for window in windows(run.faults):
+        event = window.event
+        if event.began_ns <= until_ns and (window.to_ns is None or window.to_ns >= from_ns):
+            (down if event.took_nodes_down else hung).update(event.nodes)
+            stopped.update(event.paused_clients)
+            links.update((*event.cut_links, *event.slow_links))
+    states = {"down": down, "hung": hung - down, "stopped": stopped}
+    found = [f"{listed(some)} {was(some)} {how}" for how, names in states.items() if (some := sorted(names))]
+    if links:
+        found.append(f"{plural(len(links), 'link')} {'was' if len(links) == 1 else 'were'} cut or slow")
+    return listed(found) if found else ""

@@ -14,7 +14,7 @@ from harness.explain.cases import Case, Side, ops_of
 from harness.explain.evidence import Evidence
 from harness.explain.nodes import NodePart, parts
 from harness.explain.overlap import by_client, by_lock, undecided
-from harness.explain.phrases import at, lasting
+from harness.explain.phrases import at, lasting, out_of_order
 from harness.history.obstacles import Obstacle, in_words
 from harness.history.recorded import Recorded
 
@@ -31,6 +31,11 @@ class Told:
     because: str = ""
     parts: tuple[NodePart, ...] = ()
     pair: tuple[Side, ...] = ()
+
+
+def is_told(kind: str) -> bool:
+    """Whether there is more to say of a finding of this kind than it says itself."""
+    return kind in _KINDS
 
 
 def tell(run: Recorded, evidence: Evidence, case: Case) -> Told:
@@ -176,6 +181,27 @@ def _no_way_in(run: Recorded, evidence: Evidence, case: Case) -> Told:
     )
 
 
+def _overrun(run: Recorded, evidence: Evidence, case: Case) -> Told:
+    example = case.example
+    began_ns = run.timeline.start_ns + round(float(example["at_ms"]) * 1e6)
+    took_ns = round(float(example["took_ms"]) * 1e6)
+    limit = "" if run.acquire_limit_ms is None else f"; the lock allows it {lasting(run.acquire_limit_ms * 1e6)}"
+    meanwhile = out_of_order(run, began_ns, began_ns + took_ns)
+    return Told(
+        f"An acquire of {example['client']} took {lasting(took_ns)}, from {at(run, began_ns)} on{limit}. "
+        f"Meanwhile {meanwhile or 'no fault was in force'}."
+    )
+
+
+def _outlasting(run: Recorded, evidence: Evidence, case: Case) -> Told:
+    example = case.example
+    return Told(
+        f"{printable(str(example['node']))} kept a key of {printable(str(example['key']))} that had no owner for "
+        f"{lasting(float(example['for_ms']) * 1e6)}, from +{float(example['from_ms']):,.1f} ms on "
+        f"({example['cause']}); keys are to live for {run.lease_ms:,.0f} ms."
+    )
+
+
 def _token(run: Recorded, evidence: Evidence, case: Case) -> Told:
     example = case.example
     sections, when = run.sections, f"+{float(example['start_ms']):,.1f} ms"
@@ -226,4 +252,6 @@ _KINDS: Final[Mapping[str, Callable[[Recorded, Evidence, Case], Told]]] = {
     "lease-outlasts-keys": _outlasts,
     "release-without-effect": _ineffective,
     "no-way-in": _no_way_in,
+    "acquire-overrun": _overrun,
+    "orphan-outlasts-ttl": _outlasting,
 }

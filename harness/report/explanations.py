@@ -18,6 +18,7 @@ from harness.explain.cases import Side
 from harness.explain.explanation import Explained, Explanation
 from harness.explain.nodes import NOT_SET, NodePart, Said
 from harness.explain.phrases import at, lasting, outage
+from harness.explain.remarks import remarks
 from harness.history.fault_windows import FOREVER_NS, Window
 from harness.history.recorded import Recorded
 from harness.report.wording import blame
@@ -29,9 +30,10 @@ _LEGEND: Final = "· acquiring  █ within its lease  ▒ lease may have expired
 
 
 def render_explained(run: Recorded, verdict: Verdict, explained: Sequence[Explained]) -> RenderableType:
-    """The explanations for a terminal. One line if there is nothing to explain."""
-    if not explained:
-        return Text(f"{verdict.verdict}: nothing to explain, because no finding violates any property")
+    """The explanations for a terminal, and what the figures show beside the findings. One line if there is nothing."""
+    said = list(remarks(run, verdict))
+    if not explained and not said:
+        return Text(f"{verdict.verdict}: nothing to explain, because nothing was found")
     deciding = breaking(verdict)
     told: dict[tuple[tuple[str, int], ...], str] = {}
     parts: list[RenderableType] = []
@@ -44,8 +46,10 @@ def render_explained(run: Recorded, verdict: Verdict, explained: Sequence[Explai
             number = str(len(told) + 1)
             before = told.setdefault(explanation.names, number) if explanation.names else number
             parts += _one(run, explanation, number if before == number else "", before)
-        if (left := finding.count - len(one.explanations)) > 0:
+        if one.explanations and (left := finding.count - len(one.explanations)) > 0:
             parts += [Text(f"{left:,} more of this kind; --limit shows more", style="dim"), Text("")]
+    if said:
+        parts += [Text("Also seen" if explained else "Seen", style="bold"), Text(""), *map(_indented, said), Text("")]
     return Group(*parts[:-1])
 
 

@@ -319,3 +319,20 @@ def test_a_release_that_left_the_keys() -> None:
         "The lock told c1 at +60.0 ms that it was released, but its value stayed on n1, n2 and n3, so that no "
         "majority was free for another 840 ms."
     )
+
+
+def test_a_slow_acquire_names_the_node_that_was_hung_meanwhile() -> None:
+    story = Story().section("c1", 10, 20).op("c2", "acquire", "fail", 1, 30, 830).fault("f", 100, 700, nodes=("n3",))
+    story.acquire_limit_ms = 100.0
+    assert story.told("acquire-overrun").sentence == (
+        "An acquire of c2 took 800 ms, from +30.0 ms on; the lock allows it 100 ms. Meanwhile n3 was hung."
+    )
+
+
+def test_a_key_that_outlasts_the_ttl() -> None:
+    story = Story().section("c1", 10, 40).shows("c1", "v1").seen("n1", "watching", 0, "id")
+    story.seen("n1", "set", 9, "v1", ttl=90_000).seen("n1", "deleted", 400)
+    assert story.told("orphan-outlasts-ttl").sentence == (
+        "n1 kept a key of k1 that had no owner for 359 ms, from +41.0 ms on (not released); keys are to live for 100 "
+        "ms."
+    )

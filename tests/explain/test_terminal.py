@@ -153,7 +153,7 @@ def test_a_run_without_violations_is_one_line_and_exit_code_0(
     folder = folder_of(Story().let_in("c1", 10, 20, "OK OK OK").let_in("c2", 30, 40, "OK OK OK"), tmp_path)
     code, out, err = command(str(folder.path), capsys=capsys)
     assert (code, err) == (0, "")
-    assert out == "valid: nothing to explain, because no finding violates any property\n"
+    assert out == "valid: nothing to explain, because nothing was found\n"
 
 
 def test_explaining_changes_nothing_in_the_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
