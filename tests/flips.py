@@ -55,6 +55,7 @@ MODULES: Final = (
     "harness/history/key_owners.py",
     "harness/history/backing.py",
     "harness/history/obstacles.py",
+    "harness/history/failing_parts.py",
 )
 TESTS: Final = "tests/judge"
 LEFT_OUT: Final = "tests/judge/test_pauses_while_acquiring.py"

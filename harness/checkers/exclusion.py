@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from typing import Final
 
+import numpy as np
 import pandas as pd
 
 from fencepost.text import bound, count, milliseconds, of_sections, plural
 from harness.config import Requirement
 from harness.figures import Cell, CheckerFigures, Row, Tile, Tone
+from harness.history.failing_parts import IN_WORDS, PARTS, Part, failing_part
 from harness.history.overlap_counts import count_overlaps
-from harness.history.overlaps import BLAMES, OverlapBlame
+from harness.history.overlaps import BLAMES, OverlapBlame, overlapping_pairs
 from harness.history.recorded import Recorded
 from harness.verdict import Answer, Finding
 
@@ -34,13 +37,21 @@ _TILES: Final[tuple[tuple[OverlapBlame, str, Tone], ...]] = (
 )
 
 
+MOST_TOLD_APART: Final = 1_000
+MOST_LISTED: Final = 100_000
+"""Overlaps are counted exactly, however many there are; the nodes are asked about the first of them only."""
+
+
 class Figures(CheckerFigures, frozen=True):
-    """`overlaps`: pairs of sections by blame; `overlapping_pairs`: all of them. `longest_overlap_ms`: 0 without any."""
+    """`overlaps`: pairs of sections by blame; `overlapping_pairs`: all of them. `longest_overlap_ms`: 0 without any.
+    `lock_by_part`: of the first `MOST_TOLD_APART` pairs blamed on the lock, which part of it failed; None without
+    any."""
 
     sections: int
     overlaps: dict[OverlapBlame, int]
     overlapping_pairs: int
     longest_overlap_ms: float
+    lock_by_part: dict[Part, int] | None = None
 
     def rows(self) -> Iterator[Row]:
         """`lock 0 of 1,234 sections (95 % upper bound 0.30 %) · client 3 · undecided 0; longest 12 ms`."""
@@ -48,6 +59,11 @@ class Figures(CheckerFigures, frozen=True):
         text = f"lock {of_sections(lock, self.sections)} · client {count(client)} · undecided {count(undecided)}"
         longest = f"; longest {milliseconds(self.longest_overlap_ms)}" if self.longest_overlap_ms else ""
         yield Row("overlaps", text + longest, order=20)
+        if self.lock_by_part:
+            yield Row("failed", _parts_in_words(self.lock_by_part), order=20)
+
+    def totals(self) -> Mapping[str, int]:
+        return {f"overlaps, {IN_WORDS[part]}": number for part, number in (self.lock_by_part or {}).items() if number}
 
     def tiles(self) -> Iterator[Tile]:
         for blame, name, tone in _TILES:
@@ -82,10 +98,13 @@ class Figures(CheckerFigures, frozen=True):
 
 def check(run: Recorded) -> Answer:
     kinds = count_overlaps(run.sections, run.sections_by_key)
+    by_part = _by_part(run) if "lock" in kinds else None
     findings = []
     for blame, kind in kinds.items():
         noun = "pair of sections" if kind.count == 1 else "pairs of sections"
         text = f"{kind.count} {noun} overlapped, by up to {kind.longest_ns / 1e6:.1f} ms; {_WORDS[blame]}"
+        if blame == "lock" and by_part is not None:
+            text += f" ({_parts_in_words(by_part)})"
         pairs = dict.fromkeys([*kind.first, kind.longest])
         findings.append(
             Finding(
@@ -102,8 +121,29 @@ def check(run: Recorded) -> Answer:
         overlaps={blame: kinds[blame].count if blame in kinds else 0 for blame in BLAMES},
         overlapping_pairs=sum(kind.count for kind in kinds.values()),
         longest_overlap_ms=max((kind.longest_ns for kind in kinds.values()), default=0) / 1e6,
+        lock_by_part=by_part,
     )
     return Answer(figures, tuple(findings))
+
+
+def _by_part(run: Recorded) -> dict[Part, int] | None:
+    """Of the first pairs blamed on the lock, how often each part of it failed; None where the record shows none."""
+    if run.backing is None or not run.backing.owners.are_shown:
+        return None
+    pairs = overlapping_pairs(run.sections, MOST_LISTED)
+    until = np.minimum(*(run.sections[name].to_numpy(np.int64) for name in ("end_ns", "deadline_min_ns")))
+    start = run.sections["start_ns"].to_numpy(np.int64)
+    counts = Counter(
+        failing_part(run.backing, (a, b), int(start[b]), int(min(until[a], until[b])))
+        for place in pairs.blamed("lock")[:MOST_TOLD_APART].tolist()
+        for a, b in [(int(pairs.earlier[place]), int(pairs.later[place]))]
+    )
+    return {part: counts[part] for part in PARTS}
+
+
+def _parts_in_words(by_part: Mapping[Part, int]) -> str:
+    """`the library did wrong in 1, servers forgot keys in 3`."""
+    return ", ".join(f"{IN_WORDS[part]} in {number:,}" for part, number in by_part.items() if number)
 
 
 _MEASURED_TO: Final[dict[OverlapBlame, str | None]] = {

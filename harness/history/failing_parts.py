@@ -1,0 +1,45 @@
+"""Which part of a lock failed when two clients were inside within their leases?
+
+A library can do everything right and still let two clients in: a server that restarts without its keys, or whose clock
+runs fast, breaks what the library relies on. Its author contests these, rightly, so they are told apart from what the
+library itself did wrong. The nodes show it: at the time of the overlap, certainly no majority of them held the value of
+one of the two sections, and each that did not has its reason.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Final, Literal
+
+from harness.history.backing import OF_THE_LOCK, Backing, Loss
+
+Part = Literal["library", "servers", "clock", "unknown"]
+PARTS: Final[tuple[Part, ...]] = ("library", "servers", "clock", "unknown")
+IN_WORDS: Final[dict[Part, str]] = {
+    "library": "the library did wrong",
+    "servers": "servers forgot keys",
+    "clock": "a server's clock ran fast",
+    "unknown": "the record does not show which part failed",
+}
+
+
+def failing_part(backing: Backing | None, sections: tuple[int, int], from_ns: int, to_ns: int) -> Part:
+    """Which part failed in the overlap of these two sections, by place, in this time: the library's own requests are
+    enough to explain it; or nodes also had to forget keys, or to expire them early."""
+    if backing is None or not backing.owners.are_shown:
+        return "unknown"
+    found: set[Part] = {_part(backing, section, from_ns, to_ns) for section in sections}
+    return next(part for part in PARTS if part in found)
+
+
+def _part(backing: Backing, section: int, from_ns: int, to_ns: int) -> Part:
+    stretch = backing.unbacked(section, from_ns, to_ns) if section in backing.owners.values else None
+    if stretch is None:
+        return "unknown"
+    losses: Counter[Loss] = Counter(loss for _, loss in stretch.losses)
+    used = len(backing.nodes(section))
+    left = used - sum(losses[loss] for loss in OF_THE_LOCK)
+    majority = used // 2 + 1
+    if left < majority:
+        return "library"
+    return "servers" if losses["lost by the node"] >= losses["expired early"] else "clock"

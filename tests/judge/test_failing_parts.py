@@ -1,0 +1,106 @@
+"""Which part of the lock failed when two clients were inside within their leases."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from harness.checkers.exclusion import check
+from tests.judge.histories import History
+
+NODES = ("n1", "n2", "n3")
+
+
+def two(**config: Any) -> History:
+    """c1 is inside from 10 to 60, c2 from 30 to 50."""
+    history = History(**config).watch(*NODES).section("c1", 10, 60, asked=5).shows("c1", "v1")
+    return history.section("c2", 30, 50, asked=25).shows("c2", "v2")
+
+
+def failed(history: History) -> dict[str, int]:
+    for node in NODES:
+        history.seen(node, "blind", 900)
+    answer = check(history.recorded())
+    figures: Any = answer.figures
+    (finding,) = answer.findings
+    assert finding.blame == "lock"
+    found = {part: number for part, number in (figures.lock_by_part or {}).items() if number}
+    assert sum(found.values()) in (0, finding.count)
+    return found
+
+
+def set_on(history: History, value: str, at: float, *nodes: str, ttl: int = 100) -> History:
+    for node in nodes:
+        history.seen(node, "set", at, value, ttl=ttl)
+    return history
+
+
+def restarted(history: History, *nodes: str, at: float = 15) -> History:
+    for node in nodes:
+        history.seen(node, "blind", at).seen(node, "watching", at + 5, "second")
+    return history
+
+
+def test_a_majority_that_was_never_asked_is_the_librarys_mistake() -> None:
+    assert failed(set_on(set_on(two(), "v1", 8, "n1", "n2"), "v2", 28, "n3")) == {"library": 1}
+
+
+def test_keys_that_were_deleted_or_lived_too_short_are_the_librarys_mistake() -> None:
+    history = set_on(two(), "v1", 8, "n1", "n2", "n3").seen("n1", "deleted", 20).seen("n2", "deleted", 20)
+    assert failed(set_on(history, "v2", 28, "n1", "n2")) == {"library": 1}
+    history = set_on(two(), "v1", 8, "n1", "n2", "n3", ttl=12).seen("n1", "expired", 20).seen("n2", "expired", 20)
+    assert failed(set_on(history, "v2", 28, "n1", "n2")) == {"library": 1}
+
+
+def test_keys_that_restarted_servers_no_longer_had() -> None:
+    history = restarted(set_on(two(), "v1", 8, "n1", "n2"), "n1", "n2")
+    assert failed(set_on(history, "v2", 28, "n1", "n2")) == {"servers": 1}
+    history = set_on(set_on(two(), "v1", 8, "n1", "n2"), "other", 3, "n3")
+    assert failed(set_on(restarted(history, "n1"), "v2", 28, "n1", "n3")) == {"servers": 1}
+
+
+def test_keys_that_a_fast_clock_expired() -> None:
+    history = set_on(two(), "v1", 8, "n1", "n2")
+    for node in ("n1", "n2"):
+        history.seen(node, "expired", 20)
+    assert failed(set_on(history, "v2", 28, "n1", "n2")) == {"clock": 1}
+
+
+@pytest.mark.parametrize(("expired", "part"), [(("n1",), "servers"), (("n1", "n2"), "clock")])
+def test_what_more_nodes_did_counts(expired: tuple[str, ...], part: str) -> None:
+    history = set_on(two(), "v1", 8, *NODES)
+    for node in expired:
+        history.seen(node, "expired", 20)
+    restarted(history, *(node for node in NODES if node not in expired))
+    assert failed(set_on(history, "v2", 28, "n1", "n2")) == {part: 1}
+
+
+def test_a_library_that_did_wrong_as_well_did_wrong() -> None:
+    """The servers forgot the first client's keys, and the second one had no majority."""
+    history = restarted(set_on(two(), "v1", 8, "n1", "n2"), "n1", "n2")
+    assert failed(set_on(history, "v2", 28, "n1")) == {"library": 1}
+
+
+def test_nodes_that_were_not_seen_tell_nothing() -> None:
+    history = History().section("c1", 10, 60).section("c2", 30, 50)
+    figures: Any = check(history.recorded()).figures
+    assert figures.lock_by_part is None
+    history = set_on(two(), "v1", 8, "n1", "n2").seen("n1", "blind", 15).seen("n2", "blind", 15)
+    history.seen("n1", "watching", 70, "second").seen("n2", "watching", 70, "second")
+    assert failed(history) == {"unknown": 1}
+    history = set_on(two(), "v1", 8, *NODES)
+    history.held.clear()
+    assert failed(history) == {}
+
+
+def test_the_finding_and_the_summary_say_it() -> None:
+    history = restarted(set_on(two(), "v1", 8, "n1", "n2"), "n1", "n2")
+    set_on(history, "v2", 28, "n1", "n2")
+    for node in NODES:
+        history.seen(node, "blind", 900)
+    answer = check(history.recorded())
+    assert answer.findings[0].text.endswith("(servers forgot keys in 1)")
+    figures: Any = answer.figures
+    assert [row.text for row in figures.rows()][1] == "servers forgot keys in 1"
+    assert figures.totals() == {"overlaps, servers forgot keys": 1}
