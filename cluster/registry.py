@@ -5,12 +5,12 @@ from __future__ import annotations
 import pkgutil
 from collections.abc import Mapping
 from functools import cache
-from importlib import import_module
 from types import MappingProxyType
 
 import cluster.servers as folder
 from cluster.server import Server
 from fencepost.errors import InternalError
+from fencepost.extensions import load
 
 
 @cache
@@ -19,7 +19,7 @@ def servers() -> Mapping[str, Server]:
     InternalError if two share a name."""
     found: dict[str, Server] = {}
     for module in pkgutil.iter_modules(folder.__path__, "cluster.servers."):
-        server: Server | None = getattr(import_module(module.name), "SERVER", None)
+        server: Server | None = getattr(load(module.name), "SERVER", None)
         if server is None:
             continue
         if server.name in found:

@@ -42,16 +42,19 @@ class Sandbox:
     messages: int
 
 
-def launch(command: Sequence[str], environment: Mapping[str, str]) -> Sandbox | Refusal:
+def launch(
+    command: Sequence[str], environment: Mapping[str, str], output: int = subprocess.DEVNULL
+) -> Sandbox | Refusal:
     """Start `command ORDERS MESSAGES` in a sandbox: two descriptors, to read from and to write to, are appended to it.
-    It has the environment, the working directory and the standard error of this process, and `environment` on top."""
-    return _launch(command, environment)
+    It has the environment and the working directory of this process, and `environment` on top. What it prints goes to
+    the descriptor `output`."""
+    return _launch(command, environment, output)
 
 
 @cache
 def why_not() -> str | None:
     """None if a sandbox can be started on this machine, else what was refused. Known by starting an empty one."""
-    tried = _launch([], {})
+    tried = _launch([], {}, subprocess.DEVNULL)
     if isinstance(tried, Refusal):
         return tried.what
     tried.launcher.wait()
@@ -60,7 +63,7 @@ def why_not() -> str | None:
     return None
 
 
-def _launch(command: Sequence[str], environment: Mapping[str, str]) -> Sandbox | Refusal:
+def _launch(command: Sequence[str], environment: Mapping[str, str], output: int) -> Sandbox | Refusal:
     their_orders, orders = os.pipe()
     messages, their_messages = os.pipe()
     ends = (str(their_orders), str(their_messages))
@@ -69,6 +72,8 @@ def _launch(command: Sequence[str], environment: Mapping[str, str]) -> Sandbox |
         launcher = subprocess.Popen(
             [sys.executable, "-I", "-S", _LAUNCHER, *ends, *words],
             stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
             pass_fds=(their_orders, their_messages),
             env={**os.environ, **environment},
             start_new_session=True,  # a Ctrl-C at the terminal is the harness's alone

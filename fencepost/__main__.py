@@ -7,22 +7,27 @@ from collections.abc import Sequence
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit code. Ctrl-C may also come while modules are still being imported."""
-    from fencepost.errors import FencepostError
+    """Run the command line and return its exit code. Without arguments this is the program: it takes its arguments from
+    the shell, and ends the process."""
+    from fencepost.boundary import INTERRUPTED, exit_code_of, leave, protect_process
 
+    if argv is not None:
+        return exit_code_of(lambda: _run(argv))
+    code = INTERRUPTED
     try:
-        from fencepost import check_module_names
+        protect_process()
+        code = exit_code_of(lambda: _run(sys.argv[1:]))
+    finally:  # a second Ctrl-C may have come
+        leave(code)
 
-        check_module_names()
-        from harness.cli.main import run
 
-        return run(sys.argv[1:] if argv is None else argv)
-    except FencepostError as error:
-        sys.stderr.write(f"fencepost: {error}\n")
-        return error.exit_code
-    except KeyboardInterrupt:
-        sys.stderr.write("fencepost: interrupted before anything was started\n")
-        return 255
+def _run(argv: Sequence[str]) -> int:
+    from fencepost import check_module_names
+
+    check_module_names()
+    from harness.cli.main import run
+
+    return run(argv)
 
 
 if __name__ == "__main__":

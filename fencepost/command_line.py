@@ -9,20 +9,31 @@ from typing import Any, Final, NoReturn
 
 import msgspec
 
+from fencepost.boundary import say
 from fencepost.errors import UsageError
 from fencepost.options import Declared
 
 _METAVARS: Final[Mapping[object, str]] = {int: "N", Path: "PATH"}
 
 
+class HelpShown(Exception):  # noqa: N818 (nothing is wrong)
+    """The help was asked for, and printed: there is nothing else to do."""
+
+
 class Parser(argparse.ArgumentParser):
-    """argparse that raises UsageError in one line instead of printing the usage."""
+    """argparse that raises UsageError in one line instead of printing the usage, and never ends the process."""
 
     def __init__(self, **keywords: Any) -> None:
         super().__init__(formatter_class=argparse.RawDescriptionHelpFormatter, **keywords)
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{message}; see `{self.prog} --help`")
+
+    def print_help(self, file: object = None) -> None:
+        say(self.format_help())
+
+    def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
+        raise HelpShown
 
 
 def add_options(parser: Parser, options: Iterable[Declared], *, grouped: bool = False) -> None:

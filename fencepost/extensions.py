@@ -17,10 +17,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType
 from typing import Final
 
 from fencepost.errors import UsageError
+from fencepost.user_code import user_code
 
 VARIABLE: Final = "FENCEPOST_PATH"
 
@@ -50,3 +54,15 @@ def extended(path: Iterable[str], package: str) -> list[str]:
         if place.is_dir():
             paths.append(str(place))
     return paths
+
+
+def load(name: str) -> ModuleType:
+    """The module of this name in a package that can be extended. Raises UsageError if it is a user's and cannot be
+    imported."""
+    folders = extension_folders()
+    spec = find_spec(name) if folders else None
+    path = Path(spec.origin) if spec is not None and spec.origin else None
+    if path is None or not any(path.is_relative_to(folder) for folder in folders):
+        return import_module(name)
+    with user_code(str(path), f"{path} cannot be imported"):
+        return import_module(name)

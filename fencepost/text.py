@@ -15,6 +15,11 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else " " if c.isspace() else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
+def printable_lines(text: str) -> str:
+    """The same of a text that may have several lines."""
+    return "\n".join(map(printable, text.split("\n")))
+
+
 def text_of(value: bytes) -> str:
     """Bytes that a lock wrote on a node, as text: UTF-8 if they are that, else `0x` and their hexadecimal digits. Equal
     bytes give equal texts, so that what a client's log says and what the witness saw can be compared."""

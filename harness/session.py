@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Thread
@@ -40,13 +41,13 @@ def record_and_show(prepared: Prepared, results: Path, out: Console) -> RunFolde
     setup = prepared.setup
     folder = new_folder(prepared, results)
     say = f"{setup_in_words(setup)}, nemesis {setup.config.nemesis}, seed {setup.config.seed}"
-    out.print(say, markup=False, soft_wrap=True)
+    out.print(say, soft_wrap=True)
     say_what_is_missing(setup, out)
     try:
         with Progress(out) as progress:
             record_run(prepared, folder, progress)
     except FencepostError:
-        out.print(f"the run broke off; `fencepost analyze {folder.path}` judges what was recorded", markup=False)
+        out.print(f"the run broke off; `fencepost analyze {folder.path}` judges what was recorded")
         raise
     return folder
 
@@ -66,11 +67,13 @@ def record_run(prepared: Prepared, folder: RunFolder, progress: Progress, enough
 
 
 def _import_the_judge() -> None:
-    """Import what judging needs (pandas and more) while the servers come up: each takes about as long as the other."""
-    import harness.checkers.judge
-    import harness.explain.explanation
-    import harness.report.page
-    import harness.report.summary  # noqa: F401
+    """Import what judging needs (pandas and more) while the servers come up: each takes about as long as the other.
+    What cannot be imported is told where it is needed."""
+    with suppress(BaseException):
+        import harness.checkers.judge
+        import harness.explain.explanation
+        import harness.report.page
+        import harness.report.summary  # noqa: F401
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,12 +141,11 @@ def say_what_is_missing(setup: Setup, out: Console) -> None:
     although they should be."""
     if setup.config.witness == "on" and not setup.is_watched:
         server = setup.spec.server.name
-        out.print(f"the nodes are not watched: {server} has no key events", markup=False, soft_wrap=True)
+        out.print(f"the nodes are not watched: {server} has no key events", soft_wrap=True)
     if setup.no_sandbox is not None:
         out.print(
             f"no sandbox, because this machine refuses one ({setup.no_sandbox}): other programs on it can reach the "
             "run's servers",
-            markup=False,
             soft_wrap=True,
         )
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pkgutil
 from collections.abc import Iterator, Mapping
 from functools import cache
-from importlib import import_module
 from types import MappingProxyType
 from typing import Any
 
 import nemesis as folder
 from fencepost.errors import InternalError
+from fencepost.extensions import load
 from nemesis.base import Mix, Nemesis
 
 
@@ -39,6 +39,6 @@ def mixes() -> Mapping[str, Mix]:
 def _objects(name: str) -> Iterator[tuple[str, Any]]:
     """The modules that define it, by name, and the object."""
     for module in pkgutil.iter_modules(folder.__path__, "nemesis."):
-        defined = getattr(import_module(module.name), name, None)
+        defined = getattr(load(module.name), name, None)
         if defined is not None:
             yield module.name, defined

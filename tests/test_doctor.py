@@ -6,10 +6,10 @@ import io
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from cluster.lifetime import RunState
 from harness.cli.doctor import Check, examine, exit_code, render
+from harness.report.terminal import Terminal
 
 
 def named(checks: tuple[Check, ...], name: str) -> Check:
@@ -89,7 +89,7 @@ def test_the_table_shows_each_check_and_how_to_fix_it() -> None:
         Check("redis-server", False, "no redis-server in [somewhere]", "make setup", essential=True),
         Check("root", True, "yes"),
     )
-    Console(file=out, width=120).print(render(checks))
+    Terminal(out, width=120).print(render(checks))
     text = out.getvalue()
     assert "no redis-server in [somewhere]" in text
     assert "make setup" in text

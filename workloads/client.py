@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import gc
 import sys
+import traceback
 from collections.abc import Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, wait
 from contextlib import ExitStack
@@ -24,6 +25,7 @@ import msgspec
 
 from fencepost.errors import FencepostError
 from fencepost.options import fields_of
+from fencepost.user_code import in_words
 from workloads import driven_client
 from workloads.base import Lock, LockSettings, NodeAddress
 from workloads.control import Control, State
@@ -150,6 +152,10 @@ def main(argv: Sequence[str]) -> int:
     except FencepostError as error:
         sys.stderr.write(f"{error}\n")
         return error.exit_code
+    except BaseException as error:  # the lock's own code may raise anything, SystemExit too
+        traceback.print_exc()
+        sys.stderr.write(f"the client ended by {in_words(error)}\n")
+        return FencepostError.exit_code
     return 0
 
 

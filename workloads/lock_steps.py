@@ -10,8 +10,9 @@ from collections.abc import Callable
 from time import monotonic_ns
 from typing import Any, Final, Literal, TypeVar
 
-from fencepost.errors import FencepostError, UsageError
+from fencepost.errors import BrokenEnvironmentError, FencepostError, UsageError
 from fencepost.history import Held, Op, Outcome
+from fencepost.user_code import in_words
 from workloads.base import KnowsIfHeld, Lease, Lock, ShowsError, ShowsReason, ShowsRounds
 from workloads.control import Control, State
 from workloads.options import ClientOptions
@@ -252,9 +253,11 @@ def _answer(call: Callable[[], T]) -> tuple[T | None, str | None]:
         return call(), None
     except FencepostError:
         raise
-    except Exception as error:
+    except (SystemExit, KeyboardInterrupt) as error:
+        raise BrokenEnvironmentError(f"the lock ended its client: {in_words(error)}") from error
+    except BaseException as error:  # that of asyncio's cancellation is no Exception
         return None, _in_words(error)
 
 
-def _in_words(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"[:_MOST_CHARACTERS]
+def _in_words(error: BaseException) -> str:
+    return in_words(error)[:_MOST_CHARACTERS]

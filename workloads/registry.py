@@ -18,11 +18,14 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Final, Literal, cast
 
 import msgspec
 
 from fencepost.errors import BrokenEnvironmentError, UsageError
+from fencepost.extensions import load
+from fencepost.user_code import in_words, user_code
 from workloads import locks
 from workloads.base import Lock, LockFactory, LockSettings, NodeAddress
 from workloads.foreign import ForeignLock
@@ -120,7 +123,7 @@ def open_lock(lock: str, lock_command: str | None, nodes: Sequence[NodeAddress],
         try:
             return factory(nodes, settings)
         except Exception as error:  # whatever a stranger's constructor raises
-            raise BrokenEnvironmentError(f"--lock {lock} cannot be opened: {_one_line(error)}") from error
+            raise BrokenEnvironmentError(f"--lock {lock} cannot be opened: {in_words(error)}") from error
     info = find_lock(lock)
     if info.manifest is not None:
         check_installed(info.manifest)
@@ -131,13 +134,16 @@ def open_lock(lock: str, lock_command: str | None, nodes: Sequence[NodeAddress],
 
 
 def _recipe(info: LockInfo) -> LockFactory:
-    return cast(LockFactory, importlib.import_module(f"workloads.locks.{info.path.stem}").LOCK)
+    return cast(LockFactory, load(f"workloads.locks.{info.path.stem}").LOCK)
 
 
 def _info(path: Path) -> LockInfo:
     name = path.stem.replace("_", "-")
     kind: Literal["recipe", "control"] = "control" if name.startswith("control-") else "recipe"
-    docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+    try:
+        docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+    except (OSError, SyntaxError, ValueError, RecursionError) as error:
+        raise UsageError(f"{path} is not a module that Python can read: {in_words(error)}") from None
     sentence = " ".join(docstring.split("\n\n")[0].split()).split(". ")[0].rstrip(".")
     return LockInfo(name, kind, path, sentence)
 
@@ -161,17 +167,18 @@ def _user_class(lock: str) -> LockFactory:
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)
-    try:
+    with user_code(f"--lock {lock}", f"--lock {lock}: the module {module_name!r} cannot be imported from {here}"):
         module = importlib.import_module(module_name)
-    except Exception as error:  # whatever a stranger's module raises while it is imported
-        raise UsageError(
-            f"--lock {lock}: the module {module_name!r} cannot be imported from {here}: {_one_line(error)}"
-        ) from error
+    with user_code(f"--lock {lock}", f"--lock {lock} cannot be looked into"):
+        return _checked_class(lock, module, class_name)
+
+
+def _checked_class(lock: str, module: ModuleType, class_name: str) -> LockFactory:
     factory = getattr(module, class_name, None)
     if factory is None:
         classes = [name for name, value in vars(module).items() if inspect.isclass(value)]
         raise UsageError(
-            f"--lock {lock}: {module_name} has no {class_name!r}; its classes: {', '.join(classes) or 'none'}"
+            f"--lock {lock}: {module.__name__} has no {class_name!r}; its classes: {', '.join(classes) or 'none'}"
         )
     missing = [verb for verb in _VERBS if not callable(getattr(factory, verb, None))]
     if not inspect.isclass(factory) or missing:
@@ -183,7 +190,3 @@ def _user_class(lock: str) -> LockFactory:
     except TypeError as error:
         raise UsageError(f"--lock {lock}: its constructor must take (nodes, settings): {error}") from None
     return cast(LockFactory, factory)
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(f"{type(error).__name__}: {error}".split())

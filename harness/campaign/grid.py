@@ -16,6 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from fencepost.errors import UsageError
+from fencepost.user_code import user_code
 from harness.options import axis_named
 
 GRIDS: Final = Path(__file__).parent / "grids"
@@ -221,10 +222,8 @@ def _shown(axis: str, value: str) -> str:
 
 
 def _from_python(path: Path, name: str) -> Grid:
-    try:
+    with user_code(f"--grid {path}", f"--grid {path} cannot be read"):
         found: Any = runpy.run_path(str(path)).get(name)
-    except Exception as error:
-        raise UsageError(f"--grid {path} cannot be read: {error!r}") from error
     if not isinstance(found, Grid):
         raise UsageError(f"--grid {path} has no {name}: it must be a harness.campaign.grid.Grid")
     return found

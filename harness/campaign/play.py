@@ -110,7 +110,7 @@ def play(
                     cell=slot.cell, seed=slot.seed, folder=run.name, verdict="broke off", took_s=took_s,
                     revision=revision, error=str(failure),
                 )  # fmt: skip
-                out.print(f"{heading}: the run broke off ({failure}); see {run.path}", markup=False)
+                out.print(f"{heading}: the run broke off ({failure}); see {run.path}")
                 broke += 1
             folder.append(line)
             if failure is not None and broke == _BREAKS_IN_A_ROW:
@@ -133,12 +133,11 @@ def _announce(plan: Plan, folder: CampaignFolder, out: Console) -> list[Slot]:
     out.print(
         f"{plan.grid.title}: {plural(plan.grid.run_count, 'run')} "
         f"({plural(len(plan.grid.cells), 'cell')}, {' or '.join(map(str, seeds))} seeds each)",
-        markup=False,
     )
     if lines:
         again = sum(line.error is not None for line in lines)
         retried = f", {again} that broke off will be made again" if again else ""
-        out.print(f"found {len(finished)} of them finished in {folder.path}{retried}", markup=False)
+        out.print(f"found {len(finished)} of them finished in {folder.path}{retried}")
     if todo:
         estimate = Estimate(plan.configs)
         for line in lines:

@@ -41,7 +41,7 @@ def compare(grid: Grid, report: Path | None, results: Path, *, yes: bool, comman
             finished = play(plan, folder, results, commit, out)
         finally:
             write_report(folder, plan)
-        out.print(f"report: {folder.path / 'index.html'}", markup=False, soft_wrap=True)
+        out.print(f"report: {folder.path / 'index.html'}", soft_wrap=True)
     finally:
         folder.close()
     return 0 if finished else 2

@@ -11,11 +11,10 @@ from __future__ import annotations
 import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 from fencepost.errors import UsageError
-from fencepost.extensions import extended
+from fencepost.extensions import extended, load
 from harness.figures import CheckerFigures
 from workloads.kinds import find_workload
 
@@ -41,7 +40,7 @@ def checkers() -> dict[str, Checker]:
     """Each checker by its module's name, in alphabetical order."""
     found = {}
     for info in pkgutil.iter_modules(__path__):
-        module = import_module(f"{__name__}.{info.name}")
+        module = load(f"{__name__}.{info.name}")
         check = getattr(module, "check", None)
         if callable(check):
             figures = getattr(module, "Figures", CheckerFigures)

@@ -33,6 +33,7 @@ from fencepost.setup.machine import tools_folder
 from fencepost.setup.workshop import short
 from harness.cli.command import Call, Command
 from harness.config import RunConfig
+from harness.report.terminal import Text
 from workloads.installation import wrong_with
 from workloads.languages.base import language_of
 from workloads.manifest import Manifest
@@ -93,13 +94,9 @@ def render(checks: Sequence[Check]) -> Table:
     for heading in ("found", "how to fix it"):
         table.add_column(heading, overflow="fold")
     for check in checks:
-        mark = "[green]ok" if check.ok else "[red]missing" if check.essential else "[yellow]absent"
-        table.add_row(mark, check.name, _plain(check.found), _plain(check.fix))
+        word, style = ("ok", "green") if check.ok else ("missing", "red") if check.essential else ("absent", "yellow")
+        table.add_row(Text(word, style), check.name, check.found, check.fix)
     return table
-
-
-def _plain(text: str) -> str:
-    return text.replace("[", r"\[")
 
 
 def _python() -> Check:

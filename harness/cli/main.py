@@ -1,21 +1,22 @@
 """The command line: `fencepost COMMAND`; `fencepost --help` lists the commands.
 
 Exit codes: 0 valid, 1 violation, 2 unknown, 254 bad arguments or configuration, 255 the harness or its environment
-failed. With `--expect violation` 0 means that a violation was found.
+failed, 130 after Ctrl-C where no run was under way, 141 if nobody read the output. With `--expect violation` 0 means
+that a violation was found.
 
 A command is a module of this folder with a `COMMAND`. Only the one that was asked for is imported.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from importlib import import_module
 from typing import Final
 
-from fencepost.command_line import Parser
-from fencepost.errors import FencepostError, UsageError
+from fencepost.boundary import exit_code_of
+from fencepost.command_line import HelpShown, Parser
+from fencepost.errors import UsageError
 from harness.cli.command import Command
 
 COMMANDS: Final[Mapping[str, str]] = {
@@ -37,22 +38,21 @@ COMMANDS: Final[Mapping[str, str]] = {
 
 
 def run(argv: Sequence[str]) -> int:
-    """Parse, do, and return the exit code. Every expected error is one line on stderr. KeyboardInterrupt passes through
-    while nothing runs; a run handles Ctrl-C itself."""
+    """Parse, do, and return the exit code. Every error is one line on stderr."""
+    return exit_code_of(lambda: _run(argv))
+
+
+def _run(argv: Sequence[str]) -> int:
     try:
         if not argv or argv[0].startswith("-"):
             _parser().parse_args(argv)
         command = find_command(argv[0])
         call = command.call(argv[0], argv[1:])
-        from rich.console import Console
+    except HelpShown:
+        return 0
+    from harness.report.terminal import Terminal
 
-        # Without emoji: a word between two colons is a name.
-        return command.do(call, Console(highlight=False, emoji=False))
-    except FencepostError as error:
-        sys.stderr.write(f"fencepost: {error}\n")
-        return error.exit_code
-    except BrokenPipeError:
-        return 255
+    return command.do(call, Terminal())
 
 
 def find_command(name: str) -> Command:
@@ -70,7 +70,8 @@ def _parser() -> Parser:
         prog="fencepost",
         description="Finds out, by experiment on real Redis servers, whether a distributed lock keeps its promise.",
         epilog="`fencepost COMMAND --help` shows the options of a command.\n"
-        "exit codes: 0 valid, 1 violation, 2 unknown, 254 bad arguments, 255 the harness or its environment failed",
+        "exit codes: 0 valid, 1 violation, 2 unknown, 254 bad arguments, 255 the harness or its environment failed,\n"
+        "130 interrupted while no run was under way, 141 nobody read the output",
     )
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for name, text in COMMANDS.items():

@@ -31,7 +31,9 @@ def _script(call: Call, out: Console) -> int:
     arguments: Arguments = call.arguments
     if arguments.list:
         for each in shipped_experiments().values():
-            out.print(f"{each.name}\n    {each.claim.splitlines()[0]}\n    expected: {each.expect.says}", markup=False)
+            out.print(each.name)
+            out.print(f"    {each.claim.splitlines()[0]}")
+            out.print(f"    expected: {each.expect.says}")
         return 0
     if arguments.target is None:
         raise UsageError("which experiment? give a NAME of `fencepost script --list`, all, or a FILE.py")
@@ -45,7 +47,7 @@ def _script(call: Call, out: Console) -> int:
         outcomes.append((each.name, outcome))
     if len(outcomes) > 1:
         for name, outcome in outcomes:
-            out.print(f"{outcome.name.lower():<8} {name}", markup=False)
+            out.print(f"{outcome.name.lower():<8} {name}")
     codes = [outcome for _, outcome in outcomes]
     return Outcome.FAILED if Outcome.FAILED in codes else max(codes)
 

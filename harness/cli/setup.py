@@ -83,7 +83,7 @@ def _foreign(name: str, out: Console, *, quiet: bool) -> list[Manifest]:
 
     manifest = manifest_of(name, None)
     if manifest is None and not quiet:
-        out.print(f"setup: {name} needs no installation", markup=False)
+        out.print(f"setup: {name} needs no installation")
     return [manifest] if manifest else []
 
 

@@ -56,8 +56,8 @@ def prove(
             write_whole(folder.path / "table.json", document(folder.campaign, lines))
         rows = rows_of(lines)
         out.print(render(rows))
-        out.print(conclusion(rows), markup=False)
-        out.print(f"table: {folder.path / 'table.md'}", markup=False, soft_wrap=True)
+        out.print(conclusion(rows))
+        out.print(f"table: {folder.path / 'table.md'}", soft_wrap=True)
     finally:
         folder.close()
     if not all(row.is_right for row in rows):

@@ -71,7 +71,7 @@ def replay(
         verdicts.append(verdict)
         if timeline is not None and timeline.interrupted:
             break
-    out.print(_told(source, verdicts), markup=False, soft_wrap=True)
+    out.print(_told(source, verdicts), soft_wrap=True)
     words = [verdict.verdict for verdict in verdicts]
     worst = next(word for word in ("violation", "unknown", "valid") if word in words)
     return exit_code(verdicts[words.index(worst)], expect_violation=expect_violation)

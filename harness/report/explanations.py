@@ -11,7 +11,6 @@ from typing import Final
 from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
-from rich.text import Text
 
 from fencepost.text import listed, plural, printable
 from harness.explain.cases import Side
@@ -21,6 +20,7 @@ from harness.explain.phrases import at, lasting, outage
 from harness.explain.remarks import remarks
 from harness.history.fault_windows import FOREVER_NS, Window
 from harness.history.recorded import Recorded
+from harness.report.terminal import Text
 from harness.report.wording import blame
 from harness.verdict import Finding, Verdict, breaking
 

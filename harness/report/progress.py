@@ -13,9 +13,9 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
-from rich.text import Text
 
 from fencepost.text import plural, printable
+from harness.report.terminal import Terminal, Text
 from harness.run.snapshot import Snapshot
 
 REFRESHES_PER_S: Final = 8
@@ -83,7 +83,7 @@ class Progress:
         plain_interval_s: float = 5.0,
         heading: str = "",
     ) -> None:
-        self._console = console or Console(stderr=True)
+        self._console = console or Terminal(sys.stderr)
         self._clock = clock
         self._plain_interval_s = plain_interval_s
         self._heading = heading

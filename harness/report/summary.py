@@ -13,7 +13,6 @@ from rich import box
 from rich.console import Group, RenderableType
 from rich.panel import Panel
 from rich.table import Table
-from rich.text import Text
 
 from fencepost.text import number, plural, printable
 from harness.config import RunConfig
@@ -21,6 +20,7 @@ from harness.explain.explanation import Explained
 from harness.history.recorded import Recorded
 from harness.report import facts, offered
 from harness.report.explanations import explanations_of
+from harness.report.terminal import Text
 from harness.report.wording import blame, example, headline, meetings_in
 from harness.verdict import Finding, Verdict, ordered
 from workloads.kinds import find_workload
@@ -143,7 +143,7 @@ def _hanging(name: str, text: Text) -> Table:
 
 def _verdict(verdict: Verdict) -> RenderableType:
     word, says = headline(verdict)
-    text = Text.assemble((word, _STYLES[word]), " — ", says)
+    text = Text.assemble((word, _STYLES[word]), " — ", printable(says))
     meetings = meetings_in(verdict)
     if meetings and meetings.have_blame:
         text.append(f"\n{meetings.blame_line}")
@@ -153,7 +153,8 @@ def _verdict(verdict: Verdict) -> RenderableType:
 def _places(folder: Path, replay: str, explained: Sequence[Explained]) -> RenderableType:
     """Paths and commands, each on its own unbroken line, so that they can be copied."""
     lines = Text(no_wrap=True, overflow="ignore")
-    lines.append(f"  folder    {folder}\n  page      {folder / 'report.html'}\n  replay    {printable(replay)}")
+    where = printable(str(folder))
+    lines.append(f"  folder    {where}\n  page      {where}/report.html\n  replay    {printable(replay)}")
     if explained:
-        lines.append(f"\n  explain   fencepost explain {folder}")
+        lines.append(f"\n  explain   fencepost explain {where}")
     return lines

@@ -6,16 +6,27 @@ import os
 import select
 import sys
 import threading
-import traceback
 from collections.abc import Callable
-from typing import TypeVar
+from pathlib import Path
+from typing import Final, Protocol, TypeVar
 
+from fencepost.boundary import unexpected
 from fencepost.errors import FencepostError
 from harness.run.interruption import Interruption
 from harness.run.messages import Failed, Finished, Message, Said, Shown, Stop, decode, encode
 from harness.run.snapshot import Snapshot
 
-J = TypeVar("J")
+_LOG: Final = Path("logs", "harness.log")
+
+
+class Job(Protocol):
+    """What the process is told to do. `folder`: the run's."""
+
+    @property
+    def folder(self) -> Path: ...
+
+
+J = TypeVar("J", bound=Job)
 
 
 class Inside:
@@ -61,6 +72,8 @@ def main(kind: type[J], play: Callable[[J, Inside], None]) -> None:
     """Read a job from the pipe that is named first on the command line, play it, and report to the second one."""
     orders, inside = os.fdopen(int(sys.argv[-2]), "rb"), Inside(int(sys.argv[-1]))
     job = decode(orders.readline(), kind)
+    log = job.folder / _LOG
+    _print_to(log)
 
     def listen() -> None:
         for line in orders:
@@ -72,7 +85,17 @@ def main(kind: type[J], play: Callable[[J, Inside], None]) -> None:
     except FencepostError as error:
         inside.end(Failed.of(error))
     except BaseException as error:
-        traceback.print_exc()
-        inside.end(Failed("internal", f"the run failed with {type(error).__name__}: {error} (see above)"))
+        inside.end(Failed("internal", f"the run {unexpected(error)}"))
     else:
         inside.end(Finished())
+    finally:
+        if not log.stat().st_size:
+            log.unlink()
+
+
+def _print_to(log: Path) -> None:
+    """Send what this process prints to a log of the run: modules of the user's print, and the terminal is ours."""
+    descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+    for standard in (1, 2):
+        os.dup2(descriptor, standard)
+    os.close(descriptor)

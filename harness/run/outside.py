@@ -12,7 +12,7 @@ import select
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -47,7 +47,8 @@ def play_inside(
     Ctrl-C, SIGTERM and a closed terminal ask it to stop. Raises the FencepostError that it raises, and
     BrokenEnvironmentError if it is killed.
     """
-    with Interruption().watch() as interruption, _started(module, state) as sandbox:
+    with Interruption().watch() as interruption, _started(module, state) as started:
+        sandbox = started.sandbox
         _tell(sandbox, job)
         lines = _Lines(sandbox.messages)
         told: set[str] = set()
@@ -67,7 +68,9 @@ def play_inside(
                         return
             if lines.is_over:
                 status = sandbox.launcher.wait()
-                raise BrokenEnvironmentError(f"the process that makes the run ended too early (exit status {status})")
+                raise BrokenEnvironmentError(
+                    f"the process that makes the run ended too early (exit status {status}){started.last_words()}"
+                )
             if interruption and "interrupted" not in told:
                 _tell(sandbox, Stop("interrupted"))
                 told.add("interrupted")
@@ -83,33 +86,49 @@ def more_runs_follow() -> Iterator[None]:
     finally:
         _spare.is_wanted = False
         if (unused := _spare.take()) is not None:
-            _end(unused)
+            unused.end()
 
 
 @contextmanager
-def _started(module: str, state: StateFolder) -> Iterator[Sandbox]:
+def _started(module: str, state: StateFolder) -> Iterator[_Started]:
     """A started sandbox; afterwards it is gone, with everything in it."""
-    started = _spare.take(module) or _start(module, state.environment)
+    started = _spare.take(module) or _Started.of(module, state.environment)
     try:
-        write_init(state, started.init)
+        write_init(state, started.sandbox.init)
         yield started
     finally:
-        _end(started)
+        started.end()
         _spare.prepare(module)
 
 
-def _start(module: str, environment: Mapping[str, str]) -> Sandbox:
-    path = msgspec.json.encode(sys.path).decode()
-    started = launch([sys.executable, "-c", _BOOT, path, module], environment)
-    if isinstance(started, Refusal):
-        raise BrokenEnvironmentError(f"this machine refuses a sandbox that it allowed a moment ago ({started.what})")
-    return started
+class _Started(NamedTuple):
+    """`printed`: a file in memory with what the process printed before it knew its job. From then on that goes to a log
+    of the run."""
 
+    sandbox: Sandbox
+    printed: int
 
-def _end(sandbox: Sandbox) -> None:
-    os.close(sandbox.orders)
-    sandbox.launcher.wait()
-    os.close(sandbox.messages)
+    @classmethod
+    def of(cls, module: str, environment: Mapping[str, str]) -> _Started:
+        path = msgspec.json.encode(sys.path).decode()
+        printed = os.memfd_create("fencepost-run")
+        sandbox = launch([sys.executable, "-c", _BOOT, path, module], environment, printed)
+        if isinstance(sandbox, Refusal):
+            os.close(printed)
+            raise BrokenEnvironmentError(
+                f"this machine refuses a sandbox that it allowed a moment ago ({sandbox.what})"
+            )
+        return cls(sandbox, printed)
+
+    def end(self) -> None:
+        os.close(self.sandbox.orders)
+        self.sandbox.launcher.wait()
+        os.close(self.sandbox.messages)
+        os.close(self.printed)
+
+    def last_words(self) -> str:
+        lines = os.pread(self.printed, 1 << 16, 0).decode(errors="replace").strip().splitlines()
+        return f": {lines[-1]}" if lines else ""
 
 
 class _Spare:
@@ -118,20 +137,20 @@ class _Spare:
 
     def __init__(self) -> None:
         self.is_wanted = False
-        self._waiting: tuple[str, Sandbox] | None = None
+        self._waiting: tuple[str, _Started] | None = None
 
     def prepare(self, module: str) -> None:
         if self.is_wanted and self._waiting is None:
-            self._waiting = module, _start(module, {})
+            self._waiting = module, _Started.of(module, {})
 
-    def take(self, module: str | None = None) -> Sandbox | None:
+    def take(self, module: str | None = None) -> _Started | None:
         """The one for this module, or for any; None if there is none that lives."""
         if self._waiting is None:
             return None
-        (its_module, sandbox), self._waiting = self._waiting, None
-        if module in (None, its_module) and sandbox.launcher.poll() is None:
-            return sandbox
-        _end(sandbox)
+        (its_module, started), self._waiting = self._waiting, None
+        if module in (None, its_module) and started.sandbox.launcher.poll() is None:
+            return started
+        started.end()
         return None
 
 

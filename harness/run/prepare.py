@@ -114,9 +114,9 @@ def remove_leftovers(out: Console) -> Swept:
     swept = sweep([sweep_docker, sweep_disks])  # disks last: a container may still use one
     for run in swept.runs:
         ended = f", ended {', '.join(run.processes)}" if run.processes else ""
-        out.print(f"a dead run left something behind: removed {run.folder}{ended}", markup=False, soft_wrap=True)
+        out.print(f"a dead run left something behind: removed {run.folder}{ended}", soft_wrap=True)
     for line in swept.others:
-        out.print(f"a dead run left something behind: {line}", markup=False, soft_wrap=True)
+        out.print(f"a dead run left something behind: {line}", soft_wrap=True)
     for line in swept.stuck:
-        out.print(f"a dead run left something behind that cannot be removed: {line}", markup=False, soft_wrap=True)
+        out.print(f"a dead run left something behind that cannot be removed: {line}", soft_wrap=True)
     return swept

@@ -31,6 +31,7 @@ from typing import Any, Final
 import msgspec
 
 from fencepost.errors import InternalError, UsageError
+from fencepost.user_code import user_code
 from harness.config import RunConfig
 from harness.scripts.expect import Expectation
 from harness.scripts.stage import Stage
@@ -166,10 +167,6 @@ def _load(path: Path) -> ModuleType:
         raise UsageError(f"{path} cannot be loaded as a Python module")
     module = module_from_spec(spec)
     sys.modules[spec.name] = module
-    try:
+    with user_code(str(path), f"{path} cannot be loaded"):
         spec.loader.exec_module(module)
-    except UsageError:
-        raise
-    except Exception as error:
-        raise UsageError(f"{path} cannot be loaded: {type(error).__name__}: {error}") from None
     return module

@@ -36,24 +36,25 @@ def make_experiment(
     broke off; everything recorded until then stays in the run's folder."""
     folder = RunFolder.create(results, setup.config)
     folder.write_experiment(describe(experiment, setup.config, target))
-    out.print(f"{experiment.name}: {' '.join(experiment.claim.split())}", markup=False)
-    out.print(f"expected: {experiment.expect.says}", markup=False)
-    out.print(f"{setup_in_words(setup)}, persistence {setup.config.persistence}", markup=False)
+    out.print(f"{experiment.name}: {' '.join(experiment.claim.split())}")
+    out.print(f"expected: {experiment.expect.says}")
+    out.print(f"{setup_in_words(setup)}, persistence {setup.config.persistence}")
     say_what_is_missing(setup, out)
     try:
         with RunState.create(folder.path.name) as state, Progress(out, plain_interval_s=float("inf")) as progress:
-            say = partial(out.print, markup=False, soft_wrap=True)
+            say = partial(out.print, soft_wrap=True)
             with recording(folder):
                 play_steps(experiment, target, setup, folder, state, progress, say)
     except FencepostError:
-        out.print(f"the experiment broke off; `fencepost analyze {folder.path}` judges what was recorded", markup=False)
+        out.print(f"the experiment broke off; `fencepost analyze {folder.path}` judges what was recorded")
         raise
     report_run(folder, expect_violation=False, out=out)
     verdict = recorded_verdict(folder)
     assert verdict is not None
     outcome = judge_expectation(experiment, verdict)
     words = {Outcome.HELD: "held", Outcome.FAILED: "FAILED", Outcome.UNKNOWN: "UNKNOWN"}
-    out.print(f"expected: {experiment.expect.says} — {words[outcome]}\n", markup=False)
+    out.print(f"expected: {experiment.expect.says} — {words[outcome]}")
+    out.print()
     return outcome, folder
 
 

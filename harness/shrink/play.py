@@ -57,9 +57,9 @@ class Player:
             except FencepostError as error:
                 broke += 1
                 if broke == _BREAKS_IN_A_ROW:
-                    self.out.print(f"this run broke off, too: {error}", markup=False)
+                    self.out.print(f"this run broke off, too: {error}")
                     raise
-                self.out.print(f"this run broke off and is repeated: {error}", markup=False)
+                self.out.print(f"this run broke off and is repeated: {error}")
             finally:
                 self._delete_unless_kept(folder)
 

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from cluster.lifetime import RunState
 from fencepost.errors import UsageError
-from fencepost.text import milliseconds, plural, printable
+from fencepost.text import milliseconds, plural
 from harness.options import replay_command
 from harness.replay.replay import SourceRun
 from harness.replay.violation import Kind, Moment, choose_kind, moments_of
@@ -70,9 +70,9 @@ def shrink(source: SourceRun, wanted: Wanted, results: Path, out: Console) -> in
     remove_leftovers(out)
     words = f"looking for {kind} in {wanted.needed} of at most {plural(wanted.repeats, 'run')}, for at most"
     limit = milliseconds(1e3 * wanted.limit_s)
-    out.print(f"{setup_in_words(prepared.setup)}, {size(prepared.schedule)}", markup=False, soft_wrap=True)
+    out.print(f"{setup_in_words(prepared.setup)}, {size(prepared.schedule)}", soft_wrap=True)
     say_what_is_missing(prepared.setup, out)
-    out.print(f"{words} {limit}", markup=False, soft_wrap=True)
+    out.print(f"{words} {limit}", soft_wrap=True)
     trials, found, shown = _searched(prepared, kind, moments, wanted, results, out)
 
     record = _Record(str(source.folder.path), str(kind), wanted.repeats, wanted.needed, wanted.limit_s, found.ended)
@@ -80,18 +80,19 @@ def shrink(source: SourceRun, wanted: Wanted, results: Path, out: Console) -> in
     tries = output.with_suffix(".tries.json")
     tries.write_bytes(msgspec.json.format(msgspec.json.encode(record)) + b"\n")
     if found.schedule is None:
-        out.print(not_again(found, trials, kind), markup=False, soft_wrap=True)
+        out.print(not_again(found, trials, kind), soft_wrap=True)
         return 2
     output.write_bytes(found.schedule.to_bytes())
     judged = judge_and_draw(shown) if shown is not None else None
     config = msgspec.structs.replace(prepared.setup.config, duration_ms=found.schedule.duration_ms)
-    out.print(remained(found, len(prepared.schedule.faults), trials), markup=False, soft_wrap=True)
-    out.print(f"  schedule  {output}\n  tries     {tries}", markup=False, soft_wrap=True)
+    out.print(remained(found, len(prepared.schedule.faults), trials), soft_wrap=True)
+    out.print(f"  schedule  {output}", soft_wrap=True)
+    out.print(f"  tries     {tries}", soft_wrap=True)
     if shown is not None and judged is not None:
         again = kind.among(judged.verdict)
-        out.print(f"  run       {shown.path}", markup=False, soft_wrap=True)
-        out.print(f"  shows     {printable(again.text) if again else kind}", markup=False, soft_wrap=True)
-    out.print(f"  play it   {replay_command(config, output)}", markup=False, soft_wrap=True)
+        out.print(f"  run       {shown.path}", soft_wrap=True)
+        out.print(f"  shows     {again.text if again else kind}", soft_wrap=True)
+    out.print(f"  play it   {replay_command(config, output)}", soft_wrap=True)
     return 0 if found.confirmed is not None and found.confirmed.seen >= wanted.needed else 2
 
 
@@ -121,7 +122,7 @@ def _searched(
         return f"[{left()}] {told}: {size(schedule)}{best}"
 
     def told(line: Try) -> None:
-        out.print(tried(line, len(trials.record), left()), markup=False, soft_wrap=True)
+        out.print(tried(line, len(trials.record), left()), soft_wrap=True)
 
     with (
         RunState.create(f"shrink-{time.time_ns()}") as state,

@@ -19,10 +19,7 @@ SHOWN = "\n".join(
     [
         "import sys",
         "from fencepost.__main__ import main",
-        "try:",
-        "    code = main(sys.argv[1:])",
-        "except SystemExit as ended:",
-        "    code = ended.code",
+        "code = main(sys.argv[1:])",
         "print('imported:', *sorted(sys.modules))",
         "sys.exit(code)",
     ]

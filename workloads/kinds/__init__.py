@@ -6,11 +6,10 @@ from __future__ import annotations
 import inspect
 import pkgutil
 from difflib import get_close_matches
-from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 from fencepost.errors import UsageError
-from fencepost.extensions import extended
+from fencepost.extensions import extended, load
 
 if TYPE_CHECKING:
     from workloads.workload import Workload
@@ -34,13 +33,16 @@ def find_workload(name: str) -> Workload:
         raise UsageError(
             f"no workload is named {name!r}: {hint}known are {', '.join(known)}; FENCEPOST_PATH brings your own"
         )
-    workload: Workload = import_module(_module(name)).WORKLOAD
+    module = load(_module(name))
+    workload: Workload | None = getattr(module, "WORKLOAD", None)
+    if workload is None:
+        raise UsageError(f"{module.__file__} has no WORKLOAD, so it is no workload")
     return workload
 
 
 def summary(name: str) -> str:
     """What the workload is, in one line: the first sentence of its module."""
-    text = inspect.getdoc(import_module(_module(name))) or ""
+    text = inspect.getdoc(load(_module(name))) or ""
     return " ".join(text.split("\n\n")[0].split()).split(". ")[0].rstrip(".")
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from importlib import import_module
 from pathlib import Path
 from typing import Final, Protocol, cast
 
+from fencepost.extensions import load
 from fencepost.setup.workshop import Workshop
 from workloads import languages
 from workloads.manifest import FILE, Manifest
@@ -69,7 +69,7 @@ def language_names() -> tuple[str, ...]:
 
 
 def language_of(lock: Manifest) -> Language:
-    return cast(Language, import_module(f"workloads.languages.{lock.language}").LANGUAGE)
+    return cast(Language, load(f"workloads.languages.{lock.language}").LANGUAGE)
 
 
 def half(language: str) -> Path:

@@ -1,0 +1,47 @@
+"""The terminal: the one way on which anything but an error gets there.
+
+What is printed is mostly foreign: names, paths, last words of programs. So text is text: there is no markup in it, and
+no character that a terminal would obey. A plain string is one line; what has more lines is a `Text` or several calls.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from typing import IO, Any, NoReturn
+
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
+from rich.text import Text as AnyText
+
+from fencepost.boundary import UnreadError
+from fencepost.text import printable, printable_lines
+
+
+class Text(AnyText):
+    """A text of rich, which begins as one line of printable characters; more can be appended."""
+
+    def __init__(self, text: str = "", style: str = "", **settings: Any) -> None:
+        super().__init__(printable(text), style, **settings)
+
+
+class Terminal(Console):
+    """A console of rich, for text that cannot be trusted. Takes rich's arguments. Raises UnreadError when nobody reads
+    any longer."""
+
+    def __init__(self, file: IO[str] | None = None, **settings: Any) -> None:
+        # Not whatever sys.stdout is later: what others print while it is diverted must not divert this.
+        super().__init__(file=file or sys.stdout, markup=False, emoji=False, highlight=False, **settings)
+
+    def render_str(self, text: str, **settings: Any) -> AnyText:
+        return super().render_str(printable(text), **settings)
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        for segment in super().render(renderable, options):
+            if segment.control or segment.text.isprintable():
+                yield segment
+            else:
+                yield Segment(printable_lines(segment.text), segment.style)
+
+    def on_broken_pipe(self) -> NoReturn:
+        raise UnreadError

@@ -1,0 +1,65 @@
+"""Code of the user's in real runs: whatever it does to its process, that is no verdict."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.harness import runs
+
+LOCK = """
+from asyncio import CancelledError
+from workloads.locks.redlock import Redlock
+
+class Mine(Redlock):
+    tries = 0
+
+    def acquire(self, key, ttl_ms):
+        Mine.tries += 1
+        if Mine.tries == 5:
+            {ending}
+        return super().acquire(key, ttl_ms)
+"""
+
+SCRIPT = """
+from harness.scripts.expect import no_overlaps
+from harness.scripts.experiment import Stage, experiment
+
+@experiment(expect=no_overlaps())
+def mine(stage: Stage) -> None:
+    \"\"\"Nothing.\"\"\"
+    print("VALID \\x1b[2J")
+    {ending}
+"""
+
+ENDINGS = ["raise SystemExit(0)", "raise KeyboardInterrupt", "import os; os._exit(0)"]
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_a_lock_that_ends_its_client_breaks_the_run_off(ending: str, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(LOCK.format(ending=ending))
+    code, out, err = runs.fencepost(tmp_path, *runs.short_run("--lock", "mine:Mine", "--nemesis", "none"))
+    assert code == 255, out + err
+    assert len(err.splitlines()) == 1, err
+    assert "Traceback" not in out + err
+    assert runs.is_gone(tmp_path, runs.only_run(tmp_path))
+    code, out, err = runs.fencepost(tmp_path, "analyze")
+    assert code == 2, out + err
+
+
+def test_a_lock_whose_acquire_is_cancelled_has_an_unknown_outcome_and_the_run_goes_on(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(LOCK.format(ending="raise CancelledError"))
+    code, out, err = runs.fencepost(tmp_path, *runs.short_run("--lock", "mine:Mine", "--nemesis", "none"))
+    assert code == 2, out + err  # without a fault there is nothing that the lock could have withstood
+    assert "CancelledError" in (runs.only_run(tmp_path) / "clients" / "c1.1.jsonl").read_text()
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_a_script_that_ends_its_process_breaks_the_run_off(ending: str, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(SCRIPT.format(ending=ending))
+    code, out, err = runs.fencepost(tmp_path, "script", "mine.py", "--cluster", "process")
+    assert code == 255, out + err
+    assert len(err.splitlines()) == 1, err
+    assert "\x1b" not in out + err
+    assert "VALID" in (runs.only_run(tmp_path) / "logs" / "harness.log").read_text()
