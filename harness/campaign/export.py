@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 import pandas as pd
 
-from fencepost.text import printable
+from fencepost.markdown import block, code, escaped, joined, table
 from harness.campaign import facts
 from harness.campaign.aggregate import UNITS, Summary, contrasts
 from harness.campaign.folder import Campaign, RunLine
@@ -20,35 +20,28 @@ def markdown(
 ) -> str:
     """The same story as the page, without its pictures."""
     grid = campaign.grid
-    out = [f"# {_cell(grid.title)}", "", facts.machine_line(campaign.machine), ""]
-    for paragraph in grid.introduction or facts.INTRODUCTION:
-        out += [paragraph, ""]
-    out += ["## The question", "", grid.question, "", "## What was done", ""]
-    for paragraph in facts.done(campaign, lines, configs):
-        out += [paragraph, ""]
+    out = [f"# {escaped(grid.title)}", "", escaped(facts.machine_line(campaign.machine)), ""]
+    out += _paragraphs(grid.introduction or facts.INTRODUCTION)
+    out += ["## The question", "", escaped(grid.question), "", "## What was done", ""]
+    out += _paragraphs(facts.done(campaign, lines, configs))
     out += ["## The answer", ""]
     for part in grid.parts:
         some = [s for s in found if s.part == part]
-        out += [
-            f"### {part.title}",
-            "",
-            *([part.text, ""] if part.text else []),
-            " ".join(facts.answer(part, some)),
-            "",
-        ]
+        out += [f"### {escaped(part.title)}", "", *_paragraphs([part.text] if part.text else [])]
+        out += _paragraphs([" ".join(facts.answer(part, some))])
         out += _in_tables(facts.matrices(part, some))
         if left_behind := _in_tables(facts.left_behind(part, some)):
             out += [f"What stayed behind: {facts.LEFT_BEHIND}:", ""]
             out += left_behind
         compared = [facts.comparison(contrast) for contrast in contrasts(part, some)]
         if compared:
-            out += ["Comparisons:", "", *_table(facts.HEADS[part.kind], compared), ""]
-    out += ["## Every configuration", "", *_table(facts.FIGURES, [facts.figures_row(s) for s in found]), ""]
+            out += ["Comparisons:", "", *table(facts.HEADS[part.kind], compared), ""]
+    out += ["## Every configuration", "", *table(facts.FIGURES, [facts.figures_row(s) for s in found]), ""]
     for summary in found:
-        out += [f"### {_cell(summary.cell.name)}", "", *_table(("", ""), facts.details(summary)), ""]
-        out += ["```", facts.command(grid, summary.cell.name), "```", ""]
-        out += [f"Runs: {', '.join(f'`{folder}`' for folder in summary.folders) or 'none yet'}", ""]
-    return "\n".join([*out, "## Do it again", "", "```", campaign.command, "```", ""])
+        out += [f"### {escaped(summary.cell.name)}", "", *table(("", ""), facts.details(summary)), ""]
+        out += [*block(facts.command(grid, summary.cell.name)), ""]
+        out += [f"Runs: {', '.join(map(code, summary.folders)) or 'none yet'}", ""]
+    return "\n".join([*out, "## Do it again", "", *block(campaign.command), ""])
 
 
 def cells_frame(found: Sequence[Summary]) -> pd.DataFrame:
@@ -150,22 +143,15 @@ def _rate(name: str, events: int, trials: int, low: float, high: float) -> dict[
     return {name: events, f"{name}_of": trials, f"{name}_low": low, f"{name}_high": high}
 
 
+def _paragraphs(texts: Iterable[str]) -> list[str]:
+    return [line for text in texts for line in (escaped(text), "")]
+
+
 def _in_tables(matrices: Iterable[facts.Matrix]) -> list[str]:
     out = []
     for matrix in matrices:
         if matrix.title:
-            out += [f"**{_cell(matrix.title)}**", ""]
-        rows = [[name, *(f"{box.value}<br>{box.note}" if box else "" for box in boxes)] for name, boxes in matrix.rows]
-        out += [*_table([matrix.corner, *matrix.columns], rows), ""]
+            out += [f"**{escaped(matrix.title)}**", ""]
+        rows = [[name, *(joined([box.value, box.note]) if box else "" for box in boxes)] for name, boxes in matrix.rows]
+        out += [*table([matrix.corner, *matrix.columns], rows), ""]
     return out
-
-
-def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    lines = ["| " + " | ".join(map(_cell, heads)) + " |", "|" + "---|" * len(heads)]
-    return lines + ["| " + " | ".join(map(_cell, row)) + " |" for row in rows]
-
-
-def _cell(text: str) -> str:
-    """Foreign text in Markdown: one line, no markup except our line break."""
-    plain = printable(text).replace("&", "&amp;").replace("<", "&lt;").replace("|", "\\|")
-    return plain.replace("&lt;br>", "<br>")

@@ -12,7 +12,8 @@ from typing import Final
 
 import msgspec
 
-from fencepost.text import MISSING, plural, printable
+from fencepost.markdown import Markdown, block, code, escaped, joined, table
+from fencepost.text import MISSING, plural
 from harness.campaign.folder import Campaign, RunLine
 from harness.campaign.measure import Blamed
 from harness.mutants.grid import LIMIT_MS
@@ -185,7 +186,7 @@ def markdown(campaign: Campaign, lines: Sequence[RunLine]) -> str:
     rows = rows_of(lines)
     cells = in_words(rows)
     machine = ", ".join(f"{name} {value}" for name, value in campaign.machine.items())
-    out = [f"# {campaign.grid.title}", "", campaign.grid.question, "", conclusion(rows), ""]
+    out = [f"# {escaped(campaign.grid.title)}", "", escaped(campaign.grid.question), "", escaped(conclusion(rows)), ""]
     out += [
         "Each mutant is the reference lock with one line wrong ([mutants](../docs/mutants.md)). A cell shows in how "
         "many runs the verdict had the finding that names the mutant, and the median time from the start of a run to "
@@ -193,11 +194,11 @@ def markdown(campaign: Campaign, lines: Sequence[RunLine]) -> str:
         "these faults did not find it. `plain` is `partition+latency+pause+crash` with the load that a run has by "
         "default. The last rows are correct locks under the same loads, and all mutants together.",
         "",
-        *_table(cells.head, cells.rows),
+        *table(cells.head, cells.rows),
         "",
         "## What the verdict says",
         "",
-        *_table(
+        *table(
             (
                 "mutant",
                 "seen in",
@@ -209,9 +210,9 @@ def markdown(campaign: Campaign, lines: Sequence[RunLine]) -> str:
                 (
                     row.name,
                     row.source or MISSING,
-                    f"`{row.finding}`",
+                    code(row.finding),
                     row.text or MISSING,
-                    ", ".join(f"`{kind}` {count}" for kind, count in row.others.items()) or MISSING,
+                    Markdown(", ".join(f"{code(kind)} {count}" for kind, count in row.others.items()) or MISSING),
                 )
                 for row in rows
                 if row.finding is not None
@@ -221,26 +222,23 @@ def markdown(campaign: Campaign, lines: Sequence[RunLine]) -> str:
         "## Method",
         "",
         f"{plural(sum(line.error is None for line in lines), 'run')}, one after the other, at revision "
-        f"{campaign.revision or 'unknown'} on {machine}. A run ends as soon as the finding appears. Seeds and longest "
-        "run, "
+        f"{escaped(campaign.revision or 'unknown')} on {escaped(machine)}. A run ends as soon as the finding appears. "
+        "Seeds and longest run, "
         + "; ".join(
-            f"{part.title}: {plural(part.seeds, 'seed')}, at most {part.options['duration']}"
+            f"{escaped(part.title)}: {plural(part.seeds, 'seed')}, at most {escaped(part.options['duration'])}"
             for part in campaign.grid.parts
         )
         + ".",
         "",
         "Settings, loads and faults:",
         "",
-        *_table(
+        *table(
             ("settings", "purpose", "options"),
             [
                 (
                     name,
                     conditions.text,
-                    "<br>".join(
-                        f"`{shlex.join(f'--{option}={value}' for option, value in conditions.options(kind).items())}`"
-                        for kind in conditions.nemeses
-                    ),
+                    joined([code(_command_line(conditions.options(kind))) for kind in conditions.nemeses]),
                 )
                 for name, conditions in CONDITIONS.items()
             ],
@@ -248,12 +246,14 @@ def markdown(campaign: Campaign, lines: Sequence[RunLine]) -> str:
         "",
         "## Repeat this table",
         "",
-        "```",
-        campaign.command,
-        "```",
+        *block(campaign.command),
         "",
     ]
     return "\n".join(out)
+
+
+def _command_line(options: Mapping[str, str]) -> str:
+    return shlex.join(f"--{option}={value}" for option, value in options.items())
 
 
 def document(campaign: Campaign, lines: Sequence[RunLine]) -> bytes:
@@ -279,10 +279,3 @@ def document(campaign: Campaign, lines: Sequence[RunLine]) -> bytes:
         ],
     }
     return msgspec.json.format(msgspec.json.encode(value)) + b"\n"
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    def line(cells: Sequence[str]) -> str:
-        return f"| {' | '.join(printable(cell).replace('|', chr(92) + '|') for cell in cells)} |"
-
-    return [line(head), f"|{'---|' * len(head)}", *(line(row) for row in rows)]

@@ -16,7 +16,7 @@ import msgspec
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
-from fencepost.text import printable
+from fencepost.text import printable, printable_lines
 
 
 def render(template: str, **values: object) -> str:
@@ -43,6 +43,11 @@ def script_json(value: object) -> Markup:
     return Markup(text)  # noqa: S704  (nothing that HTML reads as markup is left)
 
 
+def _text(value: object) -> object:
+    """What a template shows: foreign text without control characters."""
+    return printable_lines(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
 @cache
 def _asset(name: str) -> str:
     return files("harness.report").joinpath(name).read_text("utf-8")
@@ -51,7 +56,12 @@ def _asset(name: str) -> str:
 @cache
 def _environment() -> Environment:
     environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, loader=FunctionLoader(_asset)
+        autoescape=True,
+        finalize=_text,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        loader=FunctionLoader(_asset),
     )
     environment.filters["printable"] = printable
     environment.filters["capitalize_first"] = lambda text: text[:1].upper() + text[1:]
