@@ -90,7 +90,7 @@ class NodeReply(msgspec.Struct, array_like=True, gc=False):
 
     node: str
     said: str
-    at_ns: int | None = None
+    at_ns: Int64 | None = None
 
 
 class Round(msgspec.Struct, omit_defaults=True, gc=False):
@@ -104,8 +104,8 @@ class Round(msgspec.Struct, omit_defaults=True, gc=False):
     f: RoundName
     key: str
     value: str
-    asked_ns: int
-    done_ns: int
+    asked_ns: Int64
+    done_ns: Int64
     replies: tuple[NodeReply, ...] = ()
     section: int = 0
 

@@ -86,7 +86,7 @@ class Lock(Protocol):
         ...
 
     def close(self) -> None:
-        """Close connections and end child processes. Never raises."""
+        """Close connections and end child processes. Raises only if an earlier answer turns out to have been none."""
         ...
 
     def describe(self) -> dict[str, object]:

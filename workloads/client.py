@@ -28,6 +28,7 @@ from fencepost.options import fields_of
 from fencepost.user_code import in_words
 from workloads import driven_client
 from workloads.base import Lock, LockSettings, NodeAddress
+from workloads.checked import checked_description
 from workloads.control import Control, State
 from workloads.kinds import find_workload
 from workloads.lock_steps import LockSteps
@@ -79,7 +80,7 @@ def work(spec: ClientSpec) -> None:
     with ExitStack() as stack:
         stack.callback(lock.close)
         tasks = [_Task.open(spec, task, lock, workload, stack) for task in spec.tasks]
-        Path(spec.description).write_bytes(msgspec.json.encode(lock.describe()))
+        Path(spec.description).write_bytes(checked_description(lock.describe()))
         gc.collect()
         gc.freeze()
         for task in tasks:

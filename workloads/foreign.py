@@ -28,10 +28,11 @@ from typing import IO, Final, Literal
 import msgspec
 
 from fencepost.errors import BrokenEnvironmentError
-from fencepost.history import NodeReply, Reason, Round, RoundName
+from fencepost.history import Int64, NodeReply, Reason, Round, RoundName
 from fencepost.options import fields_of
 from fencepost.text import text_of
 from workloads.base import Lease, LockSettings, NodeAddress
+from workloads.checked import checked_lease
 from workloads.options import LockOptions
 
 PROTOCOL_VERSION: Final = 1
@@ -52,8 +53,8 @@ class ShownRound(msgspec.Struct, frozen=True):
 
     f: RoundName
     key: str
-    asked_ns: int
-    done_ns: int
+    asked_ns: Int64
+    done_ns: Int64
     value: str | None = None
     value_base64: str | None = None
     replies: tuple[NodeReply, ...] = ()
@@ -74,11 +75,11 @@ class Answer(msgspec.Struct, frozen=True):
     validity_ms: float | None = None
     node_values: tuple[str, ...] = ()
     granted_ms: float | None = None
-    deadline_ns: int | None = None
-    computed_after_ns: int | None = None
-    computed_before_ns: int | None = None
-    requested_ns: int | None = None
-    token: int | None = None
+    deadline_ns: Int64 | None = None
+    computed_after_ns: Int64 | None = None
+    computed_before_ns: Int64 | None = None
+    requested_ns: Int64 | None = None
+    token: Int64 | None = None
     rounds: tuple[ShownRound, ...] = ()
 
 
@@ -115,12 +116,16 @@ class ForeignLock:
         self._mine = _OfTask()
         self._numbers = count(1)
         self._answers: dict[int, SimpleQueue[Answer | BrokenEnvironmentError]] = {}
+        self._asking: set[int] = set()
+        self._is_sound = True
         self._writing = threading.Lock()
         self._child = self._start()
         assert self._child.stdin is not None
         assert self._child.stdout is not None
         self._to_child: IO[bytes] = self._child.stdin
         self._from_child = self._child.stdout.fileno()
+        self._readable = select.poll()  # select.select knows no descriptor above 1,023
+        self._readable.register(self._from_child, select.POLLIN)
         request = {
             "do": "open",
             "protocol": PROTOCOL_VERSION,
@@ -133,7 +138,7 @@ class ForeignLock:
             if answer.outcome != "ok":
                 raise self._broken(f"did not open: {answer.error or 'no reason given'}")
         except BaseException:
-            self.close()
+            self._end()
             raise
         self._description = answer.describe or {}
         if settings.tasks > 1:
@@ -172,7 +177,15 @@ class ForeignLock:
         return error
 
     def close(self) -> None:
-        """Ask the program to end, close its stdin, and kill it if it is still there a second later."""
+        """Ask the program to end, close its stdin, and kill it if it is still there a second later. Raises
+        BrokenEnvironmentError, when that is done, if it had answered a request twice."""
+        try:
+            if self._is_sound and not self._answers:
+                self._check_silence()
+        finally:
+            self._end()
+
+    def _end(self) -> None:
         with contextlib.suppress(OSError):
             self._to_child.write(b'{"do":"close"}\n')
         with contextlib.suppress(OSError):
@@ -216,14 +229,27 @@ class ForeignLock:
         return answer
 
     def _exchange(self, request: dict[str, object], timeout_s: float | None = None) -> Answer:
+        self._check_silence()
         self._send(request)
         line = self._read_line(None if timeout_s is None else time.monotonic() + timeout_s)
         return self._decoded(line, f"answered {request['do']} with")
+
+    def _check_silence(self) -> None:
+        """Raises BrokenEnvironmentError if the program has said something since its last answer: from then on nobody
+        can know which request an answer is for."""
+        if not self._unread and self._readable.poll(0):
+            self._unread = os.read(self._from_child, 65_536)
+            if not self._unread:
+                raise self._ended()
+        if self._unread:
+            said = self._unread.decode(errors="replace").strip()[:_SHOWN_CHARACTERS]
+            raise self._broken(f"said {said!r} although nobody had asked; each request has one answer")
 
     def _exchange_of_task(self, request: dict[str, object]) -> Answer:
         mine = self._mine
         if mine.number is None:
             mine.number = next(self._numbers)
+        self._asking.add(mine.number)
         self._send({**request, "task": mine.number})
         answer = self._answers[mine.number].get()
         if isinstance(answer, BrokenEnvironmentError):
@@ -241,6 +267,9 @@ class ForeignLock:
                         f"answered without the `task` of the request ({answer.task}); a lock that several tasks share "
                         "has to say whose request it answers"
                     )
+                if answer.task not in self._asking:
+                    raise self._broken(f"answered task {answer.task} although it had not asked")
+                self._asking.discard(answer.task)
                 self._answers[answer.task].put(answer)
         except BrokenEnvironmentError as error:
             for answers in self._answers.values():
@@ -257,7 +286,7 @@ class ForeignLock:
     def _decoded(self, line: bytes, how: str) -> Answer:
         try:
             return self._decoder.decode(line)
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             said = line.decode(errors="replace").strip()[:_SHOWN_CHARACTERS]
             raise self._broken(f"{how} {said!r}, which is no answer ({error})") from None
 
@@ -266,10 +295,8 @@ class ForeignLock:
             if len(self._unread) > _MAX_LINE_BYTES:
                 start = self._unread.decode(errors="replace")[:_SHOWN_CHARACTERS]
                 raise self._broken(f"wrote more than a megabyte without ending its line, beginning {start!r}")
-            if deadline is not None:
-                left_s = max(deadline - time.monotonic(), 0)
-                if not select.select([self._from_child], [], [], left_s)[0]:
-                    raise self._broken(f"did not answer open within {OPEN_TIMEOUT_S:g} s")
+            if deadline is not None and not self._readable.poll(1e3 * max(deadline - time.monotonic(), 0)):
+                raise self._broken(f"did not answer open within {OPEN_TIMEOUT_S:g} s")
             data = os.read(self._from_child, 65_536)
             if not data:
                 raise self._ended()
@@ -282,9 +309,7 @@ class ForeignLock:
             value = _text(answer.value, answer.value_base64)
         except ValueError as error:
             raise self._broken(f"granted a lock, but {error}") from None
-        if answer.granted_ms is not None and answer.granted_ms <= 0:
-            raise self._broken(f"granted a lock for {answer.granted_ms:g} ms; granted_ms must be more than 0")
-        return Lease(
+        lease = Lease(
             key,
             value,
             answer.validity_ms,
@@ -297,6 +322,11 @@ class ForeignLock:
             granted_ms=answer.granted_ms,
             node_values=answer.node_values,
         )
+        try:
+            checked_lease("answer", lease, key)
+        except BrokenEnvironmentError as error:
+            raise self._broken(f"broke the protocol: {error}") from None
+        return lease
 
     def _ended(self) -> BrokenEnvironmentError:
         try:
@@ -308,6 +338,7 @@ class ForeignLock:
         return self._broken(f"{how} before it answered" + (f", after saying {said!r}" if said else ""))
 
     def _broken(self, what: str) -> BrokenEnvironmentError:
+        self._is_sound = False
         where = f"; its log is {self._log_path}{_last_words(self._log_path)}" if self._log_path else ""
         return BrokenEnvironmentError(f"the lock command `{shlex.join(self._command)}` {what}{where}")
 

@@ -14,6 +14,7 @@ from fencepost.errors import BrokenEnvironmentError, FencepostError, UsageError
 from fencepost.history import Held, Op, Outcome
 from fencepost.user_code import in_words
 from workloads.base import KnowsIfHeld, Lease, Lock, ShowsError, ShowsReason, ShowsRounds
+from workloads.checked import checked_lease, checked_reason, checked_rounds, checked_words, checked_yes
 from workloads.control import Control, State
 from workloads.options import ClientOptions
 from workloads.recorder import Recorder
@@ -84,6 +85,7 @@ class LockSteps:
         self._control.enter(State.ACQUIRING, invoke_ns)
         lease, error = _answer(lambda: self._lock.acquire(key, self.options.ttl_ms))
         complete_ns = monotonic_ns()
+        lease = checked_lease("acquire", lease, key)
         if lease is None:
             op = self._recorded(self._refused("acquire", key, invoke_ns, complete_ns, error))
             self._control.count(self._record.ops, self._section - 1)
@@ -107,6 +109,7 @@ class LockSteps:
         extended, error = _answer(lambda: self._lock.extend(lease, self.options.ttl_ms))
         complete_ns = monotonic_ns()
         self._control.enter(State.INSIDE, complete_ns)
+        extended = checked_lease("extend", extended, lease.key)
         if extended is None:
             return self._recorded(self._refused("extend", lease.key, invoke_ns, complete_ns, error))
         op = self._recorded(self._granted("extend", extended, invoke_ns, complete_ns))
@@ -122,8 +125,9 @@ class LockSteps:
             )
         invoke_ns = monotonic_ns()
         is_held, error = _answer(lambda: lock.is_held(lease))
-        outcome: Outcome = "info" if error is not None else "ok" if is_held else "fail"
-        op = Op("held", outcome, lease.key, self._section, invoke_ns, monotonic_ns(), error=error)
+        complete_ns = monotonic_ns()
+        outcome = _outcome("is_held", is_held, error)
+        op = Op("held", outcome, lease.key, self._section, invoke_ns, complete_ns, error=error)
         if op.outcome == "ok":
             op.granted_ms = lease.granted_ms or self.options.ttl_ms
         return self._recorded(op)
@@ -134,6 +138,7 @@ class LockSteps:
         invoke_ns = monotonic_ns()
         inner, error = _answer(lambda: self._lock.acquire(outer.key, self.options.ttl_ms))
         complete_ns = monotonic_ns()
+        inner = checked_lease("acquire", inner, outer.key)
         if inner is None:
             return self._recorded(self._refused("reenter", outer.key, invoke_ns, complete_ns, error))
         self._inner.append(inner)
@@ -147,8 +152,9 @@ class LockSteps:
         inner = self._inner.pop()
         invoke_ns = monotonic_ns()
         left, error = _answer(lambda: self._lock.release(inner))
-        outcome: Outcome = "info" if error is not None else "ok" if left else "fail"
-        return self._recorded(Op("leave", outcome, outer.key, self._section, invoke_ns, monotonic_ns(), error=error))
+        complete_ns = monotonic_ns()
+        outcome = _outcome("release", left, error)
+        return self._recorded(Op("leave", outcome, outer.key, self._section, invoke_ns, complete_ns, error=error))
 
     def release(self) -> Op:
         """Release the lock. Whatever the outcome, the client has left its section."""
@@ -157,8 +163,9 @@ class LockSteps:
         invoke_ns = monotonic_ns()
         self._control.enter(State.RELEASING, invoke_ns)
         released, error = _answer(lambda: self._lock.release(lease))
-        outcome: Outcome = "info" if error is not None else "ok" if released else "fail"
-        op = Op("release", outcome, lease.key, self._section, invoke_ns, monotonic_ns())
+        complete_ns = monotonic_ns()
+        outcome = _outcome("release", released, error)
+        op = Op("release", outcome, lease.key, self._section, invoke_ns, complete_ns)
         op.error = self._why(error) if outcome != "ok" else None
         self._recorded(op)
         self._control.enter(State.RESTING, op.complete_ns)
@@ -225,7 +232,9 @@ class LockSteps:
         self, f: Literal["acquire", "extend", "reenter"], key: str, invoke_ns: int, complete_ns: int, error: str | None
     ) -> Op:
         """`error`: what left the outcome unknown; None: it was refused."""
-        reason = self._says_why.take_reason() if self._says_why is not None and error is None else None
+        reason = None
+        if self._says_why is not None and error is None:
+            reason = checked_reason(self._says_why.take_reason())
         outcome: Outcome = "fail" if error is None else "info"
         return Op(f, outcome, key, self._section, invoke_ns, complete_ns, error=self._why(error), reason=reason)
 
@@ -233,13 +242,13 @@ class LockSteps:
         """`error`, or what the lock said when it refused."""
         if error is not None or self._in_its_words is None:
             return error
-        said = self._in_its_words.take_error()
+        said = checked_words(self._in_its_words.take_error())
         return None if said is None else said[:_MOST_CHARACTERS]
 
     def _recorded(self, op: Op) -> Op:
         """Record the operation, and before it what the nodes answered."""
         if self._shows is not None:
-            rounds = self._shows.take_rounds()
+            rounds = checked_rounds(self._shows.take_rounds())
             for one in rounds:
                 one.section = op.section
             self._record.answered(rounds)
@@ -257,6 +266,13 @@ def _answer(call: Callable[[], T]) -> tuple[T | None, str | None]:
         raise BrokenEnvironmentError(f"the lock ended its client: {in_words(error)}") from error
     except BaseException as error:  # that of asyncio's cancellation is no Exception
         return None, _in_words(error)
+
+
+def _outcome(verb: str, answer: object, error: str | None) -> Outcome:
+    """Of a question that is answered by yes or no."""
+    if error is not None:
+        return "info"
+    return "ok" if checked_yes(verb, answer) else "fail"
 
 
 def _in_words(error: BaseException) -> str:

@@ -211,9 +211,17 @@ def test_an_adapter_that_is_killed_is_named_with_the_signal(program: Callable[..
         ("say({'outcome': 'ok', 'value': 7, 'validity_ms': 1})", "which is no answer"),
         ("say({'outcome': 'ok'})", "granted a lock, but the answer needs either `value` or `value_base64`"),
         ("say({'outcome': 'ok', 'value_base64': '?'})", "granted a lock, but its `value_base64` is not base64"),
-        ("say({'outcome': 'ok', 'value': 'v', 'granted_ms': 0})", "granted_ms must be more than 0"),
+        ("say({'outcome': 'ok', 'value': 'v', 'granted_ms': 0})", "granted_ms 0; it must be more than 0"),
         ("say({'outcome': 'fail', 'reason': 'busy'})", "which is no answer"),
         ("say([])", "which is no answer"),
+        ("say({'outcome': 'ok', 'value': 'v', 'validity_ms': 1e15})", "it must be finite, and at most"),
+        ("say({'outcome': 'ok', 'value': 'v', 'token': 2**63})", "which is no answer"),
+        ("say({'outcome': 'ok', 'value': 'v', 'deadline_ns': 2**62 + 1})", "must fit into 64 bits"),
+        ("say({'outcome': 'ok', 'value': 'v' * 70_000})", "at most 65,536 characters"),
+        ('print(\'{"outcome":"ok","validity_ms":NaN}\', flush=True)', "which is no answer"),
+        ("print('{\"outcome\":\"ok\",\"token\":' + '9' * 5_000 + '}', flush=True)", "which is no answer"),
+        ('print(\'{"outcome":"fail","describe":\' + \'{"a":\' * 5_000, flush=True)', "which is no answer"),
+        ('os.write(1, b\'{"outcome":"fail","error":"\\xff"}\\n\')', "which is no answer"),
         ("sys.stdout.write('x' * 2_000_000); sys.stdout.flush()", "more than a megabyte without ending its line"),
         ("print('par', end='', flush=True); return", "ended with exit code 0 before it answered, after saying 'par'"),
         ("sys.stdout.close(); os.close(1); time.sleep(60)", "closed its stdout, but runs on"),
@@ -223,6 +231,27 @@ def test_an_adapter_that_sends_nonsense_is_quoted(
     program: Callable[..., list[str]], tmp_path: Path, body: str, expected: str
 ) -> None:
     assert expected in broken(program(body), tmp_path / "log")
+
+
+def test_an_adapter_that_answers_a_request_twice_is_not_believed_again(
+    program: Callable[..., list[str]], tmp_path: Path
+) -> None:
+    lock = opened(program('sys.stdout.write(\'{"outcome":"fail"}\\n\' * 2); sys.stdout.flush()'), tmp_path / "log")
+    assert lock.acquire("k", 1_000) is None
+    with pytest.raises(BrokenEnvironmentError, match="although nobody had asked"):
+        lock.acquire("k", 1_000)
+    lock.close()
+    assert not running(tmp_path)
+
+
+def test_a_second_answer_to_the_last_request_is_found_at_the_end(
+    program: Callable[..., list[str]], tmp_path: Path
+) -> None:
+    lock = opened(program('sys.stdout.write(\'{"outcome":"fail"}\\n\' * 2); sys.stdout.flush()'), tmp_path / "log")
+    assert lock.acquire("k", 1_000) is None
+    with pytest.raises(BrokenEnvironmentError, match="although nobody had asked"):
+        lock.close()
+    assert not running(tmp_path)
 
 
 def test_info_concerns_only_one_operation(program: Callable[..., list[str]], tmp_path: Path) -> None:
