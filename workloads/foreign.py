@@ -253,6 +253,7 @@ class ForeignLock:
         self._send({**request, "task": mine.number})
         answer = self._answers[mine.number].get()
         if isinstance(answer, BrokenEnvironmentError):
+            self._answers[mine.number].put(answer)  # nobody reads any longer: every later request ends so, too
             raise answer
         return answer
 

@@ -504,6 +504,8 @@ def test_an_adapter_that_does_not_say_whose_request_it_answers_ends_every_task(
             for result in results:
                 with pytest.raises(BrokenEnvironmentError, match="has to say whose request it answers"):
                     result.result(10)
+            with pytest.raises(BrokenEnvironmentError, match="has to say whose request it answers"):
+                tasks.submit(lock.acquire, "k3", 1_000).result(10)
     finally:
         lock.close()
 
