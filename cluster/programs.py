@@ -18,6 +18,7 @@ from pathlib import Path
 from cluster.registry import server_named, servers
 from cluster.server import Server
 from fencepost.errors import BrokenEnvironmentError, UsageError
+from fencepost.files import checked_path, kind_of
 from fencepost.setup.machine import tools_folder
 
 _TOXIPROXY_VERSION = re.compile(r"toxiproxy-server version (\S+)")
@@ -57,17 +58,25 @@ def find_server(choice: str, option: str = "--server") -> ServerProgram:
     """
     if choice in servers():
         return _installed(servers()[choice])
-    path = Path(choice).expanduser()
-    if os.sep not in choice and not path.exists():
+    path = _user_path(choice)
+    if os.sep not in choice and kind_of(path) is None:
         known = ", ".join(servers())
         raise UsageError(f"{option} {choice!r} is not known; write {known} or the path of a server program")
-    if not path.is_file() or not os.access(path, os.X_OK):
+    if kind_of(path) != "file" or not os.access(path, os.X_OK):
         raise UsageError(f"{option} {choice}: there is no program at this path; give the path of a server program")
     try:
         # Not resolved: Debian's redis-server is a link to a program that looks at the name it is called by.
         return replace(_recognised(path.absolute(), servers().values()), by_path=True)
     except BrokenEnvironmentError as error:
         raise UsageError(f"{option} {choice}: {error}") from error
+
+
+def _user_path(choice: str) -> Path:
+    path = checked_path(choice)
+    try:
+        return path.expanduser()
+    except RuntimeError as error:  # ~nobody-of-this-name
+        raise UsageError(f"{choice}: {error}") from None
 
 
 def find_toxiproxy() -> ToxiproxyProgram:

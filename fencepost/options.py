@@ -33,10 +33,15 @@ from typing import Annotated, Any, Final, Literal, get_args, get_origin
 import msgspec
 
 from fencepost.errors import UsageError
+from fencepost.files import checked_path
 from fencepost.units import duration_text, parse_duration_ms, plain_number
 
 GROUPS: Final = ("options", "what is tested", "settings of the lock", "load", "faults", "cluster", "the result")
 """The order of the groups in `--help` and in docs/options.md; any other group comes after them."""
+
+
+_LONGEST_NUMBER: Final = 10**30
+"""No larger number is shown in full."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +124,8 @@ class Declared:
                 value: Any = self.type(text)
             except ValueError:
                 kind = "a whole number" if self.type is int else "a number"
-                raise UsageError(f"{self.flag} is {text!r}; it must be {kind}") from None
+                shown = text if len(text) <= 40 else f"{text[:40]}…"
+                raise UsageError(f"{self.flag} is {shown!r}; it must be {kind}") from None
         else:
             try:
                 value = self._parsed(text)
@@ -158,8 +164,10 @@ class Declared:
     def _parsed(self, text: str) -> Any:
         if self.option.unit and self.type in (int, float):
             return parse_duration_ms(text, self.option.unit)
-        if self.type in (str, Path):
-            return self.type(text)
+        if self.type is Path:
+            return checked_path(text)
+        if self.type is str:
+            return text
         if self.choices:
             if text not in self.choices:
                 raise UsageError(f"{text!r} is not one of {', '.join(self.choices)}")
@@ -167,6 +175,8 @@ class Declared:
         return self.type.parse(text)
 
     def _number(self, value: float) -> str:
+        if isinstance(value, int) and abs(value) > _LONGEST_NUMBER:
+            return f"a number of more than {len(str(_LONGEST_NUMBER)) - 1} digits"
         if not math.isfinite(value):
             return str(value)
         return duration_text(value) if self.option.unit else plain_number(value)

@@ -18,13 +18,15 @@ from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 from random import Random
-from typing import Any, cast
+from typing import Annotated, Any, Final, cast
 
 import msgspec
+from msgspec import Meta
 
 from cluster.base import RESOURCE
 from cluster.server import Server, abilities
 from fencepost.errors import UsageError
+from fencepost.files import read_json
 from nemesis.base import Fault, NeedsDisks, NeedsServer, Topology
 from nemesis.random_draws import between, jittered, shuffled
 from nemesis.registry import nemeses
@@ -42,6 +44,8 @@ __all__ = [
 ]
 
 SCHEMA_VERSION = 1
+_LONGEST_MS: Final = 2**40
+"""No fault begins later or lasts longer: 34 years."""
 GAP_MS = 300
 """The least time from the end of a fault to the next one of the same nemesis: healing and its proof take a while."""
 
@@ -50,8 +54,8 @@ class Planned(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One fault and when: `at_ms` since the start of the load, in force for `duration_ms`."""
 
     id: str
-    at_ms: int
-    duration_ms: int
+    at_ms: Annotated[int, Meta(ge=0, le=_LONGEST_MS)]
+    duration_ms: Annotated[int, Meta(ge=0, le=_LONGEST_MS)]
     nemesis: str
     fault: dict[str, Any]
 
@@ -167,13 +171,9 @@ def load_schedule(path: Path, topology: Topology) -> Schedule:
     """Read a saved schedule, faults in order of time. Raises UsageError if it cannot be read, is something else, is of
     another version, or names clients or nodes that the topology does not have."""
     try:
-        data = msgspec.json.decode(path.read_bytes())
-    except OSError as error:
-        raise UsageError(
-            f"schedule {path} cannot be read: {error.strerror}; give the path of a schedule.json"
-        ) from None
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"schedule {path} is not JSON ({error}); give the path of a schedule.json") from None
+        data: Any = read_json(path, object, "JSON")
+    except UsageError as error:
+        raise UsageError(f"schedule {error}; give the path of a schedule.json") from None
     version = data.get("schema_version") if isinstance(data, dict) else None
     if not isinstance(version, int) or "faults" not in data:
         raise UsageError(f"schedule {path} is JSON, but not a schedule; give the schedule.json of a run")
@@ -197,8 +197,6 @@ def _check(schedule: Schedule, topology: Topology) -> None:
         if planned.id in seen:
             raise UsageError(f"two faults are called {planned.id!r}")
         seen.add(planned.id)
-        if planned.at_ms < 0 or planned.duration_ms < 0:
-            raise UsageError(f"fault {planned.id} begins or lasts less than 0 ms")
         fault = decode_fault(planned)
         clients = set(getattr(fault, "clients", ()))
         nodes = set(getattr(fault, "nodes", ()))

@@ -34,6 +34,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from fencepost.errors import UsageError
+from fencepost.files import read_document
 
 FILE: Final = "lock.toml"
 
@@ -184,12 +185,10 @@ def _overlaid(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, A
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}") from None
+        return tomllib.loads(read_document(path).decode())
     except UnicodeDecodeError:
         raise UsageError(f"{path} is not UTF-8") from None
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, ValueError, RecursionError) as error:  # ValueError: a number of 5,000 digits
         raise UsageError(f"{path} is not TOML: {error}") from None
 
 

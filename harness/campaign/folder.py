@@ -18,6 +18,7 @@ from typing import Any, Final
 import msgspec
 
 from fencepost.errors import UsageError
+from fencepost.files import kind_of, read_document, read_json, write_whole
 from harness.campaign.grid import Grid
 from harness.campaign.measure import Figures
 from harness.campaign.order import Slot
@@ -55,6 +56,10 @@ class Campaign(msgspec.Struct, frozen=True, kw_only=True):
     schema_version: int = _SCHEMA
 
 
+class _OfCell(msgspec.Struct):
+    cell: str
+
+
 class CampaignFolder:
     """A report folder that is held by this process alone until it is closed."""
 
@@ -70,9 +75,10 @@ class CampaignFolder:
         Raises UsageError if what is there is something else, or if another process is at work on it.
         """
         file = path / "campaign.json"
-        if path.exists() and not file.is_file() and (not path.is_dir() or any(path.iterdir())):
+        here, begun_here = kind_of(path), kind_of(path) == "folder" and kind_of(file) == "file"
+        if here is not None and not begun_here and (here != "folder" or any(path.iterdir())):
             raise UsageError(f"{path} exists and is no campaign's folder; name another one with --report")
-        if file.is_file():
+        if begun_here:
             begun = _read(file)
             if begun.grid != campaign.grid:
                 raise UsageError(
@@ -98,9 +104,9 @@ class CampaignFolder:
         """The newest line of each cell and seed, in the order in which they were written. Half a line at the very end
         is removed from the file: that run's verdict was never recorded."""
         log = self.path / "runs.jsonl"
-        if not log.exists():
+        if kind_of(log) is None:
             return []
-        content = log.read_bytes()
+        content = read_document(log)
         if not content.endswith(b"\n"):
             os.truncate(log, content.rfind(b"\n") + 1)
         newest = {line.slot: line for piece in read_lines(log, RunLine) for line in piece}
@@ -112,8 +118,9 @@ class CampaignFolder:
 
     def timelines(self) -> dict[str, dict[str, Any]]:
         """A moment of a violation of each cell that has one."""
-        found = [msgspec.json.decode(path.read_bytes()) for path in sorted((self.path / "timelines").glob("*.json"))]
-        return {moment["cell"]: moment for moment in found}
+        paths = sorted((self.path / "timelines").glob("*.json"))
+        found = [(read_json(path, _OfCell).cell, read_json(path, dict[str, Any])) for path in paths]
+        return dict(found)
 
     def keep_timeline(self, cell: str, moment: Mapping[str, object]) -> None:
         number = list(self.campaign.grid.cells).index(cell) + 1
@@ -121,21 +128,8 @@ class CampaignFolder:
         write_whole(self.path / "timelines" / f"{number:03}.json", msgspec.json.encode({"cell": cell, **moment}))
 
 
-def write_whole(path: Path, content: bytes | str) -> None:
-    """A reader sees the old file or the new one, never half of it."""
-    half = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        half.write_bytes(content.encode() if isinstance(content, str) else content)
-        half.replace(path)
-    finally:
-        half.unlink(missing_ok=True)
-
-
 def _read(file: Path) -> Campaign:
-    try:
-        campaign = msgspec.json.decode(file.read_bytes(), type=Campaign)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{file} is not what fencepost writes there: {' '.join(str(error).split())}") from None
+    campaign = read_json(file, Campaign)
     if campaign.schema_version > _SCHEMA:
         raise UsageError(f"{file} has schema {campaign.schema_version}; this fencepost reads up to {_SCHEMA}")
     return campaign

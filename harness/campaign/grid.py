@@ -16,6 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from fencepost.errors import UsageError
+from fencepost.files import checked_path, kind_of, read_json
 from fencepost.user_code import user_code
 from harness.options import axis_named
 
@@ -149,10 +150,10 @@ def split_values(text: str) -> list[str]:
 
 def load_grid(text: str, *, quick: bool) -> Grid:
     """The grid in this file, or the grid of this name in `grids/`. Raises UsageError if there is no such grid."""
-    path = Path(text)
+    path = checked_path(text)
     if not path.suffix and (GRIDS / f"{text}.py").exists():
         path = GRIDS / f"{text}.py"
-    if not path.is_file():
+    if kind_of(path) != "file":
         known = ", ".join(sorted(p.stem for p in GRIDS.glob("*.py") if p.stem != "__init__"))
         raise UsageError(f"--grid {text}: there is no such file, and no grid of that name; known are {known}")
     if path.suffix == ".py":
@@ -160,9 +161,9 @@ def load_grid(text: str, *, quick: bool) -> Grid:
     if quick:
         raise UsageError(f"--grid {text}: only a grid in Python can have a quick form")
     try:
-        return check(msgspec.json.decode(path.read_bytes(), type=Grid))
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"--grid {text} is not a grid in JSON: {' '.join(str(error).split())}") from None
+        return check(read_json(path, Grid, "a grid in JSON"))
+    except UsageError as error:
+        raise UsageError(f"--grid {error}") from None
 
 
 def with_options(grid: Grid, seeds: int | None, first_seed: int, common: Mapping[str, str]) -> Grid:

@@ -9,9 +9,10 @@ from pathlib import Path
 
 from rich.console import Console
 
+from fencepost.files import write_whole
 from harness.campaign import export
 from harness.campaign.aggregate import summaries
-from harness.campaign.folder import Campaign, CampaignFolder, write_whole
+from harness.campaign.folder import Campaign, CampaignFolder
 from harness.campaign.grid import Grid
 from harness.campaign.page import render_page
 from harness.campaign.play import Plan, make_plan, play

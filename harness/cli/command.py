@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 
 from fencepost.command_line import Parser, add_options, add_replacements, values_of
+from fencepost.errors import UsageError
 from fencepost.options import Option, declared
 from harness.options import options_of
 
@@ -50,6 +51,7 @@ class Command:
 
     def call(self, name: str, words: Sequence[str]) -> Call:
         """Read the words that follow the command's name. Raises UsageError; `--help` prints and exits."""
+        _check_words(words)
         own, behind = split_at_dashes(words) if self.with_dashes else (list(words), [])
         options, replaced = declared(self.arguments), options_of(name) if self.replaces else ()
         asks = "-h" in own or "--help" in own
@@ -61,6 +63,15 @@ class Command:
         parsed = parser.parse_args(own)
         values = values_of(parsed, options)
         return Call(self.arguments(**values), values_of(parsed, replaced), behind, (name, *words))
+
+
+def _check_words(words: Sequence[str]) -> None:
+    """Raise UsageError for a word that cannot be recorded."""
+    for word in words:
+        try:
+            word.encode()
+        except UnicodeEncodeError:
+            raise UsageError(f"the argument {word!r} is not UTF-8") from None
 
 
 def split_at_dashes(words: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -11,7 +11,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from harness.campaign.folder import Campaign, CampaignFolder, write_whole
+from fencepost.files import write_whole
+from harness.campaign.folder import Campaign, CampaignFolder
 from harness.campaign.order import Slot
 from harness.campaign.play import make_plan, play
 from harness.campaign.session import revision_in_words

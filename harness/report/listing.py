@@ -12,14 +12,19 @@ from rich import box
 from rich.table import Table
 
 from fencepost.errors import UsageError
+from fencepost.files import kind_of
 from fencepost.text import printable
 from harness.config import RESULTS
 from harness.figures import Cell, Glance
 from harness.store.run_folder import RunFolder
 
 _OUTDATED: Final = "outdated"
+_DAMAGED: Final = "damaged"
+_MOST_CELLS: Final = 64
+"""That the checkers of one run may offer."""
 _LEGENDS: Final = {
     "unjudged": "unjudged: no verdict yet; `fencepost analyze RUN` judges it",
+    _DAMAGED: "damaged: `fencepost analyze RUN` says what is wrong",
     _OUTDATED: "outdated: judged by an older fencepost; `fencepost analyze RUN` judges it anew",
 }
 
@@ -68,24 +73,48 @@ def _tested(run: RunListed) -> str:
 
 def list_runs(results: Path = RESULTS) -> tuple[RunListed, ...]:
     """The runs in `results`, oldest first; what is no run folder is left out. Empty if there is no such folder."""
-    runs = []
-    for path in sorted(results.iterdir()) if results.is_dir() else ():
-        if path.is_symlink() or not (path / "config.json").is_file():
-            continue
-        folder = RunFolder(path)
-        cells: tuple[Cell, ...] = ()
-        try:
-            judged = folder.read_verdict(Glance)
-            word = judged.verdict if judged else _OUTDATED if folder.is_outdated() else "unjudged"
-            cells = judged.listed if judged else ()
-        except UsageError:
-            word = "damaged"
-        runs.append(RunListed(path.name, path, _when(path), word, cells))
+    runs = [_listed(path) for path in _run_folders(results)]
     return tuple(sorted(runs, key=lambda run: run.when))
+
+
+def _run_folders(results: Path) -> list[Path]:
+    """What looks like a run's folder, also if it cannot be read."""
+    if kind_of(results) != "folder":
+        return []
+    try:
+        paths = sorted(path for path in results.iterdir() if not path.is_symlink())
+    except OSError as error:
+        raise UsageError(f"{results} cannot be read ({error.strerror}); check its permissions") from None
+    return [path for path in paths if _has_config(path)]
+
+
+def _has_config(path: Path) -> bool:
+    try:
+        return kind_of(path / "config.json") is not None
+    except UsageError:
+        return True
+
+
+def _listed(path: Path) -> RunListed:
+    """Whatever is wrong with one folder does not keep the others from being listed."""
+    folder = RunFolder(path)
+    try:
+        folder.read_config()
+        judged = folder.read_verdict(Glance)
+        word = judged.verdict if judged else _OUTDATED if folder.is_outdated() else "unjudged"
+        cells = judged.listed if judged else ()
+    except UsageError:
+        word, cells = _DAMAGED, ()
+    if len(cells) > _MOST_CELLS:
+        word, cells = _DAMAGED, ()
+    return RunListed(path.name, path, _when(path), word, cells)
 
 
 def _when(path: Path) -> datetime:
     try:
         return datetime.strptime(path.name.partition("-")[0], "%Y%m%dT%H%M%S.%fZ").replace(tzinfo=UTC)
     except ValueError:
-        return datetime.fromtimestamp((path / "config.json").stat().st_mtime, UTC)
+        try:
+            return datetime.fromtimestamp(path.lstat().st_mtime, UTC)
+        except (OSError, OverflowError, ValueError):
+            return datetime.fromtimestamp(0, UTC)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import zip_longest
@@ -13,6 +12,7 @@ import msgspec
 import numpy as np
 from markupsafe import Markup
 
+from fencepost.files import write_whole
 from fencepost.text import MISSING, count, printable
 from harness.explain.explanation import Explained, Explanation
 from harness.history.fault_windows import Window, windows
@@ -38,13 +38,7 @@ def write_page(
     explained: Sequence[Explained] = (),
 ) -> None:
     """Write the page to `path`; a reader sees the old one or the new one, never half of it. Raises OSError."""
-    half = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        page = render_page(recorded, verdict, environment, replay=replay, explained=explained)
-        half.write_text(page, "utf-8")
-        half.replace(path)
-    finally:
-        half.unlink(missing_ok=True)
+    write_whole(path, render_page(recorded, verdict, environment, replay=replay, explained=explained))
 
 
 def render_page(

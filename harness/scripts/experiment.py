@@ -31,6 +31,7 @@ from typing import Any, Final
 import msgspec
 
 from fencepost.errors import InternalError, UsageError
+from fencepost.files import checked_path, kind_of
 from fencepost.user_code import user_code
 from harness.config import RunConfig
 from harness.scripts.expect import Expectation
@@ -127,7 +128,7 @@ def find_experiments(target: str) -> tuple[Experiment, ...]:
         near = get_close_matches(target, shipped, n=1)
         question = f", did you mean {near[0]}?" if near else ";"
         raise UsageError(f"experiment {target!r} is not known{question} known are {', '.join(shipped)}, or FILE.py")
-    found = experiments_in(_load(Path(path)))
+    found = experiments_in(_load(checked_path(path)))
     if not found:
         raise UsageError(f"{path} has no experiment; put @experiment(expect=…) before a function over a Stage")
     if not function:
@@ -160,7 +161,7 @@ def describe(experiment: Experiment, config: RunConfig, target: str) -> dict[str
 
 
 def _load(path: Path) -> ModuleType:
-    if not path.is_file():
+    if kind_of(path) != "file":
         raise UsageError(f"there is no file {path}; give a name of `fencepost script --list` or a FILE.py")
     spec = spec_from_file_location(f"experiment_{path.stem}", path)
     if spec is None or spec.loader is None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any, Final
 
 import msgspec
@@ -14,6 +14,7 @@ from rich.console import Console
 
 from cluster.lifetime import RunState
 from fencepost.errors import UsageError
+from fencepost.files import checked_path, kind_of, write_whole
 from fencepost.text import milliseconds, plural
 from harness.options import replay_command
 from harness.replay.replay import SourceRun
@@ -77,12 +78,12 @@ def shrink(source: SourceRun, wanted: Wanted, results: Path, out: Console) -> in
 
     record = _Record(str(source.folder.path), str(kind), wanted.repeats, wanted.needed, wanted.limit_s, found.ended)
     record = msgspec.structs.replace(record, confirmed=found.confirmed, tries=tuple(trials.record))
-    tries = output.with_suffix(".tries.json")
-    tries.write_bytes(msgspec.json.format(msgspec.json.encode(record)) + b"\n")
+    tries = _tries_of(output)
+    write_whole(tries, msgspec.json.format(msgspec.json.encode(record)) + b"\n")
     if found.schedule is None:
         out.print(not_again(found, trials, kind), soft_wrap=True)
         return 2
-    output.write_bytes(found.schedule.to_bytes())
+    write_whole(output, found.schedule.to_bytes())
     judged = judge_and_draw(shown) if shown is not None else None
     config = msgspec.structs.replace(prepared.setup.config, duration_ms=found.schedule.duration_ms)
     out.print(remained(found, len(prepared.schedule.faults), trials), soft_wrap=True)
@@ -154,11 +155,18 @@ class _Record(msgspec.Struct, frozen=True):
     schema_version: int = 1
 
 
+def _tries_of(output: Path) -> Path:
+    """The file beside the schedule with what was tried."""
+    return output.with_suffix(".tries.json")
+
+
 def _check_output(output: Path) -> None:
     """Raise UsageError for a file that cannot be written: before, not after, ten minutes of work."""
-    trace = output.with_name(f".{output.name}.{os.getpid()}")
+    if kind_of(output) not in (None, "file"):
+        raise UsageError(f"--output {output} is no file; name another one")
+    checked_path(str(_tries_of(output)))
     try:
-        trace.touch()
-        trace.unlink()
+        with TemporaryFile(dir=output.parent):
+            pass
     except OSError as error:
         raise UsageError(f"{output} cannot be written ({error.strerror}); choose another file with --output") from None

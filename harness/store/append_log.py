@@ -1,22 +1,18 @@
-"""Append-only logs: writing them, reading them, and the error when a write to disk fails."""
+"""Append-only logs: writing and reading them."""
 
 from __future__ import annotations
 
-import errno
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, TypeVar
 
 import msgspec
 
-from fencepost.errors import BrokenEnvironmentError, UsageError
-from harness.store.files import LINE_BYTES, open_regular
+from fencepost.errors import UsageError
+from fencepost.files import LINE_BYTES, NOT_JSON, on_disk, open_regular
 
 _PIECE_BYTES: Final = 1 << 19
-NOT_JSON: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""What decoding raises for anything but the JSON that was expected."""
 S = TypeVar("S", bound=msgspec.Struct)
 
 
@@ -59,17 +55,6 @@ class AppendLog:
                 if written:
                     os.ftruncate(self._fd, os.fstat(self._fd).st_size - written)
                 raise
-
-
-@contextmanager
-def on_disk(path: Path) -> Iterator[None]:
-    """Convert file system errors while writing to one-line errors."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise BrokenEnvironmentError(f"no space left to write {path}; make room and run again") from error
-        raise BrokenEnvironmentError(f"{path} cannot be written: {os.strerror(error.errno or errno.EIO)}") from error
 
 
 def read_lines(path: Path, kind: type[S]) -> Iterator[list[S]]:

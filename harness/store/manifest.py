@@ -19,7 +19,7 @@ from typing import Final
 import msgspec
 
 from fencepost.errors import FencepostError, UsageError
-from harness.store.files import open_regular
+from fencepost.files import open_regular
 from harness.store.run_folder import RunFolder
 
 FIRST_SCHEMA: Final = 2

@@ -39,10 +39,11 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from fencepost.errors import UsageError
+from fencepost.files import checked_path, kind_of, on_disk, read_json
 from fencepost.history import Held, KeyEvent, Round, Timeline
+from fencepost.options import check_bounds
 from harness.config import RESULTS, RunConfig
-from harness.store.append_log import NOT_JSON, AppendLog, on_disk, read_lines
-from harness.store.files import read_document
+from harness.store.append_log import AppendLog, read_lines
 from harness.verdict import VERDICT_SCHEMA, Verdict
 from workloads.kinds import FENCED_COUNTER
 
@@ -105,12 +106,12 @@ class RunFolder:
 
         Raises UsageError if there is none, if it is not a run's, or if a newer fencepost wrote it.
         """
-        wanted = Path(path)
-        if not wanted.exists() and (results / wanted).exists():
+        wanted = checked_path(str(path))
+        if kind_of(wanted) is None and kind_of(results / wanted) is not None:
             wanted = results / wanted
-        folder = cls(wanted.resolve())
-        if not wanted.is_dir():
+        if kind_of(wanted) != "folder":
             raise UsageError(f"there is no run folder {path}; `fencepost list` shows those in {results}")
+        folder = cls(wanted.resolve())
         folder.read_config()
         return folder
 
@@ -206,10 +207,14 @@ class RunFolder:
 
     def read_config(self) -> RunConfig:
         """Raises UsageError if there is none, if it cannot be understood, or if a newer fencepost wrote it."""
-        if not (self.path / "config.json").exists():
+        if not self._has("config.json"):
             raise UsageError(f"{self.path} is not a run folder: it has no config.json")
         self._check_version("config.json")
         config = self._read_json("config.json", RunConfig)
+        try:
+            check_bounds(config)
+        except UsageError as error:
+            raise UsageError(f"{self.path / 'config.json'} is damaged: {error}") from None
         renamed = {"workload": _RENAMED_WORKLOADS.get(config.workload, config.workload)}
         if self._read_json("config.json", _OwnResourceServer).resource_server is None:
             renamed["resource_server"] = config.server
@@ -279,7 +284,7 @@ class RunFolder:
         link.replace(results / "latest")
 
     def _has(self, name: str) -> bool:
-        return (self.path / name).exists()
+        return kind_of(self.path / name) is not None
 
     def read_log(self, name: str, kind: type[S]) -> Iterable[S]:
         """The records of a log of the run itself; none where there is no log."""
@@ -294,11 +299,7 @@ class RunFolder:
         return version
 
     def _read_json(self, name: str, kind: type[T]) -> T:
-        path = self.path / name
-        try:
-            return msgspec.json.decode(read_document(path), type=kind)
-        except NOT_JSON as error:
-            raise UsageError(f"{path} is not what fencepost writes there: {_one_line(error)}") from error
+        return read_json(self.path / name, kind)
 
     def _write_json(self, name: str, value: object) -> None:
         text = value.encode() if isinstance(value, str) else msgspec.json.format(msgspec.json.encode(value)) + b"\n"
@@ -340,10 +341,6 @@ def _read_lives(logs: Path, kind: type[S]) -> Iterator[tuple[str, int, Iterable[
 def _safe(part: str) -> str:
     """Fit for a file name on any system, and not too long for one."""
     return re.sub(r"[^A-Za-z0-9_.]+", "-", part).strip("-.")[:60] or "none"
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())
 
 
 def _sync_folder(path: Path) -> None:
