@@ -23,6 +23,7 @@ from docker.types import IPAMConfig, IPAMPool
 
 from cluster.at_once import at_once
 from cluster.lifetime import state_parent
+from cluster.sweep import UnaskedError
 from cluster.waiting import becomes_true
 from fencepost.errors import BrokenEnvironmentError
 
@@ -38,10 +39,12 @@ CALLS_AT_ONCE = 16
 
 
 class NoEngineError(BrokenEnvironmentError):
-    """No Docker engine answers. `found`: what was tried and why it failed, without what to do about it."""
+    """No Docker engine answers. `found`: what was tried and why it failed, without what to do about it.
+    `cannot_have_runs`: there is none, or none that this user may talk to, so it has nothing of this user's runs."""
 
-    def __init__(self, cause: str) -> None:
+    def __init__(self, cause: BaseException) -> None:
         self.found = f"no Docker engine answers at {engine_address()} ({cause})"
+        self.cannot_have_runs = isinstance(cause, FileNotFoundError | PermissionError)
         super().__init__(f"{self.found}; start it, or `make setup-docker` on Debian as root, or use --cluster process")
 
 
@@ -68,13 +71,16 @@ def connect() -> DockerClient:
 
 def _client(timeout_s: int) -> DockerClient:
     # Asking for the engine's version of the API is the first question, so a client that exists has had an answer.
-    return docker.from_env(version="auto", timeout=timeout_s, max_pool_size=2 * CALLS_AT_ONCE)
+    try:
+        return docker.from_env(version="auto", timeout=timeout_s, max_pool_size=2 * CALLS_AT_ONCE)
+    except ValueError as error:  # DOCKER_HOST is no address
+        raise DockerException(str(error)) from error
 
 
-def _last_cause(error: BaseException) -> str:
+def _last_cause(error: BaseException) -> BaseException:
     while (deeper := error.__cause__ or error.__context__) is not None:
         error = deeper
-    return str(error)
+    return error
 
 
 def words_of(error: BaseException) -> str:
@@ -142,14 +148,17 @@ def sweep_docker(is_alive: Callable[[Path], bool], *, parent: Path | None = None
     """A `cluster.sweep.Sweeper`: remove containers and networks of dead runs; returns a line for each thing removed.
 
     Only what carries our labels and names a state folder in `parent` (`state_parent()` by default) is looked at: the
-    engine may serve others, whose runs we could not know to be alive. Without an engine that answers there is nothing
-    to sweep. Raises BrokenEnvironmentError, after all runs were looked at, if something cannot be removed.
+    engine may serve others, whose runs we could not know to be alive. Without an engine there is nothing to sweep.
+    Raises UnaskedError if there is one that does not answer, and BrokenEnvironmentError, after all runs were looked at,
+    if something cannot be removed.
     """
     parent = parent or state_parent()
     try:
-        client = _client(_CALL_S)
-    except ENGINE_ERRORS:
-        return []
+        client = connect()
+    except NoEngineError as error:
+        if error.cannot_have_runs:
+            return []
+        raise UnaskedError(error.found) from error
     try:
         removed: list[str] = []
         stuck: list[str] = []

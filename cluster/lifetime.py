@@ -19,7 +19,6 @@ import os
 import secrets
 import shutil
 import stat
-import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -74,7 +73,10 @@ class RunState(StateFolder):
                 try:
                     folder.mkdir(mode=0o700)
                 except OSError as error:
-                    raise BrokenEnvironmentError(f"cannot make the run's temporary folder: {error}") from error
+                    raise BrokenEnvironmentError(
+                        f"the run's temporary folder, {folder}, cannot be made: {error.strerror}; make room, or set "
+                        "TMPDIR"
+                    ) from error
                 lock = _open_lock(folder)
                 fcntl.flock(lock, fcntl.LOCK_EX)  # at most someone's `is_alive` holds it, for a moment
         except BaseException:
@@ -101,9 +103,15 @@ class RunState(StateFolder):
         self.close()
 
 
+def temporary_folder() -> Path:
+    """$TMPDIR, or else /tmp. Whoever cleans up must look where the run was: so it is never another folder because this
+    one happens to be full, as it would be with `tempfile`."""
+    return Path(os.environ.get("TMPDIR") or "/tmp").absolute()  # noqa: S108
+
+
 def state_parent() -> Path:
     """Where this user's runs keep their temporary state."""
-    return Path(tempfile.gettempdir()) / f"fencepost-{os.getuid()}"
+    return temporary_folder() / f"fencepost-{os.getuid()}"
 
 
 def is_alive(folder: Path) -> bool:
@@ -175,7 +183,9 @@ def checked_parent(parent: Path | None) -> Path:
         parent.mkdir(mode=0o700, exist_ok=True)
         status = parent.lstat()
     except OSError as error:
-        raise BrokenEnvironmentError(f"cannot make the folder for temporary state: {error}") from error
+        raise BrokenEnvironmentError(
+            f"the folder for temporary state, {parent}, cannot be made: {error.strerror}; make room, or set TMPDIR"
+        ) from error
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o077:
         raise BrokenEnvironmentError(
             f"{parent} must be a folder of this user that nobody else can enter (mode 0700); remove it, or set TMPDIR"

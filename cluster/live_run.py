@@ -13,6 +13,7 @@ import msgspec
 from cluster.base import Address
 from cluster.lifetime import StateFolder, is_alive, state_parent
 from fencepost.errors import UsageError
+from fencepost.files import on_disk
 
 _ADDRESSES: Final = "addresses.json"
 _INIT: Final = "init.pid"
@@ -31,13 +32,15 @@ class LiveRun:
 def write_addresses(state: StateFolder, addresses: Mapping[str, Address]) -> None:
     """Record that the servers are up, and where."""
     temporary = state.path / f".{_ADDRESSES}"
-    temporary.write_bytes(msgspec.json.encode(dict(addresses)))
-    temporary.replace(state.path / _ADDRESSES)
+    with on_disk(state.path / _ADDRESSES):
+        temporary.write_bytes(msgspec.json.encode(dict(addresses)))
+        temporary.replace(state.path / _ADDRESSES)
 
 
 def write_init(state: StateFolder, init: int) -> None:
     """Record the sandbox; called before the servers come up."""
-    (state.path / _INIT).write_text(str(init))
+    with on_disk(state.path / _INIT):
+        (state.path / _INIT).write_text(str(init))
 
 
 def find_live_run(run: str | None, parent: Path | None = None) -> LiveRun:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-import select
 import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from cluster.waiting import is_readable
 from fencepost.errors import BrokenEnvironmentError
 
 RUN_VARIABLE = "FENCEPOST_RUN"
@@ -36,7 +36,7 @@ def end_processes(run_id: str) -> tuple[str, ...]:
                     signal.pidfd_send_signal(descriptor, signal.SIGKILL)
             for pid, descriptor in found:
                 left_s = max(0.0, deadline - time.monotonic())
-                if not select.select([descriptor], [], [], left_s)[0]:
+                if not is_readable(descriptor, left_s):
                     raise BrokenEnvironmentError(f"process {pid} of run {run_id} does not end after SIGKILL")
         finally:
             for _, descriptor in found:

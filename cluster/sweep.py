@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic, sleep
@@ -29,6 +30,10 @@ _LOOK_EVERY_S = 0.1
 _GIVE_UP_S = 60.0
 
 
+class UnaskedError(BrokenEnvironmentError):
+    """Whoever might have something of a dead run does not answer, so nobody knows."""
+
+
 @dataclass(frozen=True, slots=True)
 class DeadRun:
     """A run whose harness is gone, and what was removed of it. `processes`: `pid name` of each that was killed."""
@@ -41,11 +46,13 @@ class DeadRun:
 @dataclass(frozen=True, slots=True)
 class Swept:
     """What a sweep removed. `others`: the lines of the backends' sweepers. `stuck`: what could not be removed, and why,
-    a line each; the folders of the dead runs are then kept for the next sweep."""
+    a line each; the folders of the dead runs are then kept for the next sweep. `unasked`: who could not be asked, and
+    why, a line each."""
 
     runs: tuple[DeadRun, ...]
     others: tuple[str, ...]
     stuck: tuple[str, ...] = ()
+    unasked: tuple[str, ...] = ()
 
 
 def sweep(sweepers: Sequence[Sweeper] = (), *, parent: Path | None = None) -> Swept:
@@ -59,6 +66,7 @@ def sweep(sweepers: Sequence[Sweeper] = (), *, parent: Path | None = None) -> Sw
     names = {folder.name for folder in claimed}
     others: list[str] = []
     stuck: list[str] = []
+    unasked: list[str] = []
     try:
         runs = tuple(DeadRun(folder.name, folder, end_processes(folder.name)) for folder in claimed)
 
@@ -71,6 +79,8 @@ def sweep(sweepers: Sequence[Sweeper] = (), *, parent: Path | None = None) -> Sw
         for sweeper in sweepers:
             try:
                 others += sweeper(alive)
+            except UnaskedError as error:
+                unasked.append(str(error))
             except BrokenEnvironmentError as error:
                 stuck.append(str(error))
         for folder in [] if stuck else list(claimed):
@@ -78,7 +88,7 @@ def sweep(sweepers: Sequence[Sweeper] = (), *, parent: Path | None = None) -> Sw
     finally:
         for lock in claimed.values():
             os.close(lock)
-    return Swept(runs, tuple(others), tuple(stuck))
+    return Swept(runs, tuple(others), tuple(stuck), tuple(unasked))
 
 
 def sweep_one(folder: Path, sweepers: Sequence[Sweeper]) -> None:
@@ -98,7 +108,7 @@ def sweep_one(folder: Path, sweepers: Sequence[Sweeper]) -> None:
     quiet_since = monotonic()
     while monotonic() - quiet_since < _QUIET_S:
         try:
-            if end_processes(folder.name) or [line for each in sweepers for line in each(_all_but(folder))]:
+            if end_processes(folder.name) or _removed(sweepers, folder):
                 quiet_since = monotonic()
         except BrokenEnvironmentError:
             if monotonic() > deadline:
@@ -107,6 +117,15 @@ def sweep_one(folder: Path, sweepers: Sequence[Sweeper]) -> None:
             quiet_since = monotonic()
         sleep(_LOOK_EVERY_S)
     delete_state(folder, lock)
+
+
+def _removed(sweepers: Sequence[Sweeper], dead: Path) -> list[str]:
+    """What the sweepers removed of this run. Who cannot be asked is left to the next sweep."""
+    removed: list[str] = []
+    for each in sweepers:
+        with suppress(UnaskedError):
+            removed += each(_all_but(dead))
+    return removed
 
 
 def _all_but(dead: Path) -> Callable[[Path], bool]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 import time
 from collections.abc import Callable
 
@@ -17,3 +18,11 @@ def becomes_true(condition: Callable[[], bool], *, within_s: float = VERB_LIMIT_
             return False
         time.sleep(every_s)
     return True
+
+
+def is_readable(descriptor: int, within_s: float) -> bool:
+    """Wait until there is something to read from the descriptor, or a process ends whose pidfd it is. Unlike
+    `select.select` this takes any descriptor, also one above 1,023."""
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(1e3 * within_s))

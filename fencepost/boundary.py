@@ -82,7 +82,9 @@ def say(text: str) -> None:
 
 def unexpected(error: BaseException) -> str:
     """An exception that nobody expected, in words, with the path of a file that has its traceback."""
-    if isinstance(error, SystemExit):
+    if isinstance(error, MemoryError):
+        what = "not enough memory, or too small a limit (ulimit -v)"
+    elif isinstance(error, SystemExit):
         what = f"a module that it loaded tried to end the process (sys.exit, {error.code!r})"
     else:
         what = f"{type(error).__name__}: {_words_of(error)}"

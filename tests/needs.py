@@ -64,10 +64,16 @@ def _valkey() -> str:
     return "" if machine == "x86_64" else f"set-up brings no Valkey for {machine}"
 
 
+def _mounts() -> str:
+    tried = subprocess.run(["unshare", "-m", "mount", "-t", "tmpfs", "none", "/mnt"], capture_output=True, text=True)
+    return "" if tried.returncode == 0 else f"no mount namespaces: {tried.stderr.strip()}"
+
+
 _WHY_NOT: Final[Mapping[str, Callable[[], str]]] = {
     "sandbox": lambda: sandbox.why_not() or "",
     "engine": _engine,
     "ext4": _disks("ext4"),
+    "mounts": _mounts,
     "xfs": _disks("xfs"),
     "node": _node,
     "go": _go,

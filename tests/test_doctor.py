@@ -70,7 +70,7 @@ def test_an_engine_that_does_not_answer_is_no_obstacle(tmp_path: Path, monkeypat
 
 
 def test_dead_runs_are_found_and_living_ones_are_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
     with RunState.create("alive"):
         assert named(examine(), "leftovers").ok
         state = tmp_path / next(tmp_path.iterdir()).name

@@ -48,10 +48,11 @@ class Control:
 
     @classmethod
     def create(cls, path: Path) -> Control:
-        """A fresh block: no start agreed (0), a stop that never comes."""
+        """A fresh block: no start agreed (0), a stop that never comes. Raises OSError, also without room for it."""
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
         try:
-            os.ftruncate(fd, _SIZE)
+            # Not ftruncate: on a full file system that makes a hole, and whoever writes into it dies of SIGBUS.
+            os.posix_fallocate(fd, 0, _SIZE)
         finally:
             os.close(fd)
         control = cls(path)

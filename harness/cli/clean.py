@@ -21,7 +21,7 @@ def _clean(_call: Call, out: Console) -> int:
     from harness.run.prepare import remove_leftovers
 
     swept = remove_leftovers(out)
-    if swept.stuck:
+    if swept.stuck or swept.unasked:
         return BrokenEnvironmentError.exit_code
     if not (swept.runs or swept.others):
         out.print("no resources were left by crashed runs")

@@ -13,7 +13,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -192,7 +191,7 @@ def _stopping() -> Check:
 
 def _room() -> Check:
     """Free space where runs are stored, and where servers keep their files during a run."""
-    places = {Path.cwd(), Path(tempfile.gettempdir())}
+    places = {Path.cwd(), lifetime.temporary_folder()}
     free_mib, place = min((shutil.disk_usage(place).free >> 20, place) for place in places)
     ok = free_mib >= _ROOM_MIB
     fix = "" if ok else f"free {_ROOM_MIB} MiB, or set TMPDIR"

@@ -16,6 +16,7 @@ import psutil
 
 from cluster.base import RESOURCE, Address, Cluster
 from fencepost.errors import BrokenEnvironmentError
+from fencepost.files import on_disk
 from fencepost.history import ClientEnd, task_names
 from harness.config import RunConfig
 from harness.store.run_folder import RunFolder
@@ -112,23 +113,28 @@ class ClientSlot:
             pipes=self._pipes,
         )
         spec_path = self._scratch / f"{stem}.spec.json"
-        spec_path.write_bytes(msgspec.json.encode(spec))
-        with self._log_path().open("ab") as log:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "workloads.client", str(spec_path)],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                pass_fds=self._pipes or (),
-                start_new_session=True,
-                env=dict(self._environment),
-            )
+        with on_disk(spec_path):
+            spec_path.write_bytes(msgspec.json.encode(spec))
+        try:
+            with self._log_path().open("ab") as log:
+                self._process = subprocess.Popen(
+                    [sys.executable, "-m", "workloads.client", str(spec_path)],
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    pass_fds=self._pipes or (),
+                    start_new_session=True,
+                    env=dict(self._environment),
+                )
+        except OSError as error:
+            raise BrokenEnvironmentError(f"client {self._name} cannot be started: {error.strerror}") from error
 
     def _task(self, name: str) -> TaskSpec:
         """What one task needs in the life that begins; its control block is made here."""
         stem, folder, config = f"{name}.{self._life}", self._folder, self._config
         path = self._scratch / f"{stem}.control"
-        control = self._controls[name] = Control.create(path)
+        with on_disk(path):
+            control = self._controls[name] = Control.create(path)
         control.start_ns, control.stop_ns = self._start_ns, self._stop_ns
         return TaskSpec(
             name=name,

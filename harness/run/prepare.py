@@ -12,9 +12,10 @@ from cluster.programs import ServerProgram, find_server, find_toxiproxy
 from cluster.sandbox import why_not
 from cluster.spec import RESOURCE_POLICY, ClusterSpec
 from cluster.sweep import Swept, sweep
-from fencepost.errors import BrokenEnvironmentError, UsageError
+from fencepost.errors import UsageError
 from harness.checkers import check_checkers
 from harness.config import ClusterChoice, RunConfig
+from harness.run.limits import check_limits
 from harness.run.scheduled import Prepared
 from harness.run.setup import ClusterKind, Setup
 from nemesis.base import Topology
@@ -39,6 +40,7 @@ def prepare(config: RunConfig) -> Prepared:
 
 def prepare_setup(config: RunConfig) -> Setup:
     """Check the lock and find the programs, for any kind of run. Raises UsageError or BrokenEnvironmentError."""
+    check_limits(config)
     check_checkers(config.workload)
     check_lock(config.lock, config.lock_command)
     if config.renewal_ms is not None:
@@ -93,15 +95,12 @@ def choose_backend(choice: ClusterChoice) -> ClusterKind:
     without an engine."""
     if choice == "process":
         return "process"
-    from cluster.engine import engine_answers
+    from cluster.engine import connect, engine_answers
 
-    if engine_answers():
-        return "docker"
     if choice == "docker":
-        raise BrokenEnvironmentError(
-            "no Docker engine answers; start it, run `make setup-docker` (Debian, as root), or use --cluster process"
-        )
-    return "process"
+        connect().close()
+        return "docker"
+    return "docker" if engine_answers() else "process"
 
 
 def remove_leftovers(out: Console) -> Swept:
@@ -119,4 +118,6 @@ def remove_leftovers(out: Console) -> Swept:
         out.print(f"a dead run left something behind: {line}", soft_wrap=True)
     for line in swept.stuck:
         out.print(f"a dead run left something behind that cannot be removed: {line}", soft_wrap=True)
+    for line in swept.unasked:
+        out.print(f"what dead runs left there is not known: {line}", soft_wrap=True)
     return swept

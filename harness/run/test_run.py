@@ -16,6 +16,7 @@ from cluster.base import RESOURCE
 from cluster.lifetime import StateFolder
 from cluster.live_run import write_addresses
 from fencepost.errors import BrokenEnvironmentError, FencepostError
+from fencepost.files import NO_SPACE, disk_error
 from fencepost.history import ClientEnd, FaultEvent, Timeline
 from harness.run.clients import RESOURCE_TIMEOUT_MS, ClientSlot, await_ready
 from harness.run.environment import describe_environment
@@ -81,6 +82,14 @@ class TestRun:
     def perform(self, scenario: Scenario) -> None:
         """Make the run. Raises FencepostError if the surroundings broke; the folder then holds what was recorded so
         far."""
+        try:
+            self._perform(scenario)
+        except OSError as error:
+            if error.errno not in NO_SPACE:
+                raise
+            raise disk_error(error, self._state.path) from error
+
+    def _perform(self, scenario: Scenario) -> None:
         config, folder = self.config, self.folder
         with self.interruption.watch(), ExitStack() as stack:
             self._cluster = cluster = self._setup.open_cluster(self._state, folder.logs)

@@ -24,6 +24,7 @@ import msgspec
 from cluster.base import Address, Node
 from cluster.registry import server_named
 from cluster.server import KeyEvents
+from cluster.waiting import is_readable
 from fencepost.errors import FencepostError, InternalError
 from harness.store.append_log import AppendLog
 
@@ -74,7 +75,7 @@ class Witness:
             self._words.write_text(f"the witness cannot be started: {error}\n")
             return self
         assert self._process.stdout is not None
-        select.select([self._process.stdout], [], [], READY_WITHIN_S)
+        is_readable(self._process.stdout.fileno(), READY_WITHIN_S)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:

@@ -225,7 +225,7 @@ def test_without_mkfs_there_is_one_line_that_names_the_package(monkeypatch: pyte
 
 @pytest.mark.parametrize("file_system", KINDS)
 def test_a_trial_leaves_nothing(file_system: FileSystem, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
     check_disks(file_system)
     assert traces(tmp_path) == []
     (parent,) = tmp_path.iterdir()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import select
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -16,7 +15,7 @@ from cluster.disk import make_disks, remove_disks
 from cluster.lifetime import RunState
 from cluster.mounts import is_mounted
 from cluster.sandbox import Refusal, Sandbox, launch, why_not
-from cluster.waiting import becomes_true
+from cluster.waiting import becomes_true, is_readable
 from tests.cluster.disks import traces
 
 pytestmark = pytest.mark.needs("sandbox")
@@ -48,7 +47,7 @@ def start() -> Iterator[Launch]:
 def said(sandbox: Sandbox, within_s: float = 5) -> str:
     """Everything that the command writes until it ends."""
     text, deadline = b"", time.monotonic() + within_s
-    while select.select([sandbox.messages], [], [], max(0, deadline - time.monotonic()))[0]:
+    while is_readable(sandbox.messages, max(0, deadline - time.monotonic())):
         if not (data := os.read(sandbox.messages, 4096)):
             return text.decode()
         text += data
@@ -124,7 +123,7 @@ def test_a_disk_of_another_run_can_be_taken_away_while_a_sandbox_lives(start: La
         disks = make_disks(state, ["n1"], "ext4")
         sandbox = start("cat /proc/self/mountinfo > /proc/self/fd/$2; exec sleep 600 2>&-")
         try:
-            assert becomes_true(lambda: bool(select.select([sandbox.messages], [], [], 0)[0]), within_s=5)
+            assert becomes_true(lambda: is_readable(sandbox.messages, 0), within_s=5)
             assert str(disks["n1"].path) not in os.read(sandbox.messages, 1 << 16).decode()
             assert is_mounted(disks["n1"].path), "outside it is mounted as before"
             disks["n1"].cut_power()

@@ -1,0 +1,38 @@
+"""Do the limits that this shell sets (`ulimit`) leave room for the run? What can be known is known before it starts."""
+
+from __future__ import annotations
+
+import resource
+from typing import Final
+
+from fencepost.errors import UsageError
+from harness.config import RunConfig
+
+_FILES_OF_A_LINK: Final = 5
+"""In Toxiproxy: its listener, and both ends of two connections. The harness holds the port of each by a socket."""
+_OTHER_FILES: Final = 256
+_PROCESSES_OF_A_CLIENT: Final = 4
+"""A client, its threads, and the program that its lock may be; threads count as processes."""
+_OTHER_PROCESSES: Final = 64
+_ADDRESS_SPACE_BYTES: Final = 2 << 30
+"""Of the largest process. Toxiproxy, a Go program, reserves most of this and uses little of it."""
+_MIB: Final = 1 << 20
+
+
+def check_limits(config: RunConfig) -> None:
+    """Raise UsageError, naming the limit, if the run cannot fit into it."""
+    links = config.clients * (config.nodes + 1)
+    files = links * _FILES_OF_A_LINK + _OTHER_FILES
+    processes = config.clients * (_PROCESSES_OF_A_CLIENT + config.tasks) + config.nodes + _OTHER_PROCESSES
+    size = f"{config.clients} clients of {config.nodes} nodes"
+    _check(resource.RLIMIT_NOFILE, files, f"{size} need {files:,} open files", "ulimit -Hn", hard=True)
+    _check(resource.RLIMIT_NPROC, processes, f"{size} need {processes:,} processes and threads", "ulimit -u")
+    space = _ADDRESS_SPACE_BYTES
+    _check(resource.RLIMIT_AS, space, f"a run needs {space // _MIB:,} MiB of address space", "ulimit -v", unit=_MIB)
+
+
+def _check(kind: int, needed: int, what: str, shown_by: str, *, hard: bool = False, unit: int = 1) -> None:
+    """`hard`: the soft limit does not count, because fencepost raises it as far as it may."""
+    limit = resource.getrlimit(kind)[hard]
+    if limit != resource.RLIM_INFINITY and limit < needed:
+        raise UsageError(f"{what}, and this shell allows {limit // unit:,} ({shown_by}); raise that, or ask for less")

@@ -1,0 +1,87 @@
+"""Limits of the shell that are too small for a run: one line before anything starts."""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from cluster.run_processes import RUN_VARIABLE, end_processes
+from cluster.waiting import is_readable
+from tests.harness.runs import ROOT
+
+
+def with_limit(limit: str, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["bash", "-c", f'ulimit {limit} && exec "$@"', "sh", sys.executable, "-m", "fencepost", *words],
+        cwd=folder, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("limit", "clients", "words"),
+    [
+        ("-n 300", "10", "open files, and this shell allows 300 (ulimit -Hn)"),
+        ("-n 4096", "170", "open files, and this shell allows 4,096 (ulimit -Hn)"),
+        ("-u 50", "10", "processes and threads, and this shell allows 50 (ulimit -u)"),
+        ("-v 1000000", "10", "of address space, and this shell allows 976 (ulimit -v)"),
+    ],
+)
+def test_a_limit_that_is_too_small_is_named_before_anything_starts(
+    limit: str, clients: str, words: str, tmp_path: Path
+) -> None:
+    done = with_limit(limit, tmp_path, "test", "--cluster", "process", "--lock", "redlock", "--clients", clients)
+    assert done.returncode == 254, done
+    assert len(done.stderr.splitlines()) == 1, done.stderr
+    assert words in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_memory_to_judge_there_is_one_line_and_no_verdict(tmp_path: Path) -> None:
+    done = with_limit("-v 150000", tmp_path, "analyze", "nothing")
+    assert done.returncode in (254, 255), done
+    assert len(done.stderr.splitlines()) == 1, done.stderr
+
+
+@pytest.fixture
+def many_files() -> Iterator[None]:
+    """More than 1,024 files are open."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 2_048), hard))
+    try:
+        with ExitStack() as stack:
+            for _ in range(1_100):
+                stack.enter_context(Path("/dev/null").open("rb"))
+            yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.usefixtures("many_files")
+def test_descriptors_above_1023_are_waited_for_like_any_other() -> None:
+    reading, writing = os.pipe()
+    try:
+        assert reading > 1_023
+        assert not is_readable(reading, 0)
+        os.write(writing, b"x")
+        assert is_readable(reading, 5)
+    finally:
+        os.close(reading)
+        os.close(writing)
+
+
+@pytest.mark.usefixtures("many_files")
+def test_processes_of_a_run_are_ended_however_many_files_are_open() -> None:
+    process = subprocess.Popen(["sleep", "600"], env={RUN_VARIABLE: "many-files", "PATH": os.environ["PATH"]})
+    try:
+        assert end_processes("many-files") == (f"{process.pid} sleep",)
+        assert process.wait(5) == -9
+    finally:
+        process.kill()
+        process.wait()
