@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from time import monotonic_ns, sleep
 from typing import Protocol
 
@@ -187,7 +187,8 @@ class TestRun:
         except FencepostError as error:
             failure = error
         timeline.interrupted = bool(self.interruption)
-        self._end_clients(timeline)
+        died = self._end_clients(timeline)
+        failure = failure or died
         self._show("reading the resource")
         self._final_read()
         if failure is not None:
@@ -207,8 +208,10 @@ class TestRun:
         for slot in self.slots.values():
             slot.resume()
 
-    def _end_clients(self, timeline: Timeline) -> None:
-        """Ask every client to end; cut off those that do not come back although everything is healed."""
+    def _end_clients(self, timeline: Timeline) -> BrokenEnvironmentError | None:
+        """Ask every client to end; cut off those that do not come back although everything is healed. Returns what the
+        first one died of that did not end as it should."""
+        died: BrokenEnvironmentError | None = None
         config = self.config
         timeline.stop_ns = monotonic_ns()
         for slot in self.slots.values():
@@ -218,13 +221,16 @@ class TestRun:
         deadline_ns = timeline.stop_ns + int(grace_ms * 1e6)
         while (waiting := [s for s in self.slots.values() if s.has_life()]) and monotonic_ns() < deadline_ns:
             for slot in waiting:
-                with suppress(BrokenEnvironmentError):  # its end is recorded, and the load has ended
+                try:
                     slot.reap()
+                except BrokenEnvironmentError as error:  # the others are to end as ever
+                    died = died or error
             self._show("waiting for the clients to end")
             sleep(0.005)
         self._cut_off_all()
         timeline.end_ns = monotonic_ns()
         self.folder.write_timeline(timeline)
+        return died
 
     def _cut_off_all(self) -> None:
         for slot in self.slots.values():

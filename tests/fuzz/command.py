@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final, NoReturn
 from unittest import mock
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 from cluster.sweep import Swept
@@ -19,19 +20,22 @@ from harness.cli.main import run
 CODES: Final = frozenset({0, 1, 2, 254, 255})
 TIMES: Final = int(os.environ.get("FENCEPOST_FUZZ", "1"))
 _LIMIT_S: Final = 60
+_TEST_LIMIT_S: Final = 600
 
 Test = Callable[..., None]
 
 
 def fuzz(examples: int) -> Callable[[Test], Test]:
     """So many examples in the gate, always the same; FENCEPOST_FUZZ times as many elsewhere."""
-    return settings(
+    few = settings(
         max_examples=examples * TIMES,
         derandomize=TIMES == 1,
         database=None,
         deadline=None,
         suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large],
     )
+    in_time = pytest.mark.timeout(_TEST_LIMIT_S * TIMES)
+    return lambda test: in_time(few(test))
 
 
 @contextlib.contextmanager

@@ -37,7 +37,7 @@ def schedule() -> object:
     return json.loads(drawn.to_bytes())
 
 
-@fuzz(60)
+@fuzz(25)
 @given(data=st.data())
 def test_any_schedule_is_played_or_refused_in_one_line(tmp_path: Path, schedule: object, data: st.DataObject) -> None:
     place = fresh(tmp_path)
@@ -46,7 +46,7 @@ def test_any_schedule_is_played_or_refused_in_one_line(tmp_path: Path, schedule:
     assert code in (0, 254)
 
 
-@fuzz(40)
+@fuzz(20)
 @given(data=st.data())
 def test_any_grid_is_begun_or_refused_in_one_line(tmp_path: Path, data: st.DataObject) -> None:
     place = fresh(tmp_path)
@@ -56,7 +56,7 @@ def test_any_grid_is_begun_or_refused_in_one_line(tmp_path: Path, data: st.DataO
     assert code in (2, 254), "a campaign in which no run is made is not finished"
 
 
-@fuzz(40)
+@fuzz(20)
 @given(data=st.data())
 def test_any_campaign_folder_is_resumed_or_refused_in_one_line(tmp_path: Path, data: st.DataObject) -> None:
     place = fresh(tmp_path)
@@ -102,7 +102,7 @@ def test_what_is_no_file_is_no_schedule_grid_or_campaign(instead: str, tmp_path:
     assert code in (2, 254)
 
 
-@fuzz(30)
+@fuzz(12)
 @given(data=st.data())
 def test_any_manifest_of_a_lock_is_listed_or_refused_in_one_line(tmp_path: Path, data: st.DataObject) -> None:
     place = fresh(tmp_path)

@@ -35,7 +35,7 @@ OPENED = {"outcome": "ok", "describe": {"library": "mine 1", "retries": [1, {"a"
 REFUSED = {"outcome": "fail", "reason": "held", "error": "somebody has it"}
 
 
-@fuzz(120)
+@fuzz(60)
 @given(data=st.data())
 def test_any_answer_is_recorded_as_it_can_be_read_again_or_ends_the_run(tmp_path: Path, data: st.DataObject) -> None:
     place = fresh(tmp_path)

@@ -51,7 +51,7 @@ def files_of(run: Path) -> list[str]:
     return sorted(str(path.relative_to(run)) for path in run.rglob("*") if path.is_file())
 
 
-@fuzz(25)
+@fuzz(12)
 @given(data=st.data())
 def test_a_file_that_is_something_else_is_one_line(judged: Path, tmp_path: Path, data: st.DataObject) -> None:
     place = fresh(tmp_path)
@@ -63,7 +63,7 @@ def test_a_file_that_is_something_else_is_one_line(judged: Path, tmp_path: Path,
         shutil.rmtree(place)
 
 
-@fuzz(60)
+@fuzz(30)
 @given(data=st.data())
 def test_a_document_with_anything_in_it_is_one_line_or_a_verdict(
     judged: Path, tmp_path: Path, data: st.DataObject
@@ -80,7 +80,7 @@ def test_a_document_with_anything_in_it_is_one_line_or_a_verdict(
     shutil.rmtree(place)
 
 
-@fuzz(60)
+@fuzz(30)
 @given(data=st.data())
 def test_a_log_with_anything_in_it_is_one_line_or_a_verdict(judged: Path, tmp_path: Path, data: st.DataObject) -> None:
     place = fresh(tmp_path)
@@ -108,7 +108,7 @@ def _vouch(run: Path, data: st.DataObject) -> None:
                 write_manifest(RunFolder(run))
 
 
-@fuzz(15)
+@fuzz(12)
 @given(data=st.data())
 def test_a_folder_of_any_name_is_listed_and_judged(judged: Path, tmp_path: Path, data: st.DataObject) -> None:
     place = fresh(tmp_path)
