@@ -50,7 +50,7 @@ def fencepost(
         environment["FENCEPOST_PATH"] = str(folder / "mine")
     return subprocess.run(
         [sys.executable, "-m", "fencepost", *words],
-        cwd=folder, env=environment, capture_output=True, text=True, timeout=60,
+        cwd=folder, env=environment, capture_output=True, text=True, timeout=120,
     )  # fmt: skip
 
 
@@ -175,7 +175,7 @@ def test_when_nobody_reads_the_output_the_exit_code_is_no_verdict(tmp_path: Path
     os.close(reading)
     done = subprocess.run(
         [sys.executable, "-m", "fencepost", "analyze"],
-        cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=writing, stderr=subprocess.PIPE, timeout=60,
+        cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=writing, stderr=subprocess.PIPE, timeout=120,
     )  # fmt: skip
     os.close(writing)
     assert (done.returncode, done.stderr) == (141, b"")
@@ -188,7 +188,7 @@ def test_a_full_device_is_one_line_and_no_verdict(words: list[str], tmp_path: Pa
         done = subprocess.run(
             [sys.executable, "-m", "fencepost", *words],
             cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path)},
-            stdout=full, stderr=subprocess.PIPE, text=True, timeout=60,
+            stdout=full, stderr=subprocess.PIPE, text=True, timeout=120,
         )  # fmt: skip
     assert done.returncode == 255
     assert "No space left" in done.stderr
@@ -199,7 +199,7 @@ def test_a_closed_stdout_is_nobodys_file(tmp_path: Path) -> None:
     a_run(tmp_path)
     done = subprocess.run(
         ["sh", "-c", 'exec "$0" -m fencepost analyze >&- 2>&- <&-', sys.executable],
-        cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, timeout=60,
+        cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, timeout=120,
     )  # fmt: skip
     assert done.returncode == 2
     assert judge_folder(RunFolder.open(tmp_path / "results" / "runs" / "latest"))[1].verdict == "unknown"
