@@ -68,7 +68,8 @@ def open_regular(path: Path) -> Iterator[FileIO]:
                 raise UsageError(f"{path} is not a regular file: it is damaged, or not from fencepost")
             yield file
     except (OSError, ValueError) as error:
-        raise UsageError(f"{path} cannot be read ({_reason(error)}); check its permissions") from error
+        advice = "; check its permissions" if isinstance(error, PermissionError) else ""
+        raise UsageError(f"{path} cannot be read ({_reason(error)}){advice}") from error
 
 
 def read_document(path: Path) -> bytes:

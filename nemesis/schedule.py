@@ -18,10 +18,9 @@ from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 from random import Random
-from typing import Annotated, Any, Final, cast
+from typing import Any, Final, cast
 
 import msgspec
-from msgspec import Meta
 
 from cluster.base import RESOURCE
 from cluster.server import Server, abilities
@@ -54,8 +53,8 @@ class Planned(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One fault and when: `at_ms` since the start of the load, in force for `duration_ms`."""
 
     id: str
-    at_ms: Annotated[int, Meta(ge=0, le=_LONGEST_MS)]
-    duration_ms: Annotated[int, Meta(ge=0, le=_LONGEST_MS)]
+    at_ms: int
+    duration_ms: int
     nemesis: str
     fault: dict[str, Any]
 
@@ -197,6 +196,8 @@ def _check(schedule: Schedule, topology: Topology) -> None:
         if planned.id in seen:
             raise UsageError(f"two faults are called {planned.id!r}")
         seen.add(planned.id)
+        if not (0 <= planned.at_ms <= _LONGEST_MS and 0 <= planned.duration_ms <= _LONGEST_MS):
+            raise UsageError(f"fault {planned.id} begins or lasts less than 0 ms, or more than {_LONGEST_MS} ms")
         fault = decode_fault(planned)
         clients = set(getattr(fault, "clients", ()))
         nodes = set(getattr(fault, "nodes", ()))

@@ -188,7 +188,7 @@ def _edit(change):
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        (None, "cannot be read: No such file"),
+        (None, "cannot be read (No such file"),
         (b"\xff\xfe", "is not JSON"),
         (b"half a {", "is not JSON"),
         (b"[1,2]", "not a schedule"),
