@@ -15,7 +15,14 @@ from fencepost.errors import BrokenEnvironmentError
 from fencepost.history import Held, NodeReply, Op, Round
 from tests.workload.test_lock_steps import Answering, steps_of
 from workloads.base import Lease
-from workloads.checked import checked_description, checked_lease, checked_reason, checked_rounds, checked_words, checked_yes
+from workloads.checked import (
+    checked_description,
+    checked_lease,
+    checked_reason,
+    checked_rounds,
+    checked_words,
+    checked_yes,
+)
 
 ANYTHING: st.SearchStrategy[Any] = st.one_of(
     st.none(),
