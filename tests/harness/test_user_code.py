@@ -51,7 +51,7 @@ def test_a_lock_that_ends_its_client_breaks_the_run_off(ending: str, tmp_path: P
 def test_a_lock_whose_acquire_is_cancelled_has_an_unknown_outcome_and_the_run_goes_on(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(LOCK.format(ending="raise CancelledError"))
     code, out, err = runs.fencepost(tmp_path, *runs.short_run("--lock", "mine:Mine", "--nemesis", "none"))
-    assert code == 2, out + err  # without a fault there is nothing that the lock could have withstood
+    assert code == 0, out + err
     assert "CancelledError" in (runs.only_run(tmp_path) / "clients" / "c1.1.jsonl").read_text()
 
 
