@@ -218,6 +218,35 @@ class Nemesis(Protocol):
         ...
 
 
+class Turn(NamedTuple):
+    """A part of every period of time, in TTLs: from `begin` to `end` of each `period`."""
+
+    period: float
+    begin: float
+    end: float
+
+    def fit(self, at_ms: int, lasts_ms: int, ttl_ms: int) -> tuple[int, int]:
+        """When a fault that is due at `at_ms` begins and how long it lasts: the first time from then on at which it
+        fits. It is shortened to the whole turn if it is longer."""
+        length_ms = round((self.end - self.begin) * ttl_ms)
+        lasts_ms = min(lasts_ms, length_ms)
+        number = int(at_ms // (self.period * ttl_ms))
+        while True:
+            begin_ms = round((number * self.period + self.begin) * ttl_ms)
+            start_ms = max(at_ms, begin_ms)
+            if start_ms + lasts_ms <= begin_ms + length_ms:
+                return start_ms, lasts_ms
+            number += 1
+
+
+class Deck(NamedTuple):
+    """Specs of one nemesis each (`partition:kind=hold`): all of them are played once, in random order, before any comes
+    again; during its `turn`, or all the time."""
+
+    specs: tuple[str, ...]
+    turn: Turn | None = None
+
+
 class Mix(Protocol):
     """A source of faults of many kinds, several of them in force at once. It draws nothing itself: its faults are those
     of other nemeses."""
@@ -238,7 +267,6 @@ class Mix(Protocol):
         ...
 
     @property
-    def lanes(self) -> Mapping[str, tuple[str, ...]]:
-        """Faults of one lane follow each other, those of two lanes overlap. A lane is a deck of specs of one nemesis
-        each (`partition:kind=hold`): all of them are played once, in random order, before any comes again."""
+    def lanes(self) -> Mapping[str, Deck]:
+        """Faults of one lane follow each other, those of two lanes overlap."""
         ...

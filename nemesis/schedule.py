@@ -121,7 +121,9 @@ def _draw_lane(lane: Lane, seed: int, topology: Topology, duration_ms: int) -> I
         else:
             at_ms = max(at_ms + jittered(rng, interval_ms), free_ms)
         fault, lasts_ms = chosen.nemesis.draw(rng, topology, chosen.options)
-        if index == 0:
+        if lane.turn is not None:
+            at_ms, lasts_ms = lane.turn.fit(at_ms, lasts_ms, topology.ttl_ms)
+        elif index == 0:
             lasts_ms = min(lasts_ms, latest_ms)
             at_ms = min(at_ms, latest_ms - lasts_ms)
         if at_ms + lasts_ms > latest_ms:

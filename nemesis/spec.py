@@ -12,7 +12,7 @@ import msgspec
 
 from fencepost.errors import UsageError
 from fencepost.units import Duration, DurationRange
-from nemesis.base import Mix, Nemesis
+from nemesis.base import Mix, Nemesis, Turn
 from nemesis.names import Names
 from nemesis.registry import mixes, nemeses
 
@@ -41,11 +41,13 @@ class Chosen:
 @dataclass(frozen=True, slots=True)
 class Lane:
     """Faults that follow each other. `deck`: where they are drawn from; each comes once before any comes again.
-    `interval`: the mean time between the begins of two faults. `name`: of its random numbers."""
+    `interval`: the mean time between the begins of two faults. `name`: of its random numbers. `turn`: when it plays;
+    None: all the time."""
 
     name: str
     deck: tuple[Chosen, ...]
     interval: Duration
+    turn: Turn | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +95,7 @@ def _lane_of(nemesis: Nemesis, options: msgspec.Struct) -> Lane:
 def _lanes_of_mix(mix: Mix, options: msgspec.Struct) -> list[Lane]:
     interval: Duration = options.interval  # type: ignore[attr-defined]
     return [
-        Lane(f"{mix.name}:{name}", tuple(parse_spec(text).chosen[0] for text in deck), interval)
+        Lane(f"{mix.name}:{name}", tuple(parse_spec(text).chosen[0] for text in deck.specs), interval, deck.turn)
         for name, deck in mix.lanes.items()
     ]
 

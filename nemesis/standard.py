@@ -3,47 +3,74 @@
 Which moments break a lock is not known beforehand, so nothing is aimed at one; the classes are complete instead, and
 every one of them comes early in a run. A fault that is rare in a plain `partition` or `latency`, because it needs one
 kind, one direction and few links at once, has a row of its own here.
+
+Storms and still times take turns. In a storm three lanes play side by side. In a still time one thing is wrong for
+several TTLs, and nothing else changes: what a lock left behind shows only when nothing else can be the reason.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 import msgspec
 
 from fencepost.units import Duration
+from nemesis.base import Deck, Turn
 
-LANES: Mapping[str, tuple[str, ...]] = {
-    "cuts": (
-        "partition:duration=1.5ttl",
-        "partition:duration=1.5ttl,kind=refuse,shape=halves",
-        "partition:duration=1ttl,kind=drop,direction=from-node,shape=one-client",
-        "partition:duration=1ttl,kind=drop,direction=from-node,shape=some-links",
-        "partition:duration=0.5ttl,kind=hold,direction=from-node",
-        "partition:duration=0.5ttl,kind=hold,direction=to-node",
-        "partition:duration=20ms,kind=refuse",
-        "partition:duration=30ms,kind=drop",
-        "partition:duration=6ttl,kind=drop,shape=one-node",
+STORM: Final = Turn(period=13, begin=0, end=8)
+STILL: Final = Turn(period=13, begin=8, end=13)
+
+LANES: Final[Mapping[str, Deck]] = {
+    "cuts": Deck(
+        (
+            "partition:duration=1.5ttl",
+            "partition:duration=1.5ttl,kind=refuse,shape=halves",
+            "partition:duration=1ttl,kind=drop,direction=from-node,shape=one-client",
+            "partition:duration=1ttl,kind=drop,direction=from-node,shape=some-links",
+            "partition:duration=1ttl,kind=drop,direction=to-node",
+            "partition:duration=0.5ttl,kind=hold,direction=from-node",
+            "partition:duration=0.5ttl,kind=hold,direction=to-node",
+            "partition:duration=20ms,kind=refuse",
+            "partition:duration=30ms,kind=drop",
+        ),
+        STORM,
     ),
-    "delays": (
-        "latency:duration=2ttl,kind=delay",
-        "latency:duration=2ttl,kind=delay,direction=from-node,delay=0.1ttl-0.9ttl,targets=all",
-        "latency:duration=2ttl,kind=delay,direction=from-node,delay=0.05ttl-1.2ttl,targets=one-client",
-        "latency:duration=2ttl,kind=delay,direction=to-node,delay=0.1ttl-1.2ttl,targets=minority",
-        "latency:duration=2ttl,kind=delay,direction=both,delay=0.05ttl-0.4ttl,targets=all",
-        "latency:duration=3ttl,kind=delay,delay=2ms-20ms,jitter=2ms-20ms,targets=all",
-        "latency:duration=1ttl,kind=throttle",
+    "delays": Deck(
+        (
+            "latency:duration=2ttl,kind=delay",
+            "latency:duration=2ttl,kind=delay,direction=from-node,delay=0.1ttl-0.9ttl,targets=all",
+            "latency:duration=2ttl,kind=delay,direction=from-node,delay=0.05ttl-1.2ttl,targets=one-client",
+            "latency:duration=2ttl,kind=delay,direction=to-node,delay=0.1ttl-1.2ttl,targets=minority",
+            "latency:duration=2ttl,kind=delay,direction=both,delay=0.05ttl-0.4ttl,targets=all",
+            "latency:duration=3ttl,kind=delay,delay=2ms-20ms,jitter=2ms-20ms,targets=all",
+            "latency:duration=1ttl,kind=throttle",
+        ),
+        STORM,
     ),
-    "processes": (
-        "pause:targets=inside",
-        "pause:targets=acquiring",
-        "pause:targets=extending",
-        "pause:targets=releasing",
-        "pause:targets=nodes,duration=1.5ttl",
-        "pause:targets=one-node,duration=6ttl",
-        "crash:targets=one",
-        "crash:targets=minority",
-        "crash:targets=clients",
+    "processes": Deck(
+        (
+            "pause:targets=inside",
+            "pause:targets=acquiring",
+            "pause:targets=extending",
+            "pause:targets=releasing",
+            "pause:targets=nodes,duration=1.5ttl",
+            "crash:targets=one",
+            "crash:targets=minority",
+            "crash:targets=clients",
+        ),
+        STORM,
+    ),
+    "still": Deck(
+        (
+            "partition:duration=6ttl,kind=drop,direction=both,shape=one-node",
+            "partition:duration=6ttl,kind=drop,direction=from-node,shape=one-node",
+            "latency:duration=6ttl,kind=delay,direction=to-node,delay=0.1ttl-1.2ttl,targets=minority",
+            "pause:targets=one-node,duration=6ttl",
+            "crash:targets=one,restart-delay=5ttl",
+            "crash:targets=clients,restart-delay=5ttl",
+        ),
+        STILL,
     ),
 }
 
@@ -51,14 +78,14 @@ LANES: Mapping[str, tuple[str, ...]] = {
 class StandardOptions(msgspec.Struct, frozen=True):
     """`interval`: the mean time between the begins of two faults of one lane. Long faults take longer than that."""
 
-    interval: Duration = Duration(2, in_ttls=True)
+    interval: Duration = Duration(1.5, in_ttls=True)
 
 
 class _Standard:
     name = "standard"
     help = (
         "every class of fault, several at once: lost, late and refused requests and replies, jitter, outages of some "
-        "ms and of many TTLs, stopped and killed clients and nodes: interval=2ttl; --load drawn goes with it"
+        "ms and of many TTLs, stopped and killed clients and nodes: interval=1.5ttl; --load drawn goes with it"
     )
     options = StandardOptions
     lanes = LANES

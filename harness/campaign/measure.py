@@ -134,8 +134,8 @@ def node_outages(events: Iterable[FaultEvent]) -> list[FaultEvent]:
 
 
 def first_ms(finding: Finding) -> float | None:
-    """When the first of the examples happened, in ms since the start; they begin with the earliest."""
-    times = [example.get(name) for example in finding.examples for name in ("at_ms", "overlap_from_ms")]
+    """When the first of the examples happened, in ms since the start."""
+    times = [example.get(name) for example in finding.examples for name in ("at_ms", "from_ms", "overlap_from_ms")]
     return min((time for time in times if isinstance(time, int | float)), default=None)
 
 

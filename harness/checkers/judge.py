@@ -24,8 +24,21 @@ from harness.store.section_table import QUESTIONS, read_table
 from harness.store.tables import load_recorded, write_history
 from harness.verdict import Answer, Finding, Verdict, Word
 
-_SEEN_EARLY: Final = ("capacity", "early_loss", "exclusion", "lease_validity", "refused_alone")
-"""The checkers that need no end of the run."""
+_NEED_THE_END: Final = frozenset(
+    [
+        "contention",
+        "counter",
+        "coverage",
+        "faults",
+        "fencing",
+        "liveness",
+        "opportunities",
+        "phases",
+        "register",
+        "updates",
+    ]
+)
+"""The checkers whose findings mean nothing, or may go away again, while the run is still on."""
 _CODES: Final[dict[str, int]] = {"valid": 0, "violation": 1, "unknown": 2}
 
 
@@ -116,7 +129,7 @@ class _Written(msgspec.Struct, frozen=True):
 
 def blamed_so_far(folder: RunFolder) -> frozenset[str]:
     """The kinds of findings blamed on the lock that a run shows so far, while it is still on."""
-    verdict = judge(load_recorded(folder, is_over=False), _SEEN_EARLY)
+    verdict = judge(load_recorded(folder, is_over=False), checkers().keys() - _NEED_THE_END)
     return frozenset(finding.kind for finding in verdict.findings if finding.blame == "lock")
 
 

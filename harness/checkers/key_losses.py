@@ -102,6 +102,7 @@ def _shared(run: Recorded, owners: Owners) -> list[Finding]:
         {
             "value": value[:60],
             "sections": len(rows),
+            "at_ms": (int(run.sections["start_ns"].iloc[rows[1]]) - run.timeline.start_ns) / 1e6,
             "of": tuple(
                 f"{run.sections['client'].iloc[row]} in section {run.sections['section'].iloc[row]}" for row in rows[:2]
             ),

@@ -73,7 +73,9 @@ def test_a_value_that_stands_for_two_sections_is_named() -> None:
     finding = only(history)
     assert (finding.kind, finding.blame, finding.breaks, finding.count) == ("shared-value", "lock", (), 1)
     assert finding.text == "1 value on the nodes was used by more than one section"
-    assert finding.examples == ({"value": "v1", "sections": 2, "of": ("c1 in section 1", "c2 in section 1")},)
+    assert finding.examples == (
+        {"value": "v1", "sections": 2, "at_ms": 60.0, "of": ("c1 in section 1", "c2 in section 1")},
+    )
     history.section("c2", 100, 110, number=2).shows("c2", "v3", number=2)
     history.section("c2", 120, 130, number=3).shows("c2", "v3", number=3).seen("n1", "set", 99, "v3")
     assert only(history).text == "2 values on the nodes were used by more than one section"

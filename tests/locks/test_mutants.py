@@ -43,7 +43,7 @@ OVERRIDDEN = {
     "frees a majority": "ask_to_release",
     "frees only what it was granted": "_free",
     "leaves refused attempts": "_free",
-    "calls it released": "release",
+    "extends once more after the release": "release",
     "releases another name": "release",
     "grants what is over": "is_valid",
     "says yes and no more": "_lease",
@@ -54,7 +54,6 @@ OVERRIDDEN = {
     "tries for ever": "acquire",
     "backs off without end": "acquire",
     "one value for all": "unique_value",
-    "one value per client": "unique_value",
     "one value per second": "unique_value",
     "one value per process": "unique_value",
 }

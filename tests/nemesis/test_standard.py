@@ -8,11 +8,11 @@ from typing import get_args
 import pytest
 
 from fencepost.errors import UsageError
-from nemesis.base import FaultClass, HasClass, Topology
+from nemesis.base import FaultClass, HasClass, Topology, Turn
 from nemesis.partition import Partition
 from nemesis.registry import mixes, nemeses
 from nemesis.schedule import Planned, Schedule, decode_fault, draw_schedule, parse_spec
-from nemesis.standard import LANES
+from nemesis.standard import LANES, STILL
 from tests.nemesis.fakes import topology
 
 ELSEWHERE = {"node shut down", "node without power", "link held"}
@@ -36,21 +36,50 @@ def test_every_class_of_fault_comes_within_a_minute(seed: int) -> None:
 
 def test_every_row_of_every_deck_comes_once_before_any_comes_again() -> None:
     lanes = parse_spec("standard").lanes
-    assert [len(lane.deck) for lane in lanes] == [len(deck) for deck in LANES.values()]
-    partitions = [planned.duration_ms for planned in draw().faults if planned.nemesis == "partition"]
-    rows = len(LANES["cuts"])
-    assert sum(ms <= 45 for ms in partitions[:rows]) == 2, "the two outages of some ms"
-    assert sum(ms >= 1_500 for ms in partitions[:rows]) == 1, "the outage of many TTLs"
+    assert [len(lane.deck) for lane in lanes] == [len(deck.specs) for deck in LANES.values()]
+    cuts = [planned for planned in draw().faults if planned.nemesis == "partition" and not is_still(planned)]
+    rows = len(LANES["cuts"].specs)
+    assert len(cuts) >= rows
+    assert sum(planned.duration_ms <= 45 for planned in cuts[:rows]) == 2, "the two outages of some ms"
 
 
-def test_several_are_in_force_at_once_but_none_of_the_same_lane() -> None:
-    faults = draw().faults
-    overlaps = [(a, b) for i, a in enumerate(faults) for b in faults[i + 1 :] if b.at_ms < a.end_ms]
-    assert overlaps
-    assert any(sum(f.at_ms <= at < f.end_ms for f in faults) == len(LANES) for at in range(0, 60_000, 50))
+def is_still(planned: Planned) -> bool:
+    """Whether the fault begins in a still time, with a TTL of 500 ms."""
+    return planned.at_ms % (STILL.period * 500) >= STILL.begin * 500
+
+
+def test_in_a_storm_several_are_in_force_at_once_but_none_of_the_same_lane() -> None:
+    storm = [planned for planned in draw().faults if not is_still(planned)]
+    assert max(sum(f.at_ms <= at < f.end_ms for f in storm) for at in range(0, 60_000, 50)) == len(LANES) - 1
     for kinds in ({"partition"}, {"latency"}, {"pause", "crash"}):
-        own = [planned for planned in faults if planned.nemesis in kinds]
+        own = [planned for planned in storm if planned.nemesis in kinds]
         assert all(a.end_ms <= b.at_ms for a, b in pairwise(own))
+
+
+def test_in_a_still_time_one_fault_is_in_force_for_several_ttls_and_nothing_else_changes() -> None:
+    faults = draw(duration_ms=300_000).faults
+    still = [planned for planned in faults if is_still(planned)]
+    assert len(still) > 40
+    assert sum(planned.duration_ms >= 4 * 500 for planned in still) > len(still) / 2
+    for planned in still:
+        assert [other for other in faults if other.at_ms < planned.end_ms and planned.at_ms < other.end_ms] == [planned]
+
+
+@pytest.mark.parametrize(
+    ("at_ms", "lasts_ms", "fits"),
+    [
+        (0, 100, (800, 100)),
+        (850, 100, (850, 100)),
+        (1_200, 100, (1_200, 100)),
+        (1_201, 100, (2_100, 100)),
+        (2_000, 900, (2_100, 500)),
+        (801, 500, (2_100, 500)),
+    ],
+)
+def test_a_fault_begins_when_it_fits_into_the_turn_of_its_lane(
+    at_ms: int, lasts_ms: int, fits: tuple[int, int]
+) -> None:
+    assert Turn(period=13, begin=8, end=13).fit(at_ms, lasts_ms, 100) == fits
 
 
 def test_its_faults_are_ordinary_faults_that_can_be_saved_and_edited() -> None:

@@ -32,8 +32,8 @@ from workloads.mutants.extending import (
     ProlongsAnothersKey,
 )
 from workloads.mutants.freeing import (
-    CallsItReleased,
     ComparesThenFrees,
+    ExtendsOnceMoreAfterTheRelease,
     FreesAMajority,
     FreesOnlyWhatItWasGranted,
     FreesWithoutComparing,
@@ -50,7 +50,6 @@ from workloads.mutants.timing import (
 from workloads.mutants.trying import BacksOffWithoutEnd, TriesForEver, WaitsForEveryNode
 from workloads.mutants.values import (
     OneValueForAll,
-    OneValuePerClient,
     OneValuePerProcess,
     OneValuePerSecond,
     TwoThreads,
@@ -66,7 +65,6 @@ __all__ = [
     "AnExtensionAcquires",
     "AsksWithoutATimeLimit",
     "BacksOffWithoutEnd",
-    "CallsItReleased",
     "ComparesThenFrees",
     "Conditions",
     "CountsFromTheAnswers",
@@ -75,6 +73,7 @@ __all__ = [
     "ExtendsByOverwriting",
     "ExtendsForSeconds",
     "ExtendsForThousandths",
+    "ExtendsOnceMoreAfterTheRelease",
     "ExtendsWhatIsOver",
     "ExtendsWhateverTheyReply",
     "ForgetsTheDrift",
@@ -91,7 +90,6 @@ __all__ = [
     "Mutant",
     "NeverConnectsAgain",
     "OneValueForAll",
-    "OneValuePerClient",
     "OneValuePerProcess",
     "OneValuePerSecond",
     "OverwritesAfterAnError",

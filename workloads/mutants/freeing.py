@@ -9,6 +9,7 @@ from workloads.base import Lease
 from workloads.connection import SILENT, Reply, pack
 from workloads.locks.redlock import Redlock
 from workloads.mutants.declared import mutant
+from workloads.mutants.extending import SET_ANYWAY
 
 
 @mutant(
@@ -29,7 +30,7 @@ class FreesWithoutComparing(Redlock):
     "compares, then frees",
     "the comparison and the deletion are one command",
     conditions="waiting",
-    finding="deleted-while-held",
+    finding="unfounded-belief",
     source="nammayatri/nammayatri#16185",
 )
 class ComparesThenFrees(Redlock):
@@ -92,25 +93,29 @@ class LeavesRefusedAttempts(Redlock):
 
 
 @mutant(
-    "calls it released",
-    "a release is one if a majority confirmed it",
+    "extends once more after the release",
+    "a release is the last that a client asks for",
     conditions="busy",
-    finding="release-without-effect",
-    source="mike-marcacci/node-redlock#11",
+    finding="ineffective-release",
+    source="samcook/RedLock.net#64",
 )
-class CallsItReleased(Redlock):
-    """The keys stay until they expire, and its user believes that the lock is free."""
+class ExtendsOnceMoreAfterTheRelease(Redlock):
+    """An extension that was due when half of the lease had passed comes after the release, and sets the keys again."""
 
     def release(self, lease: Lease) -> bool:
-        self._free("release", lease.key, lease.value)
-        return True
+        released = super().release(lease)
+        assert lease.deadline_ns is not None
+        assert lease.validity_ms is not None
+        if lease.deadline_ns - time.monotonic_ns() < lease.validity_ms / 2 * 1e6:
+            self._pool.ask(pack("EVAL", SET_ANYWAY, 1, lease.key, lease.value, round(lease.validity_ms)))
+        return released
 
 
 @mutant(
     "releases another name",
     "the key that is deleted is the key that was set",
     conditions="alone",
-    finding="release-without-effect",
+    finding="ineffective-release",
 )
 class ReleasesAnotherName(Redlock):
     """No release frees anything, and the lock takes the nodes' silence about it for a yes."""

@@ -28,20 +28,6 @@ class OneValueForAll(Redlock):
         return "locked"
 
 
-@mutant(
-    "one value per client",
-    "the value is unique among all requests",
-    conditions="busy",
-    finding="shared-value",
-    source="teableio/teable#3238",
-)
-class OneValuePerClient(Redlock):
-    """A request of an earlier section that arrives late is taken for one of this section."""
-
-    def unique_value(self) -> str:
-        return f"client {os.getpid()}"
-
-
 class TwoThreads(Redlock):
     """The reference in a process with a second thread. That thread competes for the same lock over its own connections
     and releases it immediately. It is as correct as the reference. The second thread's sections are not judged, since
