@@ -193,6 +193,17 @@ def test_certain_and_uncertain_gaps_are_told_apart() -> None:
     assert [finding.blame for finding in check(history.recorded()).findings] == ["lock", "undecided"]
 
 
+@pytest.mark.parametrize(("crowd", "blame"), [(16, "lock"), (17, "undecided")])
+def test_a_crowd_may_keep_itself_out(crowd: int, blame: str) -> None:
+    history = History(ttl_ms=1000, clients=20).section("c20", 10, 100)
+    history.timeline.healed_ns, history.timeline.stop_ns, history.timeline.end_ns = ms(90_000), ms(95_000), ms(99_000)
+    for number in range(1, crowd + 1):
+        more(history, 200, 4000, f"c{number}")
+    finding = only(history)
+    assert (finding.blame, finding.breaks) == (blame, ("liveness",) if blame == "lock" else ())
+    assert finding.text.endswith("17 clients tried, so that slow answers or split votes may explain it") == (crowd > 16)
+
+
 def test_obstacles_in_words() -> None:
     assert in_words(Obstacle("hung", ("n3",))) == "n3 was hung"
     assert in_words(Obstacle("down", ("n1", "n2"))) == "n1 and n2 were down"

@@ -84,6 +84,16 @@ def test_a_client_that_was_dead_by_then_need_not_recover() -> None:
     assert figures(history).recovery_all_ms == 20
 
 
+@pytest.mark.parametrize(("clients", "tasks", "blame"), [(16, 1, "lock"), (17, 1, "undecided"), (9, 2, "undecided")])
+def test_a_crowd_that_does_not_recover_may_keep_itself_out(clients: int, tasks: int, blame: str) -> None:
+    history = History(ttl_ms=100, clients=clients, tasks=tasks).section("c1", 10, 20)
+    history.op("c1", "acquire", "fail", 2, 1100, 1110)
+    history.timeline.stop_ns = ms(1200)
+    (finding,) = check(history.recorded()).findings
+    assert (finding.kind, finding.blame) == ("no-recovery", blame)
+    assert finding.breaks == (("liveness",) if blame == "lock" else ())
+
+
 def test_no_grant_after_the_heal_is_reported_once_there_was_time_for_one() -> None:
     history = History(ttl_ms=100).section("c1", 10, 20).op("c1", "acquire", "fail", 2, 1100, 1150)
     history.timeline.stop_ns = ms(1199)
