@@ -96,7 +96,7 @@ class LeavesRefusedAttempts(Redlock):
     "extends once more after the release",
     "a release is the last that a client asks for",
     conditions="busy",
-    finding="ineffective-release",
+    finding="release-without-effect",
     source="samcook/RedLock.net#64",
 )
 class ExtendsOnceMoreAfterTheRelease(Redlock):
@@ -115,7 +115,7 @@ class ExtendsOnceMoreAfterTheRelease(Redlock):
     "releases another name",
     "the key that is deleted is the key that was set",
     conditions="alone",
-    finding="ineffective-release",
+    finding="release-without-effect",
 )
 class ReleasesAnotherName(Redlock):
     """No release frees anything, and the lock takes the nodes' silence about it for a yes."""
