@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+from fencepost.setup.progress import Clock, perform_all
 from fencepost.setup.workshop import SetupError, Step, Workshop, replace
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -306,3 +307,17 @@ def test_an_interruption_ends_everything_in_one_line(
     assert eventually(lambda: not Path(f"/proc/{server}").exists())
     assert not (machine.tree / ".tools/tmp").exists()
     assert not (machine.tree / ".tools/bin/redis-server").is_symlink()
+
+
+def test_what_an_installer_said_cannot_steer_a_terminal(capfd: pytest.CaptureFixture[str]) -> None:
+    class Failing:
+        def perform(self, step: Step) -> str:
+            raise SetupError("pip said:\n\x1b[2Jowned")
+
+        def stop(self) -> None: ...
+
+    step = Step("it", (), (), lambda _: "")
+    assert not perform_all(Failing(), Clock(), [step])  # type: ignore[arg-type]
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert err.splitlines() == ["setup: pip said:", "\N{REPLACEMENT CHARACTER}[2Jowned"]

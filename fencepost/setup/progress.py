@@ -10,6 +10,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from types import FrameType
 
 from fencepost.setup.workshop import InterruptedSetupError, SetupError, Step, Workshop
+from fencepost.text import printable, printable_lines
 
 _AT_ONCE = 3
 """Downloads wait while the build of one server computes: three concurrent steps keep two cores busy."""
@@ -39,7 +40,7 @@ def perform_all(shop: Workshop, clock: Clock, steps: Sequence[Step]) -> bool:
                     failed = True
                 except SetupError as error:
                     clock.clear()
-                    print(f"setup: {error}", file=sys.stderr, flush=True)
+                    print(f"setup: {printable_lines(str(error))}", file=sys.stderr, flush=True)
                     failed = True
                 else:
                     clock.done(step.name, found, seconds)
@@ -62,11 +63,11 @@ class Clock:
 
     def say(self, text: str) -> None:
         self.clear()
-        print(f"setup: {text}", flush=True)
+        print(f"setup: {printable(text)}", flush=True)
 
     def done(self, name: str, found: str, seconds: float) -> None:
         self.clear()
-        print(f"  {seconds:6.1f} s  {name:<17} {found}", flush=True)
+        print(f"  {seconds:6.1f} s  {name:<17} {printable(found)}", flush=True)
 
     def tick(self, names: list[str]) -> None:
         if self._live and names:
