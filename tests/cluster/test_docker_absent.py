@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import time
 from collections.abc import Iterator
@@ -10,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from cluster.engine import connect, engine_answers, sweep_docker
+from cluster.sweep import sweep, sweep_one
 from fencepost.errors import BrokenEnvironmentError
+from harness.cli.main import run
 
 
 @pytest.fixture
@@ -56,8 +59,58 @@ def test_the_error_names_the_address_and_what_to_do(no_engine: str) -> None:
     assert "\n" not in message
 
 
-def test_an_address_that_is_none_is_the_same_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DOCKER_HOST", "nonsense://here")
+@pytest.mark.parametrize("address", ["nonsense://here", "tcp://[::1", "tcp://here:99999999", "http://here:port", "://"])
+def test_an_address_that_is_none_is_the_same_clear_error(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOCKER_HOST", address)
     assert engine_answers() is False
-    with pytest.raises(BrokenEnvironmentError, match="no Docker engine answers at nonsense://here"):
+    with pytest.raises(BrokenEnvironmentError, match=re.escape(f"no Docker engine answers at {address}")):
         connect()
+
+
+@pytest.fixture
+def dead_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A socket that an engine has left behind."""
+    address = f"unix://{tmp_path}/docker.sock"
+    with socket.socket(socket.AF_UNIX) as left:
+        left.bind(str(tmp_path / "docker.sock"))
+    monkeypatch.setenv("DOCKER_HOST", address)
+    return address
+
+
+def test_a_sweep_that_could_not_ask_the_engine_says_so_and_removes_the_rest(dead_engine: str, tmp_path: Path) -> None:
+    parent = tmp_path / "state"
+    (parent / "dead").mkdir(parents=True)
+    parent.chmod(0o700)
+    seen: list[str] = []
+
+    def other(_: object) -> list[str]:
+        seen.append("asked")
+        return ["something else"]
+
+    swept = sweep([sweep_docker, other], parent=parent)
+    assert [run.run_id for run in swept.runs] == ["dead"]
+    assert swept.others == ("something else",)
+    assert (swept.stuck, len(swept.unasked)) == ((), 1)
+    assert dead_engine in swept.unasked[0]
+    assert "Connection refused" in swept.unasked[0]
+    assert not (parent / "dead").exists()
+
+
+@pytest.mark.usefixtures("dead_engine")
+def test_a_reaper_that_cannot_ask_the_engine_removes_the_rest_at_once(tmp_path: Path) -> None:
+    (tmp_path / "state" / "dead").mkdir(parents=True)
+    began = time.monotonic()
+    sweep_one(tmp_path / "state" / "dead", [sweep_docker])
+    assert time.monotonic() - began < 10
+    assert not (tmp_path / "state" / "dead").exists()
+
+
+@pytest.mark.usefixtures("dead_engine")
+def test_clean_says_what_it_could_not_ask(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    assert run(["clean"]) == 255
+    out, _ = capfd.readouterr()
+    assert out.startswith("what dead runs left there is not known: no Docker engine answers at unix://")
+    assert len(out.splitlines()) == 1

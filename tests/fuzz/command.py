@@ -6,6 +6,7 @@ import contextlib
 import io
 import os
 import signal
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final, NoReturn
@@ -125,7 +126,4 @@ def _in_time() -> Iterator[None]:
 
 def fresh(parent: Path) -> Path:
     """An empty folder."""
-    number = sum(1 for _ in parent.iterdir())
-    folder = parent / f"e{number}"
-    folder.mkdir()
-    return folder
+    return Path(tempfile.mkdtemp(dir=parent))
