@@ -68,14 +68,10 @@ class ToxiproxyServer(ToxiproxyApi):
 
         Heals as much as can be healed before it raises BrokenEnvironmentError for what cannot.
         """
+        links = list(links)
         with self._changing:
-            there = self.proxies()
-            links = list(links)
-            for link in links:
-                link.state = there.get(link.proxy_name)
-            impaired = [link for link in links if not link.is_whole]
-            problems = self._make(impaired, Plan.heal_everyone, never)
-            if retired := [link for link in impaired if link.state is not None and has_retired(link.state)]:
+            problems = self._make(links, Plan.heal_everyone, never)
+            if retired := [link for link in links if link.state is not None and has_retired(link.state)]:
                 sleep(_SETTLED_S)
                 problems += self._make(retired, Plan.remove_retired, never)
         if problems:
@@ -137,11 +133,6 @@ class ToxicLink:
     @property
     def proxy_name(self) -> str:
         return _proxy_name((self._client, self._node))
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether nothing is known to be wrong with it."""
-        return self.state is not None and self.state.enabled and not self.state.toxics
 
     def cut(self, owner: str, kind: CutKind, direction: Direction) -> None:
         self._server.impair([self], owner, Cut(kind, direction))

@@ -35,6 +35,9 @@ RESOURCE_TIMEOUT_MS = 2_000
 """How long a client waits for the resource. Long, because the resource is not what is being tested."""
 
 
+STARTING_AT_ONCE = 16
+
+
 class ClientSlot:
     """One client name and the process that lives in it now; implements `nemesis.base.Client`.
 
@@ -286,19 +289,27 @@ def _how(returncode: int) -> str:
     return f"by {signal.Signals(-returncode).name}" if returncode < 0 else f"exit code {returncode}"
 
 
+def start_all(slots: Sequence[ClientSlot], timeout_s: float, called_off: Callable[[], bool]) -> None:
+    """Start every client, a few at a time, and wait until all have opened their locks. Hundreds that start together
+    would keep each other from connecting in time. Errors are those of `await_ready`."""
+    for at in range(0, len(slots), STARTING_AT_ONCE):
+        if called_off():
+            return
+        some = slots[at : at + STARTING_AT_ONCE]
+        for slot in some:
+            slot.start()
+        await_ready(some, timeout_s, called_off)
+
+
 def await_ready(slots: Sequence[ClientSlot], timeout_s: float, called_off: Callable[[], bool]) -> None:
-    """Wait until every client has opened its lock. Raises BrokenEnvironmentError for one that dies, and if none gets
-    ready for so long; hundreds of clients need a while to start."""
-    waiting, deadline = list(slots), monotonic() + timeout_s
-    while waiting:
+    """Wait until every client has opened its lock. Raises BrokenEnvironmentError for one that dies or is too slow."""
+    deadline = monotonic() + timeout_s
+    while waiting := [slot for slot in slots if not slot.is_ready()]:
         for slot in waiting:
             slot.reap()
         if called_off():
             return
-        if len(left := [slot for slot in waiting if not slot.is_ready()]) < len(waiting):
-            waiting, deadline = left, monotonic() + timeout_s
-        elif monotonic() > deadline:
+        if monotonic() > deadline:
             names = ", ".join(slot.name for slot in waiting)
             raise BrokenEnvironmentError(f"clients {names} were not ready within {timeout_s:g} s; see the run's logs/")
-        else:
-            sleep(0.005)
+        sleep(0.005)

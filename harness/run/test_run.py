@@ -18,7 +18,7 @@ from cluster.live_run import write_addresses
 from fencepost.errors import BrokenEnvironmentError, FencepostError
 from fencepost.files import NO_SPACE, disk_error
 from fencepost.history import ClientEnd, FaultEvent, Timeline
-from harness.run.clients import RESOURCE_TIMEOUT_MS, ClientSlot, await_ready
+from harness.run.clients import RESOURCE_TIMEOUT_MS, ClientSlot, start_all
 from harness.run.environment import describe_environment
 from harness.run.interruption import Interruption
 from harness.run.proxy_overhead import measure_overhead_us
@@ -156,8 +156,7 @@ class TestRun:
             self.slots[name] = self._make_client(
                 name, self.config, self._cluster, self.folder, self._state.path, environment, on_end
             )
-            self.slots[name].start()
-        await_ready(list(self.slots.values()), _READY_TIMEOUT_S, lambda: bool(self.interruption))
+        start_all(list(self.slots.values()), _READY_TIMEOUT_S, lambda: bool(self.interruption))
 
     def _load(self, scenario: Scenario) -> None:
         """Start, act, heal, recovery, end. What broke on the way is raised after all was healed."""
