@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import pandas as pd
 import pyarrow as pa
@@ -24,6 +24,8 @@ from harness.store.parquet import read_frame
 from harness.store.pieces import row_of
 from harness.store.run_folder import RunFolder, client_logs
 from harness.store.soundness import check_soundness
+
+_PART_ROWS: Final = 1 << 18
 
 
 def load_recorded(folder: RunFolder, *, is_over: bool = True) -> Recorded:
@@ -96,11 +98,16 @@ def read_history(folder: RunFolder) -> pd.DataFrame:
 
 def write_history(folder: RunFolder, ops: pd.DataFrame) -> None:
     """history.parquet: names by number, integers as the differences from one to the next, compressed with zstd."""
-    table = pa.Table.from_pandas(ops, OPS_SCHEMA, preserve_index=False)
     names = [field.name for field in OPS_SCHEMA if field.type == NAME]
     steps = {field.name: "DELTA_BINARY_PACKED" for field in OPS_SCHEMA if field.type == pa.int64()}
     with folder.in_place("history.parquet") as temporary, temporary.open("wb") as file:
-        pq.write_table(table, file, compression="zstd", use_dictionary=names, column_encoding=steps)
+        with pq.ParquetWriter(
+            file, OPS_SCHEMA, compression="zstd", use_dictionary=names, column_encoding=steps
+        ) as writer:
+            # A part at a time: as a whole, the table would be in memory twice.
+            for at in range(0, max(1, len(ops)), _PART_ROWS):
+                part = ops.iloc[at : at + _PART_ROWS]
+                writer.write_table(pa.Table.from_pandas(part, OPS_SCHEMA, preserve_index=False))
         file.flush()
         os.fsync(file.fileno())
 
