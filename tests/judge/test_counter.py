@@ -73,7 +73,7 @@ def test_keys_are_counted_apart() -> None:
 
 def test_a_loss_without_any_overlap_breaks_everything_because_the_harness_must_be_wrong() -> None:
     history = History().section("c1", 0, 10).section("c2", 20, 30).write("c1", 1).write("c2", 1)
-    assert findings(history)["lost-update", "harness"].breaks == ("lease", "exclusion", "data")
+    assert findings(history)["lost-update", "harness"].breaks == ("lease", "exclusion", "data", "liveness")
 
 
 def test_an_overlap_of_another_key_is_no_excuse() -> None:
@@ -98,7 +98,7 @@ def test_an_acknowledged_write_that_the_record_does_not_have_is_the_resource_s_f
     history = clean()
     del history.writes[1]
     finding = findings(history)["unrecorded-write", "resource"]
-    assert (finding.count, finding.breaks) == (1, ("lease", "exclusion", "data"))
+    assert (finding.count, finding.breaks) == (1, ("lease", "exclusion", "data", "liveness"))
 
 
 def test_an_incomplete_record_is_not_accused_of_missing_writes_but_vouches_for_nothing() -> None:
@@ -122,7 +122,7 @@ def test_the_last_read_must_give_what_the_last_write_left() -> None:
     history = clean()
     history.final = {"k1": 1}
     finding = findings(history)["final-value", "resource"]
-    assert finding.breaks == ("lease", "exclusion", "data")
+    assert finding.breaks == ("lease", "exclusion", "data", "liveness")
     assert finding.examples == ({"key": "k1", "read": 1, "last_write": 2},)
 
 

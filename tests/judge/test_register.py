@@ -80,7 +80,7 @@ def test_the_overlap_s_blame_is_the_loss_s_blame() -> None:
 
 def test_a_loss_without_any_overlap_breaks_everything_because_the_harness_must_be_wrong() -> None:
     history = Register().section("c1", 0, 10).section("c2", 20, 30).put("c1", 1, read=0).put("c2", 2, read=0)
-    assert findings(history)["lost-update", "harness"].breaks == ("lease", "exclusion", "data")
+    assert findings(history)["lost-update", "harness"].breaks == ("lease", "exclusion", "data", "liveness")
 
 
 def test_a_write_that_nobody_was_told_of_is_listed_apart() -> None:
@@ -106,7 +106,7 @@ def test_keys_are_counted_apart() -> None:
 def test_a_record_that_cannot_be_is_the_resource_s_fault(second: dict[str, int], says: str) -> None:
     history = Register().section("c1", 0, 10).section("c2", 20, 30).put("c1", 1, read=0).put("c2", 2, **second)
     finding = findings(history)["impossible-value", "resource"]
-    assert (finding.text, finding.breaks) == (says, ("lease", "exclusion", "data"))
+    assert (finding.text, finding.breaks) == (says, ("lease", "exclusion", "data", "liveness"))
 
 
 def test_a_last_read_that_differs_and_a_missing_write_are_the_resource_s_fault() -> None:
