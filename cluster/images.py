@@ -126,7 +126,7 @@ def _pull(client: DockerClient, reference: str) -> EngineImage | None:
             client.images.get_registry_data(reference)
     except ENGINE_ERRORS:
         return None
-    repository, _, tag = reference.rpartition(":")
+    repository, _, tag = reference.partition("@") if "@" in reference else reference.rpartition(":")
     # The SDK takes no time limit for a pull. A thread that is left behind here waits for the engine and does no harm.
     pulling = Thread(target=_pull_quietly, args=(client, repository, tag), daemon=True)
     pulling.start()

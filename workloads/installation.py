@@ -28,7 +28,13 @@ def step_of(lock: Manifest) -> Step:
     def make(shop: Workshop) -> str:
         return language.install(shop, name, lock, installed)
 
-    return Step(name, (lock.language, lock.adapter, *contents), language.programs(installed), make)
+    return Step(
+        name,
+        language.brings(lock, tools_folder()),
+        (lock.language, lock.adapter, *contents),
+        language.programs(installed),
+        make,
+    )
 
 
 def why_not_installed(lock: Manifest) -> str | None:

@@ -65,9 +65,15 @@ class Clock:
         self.clear()
         print(f"setup: {printable(text)}", flush=True)
 
+    def announce(self, steps: Sequence[Step]) -> None:
+        """Say what is going to be downloaded and run, before any of it is."""
+        self.say("this will bring and run:")
+        for step in steps:
+            print(f"            {step.name:<19} {printable(step.brings)}", flush=True)
+
     def done(self, name: str, found: str, seconds: float) -> None:
         self.clear()
-        print(f"  {seconds:6.1f} s  {name:<17} {printable(found)}", flush=True)
+        print(f"  {seconds:6.1f} s  {name:<19} {printable(found)}", flush=True)
 
     def tick(self, names: list[str]) -> None:
         if self._live and names:

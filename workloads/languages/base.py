@@ -27,11 +27,15 @@ class Launch:
 class Language(Protocol):
     """One language. `installed` is the folder of a lock's installation.
 
-    `title`: what people call it. `notice`: what a user should know before an installation starts; mostly empty.
+    `title`: what people call it.
     """
 
     title: str
-    notice: str
+
+    def brings(self, lock: Manifest, tools: Path) -> str:
+        """What an installation will download and run, for the user to read before it starts. `tools`: set-up's
+        folder."""
+        ...
 
     def inputs(self, lock: Manifest) -> Iterable[Path]:
         """The files that an installation is made from: if one changes, the lock must be installed again."""

@@ -16,7 +16,9 @@ from workloads.manifest import Manifest
 
 class Go:
     title = "Go"
-    notice = ""
+
+    def brings(self, lock: Manifest, tools: Path) -> str:
+        return f"Go modules, checked against go.sum, and a build of the adapter{_toolchain_for(lock).brings(tools)}"
 
     def inputs(self, lock: Manifest) -> Iterable[Path]:
         return sources(lock)

@@ -60,7 +60,9 @@ _COMPILER = Jar(
 
 class Java:
     title = "Java"
-    notice = ""
+
+    def brings(self, lock: Manifest, tools: Path) -> str:
+        return f"jars, checked against {lock.packages or 'nothing'}, and a build of the adapter{JAVA.brings(tools)}"
 
     def inputs(self, lock: Manifest) -> Iterable[Path]:
         return sources(lock)

@@ -28,7 +28,9 @@ _QUIETLY = ("--ignore-scripts", "--no-audit", "--no-fund", "--no-update-notifier
 
 class Node:
     title = "Node.js"
-    notice = ""
+
+    def brings(self, lock: Manifest, tools: Path) -> str:
+        return f"npm packages, checked against package-lock.json; their scripts do not run{NODE.brings(tools)}"
 
     def inputs(self, lock: Manifest) -> Iterable[Path]:
         return sources(lock)

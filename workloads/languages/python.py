@@ -19,7 +19,13 @@ from workloads.manifest import Manifest
 
 class Python:
     title = "Python"
-    notice = ""
+
+    def brings(self, lock: Manifest, tools: Path) -> str:
+        return (
+            f"packages, checked against {lock.packages}; source archives run their build"
+            if lock.packages
+            else "nothing"
+        )
 
     def inputs(self, lock: Manifest) -> Iterable[Path]:
         return [lock.packages_path] if lock.packages_path else []
@@ -41,7 +47,7 @@ class Python:
             return None
         packages = importlib.metadata.distributions(path=[str(path) for path in installed.glob("lib/*/site-packages")])
         there = {_canonical(package.name): package.version for package in packages}
-        pins = re.findall(r"^([\w.-]+)==([^\s;]+)\s*$", lock.packages_path.read_text(), re.MULTILINE)
+        pins = re.findall(r"^([\w.-]+)==([^\s;]+)\s*\\?$", lock.packages_path.read_text(), re.MULTILINE)
         for package, version in pins:
             if (found := there.get(_canonical(package))) != version:
                 return f"{package} is {found or 'missing'}, pinned is {version}"

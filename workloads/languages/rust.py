@@ -32,7 +32,9 @@ _PINS = "crates.lock"
 
 class Rust:
     title = "Rust"
-    notice = "Rust compiles every crate; with one core this takes minutes"
+
+    def brings(self, lock: Manifest, tools: Path) -> str:
+        return "crates, checked against crates.lock; their build scripts run, and with one core it takes minutes"
 
     def inputs(self, lock: Manifest) -> Iterable[Path]:
         return sources(lock)

@@ -14,7 +14,9 @@ from workloads.manifest import Manifest
 
 class Shell:
     title = "a shell"
-    notice = ""
+
+    def brings(self, lock: Manifest, tools: Path) -> str:
+        return "nothing; the script beside the adapter runs" if lock.packages else "nothing"
 
     def inputs(self, lock: Manifest) -> Iterable[Path]:
         return sources(lock)

@@ -1,0 +1,54 @@
+"""What is brought from elsewhere is named by what it contains, not by a name that may mean something else tomorrow."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from cluster.registry import servers
+from workloads.registry import foreign_locks
+
+ROOT = Path(__file__).resolve().parent.parent
+WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))
+
+
+@pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.stem)
+def test_an_action_is_named_by_a_commit(workflow: Path) -> None:
+    used = re.findall(r"uses:\s*(\S+)(.*)", workflow.read_text())
+    assert used
+    assert [(name, note) for name, note in used if not re.fullmatch(r"[\w/-]+@[0-9a-f]{40}", name)] == []
+    assert [name for name, note in used if not re.fullmatch(r" # v\d+(\.\d+)*", note)] == [], "the release, for people"
+
+
+def test_an_image_is_named_by_its_digest() -> None:
+    images = [server.image for server in servers().values() if server.image is not None]
+    assert images
+    assert [image for image in images if not re.fullmatch(r"[\w./-]+@sha256:[0-9a-f]{64}", image)] == []
+
+
+def test_what_a_foreign_lock_is_made_from_has_checksums() -> None:
+    """Their own tools check them: pip, npm, go, cargo, and for jars `workloads.languages.java`."""
+    marks = {
+        "python": ("requirements.txt", r"--hash=sha256:[0-9a-f]{64}"),
+        "node": ("package-lock.json", r'"integrity": "sha512-'),
+        "go": ("go.sum", r" h1:\S{43}="),
+        "rust": ("crates.lock", r'checksum = "[0-9a-f]{64}"'),
+        "java": ("jars.txt", r" [0-9a-f]{64}$"),
+    }
+    seen = set()
+    for lock in foreign_locks():
+        if lock.packages_path is None:
+            continue
+        name, mark = marks[lock.language]
+        assert re.search(mark, (lock.source / name).read_text(), re.MULTILINE), lock.name
+        seen.add(lock.language)
+    assert seen == set(marks)
+
+
+def test_our_toxiproxy_is_built_from_modules_with_checksums() -> None:
+    sums = (ROOT / "tools/toxiproxy/go.sum").read_text()
+    required = re.findall(r"^\t(\S+) (v\S+)", (ROOT / "tools/toxiproxy/go.mod").read_text(), re.MULTILINE)
+    assert ("github.com/Shopify/toxiproxy/v2", "v2.12.0") in required
+    assert [each for each in required if not re.search(rf"^{re.escape(' '.join(each))} h1:", sums, re.MULTILINE)] == []
