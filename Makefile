@@ -38,7 +38,7 @@ help: ## show this page
 	@echo
 	@echo "Exit codes: 0 valid, 1 violation, 2 unknown, 254 bad arguments, 255 the harness failed (make then exits with 2)."
 
-setup: base ## install what the main job needs: Python packages, redis-server, toxiproxy-server, redlock-ng
+setup: base ## install what the main job needs: Python packages, redis-server, Toxiproxy, redlock-ng
 	@.venv/bin/fencepost setup --quiet --lock redlock-ng
 
 base:

@@ -12,8 +12,10 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from cluster.access import Access
 from cluster.base import RESOURCE, Address
 from cluster.lifetime import RunState
+from cluster.owner import Owner
 from cluster.ports import LOOPBACK, Ports
 from cluster.process import ProcessCluster
 from cluster.process_node import ProcessNode
@@ -64,8 +66,11 @@ def cluster_s(server: ServerProgram, nodes: list[str], clients: list[str]) -> tu
 def servers_s(server: ServerProgram, names: list[str]) -> float:
     """Seconds until as many servers answer, started together, with nothing around them."""
     with tempfile.TemporaryDirectory() as logs, RunState.create() as state:
+        access, owner = Access.fresh(closed=False), Owner.of_run()
         servers = [
-            ProcessNode(name, server, state.path / name, Path(logs) / f"{name}.log", "none", state.environment)
+            ProcessNode(
+                name, server, state.path / name, Path(logs) / f"{name}.log", "none", access, owner, state.environment
+            )
             for name in names
         ]
         ports = Ports()

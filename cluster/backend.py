@@ -6,18 +6,21 @@ fails, is decided here.
 
 from __future__ import annotations
 
+import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import ClassVar, Generic, TypeVar
 
+from cluster.access import Access
 from cluster.at_once import at_once
-from cluster.base import PROXY, RESOURCE, Address, CalledOff, Impairment, LinkKey, ProbeResult, never
+from cluster.base import RESOURCE, Address, CalledOff, Impairment, LinkKey, ProbeResult, never
 from cluster.disk import Disk, disk_facts, make_disks, remove_disks
 from cluster.lifetime import StateFolder
 from cluster.links import make_links
-from cluster.ports import LOOPBACK, Ports
+from cluster.owner import Owner
+from cluster.ports import Ports
 from cluster.server import KeyReader, ProbeLinks
 from cluster.server_node import ServerNode
 from cluster.spec import ClusterSpec
@@ -25,7 +28,8 @@ from cluster.toxiproxy import ToxicLink, ToxiproxyServer
 from cluster.waiting import VERB_LIMIT_S
 from fencepost.errors import BrokenEnvironmentError
 
-_PORT_TRIES = 5
+_PROXY_FOLDER = "proxy"
+_PROXY_SOCKET = "toxiproxy.sock"
 
 
 N = TypeVar("N", bound=ServerNode)
@@ -43,11 +47,11 @@ class Backend(ABC, Generic[N]):
         self._spec = spec
         self._state = state
         self._log_dir = log_dir
+        self._owner = Owner.of_run()
         self._servers: dict[str, N] = {name: self._make_node(name) for name in spec.programs}
         self._is_started = False
         self._ports = Ports()
         self._api: ToxiproxyServer | None = None
-        self._proxy_address: Address | None = None
         self._links: dict[LinkKey, ToxicLink] = {}
         self._disks: dict[str, Disk] = {}
         self._environment: dict[str, object] = {"backend": self.name}
@@ -70,8 +74,15 @@ class Backend(ABC, Generic[N]):
 
     @property
     def addresses(self) -> Mapping[str, Address]:
-        assert self._proxy_address is not None
-        return {**self._addresses(), PROXY: self._proxy_address}
+        return self._addresses()
+
+    @property
+    def access(self) -> Access:
+        return self._spec.access
+
+    @property
+    def proxy_socket(self) -> Path:
+        return self._state.path / _PROXY_FOLDER / _PROXY_SOCKET
 
     def start(self) -> None:
         """Bring everything up. Raises BrokenEnvironmentError, after everything was taken down again."""
@@ -107,6 +118,7 @@ class Backend(ABC, Generic[N]):
         try:
             self._end_servers()
             remove_disks(disks)
+            shutil.rmtree(self.proxy_socket.parent, ignore_errors=True)
         finally:
             self._ports.close()
 
@@ -125,7 +137,8 @@ class Backend(ABC, Generic[N]):
     def probe(self, links: Sequence[LinkKey], timeout_ms: float = 100) -> dict[LinkKey, ProbeResult]:
         by_probe: dict[ProbeLinks, dict[LinkKey, Address]] = {}
         for key in links:
-            by_probe.setdefault(self._servers[key[1]].server.probe_links, {})[key] = self._links[key].address
+            address = self._links[key].address.behind(self.access.harness)
+            by_probe.setdefault(self._servers[key[1]].server.probe_links, {})[key] = address
         addresses = self._addresses()
         seen = at_once(partial(probe, targets, addresses, timeout_ms) for probe, targets in by_probe.items())
         return {key: result for results in seen for key, result in results.items()}
@@ -147,34 +160,26 @@ class Backend(ABC, Generic[N]):
         An OSError is reported as a cluster that cannot be started."""
 
     @abstractmethod
-    def _launch_proxy(self, address: Address) -> Callable[[], bool]:
-        """Start a Toxiproxy that will listen there, instead of the one launched before, if any; whether it runs."""
+    def _launch_proxy(self, folder: Path, socket: str) -> Callable[[], bool]:
+        """Start a Toxiproxy that will listen at a Unix socket of this name in the folder; whether it runs."""
 
     @abstractmethod
     def _end_servers(self) -> None:
         """End all servers and Toxiproxy, however far their start got."""
 
     def _start_proxy(self) -> None:
-        """A port may be taken between being chosen and being used; then another one is tried."""
-        for last_try in (*[False] * (_PORT_TRIES - 1), True):
-            address = Address(LOOPBACK, self._ports.take(1)[0])
-            is_running = self._launch_proxy(address)
-            api = ToxiproxyServer(address)
-            try:
-                api.wait_until_up(is_running, VERB_LIMIT_S)
-            except BrokenEnvironmentError:
-                api.close()
-                if last_try:
-                    raise
-            else:
-                self._api, self._proxy_address = api, address
-                return
+        socket = self.proxy_socket
+        socket.parent.mkdir(mode=0o700)
+        self._owner.take(socket.parent)
+        is_running = self._launch_proxy(socket.parent, socket.name)
+        self._api = ToxiproxyServer(socket)
+        self._api.wait_until_up(is_running, VERB_LIMIT_S)
 
     def _make_disks(self) -> Mapping[str, object]:
         """Give each node its disk, if disks are asked for; what `environment` says of them."""
         if self._spec.disks is None:
             return {}
-        self._disks = make_disks(self._state, self._spec.nodes, self._spec.disks)
+        self._disks = make_disks(self._state, self._spec.nodes, self._spec.disks, self._owner)
         for name, disk in self._disks.items():
             self._servers[name].put_on(disk)
         return disk_facts(self._disks)
@@ -190,6 +195,7 @@ class Backend(ABC, Generic[N]):
         return {
             "backend": self.name,
             "persistence": {"nodes": self._spec.policy, "resource": self._spec.policies[RESOURCE]},
+            "servers_run_as": str(self._owner),
             "key_events": self._spec.server.server.key_events is not None,
             "addresses": {name: str(address) for name, address in self._addresses().items()},
             **facts,

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 from fencepost.errors import BrokenEnvironmentError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from cluster.access import Access, Login
     from cluster.server import KeyReader, Server
 
 RESOURCE = "resource"
 """The name of the server that the lock protects; as a link's `node` it means the link to the resource."""
-
-PROXY = "proxy"
-"""The name under which Toxiproxy's HTTP interface is found among a cluster's addresses."""
 
 LinkKey = tuple[str, str]
 """Who dials, and who is dialled: a client and a node (or `RESOURCE`)."""
@@ -87,8 +87,27 @@ class Address(NamedTuple):
     host: str
     port: int
 
+    @property
+    def login(self) -> Login | None:
+        """As whom to log in there. It is no part of the value: it is neither compared, nor shown, nor encoded."""
+        return None
+
+    def behind(self, login: Login | None) -> Address:
+        """The same address, with a login."""
+        guarded = _Guarded(*self)
+        guarded.known_login = login
+        return guarded
+
     def __str__(self) -> str:
         return f"{self.host}:{self.port}"
+
+
+class _Guarded(Address):
+    known_login: Login | None = None
+
+    @property
+    def login(self) -> Login | None:
+        return self.known_login
 
 
 class Node(Protocol):
@@ -106,7 +125,8 @@ class Node(Protocol):
 
     @property
     def address(self) -> Address:
-        """Where the server itself listens, with no link in between. It stays the same over restarts."""
+        """Where the server itself listens, with no link in between, and the harness's login there. It stays the same
+        over restarts."""
         ...
 
     def start(self) -> None:
@@ -210,7 +230,17 @@ class Cluster(Protocol):
 
     @property
     def addresses(self) -> Mapping[str, Address]:
-        """Where the nodes, the resource and `PROXY` listen, by name; once it was started."""
+        """Where the nodes and the resource listen, by name; once it was started."""
+        ...
+
+    @property
+    def access(self) -> Access:
+        """The logins of its servers."""
+        ...
+
+    @property
+    def proxy_socket(self) -> Path:
+        """The Unix socket of Toxiproxy's HTTP interface."""
         ...
 
     def start(self) -> None:

@@ -4,33 +4,72 @@ from __future__ import annotations
 
 import os
 import signal
+import stat
 import subprocess
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TypedDict
 
+from cluster.owner import Owner
 from cluster.waiting import VERB_LIMIT_S, becomes_true
 from fencepost.errors import BrokenEnvironmentError
 
 
 def spawn(
-    command: Sequence[str | Path], *, folder: Path, log: Path, environment: Mapping[str, str]
+    program: Path,
+    arguments: Sequence[str],
+    *,
+    owner: Owner,
+    folder: Path,
+    log: Path,
+    environment: Mapping[str, str],
 ) -> subprocess.Popen[bytes]:
-    """Start a program in its own session (so that a Ctrl-C at the terminal reaches only the harness); what it prints is
-    appended to `log`. `environment` is added to ours. Raises BrokenEnvironmentError if it cannot be started."""
+    """Start a program as `owner`, in its own session (so that a Ctrl-C at the terminal reaches only the harness); what
+    it prints is appended to `log`. `environment` is added to ours. Raises BrokenEnvironmentError if it cannot be
+    started.
+
+    The owner may enter `folder`, but not the folders above it, nor those above the program, such as /root. So it gets
+    `folder` as its working directory, and its program through an open descriptor."""
     try:
-        with log.open("ab") as output:
+        with log.open("ab") as output, _way_to(program) as (descriptor, path):
             return subprocess.Popen(
-                command,
+                [str(program), *arguments],
+                executable=path,
+                pass_fds=(descriptor,),
                 cwd=folder,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 env={**os.environ, **environment},
                 start_new_session=True,
+                **_as(owner),
             )
     except OSError as error:
-        raise BrokenEnvironmentError(f"{command[0]} cannot be started: {error}") from error
+        hint = "; every user must be allowed to run it" if isinstance(error, PermissionError) else ""
+        raise BrokenEnvironmentError(f"{program} cannot be started: {error.strerror}{hint}") from error
+
+
+class _Identity(TypedDict, total=False):
+    user: int
+    group: int
+    extra_groups: list[int]
+
+
+def _as(owner: Owner) -> _Identity:
+    return {"user": owner.uid, "group": owner.gid, "extra_groups": []} if owner.is_somebody_else else {}
+
+
+@contextmanager
+def _way_to(program: Path) -> Iterator[tuple[int, str]]:
+    """A descriptor to pass on, and a path through it that is open to everybody: from the program's folder, so that the
+    process has the program's name, unless only its owner may enter that."""
+    is_open = program.parent.stat().st_mode & stat.S_IXOTH
+    descriptor = os.open(program.parent if is_open else program, os.O_PATH | os.O_CLOEXEC)
+    try:
+        yield descriptor, f"/proc/self/fd/{descriptor}" + (f"/{program.name}" if is_open else "")
+    finally:
+        os.close(descriptor)
 
 
 def end_child(process: subprocess.Popen[bytes]) -> None:

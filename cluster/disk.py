@@ -21,6 +21,7 @@ from cluster.at_once import at_once
 from cluster.fsync import fsync_latency_ms
 from cluster.lifetime import RunState, StateFolder, state_parent
 from cluster.mounts import LOOP_MAJOR, is_mounted, mounts_below, release_image, works_in
+from cluster.owner import Owner
 from cluster.persistence import FileSystem
 from cluster.programs import find_tool
 from cluster.waiting import VERB_LIMIT_S, becomes_true
@@ -47,16 +48,20 @@ _FSYNCS = 50
 
 
 class Disk:
-    """One disk below `folder`: `<name>.img`, and `path`, where it is mounted. `environment` marks helpers as the run's.
+    """One disk below `folder`: `<name>.img`, and `path`, where it is mounted, which belongs to `owner`. `environment`
+    marks helpers as the run's.
 
     Every verb may be called again and then does nothing; each raises BrokenEnvironmentError if it did not take.
     """
 
-    def __init__(self, name: str, folder: Path, file_system: FileSystem, environment: Mapping[str, str]) -> None:
+    def __init__(
+        self, name: str, folder: Path, file_system: FileSystem, owner: Owner, environment: Mapping[str, str]
+    ) -> None:
         self.name = name
         self.path = folder / name
         self.file_system = file_system
         self._image = self.path.with_suffix(_IMAGE)
+        self._owner = owner
         self._environment = environment
         self._cut = False
 
@@ -125,6 +130,10 @@ class Disk:
         self._run("mount", "-t", self.file_system, "-o", "loop,noatime", str(self._image), str(self.path))
         if not is_mounted(self.path):
             raise BrokenEnvironmentError(f"the disk of {self.name} is not mounted at {self.path}, but mount says so")
+        try:
+            self._owner.take(self.path)  # each time: a power cut may have taken it back
+        except OSError as error:
+            raise BrokenEnvironmentError(f"the disk of {self.name} cannot be given to its server: {error}") from error
 
     def _run(self, program: str, *arguments: str) -> None:
         if problem := _problem_of(program, *arguments, environment=self._environment):
@@ -136,13 +145,13 @@ def no_disk(name: str) -> BrokenEnvironmentError:
     return BrokenEnvironmentError(f"{name} has no separate disk, so its power cannot be cut; bring it up with disks")
 
 
-def make_disks(state: StateFolder, names: Sequence[str], file_system: FileSystem) -> dict[str, Disk]:
-    """A mounted disk by each name, below the run's state folder, made side by side.
+def make_disks(state: StateFolder, names: Sequence[str], file_system: FileSystem, owner: Owner) -> dict[str, Disk]:
+    """A mounted disk by each name, below the run's state folder, made side by side, which belong to `owner`.
 
     Raises BrokenEnvironmentError, after all of them were removed again.
     """
     folder = state.path / _FOLDER
-    disks = {name: Disk(name, folder, file_system, state.environment) for name in names}
+    disks = {name: Disk(name, folder, file_system, owner, state.environment) for name in names}
     try:
         at_once([disk.make for disk in disks.values()])
     except BaseException:
@@ -176,7 +185,7 @@ def check_disks(file_system: FileSystem) -> None:
         for program in (f"mkfs.{file_system}", "mount", "umount"):
             find_tool(program)
         with RunState.create() as state:
-            disks = make_disks(state, ["trial"], file_system)
+            disks = make_disks(state, ["trial"], file_system, Owner.of_run())
             try:
                 disks["trial"].cut_power()
                 disks["trial"].restore()

@@ -1,17 +1,21 @@
 """The same cluster as containers: each server in its own container, on a network that belongs to the run.
 
 Nothing is published, and nothing restarts automatically (the SDK's default). This host dials a node at its own address
-on the run's bridge, which it keeps over restarts, and Toxiproxy, in a container that shares this host's network,
-listens on 127.0.0.1 only.
+on the run's bridge, which it keeps over restarts. Toxiproxy, in a container that shares this host's network, has its
+links on 127.0.0.1 only, and its HTTP interface on a Unix socket in the run's state folder.
+
+Every user of this host can dial these addresses, so the servers ask for passwords (`cluster.access`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import io
+import tarfile
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from docker import DockerClient
 from docker.errors import NotFound
@@ -35,18 +39,19 @@ from cluster.engine import (
 )
 from cluster.images import Image, Recipe, provide
 from cluster.lifetime import StateFolder
+from cluster.owner import Owner
 from cluster.programs import ServerProgram, ToxiproxyProgram
 from cluster.server import Place
 from cluster.server_node import ASK_MS
 from cluster.spec import ClusterSpec
 from fencepost.errors import BrokenEnvironmentError, InternalError
 
-TOXIPROXY_IMAGE = "ghcr.io/shopify/toxiproxy:2.12.0"
 TOXIPROXY = "toxiproxy"
 
 _PORT = 6379
 _ANY_HOST = "0.0.0.0"  # noqa: S104 - inside a container, on a network that lets nobody else in
 _DISK = "/data"
+_SOCKETS = "/sockets"
 _LOG = LogConfig(type=LogConfig.types.JSON)
 """Set explicitly, because an engine can be configured to keep no logs, or to send them away."""
 
@@ -112,7 +117,6 @@ class DockerCluster(Backend[ContainerNode]):
             engine.close()
 
     def _facts(self, images: Mapping[ServerProgram, Image], proxy: Image, subnet: Subnet) -> dict[str, object]:
-        tag = proxy.reference.rpartition(":")[2]
         version = self._engine.version()
         return {
             "engine": {
@@ -122,11 +126,7 @@ class DockerCluster(Backend[ContainerNode]):
             },
             "server": self._server_facts(next(iter(self.nodes.values())), images[self._spec.server]),
             "resource_server": self._server_facts(self.resource, images[self._spec.resource_server]),
-            "toxiproxy": {
-                # One that was built by `go install` does not know its version, so the running server is not asked.
-                "version": tag if proxy.origin == "pulled" else self._spec.toxiproxy.version,
-                **proxy.environment(),
-            },
+            "toxiproxy": {"version": self._spec.toxiproxy.version, **proxy.environment()},
         }
 
     def _server_facts(self, node: ContainerNode, image: Image) -> dict[str, object]:
@@ -145,42 +145,53 @@ class DockerCluster(Backend[ContainerNode]):
     def _start_server(self, image: Image, network: str, name: str, host: str) -> None:
         node, policy = self._servers[name], self._spec.policies[name]
         disk = self._disks.get(name)
-        container = self._engine.containers.create(
-            image.reference,
-            node.server.arguments(Place(_ANY_HOST, _PORT, _DISK, policy)),
-            entrypoint=[image.inside],
-            name=f"{self._prefix}-{name}",
+        container = self._create(
+            name,
+            image,
+            node.server.arguments(Place(_ANY_HOST, _PORT, _DISK, policy, self._spec.access)),
             hostname=name,
-            labels=dict(self._labels),
             working_dir=_DISK,
-            volumes={str(disk.path): {"bind": _DISK, "mode": "rw"}} if disk else {},
+            volumes={str(disk.path): {"bind": _DISK, "mode": "rw"}} if disk else [_DISK],
             network=network,
             networking_config={network: self._engine.api.create_endpoint_config(ipv4_address=host)},
-            log_config=_LOG,
         )
-        self._containers[name] = container
-        node.adopt(container, Address(host, _PORT))
+        if disk is None:
+            container.put_archive(_DISK, _folder_of(self._owner))
+        node.adopt(container, Address(host, _PORT).behind(self._spec.access.harness))
         node.start()
 
-    def _launch_proxy(self, address: Address) -> Callable[[], bool]:
+    def _launch_proxy(self, folder: Path, socket: str) -> Callable[[], bool]:
         """On this host's own network, so that it can reach the servers and clients can reach it."""
         assert self._proxy_image is not None
-        if (earlier := self._containers.pop(TOXIPROXY, None)) is not None:
-            earlier.remove(force=True)
-        container = self._engine.containers.create(
-            self._proxy_image.reference,
-            [f"-host={address.host}", f"-port={address.port}"],
-            entrypoint=[self._proxy_image.inside],
-            environment={"LOG_LEVEL": "error"},
-            name=f"{self._prefix}-{TOXIPROXY}",
-            labels=dict(self._labels),
+        container = self._create(
+            TOXIPROXY,
+            self._proxy_image,
+            ["-socket", socket],
             network_mode="host",
-            cap_drop=["ALL"],
-            log_config=_LOG,
+            working_dir=_SOCKETS,
+            volumes={str(folder): {"bind": _SOCKETS, "mode": "rw"}},
         )
-        self._containers[TOXIPROXY] = container
         container.start()
         return partial(_is_running, container)
+
+    def _create(self, name: str, image: Image, arguments: Sequence[str], **options: Any) -> Container:
+        """A container that may do nothing but run its program: as the run's own user, with no privileges and nothing to
+        write to except the volumes that it is given."""
+        container = self._engine.containers.create(
+            image.reference,
+            list(arguments),
+            entrypoint=[image.inside],
+            name=f"{self._prefix}-{name}",
+            labels=dict(self._labels),
+            user=str(self._owner),
+            cap_drop=["ALL"],
+            security_opt=["no-new-privileges"],
+            read_only=True,
+            log_config=_LOG,
+            **options,
+        )
+        self._containers[name] = container
+        return container
 
     def _save_logs(self) -> None:
         saving = [partial(self._save_log, name, container) for name, container in self._containers.items()]
@@ -190,6 +201,16 @@ class DockerCluster(Backend[ContainerNode]):
         # Of a container that is gone there is no log, and that is not worth a teardown that stops half-way.
         with suppress(NotFound):
             (self._log_dir / f"{name}.log").write_bytes(container.logs())
+
+
+def _folder_of(owner: Owner) -> bytes:
+    """An archive whose only entry gives the folder that it is unpacked in to the owner."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        folder = tarfile.TarInfo(".")
+        folder.type, folder.mode, (folder.uid, folder.gid) = tarfile.DIRTYPE, 0o700, owner
+        archive.addfile(folder)
+    return buffer.getvalue()
 
 
 def _is_running(container: Container) -> bool:
@@ -204,4 +225,4 @@ def _recipe(program: ServerProgram) -> Recipe:
 
 
 def _proxy_recipe(program: ToxiproxyProgram) -> Recipe:
-    return Recipe(TOXIPROXY, TOXIPROXY_IMAGE, program.path, "/toxiproxy")
+    return Recipe(TOXIPROXY, None, program.path, "/toxiproxy")

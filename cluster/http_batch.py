@@ -1,4 +1,4 @@
-"""Many small HTTP requests to one server, carried out together.
+"""Many small HTTP requests to one server at a Unix socket, carried out together.
 
 A change of 400 links is a thousand requests. One after the other, each waits for a busy machine to schedule the server
 and then its client; sent together, they all wait once. Requests that must keep their order form a batch: it is sent in
@@ -10,21 +10,21 @@ Just enough of HTTP/1.1 for that: statuses, and bodies of a known length or in c
 
 from __future__ import annotations
 
-import errno
 import json
-import os
 import selectors
-import socket
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from pathlib import Path
 from time import monotonic
 from typing import NamedTuple
 
-from cluster.base import Address
+from cluster.unix_socket import dialled
 
 _AT_ONCE = 64
 _READ_BYTES = 1 << 16
 _LOOK_EVERY_S = 0.05
+_DIAL_S = 1.0
+"""How long a server may take to make room among those who wait to be accepted."""
 _HEAD_END = b"\r\n\r\n"
 
 
@@ -42,7 +42,7 @@ class Reply(NamedTuple):
 
 
 def carry_out(
-    address: Address, batches: Sequence[Sequence[Request]], within_s: float, called_off: Callable[[], bool]
+    path: Path, batches: Sequence[Sequence[Request]], within_s: float, called_off: Callable[[], bool]
 ) -> list[list[Reply] | None]:
     """The replies to each batch, or None for one that was not over when the time was up or the work was called off.
 
@@ -56,7 +56,7 @@ def carry_out(
         conversations = []
         try:
             for _ in range(min(_AT_ONCE, len(waiting))):
-                conversation = _Conversation(address)
+                conversation = _Conversation(path)
                 conversations.append(conversation)
                 conversation.begin(number := waiting.pop(), batches[number])
                 selector.register(conversation.socket, conversation.wants, conversation)
@@ -80,14 +80,9 @@ def carry_out(
 class _Conversation:
     """One connection and the batch that it carries out now."""
 
-    def __init__(self, address: Address) -> None:
-        self.socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        code = self.socket.connect_ex(address)
-        if code not in (0, errno.EINPROGRESS):
-            self.socket.close()
-            raise OSError(code, os.strerror(code))
-        self._host = str(address)
+    def __init__(self, path: Path) -> None:
+        self.socket = dialled(path, _DIAL_S)
+        self.socket.setblocking(False)
         self._unsent = b""
         self._unread = b""
 
@@ -123,7 +118,7 @@ class _Conversation:
 
     def _encoded(self, request: Request) -> bytes:
         body = b"" if request.body is None else json.dumps(request.body).encode()
-        head = f"{request.method} {request.path} HTTP/1.1\r\nHost: {self._host}\r\nContent-Length: {len(body)}"
+        head = f"{request.method} {request.path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}"
         return head.encode() + _HEAD_END + body
 
 

@@ -1,5 +1,5 @@
-"""What a live run leaves in its state folder so that a user can look into it: where its servers listen, and the process
-whose namespaces they live in."""
+"""What a live run leaves in its state folder so that a user can look into it: where its servers listen, what they ask
+for, and the process whose namespaces they live in."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import Final
 
 import msgspec
 
-from cluster.base import Address
+from cluster.access import Access
+from cluster.base import Address, Cluster
 from cluster.lifetime import StateFolder, is_alive, state_parent
 from fencepost.errors import UsageError
 from fencepost.files import on_disk
@@ -21,19 +22,29 @@ _INIT: Final = "init.pid"
 
 @dataclass(frozen=True, slots=True)
 class LiveRun:
-    """A run whose servers are up. `addresses`: by name: the nodes, `resource`, and `proxy` for Toxiproxy's HTTP
-    interface. `init`: the first process of its sandbox; None for a run without one."""
+    """A run whose servers are up. `addresses`: by name: the nodes and `resource`. `access`: how to log in there.
+    `proxy_socket`: where Toxiproxy's HTTP interface listens. `init`: the first process of its sandbox; None for a run
+    without one."""
 
     run_id: str
     addresses: Mapping[str, Address]
+    access: Access
+    proxy_socket: Path
     init: int | None
 
 
-def write_addresses(state: StateFolder, addresses: Mapping[str, Address]) -> None:
-    """Record that the servers are up, and where."""
+class _Noted(msgspec.Struct, frozen=True):
+    addresses: dict[str, Address]
+    access: Access
+    proxy_socket: str
+
+
+def write_addresses(state: StateFolder, cluster: Cluster) -> None:
+    """Record that the servers are up, and where. The state folder can be entered by its user alone."""
+    noted = _Noted(dict(cluster.addresses), cluster.access, str(cluster.proxy_socket))
     temporary = state.path / f".{_ADDRESSES}"
     with on_disk(state.path / _ADDRESSES):
-        temporary.write_bytes(msgspec.json.encode(dict(addresses)))
+        temporary.write_bytes(msgspec.json.encode(noted))
         temporary.replace(state.path / _ADDRESSES)
 
 
@@ -67,8 +78,9 @@ def _started(folder: Path) -> float:
 def _read(folder: Path) -> LiveRun | None:
     """None if the run has just ended."""
     try:
-        addresses = msgspec.json.decode((folder / _ADDRESSES).read_bytes(), type=dict[str, Address])
+        noted = msgspec.json.decode((folder / _ADDRESSES).read_bytes(), type=_Noted)
         init = folder / _INIT
-        return LiveRun(folder.name, addresses, int(init.read_text()) if init.exists() else None)
+        pid = int(init.read_text()) if init.exists() else None
+        return LiveRun(folder.name, noted.addresses, noted.access, Path(noted.proxy_socket), pid)
     except FileNotFoundError:
         return None

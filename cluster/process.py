@@ -1,4 +1,4 @@
-"""The default: servers as children on loopback ports, links through a toxiproxy-server next to them."""
+"""The default: servers as children on loopback ports, links through a Toxiproxy next to them."""
 
 from __future__ import annotations
 
@@ -38,6 +38,8 @@ class ProcessCluster(Backend[ProcessNode]):
             self._folder / name,
             self._log_dir / f"{name}.log",
             self._spec.policies[name],
+            self._spec.access,
+            self._owner,
             self._state.environment,
         )
 
@@ -62,13 +64,14 @@ class ProcessCluster(Backend[ProcessNode]):
             **disks,
         }
 
-    def _launch_proxy(self, address: Address) -> Callable[[], bool]:
-        self._end_proxy()
+    def _launch_proxy(self, folder: Path, socket: str) -> Callable[[], bool]:
         self._proxy_process = process = spawn(
-            [self._spec.toxiproxy.path, "-host", address.host, "-port", str(address.port)],
-            folder=self._state.path,
+            self._spec.toxiproxy.path,
+            ["-socket", socket],
+            owner=self._owner,
+            folder=folder,
             log=self._log_dir / "toxiproxy.log",
-            environment={**self._state.environment, "LOG_LEVEL": "error"},
+            environment=self._state.environment,
         )
         return lambda: process.poll() is None
 
@@ -76,13 +79,10 @@ class ProcessCluster(Backend[ProcessNode]):
         for server in self._servers.values():
             with contextlib.suppress(BrokenEnvironmentError):
                 server.kill()
-        self._end_proxy()
-        shutil.rmtree(self._folder, ignore_errors=True)
-
-    def _end_proxy(self) -> None:
         process, self._proxy_process = self._proxy_process, None
         if process is not None:
             end_child(process)
+        shutil.rmtree(self._folder, ignore_errors=True)
 
 
 def _facts(program: ServerProgram) -> dict[str, object]:

@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from subprocess import Popen
 
+from cluster.access import Access
 from cluster.base import Address
 from cluster.children import end_child, is_stopped, spawn, stop_child
 from cluster.disk import Disk
+from cluster.owner import Owner
 from cluster.persistence import Policy
 from cluster.ports import Ports, PortTakenError, is_listening
 from cluster.programs import ServerProgram
@@ -32,9 +34,13 @@ class ProcessNode(ServerNode):
         folder: Path,
         log: Path,
         policy: Policy,
+        access: Access,
+        owner: Owner,
         environment: Mapping[str, str],
     ) -> None:
         super().__init__(name, program.server, policy)
+        self._access = access
+        self._owner = owner
         self._program = program
         self._folder = folder
         self._log = log
@@ -57,7 +63,7 @@ class ProcessNode(ServerNode):
 
     def claim(self, address: Address) -> None:
         """Where to start the first time; it stays the same from then on."""
-        self._address = address
+        self._address = address.behind(self._access.harness)
 
     def put_on(self, disk: Disk) -> None:
         super().put_on(disk)
@@ -85,12 +91,18 @@ class ProcessNode(ServerNode):
         return self._log.read_text(errors="replace") if self._log.exists() else ""
 
     def _launch(self) -> None:
-        self._folder.mkdir(parents=True, exist_ok=True)
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._owner.take(self._folder)
         self._log.parent.mkdir(parents=True, exist_ok=True)
-        arguments = self._server.arguments(Place(*self.address, str(self._folder), self._policy))
+        arguments = self._server.arguments(Place(*self.address, ".", self._policy, self._access))
         self._log_began = self._log.stat().st_size if self._log.exists() else 0
         self._process = spawn(
-            [self._program.path, *arguments], folder=self._folder, log=self._log, environment=self._environment
+            self._program.path,
+            arguments,
+            owner=self._owner,
+            folder=self._folder,
+            log=self._log,
+            environment=self._environment,
         )
 
     def _freeze(self) -> bool:

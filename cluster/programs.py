@@ -1,4 +1,4 @@
-"""Find the programs that a cluster needs: those of its servers, and a toxiproxy-server.
+"""Find the programs that a cluster needs: those of its servers, and a Toxiproxy.
 
 The tools folder of set-up (`<checkout>/.tools`, or $FENCEPOST_TOOLS) is searched before PATH. Each program is asked for
 its version, so a program that is found here is known to run.
@@ -6,7 +6,6 @@ its version, so a program that is found here is known to run.
 
 from __future__ import annotations
 
-import mmap
 import os
 import re
 import shutil
@@ -14,6 +13,7 @@ import subprocess
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Final
 
 from cluster.registry import server_named, servers
 from cluster.server import Server
@@ -21,8 +21,8 @@ from fencepost.errors import BrokenEnvironmentError, UsageError
 from fencepost.files import checked_path, kind_of
 from fencepost.setup.machine import tools_folder
 
-_TOXIPROXY_VERSION = re.compile(r"toxiproxy-server version (\S+)")
-_GO_MODULE = re.compile(rb"mod\tgithub\.com/Shopify/toxiproxy/v\d+\tv(\d[^\t\n]*)")
+TOXIPROXY: Final = "fencepost-toxiproxy"
+_TOXIPROXY_VERSION = re.compile(rf"{TOXIPROXY} version (\S+)")
 
 _ROOTS_PATH = ("/usr/sbin", "/sbin")
 _PACKAGES = {"mkfs.ext4": "e2fsprogs", "mkfs.xfs": "xfsprogs", "mount": "mount", "umount": "mount"}
@@ -80,17 +80,12 @@ def _user_path(choice: str) -> Path:
 
 
 def find_toxiproxy() -> ToxiproxyProgram:
-    """The Toxiproxy server. Raises BrokenEnvironmentError if there is none that runs.
-
-    A binary made by `go install` calls its version `git`; the true one is then read from the module information that
-    Go embeds, or from a file `toxiproxy-server.version` beside the program.
-    """
-    path = _find("toxiproxy-server")
+    """Our build of Toxiproxy (`tools/toxiproxy`). Raises BrokenEnvironmentError if there is none that runs."""
+    path = _find(TOXIPROXY)
     said = _TOXIPROXY_VERSION.search(output := _answer(path, "-version"))
     if said is None:
-        raise BrokenEnvironmentError(f"{path} -version answered {output[:80]!r}: that is no toxiproxy-server")
-    version = said[1] if said[1] != "git" else (_embedded_version(path) or _noted_version(path) or "git")
-    return ToxiproxyProgram(path, version)
+        raise BrokenEnvironmentError(f"{path} -version answered {output[:80]!r}: that is no {TOXIPROXY}")
+    return ToxiproxyProgram(path, said[1])
 
 
 def find_tool(name: str) -> Path:
@@ -147,14 +142,3 @@ def _answer(path: Path, option: str) -> str:
             f"{path} {option} ended with {done.returncode}: {output[:200]!r}; run `make setup`"
         )
     return output
-
-
-def _embedded_version(path: Path) -> str | None:
-    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as binary:
-        found = _GO_MODULE.search(binary)
-        return found[1].decode() if found else None
-
-
-def _noted_version(path: Path) -> str | None:
-    note = path.with_name(path.name + ".version")
-    return note.read_text().strip().removeprefix("v") or None if note.is_file() else None

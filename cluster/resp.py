@@ -38,13 +38,15 @@ class Connection:
 
     The constructor starts to connect. It raises OSError if that fails immediately, as the other methods do as soon as
     the connection has failed, has ended, or carries something that is not Redis's protocol; it is then of no further
-    use except to be closed. With `text`, replies are decoded as UTF-8 instead of being bytes.
+    use except to be closed. If the address has a login, it goes ahead of the first request, and its reply is nobody's.
+    With `text`, replies are decoded as UTF-8 instead of being bytes.
     """
 
     def __init__(self, address: Address, *, text: bool = False) -> None:
         encoding, errors = ("utf-8", "replace") if text else (None, None)
         self._reader = hiredis.Reader(notEnoughData=Ellipsis, encoding=encoding, errors=errors)
-        self._unsent = b""
+        self._unsent = b"" if address.login is None else encode("AUTH", *address.login)
+        self._is_logging_in = address.login is not None
         self.is_connecting = True
         family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
         self._socket = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
@@ -100,7 +102,11 @@ class Connection:
         """The replies that are complete, each once, as hiredis parses them; an error reply is a value, too."""
         try:
             while (reply := self._reader.gets()) is not Ellipsis:
-                yield reply
+                if not self._is_logging_in:
+                    yield reply
+                elif isinstance(reply, hiredis.ReplyError):
+                    raise ConnectionAbortedError(f"the server refuses the login: {reply}")
+                self._is_logging_in = False
         except hiredis.ProtocolError as error:
             raise ConnectionAbortedError(f"the server does not speak Redis's protocol: {error}") from None
 

@@ -11,6 +11,7 @@ import socket
 from collections.abc import Callable, Collection, Mapping
 from typing import Literal, NamedTuple, Protocol, Self
 
+from cluster.access import Access, Login
 from cluster.base import Address, LinkKey, ProbeResult
 from cluster.persistence import Policy
 from fencepost.history import KeyEvent
@@ -25,12 +26,15 @@ None for any other type."""
 
 class Place(NamedTuple):
     """Where and how a server runs. `host` and `port`: where it listens; the host is 0.0.0.0 in a container, whose
-    network lets nobody else in. `folder`: the working directory for its data, as the server sees it."""
+    network lets nobody else in. `folder`: where its data go, as the server sees it: its working
+    directory, or a path. `access`: who may
+    talk to it."""
 
     host: str
     port: int
     folder: str
     policy: Policy
+    access: Access
 
 
 class KeyReader(Protocol):
@@ -129,8 +133,8 @@ class Server(Protocol):
 
     @property
     def image(self) -> str | None:
-        """The published container image, which has the program in /usr/local/bin; None: images are built from the
-        host's program only."""
+        """The published container image, by its digest, which has the program in /usr/local/bin; None: images are built
+        from the host's program only."""
         ...
 
     # A running server.
@@ -162,6 +166,10 @@ class Server(Protocol):
         """How the effective configuration differs from the policy, in one line; None if it does not."""
         ...
 
+    def log_in(self, connection: socket.socket, login: Login) -> None:
+        """Log in over an open connection. Raises OSError if that is refused."""
+        ...
+
     def ping(self, connection: socket.socket) -> None:
         """Send a small harmless request over an open connection and read the whole reply. Raises OSError."""
         ...
@@ -171,7 +179,13 @@ class Server(Protocol):
         """Servers with the same function are probed together."""
         ...
 
-    def url(self, host: str, port: int) -> str:
+    @property
+    def takes_logins(self) -> bool:
+        """Whether it asks for the passwords of `Place.access`. If not, other users of the machine can talk to it where
+        a run has no network namespace of its own, and the run says so."""
+        ...
+
+    def url(self, host: str, port: int, password: str | None = None) -> str:
         """What a lock dials, as the client libraries of this server spell it."""
         ...
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 
+from cluster.access import Access
 from cluster.base import RESOURCE, LinkKey
 from cluster.persistence import FileSystem, Policy
 from cluster.programs import ServerProgram, ToxiproxyProgram
@@ -15,7 +17,7 @@ class ClusterSpec:
     """`nodes` and `clients` are names. `server` is what the nodes run, `resource_server` what the resource runs.
 
     The nodes follow `policy`; the resource always fsyncs before it replies. With `disks`, each node has a small file
-    system of that kind to itself, whose power can be cut.
+    system of that kind to itself, whose power can be cut. `access`: who may talk to the servers.
     """
 
     server: ServerProgram
@@ -25,6 +27,7 @@ class ClusterSpec:
     clients: tuple[str, ...]
     policy: Policy = "none"
     disks: FileSystem | None = None
+    access: Access = field(default_factory=partial(Access.fresh, closed=False))
 
     @property
     def policies(self) -> Mapping[str, Policy]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
+from pathlib import Path
 from time import monotonic, sleep
 
 from cluster.base import (
@@ -39,8 +40,8 @@ Draw = Callable[[Plan], None]
 class ToxiproxyServer(ToxiproxyApi):
     """One running Toxiproxy and the links through it."""
 
-    def __init__(self, address: Address, timeout_s: float = CHANGE_LIMIT_S) -> None:
-        super().__init__(address, timeout_s)
+    def __init__(self, path: Path, timeout_s: float = CHANGE_LIMIT_S) -> None:
+        super().__init__(path, timeout_s)
         self._limit_s = timeout_s
         self._changing = threading.Lock()
 

@@ -3,8 +3,8 @@
 Used as they are: `APIConsumer` as the seam through which single requests go, `validate_response` and its exceptions for
 the statuses that it knows, and `Toxic` with its defaults for reading a toxic. Mended, and why:
 
-- Host and port are attributes of the class, so a process could talk to one server only. Here each server has a consumer
-  of its own, over one connection that is kept.
+- Host and port are attributes of the class, so a process could talk to one server only, and only over TCP. Here each
+  server has a consumer of its own, over one connection that is kept, to a Unix socket (`cluster.unix_http`).
 - No request has a time limit. Here each has one, and every connection error becomes one line.
 - A 5xx passes silently: `enable()` on a busy port reported success. Here every status but success raises.
 - `populate` is a loop on the client's side that drops live connections when an address is spelled otherwise. Here it is
@@ -20,6 +20,7 @@ import json
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal, NamedTuple
 from urllib.parse import quote
 
@@ -31,12 +32,14 @@ from toxiproxy.toxic import Toxic
 from cluster.base import Address, CalledOff, never
 from cluster.http_batch import Reply, Request, carry_out
 from cluster.ports import PortTakenError, is_listening
+from cluster.unix_http import UnixAdapter
 from cluster.waiting import becomes_true
 from fencepost.errors import BrokenEnvironmentError
 
 Stream = Literal["upstream", "downstream"]
 
 _API_TIMEOUT_S = 5.0
+_BASE = "http://toxiproxy"
 
 
 class ToxicSpec(NamedTuple):
@@ -51,10 +54,8 @@ class ToxicSpec(NamedTuple):
 class RefusedError(BrokenEnvironmentError):
     """Toxiproxy answered this request with something but success."""
 
-    def __init__(self, address: Address, request: Request, status: int, body: bytes) -> None:
-        super().__init__(
-            f"Toxiproxy at {address} answered {request.method} {request.path} with {status}: {_reason(body)}"
-        )
+    def __init__(self, path: Path, request: Request, status: int, body: bytes) -> None:
+        super().__init__(f"Toxiproxy at {path} answered {request.method} {request.path} with {status}: {_reason(body)}")
         self.request = request
 
 
@@ -71,13 +72,13 @@ class ProxyState:
 class _Consumer(APIConsumer):  # type: ignore[misc]
     """The library's consumer for *one* server: a connection that is kept, a time limit, and no status unchecked."""
 
-    def __init__(self, address: Address, timeout_s: float) -> None:
-        self._base = f"http://{address}"
-        self._address = address
+    def __init__(self, path: Path, timeout_s: float) -> None:
+        self._path = path
         self._timeout_s = timeout_s
         self._one_at_a_time = threading.Lock()
         self._session = requests.Session()
-        self._session.trust_env = False  # HTTP_PROXY must not carry calls to loopback
+        self._session.trust_env = False  # HTTP_PROXY must not carry these calls away
+        self._session.mount(_BASE, UnixAdapter(path))
 
     def get(self, url: str, params: Any = None, **kwargs: Any) -> Any:
         return self._call("GET", url, params=params, **kwargs)
@@ -92,33 +93,33 @@ class _Consumer(APIConsumer):  # type: ignore[misc]
         """The checked response. Raises RefusedError for any status but success, BrokenEnvironmentError without one."""
         try:
             with self._one_at_a_time:
-                response = self._session.request(method, self._base + url, timeout=self._timeout_s, **kwargs)
+                response = self._session.request(method, _BASE + url, timeout=self._timeout_s, **kwargs)
             validate_response(response)
         except requests.RequestException as error:
             reason = type(error).__name__
             raise BrokenEnvironmentError(
-                f"Toxiproxy at {self._address} does not answer {method} {url}: {reason}"
+                f"Toxiproxy at {self._path} does not answer {method} {url}: {reason}"
             ) from None
         except (ProxyExists, NotFound, InvalidToxic):
             pass  # reported below, like the other statuses
         if response.status_code >= 300:
-            raise RefusedError(self._address, Request(method, url), response.status_code, response.content)
+            raise RefusedError(self._path, Request(method, url), response.status_code, response.content)
         return response
 
 
 class ToxiproxyApi:
-    """One running Toxiproxy, by the address of its API."""
+    """One running Toxiproxy, by the Unix socket of its API."""
 
-    def __init__(self, address: Address, timeout_s: float = _API_TIMEOUT_S) -> None:
-        self.address = address
-        self._api = _Consumer(address, timeout_s)
+    def __init__(self, path: Path, timeout_s: float = _API_TIMEOUT_S) -> None:
+        self._path = path
+        self._api = _Consumer(path, timeout_s)
 
     def wait_until_up(self, is_running: Callable[[], bool], within_s: float) -> None:
         """Wait until the API answers. Raises BrokenEnvironmentError if it does not, or once `is_running()` is false."""
         if not becomes_true(lambda: not is_running() or self._answers(), within_s=within_s):
-            raise BrokenEnvironmentError(f"toxiproxy-server at {self.address} does not answer; its log says why")
+            raise BrokenEnvironmentError(f"Toxiproxy does not answer at {self._path}; its log says why")
         if not is_running():
-            raise BrokenEnvironmentError(f"toxiproxy-server at {self.address} ended at once; its log says why")
+            raise BrokenEnvironmentError("Toxiproxy ended at once; its log says why")
 
     def create_all(self, wanted: Mapping[str, tuple[Address, Address]]) -> dict[str, ProxyState]:
         """Make all proxies, by name each (listen, upstream), in one call; what the server made of them.
@@ -167,9 +168,9 @@ class ToxiproxyApi:
         """
         batches = [[*asked, Request("GET", _path(name))] for name, asked in requests.items()]
         try:
-            answers = carry_out(self.address, batches, within_s, called_off)
+            answers = carry_out(self._path, batches, within_s, called_off)
         except OSError as error:
-            raise BrokenEnvironmentError(f"Toxiproxy at {self.address} does not answer: {error}") from None
+            raise BrokenEnvironmentError(f"Toxiproxy at {self._path} does not answer: {error}") from None
         return {name: self._read_back(replies) for name, replies in zip(requests, answers, strict=True)}
 
     def _read_back(self, replies: Sequence[Reply] | None) -> ProxyState | RefusedError | None:
@@ -177,7 +178,7 @@ class ToxiproxyApi:
             return None
         for request, status, body in replies:
             if status >= 300:
-                return RefusedError(self.address, request, status, body)
+                return RefusedError(self._path, request, status, body)
         return _proxy_state(json.loads(replies[-1].body))
 
     def close(self) -> None:

@@ -143,11 +143,10 @@ def say_what_is_missing(setup: Setup, out: Console) -> None:
         server = setup.spec.server.name
         out.print(f"the nodes are not watched: {server} has no key events", soft_wrap=True)
     if setup.no_sandbox is not None:
-        out.print(
-            f"no sandbox, because this machine refuses one ({setup.no_sandbox}): other programs on it can reach the "
-            "run's servers",
-            soft_wrap=True,
-        )
+        out.print(f"no sandbox, because this machine refuses one ({setup.no_sandbox})", soft_wrap=True)
+    if not setup.in_sandbox and setup.isolation()["by"] == "nothing":
+        line = "other users of this machine can talk to the run's servers, which cannot ask for a password"
+        out.print(line, soft_wrap=True)
 
 
 def as_it_ran(config: RunConfig, environment: Mapping[str, object]) -> RunConfig:

@@ -72,6 +72,7 @@ def _mounts() -> str:
 _WHY_NOT: Final[Mapping[str, Callable[[], str]]] = {
     "sandbox": lambda: sandbox.why_not() or "",
     "engine": _engine,
+    "root": lambda: "" if os.geteuid() == 0 else "this needs root, to become somebody else",
     "ext4": _disks("ext4"),
     "mounts": _mounts,
     "xfs": _disks("xfs"),

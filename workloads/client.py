@@ -20,6 +20,7 @@ from pathlib import Path
 from random import Random
 from threading import Thread
 from time import monotonic_ns, sleep
+from typing import NamedTuple
 
 import msgspec
 
@@ -33,7 +34,7 @@ from workloads.control import Control, State
 from workloads.kinds import find_workload
 from workloads.lock_steps import LockSteps
 from workloads.options import ClientOptions, LockOptions
-from workloads.recorder import Recorder
+from workloads.recorder import Recorder, hidden
 from workloads.redis_resource import RedisResource
 from workloads.registry import open_lock
 from workloads.workload import Client, Workload
@@ -53,6 +54,14 @@ class TaskSpec(msgspec.Struct, frozen=True, kw_only=True):
     control: str
 
 
+class ResourceAddress(NamedTuple):
+    """Where a client dials the resource. `password`: None if it asks for none."""
+
+    host: str
+    port: int
+    password: str | None
+
+
 class ClientSpec(msgspec.Struct, frozen=True, kw_only=True):
     """All that a client needs to know. `options`: what the user decides; the harness writes its whole `RunConfig`
     there, and the client reads its own part. `nodes` and `resource` are the client's own links. `tasks`: one, or
@@ -61,7 +70,7 @@ class ClientSpec(msgspec.Struct, frozen=True, kw_only=True):
     seed: str
     options: ClientOptions
     nodes: Sequence[NodeAddress]
-    resource: tuple[str, int]
+    resource: ResourceAddress
     resource_timeout_ms: float
     lock_log: str
     tasks: tuple[TaskSpec, ...]
@@ -80,7 +89,8 @@ def work(spec: ClientSpec) -> None:
     with ExitStack() as stack:
         stack.callback(lock.close)
         tasks = [_Task.open(spec, task, lock, workload, stack) for task in spec.tasks]
-        Path(spec.description).write_bytes(checked_description(lock.describe()))
+        description = checked_description(lock.describe())
+        Path(spec.description).write_bytes(hidden(description, spec.resource.password))
         gc.collect()
         gc.freeze()
         for task in tasks:
@@ -105,7 +115,7 @@ class _Task:
         control = Control(Path(task.control))
         resource = RedisResource(*spec.resource, spec.resource_timeout_ms)
         stack.callback(resource.close)
-        record = Recorder(Path(task.history), Path(task.answers))
+        record = Recorder(Path(task.history), Path(task.answers), spec.resource.password)
         stack.callback(record.close)
         held = None if task.held is None else Recorder(Path(task.held))
         if held is not None:
@@ -152,16 +162,22 @@ def _await_start(control: Control) -> None:
 
 
 def main(argv: Sequence[str]) -> int:
+    spec = msgspec.json.decode(Path(argv[1]).read_bytes(), type=ClientSpec)
     try:
-        work(msgspec.json.decode(Path(argv[1]).read_bytes(), type=ClientSpec))
+        work(spec)
     except FencepostError as error:
-        sys.stderr.write(f"{error}\n")
+        _complain(spec, str(error))
         return error.exit_code
     except BaseException as error:  # the lock's own code may raise anything, SystemExit too
-        traceback.print_exc()
-        sys.stderr.write(f"the client ended by {in_words(error)}\n")
+        _complain(spec, traceback.format_exc())
+        _complain(spec, f"the client ended by {in_words(error)}")
         return FencepostError.exit_code
     return 0
+
+
+def _complain(spec: ClientSpec, words: str) -> None:
+    said = hidden(words.encode(errors="replace"), spec.resource.password)
+    sys.stderr.write(said.decode().rstrip() + "\n")
 
 
 if __name__ == "__main__":

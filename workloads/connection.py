@@ -80,6 +80,8 @@ class Connection:
         self._unsent = b""
         self._stale = 0
         self._reader = hiredis.Reader()
+        self._greeting = b"" if address.password is None else pack("AUTH", address.password)
+        """Goes ahead of the first request; its reply is owed, like one that was given up."""
 
     def send(self, request: bytes) -> None:
         """Put the request on its way, over a new connection if there is none."""
@@ -178,8 +180,10 @@ class Connection:
         self._readable = select.poll()
         self._readable.register(self._socket, select.POLLIN)
         request, self._unsent = self._unsent, b""
-        if request:
-            self._write(request)
+        if self._greeting:
+            self.owe()
+        if self._greeting or request:
+            self._write(self._greeting + request)
 
     def _write(self, request: bytes) -> None:
         assert self._socket is not None

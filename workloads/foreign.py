@@ -129,7 +129,7 @@ class ForeignLock:
         request = {
             "do": "open",
             "protocol": PROTOCOL_VERSION,
-            "nodes": [{"host": node.host, "port": node.port, "url": node.url} for node in nodes],
+            "nodes": [_dialled(node) for node in nodes],
             "settings": fields_of(settings, LockOptions)
             | {"seed": settings.rng.getrandbits(48), "manifest": settings.manifest},
         }
@@ -342,6 +342,11 @@ class ForeignLock:
         self._is_sound = False
         where = f"; its log is {self._log_path}{_last_words(self._log_path)}" if self._log_path else ""
         return BrokenEnvironmentError(f"the lock command `{shlex.join(self._command)}` {what}{where}")
+
+
+def _dialled(node: NodeAddress) -> dict[str, object]:
+    password = {} if node.password is None else {"password": node.password}
+    return {"host": node.host, "port": node.port, "url": node.url, **password}
 
 
 def _definite(answer: Answer) -> bool:

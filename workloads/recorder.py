@@ -22,13 +22,15 @@ class Recorder:
     anybody.
 
     `answers`: the file for what nodes answered, made when there is something to write; None: that is not kept.
+    `secret`: what no line may contain, such as a password in the error message of a library.
     """
 
-    __slots__ = ("_answers", "_answers_fd", "_encode", "_encode_lines", "_fd", "ops")
+    __slots__ = ("_answers", "_answers_fd", "_encode", "_encode_lines", "_fd", "_secret", "ops")
 
-    def __init__(self, path: Path, answers: Path | None = None) -> None:
+    def __init__(self, path: Path, answers: Path | None = None, secret: str | None = None) -> None:
         self._fd = _open(path)
         self._answers = answers
+        self._secret = secret
         self._answers_fd = -1
         encoder = msgspec.json.Encoder()
         self._encode, self._encode_lines = encoder.encode, encoder.encode_lines
@@ -37,7 +39,7 @@ class Recorder:
     def __call__(self, op: msgspec.Struct) -> None:
         """Write one line. Raises BrokenEnvironmentError when the disk is full: an operation that cannot be recorded
         must be the last one."""
-        _append(self._fd, self._encode(op) + b"\n")
+        _append(self._fd, hidden(self._encode(op), self._secret) + b"\n")
         self.ops += 1
 
     def answered(self, rounds: Sequence[Round]) -> None:
@@ -47,12 +49,17 @@ class Recorder:
             return
         if self._answers_fd < 0:
             self._answers_fd = _open(self._answers)
-        _append(self._answers_fd, self._encode_lines(rounds))
+        _append(self._answers_fd, hidden(self._encode_lines(rounds), self._secret))
 
     def close(self) -> None:
         os.close(self._fd)
         if self._answers_fd >= 0:
             os.close(self._answers_fd)
+
+
+def hidden(text: bytes, secret: str | None) -> bytes:
+    """The text with the secret, if there is one, replaced by stars."""
+    return text if secret is None else text.replace(secret.encode(), b"***")
 
 
 def _of_interest(rounds: Sequence[Round]) -> list[Round]:

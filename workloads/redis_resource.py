@@ -21,10 +21,11 @@ _decode = msgspec.json.Decoder(Write).decode
 class RedisResource:
     """`workloads.resource.Resource` over one connection."""
 
-    def __init__(self, host: str, port: int, timeout_ms: float) -> None:
+    def __init__(self, host: str, port: int, password: str | None, timeout_ms: float) -> None:
         self._redis = Redis(
             host=host,
             port=port,
+            password=password,
             socket_timeout=timeout_ms / 1000,
             socket_connect_timeout=timeout_ms / 1000,
             retry=Retry(NoBackoff(), 0),

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from cluster import probe, resp
+from cluster.access import Login
 from cluster.base import Address
 from cluster.key_events import KeyEventStream
 from cluster.key_snapshot import RedisKeyReader
@@ -23,6 +24,7 @@ Directives = tuple[tuple[str, str], ...]
 _VERSION: Final = re.compile(r"(\w+) server v=(\S+)")
 _PING: Final = b"PING\r\n"
 _PONG: Final = b"+PONG\r\n"
+_OK: Final = b"+OK\r\n"
 
 
 def persistence_directives(policy: Policy) -> Directives:
@@ -86,6 +88,7 @@ class RedisServer:
     key_events: OpenKeyEvents | None = KeyEventStream
     key_reader: OpenKeyReader | None = RedisKeyReader
     is_scriptable: bool = True
+    takes_logins: bool = True
 
     def version_in(self, output: str) -> str | None:
         found = _VERSION.search(output)
@@ -93,7 +96,8 @@ class RedisServer:
 
     def arguments(self, place: Place) -> list[str]:
         # The server takes a value of several words as several arguments, and an empty one as an empty argument.
-        return [word for name, value in server_directives(place) for word in (f"--{name}", *_words(name, value))]
+        directives = [word for name, value in server_directives(place) for word in (f"--{name}", *_words(name, value))]
+        return [*directives, *(word for user in place.access.users() for word in ("--user", *user))]
 
     def answers(self, address: Address, timeout_ms: float, pid: int | None = None) -> bool:
         """Whether PING is answered with PONG; a server that is still loading its data answers with an error."""
@@ -120,17 +124,27 @@ class RedisServer:
         ]
         return "; ".join(wrong) or None
 
+    def log_in(self, connection: socket.socket, login: Login) -> None:
+        connection.sendall(resp.encode("AUTH", *login))
+        if (reply := _receive(connection, len(_OK))) != _OK:
+            raise ConnectionAbortedError(f"the server refuses the login: {reply!r}")
+
     def ping(self, connection: socket.socket) -> None:
         connection.sendall(_PING)
-        reply = b""
-        while len(reply) < len(_PONG):
-            chunk = connection.recv(64)
-            if not chunk:
-                raise ConnectionResetError("the connection was closed")
-            reply += chunk
+        _receive(connection, len(_PONG))
 
-    def url(self, host: str, port: int) -> str:
-        return f"redis://{host}:{port}/0"
+    def url(self, host: str, port: int, password: str | None = None) -> str:
+        return f"redis://{host}:{port}/0" if password is None else f"redis://:{password}@{host}:{port}/0"
+
+
+def _receive(connection: socket.socket, count: int) -> bytes:
+    received = b""
+    while len(received) < count:
+        chunk = connection.recv(64)
+        if not chunk:
+            raise ConnectionResetError("the connection was closed")
+        received += chunk
+    return received
 
 
 def _words(name: str, value: str) -> list[str]:
@@ -143,5 +157,5 @@ SERVER = RedisServer(
     product="Redis",
     version_field="redis_version",
     programs=("redis-server",),
-    image="redis:7.4",
+    image="redis@sha256:71da9275c5f3fcb97d0fa0c8c5b36cc995327265420f17a04bfd544f458059f7",  # 7.4
 )

@@ -64,7 +64,7 @@ def examine() -> tuple[Check, ...]:
     return (
         _python(),
         _server(_DEFAULT_SERVER),
-        _program("toxiproxy-server", _toxiproxy, _SET_UP, essential=True),
+        _program("toxiproxy", _toxiproxy, _SET_UP, essential=True),
         *_foreign_locks(),
         _sandbox(),
         _stopping(),
@@ -168,7 +168,7 @@ def _sandbox() -> Check:
     return Check(
         "sandbox",
         False,
-        f"{refused}: a run's servers can be reached by other programs on this machine",
+        f"{refused}: other programs on this machine can dial a run's servers, which then ask for a password",
         "allow user namespaces (user.max_user_namespaces, kernel.unprivileged_userns_clone, AppArmor), or run as root",
     )
 

@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 
     from cluster.live_run import LiveRun
 
-_ASK_A_NODE = "import os, redis; print(redis.Redis(os.environ['N1_HOST'], int(os.environ['N1_PORT'])).info())"
+_ASK_A_NODE = (
+    "from os import environ as e; import redis; "
+    "print(redis.Redis(e['N1_HOST'], int(e['N1_PORT']), password=e.get('REDISCLI_AUTH')).info())"
+)
 
 
 class Arguments(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,19 +51,24 @@ def _shell(call: Call, out: Console) -> int:
 
 
 def _variables(live: LiveRun) -> dict[str, str]:
-    """`N1=127.0.0.1:10001`, `N1_HOST`, `N1_PORT`, and the same for each other server."""
-    return {
+    """`N1=127.0.0.1:10001`, `N1_HOST`, `N1_PORT`, and the same for each other server; the password for redis-cli, if
+    one is asked for; and Toxiproxy's socket."""
+    password = live.access.clients
+    addresses = {
         f"{name.upper()}{ending}": str(value)
         for name, address in live.addresses.items()
         for ending, value in (("", address), ("_HOST", address.host), ("_PORT", address.port))
     }
+    login = {} if password is None else {"REDISCLI_AUTH": password}
+    return {**addresses, **login, "PROXY_SOCKET": str(live.proxy_socket)}
 
 
 def _show(live: LiveRun) -> None:
     """The addresses, on stderr: stdout is the command's."""
     place = "in its namespaces" if live.init is not None else "on this machine's network"
     lines = [f"{live.run_id}, {place}"]
-    lines += [f"  {name.upper():<9} {address}" for name, address in live.addresses.items()]
+    lines += [f"  {name.upper():<13} {address}" for name, address in live.addresses.items()]
+    lines += [f"  {'PROXY_SOCKET':<13} {live.proxy_socket}"]
     if shutil.which("redis-cli"):
         lines.append('each also as …_HOST and …_PORT: redis-cli -h "$N1_HOST" -p "$N1_PORT"')
     else:
@@ -98,15 +106,16 @@ def _run(command: Sequence[str], environment: dict[str, str]) -> int:
 COMMAND = Command(
     description="""
 Look into a live run: start a shell, or a COMMAND, where the run's servers can be reached, with their addresses in
-variables: N1=127.0.0.1:10001, N1_HOST, N1_PORT; so for each node, RESOURCE, and PROXY (Toxiproxy's HTTP interface).
-A run on processes has its own namespaces. The shell joins them and ends with them.""",
+variables: N1=127.0.0.1:10001, N1_HOST, N1_PORT; so for each node and RESOURCE. PROXY_SOCKET is where Toxiproxy's HTTP
+interface listens. A run on processes has its own namespaces. The shell joins them and ends with them. Elsewhere the
+servers ask for a password, which is in REDISCLI_AUTH, where redis-cli looks for it.""",
     arguments=Arguments,
     do=_shell,
     usage="fencepost shell [RUN] [-- COMMAND …]",
     with_dashes=True,
     epilog="""examples:
   fencepost shell -- sh -c 'redis-cli -p "$N1_PORT" info'
-  fencepost shell -- sh -c 'curl -s "$PROXY/proxies"'
+  fencepost shell -- sh -c 'curl -s --unix-socket "$PROXY_SOCKET" http://proxy/proxies'
 
 exit codes: that of the shell or COMMAND; 254: there is no live run
 """,

@@ -22,7 +22,7 @@ from harness.config import RunConfig
 from harness.store.run_folder import RunFolder
 from nemesis.base import Step
 from workloads.base import NodeAddress
-from workloads.client import ClientSpec, TaskSpec
+from workloads.client import ClientSpec, ResourceAddress, TaskSpec
 from workloads.control import NEVER_NS, Control, State
 
 STATES_OF: Mapping[Step, frozenset[State]] = {
@@ -108,7 +108,7 @@ class ClientSlot:
             seed=f"{config.seed}:{stem}",
             options=config,
             nodes=[self._dialled(node) for node in config.node_names],
-            resource=_pair(self._address(RESOURCE)),
+            resource=self._dialled_resource(),
             resource_timeout_ms=RESOURCE_TIMEOUT_MS,
             lock_log=str(self._folder.logs / f"{stem}.lock.log"),
             tasks=tasks,
@@ -216,8 +216,11 @@ class ClientSlot:
         return self._cluster.links[self._name, server].address
 
     def _dialled(self, node: str) -> NodeAddress:
-        host, port = self._address(node)
-        return NodeAddress(host, port, self._cluster.nodes[node].server.url(host, port))
+        (host, port), password = self._address(node), self._cluster.access.clients
+        return NodeAddress(host, port, self._cluster.nodes[node].server.url(host, port, password), password)
+
+    def _dialled_resource(self) -> ResourceAddress:
+        return ResourceAddress(*self._address(RESOURCE), self._cluster.access.clients)
 
     def _end(self, how: str) -> None:
         """Make sure that the whole group is gone, and record when and how."""
@@ -279,10 +282,6 @@ class ClientSlot:
         except OSError:
             lines = []
         return lines[-1] if lines else f"it said nothing (see {self._log_path()})"
-
-
-def _pair(address: Address) -> tuple[str, int]:
-    return address.host, address.port
 
 
 def _how(returncode: int) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 from rich.console import Console
 
+from cluster.access import Access
 from cluster.disk import check_disks, sweep_disks
 from cluster.programs import ServerProgram, find_server, find_toxiproxy
 from cluster.sandbox import why_not
@@ -50,6 +51,8 @@ def prepare_setup(config: RunConfig) -> Setup:
     backend = choose_backend(config.cluster)
     if config.disks:
         check_disks(config.disk_fs)
+    no_sandbox = why_not() if backend == "process" else None
+    is_alone = backend == "process" and no_sandbox is None
     spec = ClusterSpec(
         server,
         resource_server,
@@ -58,8 +61,9 @@ def prepare_setup(config: RunConfig) -> Setup:
         config.client_names,
         config.persistence,
         config.disk_fs if config.disks else None,
+        Access.fresh(closed=not is_alone),
     )
-    return Setup(config, backend, spec, why_not() if backend == "process" else None)
+    return Setup(config, backend, spec, no_sandbox)
 
 
 def _find_servers(config: RunConfig) -> tuple[ServerProgram, ServerProgram]:

@@ -6,23 +6,24 @@ import socket
 from collections.abc import Callable, Sequence
 from time import perf_counter_ns
 
-from cluster.base import Address
+from cluster.base import Address, Node
 from fencepost.errors import BrokenEnvironmentError
 
 
-def measure_overhead_us(
-    ping: Callable[[socket.socket], None], direct: Address, through: Address, rounds: int = 1_000
-) -> dict[str, float]:
+def measure_overhead_us(node: Node, through: Address, rounds: int = 1_000) -> dict[str, float]:
     """Round-trip times in µs: `direct_p50`, `direct_p99`, `through_p50`, `through_p99`, and the differences `p50`,
-    `p99`: 0 if a node answered no sooner directly, as may happen on a busy machine. `ping`: the node's `Server.ping`.
-    Raises BrokenEnvironmentError if a link closes.
+    `p99`: 0 if a node answered no sooner directly, as may happen on a busy machine. `through`: the address of a link to
+    the node. Raises BrokenEnvironmentError if a link closes.
     """
+    ping, login = node.server.ping, node.address.login
     with (
-        socket.create_connection(direct, timeout=2) as plain,
+        socket.create_connection(node.address, timeout=2) as plain,
         socket.create_connection(through, timeout=2) as proxied,
     ):
         for connection in (plain, proxied):
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if login is not None:
+                node.server.log_in(connection, login)
             _ping_us(ping, connection)
         taken = [(_ping_us(ping, plain), _ping_us(ping, proxied)) for _ in range(rounds)]
     (direct_p50, direct_p99), (through_p50, through_p99) = (

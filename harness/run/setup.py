@@ -45,6 +45,8 @@ class Setup:
 
     def isolation(self) -> dict[str, str]:
         """For `environment.json`: what keeps other programs on this machine away from the run's servers."""
-        if self.backend == "docker":
-            return {"by": "containers"}
-        return {"by": "namespaces"} if self.no_sandbox is None else {"by": "nothing", "refused": self.no_sandbox}
+        if self.in_sandbox:
+            return {"by": "namespaces"}
+        servers = (self.spec.server.server, self.spec.resource_server.server)
+        by = "passwords" if all(server.takes_logins for server in servers) else "nothing"
+        return {"by": by} if self.no_sandbox is None else {"by": by, "refused": self.no_sandbox}

@@ -96,12 +96,9 @@ class TestRun:
             stack.callback(cluster.stop)
             self._show(f"bringing up {config.nodes} nodes ({self._setup.backend})")
             cluster.start()
-            write_addresses(self._state, cluster.addresses)
-            first = cluster.nodes["n1"]
-            overhead = measure_overhead_us(
-                first.server.ping, first.address, cluster.links[config.client_names[0], "n1"].address
-            )
-            self._resource = RedisResource(*cluster.resource.address, RESOURCE_TIMEOUT_MS)
+            write_addresses(self._state, cluster)
+            overhead = measure_overhead_us(cluster.nodes["n1"], cluster.links[config.client_names[0], "n1"].address)
+            self._resource = RedisResource(*cluster.resource.address, cluster.access.clients, RESOURCE_TIMEOUT_MS)
             stack.callback(self._resource.close)
             self._observe = stack.enter_context(folder.nemesis_log()).append
             ends_log = stack.enter_context(folder.client_ends_log())

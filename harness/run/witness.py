@@ -14,13 +14,15 @@ import select
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from time import monotonic_ns, sleep
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
 
 import msgspec
 
+from cluster.access import Login
 from cluster.base import Address, Node
 from cluster.registry import server_named
 from cluster.server import KeyEvents
@@ -46,7 +48,7 @@ class Witness:
     `words`: the file for its own errors."""
 
     def __init__(self, nodes: Iterable[Node], log: Path, words: Path, environment: Mapping[str, str]) -> None:
-        self._spec = [(node.name, node.server.name, *node.address) for node in nodes]
+        self._nodes = [_Watched(node.name, node.server.name, node.address, node.address.login) for node in nodes]
         self._log = log
         self._words = words
         self._environment = environment
@@ -59,7 +61,6 @@ class Witness:
             "-m",
             "harness.run.witness",
             str(self._log),
-            msgspec.json.encode(self._spec).decode(),
         ]
         try:
             with self._words.open("ab") as words:
@@ -74,7 +75,12 @@ class Witness:
         except OSError as error:
             self._words.write_text(f"the witness cannot be started: {error}\n")
             return self
+        assert self._process.stdin is not None
         assert self._process.stdout is not None
+        with suppress(BrokenPipeError):  # its own words say why it ended
+            # Not an argument: those can be read by everybody.
+            self._process.stdin.write(msgspec.json.encode(self._nodes) + b"\n")
+            self._process.stdin.flush()
         is_readable(self._process.stdout.fileno(), READY_WITHIN_S)
         return self
 
@@ -94,10 +100,19 @@ class Witness:
         process.stdout.close()
 
 
-def watch(nodes: Sequence[tuple[str, str, str, int]], log: AppendLog, until: int, ready: int) -> None:
-    """Watch the nodes, each (name, server, host, port), until the descriptor `until` can be read or is closed; write to
-    `ready` when all nodes are being watched. Raises BrokenEnvironmentError when the disk is full."""
-    streams = [_open(name, server, Address(host, port)) for name, server, host, port in nodes]
+class _Watched(NamedTuple):
+    """What the witness has to know of a node."""
+
+    name: str
+    server: str
+    address: Address
+    login: Login | None
+
+
+def watch(nodes: Sequence[_Watched], log: AppendLog, until: int, ready: int) -> None:
+    """Watch the nodes until the descriptor `until` can be read or is closed; write to `ready` when all nodes are being
+    watched. Raises BrokenEnvironmentError when the disk is full."""
+    streams = [_open(node) for node in nodes]
     told = False
     while not _look(streams, until, _LOOK_NS):
         _write(streams, log)
@@ -115,11 +130,11 @@ def watch(nodes: Sequence[tuple[str, str, str, int]], log: AppendLog, until: int
     _write(streams, log)
 
 
-def _open(node: str, server: str, address: Address) -> KeyEvents:
-    open_events = server_named(server).key_events
+def _open(node: _Watched) -> KeyEvents:
+    open_events = server_named(node.server).key_events
     if open_events is None:
-        raise InternalError(f"{node} runs {server}, which has no key events, and cannot be watched")
-    return open_events(node, address)
+        raise InternalError(f"{node.name} runs {node.server}, which has no key events, and cannot be watched")
+    return open_events(node.name, node.address.behind(node.login))
 
 
 def _look(streams: Sequence[KeyEvents], until: int | None, for_ns: int) -> bool:
@@ -154,7 +169,7 @@ def _write(streams: Sequence[KeyEvents], log: AppendLog) -> None:
 def main(argv: Sequence[str]) -> int:
     os.nice(_NICE)
     os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))  # so that it preempts no other process
-    nodes = msgspec.json.decode(argv[2], type=list[tuple[str, str, str, int]])
+    nodes = msgspec.json.decode(sys.stdin.buffer.readline(), type=list[_Watched])
     try:
         with AppendLog(Path(argv[1])) as log:
             watch(nodes, log, sys.stdin.fileno(), sys.stdout.fileno())

@@ -87,7 +87,7 @@ class RunFolder:
             while True:
                 path = results / f"{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}-{tail}"
                 try:
-                    path.mkdir()
+                    path.mkdir(mode=0o700)  # what a lock prints of itself is not for other users
                 except FileExistsError:
                     continue
                 break

@@ -18,6 +18,7 @@ from cluster.disk import Disk, check_disks, make_disks, remove_disks, sweep_disk
 from cluster.engine import sweep_docker
 from cluster.fsync import fsync_latency_ms
 from cluster.lifetime import RunState
+from cluster.owner import Owner
 from cluster.persistence import FileSystem
 from cluster.process import ProcessCluster
 from cluster.programs import ToxiproxyProgram
@@ -33,7 +34,7 @@ FIVE = [f"n{number}" for number in range(1, 6)]
 
 @pytest.fixture(params=KINDS)
 def disk(request: pytest.FixtureRequest, state: RunState) -> Iterator[Disk]:
-    disks = make_disks(state, ["n1"], request.param)
+    disks = make_disks(state, ["n1"], request.param, Owner.of_run())
     yield disks["n1"]
     remove_disks(disks)
     assert traces(state.path) == []
@@ -106,7 +107,7 @@ def test_a_disk_that_another_mount_namespace_holds_is_not_mounted_a_second_time(
 
 
 def test_nothing_but_a_disk_of_ours_ever_loses_its_power(tmp_path: Path) -> None:
-    not_mounted = Disk("n1", tmp_path, "ext4", {})
+    not_mounted = Disk("n1", tmp_path, "ext4", Owner.of_run(), {})
     not_mounted.path.mkdir()
     for _ in range(2):
         with pytest.raises(BrokenEnvironmentError, match="no disk is mounted there"):
@@ -117,7 +118,7 @@ def test_nothing_but_a_disk_of_ours_ever_loses_its_power(tmp_path: Path) -> None
 @pytest.mark.needs("ext4")
 def test_five_disks_are_there_in_less_than_a_second(state: RunState) -> None:
     began = time.monotonic()
-    disks = make_disks(state, FIVE, "ext4")
+    disks = make_disks(state, FIVE, "ext4", Owner.of_run())
     took_s = time.monotonic() - began
     remove_disks(disks)
     assert took_s < 1
@@ -136,7 +137,7 @@ def test_when_one_disk_cannot_be_made_none_stays(state: RunState, monkeypatch: p
 
     monkeypatch.setattr(Disk, "make", make_all_but_n3)
     with pytest.raises(BrokenEnvironmentError, match="no space"):
-        make_disks(state, FIVE, "ext4")
+        make_disks(state, FIVE, "ext4", Owner.of_run())
     assert traces(state.path) == []
 
 
@@ -145,7 +146,7 @@ def test_a_cluster_that_cannot_start_leaves_no_disk(state: RunState, tmp_path: P
     broken = ToxiproxyProgram(Path("/bin/false"), "0")
     spec = spec_of(FIVE, ["c1"], policy="aof-no", toxiproxy=broken, disks="ext4")
     cluster = ProcessCluster(spec, state, tmp_path / "logs")
-    with pytest.raises(BrokenEnvironmentError, match="toxiproxy"):
+    with pytest.raises(BrokenEnvironmentError, match="Toxiproxy ended at once"):
         cluster.start()
     assert traces(state.path) == []
 

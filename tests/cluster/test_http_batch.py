@@ -6,28 +6,29 @@ import socket
 import socketserver
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from time import monotonic
 
 import pytest
 
-from cluster.base import Address, never
+from cluster.base import never
 from cluster.http_batch import Request, carry_out
 
 Answer = Callable[[str], bytes | None]
-Serve = Callable[[Answer], Address]
+Serve = Callable[[Answer], Path]
 
 
-class _Server(socketserver.ThreadingTCPServer):
+class _Server(socketserver.ThreadingUnixStreamServer):
     request_queue_size = 128
     daemon_threads = True
 
 
 @pytest.fixture
-def serve() -> Iterator[Serve]:
+def serve(tmp_path: Path) -> Iterator[Serve]:
     """A server that answers each path with these bytes, and hangs for None until the test ends."""
     over, servers = threading.Event(), list[_Server]()
 
-    def start(answer: Answer) -> Address:
+    def start(answer: Answer) -> Path:
         class Handler(socketserver.StreamRequestHandler):
             def handle(self) -> None:
                 while line := self.rfile.readline():
@@ -42,10 +43,11 @@ def serve() -> Iterator[Serve]:
                         return
                     self.wfile.write(reply)
 
-        server = _Server(("127.0.0.1", 0), Handler)
+        path = tmp_path / f"{len(servers)}.sock"
+        server = _Server(str(path), Handler)
         servers.append(server)
         threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-        return Address(*server.server_address[:2])  # type: ignore[arg-type]
+        return path
 
     yield start
     over.set()
@@ -63,9 +65,9 @@ def get(path: str) -> Request:
 
 
 def test_replies_come_in_the_order_of_their_requests_for_many_batches(serve: Serve) -> None:
-    address = serve(whole)
+    path = serve(whole)
     batches = [[get(f"/{batch}/{place}") for place in range(3)] for batch in range(200)]
-    replies = carry_out(address, batches, 10, never)
+    replies = carry_out(path, batches, 10, never)
     assert [[reply.body.decode() for reply in own or ()] for own in replies] == [
         [request.path for request in batch] for batch in batches
     ]
@@ -84,9 +86,9 @@ def test_a_body_may_come_in_chunks(serve: Serve, size: int) -> None:
 
 
 def test_a_batch_that_hangs_is_given_up_and_keeps_no_other_from_its_end(serve: Serve) -> None:
-    address = serve(lambda path: None if path == "/hangs" else whole(path))
+    path = serve(lambda path: None if path == "/hangs" else whole(path))
     began = monotonic()
-    replies = carry_out(address, [[get("/hangs")], *[[get("/works")]] * 100], 0.3, never)
+    replies = carry_out(path, [[get("/hangs")], *[[get("/works")]] * 100], 0.3, never)
     assert replies[0] is None
     assert all(replies[1:])
     assert 0.3 <= monotonic() - began < 2
@@ -100,8 +102,11 @@ def test_work_that_is_called_off_ends_at_once(serve: Serve) -> None:
 
 
 @pytest.mark.parametrize("reply", [b"", b"SSH-2.0-nothing\r\n\r\n", b"HTTP/1.1 200 OK\r\n\r\n"])
-def test_a_server_that_hangs_up_or_speaks_something_else_is_an_error(reply: bytes) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
+def test_a_server_that_hangs_up_or_speaks_something_else_is_an_error(tmp_path: Path, reply: bytes) -> None:
+    path = tmp_path / "server.sock"
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(path))
+        server.listen()
 
         def answer() -> None:
             connection, _ = server.accept()
@@ -112,5 +117,5 @@ def test_a_server_that_hangs_up_or_speaks_something_else_is_an_error(reply: byte
         thread = threading.Thread(target=answer)
         thread.start()
         with pytest.raises(OSError, match="closed the connection" if not reply else "no reply of HTTP"):
-            carry_out(Address(*server.getsockname()), [[get("/")]], 10, never)
+            carry_out(path, [[get("/")]], 10, never)
         thread.join()

@@ -55,7 +55,7 @@ def harness(parent: Path) -> Iterator[subprocess.Popen[str]]:
     sweep(parent=parent)
 
 
-ALL = ["redis-server", "redis-server", "redis-server", "toxiproxy-server"]
+ALL = ["fencepost-toxiproxy", "redis-server", "redis-server", "redis-server"]
 
 
 def test_a_killed_harness_and_reaper_leave_nothing_after_a_sweep(harness: subprocess.Popen[str], parent: Path) -> None:

@@ -11,9 +11,11 @@ import psutil
 import pytest
 
 from cluster import resp
+from cluster.access import Access
 from cluster.base import Address, Cluster
 from cluster.children import is_stopped
 from cluster.lifetime import RunState
+from cluster.owner import Owner
 from cluster.persistence import POLICIES, Policy
 from cluster.ports import Ports, PortTakenError
 from cluster.process import ProcessCluster
@@ -21,6 +23,8 @@ from cluster.process_node import ProcessNode
 from cluster.programs import ServerProgram, find_server
 from fencepost.errors import BrokenEnvironmentError
 from tests.cluster.conftest import MakeCluster
+
+ANY = Access.fresh(closed=False), Owner.of_run()
 
 
 def told(node: ProcessNode, *command: str) -> object:
@@ -126,7 +130,7 @@ def test_a_port_taken_while_a_node_was_down_is_told_in_one_line(node: ProcessNod
 
 def test_another_server_on_the_port_is_not_taken_for_the_node(node: ProcessNode, tmp_path: Path) -> None:
     node.kill()
-    impostor = ProcessNode("impostor", node._program, tmp_path / "other", tmp_path / "other.log", "none", {})
+    impostor = ProcessNode("impostor", node._program, tmp_path / "other", tmp_path / "other.log", "none", *ANY, {})
     impostor.claim(node.address)
     impostor.start()
     try:
@@ -140,7 +144,7 @@ def test_another_server_on_the_port_is_not_taken_for_the_node(node: ProcessNode,
 def test_a_port_taken_before_the_first_start_is_replaced_by_another(
     state: RunState, redis_program: ServerProgram, tmp_path: Path
 ) -> None:
-    node = ProcessNode("n1", redis_program, state.path / "n1", tmp_path / "n1.log", "none", state.environment)
+    node = ProcessNode("n1", redis_program, state.path / "n1", tmp_path / "n1.log", "none", *ANY, state.environment)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         node.claim(Address("127.0.0.1", taken.getsockname()[1]))
         ports = Ports()

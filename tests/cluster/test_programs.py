@@ -45,7 +45,7 @@ def test_a_missing_server_names_where_it_was_looked_for_and_what_to_do(tools: Pa
 
 
 def test_a_missing_toxiproxy_names_where_it_was_looked_for(tools: Path) -> None:
-    with pytest.raises(BrokenEnvironmentError, match=rf"no toxiproxy-server in {tools} or on PATH; run `make setup`"):
+    with pytest.raises(BrokenEnvironmentError, match=rf"no fencepost-toxiproxy in {tools} or on PATH; run"):
         find_toxiproxy()
 
 
@@ -64,18 +64,11 @@ def test_an_unknown_word_and_a_wrong_path_are_the_users_mistake(tools: Path, tmp
         find_server(str(program(tmp_path / "failing", "Redis server v=1.0", code=3)))
 
 
-def test_a_toxiproxy_built_by_go_install_tells_its_true_version() -> None:
+def test_our_build_of_toxiproxy_tells_the_version_of_upstreams_module() -> None:
     assert find_toxiproxy().version.startswith("2.")
 
 
-def test_a_version_noted_by_setup_is_used_where_the_program_has_none(tools: Path) -> None:
-    path = program(tools / "toxiproxy-server", "toxiproxy-server version git")
-    assert find_toxiproxy().version == "git"
-    path.with_name("toxiproxy-server.version").write_text("v2.12.0\n")
-    assert find_toxiproxy().version == "2.12.0"
-
-
 def test_a_program_that_only_has_the_name_is_not_taken_for_toxiproxy(tools: Path) -> None:
-    program(tools / "toxiproxy-server", "hello")
-    with pytest.raises(BrokenEnvironmentError, match="that is no toxiproxy-server"):
+    program(tools / "fencepost-toxiproxy", "hello")
+    with pytest.raises(BrokenEnvironmentError, match="that is no fencepost-toxiproxy"):
         find_toxiproxy()

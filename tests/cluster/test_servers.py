@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from cluster.access import Access
 from cluster.persistence import POLICIES
 from cluster.registry import server_named, servers
 from cluster.server import Place, abilities
@@ -19,6 +20,7 @@ from nemesis.base import Topology
 from nemesis.schedule import check_server, draw_schedule, parse_spec
 
 REDIS = redis.SERVER
+ACCESS = Access.fresh(closed=True)
 
 
 def options(arguments: list[str]) -> Iterator[tuple[str, str]]:
@@ -40,7 +42,7 @@ def test_each_policy_is_what_the_arguments_say_and_what_is_checked_afterwards(na
     server = server_named(name)
     assert server.policies == POLICIES
     for policy in POLICIES:
-        given = dict(options(server.arguments(Place("127.0.0.1", 7, "/a folder", policy))))
+        given = dict(options(server.arguments(Place("127.0.0.1", 7, "/a folder", policy, ACCESS))))
         assert server.config_mismatch(policy, given) is None
         assert (given["bind"], given["port"], given["dir"]) == ("127.0.0.1", "7", "/a folder")
         assert given["save"] == ("1 1" if policy == "rdb" else "")
@@ -56,7 +58,7 @@ def test_a_policy_that_is_not_in_force_is_named() -> None:
 
 def test_only_a_server_on_a_network_of_its_own_lets_strangers_in() -> None:
     for host, protected in (("127.0.0.1", "yes"), ("0.0.0.0", "no")):
-        assert dict(options(REDIS.arguments(Place(host, 1, "/f", "none"))))["protected-mode"] == protected
+        assert dict(options(REDIS.arguments(Place(host, 1, "/f", "none", ACCESS))))["protected-mode"] == protected
 
 
 def test_a_program_is_recognised_by_what_it_prints() -> None:

@@ -7,6 +7,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
 
@@ -18,7 +19,7 @@ from cluster.toxiproxy_api import ProxyState
 from fencepost.errors import BrokenEnvironmentError, InternalError
 
 Answer = Callable[[str, str], tuple[int, object] | None]
-Fake = Callable[[Answer], Address]
+Fake = Callable[[Answer], Path]
 
 UPSTREAM = Address("127.0.0.1", 7)
 LISTEN = Address("127.0.0.1", 8)
@@ -27,12 +28,18 @@ WHOLE = ProxyState(LISTEN, UPSTREAM, enabled=True, toxics={})
 
 
 @pytest.fixture
-def fake() -> Iterator[Fake]:
+def fake(tmp_path: Path) -> Iterator[Fake]:
     """A server that answers (method, path) with (status, JSON), or hangs for None until the test ends."""
     over = threading.Event()
     servers: list[ThreadingHTTPServer] = []
 
-    def serve(answer: Answer) -> Address:
+    class UnixServer(ThreadingHTTPServer):
+        address_family = socket.AF_UNIX
+
+        def server_bind(self) -> None:
+            self.socket.bind(self.server_address)
+
+    def serve(answer: Answer) -> Path:
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 
@@ -53,11 +60,12 @@ def fake() -> Iterator[Fake]:
             def log_message(self, *_: object) -> None:
                 pass
 
-        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        path = tmp_path / f"{len(servers)}.sock"
+        server = UnixServer(str(path), Handler)  # type: ignore[arg-type]  # its stub knows TCP only
         server.daemon_threads = True
         servers.append(server)
         threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-        return Address("127.0.0.1", server.server_address[1])
+        return path
 
     yield serve
     over.set()
@@ -82,9 +90,9 @@ def test_a_server_that_hangs_is_given_up(fake: Fake) -> None:
         server.proxies()
 
 
-def test_a_server_that_is_gone_is_told_in_one_line() -> None:
+def test_a_server_that_is_gone_is_told_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(BrokenEnvironmentError, match="does not answer") as told:
-        ToxiproxyServer(Address("127.0.0.1", 9)).proxies()
+        ToxiproxyServer(tmp_path / "nobody.sock").proxies()
     assert "\n" not in str(told.value)
 
 
@@ -116,8 +124,7 @@ def test_a_populated_proxy_that_is_not_what_was_asked_for_raises(fake: Fake, wro
 
 
 def test_a_port_where_another_program_listens_is_an_error_of_its_own(shared_cluster: ProcessCluster) -> None:
-    assert shared_cluster._api is not None
-    server = ToxiproxyServer(shared_cluster._api.address)
+    server = ToxiproxyServer(shared_cluster.proxy_socket)
     with socket.create_server(("127.0.0.1", 0)) as other, pytest.raises(PortTakenError, match="another program"):
         server.populate({("c9", "n1"): (Address(*other.getsockname()), shared_cluster.nodes["n1"].address)})
     assert "c9-n1" not in server.proxies()
@@ -126,3 +133,10 @@ def test_a_port_where_another_program_listens_is_an_error_of_its_own(shared_clus
 def test_an_owner_whose_name_could_be_taken_for_another_is_refused(shared_cluster: ProcessCluster) -> None:
     with pytest.raises(InternalError, match="owner 'f1:x'"):
         shared_cluster.links["c1", "n1"].cut("f1:x", "drop", "both")
+
+
+def test_a_socket_may_lie_deeper_than_its_path_could_be_told_to_the_kernel(tmp_path: Path, fake: Fake) -> None:
+    deep = tmp_path / ("a" * 100) / ("b" * 100)
+    deep.mkdir(parents=True)
+    fake(lambda method, path: (200, {})).rename(deep / "api.sock")
+    assert ToxiproxyServer(deep / "api.sock").proxies() == {}

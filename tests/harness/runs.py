@@ -21,12 +21,12 @@ def command(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "fencepost", *arguments]
 
 
-def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
+def start(folder: Path, *arguments: str, before: Sequence[str] = ()) -> subprocess.Popen[str]:
     """Start `fencepost` in `folder`, in a session of its own, with pipes for what it says. Its temporary state lies
-    there too, so that no other run on this machine sweeps it."""
+    there too, so that no other run on this machine sweeps it. `before`: a command that starts it."""
     (folder / "tmp").mkdir(exist_ok=True)
     return subprocess.Popen(
-        command(*arguments),
+        [*before, *command(*arguments)],
         cwd=folder,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

@@ -42,6 +42,6 @@ def redis_port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
 def resource(redis_port: int) -> Iterator[RedisResource]:
     with Redis(host="127.0.0.1", port=redis_port) as client:
         client.flushall()
-    resource = RedisResource("127.0.0.1", redis_port, timeout_ms=2_000)
+    resource = RedisResource("127.0.0.1", redis_port, None, timeout_ms=2_000)
     yield resource
     resource.close()

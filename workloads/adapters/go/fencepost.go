@@ -53,11 +53,12 @@ type Renewing interface {
 	Held(key, value string) Answer
 }
 
-// Node is where the lock connects to a node.
+// Node is where the lock connects to a node. Password is empty if the node asks for none; the URL contains it, too.
 type Node struct {
-	Host string `json:"host"`
-	Port int    `json:"port"`
-	URL  string `json:"url"`
+	Host     string `json:"host"`
+	Port     int    `json:"port"`
+	URL      string `json:"url"`
+	Password string `json:"password"`
 }
 
 // Addr returns host:port.

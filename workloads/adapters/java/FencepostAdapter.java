@@ -49,7 +49,8 @@ public final class FencepostAdapter {
         Map<String, Object> release(String key, String value) throws Exception;
     }
 
-    public record Node(String host, int port, String url) {}
+    /** {@code password} is null if the node asks for none; {@code url} contains it, too. */
+    public record Node(String host, int port, String url, String password) {}
 
     public interface Opener {
         Adapter open(List<Node> nodes, Map<String, Object> settings) throws Exception;
@@ -211,7 +212,8 @@ public final class FencepostAdapter {
 
     private static Node node(Object parsed) {
         Map<String, Object> node = object(parsed);
-        return new Node((String) node.get("host"), ((Long) node.get("port")).intValue(), (String) node.get("url"));
+        int port = ((Long) node.get("port")).intValue();
+        return new Node((String) node.get("host"), port, (String) node.get("url"), (String) node.get("password"));
     }
 
     @SuppressWarnings("unchecked") // JSON objects have text as keys

@@ -56,12 +56,13 @@ pub trait Lock: Send + Sync + 'static {
     }
 }
 
-/// Where the lock connects to a node.
+/// Where the lock connects to a node. `password`: `None` if the node asks for none; `url` contains it, too.
 #[derive(Clone, Debug)]
 pub struct Node {
     pub host: String,
     pub port: u16,
     pub url: String,
+    pub password: Option<String>,
 }
 
 /// One answer of the protocol.
@@ -286,6 +287,7 @@ fn nodes(request: &Value) -> Vec<Node> {
         host: text(&node["host"]),
         port: node["port"].as_u64().unwrap_or_default() as u16,
         url: text(&node["url"]),
+        password: node["password"].as_str().map(str::to_string),
     };
     request["nodes"]
         .as_array()

@@ -10,8 +10,8 @@ class Quiet(RedisServer):
     def arguments(self, place: Place) -> list[str]:
         return [*super().arguments(place), "--databases", "4"]
 
-    def url(self, host: str, port: int) -> str:
-        return f"redis://{host}:{port}/3"
+    def url(self, host: str, port: int, password: str | None = None) -> str:
+        return super().url(host, port, password).removesuffix("0") + "3"
 
 
 SERVER = Quiet(

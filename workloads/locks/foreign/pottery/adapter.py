@@ -24,7 +24,9 @@ It is checked only between attempts."""
 class Pottery:
     def __init__(self, nodes: Nodes, settings: Settings) -> None:
         del settings  # the library's own timeouts and delays are part of what is tested
-        self._masters = frozenset(redis.Redis(host=node["host"], port=node["port"]) for node in nodes)
+        self._masters = frozenset(
+            redis.Redis(host=node["host"], port=node["port"], password=node.get("password")) for node in nodes
+        )
         warm_up(self._masters)
         self._held = {}
 

@@ -48,7 +48,9 @@ public final class RedissonAdapter implements FencepostAdapter.Adapter {
             Config config = new Config();
             // Otherwise a client cannot be created while its node is down.
             config.setLazyInitialization(true);
-            config.useSingleServer().setAddress("redis://" + node.host() + ":" + node.port());
+            config.useSingleServer()
+                    .setAddress("redis://" + node.host() + ":" + node.port())
+                    .setPassword(node.password());
             clients.add((Redisson) Redisson.create(config));
         }
         warmUp(clients);

@@ -16,7 +16,7 @@ const versionOf = (name) => `${name} ${createRequire(import.meta.url)(`${name}/p
 
 function open(nodes, settings) {
   const { redlock: redlockOptions = {}, ioredis: ioredisOptions = {} } = settings.manifest ?? {}
-  const clients = nodes.map(({ host, port }) => new Redis({ host, port, ...ioredisOptions }))
+  const clients = nodes.map(({ host, port, password }) => new Redis({ host, port, password, ...ioredisOptions }))
   const library = new Redlock(clients, redlockOptions)
   let nodeErrors = 0
   library.on('clientError', (error) => {

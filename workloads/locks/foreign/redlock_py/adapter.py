@@ -15,7 +15,9 @@ class RedlockPy:
 
     def __init__(self, nodes: Nodes, settings: Settings) -> None:
         del settings  # the library's own timeouts and delays are part of what is tested
-        self._library = redlock.Redlock([{"host": node["host"], "port": node["port"], "db": 0} for node in nodes])
+        self._library = redlock.Redlock(
+            [{"host": node["host"], "port": node["port"], "db": 0, "password": node.get("password")} for node in nodes]
+        )
         warm_up(self._library.servers)
         self._held = {}
 

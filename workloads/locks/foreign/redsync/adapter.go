@@ -50,6 +50,7 @@ func open(nodes []fencepost.Node, given fencepost.Settings) (fencepost.Lock, err
 	for i, node := range nodes {
 		client := goredislib.NewClient(&goredislib.Options{
 			Addr:                  node.Addr(),
+			Password:              node.Password,
 			ContextTimeoutEnabled: a.settings.ContextTimeouts,
 		})
 		client.AddHook(hook{node: i + 1})

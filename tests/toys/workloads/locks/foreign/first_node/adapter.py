@@ -14,6 +14,8 @@ class FirstNode:
         self._name = settings["manifest"]["name"]
         self._socket = socket.create_connection((nodes[0]["host"], nodes[0]["port"]))
         self._replies = self._socket.makefile("rb")
+        if password := nodes[0].get("password"):
+            self._ask("AUTH", password)
 
     def acquire(self, key: str, ttl_ms: int) -> Answer:
         value, asked_ns = f"{self._name}-{secrets.token_hex(8)}", time.monotonic_ns()

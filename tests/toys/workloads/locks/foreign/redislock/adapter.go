@@ -20,7 +20,7 @@ type adapter struct {
 func main() { fencepost.Serve(open) }
 
 func open(nodes []fencepost.Node, _ fencepost.Settings) (fencepost.Lock, error) {
-	client := redis.NewClient(&redis.Options{Addr: nodes[0].Addr()})
+	client := redis.NewClient(&redis.Options{Addr: nodes[0].Addr(), Password: nodes[0].Password})
 	client.Ping(context.Background()) // connects now; if the node is down, the library will notice
 	return &adapter{redislock.New(client), map[string]*redislock.Lock{}}, nil
 }
