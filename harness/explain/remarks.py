@@ -4,6 +4,7 @@ time in which nobody got in, and why a verdict is unknown."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from fencepost.text import listed, milliseconds, printable
 from harness.checkers import acquire_timeouts, liveness, orphans
@@ -22,12 +23,12 @@ def remarks(run: Recorded, verdict: Verdict) -> Iterator[str]:
     yield from _gap(run, verdict.of(liveness.Figures))
 
 
-_LEFT: dict[orphans.Cause, str] = {
-    "not released": "stayed when its section was released",
-    "given up": "was left by a try that was refused or given up",
-    "client gone": "was left by a client that was killed",
-    "set too late": "was set when its owner no longer needed it",
-    "back from disk": "came back from a node's disk when its owner had gone",
+_LEFT: Final[dict[orphans.Cause, str]] = {
+    "not released": "not gone after the release",
+    "given up": "left by tries that were refused or given up",
+    "client gone": "left by clients that were killed",
+    "set too late": "set when no longer needed",
+    "back from disk": "back from a node's disk when no longer owned",
 }
 
 

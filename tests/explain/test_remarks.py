@@ -34,8 +34,8 @@ def test_keys_without_an_owner_are_told_with_their_causes() -> None:
     for node in ("n1", "n3"):
         story.seen(node, "watching", 0, "id").seen(node, "set", 9, "v1", ttl=90).seen(node, "deleted", 81)
     assert said(story) == [
-        "2 keys on n1 and n3 had no owner and kept others out, for up to 40 ms until deleted or expired: 2 stayed when "
-        "its section was released."
+        "2 keys on n1 and n3 had no owner and kept others out, for up to 40 ms until deleted or expired: 2 not gone "
+        "after the release."
     ]
 
 
