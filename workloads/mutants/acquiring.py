@@ -100,7 +100,7 @@ class SecondsForMilliseconds(Redlock):
     "milliseconds for seconds",
     "EX takes seconds",
     conditions="alone",
-    finding="refused-alone",
+    finding="orphan-outlasts-ttl",
 )
 class ExpiresInSeconds(Redlock):
     """The keys that a client leaves behind when it dies or is cut off block all others for a thousand leases."""
