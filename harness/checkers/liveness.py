@@ -7,7 +7,7 @@ acquired the lock proves nothing, so it is unknown.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final, get_args
 
 import msgspec
@@ -49,7 +49,8 @@ class Spread(msgspec.Struct, frozen=True):
 
 class Figures(CheckerFigures, frozen=True):
     """`wait_ms`: from the first try to the grant. `longest_gap_ms`, `longest_gap_at_ms`: the longest time without a
-    grant while a majority was in reach, and when it began; None if none ever was. `recovery_first_ms`,
+    grant while a majority was in reach, and when it began; None if none ever was. `longest_ungranted_ms`,
+    `longest_ungranted_at_ms`: the same whatever was in reach. `recovery_first_ms`,
     `recovery_all_ms`: from the heal to the first grant, and until every client that still worked had one; None if that
     never happened. `never_acquired`: clients. `jain`: fairness of sections over clients, 1 if all had the same number;
     None without sections. `late_grants`: the lease had surely expired before the client learned of it. `refused`: how
@@ -65,15 +66,16 @@ class Figures(CheckerFigures, frozen=True):
     acquires_longer_than_ttl: int
     late_grants: int
     refused: dict[str, int] | None = None
+    longest_ungranted_ms: float | None = None
+    longest_ungranted_at_ms: float | None = None
 
     def rows(self) -> Iterator[Row]:
         wait = self.wait_ms
         named = {"p50": wait.p50, "p90": wait.p90, "p99": wait.p99, "max": wait.max}
         quantiles = ", ".join(f"{name} {milliseconds(value)}" for name, value in named.items())
         yield Row("waiting", f"{quantiles}; fairness (Jain) {number(self.jain, 2)}", order=60)
-        if self.longest_gap_ms is not None:
-            text = f"longest gap without a grant: {milliseconds(self.longest_gap_ms)}"
-            yield Row("gap", f"{text}{self._gap_start()}", order=61)
+        if gap := self._gap():
+            yield Row("gap", f"longest time without a grant: {gap}", order=61)
         if self.late_grants or self.acquires_longer_than_ttl:
             expired = f"{plural(self.late_grants, 'lease')} already expired on arrival"
             slow = f"{plural(self.acquires_longer_than_ttl, 'acquire')} slower than the TTL"
@@ -93,7 +95,9 @@ class Figures(CheckerFigures, frozen=True):
         note = f"p99 {milliseconds(wait.p99)}, longest {milliseconds(wait.max)}"
         yield Tile("Waiting time, p50", milliseconds(wait.p50), note, order=50)
         if self.longest_gap_ms is not None:
-            note = f"no grant{self._gap_start()}"
+            note = f"without a grant although a majority was in reach{_from(self.longest_gap_at_ms)}"
+            if self.longest_ungranted_ms is not None:
+                note += f"; {milliseconds(self.longest_ungranted_ms)} whatever was in reach"
             yield Tile("Longest gap", milliseconds(self.longest_gap_ms), note, order=60)
         if self.late_grants:
             note = "the lease had expired before the client learned of it"
@@ -110,9 +114,18 @@ class Figures(CheckerFigures, frozen=True):
         """`held by somebody else 310, too few nodes answered 12`."""
         return ", ".join(f"{_REASONS[why]} {number:,}" for why, number in (self.refused or {}).items() if number)
 
-    def _gap_start(self) -> str:
-        at_ms = self.longest_gap_at_ms
-        return "" if at_ms is None else f", starting at {number(at_ms / 1000)} s"
+    def _gap(self) -> str:
+        """`1.2 s with a majority in reach (from 4.2 s on), 3.4 s in all (from 3.1 s on)`."""
+        parts = []
+        if self.longest_gap_ms is not None:
+            parts.append(f"{milliseconds(self.longest_gap_ms)} with a majority in reach{_from(self.longest_gap_at_ms)}")
+        if self.longest_ungranted_ms is not None:
+            parts.append(f"{milliseconds(self.longest_ungranted_ms)} in all{_from(self.longest_ungranted_at_ms)}")
+        return ", ".join(parts)
+
+
+def _from(at_ms: float | None) -> str:
+    return "" if at_ms is None else f" (from {number(at_ms / 1000)} s on)"
 
 
 def check(run: Recorded) -> Answer:
@@ -122,13 +135,16 @@ def check(run: Recorded) -> Answer:
     by_client = by_client[by_client > 0]
     clients = run.config.user_names
     shares = np.array([int(by_client.get(client, 0)) for client in clients], np.float64)
-    gap_ns, gap_at_ns = _longest_gap(run, start)
+    config, begin, end = run.config, run.timeline.start_ns, _last_ns(run)
+    reachable = majority_windows(config.user_names, config.node_names, run.faults, run.ends, begin, end)
+    gap_ns, gap_at_ns = _longest_gap(start, reachable)
+    ungranted_ns, ungranted_at_ns = _longest_gap(start, [(begin, end)])
     first_ms, all_ms = _recovery(run)
     took_ns = (run.ops["complete_ns"] - run.ops["invoke_ns"])[run.ops["f"] == "acquire"].to_numpy(np.int64)
     figures = Figures(
         wait_ms=spread(wait_ms),
-        longest_gap_ms=None if gap_ns is None else gap_ns / 1e6,
-        longest_gap_at_ms=None if gap_at_ns is None else (gap_at_ns - run.timeline.start_ns) / 1e6,
+        longest_gap_ms=_ms(gap_ns),
+        longest_gap_at_ms=None if gap_at_ns is None else _ms(gap_at_ns - begin),
         recovery_first_ms=first_ms,
         recovery_all_ms=all_ms,
         never_acquired=tuple(client for client in clients if client not in by_client.index),
@@ -136,6 +152,8 @@ def check(run: Recorded) -> Answer:
         acquires_longer_than_ttl=int((took_ns > run.config.ttl_ms * 1_000_000).sum()),
         late_grants=int((run.sections["deadline_max_ns"].to_numpy(np.int64) < start).sum()),
         refused=_refusals(run),
+        longest_ungranted_ms=_ms(ungranted_ns),
+        longest_ungranted_at_ms=None if ungranted_at_ns is None else _ms(ungranted_at_ns - begin),
     )
     unknown = () if len(start) else ("nobody acquired the lock",)
     return Answer(figures, _no_recovery(run, first_ms), unknown)
@@ -164,11 +182,14 @@ def _last_ns(run: Recorded) -> int:
     return int(run.ops["complete_ns"].max()) if len(run.ops) else run.timeline.start_ns
 
 
-def _longest_gap(run: Recorded, start: Ints) -> tuple[int | None, int | None]:
-    """The longest time without a grant within the windows in which a majority was in reach, and when it began."""
-    config, begin, end = run.config, run.timeline.start_ns, _last_ns(run)
+def _ms(ns: int | None) -> float | None:
+    return None if ns is None else ns / 1e6
+
+
+def _longest_gap(start: Ints, times: Sequence[tuple[int, int]]) -> tuple[int | None, int | None]:
+    """The longest time without a grant within one of these times, and when it began."""
     longest: tuple[int | None, int | None] = (None, None)
-    for since, until in majority_windows(config.user_names, config.node_names, run.faults, run.ends, begin, end):
+    for since, until in times:
         inside = start[np.searchsorted(start, since, "left") : np.searchsorted(start, until, "right")]
         moments = np.concatenate([[since], inside, [until]])
         gaps = np.diff(moments)
@@ -202,7 +223,9 @@ def _no_recovery(run: Recorded, first_ms: float | None) -> tuple[Finding, ...]:
     sections = run.sections
     held: Ints = np.minimum(sections["end_ns"].to_numpy(np.int64), sections["deadline_max_ns"].to_numpy(np.int64))
     free_ns = max(healed_ns, int(held.max(initial=healed_ns)))
-    given_ms = (stop_ns - free_ns) / 1e6
+    names = run.config.user_names, run.config.node_names
+    reachable = majority_windows(*names, run.faults, run.ends, free_ns, stop_ns) if free_ns < stop_ns else []
+    given_ms = max((until - since for since, until in reachable), default=0) / 1e6
     if given_ms < _TTLS_TO_RECOVER * run.lease_ms or not _anybody_tried(run, free_ns):
         return ()
     text = (

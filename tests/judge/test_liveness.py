@@ -160,6 +160,16 @@ def test_a_client_that_has_ended_reaches_nobody() -> None:
     assert figures(history.end("c1", "killed", 310).end("c2", "finished", 1090)).longest_gap_ms == 50
 
 
+def test_the_longest_time_without_a_grant_is_told_whatever_was_in_reach_too() -> None:
+    found = figures(busy(gap=(300, 700)).fault("f1", 320, 680, cut_links=CUT))
+    assert found.longest_gap_ms == 50
+    assert (found.longest_ungranted_ms, found.longest_ungranted_at_ms) == (400, 300)
+    (row,) = [row.text for row in found.rows() if row.label == "gap"]
+    assert row == (
+        "longest time without a grant: 50 ms with a majority in reach (from 0 s on), 400 ms in all (from 0.3 s on)"
+    )
+
+
 def test_of_two_equal_gaps_the_first_is_shown() -> None:
     history = History().fault("f1", 520, 530, cut_links=CUT)
     for number, at in enumerate((0, 100, 200, 300, 500, 550, 650, 750, 950, 1000), 1):

@@ -258,6 +258,8 @@ def verdict(run: Recorded, overlaps: Mapping[str, int]) -> Verdict:
             wait_ms=liveness.Spread(len(waits), p50, p90, p99, float(waits.max())),
             longest_gap_ms=812.0,
             longest_gap_at_ms=12_034.0,
+            longest_ungranted_ms=1_812.0,
+            longest_ungranted_at_ms=11_034.0,
             recovery_first_ms=14.2,
             recovery_all_ms=431.0,
             never_acquired=(),
