@@ -23,9 +23,10 @@ from harness.verdict import Answer, Blame, Finding
 
 
 class Figures(CheckerFigures, frozen=True):
-    """`sections`: those that could be checked; 0 where the lock does not show what it sets, and then the rest is None.
-    `unfounded`: those of them in which, for some time, surely fewer than a majority held the value; `longest_ms`: the
-    longest such time; `by_cause`: the unfounded ones by the loss that most nodes had."""
+    """`sections`: those that could be checked, because the lock showed what it set and enough nodes were in sight from
+    the request on; 0 where the lock never shows what it sets, and then the rest is None. `unfounded`: those of them in
+    which, for some time, surely fewer than a majority held the value; `longest_ms`: the longest such time; `by_cause`:
+    the unfounded ones by the loss that most nodes had."""
 
     sections: int
     unfounded: int | None = None
@@ -58,8 +59,10 @@ def check(run: Recorded) -> Answer:
         return Answer(Figures(sections=0))
     stretches = list(_stretches(run, backing))
     causes = Counter(map(backing.cause, stretches))
+    found = {stretch.section for stretch in stretches}
+    until = dict(_certain_ends(run, backing))
     figures = Figures(
-        sections=len(backing.owners.values),
+        sections=sum(section in found or backing.was_watched(section, at_ns) for section, at_ns in until.items()),
         unfounded=len(stretches),
         longest_ms=max((stretch.length_ns for stretch in stretches), default=0) / 1e6,
         by_cause={loss: causes[loss] for loss in LOSSES},
@@ -69,12 +72,18 @@ def check(run: Recorded) -> Answer:
 
 def _stretches(run: Recorded, backing: Backing) -> Iterator[Stretch]:
     """The longest time without a majority within each section's certain window, where there is one."""
-    start, end, deadline = (run.sections[name].tolist() for name in ("start_ns", "end_ns", "deadline_min_ns"))
-    for section in backing.owners.values:
-        until_ns = max(start[section], min(end[section], deadline[section]))
+    start = run.sections["start_ns"].tolist()
+    for section, until_ns in _certain_ends(run, backing):
         stretch = backing.unbacked(section, start[section], until_ns)
         if stretch is not None:
             yield stretch
+
+
+def _certain_ends(run: Recorded, backing: Backing) -> Iterator[tuple[int, int]]:
+    """The sections whose values the lock showed, and when the certain window of each ends."""
+    start, end, deadline = (run.sections[name].tolist() for name in ("start_ns", "end_ns", "deadline_min_ns"))
+    for section in backing.owners.values:
+        yield section, max(start[section], min(end[section], deadline[section]))
 
 
 def _unfounded(run: Recorded, backing: Backing, stretches: list[Stretch]) -> tuple[Finding, ...]:

@@ -3,7 +3,8 @@ whose keys were not there.
 
 Only what is certain is said. A node counts as holding a section's value unless it certainly does not: it was in sight,
 and what it held is known. A lock's nodes are those on which the key was ever set; a lock that uses one of five has a
-majority of one. Nothing is known of a lock that does not show what it sets on the nodes.
+majority of one. A node that never showed the key may have had it while it was out of sight. Nothing is known of a lock
+that does not show what it sets on the nodes.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ if TYPE_CHECKING:
     from harness.history.key_holdings import Watched
     from harness.history.recorded import Recorded
 
-Loss = Literal["deleted", "overwritten", "gone unread", "expired", "expired early", "lost by the node", "never set"]
+Loss = Literal[
+    "deleted", "overwritten", "gone unread", "expired", "expired early", "lost by the node", "unseen", "never set"
+]
 LOSSES: Final[tuple[Loss, ...]] = (
     "deleted",
     "overwritten",
@@ -31,11 +34,12 @@ LOSSES: Final[tuple[Loss, ...]] = (
     "expired",
     "expired early",
     "lost by the node",
+    "unseen",
     "never set",
 )
 """Why a node does not hold the value: somebody deleted or overwrote it before its owner gave it up; some value, perhaps
 this one, was there too briefly to be read; its TTL ran out, or the node let it expire before that; the node went down
-and came back without it; or it was never there."""
+and came back without it; it may have been there, and gone, while the node was out of sight; or it was never there."""
 
 OF_THE_LOCK: Final[frozenset[Loss]] = frozenset({"deleted", "overwritten", "gone unread", "expired", "never set"})
 """Losses that only the lock's own requests can cause."""
@@ -52,12 +56,14 @@ class Own(NamedTuple):
 
 
 class Stretch(NamedTuple):
-    """A time in which certainly too few nodes held a section's value, and why each did not."""
+    """A time in which certainly too few nodes held a section's value, and why each did not. `unseen`: how many nodes
+    never showed the key, and may have had it and lost it while they were out of sight."""
 
     section: int
     from_ns: int
     to_ns: int
     losses: tuple[tuple[str, Loss], ...]
+    unseen: int = 0
 
     @property
     def length_ns(self) -> int:
@@ -91,6 +97,7 @@ class Backing:
     watch_windows: dict[str, tuple[list[int], list[int]]]
     key: list[str]
     asked: list[int]
+    all_nodes: tuple[str, ...]
 
     @classmethod
     def of(cls, run: Recorded, watched: Watched, owners: Owners) -> Backing:
@@ -121,11 +128,18 @@ class Backing:
             for node, rows in watched.watch_windows.groupby(watched.watch_windows["node"].astype(str))
         }
         keys, asked = sections["key"].astype(str).tolist(), sections["asked_ns"].tolist()
-        return cls(owners, lines, used, watch_windows, keys, asked)
+        return cls(owners, lines, used, watch_windows, keys, asked, run.config.node_names)
 
     def nodes(self, section: int) -> list[str]:
         """The nodes that the section's lock uses; none if its key was never seen."""
         return self.used.get(self.key[section], [])
+
+    def was_watched(self, section: int, until_ns: int) -> bool:
+        """Whether it would have shown that the section had no majority behind it: from the request for it to this time,
+        a majority of the nodes that its lock may use was always in sight."""
+        used, asked = self.nodes(section), self.asked[section]
+        in_sight = sum(not self._blind(node, asked, until_ns) for node in used)
+        return in_sight >= (len(used) + len(self._unshown(section, until_ns))) // 2 + 1
 
     def unbacked(self, section: int, from_ns: int, to_ns: int) -> Stretch | None:
         """The longest part of this time in which the section certainly had no majority behind it; None if there was
@@ -142,26 +156,30 @@ class Backing:
         used = self.nodes(section)
         if not used:
             return []
-        majority = len(used) // 2 + 1
         maybe = {node: self._maybe(node, section, from_ns, to_ns) for node in used}
-        edges = sorted({from_ns, to_ns, *(edge for spans in maybe.values() for span in spans for edge in span)})
+        unshown = [self._blind(node, from_ns, to_ns) for node in self._unshown(section, to_ns)]
+        every = [*maybe.values(), *unshown]
+        edges = sorted({from_ns, to_ns, *(edge for spans in every for span in spans for edge in span)})
         found: list[list[tuple[int, int]]] = []
         goes_on = False
         for left, right in pairwise(edges):
-            holding = [node for node, spans in maybe.items() if any(a <= left and right <= b for a, b in spans)]
-            lacks = len(holding) < majority
+            unseen = sum(_covers(spans, left, right) for spans in unshown)
+            holding = sum(_covers(spans, left, right) for spans in maybe.values())
+            lacks = holding + unseen < (len(used) + unseen) // 2 + 1
             if lacks and goes_on:
                 found[-1].append((left, right))
             elif lacks:
                 found.append([(left, right)])
             goes_on = lacks
-        return [self._stretch(section, pieces, maybe) for pieces in found]
+        return [self._stretch(section, pieces, maybe, len(unshown)) for pieces in found]
 
-    def _stretch(self, section: int, pieces: list[tuple[int, int]], maybe: dict[str, list[tuple[int, int]]]) -> Stretch:
+    def _stretch(
+        self, section: int, pieces: list[tuple[int, int]], maybe: dict[str, list[tuple[int, int]]], unseen: int
+    ) -> Stretch:
         ended = pieces[-1][1]
         lacking = [node for node, spans in maybe.items() if not _cover(spans, pieces)]
         losses = tuple((node, self._loss(node, section, ended)) for node in lacking)
-        return Stretch(section, pieces[0][0], ended, losses)
+        return Stretch(section, pieces[0][0], ended, losses, unseen)
 
     def _maybe(self, node: str, section: int, start: int, until: int) -> list[tuple[int, int]]:
         """The parts of [start, until] in which the node may have held the section's value."""
@@ -170,12 +188,21 @@ class Backing:
             (max(start, line.from_min[place]), min(until, line.to_max[place]))
             for place in self._perhaps_own(line, section, start, until)
         ]
-        at = start
+        return [(a, max(a, b)) for a, b in spans] + self._blind(node, start, until)
+
+    def _unshown(self, section: int, until_ns: int) -> list[str]:
+        """The nodes that never showed the key, and were out of sight for some time since the section was asked for."""
+        used, asked = self.nodes(section), self.asked[section]
+        return [node for node in self.all_nodes if node not in used and self._blind(node, asked, until_ns)]
+
+    def _blind(self, node: str, start: int, until: int) -> list[tuple[int, int]]:
+        """The parts of [start, until] in which the node was out of sight."""
+        spans, at = [], start
         for seen, lost in zip(*self.watch_windows.get(node, ([], [])), strict=True):
             spans.append((at, min(seen, until)))
             at = min(max(at, lost), until)
         spans.append((at, until))
-        return [(a, max(a, b)) for a, b in spans]
+        return [(a, b) for a, b in spans if a < b]
 
     def _perhaps_own(self, line: _Line, section: int, start: int, until: int) -> list[int]:
         """The places in the line, touching this time, whose value is the section's or is not known."""
@@ -192,8 +219,10 @@ class Backing:
         own = [own for own in line.own.get(section, ()) if own.from_min_ns < at_ns]
         if not own:
             # What it held may have been lost with the node before anybody saw it, or gone before it could be read.
-            if any(asked <= lost < at_ns for lost in self.watch_windows[node][1]):
+            if any(asked <= lost < at_ns for lost in self.watch_windows.get(node, ([], []))[1]):
                 return "lost by the node"
+            if self._blind(node, asked, at_ns):
+                return "unseen"
             unread = any(other.from_min_ns < at_ns and other.to_max_ns > asked for other in line.unread)
             return "gone unread" if unread else "never set"
         last = own[-1]
@@ -241,10 +270,14 @@ class Backing:
 
     def is_the_locks_doing(self, stretch: Stretch) -> bool:
         """Whether there would have been too few even if every other loss had not happened."""
-        used = len(self.nodes(stretch.section))
+        used = len(self.nodes(stretch.section)) + stretch.unseen
         return used - sum(loss in OF_THE_LOCK for _, loss in stretch.losses) < used // 2 + 1
+
+
+def _covers(spans: list[tuple[int, int]], left: int, right: int) -> bool:
+    return any(a <= left and right <= b for a, b in spans)
 
 
 def _cover(spans: list[tuple[int, int]], pieces: list[tuple[int, int]]) -> bool:
     """Whether each piece is within one of the spans."""
-    return all(any(a <= left and right <= b for a, b in spans) for left, right in pieces)
+    return all(_covers(spans, left, right) for left, right in pieces)

@@ -229,7 +229,55 @@ def test_a_node_that_was_not_in_sight_when_the_client_asked_may_have_lost_it() -
 
     assert unfounded(lost_at(7)) == ("lost by the node", 35)
     assert unfounded(lost_at(5)) == ("lost by the node", 35)
-    assert unfounded(lost_at(4)) == ("never set", 35)
+    assert unfounded(lost_at(4)) == ("unseen", 35), "up again it may have granted, and gone down before it was seen"
+    assert not only(lost_at(4)).breaks
+
+
+def seen_on(*nodes: str, unseen: tuple[str, ...] = (), until: float = 900) -> History:
+    """Five nodes, of which the witness sees some only from `until` on. The value is on the nodes named, another one on
+    all others that are seen."""
+    five = ("n1", "n2", "n3", "n4", "n5")
+    history = History(nodes=5).section("c1", 10, 50, asked=5, deadline=105).shows("c1", "v1")
+    for node in five:
+        if node not in unseen:
+            history.seen(node, "watching", 0, "first")
+            history.seen(node, "set", 8, "v1" if node in nodes else "other", since=6, ttl=100)
+        elif until < 900:
+            history.seen(node, "watching", until, "first")
+        history.seen(node, "blind", 900)
+    return history
+
+
+def test_nodes_that_the_witness_never_saw_may_be_the_majority_that_backs_a_section() -> None:
+    assert check(seen_on("n1", unseen=("n4", "n5")).recorded()).findings == ()
+
+
+def test_nodes_that_come_into_sight_without_the_value_back_it_no_longer_but_may_have_lost_it() -> None:
+    (finding,) = check(seen_on("n1", unseen=("n4", "n5"), until=30).recorded()).findings
+    assert finding.blame == "undecided"
+    assert finding.examples[0]["for_ms"] == pytest.approx(20)
+
+
+def test_without_any_help_of_nodes_out_of_sight_the_lock_is_still_to_blame() -> None:
+    (finding,) = check(seen_on("n1", unseen=("n5",)).recorded()).findings
+    assert finding.blame == "lock"
+
+
+@pytest.mark.parametrize(("unseen", "checked"), [((), 1), (("n4", "n5"), 1), (("n3", "n4", "n5"), 0)])
+def test_a_section_counts_as_checked_only_if_a_majority_of_the_nodes_was_in_sight(
+    unseen: tuple[str, ...], checked: int
+) -> None:
+    figures = check(seen_on("n1", "n2", "n3", unseen=unseen).recorded()).figures
+    assert figures.sections == checked
+    assert figures.unfounded == 0
+
+
+def test_a_section_that_was_watched_only_in_part_is_not_vouched_for() -> None:
+    history = seen_on("n1", "n2", "n3")
+    for node in ("n1", "n2", "n3"):
+        history.seen(node, "blind", 30).seen(node, "seen", 31, "v1", ttl=60).seen(node, "watching", 31, "first")
+    history.key_events.sort(key=lambda event: event.at_ns)
+    assert check(history.recorded()).figures.sections == 0
 
 
 def test_what_is_lost_at_the_end_of_the_time_in_question_is_not_its_cause() -> None:
@@ -366,13 +414,14 @@ def test_a_belief_is_unfounded_when_no_majority_may_hold_the_value_between_two_m
     assert run.watched is not None
     held, watch_windows = run.watched.holdings.to_dict("records"), run.watched.watch_windows.to_dict("records")
 
-    def may_hold(node: str, value: str, at_ns: float) -> bool:
-        if not any(
+    def is_seen(node: str, at_ns: float) -> bool:
+        return any(
             watch_window["node"] == node and watch_window["from_ns"] <= at_ns <= watch_window["to_ns"]
             for watch_window in watch_windows
-        ):
-            return True
-        return any(
+        )
+
+    def may_hold(node: str, value: str, at_ns: float) -> bool:
+        return not is_seen(node, at_ns) or any(
             row["node"] == node and row["value"] in (value, None) and row["from_min_ns"] <= at_ns <= row["to_max_ns"]
             for row in held
         )
@@ -383,10 +432,11 @@ def test_a_belief_is_unfounded_when_no_majority_may_hold_the_value_between_two_m
         without = [0]
         for at in range(start, min(start + length, start + validity)):
             holding = sum(may_hold(node, f"v{number}", ms(at + 0.5)) for node in used)
-            without.append(without[-1] + 1 if holding * 2 <= len(used) else 0)
+            unseen = sum(not is_seen(node, ms(at + 0.5)) for node in NODES if node not in used)
+            without.append(without[-1] + 1 if (holding + unseen) * 2 <= len(used) + unseen else 0)
         longest.append(max(without))
     figures = check(run).figures
-    if figures.sections:  # some value that the lock showed was seen on a node
+    if figures.unfounded is not None:  # some value that the lock showed was seen on a node
         assert (figures.unfounded, figures.longest_ms) == (sum(map(bool, longest)), max(longest))
 
 

@@ -49,6 +49,7 @@ class NodesRecord:
     watched: dict[str, list[Interval]]
     values: dict[int, str]
     """By the place of a section in the list of all, the value that was its own."""
+    all_nodes: list[str]
 
 
 def nodes_record(folder: Folder, sections: list[Section]) -> NodesRecord:
@@ -59,7 +60,8 @@ def nodes_record(folder: Folder, sections: list[Section]) -> NodesRecord:
             if line["value"] and (place := of_number.get((life, line["section"]))) is not None:
                 shown.setdefault(line["value"], []).append(place)
     single = {value: places[0] for value, places in shown.items() if len(places) == 1}
-    record = NodesRecord([], {}, {place: value for value, place in single.items()})
+    every_node = [f"n{number}" for number in range(1, folder.config["nodes"] + 1)]
+    record = NodesRecord([], {}, {place: value for value, place in single.items()}, every_node)
     for node in sorted({event["node"] for event in folder.nodes}):
         _one_node(record, node, [event for event in folder.nodes if event["node"] == node])
     names = {op["key"]: op["key"] for ops in folder.ops.values() for op in ops}
@@ -216,17 +218,19 @@ def _gap(sections: list[Section], record: NodesRecord, place: int, from_ns: floa
     nodes = sorted({h.node for h in of_key})
     if not nodes or not any(h.section for h in record.holdings) or to_ns <= from_ns:
         return None
+    others = [node for node in record.all_nodes if node not in nodes]
     edges = {from_ns, to_ns}
     for a, b in [
         *((h.began[0], h.gone[1]) for h in of_key if h.value in (None, value)),
-        *(window for node in nodes for window in record.watched[node]),
+        *(window for node in (*nodes, *others) for window in record.watched.get(node, ())),
     ]:
         edges |= {edge for edge in (a, b) if from_ns < edge < to_ns}
     ordered = sorted(edges)
-    majority, longest, began = len(nodes) // 2 + 1, (0.0, 0.0), None
+    longest, began = (0.0, 0.0), None
     for a, b in pairwise(ordered):
         backing = [node for node in nodes if _may_hold(record, of_key, node, value, a, b)]
-        if len(backing) >= majority:
+        hidden = sum(not _in_sight(record, node, a, b) for node in others)
+        if len(backing) + hidden >= (len(nodes) + hidden) // 2 + 1:
             began = None
             continue
         began = a if began is None else began
@@ -237,20 +241,25 @@ def _gap(sections: list[Section], record: NodesRecord, place: int, from_ns: floa
     pieces = [(a, b) for a, b in pairwise(ordered) if longest[0] <= a and b <= longest[1]]
     lacking = [node for node in nodes if not all(_may_hold(record, of_key, node, value, a, b) for a, b in pieces)]
     of_lock = sum(_took_by_lock(record, of_key, section, node, longest[1]) for node in lacking)
-    return "lock" if len(nodes) - of_lock < majority else "undecided"
+    most = len(nodes) + sum(not _in_sight(record, node, section.asked_ns, to_ns) for node in others)
+    return "lock" if most - of_lock < most // 2 + 1 else "undecided"
 
 
 def _may_hold(record: NodesRecord, of_key: list[Holding], node: str, value: str, a: float, b: float) -> bool:
-    if not any(c <= a and b <= d for c, d in record.watched[node]):
+    if not _in_sight(record, node, a, b):
         return True
     return any(h.node == node and h.value in (None, value) and h.began[0] <= a and b <= h.gone[1] for h in of_key)
+
+
+def _in_sight(record: NodesRecord, node: str, a: float, b: float) -> bool:
+    return any(c <= a and b <= d for c, d in record.watched.get(node, ()))
 
 
 def _took_by_lock(record: NodesRecord, of_key: list[Holding], section: Section, node: str, at: float) -> bool:
     """Whether only the lock's own requests explain that the node does not hold the section's value."""
     own = [h for h in of_key if h.node == node and h.section is section and h.began[0] < at]
     if not own:
-        return not any(section.asked_ns <= lost < at for _, lost in record.watched[node])
+        return _in_sight(record, node, section.asked_ns, at)
     last = own[-1]
     if last.perhaps_by_itself:
         last = [h for h in of_key if h.node == node and h.value is None and last.began[0] <= h.began[0] < at][-1]
