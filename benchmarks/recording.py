@@ -1,5 +1,5 @@
 """How fast clients record: the real client loop with a no-op lock and resource, in two concurrent processes, compared
-with a bare msgspec encode + write of the same lines.
+with the same loop without its heartbeat, and with a bare msgspec encode + write of the same lines. The loops alternate.
 
 An operation is one line and two events of the history, its invocation and its completion (`ok`, `fail`, `info`). Prints
 operations and events per second, and the ratio to the bare loop of the same run.
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import statistics
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -23,6 +24,7 @@ import msgspec
 from fencepost.history import Op
 from workloads.base import LockSettings
 from workloads.control import Control
+from workloads.heartbeat import Heartbeat
 from workloads.hold import Hold
 from workloads.kinds.fenced_counter import WORKLOAD
 from workloads.lock_steps import LockSteps
@@ -32,6 +34,7 @@ from workloads.recorder import Recorder
 from workloads.workload import Client
 
 PROCESSES = 2
+ROUNDS = 5
 
 
 class NoOpResource:
@@ -44,7 +47,18 @@ class NoOpResource:
 def client_loop(folder: Path, number: int, seconds: float) -> float:
     """Operations per second of the real client loop."""
     control = Control.create(folder / f"{number}.control")
-    record = Recorder(folder / f"{number}.jsonl")
+    with Heartbeat(folder / f"{number}.gaps", control.beat) as heartbeat:
+        record = Recorder(folder / f"{number}.jsonl", before=heartbeat.check)
+        return _operations_per_s(control, record, number, seconds)
+
+
+def heartless_loop(folder: Path, number: int, seconds: float) -> float:
+    """Operations per second without a heartbeat."""
+    control = Control.create(folder / f"{number}.control")
+    return _operations_per_s(control, Recorder(folder / f"{number}.jsonl"), number, seconds)
+
+
+def _operations_per_s(control: Control, record: Recorder, number: int, seconds: float) -> float:
     options = ClientOptions(hold=Hold("fixed", 0, 0), retry_delay_ms=0)
     lock = LockSteps(f"c{number}", options, LOCK([], LockSettings()), record, control)
     began_ns = monotonic_ns()
@@ -70,11 +84,21 @@ def bare_loop(folder: Path, number: int, seconds: float) -> float:
 def main() -> None:
     seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 3.0
     with tempfile.TemporaryDirectory() as name, multiprocessing.get_context("spawn").Pool(PROCESSES) as pool:
-        rates = {}
-        for title, loop in (("client loop", client_loop), ("bare encode + write", bare_loop)):
-            rates[title] = sum(pool.starmap(loop, [(Path(name), n, seconds) for n in range(PROCESSES)], chunksize=1))
-            print(f"{title:<20} {rates[title]:>12,.0f} operations/s {2 * rates[title]:>12,.0f} events/s")
-        print(f"ratio client loop / bare: {rates['client loop'] / rates['bare encode + write']:.2f}")
+        loops = {
+            "client loop": client_loop,
+            "without a heartbeat": heartless_loop,
+            "bare encode + write": bare_loop,
+        }
+        rates: dict[str, list[float]] = {title: [] for title in loops}
+        for _ in range(ROUNDS):
+            for title, loop in loops.items():
+                jobs = [(Path(name), number, seconds / ROUNDS) for number in range(PROCESSES)]
+                rates[title].append(sum(pool.starmap(loop, jobs, chunksize=1)))
+        median = {title: statistics.median(of_rounds) for title, of_rounds in rates.items()}
+        for title, rate in median.items():
+            print(f"{title:<20} {rate:>12,.0f} operations/s {2 * rate:>12,.0f} events/s")
+        print(f"ratio client loop / bare: {median['client loop'] / median['bare encode + write']:.2f}")
+        print(f"ratio with / without a heartbeat: {median['client loop'] / median['without a heartbeat']:.3f}")
 
 
 if __name__ == "__main__":

@@ -15,14 +15,25 @@ from typing import ClassVar, Generic, TypeVar
 
 from cluster.access import Access
 from cluster.at_once import at_once
-from cluster.base import RESOURCE, Address, CalledOff, Impairment, LinkKey, ProbeResult, never
+from cluster.base import (
+    PROXY,
+    RESOURCE,
+    Address,
+    CalledOff,
+    Condition,
+    Impairment,
+    LinkKey,
+    Part,
+    ProbeResult,
+    never,
+)
 from cluster.disk import Disk, disk_facts, make_disks, remove_disks
 from cluster.lifetime import StateFolder
 from cluster.links import make_links
 from cluster.owner import Owner
 from cluster.ports import Ports
 from cluster.server import KeyReader, ProbeLinks
-from cluster.server_node import ServerNode
+from cluster.server_node import Seen, ServerNode
 from cluster.spec import ClusterSpec
 from cluster.toxiproxy import ToxicLink, ToxiproxyServer
 from cluster.waiting import VERB_LIMIT_S
@@ -33,6 +44,19 @@ _PROXY_SOCKET = "toxiproxy.sock"
 
 
 N = TypeVar("N", bound=ServerNode)
+
+
+class ProxyPart:
+    """Toxiproxy as a `cluster.base.Part`: no verb ever stops it."""
+
+    name = PROXY
+
+    def __init__(self, look: Callable[[float], Seen]) -> None:
+        self._look = look
+
+    def condition(self, within_ms: float) -> Condition:
+        seen = self._look(within_ms)
+        return "as wanted" if seen == "up" else seen
 
 
 class Backend(ABC, Generic[N]):
@@ -143,6 +167,9 @@ class Backend(ABC, Generic[N]):
         seen = at_once(partial(probe, targets, addresses, timeout_ms) for probe, targets in by_probe.items())
         return {key: result for results in seen for key, result in results.items()}
 
+    def parts(self) -> Sequence[Part]:
+        return [*self._servers.values(), ProxyPart(self._look_at_proxy)]
+
     def key_reader(self) -> KeyReader | None:
         open_reader = self._spec.server.server.key_reader
         return None if open_reader is None else open_reader({name: node.address for name, node in self.nodes.items()})
@@ -162,6 +189,10 @@ class Backend(ABC, Generic[N]):
     @abstractmethod
     def _launch_proxy(self, folder: Path, socket: str) -> Callable[[], bool]:
         """Start a Toxiproxy that will listen at a Unix socket of this name in the folder; whether it runs."""
+
+    @abstractmethod
+    def _look_at_proxy(self, within_ms: float) -> Seen:
+        """How Toxiproxy is."""
 
     @abstractmethod
     def _end_servers(self) -> None:

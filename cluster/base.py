@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 RESOURCE = "resource"
 """The name of the server that the lock protects; as a link's `node` it means the link to the resource."""
 
+PROXY = "proxy"
+"""The name of Toxiproxy among the parts of a cluster."""
+
 LinkKey = tuple[str, str]
 """Who dials, and who is dialled: a client and a node (or `RESOURCE`)."""
 
@@ -110,13 +113,33 @@ class _Guarded(Address):
         return self.known_login
 
 
-class Node(Protocol):
-    """One server: a node of the lock, or the resource."""
+Condition = Literal["as wanted", "changing", "up", "stopped", "silent", "down"]
+"""How a part of the cluster is, compared with what the verbs made of it.
+
+`as wanted`  it answers, or it is paused or down because a verb did that.
+`changing`   a verb is at work, or the part was never started.
+`up`         it runs although a verb paused it or took it down: somebody undid that.
+`stopped`    it is stopped (SIGSTOP, a paused container), and nobody here did that.
+`silent`     it runs and does not answer within the time.
+`down`       it has ended, or is another process than before, and nobody here did that.
+"""
+
+
+class Part(Protocol):
+    """Something that is expected to work all the time, except where a verb says otherwise: a server, or the proxy."""
 
     @property
     def name(self) -> str:
-        """`n1` … `n9`, or `resource`."""
+        """`n1` … `n9`, `resource`, `proxy`."""
         ...
+
+    def condition(self, within_ms: float) -> Condition:
+        """How it is now; takes little longer than the time that it has to answer. For any thread."""
+        ...
+
+
+class Node(Part, Protocol):
+    """One server: a node of the lock, or the resource."""
 
     @property
     def server(self) -> Server:
@@ -153,7 +176,17 @@ class Node(Protocol):
         ...
 
     def resume(self) -> None:
-        """Undo `pause` and wait until the server answers. Does nothing for a server that is down."""
+        """Undo `pause` and wait until the server answers. Does nothing for a server that is down, or that somebody
+        else stopped."""
+        ...
+
+    def was_taken_down(self) -> bool:
+        """Whether a verb took the server down, so that `start` is due in the end."""
+        ...
+
+    def went_unasked(self) -> bool:
+        """Whether the server has ended and no verb did that. Nobody here starts it again: it would come back without
+        what it had promised to keep, at a time that no fault chose."""
         ...
 
     def is_up(self, timeout_ms: float = 200) -> bool:
@@ -272,6 +305,10 @@ class Cluster(Protocol):
 
     def probe(self, links: Sequence[LinkKey], timeout_ms: float = 100) -> dict[LinkKey, ProbeResult]:
         """Send one harmless command through each of the links at the same time, over fresh connections."""
+        ...
+
+    def parts(self) -> Sequence[Part]:
+        """Everything that should work: the nodes, the resource and the proxy; once it was started."""
         ...
 
     def key_reader(self) -> KeyReader | None:

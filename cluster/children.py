@@ -6,10 +6,10 @@ import os
 import signal
 import stat
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TypedDict
+from typing import Literal, TypedDict
 
 from cluster.owner import Owner
 from cluster.waiting import VERB_LIMIT_S, becomes_true
@@ -93,6 +93,24 @@ def stop_child(process: subprocess.Popen[bytes]) -> bool:
     if not seen:
         raise BrokenEnvironmentError(f"process {process.pid} does not stop after SIGSTOP")
     return process.poll() is None
+
+
+def look_at_child(
+    process: subprocess.Popen[bytes] | None, answers: Callable[[], bool]
+) -> Literal["up", "stopped", "silent", "down"]:
+    """How a child of `spawn` is; asks it whether it `answers` unless the kernel knows better."""
+    if process is None or process.poll() is not None:
+        return "down"
+    if is_stopped(process.pid):
+        return "stopped"
+    if answers():
+        return "up"
+    return "down" if process.poll() is not None else "stopped" if is_stopped(process.pid) else "silent"
+
+
+def is_gone(pid: int) -> bool:
+    """Whether the kernel has no such process."""
+    return not (Path("/proc") / str(pid)).exists()
 
 
 def is_stopped(pid: int) -> bool:

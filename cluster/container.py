@@ -14,10 +14,11 @@ from typing import ClassVar, Literal, TypeVar
 from docker.models.containers import Container
 
 from cluster.base import Address
-from cluster.engine import ENGINE_ERRORS, words_of
+from cluster.children import is_gone
+from cluster.engine import ENGINE_ERRORS, inspected, words_of
 from cluster.persistence import Policy
 from cluster.server import Server
-from cluster.server_node import ServerNode
+from cluster.server_node import Seen, ServerNode
 from cluster.waiting import VERB_LIMIT_S, becomes_true
 from fencepost.errors import BrokenEnvironmentError, InternalError
 
@@ -35,6 +36,7 @@ class ContainerNode(ServerNode):
     def __init__(self, name: str, server: Server, policy: Policy) -> None:
         super().__init__(name, server, policy)
         self._made: tuple[Container, Address] | None = None
+        self._known_pid: int | None = None
 
     @property
     def address(self) -> Address:
@@ -43,10 +45,6 @@ class ContainerNode(ServerNode):
     def adopt(self, container: Container, address: Address) -> None:
         """The container that this node is, from now on, and the address that it will have whenever it runs."""
         self._made = container, address
-
-    def kill(self) -> None:
-        with self._verb:
-            self._reach("kill", lambda: self._container.kill("SIGKILL"), lambda: not self._is_running())
 
     def is_up(self, timeout_ms: float = 200) -> bool:
         """The address of a container that is down answers nobody, not even with a refusal, so silence is not waited for
@@ -57,7 +55,7 @@ class ContainerNode(ServerNode):
         if self._server.answers(self.address, glance_ms):
             return True
         left_ms = timeout_ms - glance_ms
-        return left_ms > 0 and self._runs() and self._server.answers(self.address, left_ms)
+        return left_ms > 0 and self._state() == "up" and self._server.answers(self.address, left_ms)
 
     def log_text(self) -> str:
         """The container's log, which the engine keeps over restarts."""
@@ -71,6 +69,31 @@ class ContainerNode(ServerNode):
         if self._made is None:
             raise InternalError(f"{self._name} has no container before the cluster was started")
         return self._made
+
+    def _look(self, within_ms: float) -> Seen:
+        if self._server.answers(self.address, min(_GLANCE_MS, within_ms)):
+            return "down" if self._was_replaced() else "up"
+        state = self._state()
+        return state if state != "up" or self._server.answers(self.address, within_ms) else "silent"
+
+    def _was_replaced(self) -> bool:
+        """Whether somebody restarted the container since the last time: it answers, but was down in between. Unknown,
+        so no, where the engine's processes are not this host's."""
+        known = self._known_pid
+        if not known or not is_gone(known) or not self._verb.acquire(blocking=False):
+            return False
+        try:
+            self._learn_pid()
+        finally:
+            self._verb.release()
+        return True
+
+    def _learn_pid(self) -> None:
+        pid = self._pid()
+        self._known_pid = None if is_gone(pid) else pid
+
+    def _end(self) -> None:
+        self._reach("kill", lambda: self._container.kill("SIGKILL"), lambda: not self._is_running())
 
     def _launch(self) -> None:
         self._ask_engine("start", self._container.start)
@@ -106,6 +129,7 @@ class ContainerNode(ServerNode):
                 f"{self._name} runs, but does not answer at {self.address} from this host; its container must be "
                 "reachable at its own address (an engine on this Linux host), else use --cluster process"
             )
+        self._learn_pid()
 
     def _pid(self) -> int:
         self._ask_engine("inspection", self._container.reload)
@@ -114,13 +138,10 @@ class ContainerNode(ServerNode):
     def _recent_log(self) -> str:
         return self.log_text()
 
-    def _runs(self) -> bool:
-        """Whether it runs and is not paused, without touching the snapshot that a verb in another thread may be looking
-        at."""
-        client, name = self._container.client, str(self._container.id)
-        assert client is not None
-        state = self._ask_engine("inspection", lambda: client.api.inspect_container(name))["State"]
-        return bool(state["Running"] and not state["Paused"])
+    def _state(self) -> Literal["up", "stopped", "down"]:
+        """Without touching the snapshot that a verb in another thread may be looking at."""
+        state = self._ask_engine("inspection", lambda: inspected(self._container))
+        return "down" if not state["Running"] else "stopped" if state["Paused"] else "up"
 
     def _is(self, flag: Literal["Running", "Paused"]) -> bool:
         """One of the flags of the container's state, as the engine has it now."""

@@ -34,6 +34,7 @@ from cluster.engine import (
     Subnet,
     connect,
     create_network,
+    inspected,
     remove_run,
     words_of,
 )
@@ -42,7 +43,7 @@ from cluster.lifetime import StateFolder
 from cluster.owner import Owner
 from cluster.programs import ServerProgram, ToxiproxyProgram
 from cluster.server import Place
-from cluster.server_node import ASK_MS
+from cluster.server_node import ASK_MS, Seen
 from cluster.spec import ClusterSpec
 from fencepost.errors import BrokenEnvironmentError, InternalError
 
@@ -99,6 +100,17 @@ class DockerCluster(Backend[ContainerNode]):
         ]
         at_once(starts, at_most=CALLS_AT_ONCE)
         return {**self._facts(images, self._proxy_image, subnet), **disks}
+
+    def _look_at_proxy(self, within_ms: float) -> Seen:
+        if self._proxy().answers(within_ms):
+            return "up"
+        try:
+            state = inspected(self._containers[TOXIPROXY])
+        except NotFound:
+            return "down"
+        except ENGINE_ERRORS as error:
+            raise BrokenEnvironmentError(f"inspection of {TOXIPROXY} failed: {words_of(error)}") from error
+        return "down" if not state["Running"] else "stopped" if state["Paused"] else "silent"
 
     def _end_servers(self) -> None:
         """Save the logs, then remove containers and network, whatever state they are in."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
+from typing import Any
 
 import docker
 import requests
@@ -81,6 +82,14 @@ def _last_cause(error: BaseException) -> BaseException:
     while (deeper := error.__cause__ or error.__context__) is not None:
         error = deeper
     return error
+
+
+def inspected(container: Container) -> Mapping[str, Any]:
+    """The container's state as the engine has it now: `Running`, `Paused`, `Pid`, …"""
+    client, name = container.client, str(container.id)
+    assert client is not None
+    state: Mapping[str, Any] = client.api.inspect_container(name)["State"]
+    return state
 
 
 def words_of(error: BaseException) -> str:

@@ -12,11 +12,12 @@ from typing import ClassVar
 
 from cluster.backend import Backend
 from cluster.base import Address
-from cluster.children import end_child, spawn
+from cluster.children import end_child, look_at_child, spawn
 from cluster.lifetime import StateFolder
 from cluster.ports import LOOPBACK, ephemeral_range
 from cluster.process_node import ProcessNode
 from cluster.programs import ServerProgram
+from cluster.server_node import Seen
 from cluster.spec import ClusterSpec
 from fencepost.errors import BrokenEnvironmentError
 
@@ -74,6 +75,9 @@ class ProcessCluster(Backend[ProcessNode]):
             environment=self._state.environment,
         )
         return lambda: process.poll() is None
+
+    def _look_at_proxy(self, within_ms: float) -> Seen:
+        return look_at_child(self._proxy_process, lambda: self._proxy().answers(within_ms))
 
     def _end_servers(self) -> None:
         for server in self._servers.values():

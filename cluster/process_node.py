@@ -9,14 +9,14 @@ from subprocess import Popen
 
 from cluster.access import Access
 from cluster.base import Address
-from cluster.children import end_child, is_stopped, spawn, stop_child
+from cluster.children import end_child, is_stopped, look_at_child, spawn, stop_child
 from cluster.disk import Disk
 from cluster.owner import Owner
 from cluster.persistence import Policy
 from cluster.ports import Ports, PortTakenError, is_listening
 from cluster.programs import ServerProgram
 from cluster.server import Place
-from cluster.server_node import ServerNode
+from cluster.server_node import Seen, ServerNode
 from cluster.waiting import becomes_true
 from fencepost.errors import BrokenEnvironmentError, InternalError
 
@@ -79,16 +79,18 @@ class ProcessNode(ServerNode):
                 self.claim(Address(self.address.host, ports.take(1)[0]))
         return self.start()
 
-    def kill(self) -> None:
-        with self._verb:
-            if self._process is not None:
-                end_child(self._process)
-
     def is_up(self, timeout_ms: float = 200) -> bool:
         return self.pid is not None and self._server.answers(self.address, timeout_ms)
 
     def log_text(self) -> str:
         return self._log.read_text(errors="replace") if self._log.exists() else ""
+
+    def _look(self, within_ms: float) -> Seen:
+        return look_at_child(self._process, lambda: self._server.answers(self.address, within_ms))
+
+    def _end(self) -> None:
+        if self._process is not None:
+            end_child(self._process)
 
     def _launch(self) -> None:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from typing import ClassVar
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import ClassVar, Literal
 
-from cluster.base import Address
+from cluster.base import Address, Condition
 from cluster.disk import Disk, no_disk
 from cluster.persistence import Policy
 from cluster.server import Server
@@ -22,6 +23,9 @@ ASK_MS = 1_000.0
 
 _HALF_A_VERB_S = VERB_LIMIT_S / 2
 _LAST_LINES = 3
+
+Wanted = Literal["up", "paused", "down"]
+Seen = Literal["up", "stopped", "silent", "down"]
 
 
 class ServerNode(ABC):
@@ -35,6 +39,9 @@ class ServerNode(ABC):
         self._policy = policy
         self._disk: Disk | None = None
         self._verb = threading.RLock()
+        self._wanted: Wanted | None = None
+        """What the verbs made of it; None while one is at work, and before the first start."""
+        self._changes = 0
 
     @property
     def name(self) -> str:
@@ -53,7 +60,7 @@ class ServerNode(ABC):
         self._disk = disk
 
     def start(self) -> None:
-        with self._verb:
+        with self._becomes("up"):
             if self._is_paused():
                 raise BrokenEnvironmentError(f"{self._name} is paused and cannot be started; resume or kill it first")
             if not self._is_running():
@@ -63,7 +70,7 @@ class ServerNode(ABC):
             self._await_ready()
 
     def stop(self) -> None:
-        with self._verb:
+        with self._becomes("down"):
             if (shut_down := self._server.shut_down) is None:
                 raise BrokenEnvironmentError(f"{self._name} runs {self._server.name}, which has no clean shutdown")
             if not self._is_running():
@@ -73,27 +80,49 @@ class ServerNode(ABC):
             if not becomes_true(lambda: not self._is_running(), within_s=_HALF_A_VERB_S, every_s=self.look_every_s):
                 raise BrokenEnvironmentError(f"{self._name} does not end within {_HALF_A_VERB_S:g} s of its shutdown")
 
-    @abstractmethod
-    def kill(self) -> None: ...
+    def kill(self) -> None:
+        with self._becomes("down"):
+            self._end()
 
     def cut_power(self) -> None:
-        with self._verb:
+        with self._becomes("down"):
             if self._disk is None:
                 raise no_disk(self._name)
             # The disk first: a server that is still alive can only fail, and cannot promise what it has not on disk.
             self._disk.cut_power()
-            self.kill()
+            self._end()
 
     def pause(self) -> None:
-        with self._verb:
+        with self._becomes("paused"):
             if not self._is_running() or not self._freeze():
                 raise BrokenEnvironmentError(f"{self._name} is down and cannot be paused; start it first")
 
     def resume(self) -> None:
         with self._verb:
-            if self._is_paused():
-                self._wake()
-                self._await_ready()
+            if self._wanted == "paused" and self._is_running():
+                with self._becomes("up"):
+                    self._wake()
+                    self._await_ready()
+
+    def was_taken_down(self) -> bool:
+        return self._wanted == "down"
+
+    def went_unasked(self) -> bool:
+        with self._verb:
+            return self._wanted in ("up", "paused") and not self._is_running()
+
+    def condition(self, within_ms: float) -> Condition:
+        wanted, changes = self._wanted, self._changes
+        if wanted is None:
+            return "changing"
+        seen = self._look(within_ms)
+        if self._changes != changes:
+            return "changing"
+        if wanted == "up":
+            return "as wanted" if seen == "up" else seen
+        if seen == "down":
+            return "as wanted" if wanted == "down" else "down"
+        return "up" if seen == "up" or wanted == "down" else "as wanted"
 
     @abstractmethod
     def is_up(self, timeout_ms: float = 200) -> bool: ...
@@ -106,6 +135,14 @@ class ServerNode(ABC):
 
     @abstractmethod
     def log_text(self) -> str: ...
+
+    @abstractmethod
+    def _look(self, within_ms: float) -> Seen:
+        """How the server is, while a verb may be at work in another thread."""
+
+    @abstractmethod
+    def _end(self) -> None:
+        """SIGKILL, running, paused or dead already, and see that it has ended."""
 
     @abstractmethod
     def _launch(self) -> None:
@@ -137,6 +174,19 @@ class ServerNode(ABC):
     @abstractmethod
     def _recent_log(self) -> str:
         """What the server has logged of late, at least since it was last started."""
+
+    @contextmanager
+    def _becomes(self, wanted: Wanted) -> Iterator[None]:
+        """One verb: what it makes of the server when it ends well. Otherwise the server is still to be what it was."""
+        with self._verb:
+            before, self._wanted = self._wanted, None
+            self._changes += 1
+            try:
+                yield
+                before = wanted
+            finally:
+                self._wanted = before
+                self._changes += 1
 
     def _await_ready(self) -> None:
         """Wait until the server answers, and check that it treats its data as configured."""

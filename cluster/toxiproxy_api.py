@@ -93,7 +93,8 @@ class _Consumer(APIConsumer):  # type: ignore[misc]
         """The checked response. Raises RefusedError for any status but success, BrokenEnvironmentError without one."""
         try:
             with self._one_at_a_time:
-                response = self._session.request(method, _BASE + url, timeout=self._timeout_s, **kwargs)
+                timeout_s = kwargs.pop("timeout", self._timeout_s)
+                response = self._session.request(method, _BASE + url, timeout=timeout_s, **kwargs)
             validate_response(response)
         except requests.RequestException as error:
             reason = type(error).__name__
@@ -113,6 +114,7 @@ class ToxiproxyApi:
     def __init__(self, path: Path, timeout_s: float = _API_TIMEOUT_S) -> None:
         self._path = path
         self._api = _Consumer(path, timeout_s)
+        self._glance = _Consumer(path, timeout_s)
 
     def wait_until_up(self, is_running: Callable[[], bool], within_s: float) -> None:
         """Wait until the API answers. Raises BrokenEnvironmentError if it does not, or once `is_running()` is false."""
@@ -120,6 +122,15 @@ class ToxiproxyApi:
             raise BrokenEnvironmentError(f"Toxiproxy does not answer at {self._path}; its log says why")
         if not is_running():
             raise BrokenEnvironmentError("Toxiproxy ended at once; its log says why")
+
+    def answers(self, within_ms: float) -> bool:
+        """Whether it answers within the time, asked over a connection of its own: the other one may be waiting for a
+        change of many links. For one other thread."""
+        try:
+            self._glance.get("/version", timeout=within_ms / 1e3)
+        except BrokenEnvironmentError:
+            return False
+        return True
 
     def create_all(self, wanted: Mapping[str, tuple[Address, Address]]) -> dict[str, ProxyState]:
         """Make all proxies, by name each (listen, upstream), in one call; what the server made of them.
@@ -182,8 +193,9 @@ class ToxiproxyApi:
         return _proxy_state(json.loads(replies[-1].body))
 
     def close(self) -> None:
-        """Let go of the connection to the API."""
+        """Let go of the connections to the API."""
         self._api.close()
+        self._glance.close()
 
     def _answers(self) -> bool:
         try:

@@ -5,6 +5,7 @@ itself, in one `write(2)`, before its next step starts. A SIGKILL loses at most 
 worst a partial line at the end, which readers drop). Times are CLOCK_MONOTONIC in nanoseconds, comparable between
 processes of one host. `nemesis.jsonl` holds `FaultEvent`s, and `resource.jsonl` the accepted `Write`s in the order in
 which the resource accepted them. `nodes.jsonl` holds the `KeyEvent`s that the witness saw on the nodes.
+`gaps/<client>.<life>.jsonl` holds a `Gap` for each time that a client did not run, whoever stopped it.
 `answers/<client>.<life>.jsonl` holds the nodes' replies to a client whose lock exposes them: one line per `Round`. The
 rounds of an operation are written in one `write(2)` right before the operation's own line. No verdict uses them; they
 serve explanations.
@@ -140,8 +141,9 @@ class Impact(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     taken down; clients that were paused or killed. Checkers and plots read only this, so they do not have to know the
     fault.
 
-    If nodes went down: `how_down` says how, and `keys_at_stake` are the keys that lost their quorum. A majority of the
-    nodes held them just before, and without these nodes no majority does. None: the server cannot list its keys.
+    If nodes went down: `how_down` says how (`unasked`: nobody here took them down), and `keys_at_stake` are the keys
+    that lost their quorum. A majority of the nodes held them just before, and without these nodes no majority does.
+    None: the server cannot list its keys, or nobody knew beforehand.
     """
 
     cut_links: tuple[tuple[str, str], ...] = ()
@@ -150,7 +152,7 @@ class Impact(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     paused_clients: tuple[str, ...] = ()
     killed_clients: tuple[str, ...] = ()
     keys_at_stake: tuple[str, ...] | None = None
-    how_down: HowDown | None = None
+    how_down: HowDown | Literal["unasked"] | None = None
 
     @property
     def took_nodes_down(self) -> bool:
@@ -159,7 +161,7 @@ class Impact(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class FaultEvent(Impact, frozen=True):
-    """One line of `nemesis.jsonl`: what was observed of a planned fault, and what it hit. Each fault has a line for its
+    """One line of `nemesis.jsonl`: what was observed of a fault, and what it hit. Each fault has a line for its
     injection and a line for its healing.
 
     `began_ns` … `done_ns`: the call that did it. The fault was certainly active from the `done_ns` of `injected` to the
@@ -167,11 +169,16 @@ class FaultEvent(Impact, frozen=True):
     `injected`; gone after `healed`). `seen`: what the probe saw, in one line for people. `fault_class`: what it is to a
     lock (`nemesis.base.FaultClass`), or the name of a nemesis that does not say; empty in older records.
 
+    `unplanned`: the nemesis did not do it; it was noticed (`harness.run.watch`). An unplanned fault is a fault like any
+    other: it began between `began_ns` and `done_ns` of its `injected`, and ended between those of its `healed`; it has
+    none if it did not end. An unplanned `undone` says that somebody ended a planned fault early, for the names that it
+    hits: from its `done_ns` on, they no longer were as the fault had left them.
+
     Older records have no `how_down`; there the name of the nemesis says the same
     (`harness.explain.phrases.how_down`).
     """
 
-    event: Literal["injected", "healed"]
+    event: Literal["injected", "healed", "undone"]
     fault: str
     nemesis: str
     what: str
@@ -180,6 +187,7 @@ class FaultEvent(Impact, frozen=True):
     holds: bool
     seen: str
     fault_class: str = ""
+    unplanned: bool = False
 
 
 KeyEventName = Literal["set", "prolonged", "deleted", "expired", "seen", "watching", "blind"]
@@ -229,6 +237,19 @@ class Held(msgspec.Struct, omit_defaults=True, gc=False):
     section: Int64
     key: str
     value: str
+
+
+class Gap(msgspec.Struct, omit_defaults=True, gc=False):
+    """A time in which a client did not run, as its heartbeat noticed it (`workloads.heartbeat`). It ran at `from_ns`
+    and at `to_ns`. `waited_ns`: for how much of it the client waited for a processor; all of it for a time in which it
+    was kept waiting again and again. `pid`: the process of its lock, if it was that process that stood still.
+
+    Stored in `gaps/<client>.<life>.jsonl`; `client` is the process, whatever its tasks."""
+
+    from_ns: Int64
+    to_ns: Int64
+    waited_ns: Int64 = 0
+    pid: Int64 | None = None
 
 
 class ClientEnd(msgspec.Struct, omit_defaults=True):

@@ -24,7 +24,7 @@ from nemesis.names import Names
 from nemesis.partition_shapes import spare
 from nemesis.quorum_loss import losing_quorum
 from nemesis.random_draws import some, weighted
-from nemesis.steps import in_service
+from nemesis.steps import in_service, not_gone
 
 BACK_WITHIN_S = 2.0
 
@@ -71,37 +71,47 @@ class NodeDown(msgspec.Struct, frozen=True):
         return f"{self.how} {','.join(self.nodes)}"
 
     def inject(self, world: World, owner: str) -> Impact:
-        """A node that is paused goes down too, and comes back running."""
-        if not self.nodes:
+        """A node that is paused goes down too, and comes back running. One that went down without the nemesis is left
+        alone, here and in the end: it is not this fault that took it down."""
+        names = not_gone(world, self.nodes)
+        if not names:
             return Impact()
-        keys = self._keys_at_stake(world)
-        at_once(_verb(self.how, world.cluster.nodes[name]) for name in self.nodes)
-        return Impact(nodes=self.nodes, keys_at_stake=keys, how_down=self.how)
+        keys = self._keys_at_stake(world, names)
+        at_once(_verb(self.how, world.cluster.nodes[name]) for name in names)
+        return Impact(nodes=names, keys_at_stake=keys, how_down=self.how)
 
     def probe(self, world: World, impact: Impact) -> Evidence:
-        up = in_service(world, self.nodes)
-        down = [name for name in self.nodes if name not in up]
+        up = in_service(world, impact.nodes)
+        down = [name for name in impact.nodes if name not in up]
+        missed = [name for name in self.nodes if name not in impact.nodes]
         words = [f"{','.join(down)} dead"] if down else []
         if up:
             words.append(f"{','.join(up)} still there")
-        return Evidence(bool(down) and not up, "; ".join(words) or "nobody was hit")
+        if missed:
+            words.append(f"{','.join(missed)} down before, by no fault")
+        return Evidence(bool(down) and not up and not missed, "; ".join(words) or "nobody was hit")
 
     def heal(self, world: World, owner: str, impact: Impact) -> Evidence:
-        nodes = [world.cluster.nodes[name] for name in self.nodes]
-        at_once(node.start for node in nodes)
-        up = [node.name for node in nodes if becomes_true(node.is_up, within_s=BACK_WITHIN_S)]
-        absent = [name for name in self.nodes if name not in up]
-        words = [f"{','.join(up)} answering"] if up else []
+        nodes = {name: world.cluster.nodes[name] for name in self.nodes}
+        due = [name for name, node in nodes.items() if node.was_taken_down()]
+        at_once(nodes[name].start for name in due)
+        there = [name for name in due if becomes_true(nodes[name].is_up, within_s=BACK_WITHIN_S)]
+        there = [name for name, node in nodes.items() if name in there or (name not in due and node.is_up())]
+        absent = [name for name in due if name not in there]
+        others = [name for name in nodes if name not in (*there, *absent)]
+        words = [f"{','.join(there)} answering"] if there else []
         if absent:
             words.append(f"{','.join(absent)} not back")
+        if others:
+            words.append(f"{','.join(others)} left alone: out of service for another reason")
         return Evidence(not absent, "; ".join(words))
 
-    def _keys_at_stake(self, world: World) -> tuple[str, ...] | None:
+    def _keys_at_stake(self, world: World, names: tuple[str, ...]) -> tuple[str, ...] | None:
         """None if the nodes' server cannot list its keys."""
         if (reader := world.cluster.key_reader()) is None:
             return None
         with reader:
-            locks = losing_quorum(reader.look(), self.nodes, world.topology.majority)
+            locks = losing_quorum(reader.look(), names, world.topology.majority)
         return tuple(sorted({key for key, _ in locks}))
 
 

@@ -119,7 +119,7 @@ class Pause(msgspec.Struct, frozen=True):
         running = [c.name for c in clients if c.is_alive() and c.name not in still]
         gone = [c.name for c in clients if not c.is_alive()]
         answering = in_service(world, self.nodes)
-        # `Node.resume` returns only when the node answers or when it is down, and no pause takes a node down.
+        # `Node.resume` returns only when the node answers, or when this pause is not what keeps it from answering.
         down = [name for name in self.nodes if name not in answering]
         words = [
             f"{','.join(who)} {what}"
@@ -128,7 +128,7 @@ class Pause(msgspec.Struct, frozen=True):
                 (gone, "killed or ended meanwhile"),
                 (still, "still stopped"),
                 (answering, "answering"),
-                (down, "down by another fault"),
+                (down, "out of service for another reason"),
             )
             if who
         ]

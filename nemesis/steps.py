@@ -21,6 +21,13 @@ def do_all(actions: Iterable[Callable[[], object]]) -> None:
         raise first_error
 
 
+def not_gone(world: World, names: Iterable[str]) -> tuple[str, ...]:
+    """Those nodes that are up, or that a fault took down; not those that went down by no fault."""
+    asked = tuple(names)
+    gone = at_once(world.cluster.nodes[name].went_unasked for name in asked)
+    return tuple(name for name, is_gone in zip(asked, gone, strict=True) if not is_gone)
+
+
 def in_service(world: World, names: Iterable[str]) -> tuple[str, ...]:
     """Those nodes that answer now: one that another fault has already taken down cannot be hit again. They are asked
     side by side, because a dead one may keep the caller waiting."""

@@ -136,5 +136,18 @@ class KnowsIfHeld(Protocol):
         ...
 
 
+@runtime_checkable
+class RunsElsewhere(Protocol):
+    """An optional ability of a lock: its work is done by processes of its own, which may stand still on their own."""
+
+    @property
+    def pids(self) -> Sequence[int]: ...
+
+
+def other_processes(lock: Lock) -> Sequence[int]:
+    """The processes, apart from the client's own, in which the lock works."""
+    return lock.pids if isinstance(lock, RunsElsewhere) else ()
+
+
 LockFactory = Callable[[Sequence[NodeAddress], LockSettings], Lock]
 """Opens a lock: connects it and warms it up. A class whose constructor takes these two arguments is a factory."""

@@ -28,9 +28,10 @@ from fencepost.errors import FencepostError
 from fencepost.options import fields_of
 from fencepost.user_code import in_words
 from workloads import driven_client
-from workloads.base import Lock, LockSettings, NodeAddress
+from workloads.base import Lock, LockSettings, NodeAddress, other_processes
 from workloads.checked import checked_description
 from workloads.control import Control, State
+from workloads.heartbeat import Heartbeat
 from workloads.kinds import find_workload
 from workloads.lock_steps import LockSteps
 from workloads.options import ClientOptions, LockOptions
@@ -65,7 +66,8 @@ class ResourceAddress(NamedTuple):
 class ClientSpec(msgspec.Struct, frozen=True, kw_only=True):
     """All that a client needs to know. `options`: what the user decides; the harness writes its whole `RunConfig`
     there, and the client reads its own part. `nodes` and `resource` are the client's own links. `tasks`: one, or
-    several that share the lock. `pipes`: the pipes (orders in, answers out) of a driven client, which has one task."""
+    several that share the lock. `gaps`: where the heartbeat records when the process did not run. `pipes`: the pipes
+    (orders in, answers out) of a driven client, which has one task."""
 
     seed: str
     options: ClientOptions
@@ -75,6 +77,7 @@ class ClientSpec(msgspec.Struct, frozen=True, kw_only=True):
     lock_log: str
     tasks: tuple[TaskSpec, ...]
     description: str
+    gaps: str
     pipes: tuple[int, int] | None = None
 
 
@@ -88,11 +91,13 @@ def work(spec: ClientSpec) -> None:
     lock = open_lock(options.lock, options.lock_command, spec.nodes, settings)
     with ExitStack() as stack:
         stack.callback(lock.close)
-        tasks = [_Task.open(spec, task, lock, workload, stack) for task in spec.tasks]
+        heartbeat = Heartbeat(Path(spec.gaps), Control(Path(spec.tasks[0].control)).beat, other_processes(lock))
+        tasks = [_Task.open(spec, task, lock, workload, heartbeat, stack) for task in spec.tasks]
         description = checked_description(lock.describe())
         Path(spec.description).write_bytes(hidden(description, spec.resource.password))
         gc.collect()
         gc.freeze()
+        stack.enter_context(heartbeat)
         for task in tasks:
             task.client.control.enter(State.READY, monotonic_ns())
         if spec.pipes is not None:
@@ -110,12 +115,20 @@ class _Task:
     client: Client
 
     @classmethod
-    def open(cls, spec: ClientSpec, task: TaskSpec, lock: Lock, workload: Workload, stack: ExitStack) -> _Task:
+    def open(
+        cls,
+        spec: ClientSpec,
+        task: TaskSpec,
+        lock: Lock,
+        workload: Workload,
+        heartbeat: Heartbeat,
+        stack: ExitStack,
+    ) -> _Task:
         """`stack` closes what it opens."""
         control = Control(Path(task.control))
         resource = RedisResource(*spec.resource, spec.resource_timeout_ms)
         stack.callback(resource.close)
-        record = Recorder(Path(task.history), Path(task.answers), spec.resource.password)
+        record = Recorder(Path(task.history), Path(task.answers), spec.resource.password, heartbeat.check)
         stack.callback(record.close)
         held = None if task.held is None else Recorder(Path(task.held))
         if held is not None:

@@ -16,7 +16,7 @@ from pathlib import Path
 NEVER_NS = 2**62
 """A stop time that lies beyond every run."""
 
-_START, _STOP, _STATE, _SINCE, _OPS, _SECTIONS = range(6)
+_START, _STOP, _STATE, _SINCE, _OPS, _SECTIONS, _BEAT = range(7)
 _SIZE = 64
 
 
@@ -102,6 +102,14 @@ class Control:
     def count(self, ops: int, sections: int) -> None:
         self._words[_OPS] = ops
         self._words[_SECTIONS] = sections
+
+    @property
+    def beat_ns(self) -> int:
+        """The last beat of the client's heartbeat; 0 before the first one."""
+        return self._words[_BEAT]
+
+    def beat(self, at_ns: int) -> None:
+        self._words[_BEAT] = at_ns
 
     def close(self) -> None:
         self._words.release()

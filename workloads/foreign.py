@@ -198,6 +198,11 @@ class ForeignLock:
         if self._child.stdout is not None:
             self._child.stdout.close()
 
+    @property
+    def pids(self) -> Sequence[int]:
+        """The program that was started; not what it may start in turn."""
+        return (self._child.pid,)
+
     def describe(self) -> dict[str, object]:
         """What the adapter said about itself when it opened, and the command that runs it."""
         return {**self._description, "command": self._command}

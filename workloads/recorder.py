@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from time import monotonic_ns
 from typing import Final
 
 import msgspec
@@ -22,13 +23,21 @@ class Recorder:
     anybody.
 
     `answers`: the file for what nodes answered, made when there is something to write; None: that is not kept.
-    `secret`: what no line may contain, such as a password in the error message of a library.
+    `secret`: what no line may contain, such as a password in the error message of a library. `before`: called with the
+    time just before an operation is written.
     """
 
-    __slots__ = ("_answers", "_answers_fd", "_encode", "_encode_lines", "_fd", "_secret", "ops")
+    __slots__ = ("_answers", "_answers_fd", "_before", "_encode", "_encode_lines", "_fd", "_secret", "ops")
 
-    def __init__(self, path: Path, answers: Path | None = None, secret: str | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        answers: Path | None = None,
+        secret: str | None = None,
+        before: Callable[[int], object] | None = None,
+    ) -> None:
         self._fd = _open(path)
+        self._before = before
         self._answers = answers
         self._secret = secret
         self._answers_fd = -1
@@ -39,7 +48,10 @@ class Recorder:
     def __call__(self, op: msgspec.Struct) -> None:
         """Write one line. Raises BrokenEnvironmentError when the disk is full: an operation that cannot be recorded
         must be the last one."""
-        _append(self._fd, hidden(self._encode(op), self._secret) + b"\n")
+        line = hidden(self._encode(op), self._secret) + b"\n"
+        if self._before is not None:
+            self._before(monotonic_ns())
+        _append(self._fd, line)
         self.ops += 1
 
     def answered(self, rounds: Sequence[Round]) -> None:

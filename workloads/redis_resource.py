@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import cast
+from time import monotonic, sleep
+from typing import Final, cast
 
 import msgspec
 from redis import Redis
 from redis.backoff import NoBackoff
 from redis.commands.core import Script
-from redis.exceptions import ResponseError
+from redis.exceptions import ConnectionError, ResponseError, TimeoutError
 from redis.retry import Retry
 
+from fencepost.errors import BrokenEnvironmentError
 from fencepost.history import Write
 from workloads.resource import ACCEPTED, STALE, StaleAccessError
 
+WARM_UP_S: Final = 25.0
 _decode = msgspec.json.Decoder(Write).decode
 
 
@@ -34,10 +37,22 @@ class RedisResource:
         self._scripts: dict[str, Script] = {}
 
     def warm_up(self, scripts: Iterable[str]) -> None:
-        """Connect and load the scripts, so that no section pays for it. Raises what redis-py raises."""
-        self._redis.ping()
-        for script in scripts:
-            self._redis.script_load(script)
+        """Connect and load the scripts, so that no section pays for it. Many clients start at the same time, so there
+        is time for it. Raises BrokenEnvironmentError if the resource does not answer."""
+        deadline_s = monotonic() + WARM_UP_S
+        while True:
+            try:
+                self._redis.ping()
+                for script in scripts:
+                    self._redis.script_load(script)
+            except (ConnectionError, TimeoutError) as error:
+                if monotonic() >= deadline_s:
+                    raise BrokenEnvironmentError(
+                        f"the resource does not answer within {WARM_UP_S:g} s: {error}"
+                    ) from error
+                sleep(0.05)  # a refused connection fails at once
+            else:
+                return
 
     def run(self, script: str, keys: Sequence[str], args: Sequence[object]) -> object:
         if script not in self._scripts:

@@ -19,7 +19,7 @@ import pandas as pd
 from fencepost.history import ClientEnd
 from fencepost.text import count, milliseconds
 from harness.figures import KEYS_ON_NODES, CheckerFigures, Part, Row
-from harness.history.fault_windows import longest_windows
+from harness.history.fault_windows import FOREVER_NS, longest_windows, merged
 from harness.history.groups import Ints
 from harness.history.recorded import Recorded
 from harness.history.sections import pause_windows
@@ -61,7 +61,7 @@ def check(run: Recorded) -> Answer:
     calls = run.ops[run.ops["f"] == "acquire"]
     limit_ms = run.config.ttl_ms if run.acquire_limit_ms is None else run.acquire_limit_ms
     took: Ints = (calls["complete_ns"] - calls["invoke_ns"]).to_numpy(np.int64)
-    ran = took - stopped_ns(calls, pause_windows(run.faults))
+    ran = took - stood_still_ns(calls, run)
     allowed = round((limit_ms + SLACK_MS) * 1e6)
     over = np.flatnonzero(ran > allowed)
     figures = Figures(
@@ -130,14 +130,16 @@ def _unending(run: Recorded, ends: Sequence[ClientEnd]) -> Finding:
     return Finding("acquire-never-ended", "lock", text, ("liveness",), len(ends), examples)
 
 
-def stopped_ns(calls: pd.DataFrame, pauses: dict[str, list[tuple[int, int]]]) -> Ints:
-    """For each call, how long its client can have been stopped during it."""
-    stopped = np.zeros(len(calls), np.int64)
+def stood_still_ns(calls: pd.DataFrame, run: Recorded) -> Ints:
+    """For each call, how long its client can have been stopped, or kept waiting for a processor, during it."""
+    stood = np.zeros(len(calls), np.int64)
     invoke, complete = (calls[name].to_numpy(np.int64) for name in ("invoke_ns", "complete_ns"))
-    for client, windows in pauses.items():
+    pauses = pause_windows(run.faults)
+    for client in pauses.keys() | run.kept_waiting.keys():
         own = np.flatnonzero(calls["client"] == client)
-        stopped[own] = _overlap(invoke[own], complete[own], windows)
-    return stopped
+        windows = merged([*pauses.get(client, ()), *run.kept_waiting.get(client, ())], 0, FOREVER_NS)
+        stood[own] = _overlap(invoke[own], complete[own], windows)
+    return stood
 
 
 def _overlap(invoke: Ints, complete: Ints, windows: Sequence[tuple[int, int]]) -> Ints:

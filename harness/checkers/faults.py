@@ -51,8 +51,10 @@ class Figures(CheckerFigures, frozen=True):
 
 
 def check(run: Recorded) -> Answer:
-    injected = {event.fault: event for event in run.faults if event.event == "injected"}
-    healed = {event.fault: event for event in run.faults if event.event == "healed"}
+    """Unplanned faults are not counted: nobody wanted them to work (`harness.checkers.unplanned`)."""
+    planned = [event for event in run.faults if not event.unplanned]
+    injected = {event.fault: event for event in planned if event.event == "injected"}
+    healed = {event.fault: event for event in planned if event.event == "healed"}
     missed = [event for event in injected.values() if not event.holds]
     still = [event for name, event in injected.items() if name not in healed or not healed[name].holds]
     unhealed = {event.fault for event in still}

@@ -20,12 +20,12 @@ from typing import Final, Literal, NamedTuple
 import numpy as np
 
 from fencepost.text import count, milliseconds, out_of, plural
-from harness.checkers.acquire_timeouts import SLACK_MS, stopped_ns
+from harness.checkers.acquire_timeouts import SLACK_MS, stood_still_ns
 from harness.figures import CheckerFigures, Row
 from harness.history.groups import Ints
 from harness.history.key_owners import rows_of
 from harness.history.recorded import Recorded
-from harness.history.sections import derive_leases, pause_windows
+from harness.history.sections import derive_leases
 from harness.verdict import Answer, Finding
 
 By = Literal["deadline", "keys"]
@@ -76,7 +76,7 @@ def _late(run: Recorded) -> Iterator[_Late]:
     leases = derive_leases(run.ops, run.faults)
     grants = leases[leases["f"] == "acquire"]
     said_ns: Ints = grants["computed_before_ns"].fillna(grants["complete_ns"]).to_numpy(np.int64)
-    in_time_ns = said_ns - stopped_ns(grants, pause_windows(run.faults)) - SLACK_NS
+    in_time_ns = said_ns - stood_still_ns(grants, run) - SLACK_NS
     # Most grants are quick; only what took longer than the slack can be late.
     slow = grants.assign(said_ns=said_ns, in_time_ns=in_time_ns)[in_time_ns > grants["invoke_ns"].to_numpy(np.int64)]
     names = ["client", "life", "section"]

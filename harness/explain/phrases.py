@@ -51,7 +51,7 @@ def of_nodes(count: int, run: Recorded) -> str:
 
 def how_down(event: FaultEvent) -> HowDown | None:
     """How the fault took its nodes down; None if it did not, or if that is unknown."""
-    return event.how_down or _BY_NEMESIS.get(event.nemesis)
+    return None if event.how_down == "unasked" else event.how_down or _BY_NEMESIS.get(event.nemesis)
 
 
 def brought_down(window: Window, nodes: Sequence[str]) -> str:

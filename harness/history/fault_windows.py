@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
+from msgspec.structs import replace
+
 from fencepost.history import ClientEnd, FaultEvent
 
 FOREVER_NS: Final = 2**62
@@ -15,11 +17,46 @@ FOREVER_NS: Final = 2**62
 
 def longest_windows(faults: Iterable[FaultEvent]) -> list[tuple[FaultEvent, int, int]]:
     """Each injection with the longest time for which it may have been active: from the start of the call that injected
-    it to the end of the call that healed it. Ordered by start."""
-    events = list(faults)
-    healed = {event.fault: event.done_ns for event in events if event.event == "healed"}
-    injected = sorted((event for event in events if event.event == "injected"), key=lambda event: event.began_ns)
-    return [(event, event.began_ns, healed.get(event.fault, FOREVER_NS)) for event in injected]
+    it to the end of the call that healed it. Ordered by start; one that somebody ended early has several windows."""
+    found = [(event, event.began_ns, FOREVER_NS if end is None else end.done_ns) for event, end in _with_ends(faults)]
+    return sorted(found, key=lambda window: window[1])
+
+
+def _with_ends(events: Iterable[FaultEvent]) -> Iterator[tuple[FaultEvent, FaultEvent | None]]:
+    """Each injection and what ended it, None if nothing did. A fault that somebody ended early for some of the names
+    that it hit is in two parts: these names, and the rest."""
+    injected: list[FaultEvent] = []
+    healed: dict[str, FaultEvent] = {}
+    undone: dict[str, list[FaultEvent]] = {}
+    for event in events:
+        if event.event == "injected":
+            injected.append(event)
+        elif event.event == "healed":
+            healed[event.fault] = event
+        else:
+            undone.setdefault(event.fault, []).append(event)
+    for whole in injected:
+        rest = whole
+        for early in sorted(undone.get(whole.fault, ()), key=lambda event: event.done_ns):
+            names = {*early.nodes, *early.paused_clients}
+            rest, ended = _only(rest, names, hit=False), _only(rest, names, hit=True)
+            if _hits(ended):
+                yield ended, early
+        if rest is whole or _hits(rest):
+            yield rest, healed.get(whole.fault)
+
+
+def _only(event: FaultEvent, names: set[str], *, hit: bool) -> FaultEvent:
+    """The event with only those of its nodes and paused clients that are among the names (`hit`), or are not."""
+    nodes = tuple(name for name in event.nodes if (name in names) is hit)
+    paused = tuple(name for name in event.paused_clients if (name in names) is hit)
+    if hit:
+        return replace(event, nodes=nodes, paused_clients=paused, cut_links=(), slow_links=(), killed_clients=())
+    return replace(event, nodes=nodes, paused_clients=paused)
+
+
+def _hits(event: FaultEvent) -> bool:
+    return bool(event.nodes or event.paused_clients or event.killed_clients or event.cut_links or event.slow_links)
 
 
 def merged(windows: Iterable[tuple[int, int]], start_ns: int, end_ns: int) -> list[tuple[int, int]]:
@@ -106,25 +143,17 @@ class Window:
 
 
 def windows(events: Iterable[FaultEvent]) -> tuple[Window, ...]:
-    """The injected faults, ordered by start. A healing without an injection is left out."""
-    heals: dict[str, FaultEvent] = {}
-    injections: list[FaultEvent] = []
-    for event in events:
-        if event.event == "injected":
-            injections.append(event)
-        else:
-            heals[event.fault] = event
-    found = []
-    for event in sorted(injections, key=lambda e: e.done_ns):
-        heal = heals.get(event.fault)
-        found.append(
-            Window(
-                event=event,
-                from_ns=event.done_ns,
-                to_ns=heal.began_ns if heal else None,
-                took=event.holds,
-                gone=heal.holds if heal else None,
-                seen_healed=heal.seen if heal else None,
-            )
+    """The injected faults, ordered by start. A healing without an injection is left out; a fault that somebody ended
+    early for some of the names that it hit has a window for these, too."""
+    found = [
+        Window(
+            event=event,
+            from_ns=event.done_ns,
+            to_ns=end.began_ns if end else None,
+            took=event.holds,
+            gone=end.holds if end else None,
+            seen_healed=end.seen if end else None,
         )
-    return tuple(found)
+        for event, end in _with_ends(events)
+    ]
+    return tuple(sorted(found, key=lambda window: window.from_ns))

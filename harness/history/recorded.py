@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -42,6 +43,10 @@ class Recorded:
     """The nodes' server, if its keys cannot be watched."""
     acquire_limit_ms: float | None = None
     """How long an acquire may take according to the lock; None if it declares nothing."""
+    kept_waiting: Mapping[str, Sequence[tuple[int, int]]] = field(default_factory=dict)
+    """By client, when it did not run although it was not stopped: it got no processor. Disjoint, in order."""
+    is_vouched_for: bool = True
+    """False for a run of an older fencepost, which left nothing that shows whether its files are whole."""
     doubts: tuple[str, ...] = ()
     """Why the run cannot be called valid, whatever its checkers say: it did not end as planned."""
 

@@ -75,8 +75,9 @@ def throughput(run: Recorded, faults: Sequence[Window], width: int = 1184, heigh
     for window in faults:
         until_ns = window.to_ns if window.to_ns is not None else end_ns
         left, right = x((window.from_ns - start_ns) / 1e9), x((until_ns - start_ns) / 1e9)
+        kind = "fault unplanned" if window.event.unplanned else "fault"
         frame.parts.append(
-            f'<rect class="fault" x="{left:.1f}" y="{frame.y1}" width="{max(right - left, 1):.1f}" '
+            f'<rect class="{kind}" x="{left:.1f}" y="{frame.y1}" width="{max(right - left, 1):.1f}" '
             f'height="{frame.y0 - frame.y1}"/>'
         )
     for share in (0.5, 1.0):

@@ -21,6 +21,7 @@ for (const root of document.querySelectorAll("[data-timeline]")) (() => {
     rows[S.client[i]].push(i);
   }
   const O = data.overlaps, F = data.faults;
+  const name = f => (f.unplanned ? "unplanned: " : "") + f.what;
   const overlapsOf = new Map();
   O.forEach((o, n) => { for (const s of [o[0], o[1]]) { if (!overlapsOf.has(s)) overlapsOf.set(s, []); overlapsOf.get(s).push(n); } });
 
@@ -57,7 +58,7 @@ for (const root of document.querySelectorAll("[data-timeline]")) (() => {
   // --- drawing -------------------------------------------------------------------------------------------------
   function readColours() {
     const style = getComputedStyle(document.documentElement);
-    for (const name of ["panel", "ink", "soft", "line", "faint", "section", "beyond", "wait", "lock", "client", "undecided", "fault", "cut", "slow", "down"])
+    for (const name of ["panel", "ink", "soft", "line", "faint", "section", "beyond", "wait", "lock", "client", "undecided", "fault", "unplanned", "cut", "slow", "down"])
       colours[name] = style.getPropertyValue("--" + name).trim();
   }
   function stripes(colour) {
@@ -134,13 +135,13 @@ for (const root of document.querySelectorAll("[data-timeline]")) (() => {
     }
     for (const f of F) {                                          // faults: shade, lane, label
       if (f.to < v0 || f.from > v1) continue;
-      ctx.fillStyle = colours.fault;
+      ctx.fillStyle = f.unplanned ? colours.unplanned : colours.fault;
       ctx.globalAlpha = f.took ? 0.11 : 0.04; bar(f.from, f.to, lanesY, bottom - lanesY, 1);
       ctx.globalAlpha = f.took ? 0.5 : 0.18; bar(f.from, f.to, lanesY + f.lane * laneH, laneH - 2, 2);
       ctx.globalAlpha = 1;
       if (laneH > 12) {
         ctx.textAlign = "left"; ctx.fillStyle = colours.ink; ctx.font = "11px system-ui, -apple-system, 'Segoe UI', Roboto, Arial, sans-serif";
-        const a = Math.max(x(f.from), LEFT) + 4; label(f.what, a, lanesY + f.lane * laneH + laneH / 2 - 1, Math.min(f.next ? x(f.next.from) : right, right) - a - 3);
+        const a = Math.max(x(f.from), LEFT) + 4; label(name(f), a, lanesY + f.lane * laneH + laneH / 2 - 1, Math.min(f.next ? x(f.next.from) : right, right) - a - 3);
         ctx.font = "12px system-ui, -apple-system, 'Segoe UI', Roboto, Arial, sans-serif";
       }
     }
@@ -266,7 +267,7 @@ for (const root of document.querySelectorAll("[data-timeline]")) (() => {
     }
     return lines;
   }
-  const aboutFault = f => [f.what, f.nemesis + ", " + at(f.from) + " to " + (f.healed ? at(f.to) : "the end: no healing was recorded"), (f.took ? "seen: " : "did not take: ") + f.seen];
+  const aboutFault = f => [name(f), f.nemesis + ", " + at(f.from) + " to " + (f.healed ? at(f.to) : "the end: no healing was recorded"), (f.took ? "seen: " : "did not take: ") + f.seen];
   function hover(event) {
     const box = canvas.getBoundingClientRect(), px = event.clientX - box.left, py = event.clientY - box.top, t = time(px), near = (v1 - v0) / plotW() * 3;
     let lines = null;

@@ -112,7 +112,7 @@ def _fault_row(window: Window, run: Recorded) -> dict[str, str]:
     seen = printable(window.event.seen)
     healed = printable(window.seen_healed or "")
     if window.gone is None:
-        healed = "no healing was recorded"
+        healed = "it did not end" if window.event.unplanned else "no healing was recorded"
     elif not window.gone:
         healed = f"STILL THERE: {healed}"
     return {

@@ -107,6 +107,7 @@ def _fault(
         "to": end_us if window.to_ns is None else us(window.to_ns),
         "healed": window.to_ns is not None,
         "took": window.took,
+        "unplanned": event.unplanned,
         "cut": pairs(event.cut_links),
         "slow": pairs(event.slow_links),
         "nodes": [nodes[n] for n in event.nodes if n in nodes],

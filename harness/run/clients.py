@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -14,7 +15,7 @@ from time import monotonic, monotonic_ns, sleep
 import msgspec
 import psutil
 
-from cluster.base import RESOURCE, Address, Cluster
+from cluster.base import RESOURCE, Address, Cluster, Condition
 from fencepost.errors import BrokenEnvironmentError
 from fencepost.files import on_disk
 from fencepost.history import ClientEnd, task_names
@@ -70,6 +71,9 @@ class ClientSlot:
         self._sections = dict.fromkeys(self._tasks, 0)
         self._start_ns = 0
         self._stop_ns = NEVER_NS
+        self._verb = threading.RLock()
+        self._should_stand = False
+        self._resumed_ns = 0
 
     @property
     def name(self) -> str:
@@ -100,7 +104,12 @@ class ClientSlot:
     def start(self) -> None:
         """Spawn the process; returns immediately. The process waits for the agreed start, or starts immediately if that
         has passed."""
+        with self._verb:
+            self._spawn()
+
+    def _spawn(self) -> None:
         self._life += 1
+        self._should_stand = False
         stem = f"{self._name}.{self._life}"
         tasks = tuple(map(self._task, self._tasks))
         config = self._config
@@ -113,6 +122,7 @@ class ClientSlot:
             lock_log=str(self._folder.logs / f"{stem}.lock.log"),
             tasks=tasks,
             description=str(self._scratch / f"{stem}.lock.json"),
+            gaps=str(self._folder.gaps_log(self._name, self._life)),
             pipes=self._pipes,
         )
         spec_path = self._scratch / f"{stem}.spec.json"
@@ -171,17 +181,39 @@ class ClientSlot:
         return self._process is not None
 
     def pause(self) -> None:
-        if self._process is None or not self.is_alive():
-            return
-        self._signal(signal.SIGSTOP)
-        self._await_group(psutil.STATUS_STOPPED, "stopped")
+        with self._verb:
+            if self._process is None or not self.is_alive():
+                return
+            self._signal(signal.SIGSTOP)
+            self._await_group(psutil.STATUS_STOPPED, "stopped")
+            self._should_stand = True
 
     def resume(self) -> None:
-        if self._process is not None and self.is_alive():
-            self._signal(signal.SIGCONT)
+        with self._verb:
+            self._should_stand = False
+            if self._process is not None and self.is_alive():
+                self._signal(signal.SIGCONT)
+                self._resumed_ns = monotonic_ns()
 
     def is_paused(self) -> bool:
         return self.is_alive() and self._group_states() == {psutil.STATUS_STOPPED}
+
+    def condition(self, within_ms: float) -> Condition:
+        """Whether its heart beats, unless it was paused. `cluster.base.Part`, as a client is one too."""
+        if not self._verb.acquire(blocking=False):
+            return "changing"
+        try:
+            if not self.is_alive() or State.STARTING in self.states:
+                return "as wanted"  # how it ends, and whether it comes up, is looked after elsewhere
+            if self._should_stand:
+                return "as wanted" if self.is_paused() else "up"
+            beat_ns = next(iter(self._controls.values())).beat_ns
+            late_ns = monotonic_ns() - max(beat_ns, self._resumed_ns)
+            if self._is_done() or late_ns <= within_ms * 1e6:
+                return "as wanted"
+            return "stopped" if self.is_paused() else "silent"
+        finally:
+            self._verb.release()
 
     def kill(self) -> None:
         if self._process is not None:
@@ -228,7 +260,8 @@ class ClientSlot:
         assert process is not None
         self._signal(signal.SIGKILL)
         process.wait(timeout=10)
-        self._process, self._controls = None, {}
+        with self._verb:
+            self._process, self._controls = None, {}
         gone_ns = monotonic_ns()
         for task, control in controls.items():
             state = control.state

@@ -6,13 +6,13 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from time import monotonic_ns, sleep
 from typing import Protocol
 
-from redis.exceptions import RedisError
+from redis.exceptions import RedisError, TimeoutError
 
-from cluster.base import RESOURCE
+from cluster.base import PROXY, RESOURCE
 from cluster.lifetime import StateFolder
 from cluster.live_run import write_addresses
 from fencepost.errors import BrokenEnvironmentError, FencepostError
@@ -20,10 +20,12 @@ from fencepost.files import NO_SPACE, disk_error
 from fencepost.history import ClientEnd, FaultEvent, Timeline
 from harness.run.clients import RESOURCE_TIMEOUT_MS, ClientSlot, start_all
 from harness.run.environment import describe_environment
+from harness.run.fault_log import FaultLog
 from harness.run.interruption import Interruption
 from harness.run.proxy_overhead import measure_overhead_us
 from harness.run.setup import Setup
 from harness.run.snapshot import Display, Snapshot
+from harness.run.watch import Watch
 from harness.run.witness import Witness
 from harness.store.run_folder import RunFolder
 from nemesis.base import Topology, World
@@ -34,6 +36,12 @@ from workloads.registry import manifest_of
 _READY_TIMEOUT_S = 90
 _DRAIN_EVERY_NS = 500_000_000
 _SHOW_EVERY_NS = 100_000_000
+_NEEDED = {PROXY: "Toxiproxy", RESOURCE: "the resource"}
+"""What a run cannot go on without."""
+
+
+class StalledResourceError(BrokenEnvironmentError):
+    """The resource did not answer in time, and may still do."""
 
 
 class Scenario(Protocol):
@@ -100,7 +108,7 @@ class TestRun:
             overhead = measure_overhead_us(cluster.nodes["n1"], cluster.links[config.client_names[0], "n1"].address)
             self._resource = RedisResource(*cluster.resource.address, cluster.access.clients, RESOURCE_TIMEOUT_MS)
             stack.callback(self._resource.close)
-            self._observe = stack.enter_context(folder.nemesis_log()).append
+            self._faults = FaultLog(stack.enter_context(folder.nemesis_log()).append, cluster.links)
             ends_log = stack.enter_context(folder.client_ends_log())
             if self._setup.is_watched:
                 environment = os.environ | self._state.environment
@@ -117,6 +125,8 @@ class TestRun:
             if self.interruption:
                 folder.write_timeline(Timeline(start_ns=monotonic_ns(), interrupted=True))
                 return
+            servers = [[part] for part in cluster.parts()]
+            self._watch = stack.enter_context(Watch([*servers, list(self.slots.values())]))
             self._load(scenario)
 
     @property
@@ -129,7 +139,7 @@ class TestRun:
     @property
     def observe(self) -> Callable[[FaultEvent], None]:
         """Records what was seen of a fault."""
-        return self._observe
+        return self._faults.observe
 
     @property
     def elapsed_ms(self) -> float:
@@ -138,13 +148,26 @@ class TestRun:
         return (monotonic_ns() - self._timeline.start_ns) / 1e6
 
     def tick(self, phase: str, active: tuple[str, ...] = ()) -> None:
-        """The duties that must not wait: notice clients that died, carry the resource's record away, show how it goes.
+        """The duties that must not wait: notice what failed, carry the resource's record away, show how it goes.
         Cheap enough to be called all the time."""
         for slot in self.slots.values():
             slot.reap()
+        self._notice()
         if monotonic_ns() - self._drained_at_ns > _DRAIN_EVERY_NS:
-            self._drain()
+            with suppress(StalledResourceError):  # the watch notices it; what it accepted is carried away later
+                self._drain()
         self._show(phase, active)
+
+    def _notice(self) -> None:
+        """Record what failed without the nemesis. Raises BrokenEnvironmentError if the run cannot go on without it."""
+        sightings = self._watch.take()
+        self._faults.notice(sightings)
+        for seen in sightings:
+            if seen.how == "down" and seen.part in _NEEDED:
+                raise BrokenEnvironmentError(f"{_NEEDED[seen.part]} ended while the run was on; see the run's logs/")
+
+    def _failing(self) -> tuple[str, ...]:
+        return () if self._timeline is None else self._faults.failing
 
     def _start_clients(self, on_end: Callable[[ClientEnd], None]) -> None:
         self._show(f"starting {self.config.clients} clients")
@@ -200,7 +223,8 @@ class TestRun:
         self._cluster.heal()
         for node in self._cluster.nodes.values():
             node.resume()
-            node.start()
+            if node.was_taken_down():
+                node.start()
         for slot in self.slots.values():
             slot.resume()
 
@@ -221,6 +245,8 @@ class TestRun:
                     slot.reap()
                 except BrokenEnvironmentError as error:  # the others are to end as ever
                     died = died or error
+            with suppress(BrokenEnvironmentError):
+                self._notice()
             self._show("waiting for the clients to end")
             sleep(0.005)
         self._cut_off_all()
@@ -238,7 +264,8 @@ class TestRun:
         try:
             writes = self._resource.accepted_since(self._accepted.total())
         except RedisError as error:
-            raise BrokenEnvironmentError(f"the resource does not answer: {error}; see logs/{RESOURCE}.log") from error
+            kind = StalledResourceError if isinstance(error, TimeoutError) else BrokenEnvironmentError
+            raise kind(f"the resource does not answer: {error}; see logs/{RESOURCE}.log") from error
         for write in writes:
             self._accepted[write.key] += 1
             write.index = self._accepted[write.key]
@@ -274,7 +301,7 @@ class TestRun:
                 total_s=(config.duration_ms + config.recovery_ms) / 1e3,
                 ops=sum(slot.ops for slot in slots),
                 sections=sum(slot.sections for slot in slots),
-                active_faults=active,
+                active_faults=(*active, *self._failing()),
                 clients_alive=sum(slot.is_alive() for slot in slots),
             )
         )

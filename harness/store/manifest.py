@@ -25,7 +25,7 @@ from harness.store.run_folder import RunFolder
 FIRST_SCHEMA: Final = 2
 """From this schema of config.json on, a run that ended as planned has a manifest."""
 _PIECE_BYTES: Final = 1 << 20
-_LOGS: Final = ("*.jsonl", "clients/*", "held/*", "answers/*")
+_LOGS: Final = ("*.jsonl", "clients/*", "held/*", "answers/*", "gaps/*")
 _DOCUMENTS: Final = (
     "config.json",
     "environment.json",
@@ -68,9 +68,13 @@ def write_manifest(folder: RunFolder) -> None:
     folder.write_manifest(Manifest(tuple(_all_measured(folder.path, _recorded(folder.path)))))
 
 
-def check_manifest(folder: RunFolder, manifest: Manifest) -> None:
+def check_manifest(folder: RunFolder, manifest: Manifest, *, at_a_glance: bool = False) -> None:
     """Raises UsageError, naming the file, if one is missing, has changed, or was added since the manifest was
-    written. The clients' logs may all be missing: history.parquet replaces them in a published run."""
+    written. The clients' logs may all be missing: history.parquet replaces them in a published run.
+
+    `at_a_glance`: a file that still has its size, and that the file system has not seen change since the manifest was
+    written, is not read."""
+    written_ns = (folder.path / "manifest.json").stat().st_ctime_ns if at_a_glance else 0
     there = {_name(folder.path, path): path for path in _recorded(folder.path)}
     published = not any(name.startswith("clients/") for name in there) and (folder.path / "history.parquet").is_file()
     listed = {file.name: file for file in manifest.files}
@@ -79,13 +83,42 @@ def check_manifest(folder: RunFolder, manifest: Manifest) -> None:
     for name in sorted(listed.keys() - there.keys()):
         if not (published and name.startswith(("clients/", "answers/"))):
             raise UsageError(f"{folder.path / name} is missing; manifest.json lists it: the record is damaged")
-    for found in _all_measured(folder.path, there.values()):
+    read = [path for name, path in there.items() if not _is_untouched(path, listed[name], written_ns)]
+    for found in _all_measured(folder.path, read):
         file = listed[found.name]
         if found != file:
             what = f"it has {found.lines} lines and {found.bytes} bytes, and had {file.lines} and {file.bytes}"
             if (found.lines, found.bytes) == (file.lines, file.bytes):
                 what = "its content changed"
             raise UsageError(f"{folder.path / found.name} is not as the run left it: {what}; the record is damaged")
+
+
+def _is_untouched(path: Path, file: File, since_ns: int) -> bool:
+    status = path.stat()
+    return status.st_size == file.bytes and status.st_ctime_ns <= since_ns
+
+
+def broke_off(folder: RunFolder) -> tuple[str, ...]:
+    """What a missing manifest means: why the run broke off; nothing for a run of an older fencepost. Raises UsageError
+    if the run cannot have ended without one."""
+    if (error := folder.read_failure()) is not None:
+        return (f"the run broke off: {error}",)
+    if folder.schema() < FIRST_SCHEMA:
+        return ()
+    if folder.read_final() is not None:
+        raise UsageError(
+            f"{folder.path / 'manifest.json'} is missing although the run had ended (final.json is there): it was "
+            "deleted, or the harness was killed at the very end; nothing vouches for the record"
+        )
+    return ("the run broke off: it has no manifest.json, so its harness crashed or was killed",)
+
+
+def changed_since_judged(folder: RunFolder) -> bool:
+    """Whether a file of the record was written, added or removed after the verdict was; for a run without a manifest,
+    which shows damage only when it is judged."""
+    judged_ns = (folder.path / "verdict.json").stat().st_mtime_ns
+    folders = [path for path in (folder.clients, folder.held, folder.answers, folder.gaps) if path.is_dir()]
+    return any(path.stat().st_mtime_ns > judged_ns for path in [*_recorded(folder.path), *folders])
 
 
 def _recorded(folder: Path) -> list[Path]:

@@ -13,6 +13,7 @@
       clients/c1.1.jsonl Op, a line each: client c1, its first life
       answers/c1.1.jsonl Round, one line each: what the nodes replied to that client
       held/c1.1.jsonl    Held, a line each: what its lock wrote on the nodes
+      gaps/c1.1.jsonl    Gap, a line each: when that client did not run; no file if it always ran
       final.json         the values at the last read
       history.parquet    the operations again, as columns; made from clients/ and never instead of it
       verdict.json       the verdict and its schema version
@@ -40,7 +41,7 @@ import msgspec
 
 from fencepost.errors import UsageError
 from fencepost.files import checked_path, kind_of, on_disk, read_json
-from fencepost.history import Held, KeyEvent, Round, Timeline
+from fencepost.history import Gap, Held, KeyEvent, Round, Timeline
 from fencepost.options import check_bounds
 from harness.config import RESULTS, RunConfig
 from harness.store.append_log import AppendLog, read_lines
@@ -95,6 +96,7 @@ class RunFolder:
             folder.clients.mkdir()
             folder.answers.mkdir()
             folder.held.mkdir()
+            folder.gaps.mkdir()
             folder.logs.mkdir()
             folder._write_json("config.json", {"schema_version": SCHEMA_VERSION} | msgspec.to_builtins(config))
             folder._become_latest()
@@ -141,6 +143,10 @@ class RunFolder:
         return self.path / "held"
 
     @property
+    def gaps(self) -> Path:
+        return self.path / "gaps"
+
+    @property
     def logs(self) -> Path:
         return self.path / "logs"
 
@@ -162,6 +168,10 @@ class RunFolder:
     def held_log(self, client: str, life: int) -> Path:
         """What this client's lock wrote on the nodes for its sections."""
         return self.held / f"{client}.{life}.jsonl"
+
+    def gaps_log(self, client: str, life: int) -> Path:
+        """When this client did not run, whoever stopped it."""
+        return self.gaps / f"{client}.{life}.jsonl"
 
     def nemesis_log(self) -> AppendLog:
         return AppendLog(self.path / "nemesis.jsonl")
@@ -272,6 +282,10 @@ class RunFolder:
     def read_held(self) -> Iterator[tuple[str, int, Iterable[Held]]]:
         """The values of granted leases, each client's life for itself; nothing where they were not kept."""
         return _read_lives(self.held, Held)
+
+    def read_gaps(self) -> Iterator[tuple[str, int, Iterable[Gap]]]:
+        """When clients did not run, each client's life for itself; nothing where their hearts were not watched."""
+        return _read_lives(self.gaps, Gap)
 
     def read_nodes(self) -> Iterable[KeyEvent]:
         """What the witness saw; nothing where none watched."""

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from fencepost.errors import UsageError
+from fencepost.history import task_names
 from harness.history.groups import Bools, Groups, codes_of
 from harness.history.key_owners import rows_of
 from harness.history.recorded import Recorded
@@ -31,7 +32,7 @@ def check_soundness(folder: RunFolder, run: Recorded) -> None:
 
 def _names(folder: RunFolder, run: Recorded) -> None:
     """Logs, ends, values and replies belong to the same lives of the clients of this run."""
-    known = set(run.config.client_names)
+    known = set(run.config.user_names)
     lives = {(client, life) for client, life, _ in client_logs(folder.clients)}
     from_parquet = not lives
     if from_parquet:
@@ -61,6 +62,10 @@ def _names(folder: RunFolder, run: Recorded) -> None:
             if (client, life) not in lives and not from_parquet:
                 raise _damaged(folder, f"{of.name}/{log.name}", f"clients/{log.name} is not there")
 
+    for client, life, log in client_logs(folder.gaps):
+        if not any((task, life) in lives for task in task_names(client, run.config.tasks)) and not from_parquet:
+            raise _damaged(folder, f"gaps/{log.name}", f"the run had no such life of {client}")
+
 
 def _times(folder: RunFolder, run: Recorded) -> None:
     """Operations are within the run, and end after they start."""
@@ -70,6 +75,9 @@ def _times(folder: RunFolder, run: Recorded) -> None:
     _no_row(folder, ops, invoke < timeline.start_ns, "an operation is earlier than the run")
     if timeline.end_ns is not None:
         _no_row(folder, ops, complete > timeline.end_ns, "an operation is later than the run")
+    for client, life, gaps in folder.read_gaps():
+        if any(gap.to_ns < gap.from_ns for gap in gaps):
+            raise _damaged(folder, f"gaps/{client}.{life}.jsonl", "a gap ends before it begins")
     for event in run.faults:
         if event.done_ns < event.began_ns:
             raise _damaged(folder, "nemesis.jsonl", f"{event.fault} was {event.event} before that began")

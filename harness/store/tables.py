@@ -11,14 +11,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fencepost.errors import UsageError
-from fencepost.history import ClientEnd, FaultEvent, Timeline, Write
+from fencepost.history import ClientEnd, FaultEvent, Timeline, Write, task_names
+from harness.history.gaps import outside_stops
 from harness.history.key_holdings import Watched, derive_holdings, held_frame
 from harness.history.recorded import Recorded
 from harness.history.sections import derive_sections
 from harness.history.tasks import hitting_tasks
 from harness.store.append_log import read_lines
 from harness.store.columns import NAME, OLD_OPS_LACK, OPS_SCHEMA, WRITES_SCHEMA, Columns
-from harness.store.manifest import FIRST_SCHEMA, Manifest, check_manifest
+from harness.store.manifest import FIRST_SCHEMA, Manifest, broke_off, check_manifest
 from harness.store.many_logs import read_ops
 from harness.store.parquet import read_frame
 from harness.store.pieces import row_of
@@ -40,7 +41,7 @@ def load_recorded(folder: RunFolder, *, is_over: bool = True) -> Recorded:
     if manifest is not None:
         check_manifest(folder, manifest)
     try:
-        run = _load(folder, _broke_off(folder) if manifest is None else ())
+        run = _load(folder, broke_off(folder) if manifest is None else ())
     except OverflowError as error:
         raise UsageError(f"{folder.path} is damaged: a number in its logs is too large ({error})") from error
     if manifest is None:
@@ -48,25 +49,13 @@ def load_recorded(folder: RunFolder, *, is_over: bool = True) -> Recorded:
     return run
 
 
-def _broke_off(folder: RunFolder) -> tuple[str, ...]:
-    """What a missing manifest means."""
-    if (error := folder.read_failure()) is not None:
-        return (f"the run broke off: {error}",)
-    if folder.schema() < FIRST_SCHEMA:
-        return ()
-    if folder.read_final() is not None:
-        raise UsageError(
-            f"{folder.path / 'manifest.json'} is missing although the run had ended (final.json is there): it was "
-            "deleted, or the harness was killed at the very end; nothing vouches for the record"
-        )
-    return ("the run broke off: it has no manifest.json, so its harness crashed or was killed",)
-
-
 def _load(folder: RunFolder, doubts: tuple[str, ...]) -> Recorded:
     ops, environment = read_history(folder), folder.read_environment()
     ends = tuple(folder.read_log("client-ends.jsonl", ClientEnd))
     config = folder.read_config()
-    faults = hitting_tasks(list(folder.read_log("nemesis.jsonl", FaultEvent)), config.tasks)
+    noticed = list(folder.read_log("nemesis.jsonl", FaultEvent))
+    stops, waits = outside_stops([(client, gap) for client, _, own in folder.read_gaps() for gap in own], noticed)
+    faults = hitting_tasks([*noticed, *stops], config.tasks)
     timeline = folder.read_timeline()
     if timeline is None:
         first = int(ops["invoke_ns"].min()) if len(ops) else 0
@@ -85,6 +74,8 @@ def _load(folder: RunFolder, doubts: tuple[str, ...]) -> Recorded:
         unwatchable=_unwatchable(environment),
         acquire_limit_ms=_acquire_limit_ms(environment),
         doubts=doubts,
+        is_vouched_for=folder.schema() >= FIRST_SCHEMA,
+        kept_waiting={task: times for name, times in waits.items() for task in task_names(name, config.tasks)},
     )
 
 

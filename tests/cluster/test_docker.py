@@ -16,7 +16,7 @@ import psutil
 import pytest
 from docker.models.containers import Container
 
-from cluster.base import RESOURCE
+from cluster.base import PROXY, RESOURCE
 from cluster.docker import DockerCluster
 from cluster.engine import RUN_LABEL, STATE_LABEL, connect, create_network, remove_run, sweep_docker
 from cluster.lifetime import RunState
@@ -153,6 +153,55 @@ def test_to_pause_a_dead_server_is_refused_in_one_line(up: DockerCluster) -> Non
     up.nodes["n1"].kill()
     with pytest.raises(BrokenEnvironmentError, match="n1 is down and cannot be paused"):
         up.nodes["n1"].pause()
+
+
+def container_of(engine: docker.DockerClient, one: DockerCluster, name: str) -> Container:
+    return engine.containers.get(f"fencepost-{run_id_of(one)}-{name}")
+
+
+def test_a_container_that_somebody_else_pauses_kills_or_restarts_shows_it(
+    engine: docker.DockerClient, up: DockerCluster
+) -> None:
+    node, container = up.nodes["n1"], container_of(engine, up, "n1")
+    assert node.condition(500) == "as wanted"
+    container.pause()
+    assert node.condition(500) == "stopped"
+    node.resume()
+    assert node.condition(500) == "stopped", "what others paused, nobody here resumes"
+    container.unpause()
+    assert node.condition(500) == "as wanted"
+    container.restart(timeout=0)
+    assert becomes_true(node.is_up)
+    assert node.condition(500) == "down", "it was down, however short"
+    assert node.condition(500) == "as wanted"
+    container.kill()
+    assert becomes_true(lambda: node.condition(500) == "down")
+    assert node.went_unasked()
+
+
+def test_a_container_that_somebody_else_unpauses_or_starts_shows_it(
+    engine: docker.DockerClient, up: DockerCluster
+) -> None:
+    node, container = up.nodes["n1"], container_of(engine, up, "n1")
+    node.pause()
+    assert node.condition(500) == "as wanted"
+    container.unpause()
+    assert becomes_true(lambda: node.condition(500) == "up")
+    node.resume()
+    node.kill()
+    assert node.condition(500) == "as wanted"
+    container.start()
+    assert becomes_true(lambda: node.condition(500) == "up")
+
+
+def test_the_proxys_container_is_a_part_too(engine: docker.DockerClient, up: DockerCluster) -> None:
+    (proxy,) = [part for part in up.parts() if part.name == PROXY]
+    assert proxy.condition(500) == "as wanted"
+    container = container_of(engine, up, "toxiproxy")
+    container.pause()
+    assert proxy.condition(500) == "stopped"
+    container.unpause()
+    assert becomes_true(lambda: proxy.condition(500) == "as wanted")
 
 
 def test_a_node_keeps_its_address_while_others_come_and_go(up: DockerCluster) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from cluster import resp
 from cluster.access import Access
-from cluster.base import Address, Cluster
+from cluster.base import PROXY, Address, Cluster
 from cluster.children import is_stopped
 from cluster.lifetime import RunState
 from cluster.owner import Owner
@@ -21,6 +21,7 @@ from cluster.ports import Ports, PortTakenError
 from cluster.process import ProcessCluster
 from cluster.process_node import ProcessNode
 from cluster.programs import ServerProgram, find_server
+from cluster.waiting import becomes_true
 from fencepost.errors import BrokenEnvironmentError
 from tests.cluster.conftest import MakeCluster
 
@@ -64,6 +65,80 @@ def test_a_stopped_node_ends_cleanly_and_comes_back(node: ProcessNode) -> None:
     node.start()
     assert node.is_up()
     assert node.log_text().count("Ready to accept connections") == 2, "the log goes on over a restart"
+
+
+def condition_of(node: ProcessNode) -> str:
+    return node.condition(within_ms=300)
+
+
+def test_what_the_verbs_do_is_as_wanted(node: ProcessNode) -> None:
+    assert condition_of(node) == "as wanted"
+    node.pause()
+    assert condition_of(node) == "as wanted"
+    node.resume()
+    assert condition_of(node) == "as wanted"
+    node.stop()
+    assert condition_of(node) == "as wanted"
+    node.start()
+    node.kill()
+    assert condition_of(node) == "as wanted"
+    assert node.was_taken_down()
+    assert not node.went_unasked()
+
+
+def test_a_node_that_somebody_else_stops_shows_it_and_is_not_resumed(node: ProcessNode) -> None:
+    assert node.pid is not None
+    os.kill(node.pid, signal.SIGSTOP)
+    assert becomes_true(lambda: condition_of(node) == "stopped")
+    node.resume()
+    assert condition_of(node) == "stopped"
+    assert not node.went_unasked()
+    os.kill(node.pid, signal.SIGCONT)
+    assert becomes_true(lambda: condition_of(node) == "as wanted")
+
+
+def test_a_node_that_somebody_else_kills_shows_it_until_a_verb_starts_it(node: ProcessNode) -> None:
+    assert node.pid is not None
+    os.kill(node.pid, signal.SIGKILL)
+    assert becomes_true(lambda: condition_of(node) == "down")
+    assert node.went_unasked()
+    assert not node.was_taken_down()
+    with pytest.raises(BrokenEnvironmentError):
+        node.pause()
+    assert condition_of(node) == "down", "a verb that fails changes nothing about what is wanted"
+    node.start()
+    assert condition_of(node) == "as wanted"
+
+
+def test_a_pause_that_somebody_undoes_shows_it(node: ProcessNode) -> None:
+    node.pause()
+    assert node.pid is not None
+    os.kill(node.pid, signal.SIGCONT)
+    assert becomes_true(lambda: condition_of(node) == "up")
+    node.resume()
+    assert condition_of(node) == "as wanted"
+
+
+def test_a_paused_node_that_somebody_kills_is_down(node: ProcessNode) -> None:
+    node.pause()
+    assert node.pid is not None
+    os.kill(node.pid, signal.SIGKILL)
+    assert becomes_true(lambda: condition_of(node) == "down")
+    node.resume()
+    assert node.went_unasked()
+
+
+def test_the_proxy_is_a_part_that_shows_when_it_is_stopped_or_gone(make_cluster: MakeCluster) -> None:
+    cluster = make_cluster()
+    (proxy,) = [part for part in cluster.parts() if part.name == PROXY]
+    pid = next(c.pid for c in psutil.Process().children() if "-port" in c.cmdline() and "toxi" in c.cmdline()[0])
+    assert proxy.condition(300) == "as wanted"
+    os.kill(pid, signal.SIGSTOP)
+    assert becomes_true(lambda: proxy.condition(300) == "stopped")
+    os.kill(pid, signal.SIGCONT)
+    assert becomes_true(lambda: proxy.condition(300) == "as wanted")
+    os.kill(pid, signal.SIGKILL)
+    assert becomes_true(lambda: proxy.condition(300) == "down")
 
 
 def test_a_paused_node_accepts_but_does_not_answer_until_it_is_resumed(node: ProcessNode) -> None:

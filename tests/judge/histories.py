@@ -36,6 +36,7 @@ class History:
         self.key_events: list[KeyEvent] = []
         self.held: defaultdict[tuple[str, int], list[Held]] = defaultdict(list)
         self.acquire_limit_ms: float | None = None
+        self.kept_waiting: dict[str, list[tuple[int, int]]] = {}
 
     def op(
         self, client: str, f: Any, outcome: Any, section: int, invoke: float, complete: float, **more: Any
@@ -85,6 +86,24 @@ class History:
             self.faults.append(FaultEvent("healed", name, nemesis, "it", ms(healed - 1), ms(healed), gone, "seen"))
         return self
 
+    def unplanned(self, name: str, began: float, ended: float | None, what: str = "it failed", **hit: Any) -> History:
+        """A failure that no fault caused."""
+        more = {"unplanned": True} | hit
+        self.faults.append(
+            FaultEvent("injected", name, "unplanned", what, ms(began), ms(began + 1), True, "seen", **more)
+        )
+        if ended is not None:
+            self.faults.append(
+                FaultEvent("healed", name, "unplanned", what, ms(ended - 1), ms(ended), True, "over", **more)
+            )
+        return self
+
+    def undone(self, name: str, at: float, **hit: Any) -> History:
+        """Somebody else ended the fault early, for the names that are given."""
+        early = FaultEvent("undone", name, "any", "it", ms(at - 1), ms(at), True, "seen", unplanned=True, **hit)
+        self.faults.append(early)
+        return self
+
     def seen(
         self, node: str, event: Any, at: float, value: str | None = None, *, since: float | None = None, **more: Any
     ) -> History:
@@ -130,6 +149,7 @@ class History:
             final_values=final,
             watched=self._watched(),
             acquire_limit_ms=self.acquire_limit_ms,
+            kept_waiting=self.kept_waiting,
         )
 
     def _watched(self) -> Watched | None:

@@ -42,6 +42,26 @@ def test_a_fault_is_active_from_the_start_of_its_injection_to_the_end_of_its_hea
     assert longest_windows([late, early, healed]) == [(early, 1, FOREVER_NS), (late, 5, 9)]
 
 
+def test_a_fault_that_somebody_ended_early_for_one_name_ends_earlier_for_that_one_alone() -> None:
+    whole = event("injected", "f1", 1, 2, paused_clients=("c1", "c2"), nodes=("n1",), cut_links=(("c1", "n2"),))
+    early = event("undone", "f1", 4, 5, paused_clients=("c2",))
+    healed = event("healed", "f1", 8, 9)
+    events = [whole, healed, early]
+    found = {(w.paused_clients, w.nodes, w.cut_links): span for w, *span in longest_windows(events)}
+    assert found == {(("c2",), (), ()): [1, 5], (("c1",), ("n1",), (("c1", "n2"),)): [1, 9]}
+    assert {(w.event.paused_clients, w.from_ns, w.to_ns) for w in windows(events)} == {(("c2",), 2, 4), (("c1",), 2, 8)}
+
+
+def test_a_fault_that_somebody_ended_early_for_all_has_no_other_window() -> None:
+    whole = event("injected", "f1", 1, 2, nodes=("n1", "n2"))
+    early = [event("undone", "f1", 4, 5, nodes=("n2",)), event("undone", "f1", 6, 7, nodes=("n1",))]
+    healed = event("healed", "f1", 8, 9)
+    assert [(w.nodes, *span) for w, *span in longest_windows([whole, *early, healed])] == [
+        (("n2",), 1, 5),
+        (("n1",), 1, 7),
+    ]
+
+
 def some(mask: int, of: Sequence[object]) -> tuple[object, ...]:
     """The things whose bit is set."""
     return tuple(thing for place, thing in enumerate(of) if mask >> place & 1)

@@ -16,7 +16,7 @@ from rich.console import Console
 
 import fencepost
 from fencepost.errors import BrokenEnvironmentError, UsageError
-from fencepost.history import FaultEvent, Op, Timeline, Write
+from fencepost.history import FaultEvent, Gap, Op, Timeline, Write
 from harness.checkers.judge import judge_folder, recorded_verdict
 from harness.config import RunConfig
 from harness.history.recorded import Recorded
@@ -407,3 +407,54 @@ def test_another_project_s_module_of_our_name_is_named(tmp_path: Path) -> None:
         capture_output=True, text=True, check=True, cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(tmp_path)},
     )  # fmt: skip
     assert done.stdout.startswith(f"the module harness comes from {tmp_path / 'harness.py'}")
+
+
+def quiet() -> History:
+    return History().section("c1", 5, 10).end("c1", "finished", 500)
+
+
+def broken_off(folder: RunFolder) -> RunFolder:
+    for name in ("manifest.json", "final.json"):
+        (folder.path / name).unlink()
+    return folder
+
+
+def with_gap(folder: RunFolder, client: str, began: float, ended: float) -> RunFolder:
+    with AppendLog(folder.gaps_log(client, 1)) as log:
+        log.append(Gap(ms(began), ms(ended)))
+    return folder
+
+
+def test_gaps_in_a_clients_heartbeat_are_read_as_pauses_that_nobody_planned(tmp_path: Path) -> None:
+    run = load_recorded(broken_off(with_gap(written(tmp_path, quiet()), "c1", 100, 400)))
+    stops = [event for event in run.faults if event.unplanned]
+    assert [(event.event, event.paused_clients, event.done_ns) for event in stops] == [
+        ("injected", ("c1",), ms(100)),
+        ("healed", ("c1",), ms(400)),
+    ]
+
+
+@pytest.mark.parametrize(("client", "began", "ended"), [("c7", 1, 2), ("c1", 2, 1)])
+def test_gaps_of_a_life_that_was_not_or_that_end_before_they_begin_are_damage(
+    tmp_path: Path, client: str, began: float, ended: float
+) -> None:
+    folder = broken_off(with_gap(written(tmp_path, quiet()), client, began, ended))
+    with pytest.raises(UsageError, match=rf"gaps/{client}\.1\.jsonl is damaged"):
+        load_recorded(folder)
+
+
+def test_gaps_that_were_removed_after_the_run_are_damage(tmp_path: Path) -> None:
+    folder = with_gap(written(tmp_path, quiet()), "c1", 100, 400)
+    write_manifest(folder)
+    folder.gaps_log("c1", 1).unlink()
+    with pytest.raises(UsageError, match=r"gaps/c1\.1\.jsonl is missing"):
+        load_recorded(folder)
+
+
+def test_a_run_whose_clients_had_several_tasks_is_read_although_it_broke_off(tmp_path: Path) -> None:
+    history = History(tasks=2).section("c1@1", 5, 10).section("c1@2", 20, 30)
+    for task in ("c1@1", "c1@2"):
+        history.end(task, "finished", 40)
+    folder = broken_off(with_gap(written(tmp_path, history), "c1", 100, 400))
+    run = load_recorded(folder)
+    assert {event.paused_clients for event in run.faults} == {("c1@1", "c1@2")}

@@ -10,6 +10,7 @@ from time import monotonic, sleep
 from cluster.base import (
     Address,
     CalledOff,
+    Condition,
     Cut,
     CutKind,
     Delay,
@@ -17,6 +18,7 @@ from cluster.base import (
     Impairment,
     LinkKey,
     NotInTimeError,
+    Part,
     ProbeResult,
     Reset,
     Throttle,
@@ -42,6 +44,7 @@ class FakeNode:
     paused: bool = False
     immortal: bool = False
     has_disk: bool = True
+    unasked: bool = False
     address: Address = NOWHERE
 
     def _note(self, verb: str) -> None:
@@ -77,6 +80,18 @@ class FakeNode:
 
     def is_up(self, timeout_ms: float = 200) -> bool:
         return self.running and not self.paused
+
+    def was_taken_down(self) -> bool:
+        return not self.running and not self.unasked
+
+    def went_unasked(self) -> bool:
+        return self.unasked
+
+    def dies_unasked(self) -> None:
+        self.running, self.unasked = False, True
+
+    def condition(self, within_ms: float) -> Condition:
+        return "down" if self.unasked else "as wanted"
 
     def effective_config(self) -> Mapping[str, str]:
         return {}
@@ -211,6 +226,9 @@ class FakeCluster:
     def probe(self, links: Sequence[tuple[str, str]], timeout_ms: float = 100) -> dict[tuple[str, str], ProbeResult]:
         self.probes.append(tuple(links))
         return {link: self.links[link].probe(self.nodes[link[1]], timeout_ms) for link in links}
+
+    def parts(self) -> Sequence[Part]:
+        return [*self.nodes.values(), self.resource]
 
     def key_reader(self) -> FakeKeyReader | None:
         return None if self.holds is None else FakeKeyReader(self.holds)

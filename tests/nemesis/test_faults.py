@@ -323,7 +323,7 @@ def test_a_node_that_is_down_cannot_be_paused_and_that_is_a_miss(fake: FakeWorld
     evidence = fault.probe(fake.world, impact)
     assert not evidence.holds
     assert "n1 not paused" in evidence.seen
-    assert fault.heal(fake.world, "f1", impact).seen == "n2 answering; n1 down by another fault"
+    assert fault.heal(fake.world, "f1", impact).seen == "n2 answering; n1 out of service for another reason"
 
 
 def test_a_node_that_answers_although_it_should_be_paused_is_a_miss(fake: FakeWorld) -> None:
@@ -339,6 +339,26 @@ def test_a_paused_client_that_is_killed_meanwhile_is_no_error(fake: FakeWorld) -
     healed = fault.heal(fake.world, "f1", impact)
     assert healed.holds
     assert healed.seen == "c2 running; c1 killed or ended meanwhile"
+
+
+@pytest.mark.parametrize("fault", [Crash(("n1", "n2")), Shutdown(("n1", "n2")), PowerCut(("n1", "n2"))])
+def test_a_node_that_went_down_by_no_fault_is_neither_claimed_nor_restarted(fake: FakeWorld, fault: NodeDown) -> None:
+    fake.cluster.nodes["n1"].dies_unasked()
+    impact = fault.inject(fake.world, "f1")
+    assert impact.nodes == ("n2",)
+    evidence = fault.probe(fake.world, impact)
+    assert not evidence.holds
+    assert evidence.seen == "n2 dead; n1 down before, by no fault"
+    healed = fault.heal(fake.world, "f1", impact)
+    assert healed.holds
+    assert healed.seen == "n2 answering; n1 left alone: out of service for another reason"
+    assert not any(call.startswith("n1.") for call in fake.calls)
+
+
+def test_a_fault_whose_only_node_went_down_by_no_fault_hits_nothing(fake: FakeWorld) -> None:
+    fake.cluster.nodes["n1"].dies_unasked()
+    fault = Crash(("n1",))
+    assert fault.inject(fake.world, "f1") == Impact()
 
 
 WAYS_DOWN: list[tuple[type[NodeDown], HowDown, str]] = [

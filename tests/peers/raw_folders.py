@@ -51,6 +51,7 @@ def write_folder(path: Path, config: dict[str, object], seed: int, size: int) ->
     for client in clients:
         _client(made, client, keys, size)
     _pauses(made, clients)
+    _unplanned(made, clients)
     require = random.choice(["lease", "lease", "lease", "exclusion", "data"])
     own = {"ttl_ms": TTL * UNIT_NS // 1_000_000, "fencing": made.fencing, "require": require, "nodes": len(NODES)}
     for folder in ("clients", "held", "answers", "logs"):
@@ -59,12 +60,13 @@ def write_folder(path: Path, config: dict[str, object], seed: int, size: int) ->
     _json(path / "config.json", {"schema_version": schema_version} | config | own)
     _resource(made, path, keys)
     _timeline(made, path)
-    planned = [fault["fault"] for fault in made.faults if fault["event"] == "injected"]
+    planned = [fault["fault"] for fault in made.faults if fault["event"] == "injected" and not fault.get("unplanned")]
     _json(path / "schedule.json", [{"id": name} for name in planned + ["late"] * made.often(0.1)])
     for life, ops in made.ops.items():
         _lines(path / "clients" / f"{life[0]}.{life[1]}.jsonl", ops)
     for life, held in made.held.items():
         _lines(path / "held" / f"{life[0]}.{life[1]}.jsonl", held)
+    _gaps(made, path)
     _lines(path / "nemesis.jsonl", made.faults)
     _lines(path / "client-ends.jsonl", made.ends)
     if made.often(0.6):
@@ -196,6 +198,37 @@ def _pauses(made: _Made, clients: list[str]) -> None:
         if made.often(0.9):
             done = began + random.randint(0, 12)
             made.faults.append({"event": "healed", "began_ns": ns(done), "done_ns": ns(done), "holds": True} | fault)
+
+
+def _unplanned(made: _Made, clients: list[str]) -> None:
+    """Pauses that somebody ended early, for some of their clients, and clients that somebody stopped."""
+    random = made.random
+    for fault in [fault for fault in made.faults if fault["event"] == "injected" and made.often(0.3)]:
+        at = fault["began_ns"] + random.randint(0, 12) * UNIT_NS
+        some = random.sample(fault["paused_clients"], random.randint(1, len(fault["paused_clients"])))
+        early = {"event": "undone", "began_ns": at, "done_ns": at, "unplanned": True, "paused_clients": some}
+        made.faults.append(fault | early)
+    for number in range(random.choice([0, 0, 1])):
+        began = random.randint(0, 40)
+        fault = {"fault": f"u{number}", "nemesis": "unplanned", "what": "a stop", "seen": "so", "holds": True}
+        fault |= {"unplanned": True, "paused_clients": [random.choice(clients)]}
+        for event, at in (("injected", began), ("healed", began + random.randint(0, 12))):
+            made.faults.append(fault | {"event": event, "began_ns": ns(at), "done_ns": ns(at)})
+
+
+def _gaps(made: _Made, path: Path) -> None:
+    """Gaps in the heartbeats, some of which were waits for a processor or pauses that are recorded anyway."""
+    random = made.random
+    for life in made.ops:
+        lines = []
+        for _ in range(random.choice([0, 0, 1, 2])):
+            began, length = random.randint(0, 40), random.randint(1, 30)
+            gap = {"from_ns": ns(began), "to_ns": ns(began + length)}
+            waited = {"waited_ns": random.randint(0, length) * UNIT_NS} if made.often(0.3) else {}
+            lines.append(gap | waited | ({"pid": 77} if made.often(0.2) else {}))
+        if lines:
+            (path / "gaps").mkdir(exist_ok=True)
+            _lines(path / "gaps" / f"{life[0]}.{life[1]}.jsonl", lines)
 
 
 def _resource(made: _Made, path: Path, keys: list[str]) -> None:

@@ -50,6 +50,21 @@ def test_the_page_tells_the_verdict_the_blame_and_how_to_repeat_it() -> None:
     assert "12 planned, 12 injected, 12 seen to work, 12 seen healed" in page
 
 
+def test_a_failure_that_no_fault_caused_is_shaded_and_labelled_as_such() -> None:
+    made = make_run()
+    planned = page_of(made)
+    failure = msgspec.structs.replace(
+        made.recorded.faults[0], fault="unplanned-1", nemesis="unplanned", what="n2 went down", unplanned=True
+    )
+    page = page_of(replace(made, recorded=replace(made.recorded, faults=(*made.recorded.faults, failure))))
+    assert 'class="fault unplanned"' in page
+    assert 'class="fault unplanned"' not in planned
+    assert [fault["what"] for fault in data_of(page)["faults"] if fault["unplanned"]] == ["n2 went down"]
+    assert not any(fault["unplanned"] for fault in data_of(planned)["faults"])
+    assert "<td>n2 went down</td>" in page
+    assert "<td>it did not end</td>" in page
+
+
 def test_the_page_needs_no_network() -> None:
     page = page_of(make_run(lock_overlaps=1))
     assert not re.search(r"https?:|//[a-z]+\.|url\(|@import", page)

@@ -47,6 +47,9 @@ def _check_lives(path: Path, folder: Folder, *, is_old: bool) -> None:
     for life in folder.held:
         if life not in folder.ops:
             raise DamagedError(f"{life} held keys and has no log")
+    for life, gaps in folder.gaps.items():
+        if life not in folder.ops or any(gap["to_ns"] < gap["from_ns"] for gap in gaps):
+            raise DamagedError(f"{life} has gaps and no log, or a gap that ends before it begins")
     section = dict.fromkeys(known, 0)
     for life, ops in sorted(folder.ops.items()):
         if life[0] not in known or (over and life not in folder.ends):

@@ -22,6 +22,7 @@ class Folder:
     config: Line
     ops: dict[Life, list[Line]]
     held: dict[Life, list[Line]]
+    gaps: dict[Life, list[Line]]
     ends: dict[Life, Line]
     faults: list[Line]
     writes: list[Line]
@@ -38,6 +39,7 @@ def read(path: Path) -> Folder:
         config=_json(path / "config.json", default=None),
         ops=ops,
         held=_lives(path / "held"),
+        gaps=_lives(path / "gaps"),
         ends={(end["client"], end["life"]): end for end in _lines(path / "client-ends.jsonl")},
         faults=_lines(path / "nemesis.jsonl"),
         writes=_lines(path / "resource.jsonl"),

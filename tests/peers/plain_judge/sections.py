@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from math import ceil, floor, inf
 
 from tests.peers.plain_judge.folder import Folder, Life, Line
 
 AFTER_A_PAUSE_NS = 50_000_000
+HEARTBEAT_SLACK_NS = 100_000_000
 FASTER_CLOCK = 0.0005
 SERVER_TICK_NS = 1_000_000
 Interval = tuple[float, float]
@@ -80,7 +80,7 @@ def overlaps(sections: Sequence[Section]) -> list[tuple[Section, Section]]:
 def sections_of(folder: Folder) -> list[Section]:
     found = []
     for life, ops in folder.ops.items():
-        pauses = _pauses(folder.faults, life[0])
+        pauses = _pauses(folder, life[0])
         for op in ops:
             if op["f"] == "acquire" and op["outcome"] == "ok":
                 of_it = [o for o in ops if o["section"] == op["section"]]
@@ -171,17 +171,40 @@ def _ran(before: float, for_ns: float, pauses: list[Interval]) -> float:
     return at - for_ns
 
 
-def _pauses(faults: list[Line], client: str) -> list[Interval]:
-    """When the nemesis had the client stopped, at the most, as intervals that do not meet."""
-    pauses = []
+def _pauses(folder: Folder, client: str) -> list[Interval]:
+    """When the client was stopped, at the most, as intervals that do not meet."""
+    stopped = _stopped_by_faults(folder.faults, client)
+    pauses = [(from_ns, to_ns + AFTER_A_PAUSE_NS) for from_ns, to_ns in stopped]
+    gaps = sorted(
+        (gap["from_ns"], gap["to_ns"], gap.get("waited_ns", 0))
+        for life, of_life in folder.gaps.items()
+        if life[0] == client
+        for gap in of_life
+    )
+    explained = [(from_ns - HEARTBEAT_SLACK_NS, to_ns + HEARTBEAT_SLACK_NS) for from_ns, to_ns in stopped]
+    for from_ns, to_ns, waited_ns in gaps:
+        known = sum(min(b, to_ns) - max(a, from_ns) for a, b in _union(explained) if a < to_ns and b > from_ns)
+        if to_ns - from_ns - known - waited_ns > HEARTBEAT_SLACK_NS:
+            pauses.append((from_ns, to_ns + AFTER_A_PAUSE_NS))
+            explained.append((from_ns - HEARTBEAT_SLACK_NS, to_ns + HEARTBEAT_SLACK_NS))
+    return _union(pauses)
+
+
+def _stopped_by_faults(faults: list[Line], client: str) -> list[Interval]:
+    found = []
     for fault in faults:
         if fault["event"] == "injected" and client in fault.get("paused_clients", ()):
-            healed = [f["done_ns"] for f in faults if f["fault"] == fault["fault"] and f["event"] == "healed"]
-            pauses.append((fault["began_ns"], healed[0] + AFTER_A_PAUSE_NS if healed else inf))
-    pauses.sort()
-    merged: list[Interval] = pauses[:1]
-    for _, (from_ns, to_ns) in pairwise(pauses):
-        if from_ns <= merged[-1][1]:
+            of_it = [f for f in faults if f["fault"] == fault["fault"]]
+            ends = [f["done_ns"] for f in of_it if f["event"] == "healed"]
+            ends += [f["done_ns"] for f in of_it if f["event"] == "undone" and client in f.get("paused_clients", ())]
+            found.append((fault["began_ns"], min(ends, default=inf)))
+    return found
+
+
+def _union(intervals: list[Interval]) -> list[Interval]:
+    merged: list[Interval] = []
+    for from_ns, to_ns in sorted(intervals):
+        if merged and from_ns <= merged[-1][1]:
             merged[-1] = (merged[-1][0], max(merged[-1][1], to_ns))
         else:
             merged.append((from_ns, to_ns))

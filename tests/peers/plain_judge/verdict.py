@@ -100,7 +100,7 @@ def _overstated(lease: Lease, ttl_ms: int) -> bool:
 
 
 def _otherwise(folder: Folder, sections: list[Section], lost: bool, did_not_end: bool) -> str:
-    observed = any(f["event"] == "injected" and f["holds"] for f in folder.faults)
+    observed = any(f["event"] == "injected" and f["holds"] and not f.get("unplanned") for f in folder.faults)
     timeline = folder.timeline
     doubts = [
         did_not_end,

@@ -1,0 +1,91 @@
+"""What failed although no fault had planned it: servers that went down or stalled, clients that somebody stopped, and
+faults that somebody ended early.
+
+For every other checker, such a failure is a fault in force like any other. It breaks no requirement by itself, and a
+run that could go on is judged as usual.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from fencepost.text import number, plural, printable
+from harness.figures import CheckerFigures, Row, Tile
+from harness.history.fault_windows import windows
+from harness.history.recorded import Recorded
+from harness.verdict import Answer
+
+_SHOWN: Final = 4
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """`from_ms`, `to_ms`: when it certainly was so, since the start of the load; `to_ms` is None if it did not end."""
+
+    what: str
+    from_ms: float
+    to_ms: float | None
+
+
+class Undone(msgspec.Struct, frozen=True):
+    """`what`: the fault that somebody ended early for the node or client `whom`; `at_ms`: when that was noticed."""
+
+    what: str
+    whom: str
+    at_ms: float
+
+
+class Figures(CheckerFigures, frozen=True):
+    """`failures`: the unplanned faults; `undone`: the faults that somebody ended early. Both in the order of time."""
+
+    failures: tuple[Failure, ...] = ()
+    undone: tuple[Undone, ...] = ()
+
+    def rows(self) -> Iterator[Row]:
+        """`2 failures that no fault caused: n2 went down (from 4.1 s on); c1 was stopped (6 to 7.5 s)`."""
+        if self.failures:
+            times = [f"{printable(one.what)} ({_when(one)})" for one in self.failures]
+            text = f"{plural(len(times), 'failure')} that no fault caused: {_listed(times)}"
+            yield Row("unasked", text, order=12, is_input=True)
+        if self.undone:
+            times = [
+                f"{printable(one.what)} no longer held for {printable(one.whom)} at {number(one.at_ms / 1e3)} s"
+                for one in self.undone
+            ]
+            yield Row("undone", f"somebody else ended a fault early: {_listed(times)}", order=13, is_input=True)
+
+    def tiles(self) -> Iterator[Tile]:
+        if self.failures:
+            note = "servers or clients that failed although no fault did that"
+            yield Tile("Unplanned failures", f"{len(self.failures):,}", note, "warn", order=91)
+
+
+def check(run: Recorded) -> Answer:
+    """No figures where nothing failed that was not planned."""
+
+    def ms(at_ns: int) -> float:
+        return (at_ns - run.timeline.start_ns) / 1e6
+
+    failures = tuple(
+        Failure(window.event.what, ms(window.from_ns), None if window.to_ns is None else ms(window.to_ns))
+        for window in windows(run.faults)
+        if window.event.unplanned
+    )
+    early = sorted((event for event in run.faults if event.event == "undone"), key=lambda event: event.done_ns)
+    undone = tuple(
+        Undone(event.what, whom, ms(event.done_ns)) for event in early for whom in (*event.nodes, *event.paused_clients)
+    )
+    return Answer(Figures(failures, undone)) if failures or undone else Answer()
+
+
+def _listed(texts: list[str]) -> str:
+    more = len(texts) - _SHOWN
+    return "; ".join([*texts[:_SHOWN], f"and {more:,} more"] if more > 0 else texts)
+
+
+def _when(one: Failure) -> str:
+    if one.to_ms is None:
+        return f"from {number(one.from_ms / 1e3)} s on"
+    return f"{number(one.from_ms / 1e3)} to {number(one.to_ms / 1e3)} s"

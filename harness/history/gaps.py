@@ -1,0 +1,66 @@
+"""When clients did not run although no fault had stopped them, from the gaps in their heartbeats.
+
+A gap that a recorded pause explains is left out: it is the same pause. What is left of any other gap, without the time
+that the client spent waiting for a processor, was an outside stop if it is longer than a heartbeat may be late. It
+becomes an unplanned fault. The client of any other gap was kept waiting.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from msgspec.structs import replace
+
+from fencepost.history import FaultEvent, Gap
+from harness.history.fault_windows import longest_windows, merged
+
+SLACK_NS: Final = 100_000_000
+"""The heart beats every 50 ms and may be late by 50 ms: a gap may begin and end so much off its cause."""
+
+Windows = dict[str, list[tuple[int, int]]]
+"""By client, disjoint and in order."""
+
+
+def outside_stops(gaps: Sequence[tuple[str, Gap]], faults: Sequence[FaultEvent]) -> tuple[list[FaultEvent], Windows]:
+    """The unplanned pauses, each as an injection and a healing, and the times in which clients were kept waiting.
+    `gaps`: with their clients."""
+    known: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
+    for event, began, done in longest_windows(faults):
+        for client in event.paused_clients:
+            known[client].append((began - SLACK_NS, done + SLACK_NS))
+    pauses: list[FaultEvent] = []
+    waits: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
+    for client, gap in sorted(gaps, key=lambda pair: pair[1].from_ns):
+        if _unexplained_ns(gap, known[client]) - gap.waited_ns > SLACK_NS:
+            pauses += _pause(f"gap-{len(pauses) // 2 + 1}", client, gap)
+            known[client].append((gap.from_ns - SLACK_NS, gap.to_ns + SLACK_NS))
+        else:
+            waits[client].append((gap.from_ns, gap.to_ns))
+    return pauses, {client: merged(windows, windows[0][0], _last(windows)) for client, windows in waits.items()}
+
+
+def _unexplained_ns(gap: Gap, known: Iterable[tuple[int, int]]) -> int:
+    explained = merged(known, gap.from_ns, gap.to_ns)
+    return gap.to_ns - gap.from_ns - sum(done - began for began, done in explained)
+
+
+def _last(windows: Sequence[tuple[int, int]]) -> int:
+    return max(done for _, done in windows)
+
+
+def _pause(name: str, client: str, gap: Gap) -> list[FaultEvent]:
+    injected = FaultEvent(
+        event="injected",
+        fault=name,
+        nemesis="unplanned",
+        what=f"{client} was stopped" if gap.pid is None else f"the lock of {client} was stopped",
+        began_ns=gap.from_ns,
+        done_ns=gap.from_ns,
+        holds=True,
+        seen="its heartbeat stood still" if gap.pid is None else "the kernel showed it as stopped",
+        unplanned=True,
+        paused_clients=(client,),
+    )
+    return [injected, replace(injected, event="healed", began_ns=gap.to_ns, done_ns=gap.to_ns, seen="over")]

@@ -1,0 +1,108 @@
+"""What failed although no fault had planned it, and what that means for everything else that is judged."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.checkers import coverage, faults, liveness, phases, unplanned
+from harness.checkers.judge import judge
+from tests.judge.histories import History, ms
+
+
+def told(history: History) -> list[str]:
+    figures = unplanned.check(history.recorded()).figures
+    return [] if figures is None else [row.text for row in figures.rows()]
+
+
+def test_where_everything_that_failed_was_planned_nothing_is_told() -> None:
+    assert unplanned.check(History().fault("f1", 10, 20, nodes=("n1",)).recorded()).figures is None
+
+
+def test_failures_are_told_in_the_order_of_time_with_their_end_if_they_have_one() -> None:
+    history = History().unplanned("u2", 700, None, "n2 went down").unplanned("u1", 499, 601, "c1 was stopped")
+    assert told(history) == [
+        "2 failures that no fault caused: c1 was stopped (0.5 to 0.6 s); n2 went down (from 0.701 s on)"
+    ]
+
+
+def test_many_failures_are_told_by_the_first_few_and_their_number() -> None:
+    history = History()
+    for number in range(7):
+        history.unplanned(f"u{number}", number * 10, number * 10 + 5, "n1 fell silent")
+    (text,) = told(history)
+    assert text.startswith("7 failures")
+    assert text.count("n1 fell silent") == 4
+    assert text.endswith("; and 3 more")
+
+
+def test_a_fault_that_somebody_ended_early_is_told() -> None:
+    history = History().fault("f1", 10, 90, paused_clients=("c1",)).undone("f1", 40, paused_clients=("c1",))
+    assert told(history) == ["somebody else ended a fault early: it no longer held for c1 at 0.04 s"]
+
+
+def test_an_unplanned_failure_is_not_counted_among_the_faults_of_the_schedule() -> None:
+    history = History().fault("f1", 10, 20, nodes=("n1",)).unplanned("u1", 30, None, nodes=("n2",))
+    history.planned = 1
+    figures = faults.check(history.recorded())
+    assert (figures.figures.injected, figures.figures.healed) == (1, 1)
+    assert figures.findings == ()
+
+
+def test_what_failed_by_itself_was_not_tried() -> None:
+    history = History().unplanned("u1", 30, None, nodes=("n2",))
+    assert coverage.check(history.recorded()).figures is None
+    met = coverage.check(history.fault("f1", 10, 20, nodes=("n1",)).recorded()).figures.met
+    assert list(met) == ["partition, brief"]
+
+
+def test_an_unplanned_failure_alone_does_not_count_as_a_fault_that_worked() -> None:
+    history = History().fault("f1", 10, 20, holds=False, nodes=("n1",)).unplanned("u1", 30, 40, nodes=("n2",))
+    history.planned = 1
+    assert faults.check(history.recorded()).unknown == ("no planned fault was observed to work",)
+
+
+def test_a_run_with_an_unplanned_failure_that_could_go_on_is_valid() -> None:
+    history = History().section("c1", 10, 20).unplanned("u1", 30, None, nodes=("n2",))
+    history.section("c2", 1010, 1020)
+    assert judge(history.recorded()).verdict == "valid"
+
+
+def test_time_with_an_unplanned_failure_is_not_calm() -> None:
+    history = History().section("c1", 10, 20).unplanned("u1", 200, 300, nodes=("n2",))
+    figures = phases.check(history.recorded()).figures
+    assert figures.faults.seconds == pytest.approx(0.1)
+
+
+def without_recovery(*down: str) -> list[str]:
+    """What is found of a lock that nobody got for a second after the heal, with these nodes down since 500 ms."""
+    history = History().section("c1", 10, 20).unplanned("u1", 500, None, nodes=down)
+    history.op("c2", "acquire", "fail", 1, 1010, 2050)
+    history.timeline.stop_ns += 10**9
+    return [finding.kind for finding in liveness.check(history.recorded()).findings]
+
+
+def test_a_missed_recovery_is_a_finding_only_with_a_majority_of_the_nodes_in_reach() -> None:
+    assert without_recovery("n1") == ["no-recovery"]
+    assert without_recovery("n1", "n2") == []
+
+
+def computed_late(history: History) -> float:
+    """The earliest deadline of a lease of 100 ms that was computed between two stamps at 250 and 251 ms."""
+    stamps = {"computed_after_ns": ms(250), "computed_before_ns": ms(251)}
+    history.op("c1", "acquire", "ok", 1, 90, 260, validity_ms=100, **stamps)
+    (section,) = history.sections()
+    return float(section["deadline_min"])
+
+
+def test_a_pause_that_somebody_undid_is_not_taken_out_of_the_bounds_after_that() -> None:
+    whole = History().fault("f1", 100, 300, paused_clients=("c1", "c2"))
+    assert computed_late(whole) == pytest.approx(99 + 100)
+    early = History().fault("f1", 100, 300, paused_clients=("c1", "c2")).undone("f1", 110, paused_clients=("c1",))
+    assert computed_late(early) == pytest.approx(250 + 100)
+    others = History().fault("f1", 100, 300, paused_clients=("c1", "c2")).undone("f1", 110, paused_clients=("c2",))
+    assert computed_late(others) == pytest.approx(99 + 100)
+
+
+def test_a_client_that_somebody_else_stopped_is_taken_out_of_the_bounds_as_by_a_fault() -> None:
+    assert computed_late(History().unplanned("u1", 100, 240, paused_clients=("c1",))) == pytest.approx(99 + 100)
+    assert computed_late(History().unplanned("u1", 100, 240, paused_clients=("c2",))) == pytest.approx(250 + 100)

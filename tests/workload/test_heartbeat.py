@@ -1,0 +1,108 @@
+"""A heartbeat notices when its process, or the process of its lock, stood still."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from time import monotonic_ns, sleep
+
+import pytest
+
+from cluster.children import is_stopped
+from cluster.waiting import becomes_true
+from fencepost.history import Gap
+from harness.store.append_log import read_lines
+from workloads.heartbeat import Heartbeat
+
+LIVING = """
+import sys, time
+from pathlib import Path
+from workloads.heartbeat import Heartbeat
+
+folder, others = Path(sys.argv[1]), [int(pid) for pid in sys.argv[2:]]
+with Heartbeat(folder / "gaps", lambda _: (folder / "beaten").touch(), others):
+    sys.stdin.read()
+"""
+STOP_NS = 400_000_000
+
+
+def gaps(folder: Path) -> list[Gap]:
+    log = folder / "gaps"
+    return [gap for piece in read_lines(log, Gap) for gap in piece] if log.exists() else []
+
+
+@pytest.fixture
+def idle() -> Iterator[subprocess.Popen[bytes]]:
+    """A process that does nothing, as a lock's may."""
+    process = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE)
+    yield process
+    process.kill()
+    process.wait()
+
+
+@pytest.fixture
+def living(tmp_path: Path, idle: subprocess.Popen[bytes]) -> Iterator[subprocess.Popen[bytes]]:
+    """A process whose heart beats, and which looks after the idle one."""
+    command = [sys.executable, "-c", LIVING, str(tmp_path), str(idle.pid)]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE)
+    assert becomes_true((tmp_path / "beaten").exists, within_s=30)
+    yield process
+    assert process.stdin is not None
+    process.stdin.close()
+    assert process.wait(10) == 0
+
+
+def stop_for_a_while(pid: int) -> tuple[int, int]:
+    """Stop a process; from when to when it certainly stood still."""
+    os.kill(pid, signal.SIGSTOP)
+    assert becomes_true(lambda: is_stopped(pid))
+    began_ns = monotonic_ns()
+    sleep(STOP_NS / 1e9)  # this is how long it stands still
+    ended_ns = monotonic_ns()
+    os.kill(pid, signal.SIGCONT)
+    return began_ns, ended_ns
+
+
+def test_a_process_that_was_stopped_knows_it(tmp_path: Path, living: subprocess.Popen[bytes]) -> None:
+    began_ns, ended_ns = stop_for_a_while(living.pid)
+    assert becomes_true(lambda: bool(gaps(tmp_path)))
+    own = next(gap for gap in gaps(tmp_path) if gap.pid is None and gap.to_ns > ended_ns)
+    assert own.from_ns <= began_ns
+    assert own.to_ns >= ended_ns
+    assert own.to_ns - own.from_ns - own.waited_ns > STOP_NS / 2
+
+
+def test_a_stopped_process_of_the_lock_is_noticed_too(
+    tmp_path: Path, living: subprocess.Popen[bytes], idle: subprocess.Popen[bytes]
+) -> None:
+    began_ns, ended_ns = stop_for_a_while(idle.pid)
+    assert becomes_true(lambda: any(gap.pid == idle.pid for gap in gaps(tmp_path)))
+    (other,) = [gap for gap in gaps(tmp_path) if gap.pid == idle.pid]
+    assert other.from_ns <= began_ns
+    assert other.to_ns >= ended_ns
+
+
+def test_a_lock_whose_process_has_ended_does_not_stand_still(
+    tmp_path: Path, living: subprocess.Popen[bytes], idle: subprocess.Popen[bytes]
+) -> None:
+    idle.kill()
+    idle.wait()
+    (tmp_path / "beaten").unlink()
+    assert becomes_true((tmp_path / "beaten").exists)
+    assert not [gap for gap in gaps(tmp_path) if gap.pid is not None]
+
+
+def test_who_looks_before_the_heart_beats_again_records_the_gap_first(tmp_path: Path) -> None:
+    heartbeat = Heartbeat(tmp_path / "gaps", lambda _: None)  # not entered: it does not beat
+    now_ns = monotonic_ns()
+    heartbeat.check(now_ns + 90_000_000)
+    assert gaps(tmp_path) == []
+    heartbeat.check(now_ns + 300_000_000)
+    (gap,) = gaps(tmp_path)
+    assert gap.to_ns == now_ns + 300_000_000
+    heartbeat.check(now_ns + 310_000_000)
+    assert len(gaps(tmp_path)) == 1, "once is enough"
