@@ -90,6 +90,9 @@ def _program(known: Mapping[str, object], part: str) -> str | None:
     return f"{name} {version}" if name and version else None
 
 
+NOT_VOUCHED_FOR: Final = "recorded by an older fencepost: a file that was cut since then may go unnoticed"
+
+
 def run_facts(run: Recorded, environment: Mapping[str, object]) -> list[str]:
     """The line under the title."""
     config = run.config
@@ -100,6 +103,7 @@ def run_facts(run: Recorded, environment: Mapping[str, object]) -> list[str]:
         cluster_line(run, environment),
         persistence_line(run, environment),
         ran(run),
+        *([] if run.is_vouched_for else [NOT_VOUCHED_FOR]),
     ]
 
 

@@ -16,23 +16,28 @@ from fencepost.files import kind_of
 from fencepost.text import printable
 from harness.config import RESULTS
 from harness.figures import Cell, Glance
+from harness.store.manifest import Manifest, broke_off, changed_since_judged, check_manifest
 from harness.store.run_folder import RunFolder
 
 _OUTDATED: Final = "outdated"
 _DAMAGED: Final = "damaged"
 _MOST_CELLS: Final = 64
 """That the checkers of one run may offer."""
+_CHANGED: Final = "changed"
 _LEGENDS: Final = {
     "unjudged": "unjudged: no verdict yet; `fencepost analyze RUN` judges it",
     _DAMAGED: "damaged: `fencepost analyze RUN` says what is wrong",
     _OUTDATED: "outdated: judged by an older fencepost; `fencepost analyze RUN` judges it anew",
+    _CHANGED: "changed: its files are newer than its verdict; `fencepost analyze RUN` judges it anew",
+    "damaged": "damaged: its files are not what the run left; `fencepost analyze RUN` names one",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class RunListed:
     """A line of `fencepost list`. `when`: the run's start, in UTC. `verdict`: its word, or `unjudged`, `outdated` (an
-    older fencepost judged it, which measured otherwise) or `damaged`. `cells`: what its checkers offer."""
+    older fencepost judged it, which measured otherwise), `changed` (since it was judged) or `damaged`. `cells`: what
+    its checkers offer."""
 
     name: str
     path: Path
@@ -101,13 +106,25 @@ def _listed(path: Path) -> RunListed:
     try:
         folder.read_config()
         judged = folder.read_verdict(Glance)
-        word = judged.verdict if judged else _OUTDATED if folder.is_outdated() else "unjudged"
-        cells = judged.listed if judged else ()
+        word = _word(folder, judged)
+        cells = () if judged is None or word == _CHANGED else judged.listed
     except UsageError:
         word, cells = _DAMAGED, ()
     if len(cells) > _MOST_CELLS:
         word, cells = _DAMAGED, ()
     return RunListed(path.name, path, _when(path), word, cells)
+
+
+def _word(folder: RunFolder, judged: Glance | None) -> str:
+    """Raises UsageError for a damaged folder: a verdict that it got before says nothing of what is there now."""
+    manifest = folder.read_manifest(Manifest)
+    if manifest is not None:
+        check_manifest(folder, manifest, at_a_glance=True)
+    else:
+        broke_off(folder)
+    if judged is None:
+        return _OUTDATED if folder.is_outdated() else "unjudged"
+    return _CHANGED if manifest is None and changed_since_judged(folder) else judged.verdict
 
 
 def _when(path: Path) -> datetime:

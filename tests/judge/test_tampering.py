@@ -7,12 +7,16 @@ import shutil
 import signal
 from collections.abc import Iterator
 from contextlib import suppress
+from io import StringIO
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from fencepost.errors import BrokenEnvironmentError, UsageError
 from harness.checkers.judge import judge_folder
+from harness.report.listing import list_runs
+from harness.report.summary import render_summary
 from harness.store.manifest import recording
 from harness.store.run_folder import RunFolder
 from tests.judge.tampering import KINDS, tamper
@@ -137,3 +141,51 @@ def test_a_manifest_is_checked_against_a_published_run_without_logs(recorded: Pa
     shutil.rmtree(folder.clients)
     _, after = judge_folder(folder)
     assert (after.verdict, after.findings) == (before.verdict, before.findings)
+
+
+def listed(folder: RunFolder) -> str:
+    (run,) = [run for run in list_runs(folder.path.parent) if run.path == folder.path]
+    return run.verdict
+
+
+@pytest.mark.parametrize("seed", range(len(KINDS)))
+def test_the_list_does_not_show_the_verdict_of_a_run_that_was_damaged_since(
+    recorded: Path, tmp_path: Path, seed: int
+) -> None:
+    folder = with_manifest(recorded / VALID, tmp_path / "run")
+    judge_folder(folder)
+    assert listed(folder) == "valid"
+    how, _ = tamper(folder.path, seed)
+    if (folder.path / "config.json").is_file():
+        assert listed(folder) == "damaged", how
+
+
+def test_the_list_does_not_show_the_verdict_of_an_older_run_that_changed_since(recorded: Path, tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "run")
+    shutil.copytree(recorded / VALID, folder.path)
+    judge_folder(folder)
+    assert listed(folder) == "valid"
+    log = next(iter(sorted(folder.clients.iterdir())))
+    log.write_bytes(log.read_bytes()[:-200])
+    assert listed(folder) == "changed"
+    judge_folder(folder)
+    next(iter(sorted(folder.held.iterdir()))).unlink()
+    assert listed(folder) == "changed"
+
+
+def test_a_run_that_lost_its_manifest_is_listed_as_damaged(recorded: Path, tmp_path: Path) -> None:
+    folder = with_manifest(recorded / VALID, tmp_path / "run")
+    judge_folder(folder)
+    (folder.path / "manifest.json").unlink()
+    assert listed(folder) == "damaged"
+
+
+def test_only_of_an_older_run_it_is_said_that_nothing_vouches_for_it(recorded: Path, tmp_path: Path) -> None:
+    old, verdict = judge_folder(RunFolder.open(recorded / VALID))
+    new, _ = judge_folder(with_manifest(recorded / VALID, tmp_path / "run"))
+    told = []
+    for run in (old, new):
+        console = Console(file=StringIO(), width=200)
+        console.print(render_summary(run, verdict, tmp_path, "again", {}))
+        told.append("recorded by an older fencepost" in console.file.getvalue())
+    assert told == [True, False]
