@@ -13,7 +13,8 @@ CONTROLS = $(subst _,-,$(patsubst workloads/locks/%.py,%,$(wildcard workloads/lo
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .PHONY: help base lock-under-test setup setup-docker doctor test test-partition test-latency test-pause test-crash \
-        test-power test-controls test-standard test-all report-fsync mutants flips same-verdicts lint lock clean
+        test-power test-controls test-standard test-all report-fsync mutants flips same-verdicts no-blame \
+        lint lock clean
 
 help: ## show this page
 	@echo "fencepost finds out by experiment whether a distributed lock on Redis keeps its promise."
@@ -112,6 +113,9 @@ same-verdicts: base ## is every recorded run in RUNS=folder judged as the revisi
 mutants: base ## which faults find which of 41 broken reference locks? two hours; QUICK=1: half an hour
 	.venv/bin/fencepost mutants $(if $(QUICK),--quick) $(if $(SEEDS),--seeds $(SEEDS)) \
 		$(if $(REPORT),--report $(REPORT)) $(if $(CLUSTER),--cluster $(CLUSTER)) $(ARGS)
+
+no-blame: base lock-under-test ## is a correct lock ever blamed? 64 clients, too few processors, clients that are stopped or frozen; as root
+	.venv/bin/python -m tests.no_blame $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 lint: base ## ruff, mypy, and the import contracts between folders
 	.venv/bin/ruff check
