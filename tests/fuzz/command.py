@@ -16,6 +16,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from cluster.sweep import Swept
+from harness.campaign.play import Plan
 from harness.cli.main import run
 
 CODES: Final = frozenset({0, 1, 2, 254, 255})
@@ -49,6 +50,7 @@ def nothing_starts() -> Iterator[None]:
         "harness.scripts.play.make_experiment": _refuse,
         "harness.shrink.session._searched": _refuse,
         "harness.campaign.session.play": lambda *_, **__: False,
+        "harness.mutants.session.make_plan": lambda grid, **_: Plan(grid, {}),  # it asks each program a thousand times
         "harness.mutants.session.play": lambda *_, **__: False,
         "harness.run.prepare.sweep": lambda *_, **__: Swept((), ()),
         "harness.run.prepare.why_not": lambda: None,
