@@ -124,6 +124,9 @@ def test_the_last_read_must_give_what_the_last_write_left() -> None:
     finding = findings(history)["final-value", "resource"]
     assert finding.breaks == ("lease", "exclusion", "data", "liveness")
     assert finding.examples == ({"key": "k1", "read": 1, "last_write": 2},)
+    assert finding.text == "the last read of 1 key differs from the last accepted write"
+    history.final = {"k1": 1, "k2": 1}
+    assert findings(history)["final-value", "resource"].text.startswith("the last read of 2 keys differs")
 
 
 def test_a_counter_that_nobody_wrote_reads_zero() -> None:

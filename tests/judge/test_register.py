@@ -105,7 +105,9 @@ def test_keys_are_counted_apart() -> None:
 )
 def test_a_record_that_cannot_be_is_the_resource_s_fault(second: dict[str, int], says: str) -> None:
     history = Register().section("c1", 0, 10).section("c2", 20, 30).put("c1", 1, read=0).put("c2", 2, **second)
-    finding = findings(history)["impossible-value", "resource"]
+    found = findings(history)
+    assert set(found) == {("impossible-value", "resource")}
+    finding = found["impossible-value", "resource"]
     assert (finding.text, finding.breaks) == (says, ("lease", "exclusion", "data", "liveness"))
 
 
@@ -124,6 +126,13 @@ def test_without_a_last_read_losses_cannot_be_ruled_out() -> None:
     assert check(history.recorded()).unknown == (
         "the resource's record is incomplete: lost updates cannot be ruled out",
     )
+
+
+def test_one_loss_convicts_without_a_last_read_too() -> None:
+    history = Register().section("c1", 0, 50).section("c2", 10, 60).put("c1", 1, read=0).put("c2", 2, read=0)
+    history.final_is_last_write = False
+    answer = check(history.recorded())
+    assert ([(f.kind, f.count) for f in answer.findings], answer.unknown) == ([("lost-update", 1)], ())
 
 
 def test_only_a_workload_that_names_a_checker_is_judged_by_it() -> None:
