@@ -94,7 +94,10 @@ def check_manifest(folder: RunFolder, manifest: Manifest, *, at_a_glance: bool =
 
 
 def _is_untouched(path: Path, file: File, since_ns: int) -> bool:
-    status = path.stat()
+    try:
+        status = path.stat()
+    except OSError:  # a link to nowhere, say; reading it says what is wrong
+        return False
     return status.st_size == file.bytes and status.st_ctime_ns <= since_ns
 
 
