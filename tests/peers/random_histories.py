@@ -133,7 +133,9 @@ def _lock_ops(made: Recording, window: str) -> list[dict[str, object]]:
     ops: list[dict[str, object]] = []
     before: dict[str, int] = {}
     for section in made.sections:
-        limit = {"section": FOREVER, "possible": section.high, "certain": section.low}[window]
+        # Whoever learns of a lease together with its end outlived none: it may last forever.
+        latest = section.high if section.high > section.start else FOREVER
+        limit = {"section": FOREVER, "possible": latest, "certain": section.low}[window]
         end = min(section.end, limit)
         if end < section.start:
             continue
