@@ -12,6 +12,7 @@ import shutil
 import subprocess
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -129,7 +130,17 @@ def _recognised(path: Path, candidates: Iterable[Server]) -> ServerProgram:
 
 
 def _answer(path: Path, option: str) -> str:
-    """What the program prints when asked for its version."""
+    """What the program prints when asked for its version. A file is asked again only if it has changed: a plan of many
+    runs asks for each of them."""
+    try:
+        state = path.stat()
+    except OSError as error:
+        raise BrokenEnvironmentError(f"{path} {option} cannot be run: {error}; run `make setup`") from error
+    return _asked(path, option, (state.st_ino, state.st_mtime_ns, state.st_size))
+
+
+@cache
+def _asked(path: Path, option: str, _identity: tuple[int, int, int]) -> str:
     try:
         done = subprocess.run(
             [path, option], stdin=subprocess.DEVNULL, capture_output=True, timeout=10, text=True, errors="replace"

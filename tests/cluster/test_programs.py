@@ -38,6 +38,16 @@ def test_a_program_is_of_the_server_that_it_says_it_is(tools: Path) -> None:
     assert (found.name, found.version, found.path) == ("valkey", "8.1.8", path)
 
 
+def test_a_program_is_asked_once_for_its_version_and_again_when_it_has_changed(tools: Path, tmp_path: Path) -> None:
+    asked = tmp_path / "asked"
+    path = program(tools / "redis-server", f"Redis server v=1.0 sha=0'; echo >>'{asked}")
+    assert [find_server("redis").version for _ in range(3)] == ["1.0"] * 3
+    assert asked.read_text() == "\n"
+    program(path, f"Redis server v=2.0.1 sha=0'; echo >>'{asked}")
+    assert find_server("redis").version == "2.0.1"
+    assert asked.read_text() == "\n\n"
+
+
 @pytest.mark.parametrize("choice", ["redis", "valkey"])
 def test_a_missing_server_names_where_it_was_looked_for_and_what_to_do(tools: Path, choice: str) -> None:
     with pytest.raises(BrokenEnvironmentError, match=rf"no {choice}-server in {tools} or on PATH; run `make setup`"):
