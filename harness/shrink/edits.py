@@ -98,7 +98,7 @@ def targets(schedule: Schedule) -> Iterator[Names]:
     """The names that each fault hits, if there is more than one. A fault that is aimed when it is injected names the
     candidates rather than the victims; it is left unchanged."""
     for planned in schedule.faults:
-        if getattr(decode_fault(planned), "aimed", False):
+        if getattr(decode_fault(planned), "aimed_at", None):
             continue
         for field in ("nodes", "clients"):
             names = tuple(planned.fault.get(field, ()))

@@ -121,7 +121,7 @@ def changed_since_judged(folder: RunFolder) -> bool:
     which shows damage only when it is judged."""
     judged_ns = (folder.path / "verdict.json").stat().st_mtime_ns
     folders = [path for path in (folder.clients, folder.held, folder.answers, folder.gaps) if path.is_dir()]
-    return any(path.stat().st_mtime_ns > judged_ns for path in [*_recorded(folder.path), *folders])
+    return any(path.stat().st_mtime_ns >= judged_ns for path in [*_recorded(folder.path), *folders])
 
 
 def _recorded(folder: Path) -> list[Path]:

@@ -131,7 +131,7 @@ def test_a_paused_node_that_somebody_kills_is_down(node: ProcessNode) -> None:
 def test_the_proxy_is_a_part_that_shows_when_it_is_stopped_or_gone(make_cluster: MakeCluster) -> None:
     cluster = make_cluster()
     (proxy,) = [part for part in cluster.parts() if part.name == PROXY]
-    pid = next(c.pid for c in psutil.Process().children() if "-port" in c.cmdline() and "toxi" in c.cmdline()[0])
+    pid = next(c.pid for c in psutil.Process().children() if "toxiproxy" in c.cmdline()[0])
     assert proxy.condition(300) == "as wanted"
     os.kill(pid, signal.SIGSTOP)
     assert becomes_true(lambda: proxy.condition(300) == "stopped")

@@ -61,7 +61,7 @@ def _load_has_begun(folder: Path) -> bool:
 def _proxy(run: Path) -> psutil.Process:
     for process in psutil.process_iter(["name"]):
         try:
-            if process.name().startswith("toxiproxy") and process.environ().get(RUN_VARIABLE) == run.name:
+            if "toxiproxy" in process.exe() and process.environ().get(RUN_VARIABLE) == run.name:
                 return process
         except psutil.Error:
             continue

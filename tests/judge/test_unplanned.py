@@ -25,6 +25,14 @@ def test_failures_are_told_in_the_order_of_time_with_their_end_if_they_have_one(
     ]
 
 
+def test_what_was_over_before_the_load_began_disturbed_nobody() -> None:
+    assert told(History().unplanned("u1", -500, 0, "the lock of c1 was stopped")) == []
+    history = (
+        History().unplanned("u1", -500, 2, "the lock of c1 was stopped").unplanned("u2", -300, None, "n1 fell silent")
+    )
+    assert told(history)[0].startswith("2 failures")
+
+
 def test_many_failures_are_told_by_the_first_few_and_their_number() -> None:
     history = History()
     for number in range(7):

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fencepost.errors import BrokenEnvironmentError
@@ -90,6 +90,8 @@ def test_bounds_in_the_wrong_order_are_no_bounds() -> None:
         checked_lease("acquire", Lease("k1", "v", 1.0, computed_after_ns=2, computed_before_ns=1), "k1")
 
 
+# The first draw makes the strategies, which takes seconds on a busy machine.
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(st.dictionaries(st.sampled_from(FIELDS), ANYTHING, max_size=4))
 def test_a_lease_that_passes_is_recorded_and_read_again(fields: dict[str, Any]) -> None:
     try:
