@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import platform
 import re
+import shutil
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
@@ -122,7 +123,7 @@ def _unpack_binary(shop: Workshop, step: str, pin: str) -> None:
 
 def _bring_toxiproxy(shop: Workshop) -> str:
     """Built from upstream's module and our main program, with the machine's Go or with a temporary one. `go.sum`
-    vouches for every module."""
+    vouches for every module; `mends.json` says which lines of upstream's are mended in the build."""
     step = _TOXIPROXY
     with shop.scratch(step) as scratch:
         go, origin = _find_go(shop, step, scratch)
@@ -136,10 +137,30 @@ def _bring_toxiproxy(shop: Workshop) -> str:
             "CGO_ENABLED": "0",
         }
         built = scratch / step
-        shop.run(step, go, "build", "-trimpath", "-ldflags=-s -w", "-o", built, ".", env=build, cwd=_TOXIPROXY_SOURCE)
+        modules = _mended(shop, step, go, build, scratch)
+        flags = ("-trimpath", "-ldflags=-s -w", "-modfile", modules, "-o", built)
+        shop.run(step, go, "build", *flags, ".", env=build, cwd=_TOXIPROXY_SOURCE)
         version = shop.run(step, built, "-version").rpartition(" ")[2]
         replace(built, shop.bin / step)
     return f"{version}, built with {origin}"
+
+
+def _mended(shop: Workshop, step: str, go: Path, build: dict[str, str], scratch: Path) -> Path:
+    """A copy of upstream's module with our lines inserted, and a go.mod that says to use it; returns the go.mod's path.
+    Raises SetupError if the place of an insertion is not found exactly once."""
+    module, copy, modules = "github.com/Shopify/toxiproxy/v2", scratch / "upstream", scratch / "go.mod"
+    shop.run(step, go, "mod", "download", module, env=build, cwd=_TOXIPROXY_SOURCE)
+    folder = shop.run(step, go, "list", "-m", "-f", "{{.Dir}}", module, env=build, cwd=_TOXIPROXY_SOURCE).strip()
+    shutil.copytree(folder, copy)
+    for mend in json.loads((_TOXIPROXY_SOURCE / "mends.json").read_text()):
+        text = (copy / mend["file"]).read_text()
+        if text.count(mend["before"]) != 1:
+            raise SetupError(f"{step}: {mend['file']} of {module} is not as mends.json expects it")
+        (copy / mend["file"]).write_text(text.replace(mend["before"], mend["insert"] + mend["before"]))
+    for name in ("go.mod", "go.sum"):
+        shutil.copy(_TOXIPROXY_SOURCE / name, scratch / name)
+    shop.run(step, go, "mod", "edit", f"-replace={module}={copy}", modules, env=build, cwd=scratch)
+    return modules
 
 
 def _temporary_go(shop: Workshop) -> str:
