@@ -57,14 +57,12 @@ class Figures(CheckerFigures, frozen=True):
 
 
 class _Wait(NamedTuple):
-    """A client's tries for one section, as long as it certainly could reach a majority of the nodes without
-    `missing`."""
+    """A client's tries for one section, as long as it certainly could reach a majority of the nodes."""
 
     client: str
     key: str
     since_ns: int
     until_ns: int
-    missing: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,27 +122,10 @@ def _waits(run: Recorded) -> Iterator[_Wait]:
     config, begin = run.config, run.timeline.start_ns
     stretches = list(reach(config.user_names, config.node_names, run.faults, run.ends, begin, int(each["until"].max())))
     for client, key, since, until in rows_of(each.reset_index(), "client", "key", "since", "until"):
-        for a, b, missing in _able(stretches, str(client), since, until):
+        able = ((a, b) for a, b, some in stretches if str(client) in some)
+        for a, b in merged(able, since, until):
             if b - a >= _least_ns(run):
-                yield _Wait(str(client), str(key), a, b, missing)
-
-
-def _able(
-    stretches: Sequence[tuple[int, int, dict[str, frozenset[str]]]], client: str, since: int, until: int
-) -> Iterator[tuple[int, int, frozenset[str]]]:
-    """The parts of this time in which the client certainly could reach a majority, each with the nodes that it may have
-    missed at some time of it."""
-    parts: list[tuple[int, int, frozenset[str]]] = []
-    for a, b, able in stretches:
-        a, b = max(a, since), min(b, until)
-        if client not in able or a >= b:
-            continue
-        if parts and parts[-1][1] == a:
-            first, _, missing = parts.pop()
-            parts.append((first, b, missing | able[client]))
-        else:
-            parts.append((a, b, able[client]))
-    yield from parts
+                yield _Wait(str(client), str(key), a, b)
 
 
 def _gaps(run: Recorded, waits: Sequence[_Wait]) -> Iterator[_Gap]:
@@ -156,9 +137,8 @@ def _gaps(run: Recorded, waits: Sequence[_Wait]) -> Iterator[_Gap]:
         first, last = min(wait.since_ns for wait in own), max(wait.until_ns for wait in own)
         for since, until in merged(free, first, last):
             there = [wait for wait in own if wait.since_ns < until and wait.until_ns > since]
-            missing = frozenset[str]().union(*(wait.missing for wait in there))
             clients = tuple(dict.fromkeys(wait.client for wait in there))
-            yield _Gap(key, since, until, clients, find_obstacle(run, key, clients, missing, since, until))
+            yield _Gap(key, since, until, clients, find_obstacle(run, key, clients, since, until))
 
 
 def _taken(run: Recorded, key: str) -> tuple[Ints, list[tuple[int, int]]]:
@@ -174,10 +154,8 @@ def _free(wait: _Wait, starts: Ints, taken: Sequence[tuple[int, int]]) -> Iterat
     """The parts of a wait in which nobody was inside and nobody got in."""
     at = wait.since_ns
     for began, done in taken:
-        if done < at or began > wait.until_ns:
-            continue
-        yield at, began
-        at = done
+        yield at, min(began, wait.until_ns)
+        at = max(at, done)
     yield at, wait.until_ns
 
 

@@ -224,7 +224,7 @@ def _no_recovery(run: Recorded, first_ms: float | None) -> tuple[Finding, ...]:
     held: Ints = np.minimum(sections["end_ns"].to_numpy(np.int64), sections["deadline_max_ns"].to_numpy(np.int64))
     free_ns = max(healed_ns, int(held.max(initial=healed_ns)))
     names = run.config.user_names, run.config.node_names
-    reachable = majority_windows(*names, run.faults, run.ends, free_ns, stop_ns) if free_ns < stop_ns else []
+    reachable = majority_windows(*names, run.faults, run.ends, free_ns, stop_ns)
     given_ms = max((until - since for since, until in reachable), default=0) / 1e6
     if given_ms < _TTLS_TO_RECOVER * run.lease_ms or not _anybody_tried(run, free_ns):
         return ()

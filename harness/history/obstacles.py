@@ -45,11 +45,9 @@ def in_words(obstacle: Obstacle) -> str:
             return "nothing is known to have been in the way, and it is not known whether requests arrived"
 
 
-def find_obstacle(
-    run: Recorded, key: str, clients: Sequence[str], missing: frozenset[str], since_ns: int, until_ns: int
-) -> Obstacle:
-    """`clients` tried for the key all this time, and may have missed these nodes, a minority, at some time of it."""
-    if missing and (fault := _of_faults(run, clients, missing, since_ns, until_ns)) is not None:
+def find_obstacle(run: Recorded, key: str, clients: Sequence[str], since_ns: int, until_ns: int) -> Obstacle:
+    """`clients` tried for the key all this time."""
+    if (fault := _of_faults(run, clients, since_ns, until_ns)) is not None:
         return fault
     if (seen := _of_keys(run, key, since_ns, until_ns)) is not None:
         return seen
@@ -61,12 +59,10 @@ def find_obstacle(
     return Obstacle("said held" if held > _MOST * tries.sum() else "unknown")
 
 
-def _of_faults(
-    run: Recorded, clients: Sequence[str], missing: frozenset[str], since_ns: int, until_ns: int
-) -> Obstacle | None:
+def _of_faults(run: Recorded, clients: Sequence[str], since_ns: int, until_ns: int) -> Obstacle | None:
     """The nodes that were not there for most of the time."""
     by_kind: dict[Kind, list[str]] = {"hung": [], "down": [], "out of reach": []}
-    for node in sorted(missing):
+    for node in run.config.node_names:
         times: dict[Kind, list[tuple[int, int]]] = {kind: [] for kind in by_kind}
         for event, began, done in longest_windows(run.faults):
             if node in event.nodes:
@@ -74,8 +70,7 @@ def _of_faults(
             if all((client, node) in (*event.cut_links, *event.slow_links) for client in clients):
                 times["out of reach"].append((began, done))
         for kind, windows in times.items():
-            within = merged((w for w in windows if w[1] > since_ns and w[0] < until_ns), since_ns, until_ns)
-            if sum(b - a for a, b in within) > _MOST * (until_ns - since_ns):
+            if sum(b - a for a, b in merged(windows, since_ns, until_ns)) > _MOST * (until_ns - since_ns):
                 by_kind[kind].append(node)
                 break
     return next((Obstacle(kind, tuple(nodes)) for kind, nodes in by_kind.items() if nodes), None)

@@ -120,3 +120,11 @@ def test_calls_that_take_too_long_and_calls_that_never_end_are_two_findings() ->
     history.acquire_limit_ms = 100.0
     history.op("c1", "acquire", "fail", 1, 0, 900)
     assert [f.kind for f in check(history.recorded()).findings] == ["acquire-overrun", "acquire-never-ended"]
+
+
+def test_of_several_calls_that_never_ended_the_longest_is_told() -> None:
+    history = cut_off()
+    history.ends.append(ClientEnd("c2", 1, "cut-off", ms(6100), "acquiring"))
+    (finding,) = check(history.recorded()).findings
+    assert finding.text.startswith("2 acquire calls had not ended 5 s after the clients were asked to end")
+    assert [example["waited_ms"] for example in finding.examples] == [4000, 5000]

@@ -61,6 +61,12 @@ def test_a_fault_meets_the_steps_that_were_under_way_while_it_was_certainly_in_f
     assert {step for step, number in found.items() if number} == set(steps.split())
 
 
+@pytest.mark.parametrize(("asked_again", "rests"), [(151.999, 0), (152, 1)])
+def test_a_client_rests_if_it_does_nothing_for_a_millisecond(asked_again: float, rests: int) -> None:
+    history = History(ttl_ms=100).section("c1", 100, 150).op("c1", "acquire", "fail", 2, asked_again, 205)
+    assert met(of_class(history, "jitter", 90, 160, slow_links=(("c1", "n1"),)))["jitter"]["rest"] == rests
+
+
 def test_a_fault_of_a_node_meets_every_client_and_one_of_a_link_its_own() -> None:
     history = one_section().section("c2", 400, 440)
     assert met(of_class(history, "node hung", 90, 460, nodes=("n1",)))["node hung, long"]["inside"] == 2

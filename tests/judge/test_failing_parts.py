@@ -82,6 +82,14 @@ def test_a_library_that_did_wrong_as_well_did_wrong() -> None:
     assert failed(set_on(history, "v2", 28, "n1")) == {"library": 1}
 
 
+def test_keys_that_were_lost_only_after_the_overlap_did_not_cause_it() -> None:
+    """What the second client's value was is not known."""
+    history = two()
+    history.held.pop(("c2", 1))
+    set_on(history, "v1", 8, *NODES).seen("n1", "deleted", 55).seen("n2", "deleted", 55)
+    assert failed(history) == {"unknown": 1}
+
+
 def test_nodes_that_were_not_seen_tell_nothing() -> None:
     history = History().section("c1", 10, 60).section("c2", 30, 50)
     figures: Any = check(history.recorded()).figures

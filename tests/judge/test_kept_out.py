@@ -98,6 +98,23 @@ def test_several_clients_that_wait_in_one_gap_are_one_gap() -> None:
     assert only(history).examples[0]["clients"] == ("c2", "c1")
 
 
+def test_who_waited_only_before_or_after_a_gap_did_not_wait_in_it() -> None:
+    """c1 is let in at 4000 for a second; c3 asks then, and c2 gives up."""
+    history = tried(200, 4000, clients=3).section("c1", 4000, 5000, number=2, deadline=5000)
+    first, second = only(more(history, 4000, 9000, "c3")).examples
+    assert [(first["at_ms"], first["clients"]), (second["at_ms"], second["clients"])] == [
+        (200, ("c2",)),
+        (5000, ("c3",)),
+    ]
+
+
+def test_the_longest_of_several_gaps_is_told() -> None:
+    history = tried(200, 8000).section("c1", 4500, 4510, number=2, deadline=4510)
+    assert gaps(history)[0] == 4300
+    assert only(history).text.startswith("2 times nobody got in for up to 4.3 s")
+    assert [example["for_ms"] for example in only(history).examples] == [4300, 3490]
+
+
 def test_gaps_of_several_keys_are_told_apart() -> None:
     history = tried(200, 4000)
     for at in range(300, 6000, 110):
@@ -201,7 +218,8 @@ def test_a_crowd_may_keep_itself_out(crowd: int, blame: str) -> None:
         more(history, 200, 4000, f"c{number}")
     finding = only(history)
     assert (finding.blame, finding.breaks) == (blame, ("liveness",) if blame == "lock" else ())
-    assert finding.text.endswith("17 clients tried, so that slow answers or split votes may explain it") == (crowd > 16)
+    excuse = f"; {crowd} clients tried, so that slow answers or split votes may explain it"
+    assert finding.text.endswith(excuse) == (crowd > 16)
 
 
 def test_obstacles_in_words() -> None:
@@ -242,4 +260,11 @@ def test_who_loses_less_often_or_for_a_shorter_time_may_have_had_bad_luck() -> N
 def test_grants_of_another_key_or_of_another_time_keep_nobody_out() -> None:
     history = starving(99)
     history.section("c1", 10_201, 10_202, number=500).section("c1", 9_950, 9_960, number=501, key="k2")
+    history.section("c1", 10_200, 10_200.5, number=502).section("c1", 200, 200.5, number=503)
     assert check(history.recorded()).findings == ()
+
+
+def test_the_longest_of_several_that_starve_is_told() -> None:
+    history = starving(99).section("c1", 10_000, 10_001, number=500).section("c1", 9_990, 9_995, number=501)
+    finding = only(more(history, 250, 12_000, section=400))
+    assert (finding.count, finding.text.partition(" in vain")[0]) == (2, "1 client tried for up to 11.8 s")

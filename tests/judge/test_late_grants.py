@@ -58,6 +58,12 @@ def test_a_lock_that_told_nothing_or_that_nothing_was_left_is_not_judged_here() 
     assert late(history) == []
 
 
+def test_a_quick_answer_cannot_be_late_whatever_its_lock_told() -> None:
+    """A deadline before the request is no end of this lease."""
+    assert late(granted(251, deadline=0.5)) == []
+    assert late(granted(251.5, deadline=0.5)) == pytest.approx([1])
+
+
 def test_what_the_client_was_stopped_for_is_not_held_against_the_lock() -> None:
     """It ran on at 399, and 50 ms later at the latest."""
     assert late(granted(500).fault("p", 50, 399, paused_clients=("c1",))) == []
@@ -97,6 +103,7 @@ def test_the_first_ones_and_the_latest_are_shown() -> None:
         history.op("c1", "release", "ok", number, at + 600, at + 601)
     finding = only(history)
     assert (finding.count, [example["section"] for example in finding.examples]) == (6, [1, 2, 3, 5])
+    assert late(history) == pytest.approx([150])
     assert len(only(granted(500)).examples) == 1
 
 

@@ -225,3 +225,23 @@ def test_only_the_extension_that_was_late_is_held_against_the_lock() -> None:
     """The keys were gone only after it."""
     history = extended_late(140, 141, 142)
     assert late(history) == [()]
+
+
+@pytest.mark.parametrize(
+    ("granted", "ttl"),
+    [((None, None), "TTL of 100 ms"), ((100.0, None), "TTL of 100 ms"), ((50.0, None), "lease time as granted")],
+)
+def test_the_words_name_what_a_validity_is_held_against(granted: tuple[float | None, ...], ttl: str) -> None:
+    history = History(ttl_ms=100)
+    for number, granted_ms in enumerate(granted, 1):
+        at = 1000 * number
+        history.op("c1", "acquire", "ok", number, at, at + 1, validity_ms=400.0, granted_ms=granted_ms)
+    assert f"ends after the {ttl}, by" in check(history.recorded()).findings[0].text
+
+
+def test_an_example_shows_the_validity_if_one_was_told() -> None:
+    told = History(ttl_ms=100).op("c1", "acquire", "ok", 1, 0, 1, validity_ms=400.0)
+    assert check(told.recorded()).findings[0].examples[0]["validity_ms"] == 400.0
+    history = History(ttl_ms=100).op("c1", "acquire", "ok", 1, 0, 50, granted_ms=100.0)
+    history.op("c1", "extend", "ok", 1, 151, 160, granted_ms=100.0)
+    assert check(history.recorded()).findings[0].examples[0]["validity_ms"] is None

@@ -105,6 +105,14 @@ def test_no_grant_after_the_heal_is_reported_once_there_was_time_for_one() -> No
     assert check(history.section("c2", 1100, 1110).recorded()).findings == ()
 
 
+def test_the_longest_time_with_a_majority_in_reach_is_what_it_had() -> None:
+    history = History(ttl_ms=100).section("c1", 10, 20).op("c1", "acquire", "fail", 2, 1100, 1150)
+    history.fault("f", 1250, 1300, nodes=("n1", "n2"))
+    history.timeline.stop_ns = ms(1400)
+    (finding,) = check(history.recorded()).findings
+    assert finding.text.startswith("nobody acquired the lock within 250 ms after everything was healed")
+
+
 @pytest.mark.parametrize(("done", "found"), [(999, 0), (1000, 1)])
 def test_a_lock_that_nobody_asked_for_after_the_heal_need_not_recover(done: float, found: int) -> None:
     history = History(ttl_ms=100).section("c1", 10, 20).op("c1", "acquire", "fail", 2, 900, done)
@@ -112,9 +120,12 @@ def test_a_lock_that_nobody_asked_for_after_the_heal_need_not_recover(done: floa
     assert len(check(history.recorded()).findings) == found
 
 
-@pytest.mark.parametrize(("under_way", "found"), [("acquiring", 1), ("resting", 0)])
-def test_an_acquire_that_never_returned_was_a_try(under_way: str, found: int) -> None:
-    history = History(ttl_ms=100).section("c1", 10, 20).end("c1", "cut-off", 1300)
+@pytest.mark.parametrize(
+    ("under_way", "until", "found"),
+    [("acquiring", 1300, 1), ("resting", 1300, 0), ("acquiring", 1000, 1), ("acquiring", 999, 0)],
+)
+def test_an_acquire_that_never_returned_was_a_try(under_way: str, until: float, found: int) -> None:
+    history = History(ttl_ms=100).section("c1", 10, 20).end("c1", "cut-off", until)
     history.ends[-1].under_way = under_way
     history.timeline.stop_ns = ms(1200)
     assert len(check(history.recorded()).findings) == found
