@@ -83,6 +83,8 @@ def test_keys_that_came_or_went_during_a_try_may_not_have_been_in_its_way() -> N
     assert blamed(left_on("n1", "n2", since=320.1)) == ["undecided"]
     assert blamed(left_on("n1", "n2", until=338.9)) == ["undecided"]
     assert blamed(left_on("n1", "n2", since=300.1)) == ["lock"], "two tries of three"
+    assert blamed(left_on("n1", "n2", since=320)) == ["lock"]
+    assert blamed(left_on("n1", "n2", until=339)) == ["lock"]
 
 
 def test_what_one_node_held_twice_is_one_node() -> None:
@@ -112,6 +114,8 @@ def test_the_longest_is_told_and_shown_with_the_first_ones() -> None:
     assert [example["at_ms"] for example in finding.examples] == [300, 400, 600, 700]
     (finding,) = check(alone().recorded()).findings
     assert finding.text.startswith("once a client")
+    (finding,) = check(refused(alone(), 500, 700, section=3).recorded()).findings
+    assert [example["at_ms"] for example in finding.examples] == [300, 500]
 
 
 @pytest.mark.parametrize(("until", "times"), [(349, 0), (350, 1)])
