@@ -1,0 +1,82 @@
+"""Is a correct lock ever blamed, whatever the nemeses do? `python -m tests.no_blame_under_faults [--seconds 12]`
+
+Plays each of the correct locks (`tests/correct_locks.py`) under each nemesis alone, under several together and under
+`standard`, with loads that are drawn from the seed. Servers come back later than the leases last, so nothing that a
+server forgets is an excuse. Prints one line per run, and exits with 1 if anything was blamed on a lock.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import fencepost
+from tests.correct_locks import CORRECT
+from tests.harness import runs
+
+FAULTS: Final[dict[str, tuple[str, ...]]] = {
+    "none": ("none",),
+    "partition": ("partition:interval=1500ms,duration=1s",),
+    "latency": ("latency:interval=1500ms,duration=1s",),
+    "pause": ("pause:interval=1500ms",),
+    "crash": ("crash:interval=1500ms",),
+    "shutdown": ("shutdown:interval=1500ms",),
+    "power": ("power:interval=2s",),
+    "hunt": ("hunt:restart-delay=1.2ttl", "--hold", "uniform:50ms-400ms", "--clients", "2"),
+    "combined": ("partition+latency+pause+crash",),
+    "standard": ("standard",),
+}
+"""A spec for each, and further options."""
+
+
+def play(lock: str, faults: str, settings: Sequence[str], folder: Path) -> list[str]:
+    """What was blamed on the lock in one run."""
+    spec, *more = FAULTS[faults]
+    arguments = ["--ttl", "500ms", "--load", "drawn", "--nemesis", spec, *more, *CORRECT[lock], *settings]
+    code, out, err = runs.fencepost(folder, "test", *arguments, timeout_s=180)
+    if code not in (0, 1, 2):
+        return [f"exit code {code}: {(err.strip() or out.strip()).splitlines()[-1]}"]
+    run = fencepost.load(runs.only_run(folder))
+    wrong = ("lock", "resource", "harness")
+    blamed = [each for each in run.verdict.findings if each.blame == "lock" or (each.blame in wrong and each.breaks)]
+    other = Counter(f"{each.kind} ({each.blame})" for each in run.verdict.findings if each not in blamed)
+    words = ", ".join(f"{number} {kind}" for kind, number in other.items())
+    _say(f"{lock:28} {faults:10} exit {code}, {len(run.sections):6,} sections, {len(blamed)} blamed on it; {words}")
+    return [f"{each.kind}: {each.text} {each.examples[:1]}" for each in blamed]
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--seconds", type=float, default=12)
+    parser.add_argument("--locks", default=",".join(CORRECT))
+    parser.add_argument("--faults", default=",".join(FAULTS))
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--cluster", default="process")
+    parser.add_argument("--keep", type=Path, help="a folder for the runs; without it they are deleted")
+    asked = parser.parse_args()
+    settings = ["--duration", f"{asked.seconds:g}s", "--recovery", "2s", "--cluster", asked.cluster]
+    blamed: list[str] = []
+    for lock in asked.locks.split(","):
+        for faults in asked.faults.split(","):
+            with tempfile.TemporaryDirectory() as scratch:
+                folder = asked.keep / f"{lock} {faults} {asked.seed}" if asked.keep else Path(scratch)
+                folder.mkdir(parents=True, exist_ok=True)
+                found = play(lock, faults, [*settings, "--seed", str(asked.seed)], folder)
+            blamed += [f"{lock}, {faults}: {text}" for text in found]
+    for finding in blamed:
+        _say(f"BLAMED {finding}")
+    return 1 if blamed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
