@@ -19,7 +19,7 @@ from fencepost.text import milliseconds, out_of, plural
 from harness.checkers.acquire_timeouts import SLACK_MS
 from harness.figures import KEYS_ON_NODES, CheckerFigures, Part, Row
 from harness.history.backing import Backing
-from harness.history.fault_windows import longest_windows
+from harness.history.fault_windows import hits_link, longest_windows
 from harness.history.key_owners import rows_of
 from harness.history.recorded import Recorded
 from harness.verdict import Answer, Finding
@@ -118,9 +118,7 @@ def _ineffective(run: Recorded, backing: Backing, released: dict[int, int]) -> I
 def _disturbed(run: Recorded, client: str, node: str, from_ns: int, to_ns: int) -> bool:
     """Whether a fault can have hit the node, its link to the client, or the client in this time."""
     return any(
-        node in event.nodes
-        or client in (*event.paused_clients, *event.killed_clients)
-        or (client, node) in (*event.cut_links, *event.slow_links)
+        hits_link(event, client, node) or client in (*event.paused_clients, *event.killed_clients)
         for event, since, until in longest_windows(run.faults)
         if since <= to_ns and until >= from_ns
     )

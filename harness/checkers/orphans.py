@@ -11,8 +11,8 @@ that was trying when the key was set; if there were several, the one that tried 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple
 
 import msgspec
@@ -23,6 +23,7 @@ from harness.figures import KEYS_ON_NODES, CheckerFigures, Part, Row, Table
 from harness.history.fault_windows import longest_windows
 from harness.history.key_holdings import Watched
 from harness.history.key_owners import Owners, left_ns, rows_of, tries_by_key
+from harness.history.late_renewals import Done, LateRenewals
 from harness.history.recorded import Recorded
 from harness.verdict import Answer, Finding
 
@@ -128,7 +129,7 @@ class _Orphan:
     from_ns: int
     length_ns: int
     unexcused_ns: int = 0
-    """The part of `length_ns` after its time to live was last set anew, where that is not held against the lock."""
+    """The part of `length_ns` after the last renewal that is not held against the lock."""
 
 
 def check(run: Recorded) -> Answer:
@@ -158,7 +159,8 @@ def _orphans(run: Recorded, owners: Owners) -> list[_Orphan]:
     left = left_ns(run)
     ended = run.sections["ended"].astype(str).tolist()
     tries = tries_by_key(run, owners, left)
-    disturbed = _disturbances(run)
+    late_renewals = LateRenewals(longest_windows(run.faults))
+    clients = run.sections["client"].astype(str).tolist()
     orphans: list[_Orphan] = []
     chains: dict[tuple[str, str], _Chain] = {}
     for row in map(_Row._make, rows_of(owners.holdings, *_Row._fields)):
@@ -186,17 +188,14 @@ def _orphans(run: Recorded, owners: Owners) -> list[_Orphan]:
             chain.orphan = _Orphan(row.node, row.lock_key, cause, from_ns, 0)
             orphans.append(chain.orphan)
         chain.orphan.length_ns += to_ns - from_ns
-        if row.renewed_ns > from_ns and (is_gone or disturbed(free_ns, row.renewed_ns)):
-            chain.orphan.unexcused_ns = max(0, to_ns - row.renewed_ns)
+        chain.late += (at_ns for at_ns in row.renewals if at_ns > from_ns)
+        owner = Done(clients[row.section] if row.section >= 0 else None, free_ns, is_gone)
+        excused_ns = late_renewals.last_excused(row.node, owner, chain.late)
+        if excused_ns is not None and excused_ns > from_ns:
+            chain.orphan.unexcused_ns = max(0, to_ns - excused_ns)
         else:
             chain.orphan.unexcused_ns += to_ns - from_ns
     return orphans
-
-
-def _disturbances(run: Recorded) -> Callable[[int, int], bool]:
-    """Whether any fault can have been in force at some time between two."""
-    windows = [(since, until) for _, since, until in longest_windows(run.faults)]
-    return lambda from_ns, to_ns: any(since <= to_ns and until >= from_ns for since, until in windows)
 
 
 class _Row(NamedTuple):
@@ -212,7 +211,7 @@ class _Row(NamedTuple):
     from_max_ns: int
     to_min_ns: int
     expires_ns: int
-    renewed_ns: int
+    renewals: tuple[int, ...]
     run: int
 
 
@@ -226,6 +225,8 @@ class _Chain:
     run: int
     """The run of the node's server in which it was first seen; -1 where that is not known."""
     orphan: _Orphan | None = None
+    late: list[int] = field(default_factory=list)
+    """When its time to live was set anew although it was an orphan."""
 
 
 def _on_node(orphans: Sequence[_Orphan], unseen_ms: float) -> OnNode:

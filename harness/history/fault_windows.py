@@ -72,6 +72,12 @@ def merged(windows: Iterable[tuple[int, int]], start_ns: int, end_ns: int) -> li
     return result
 
 
+def hits_link(event: FaultEvent, client: str | None, node: str) -> bool:
+    """Whether the fault hit the node, or the link from the client to it; that of any client if it is not known."""
+    links = (*event.cut_links, *event.slow_links)
+    return node in event.nodes or any(to == node and client in (None, who) for who, to in links)
+
+
 def last_ends(ends: Iterable[ClientEnd]) -> dict[str, int]:
     """When the last life of each client ended, if that was recorded."""
     return {end.client: end.at_ns for end in sorted(ends, key=lambda end: end.life)}

@@ -10,7 +10,7 @@ ended            "deleted", "expired", "overwritten" (by another value), "set un
                  before it was read: perhaps the same one), or "lost": the witness could no longer watch the node
 expires_ns       it cannot have expired before this by the node's clock
 expires_max_ns   it has certainly expired by then, by the node's clock; forever if its time to live was not read
-renewed_ns       when its time to live was last set, at the latest
+renewals         when its time to live was set anew, each at the latest, in order
 run              a number for each run of the node's server; -1 if watching ended before that was known
 is_hash          the key was a hash, and the value its fields
 
@@ -43,7 +43,7 @@ _HOLDING: Final = (
     "expires_ns",
     "run",
     "is_hash",
-    "renewed_ns",
+    "renewals",
     "expires_max_ns",
 )
 _NUMBERS: Final = (
@@ -53,7 +53,6 @@ _NUMBERS: Final = (
     "to_max_ns",
     "expires_ns",
     "run",
-    "renewed_ns",
     "expires_max_ns",
 )
 _WATCH_WINDOW: Final = ("node", "from_ns", "to_ns", "run")
@@ -76,7 +75,8 @@ class _Holding:
 
     def renew(self, event: KeyEvent) -> None:
         """Its time to live was set anew."""
-        self.expires_ns, self.row[12], self.row[13] = _expiry(event), event.at_ns, _latest_expiry(event)
+        self.expires_ns, self.row[13] = _expiry(event), _latest_expiry(event)
+        self.row[12] = (*self.row[12], event.at_ns)
 
 
 @dataclass(slots=True)
@@ -117,8 +117,18 @@ def derive_holdings(events: Iterable[KeyEvent]) -> tuple[pd.DataFrame, pd.DataFr
                     _end(before, "set unread" if event.value is None else "overwritten", since_ns, at_ns)
                 first_ns = since_ns if event.event == "set" else node.blind_ns
                 times = (first_ns, at_ns, 0, 0)
-                row = [event.node, event.key, event.value, *times, event.event, "", 0, node.run, event.is_hash]
-                row += [at_ns, _latest_expiry(event)]
+                row: list[Any] = [
+                    event.node,
+                    event.key,
+                    event.value,
+                    *times,
+                    event.event,
+                    "",
+                    0,
+                    node.run,
+                    event.is_hash,
+                ]
+                row += [(), _latest_expiry(event)]
                 rows.append(row)
                 if node.watch_window is None:
                     node.runless.append(row)

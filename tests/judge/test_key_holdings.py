@@ -7,7 +7,7 @@ from typing import Any
 from fencepost.history import KeyEvent
 from harness.history.fault_windows import FOREVER_NS
 from harness.history.key_holdings import derive_holdings
-from tests.judge.histories import START_NS, History
+from tests.judge.histories import START_NS, History, ms
 
 NEVER = (FOREVER_NS - START_NS) / 1e6
 
@@ -74,11 +74,11 @@ def test_a_set_that_could_not_be_read_may_have_been_of_the_same_value() -> None:
     assert [row["ended"] for row in (first, second, third)] == ["set unread", "overwritten", "lost"]
 
 
-def test_when_the_time_to_live_was_last_set() -> None:
+def test_when_the_time_to_live_was_set_anew() -> None:
     history = History().watch("n1").seen("n1", "set", 10, "v", ttl=100)
-    assert only(history)["renewed"] == 10
-    assert only(history.seen("n1", "set", 20, "v", ttl=100))["renewed"] == 20
-    assert only(history.seen("n1", "prolonged", 30, "v", ttl=100).seen("n1", "deleted", 40))["renewed"] == 30
+    assert only(history)["renewals"] == ()
+    assert only(history.seen("n1", "set", 20, "v", ttl=100))["renewals"] == (ms(20),)
+    assert only(history.seen("n1", "prolonged", 30, "v", ttl=100))["renewals"] == (ms(20), ms(30))
 
 
 def test_a_missing_value_stays_missing() -> None:

@@ -290,6 +290,71 @@ def test_an_extension_after_the_release_is_excused_by_a_fault_that_held_it_up_an
     assert prolonged_late(150, "released", links=(("c1", "n1"),)) == []
 
 
+def renewed_again(
+    *times: float, who: str | None = "c1", killed: bool = True, fault: tuple[float, float] | None = None, **hit: Any
+) -> list[float]:
+    """c1's key on n1, of 400 ms, was renewed at these times; c1 was killed inside at 100, or had released. How long the
+    key stayed too long, in ms, since the last renewal that is excused."""
+    history = History(ttl_ms=400).watch("n1").section("c1", 10, None if killed else 99)
+    if who is not None:
+        history.shows(who, "v1")
+    if killed:
+        history.end("c1", "killed", 100).fault("killed", 99, 105, nemesis="crash", killed_clients=("c1",))
+    if fault is not None:
+        history.fault("slow", *fault, **hit)
+    history.seen("n1", "set", 9.8, "v1", ttl=400)
+    for at in times:
+        history.seen("n1", "prolonged", at, "v1", ttl=400)
+    findings = check(history.seen("n1", "deleted", times[-1] + 399).recorded()).findings
+    return [example["for_ms"] for finding in findings for example in finding.examples]
+
+
+@pytest.mark.parametrize("who", ["c1", None])
+def test_one_renewal_can_have_been_under_way_when_its_owner_was_gone_and_a_second_one_cannot(who: str | None) -> None:
+    assert renewed_again(480, who=who) == []
+    assert renewed_again(480, 730, who=who) == [], "they may have been sent together"
+    assert renewed_again(480, 730.001, who=who) == [pytest.approx(1029.001)]
+
+
+def test_renewals_may_arrive_for_as_long_as_a_fault_goes_on_that_held_them_up() -> None:
+    link = {"slow_links": (("c1", "n1"),)}
+    late = (480, 760, 1010)
+    assert renewed_again(*late, fault=(100, 760), **link) == []
+    assert renewed_again(*late, fault=(100, 759.999), **link) == [pytest.approx(1309)], "it was over too early"
+    assert renewed_again(*late, fault=(100.001, 760), **link) == [pytest.approx(1309)], "it began too late"
+    assert renewed_again(*late, fault=(50, 760), nodes=("n1",)) == []
+    assert renewed_again(*late, fault=(50, 760), cut_links=(("c1", "n1"),)) == []
+    for elsewhere in (
+        {"nodes": ("n2",)},
+        {"cut_links": (("c1", "n2"),)},
+        {"slow_links": (("c2", "n1"),)},
+        {"paused_clients": ("c1",)},
+    ):
+        assert renewed_again(*late, fault=(50, 760), **elsewhere) == [pytest.approx(1309)]
+
+
+def test_whoever_owns_an_unknown_key_may_have_sent_requests_over_any_link() -> None:
+    assert renewed_again(480, 760, 1010, who=None, fault=(50, 760), slow_links=(("c2", "n1"),)) == []
+
+
+def test_a_client_that_was_stopped_after_its_release_may_renew_when_it_goes_on() -> None:
+    late = (480, 760, 1010)
+    assert renewed_again(*late, killed=False, fault=(50, 760), paused_clients=("c1",)) == []
+    assert renewed_again(*late, killed=False, fault=(50, 760), paused_clients=("c2",)) == [pytest.approx(1309)]
+
+
+def test_renewals_of_a_key_behind_a_time_out_of_sight_count_with_those_before() -> None:
+    def blamed(second: float) -> bool:
+        history = History(ttl_ms=400).watch("n1").section("c1", 10, None).shows("c1", "v1").end("c1", "killed", 100)
+        history.seen("n1", "set", 9.8, "v1", ttl=400).seen("n1", "prolonged", 480, "v1", ttl=400)
+        history.seen("n1", "blind", 500).seen("n1", "seen", 510, "v1", ttl=370).seen("n1", "watching", 510, "n1-first")
+        history.seen("n1", "prolonged", second, "v1", ttl=400).seen("n1", "deleted", second + 399)
+        return bool(check(history.recorded()).findings)
+
+    assert not blamed(730)
+    assert blamed(731)
+
+
 def test_a_fault_that_was_over_before_the_release_holds_up_nothing() -> None:
     history = History().watch("n1").section("c1", 10, 40).shows("c1", "v1").fault("slow", 1, 40.9, nodes=("n1",))
     history.seen("n1", "set", 9.8, "v1", ttl=100).seen("n1", "prolonged", 150, "v1", ttl=100)
