@@ -42,7 +42,9 @@ STARTING_AT_ONCE = 16
 class ClientSlot:
     """One client name and the process that lives in it now; implements `nemesis.base.Client`.
 
-    A killed client may be restarted: another life in the same slot, with the same links and its own log.
+    A killed client may be restarted: another life in the same slot, with the same links and its own log. Faults kill
+    and restart it in threads of their own, one verb at a time, so that nobody takes it for one that died by itself.
+    What it says of itself may be read by any thread at any time.
     """
 
     def __init__(
@@ -87,9 +89,9 @@ class ClientSlot:
     @property
     def sections(self) -> int:
         """Sections entered so far, over all lives."""
+        controls = self._controls
         return sum(
-            max(past, self._controls[task].sections if task in self._controls else 0)
-            for task, past in self._sections.items()
+            max(past, controls[task].sections if task in controls else 0) for task, past in self._sections.items()
         )
 
     @property
@@ -111,6 +113,7 @@ class ClientSlot:
         self._life += 1
         self._should_stand = False
         stem = f"{self._name}.{self._life}"
+        self._controls = {task: self._control(task) for task in self._tasks}
         tasks = tuple(map(self._task, self._tasks))
         config = self._config
         spec = ClientSpec(
@@ -142,13 +145,20 @@ class ClientSlot:
         except OSError as error:
             raise BrokenEnvironmentError(f"client {self._name} cannot be started: {error.strerror}") from error
 
-    def _task(self, name: str) -> TaskSpec:
-        """What one task needs in the life that begins; its control block is made here."""
-        stem, folder, config = f"{name}.{self._life}", self._folder, self._config
-        path = self._scratch / f"{stem}.control"
+    def _control(self, task: str) -> Control:
+        """A fresh control block for the life that begins."""
+        path = self._control_path(task)
         with on_disk(path):
-            control = self._controls[name] = Control.create(path)
+            control = Control.create(path)
         control.start_ns, control.stop_ns = self._start_ns, self._stop_ns
+        return control
+
+    def _control_path(self, task: str) -> Path:
+        return self._scratch / f"{task}.{self._life}.control"
+
+    def _task(self, name: str) -> TaskSpec:
+        """What one task needs in the life that begins."""
+        stem, folder, config = f"{name}.{self._life}", self._folder, self._config
         return TaskSpec(
             name=name,
             seed=f"{config.seed}:{stem}",
@@ -156,7 +166,7 @@ class ClientSlot:
             history=str(folder.client_log(name, self._life)),
             answers=str(folder.answers_log(name, self._life)),
             held=str(folder.held_log(name, self._life)) if config.witness == "on" else None,
-            control=str(path),
+            control=str(self._control_path(name)),
         )
 
     def agree_start(self, at_ns: int) -> None:
@@ -174,7 +184,8 @@ class ClientSlot:
         return any(state in STATES_OF[step] for state in self.states) and self.is_alive()
 
     def is_alive(self) -> bool:
-        return self._process is not None and self._process.poll() is None
+        process = self._process
+        return process is not None and process.poll() is None
 
     def has_life(self) -> bool:
         """Whether a process was started whose end has not been recorded yet."""
@@ -216,27 +227,31 @@ class ClientSlot:
             self._verb.release()
 
     def kill(self) -> None:
-        if self._process is not None:
-            self._end("killed")
+        with self._verb:
+            if self._process is not None:
+                self._end("killed")
 
     def restart(self) -> None:
-        if not self.is_alive() and monotonic_ns() < self._stop_ns:
-            self.start()
+        with self._verb:
+            if not self.is_alive() and monotonic_ns() < self._stop_ns:
+                self.start()
 
     def reap(self) -> None:
         """Record the end of a process that ended on its own. Raises BrokenEnvironmentError if it failed."""
-        process = self._process
-        if process is None or process.poll() is None:
-            return
-        finished = process.returncode == 0 and self._is_done()
-        self._end("finished" if finished else "died")
+        with self._verb:
+            process = self._process
+            if process is None or process.poll() is None:
+                return
+            finished = process.returncode == 0 and self._is_done()
+            self._end("finished" if finished else "died")
         if not finished:
             raise BrokenEnvironmentError(f"client {self._name} died ({_how(process.returncode)}): {self._last_words()}")
 
     def cut_off(self) -> None:
         """End a process that did not come back in time."""
-        if self._process is not None:
-            self._end("finished" if self._is_done() and not self.is_alive() else "cut-off")
+        with self._verb:
+            if self._process is not None:
+                self._end("finished" if self._is_done() and not self.is_alive() else "cut-off")
 
     def lock_description(self) -> dict[str, object]:
         """What the lock said about itself when it was opened; empty before that."""
@@ -255,13 +270,13 @@ class ClientSlot:
         return ResourceAddress(*self._address(RESOURCE), self._cluster.access.clients)
 
     def _end(self, how: str) -> None:
-        """Make sure that the whole group is gone, and record when and how."""
+        """Make sure that the whole group is gone, and record when and how. Its control blocks are not closed: another
+        thread may be reading them, and they are unmapped when nobody does any more."""
         process, controls = self._process, self._controls
         assert process is not None
         self._signal(signal.SIGKILL)
         process.wait(timeout=10)
-        with self._verb:
-            self._process, self._controls = None, {}
+        self._process, self._controls = None, {}
         gone_ns = monotonic_ns()
         for task, control in controls.items():
             state = control.state
@@ -275,7 +290,6 @@ class ClientSlot:
             )
             self._past_ops += control.ops
             self._sections[task] = max(self._sections[task], control.sections + (state is State.ACQUIRING))
-            control.close()
             self._on_end(end)
 
     def _is_done(self) -> bool:
@@ -297,13 +311,14 @@ class ClientSlot:
 
     def _group_states(self) -> set[str]:
         """The states of the client and of its foreign library; of what has died nothing is said."""
-        assert self._process is not None
-        states: set[str] = set()
+        process, states = self._process, set[str]()
+        if process is None:
+            return states
         with suppress(psutil.NoSuchProcess):
-            leader = psutil.Process(self._process.pid)
+            leader = psutil.Process(process.pid)
             states.add(leader.status())
-            for process in leader.children(recursive=True):
-                states.add(process.status())
+            for child in leader.children(recursive=True):
+                states.add(child.status())
         return states - {psutil.STATUS_ZOMBIE}
 
     def _log_path(self) -> Path:

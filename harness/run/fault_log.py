@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 from itertools import count
+from threading import Lock
 from typing import Final
 
 import msgspec
@@ -21,7 +22,7 @@ _NAMES: Final = {PROXY: "Toxiproxy", RESOURCE: "the resource"}
 
 class FaultLog:
     """Writes to the run's log and keeps in mind what it wrote. `append`: writes one event. `links`: all of them, by who
-    dials and who is dialled."""
+    dials and who is dialled. Faults are observed by threads of their own, so one event is recorded at a time."""
 
     def __init__(self, append: Callable[[FaultEvent], None], links: Collection[LinkKey]) -> None:
         self._append = append
@@ -30,6 +31,7 @@ class FaultLog:
         self._healed_ns: dict[str, int] = {}
         self._numbers = count(1)
         self._failing: dict[str, FaultEvent] = {}
+        self._recording = Lock()
 
     @property
     def failing(self) -> tuple[str, ...]:
@@ -38,22 +40,27 @@ class FaultLog:
 
     def observe(self, event: FaultEvent) -> None:
         """Record what was observed of a planned fault."""
-        if event.event == "injected":
-            self._injected[event.fault] = event
-        else:
-            self._healed_ns[event.fault] = event.began_ns
-        self._append(event)
+        with self._recording:
+            if event.event == "injected":
+                self._injected[event.fault] = event
+            else:
+                self._healed_ns[event.fault] = event.began_ns
+            self._append(event)
 
     def notice(self, sightings: Iterable[Sighting]) -> None:
         """Record what was noticed without having been planned."""
         for seen in sightings:
-            if (before := self._failing.pop(seen.part, None)) is not None:
-                self._append(_healed(before, seen))
-            if seen.how == "up":
-                self._undone(seen)
-            elif seen.how is not None:
-                event = self._failing[seen.part] = self._unplanned(seen, seen.how)
-                self._append(event)
+            with self._recording:
+                self._notice(seen)
+
+    def _notice(self, seen: Sighting) -> None:
+        if (before := self._failing.pop(seen.part, None)) is not None:
+            self._append(_healed(before, seen))
+        if seen.how == "up":
+            self._undone(seen)
+        elif seen.how is not None:
+            event = self._failing[seen.part] = self._unplanned(seen, seen.how)
+            self._append(event)
 
     def _unplanned(self, seen: Sighting, how: Failure) -> FaultEvent:
         return FaultEvent(

@@ -2,17 +2,36 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from threading import Event
 from time import monotonic
+from typing import Any
 
 import pytest
 
 from cluster.server import Holdings
+from fencepost.errors import BrokenEnvironmentError
 from fencepost.history import FaultEvent
 from harness.run.player import LOOK_EVERY_MS, Player
-from nemesis.schedule import Schedule, draw_schedule, load_schedule, parse_spec
+from nemesis.schedule import Planned, PlannedFor, Schedule, draw_schedule, load_schedule, parse_spec
 from tests.nemesis.fakes import FakeWorld, topology
+
+
+class AtOnce(Executor):
+    """Does every step at once, in the caller's thread, so that the test's clock is the only one."""
+
+    def submit(self, step: Callable[..., Any], /, *args: Any, **more: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        try:
+            future.set_result(step(*args, **more))
+        except Exception as error:
+            future.set_exception(error)
+        return future
 
 
 def schedule(spec: str) -> Schedule:
@@ -35,7 +54,7 @@ def grants(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
 
 
 def test_a_schedule_that_is_played_as_it_was_planned_needs_no_second_one() -> None:
-    player = Player(schedule("crash:targets=one"), FakeWorld(topology(clients=2)).world, lambda _: None)
+    player = Player(schedule("crash:targets=one"), FakeWorld(topology(clients=2)).world, lambda _: None, AtOnce())
     player.play(9_000)
     player.heal_all()
     assert player.played() is None
@@ -46,7 +65,7 @@ def test_what_a_hunt_finds_is_injected_healed_recorded_and_can_be_replayed(
 ) -> None:
     monkeypatch.setattr("nemesis.hunt.shuffled", lambda _rng, items: sorted(items, reverse=True))
     world, events = FakeWorld(topology(clients=2)), list[FaultEvent]()
-    player = Player(schedule("hunt"), world.world, events.append)
+    player = Player(schedule("hunt"), world.world, events.append, AtOnce())
     player.play(0)
     assert player.next_ms() == LOOK_EVERY_MS
     player.play(4)
@@ -75,7 +94,7 @@ def test_what_a_hunt_finds_is_injected_healed_recorded_and_can_be_replayed(
     assert load_schedule(saved, topology(clients=2)) == played
 
     again = FakeWorld(topology(clients=2))
-    replay = Player(played, again.world, lambda _: None)
+    replay = Player(played, again.world, lambda _: None, AtOnce())
     replay.play(7)
     assert "n1.kill" not in again.calls
     replay.play(8)
@@ -85,7 +104,7 @@ def test_what_a_hunt_finds_is_injected_healed_recorded_and_can_be_replayed(
 def test_a_fault_that_cannot_be_injected_in_time_is_recorded_as_such_and_the_others_are_played() -> None:
     world, events = FakeWorld(topology(clients=2)), list[FaultEvent]()
     world.cluster.is_slow, world.cluster.patience_s = True, 0.01
-    player = Player(schedule("partition+crash:targets=one"), world.world, events.append)
+    player = Player(schedule("partition+crash:targets=one"), world.world, events.append, AtOnce())
     while (due_ms := player.next_ms()) is not None and due_ms < 9_000:
         player.play(due_ms)
     player_events = [(event.nemesis, event.event, event.holds) for event in events]
@@ -108,7 +127,9 @@ def test_an_injection_under_way_is_called_off_when_the_load_is_over() -> None:
     world, events = FakeWorld(topology(clients=2)), list[FaultEvent]()
     world.cluster.is_slow, world.cluster.patience_s = True, 60.0
     asked = iter([False, False, True])
-    player = Player(schedule("partition"), replace(world.world, called_off=lambda: next(asked)), events.append)
+    player = Player(
+        schedule("partition"), replace(world.world, called_off=lambda: next(asked)), events.append, AtOnce()
+    )
     began = monotonic()
     player.play(player.next_ms() or 0)
     assert monotonic() - began < 5
@@ -117,3 +138,70 @@ def test_an_injection_under_way_is_called_off_when_the_load_is_over() -> None:
     player.heal_all()
     assert events[-1].event == "healed"
     assert events[-1].holds, "what the end of the load called off does not keep from healing"
+
+
+def two_faults_at_once(second: str = "partition") -> Schedule:
+    """A crash of n1 and a partition, or another crash, at the same time, for as long as the test lasts."""
+    cut = {"shape": "some-links", "kind": "drop", "direction": "both", "links": [["c1", "n2"]]}
+    faults = (
+        Planned("f1", 0, 60_000, "crash", {"nodes": ["n1"], "clients": []}),
+        Planned("f2", 0, 60_000, second, cut if second == "partition" else {"nodes": ["n2"], "clients": []}),
+    )
+    of = topology(clients=2)
+    return Schedule(1, 7, "crash", PlannedFor(of.clients, of.nodes, of.ttl_ms), 120_000, faults)
+
+
+def test_a_fault_that_takes_long_to_inject_does_not_delay_one_of_links(monkeypatch: pytest.MonkeyPatch) -> None:
+    world, events, may_go_on = FakeWorld(topology(clients=2)), list[FaultEvent](), Event()
+    kill = world.cluster.nodes["n1"].kill
+    monkeypatch.setattr(world.cluster.nodes["n1"], "kill", lambda: may_go_on.wait(30) and kill())
+    player = Player(two_faults_at_once(), world.world, events.append)
+    player.play(0)
+    deadline = time.monotonic() + 30
+    while not events and time.monotonic() < deadline:
+        player.play(1)
+    assert [event.fault for event in events] == ["f2"]
+    may_go_on.set()
+    player.heal_all()
+    assert sorted((event.event, event.fault) for event in events) == [
+        ("healed", "f1"), ("healed", "f2"), ("injected", "f1"), ("injected", "f2"),
+    ]  # fmt: skip
+    assert all(node.running for node in world.cluster.nodes.values())
+
+
+def test_two_faults_of_processes_wait_for_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    world, at_work, most = FakeWorld(topology(clients=2)), list[str](), list[int]()
+
+    def slowly(name: str) -> None:
+        at_work.append(name)
+        most.append(len(at_work))
+        time.sleep(0.05)
+        at_work.remove(name)
+
+    for name in ("n1", "n2"):
+        monkeypatch.setattr(world.cluster.nodes[name], "kill", partial(slowly, name))
+    player = Player(two_faults_at_once("crash"), world.world, lambda _: None)
+    player.play(0)
+    player.heal_all()
+    assert most == [1, 1]
+
+
+def test_what_a_fault_raises_is_raised_by_the_player_and_everything_is_healed_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def broken() -> None:
+        raise BrokenEnvironmentError("n1 cannot be killed")
+
+    world = FakeWorld(topology(clients=2))
+    monkeypatch.setattr(world.cluster.nodes["n1"], "kill", broken)
+    player = Player(two_faults_at_once(), world.world, lambda _: None)
+
+    def play_for_ever() -> None:
+        for now_ms in range(30_000):
+            player.play(now_ms)
+            time.sleep(0.001)
+
+    with pytest.raises(BrokenEnvironmentError, match="n1 cannot be killed"):
+        play_for_ever()
+    player.heal_all()
+    assert all(node.running for node in world.cluster.nodes.values())
