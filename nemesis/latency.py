@@ -14,7 +14,7 @@ from cluster.base import Delay, Direction, ProbeResult, Throttle
 from fencepost.history import Impact
 from fencepost.units import Duration, DurationRange
 from nemesis.base import Evidence, FaultClass, Topology, World
-from nemesis.links import DIRECTIONS, WAYS, LinkName, Results, heal_links, impair_links, in_words
+from nemesis.links import DIRECTIONS, WAYS, LinkName, Results, Shared, heal_links, impair_links, in_words
 from nemesis.names import NAMED_NODES, Names
 from nemesis.partition_shapes import spare
 from nemesis.random_draws import below, between, by_octaves, jittered, one_of, some, weighted
@@ -81,12 +81,13 @@ class Latency(msgspec.Struct, frozen=True):
         timeout_ms = min(most_ms + 200, LONGEST_PROBE_MS)
         least_ms = min(least_ms, timeout_ms) - SMALL_MS
 
-        shared = {link for link in impact.slow_links if len(world.cluster.links[link].owners()) > 1}
+        shared = Shared(world, impact.slow_links)
 
         def slow(link: LinkName, result: ProbeResult) -> bool:
+            if result.elapsed_ms >= least_ms and not result.refused:
+                return True
             # A node out of service, or another fault's cut, leaves only what `inject` read back.
-            hidden = result.applied is None or link in shared
-            return (result.elapsed_ms >= least_ms and not result.refused) or (hidden and not result.answered)
+            return not result.answered and (result.applied is None or link in shared)
 
         results: Results = {}
         fast: list[LinkName] = []

@@ -74,6 +74,23 @@ def impair_links(world: World, owner: str, links: Sequence[LinkName], impairment
     return impact
 
 
+class Shared:
+    """Which links another fault impairs as well as this one. Faults come and go while a link is probed, so a link whose
+    probe shows something else than planned is looked at again."""
+
+    def __init__(self, world: World, links: Iterable[LinkName]) -> None:
+        self._world = world
+        self.links = {link for link in links if self._is_shared(link)}
+
+    def __contains__(self, link: LinkName) -> bool:
+        if link not in self.links and self._is_shared(link):
+            self.links.add(link)
+        return link in self.links
+
+    def _is_shared(self, link: LinkName) -> bool:
+        return len(self._world.cluster.links[link].owners()) > 1
+
+
 def heal_links(world: World, owner: str, links: Sequence[LinkName]) -> Evidence:
     """Heal every link of this owner, and prove by probes that each answers again, or say what else keeps it from
     answering. Raises NotInTimeError if they were not healed in time."""

@@ -21,6 +21,7 @@ from nemesis.links import (
     RETRY_FOR_S,
     WAYS,
     LinkName,
+    Shared,
     heal_links,
     impair_links,
     in_words,
@@ -90,12 +91,11 @@ class Partition(msgspec.Struct, frozen=True, omit_defaults=True):
     def probe(self, world: World, impact: Impact) -> Evidence:
         """Every cut link must show what its kind and direction promise. Up to one untouched link per node is probed as
         well: it should answer, but may not for another fault's sake, so it is only told."""
-        shared = {link for link in impact.cut_links if len(world.cluster.links[link].owners()) > 1}
+        shared = Shared(world, impact.cut_links)
 
         def cut_as_planned(link: LinkName, result: ProbeResult) -> bool:
             # What another fault does to the node or to the same link hides all but the silence.
-            hidden = result.applied is None or link in shared
-            return not result.answered and (hidden or self._shows(result))
+            return not result.answered and (self._shows(result) or result.applied is None or link in shared)
 
         retry_for_s = 0 if self.is_brief else RETRY_FOR_S
         results, open_links = probe_until(world, impact.cut_links, cut_as_planned, self.probe_ms, retry_for_s)
@@ -104,8 +104,8 @@ class Partition(msgspec.Struct, frozen=True, omit_defaults=True):
         unseen = sorted({node for (_, node), result in results.items() if result.applied is None})
         if unseen:
             words.append(f"{','.join(unseen)} out of service, so only the silence was seen")
-        if shared:
-            words.append(f"{len(shared)} of them impaired by another fault too, so only the silence was seen")
+        if shared.links:
+            words.append(f"{len(shared.links)} of them impaired by another fault too, so only the silence was seen")
         others = [] if self.is_brief else self._untouched(world.topology)
         if others:
             answers = world.cluster.probe(others, PROBE_TIMEOUT_MS)

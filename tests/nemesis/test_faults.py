@@ -132,6 +132,22 @@ def test_a_fault_says_of_which_class_it_is(fault: HasClass, named: str) -> None:
     assert fault.fault_class == named
 
 
+def test_a_fault_that_comes_while_a_cut_is_probed_may_hide_it_too(
+    fake: FakeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fault, probe = partition("drop", "from-node"), fake.cluster.probe
+
+    def interrupted(links, timeout_ms=100):
+        fake.cluster.links["c1", "n1"].cut("f2", "drop", "both")
+        return probe(links, timeout_ms)
+
+    impact = fault.inject(fake.world, "f1")
+    monkeypatch.setattr(fake.cluster, "probe", interrupted)
+    evidence = fault.probe(fake.world, impact)
+    assert evidence.holds, evidence.seen
+    assert "1 of them impaired by another fault too" in evidence.seen
+
+
 def test_healing_leaves_the_impairments_of_other_faults_and_says_so(fake: FakeWorld) -> None:
     other = fake.cluster.links["c1", "n1"]
     fault = partition()
