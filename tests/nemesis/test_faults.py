@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from cluster.base import CutKind, Direction
+from cluster.base import CutKind, Direction, ProbeResult
 from fencepost.errors import BrokenEnvironmentError
 from fencepost.history import HowDown, Impact
 from nemesis import links, node_down, pause
@@ -206,6 +206,26 @@ def test_a_link_that_is_faster_than_planned_is_a_miss(fake: FakeWorld) -> None:
     assert not evidence.holds
     assert "2 of 3 links slow" in evidence.seen
     assert "at least 68 ms on c2 | n2" in evidence.seen
+
+
+@pytest.mark.parametrize(("delay_ms", "quick_replies", "holds"), [(80, 1, True), (80, 2, False), (400, 1, True)])
+def test_a_reply_that_another_fault_lets_go_early_is_no_miss_if_the_next_ones_are_late(
+    fake: FakeWorld, monkeypatch: pytest.MonkeyPatch, delay_ms: int, quick_replies: int, holds: bool
+) -> None:
+    probe, looks = fake.cluster.probe, list[int]()
+    quick = ProbeResult(answered=True, applied=True, refused=False, elapsed_ms=1.0)
+
+    def let_go(links, timeout_ms=100):
+        looks.append(len(links))
+        every = 3 if delay_ms < 200 else 1
+        is_early = len(looks) % every == 1 % every and len(looks) <= every * quick_replies
+        return probe(links, timeout_ms) | ({links[0]: quick} if is_early else {})
+
+    fault = slow(delay_ms=delay_ms)
+    impact = fault.inject(fake.world, "f1")
+    monkeypatch.setattr(fake.cluster, "probe", let_go)
+    assert fault.probe(fake.world, impact).holds == holds
+    assert looks[-1] == 1, "only the quick link is looked at again"
 
 
 def test_a_delay_one_way_where_both_ways_were_planned_is_a_miss(fake: FakeWorld) -> None:
