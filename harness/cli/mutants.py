@@ -22,6 +22,10 @@ class Arguments(msgspec.Struct, frozen=True, kw_only=True):
     only: Annotated[
         tuple[str, ...], Option("--only", "only this row of the table; may be given more than once", metavar="NAME")
     ] = ()
+    faults: Annotated[
+        tuple[str, ...],
+        Option("--faults", "only this column of the table, like standard; may be given more than once", metavar="NAME"),
+    ] = ()
     seeds: Annotated[
         int | None,
         Option("--seeds", "runs of each mutant under the standard faults", shown_default="3; quick: 1", low=1),
@@ -45,6 +49,7 @@ def _mutants(call: Call, out: Console) -> int:
         cluster=call.replaced.get("cluster", "process"),
         quick=arguments.quick,
         only=arguments.only,
+        faults=arguments.faults,
         command=shlex.join(["fencepost", *call.words]),
         out=out,
     )
@@ -60,6 +65,7 @@ and faults. The table shows which faults expose which mutant, how soon, and what
     epilog="""examples:
   fencepost mutants --quick
   fencepost mutants --only "half is enough" --only "reference, busy"
+  fencepost mutants --faults standard --faults plain
   fencepost mutants --seeds 5 --report results/mutants/mine    (resumes after an interruption)
 
 exit codes: 0 every mutant was caught and named within 60 s and no correct lock was blamed, 1 otherwise, 2 runs are

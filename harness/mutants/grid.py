@@ -14,19 +14,34 @@ import msgspec
 
 from fencepost.errors import UsageError
 from harness.campaign.grid import Cell, Grid, Part, check
-from workloads.mutants import CONTROLS, MUTANTS, PLAIN, STANDARD, Conditions
+from workloads.mutants import CONDITIONS, CONTROLS, MUTANTS, PLAIN, STANDARD, Conditions
 
 LIMIT_MS: Final = 60_000
 """The time within which a mutant must be found by the standard faults."""
 OWN, BEFORE, ELSEWHERE, REFERENCE = "standard faults", "plain nemeses", "one kind of fault", "correct locks"
 
+NEMESES: Final = tuple(dict.fromkeys(name for conditions in CONDITIONS.values() for name in conditions.nemeses))
+"""The columns of the table."""
 
-def mutants_grid(seeds: int, first_seed: int, cluster: str, *, quick: bool, only: Collection[str] = ()) -> Grid:
+
+def mutants_grid(
+    seeds: int,
+    first_seed: int,
+    cluster: str,
+    *,
+    quick: bool,
+    only: Collection[str] = (),
+    faults: Collection[str] = (),
+) -> Grid:
     """`seeds`: under the standard faults. The quick form leaves out all others. `only`: the mutants and correct locks
-    to run, all if empty. Raises UsageError for seeds that are none, and for a name that nobody has."""
+    to run, all if empty; `faults`: the kinds of fault, likewise. Raises UsageError for seeds that are none, and for a
+    name that nobody has."""
     for name in only:
         if name not in MUTANTS and name not in CONTROLS:
             raise UsageError(f"--only {name!r} is no mutant; they are {', '.join((*MUTANTS, *CONTROLS))}")
+    for name in faults:
+        if name not in NEMESES:
+            raise UsageError(f"--faults {name!r} is no column of the table; they are {', '.join(NEMESES)}")
     kinds = {mutant.name: mutant.conditions.nemeses for mutant in MUTANTS.values()}
     rows = [(mutant.name, mutant.lock, mutant.conditions) for mutant in MUTANTS.values()]
     locks = [(name, lock, conditions) for name, (lock, conditions) in CONTROLS.items()]
@@ -45,9 +60,9 @@ def mutants_grid(seeds: int, first_seed: int, cluster: str, *, quick: bool, only
             _part(ELSEWHERE, elsewhere, 1, "15s", cluster),
             _part(REFERENCE, controls, 1, "60s", cluster),
         ]
-    if only:
-        chosen = (msgspec.structs.replace(p, cells=tuple(c for c in p.cells if c.at["lock"] in only)) for p in parts)
-        parts = [part for part in chosen if part.cells]
+    parts = [chosen for part in parts if (chosen := _chosen(part, only, faults)).cells]
+    if not parts:
+        raise UsageError("--only and --faults leave no run; --quick plays the standard faults only")
     return check(
         Grid(
             name="mutants",
@@ -56,6 +71,14 @@ def mutants_grid(seeds: int, first_seed: int, cluster: str, *, quick: bool, only
             parts=tuple(parts),
             first_seed=first_seed,
         )
+    )
+
+
+def _chosen(part: Part, only: Collection[str], faults: Collection[str]) -> Part:
+    """What is left of a part."""
+    cells = (cell for cell in part.cells if not only or cell.at["lock"] in only)
+    return msgspec.structs.replace(
+        part, cells=tuple(cell for cell in cells if not faults or cell.at["nemesis"] in faults)
     )
 
 

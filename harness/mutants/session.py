@@ -18,7 +18,7 @@ from harness.campaign.play import make_plan, play
 from harness.campaign.session import revision_in_words
 from harness.checkers.judge import blamed_so_far
 from harness.mutants.grid import mutants_grid
-from harness.mutants.table import Row, conclusion, document, in_words, markdown, rows_of
+from harness.mutants.table import Row, comparison, conclusion, document, in_words, markdown, rows_of
 from harness.run.prepare import remove_leftovers
 from harness.store.run_folder import RunFolder
 from workloads.mutants import MUTANTS
@@ -36,12 +36,13 @@ def prove(
     cluster: str,
     quick: bool,
     only: Sequence[str],
+    faults: Sequence[str],
     command: str,
     out: Console,
 ) -> int:
     """Make the runs and write `table.md` and `table.json`. 0: every mutant was found and named, no correct lock blamed;
     1: not so; 2: not all runs are finished. Raises FencepostError; the table is written then as well."""
-    grid = mutants_grid(seeds, first_seed, cluster, quick=quick, only=only)
+    grid = mutants_grid(seeds, first_seed, cluster, quick=quick, only=only, faults=faults)
     plan = make_plan(grid, yes=True)
     machine = {"kernel": platform.release(), "cores": os.cpu_count(), "python": platform.python_version()}
     campaign = Campaign(grid=grid, revision=revision_in_words(), command=command, machine=machine)
@@ -57,7 +58,7 @@ def prove(
             write_whole(folder.path / "table.json", document(folder.campaign, lines))
         rows = rows_of(lines)
         out.print(render(rows))
-        out.print(conclusion(rows))
+        out.print(f"{conclusion(rows)} {comparison(rows)}".rstrip())
         out.print(f"table: {folder.path / 'table.md'}", soft_wrap=True)
     finally:
         folder.close()

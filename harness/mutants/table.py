@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import Final
 
 import msgspec
 
@@ -16,10 +15,8 @@ from fencepost.markdown import Markdown, block, code, escaped, joined, table
 from fencepost.text import MISSING, plural
 from harness.campaign.folder import Campaign, RunLine
 from harness.campaign.measure import Blamed
-from harness.mutants.grid import LIMIT_MS
-from workloads.mutants import CONDITIONS, CONTROLS, MUTANTS, STANDARD
-
-NEMESES: Final = tuple(dict.fromkeys(name for conditions in CONDITIONS.values() for name in conditions.nemeses))
+from harness.mutants.grid import LIMIT_MS, NEMESES
+from workloads.mutants import CONDITIONS, CONTROLS, MUTANTS, PLAIN, STANDARD
 
 
 class Field(msgspec.Struct, frozen=True, kw_only=True):
@@ -132,24 +129,31 @@ class Cells:
 
 def in_words(rows: Sequence[Row]) -> Cells:
     """`3 of 3, 1.2 s`; `(2 of 3)` if only other findings blame the lock; a dash if nothing was found."""
-    head = ("lock", "wrong line", "settings", *NEMESES)
-    body = [(row.name, row.line, row.conditions, *(_words(row, nemesis) for nemesis in NEMESES)) for row in rows]
+    columns = [nemesis for nemesis in NEMESES if any(nemesis in row.fields for row in rows)]
+    head = ("lock", "wrong line", "settings", *columns)
+    body = [(row.name, row.line, row.conditions, *(_words(row, nemesis) for nemesis in columns)) for row in rows]
     mutants = [row for row in rows if row.finding is not None]
     if len(mutants) > 1:
-        body.append(("all mutants", "", "", *(_of_all(mutants, nemesis) for nemesis in NEMESES)))
+        body.append(("all mutants", "", "", *(_of_all(mutants, nemesis) for nemesis in columns)))
     return Cells(head, tuple(body))
 
 
 def _of_all(rows: Sequence[Row], nemesis: str) -> str:
-    """`41 of 42 runs, 2.3 s`: the rate of a kind of fault, and its median time over all runs. A run that did not name
-    its mutant counts with the whole limit or more, so that missing one never makes a median better."""
+    """`41 of 42, 2.3 s`: the rate of a kind of fault, and its median time over all runs."""
     fields = [field for row in rows if (field := row.fields.get(nemesis))]
     runs, named = sum(field.runs for field in fields), sum(field.named for field in fields)
-    if not runs:
+    middle_ms = _middle_ms(rows, nemesis)
+    if middle_ms is None:
         return ""
-    times = sorted([at for field in fields for at in field.times_ms] + [math.inf] * (runs - named))
-    middle = median(times)
-    return f"{named} of {runs}, {f'{middle / 1e3:.1f} s' if math.isfinite(middle) else MISSING}"
+    return f"{named} of {runs}, {f'{middle_ms / 1e3:.1f} s' if math.isfinite(middle_ms) else MISSING}"
+
+
+def _middle_ms(rows: Sequence[Row], nemesis: str) -> float | None:
+    """The median time over all runs under a kind of fault, None if there are none. A run that did not name its mutant
+    counts as longer than any other, so that missing one never makes a median better."""
+    fields = [field for row in rows if (field := row.fields.get(nemesis))]
+    times = [at for field in fields for at in (*field.times_ms, *[math.inf] * (field.runs - field.named))]
+    return median(times) if times else None
 
 
 def _words(row: Row, nemesis: str) -> str:
@@ -181,12 +185,28 @@ def conclusion(rows: Sequence[Row]) -> str:
     return " ".join(said) or "No run is finished yet."
 
 
+def comparison(rows: Sequence[Row]) -> str:
+    """How much sooner the standard faults find a mutant than the plain nemeses do; empty if not both were played."""
+    mutants = [row for row in rows if row.finding is not None]
+    soon_ms, late_ms = _middle_ms(mutants, STANDARD), _middle_ms(mutants, PLAIN)
+    if soon_ms is None or late_ms is None or not math.isfinite(soon_ms):
+        return ""
+    begin = f"The median time to the finding is {soon_ms / 1e3:.1f} s under the standard faults"
+    if math.isfinite(late_ms):
+        return f"{begin} and {late_ms / 1e3:.1f} s under the plain nemeses: {late_ms / soon_ms:.1f} times as long."
+    return (
+        f"{begin}. The plain nemeses miss the mutant within {LIMIT_MS // 1000} s in half of the runs or more, so "
+        f"theirs is more than {LIMIT_MS / soon_ms:.0f} times as long."
+    )
+
+
 def markdown(campaign: Campaign, lines: Sequence[RunLine]) -> str:
     """The table for a repository, with the verdicts' texts and the command that repeats it."""
     rows = rows_of(lines)
     cells = in_words(rows)
     machine = ", ".join(f"{name} {value}" for name, value in campaign.machine.items())
-    out = [f"# {escaped(campaign.grid.title)}", "", escaped(campaign.grid.question), "", escaped(conclusion(rows)), ""]
+    out = [f"# {escaped(campaign.grid.title)}", "", escaped(campaign.grid.question), ""]
+    out += [escaped(f"{conclusion(rows)} {comparison(rows)}".rstrip()), ""]
     out += [
         "Each mutant is the reference lock with one line wrong ([mutants](../docs/mutants.md)). A cell shows in how "
         "many runs the verdict had the finding that names the mutant, and the median time from the start of a run to "
@@ -221,7 +241,7 @@ def markdown(campaign: Campaign, lines: Sequence[RunLine]) -> str:
         "",
         "## Method",
         "",
-        f"{plural(sum(line.error is None for line in lines), 'run')}, one after the other, at revision "
+        f"{plural(sum(line.error is None for line in lines), 'run')} at revision "
         f"{escaped(campaign.revision or 'unknown')} on {escaped(machine)}. A run ends as soon as the finding appears. "
         "Seeds and longest run, "
         + "; ".join(

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
+from fencepost.errors import UsageError
 from harness.campaign.folder import Campaign, RunLine
 from harness.campaign.measure import Blamed, Figures
 from harness.mutants.grid import mutants_grid
-from harness.mutants.table import Row, conclusion, document, in_words, markdown, rows_of
+from harness.mutants.table import Row, comparison, conclusion, document, in_words, markdown, rows_of
 from workloads.mutants import MUTANTS, STANDARD
 
 HALF, OVER = "half is enough", "grants what is over"
@@ -74,6 +75,22 @@ def test_the_last_row_has_the_rate_and_the_median_over_all_runs_and_a_miss_count
     assert last(half, line(OVER, "standard", 1)) == "1 of 2, –"
 
 
+def test_columns_that_were_not_played_are_not_shown() -> None:
+    assert in_words([row(line(HALF, "pause", 1))]).head == ("lock", "wrong line", "settings", "pause")
+
+
+def test_the_standard_faults_are_compared_with_the_plain_ones() -> None:
+    def compared(*lines: RunLine) -> str:
+        return comparison(rows_of(lines))
+
+    soon, later = line(HALF, "standard", 1, ("overlap", 500.0)), line(HALF, "plain", 1, ("overlap", 2_000.0))
+    assert compared(soon, later).endswith(
+        "is 0.5 s under the standard faults and 2.0 s under the plain nemeses: 4.0 times as long."
+    )
+    assert compared(soon, later, line(OVER, "plain", 1)).endswith("more than 120 times as long.")
+    assert compared(soon) == compared(later) == compared(line(HALF, "standard", 1), later) == ""
+
+
 @pytest.mark.parametrize(("at_ms", "right"), [(60_000.0, True), (60_001.0, False)])
 def test_it_must_be_named_within_a_minute(at_ms: float, right: bool) -> None:
     assert row(line(HALF, "standard", 1, ("overlap", at_ms))).is_right is right
@@ -98,6 +115,20 @@ def test_the_conclusion_names_who_was_missed() -> None:
     rows = rows_of([line(HALF, "standard", 1, ("overlap", 5.0)), line(OVER, "standard", 1)])
     assert conclusion(rows) == f"NOT found within 60 s: {OVER}."
     assert "All 1 mutant" in conclusion(rows[:1])
+
+
+def test_columns_can_be_chosen() -> None:
+    def columns(*faults: str, quick: bool = False) -> set[str]:
+        grid = mutants_grid(1, 1, "process", quick=quick, faults=faults)
+        return {cell.at["nemesis"] for _, cell in grid.cells.values()}
+
+    assert columns("standard", "plain") == {"standard", "plain"}
+    assert columns() > {"standard", "plain", "pause"}
+    assert columns(quick=True) == {"standard"}
+    with pytest.raises(UsageError, match="'standrad' is no column of the table; they are standard, plain,"):
+        columns("standrad")
+    with pytest.raises(UsageError, match="leave no run"):
+        columns("plain", quick=True)
 
 
 def test_every_form_of_the_table_has_every_row() -> None:
