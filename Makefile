@@ -97,7 +97,14 @@ test-controls: base ## locks that are broken on purpose: each must be caught as 
 test-standard: lock-under-test ## every class of fault, several at once, under loads that change
 	$(TEST) --nemesis standard --clients 5 $(if $(DURATION),,--duration 60s) $(OPTIONS)
 
-test-all: test-standard test-partition test-latency test-pause test-crash test-controls ## all of these except test-power
+# A violation in one of them must not hide what the others find, so all are made and told together.
+TESTS = test-standard test-partition test-latency test-pause test-crash test-controls
+
+test-all: lock-under-test ## all of these except test-power, and what they found: how often, how soon
+	@began=$$(date -u +%Y%m%dT%H%M%SZ); failed=; \
+	for test in $(TESTS); do $(MAKE) --no-print-directory $$test || failed="$$failed $$test"; done; \
+	.venv/bin/fencepost list --since $$began; .venv/bin/fencepost list --findings --since $$began; \
+	test -z "$$failed" || { echo "not as expected:$$failed" >&2; exit 1; }
 
 report-fsync: setup ## the report on fsync=always or a delayed restart: three hours, as root; QUICK=1: five minutes
 	.venv/bin/fencepost compare --grid fsync $(if $(QUICK),--quick) $(if $(SEEDS),--seeds $(SEEDS)) \

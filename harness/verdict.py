@@ -35,6 +35,12 @@ class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
     examples: tuple[dict[str, object], ...] = ()
     checker: str = ""
 
+    @property
+    def first_ms(self) -> float | None:
+        """When the first one happened, in ms since the start; None where that is not told. It is among the examples."""
+        times = [example.get(name) for example in self.examples for name in ("at_ms", "from_ms", "overlap_from_ms")]
+        return min((time for time in times if isinstance(time, int | float)), default=None)
+
 
 class Answer(msgspec.Struct, frozen=True):
     """A checker's answer. `figures`: what it measured; None where the run gave it nothing to measure. `unknown`: why

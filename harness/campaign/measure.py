@@ -23,7 +23,7 @@ from harness.checkers import (
 from harness.checkers.updates import UpdateFigures
 from harness.history.fault_windows import majority_windows
 from harness.history.recorded import Recorded
-from harness.verdict import Finding, Verdict
+from harness.verdict import Verdict
 
 Ints = npt.NDArray[np.int64]
 
@@ -117,7 +117,7 @@ def measure(run: Recorded, verdict: Verdict, environment: Mapping[str, object]) 
         acknowledged=data.acknowledged if data else 0,
         faults_planned=run.planned_faults,
         fsync_ms=_fsync_ms(environment),
-        blamed=tuple(Blamed(f.kind, first_ms(f), f.text) for f in verdict.findings if f.blame == "lock"),
+        blamed=tuple(Blamed(f.kind, f.first_ms, f.text) for f in verdict.findings if f.blame == "lock"),
         faults_observed=played.observed if played else 0,
         orphans=left.count if left else None,
         orphan_longest_ms=left.longest_ms if left else None,
@@ -131,12 +131,6 @@ def node_outages(events: Iterable[FaultEvent]) -> list[FaultEvent]:
     """The injections that were seen to take nodes down, in order. A paused node keeps its memory and is none."""
     taken = (e for e in events if e.event == "injected" and e.holds and e.took_nodes_down)
     return sorted(taken, key=lambda event: event.done_ns)
-
-
-def first_ms(finding: Finding) -> float | None:
-    """When the first of the examples happened, in ms since the start."""
-    times = [example.get(name) for example in finding.examples for name in ("at_ms", "from_ms", "overlap_from_ms")]
-    return min((time for time in times if isinstance(time, int | float)), default=None)
 
 
 def bin_of(ms: npt.NDArray[np.float64]) -> Ints:

@@ -17,16 +17,30 @@ if TYPE_CHECKING:
 
 class Arguments(msgspec.Struct, frozen=True, kw_only=True):
     last: Annotated[int | None, Option("--last", "only the newest N", low=1)] = None
+    since: Annotated[
+        str,
+        Option(
+            "--since",
+            "only runs begun at this time or later, in UTC",
+            metavar="TIME",
+            pattern=(r"|\d{8}T\d{6}Z", "a time in UTC like 20261231T235959Z"),
+        ),
+    ] = ""
+    findings: Annotated[bool, Option("--findings", "what they found: in how many runs, how often, how soon")] = False
     results: Results = RESULTS
 
 
 def _list(call: Call, out: Console) -> int:
+    from harness.report.findings_listed import render_findings
     from harness.report.listing import list_runs, render_listing
 
     arguments: Arguments = call.arguments
-    runs = list_runs(arguments.results)[-arguments.last if arguments.last else 0 :]
+    runs = [run for run in list_runs(arguments.results) if f"{run.when:%Y%m%dT%H%M%SZ}" >= arguments.since]
+    runs = runs[-arguments.last if arguments.last else 0 :]
     nothing = f"no runs in {arguments.results} yet; `make test-partition` makes one"
-    out.print(render_listing(runs) if runs else nothing)
+    if arguments.since:
+        nothing = f"no runs in {arguments.results} since {arguments.since}"
+    out.print((render_findings if arguments.findings else render_listing)(runs) if runs else nothing)
     return 0
 
 

@@ -120,7 +120,9 @@ def _findings(verdict: Verdict, explained: Sequence[Explained]) -> list[Renderab
     lines: list[RenderableType] = []
     found = ordered(verdict)
     for finding in found[:_FINDINGS]:
-        lines.append(_hanging("finding ", Text(f"{printable(finding.text).rstrip('.')} ({blame(finding.blame)})")))
+        first = "" if finding.first_ms is None else f"; first after {finding.first_ms / 1e3:.1f} s"
+        words = f"{printable(finding.text).rstrip('.')} ({blame(finding.blame)}{first})"
+        lines.append(_hanging("finding ", Text(words)))
         lines += _examples(finding)
         # Only for the first: the others are mostly about the same sections, and `fencepost explain` shows them all.
         if finding is found[0] and (why := explanations_of(finding, explained)):

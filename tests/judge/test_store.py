@@ -5,8 +5,10 @@ from __future__ import annotations
 import errno
 import io
 import os
+import re
 import subprocess
 import sys
+from datetime import timedelta
 from pathlib import Path
 
 import msgspec
@@ -21,6 +23,7 @@ from harness.checkers.judge import judge_folder, recorded_verdict
 from harness.config import RunConfig
 from harness.history.recorded import Recorded
 from harness.options import replay_command
+from harness.report.findings_listed import FoundInRuns, found_in, render_findings
 from harness.report.listing import list_runs, render_listing
 from harness.store.append_log import AppendLog, read_lines
 from harness.store.columns import OPS_SCHEMA
@@ -28,7 +31,8 @@ from harness.store.manifest import write_manifest
 from harness.store.parquet import read_frame
 from harness.store.run_folder import SCHEMA_VERSION, RunFolder
 from harness.store.tables import load_recorded, write_history
-from harness.verdict import VERDICT_SCHEMA
+from harness.verdict import VERDICT_SCHEMA, Finding, Verdict
+from tests.harness import runs
 from tests.judge.histories import History, ms
 
 CONFIG = RunConfig(seed=7, clients=2, nodes=3, ttl_ms=100, nemesis="none")
@@ -373,6 +377,45 @@ def test_runs_are_listed_oldest_first_with_their_verdicts(tmp_path: Path) -> Non
     assert [(run.name, run.verdict) for run in list_runs(tmp_path)] == [
         (judged.name, word), (unjudged.name, "unjudged"), (damaged.name, "damaged"),
     ]  # fmt: skip
+
+
+def found(verdict: str, *findings: Finding) -> bytes:
+    return msgspec.json.encode(Verdict(verdict, "lease", findings, (), {}))  # type: ignore[arg-type]
+
+
+def test_what_several_runs_found_is_told_with_how_often_and_how_soon(tmp_path: Path) -> None:
+    late = Finding("late-grant", "lock", "late", count=2, examples=({"at_ms": 9_000.0}, {"at_ms": 3_000.0}))
+    soon = Finding("late-grant", "lock", "late", count=5, examples=({"from_ms": 1_000.0},))
+    timeless = Finding("lost-update", "client", "lost", examples=({"key": "k1"},))
+    for verdict in (found("violation", timeless, late), found("unknown", soon), found("valid")):
+        folder = written(tmp_path)
+        (folder.path / "verdict.json").write_bytes(verdict)
+    written(tmp_path)
+    listed = list_runs(tmp_path)
+    assert [run.verdict for run in listed] == ["violation", "unknown", "valid", "unjudged"]
+    judged, rows = found_in(listed)
+    assert judged == 3
+    lock = RunFolder(listed[0].path).read_config().lock_name
+    assert rows == (
+        FoundInRuns("late-grant", "lock", 2, 7, (1_000.0, 3_000.0), (lock,)),
+        FoundInRuns("lost-update", "client", 1, 1, (), (lock,)),
+    )
+    console = Console(width=80, record=True, file=io.StringIO())
+    console.print(render_findings(listed))
+    text = console.export_text()
+    assert re.search(r"late-grant +lock +2 of 3 +7 +2\.0 s +1\.0 s", text)
+    assert re.search(r"lost-update +client +1 of 3 +1 +– +–", text)
+    assert render_findings(listed[2:]) == "nothing was found in 1 run"
+
+
+def test_runs_before_a_time_are_not_listed(tmp_path: Path) -> None:
+    written(tmp_path)
+    (run,) = list_runs(tmp_path)
+    begun = f"{run.when:%Y%m%dT%H%M%SZ}"
+    later = f"{run.when + timedelta(seconds=1):%Y%m%dT%H%M%SZ}"
+    assert "unjudged" in runs.fencepost(tmp_path, "list", "--results", str(tmp_path), "--since", begun)[1]
+    assert f"since {later}" in runs.fencepost(tmp_path, "list", "--results", str(tmp_path), "--since", later)[1]
+    assert runs.fencepost(tmp_path, "list", "--since", "yesterday")[0] == 254
 
 
 def test_one_line_gives_tables(tmp_path: Path) -> None:
