@@ -170,6 +170,18 @@ def _ineffective(run: Recorded, evidence: Evidence, case: Case) -> Told:
     )
 
 
+def _left_behind(run: Recorded, evidence: Evidence, case: Case) -> Told:
+    example = case.example
+    where = f"{printable(str(example['node']))} kept its key of {printable(str(example['key']))}"
+    after, when = lasting(float(example["for_ms"]) * 1e6), f"+{float(example['at_ms']):,.1f} ms"
+    done = (
+        f"the lock had told {printable(str(example['by']))} at {when} that it was released"
+        if example["after"] == "release"
+        else f"the attempt that had set it was refused, at {when}"
+    )
+    return Told(f"{where} for another {after} after {done}, although no fault was in the way of deleting it.")
+
+
 def _no_way_in(run: Recorded, evidence: Evidence, case: Case) -> Told:
     example = case.example
     obstacle = Obstacle(example["obstacle"], tuple(printable(str(node)) for node in example["nodes"]))
@@ -251,6 +263,7 @@ _KINDS: Final[Mapping[str, Callable[[Recorded, Evidence, Case], Told]]] = {
     "late-grant": _late_grant,
     "lease-outlasts-keys": _outlasts,
     "release-without-effect": _ineffective,
+    "keys-left-behind": _left_behind,
     "no-way-in": _no_way_in,
     "acquire-overrun": _overrun,
     "orphan-outlasts-ttl": _outlasting,

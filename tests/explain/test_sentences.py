@@ -321,6 +321,28 @@ def test_a_release_that_left_the_keys() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("refused", "done"),
+    [
+        (False, "the lock had told c1 at +60.0 ms that it was released"),
+        (True, "the attempt that had set it was refused, at +60.0 ms"),
+    ],
+)
+def test_a_key_that_was_left_behind(refused: bool, done: str) -> None:
+    story = Story(ttl_ms=900).watched().section("c2", -900, -850).shows("c2", "v")
+    story.seen("n1", "watching", -950, "id").seen("n1", "set", -902, "v", ttl=900).seen("n1", "deleted", -855)
+    for number, at in enumerate((0, 1000, 2000), 1):
+        if refused:
+            story.op("c1", "acquire", "fail", number, at + 5, at + 60)
+        else:
+            story.section("c1", at + 10, None, number=number).shows("c1", f"v{number}", number=number)
+            story.op("c1", "release", "ok", number, at + 50, at + 60)
+        story.seen("n1", "set", at + 8, f"v{number}", ttl=900).seen("n1", "deleted", at + 800)
+    assert story.told("keys-left-behind").sentence == (
+        f"n1 kept its key of k1 for another 740 ms after {done}, although no fault was in the way of deleting it."
+    )
+
+
 def test_a_slow_acquire_names_the_node_that_was_hung_meanwhile() -> None:
     story = Story().section("c1", 10, 20).op("c2", "acquire", "fail", 1, 30, 830).fault("f", 100, 700, nodes=("n3",))
     story.acquire_limit_ms = 100.0

@@ -105,6 +105,12 @@ def test_a_set_that_the_release_had_overtaken() -> None:
     assert longest(history) == []
 
 
+@pytest.mark.parametrize(("at", "is_later"), [(60, False), (60.1, True)])
+def test_one_set_that_came_later_is_enough_to_say_so(at: float, is_later: bool) -> None:
+    history = released(55, 900).seen("n1", "set", at, "v1", ttl=2_000).seen("n1", "deleted", 900)
+    assert found(history).findings[0].examples[0]["set_again"] is is_later
+
+
 @pytest.mark.parametrize(
     "hit",
     [
@@ -135,5 +141,7 @@ def test_the_longest_is_shown_with_the_first_ones() -> None:
         history.section("c1", at, at + 10, number=number).shows("c1", f"v{number}", number=number)
         for node in NODES:
             history.seen(node, "set", at, f"v{number}", ttl=2_000).seen(node, "deleted", at + 11 + stays)
-    (finding,) = found(history).findings
+    answer = found(history)
+    (finding,) = answer.findings
     assert (finding.count, [example["section"] for example in finding.examples]) == (6, [1, 2, 3, 5])
+    assert answer.figures.longest_ms == 400

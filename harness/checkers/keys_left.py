@@ -1,0 +1,195 @@
+"""Did the lock leave keys on nodes that it could have freed?
+
+A release deletes the key on every node, and so does an attempt that is refused on those that granted it. A key that
+stays is one node less for everybody until it expires, even while a majority of the others is free.
+
+Only what nothing can have been in the way of is looked at: no fault can have hit the node, its link or the client, the
+client always had a processor, and the node was in sight. What is under way has `SLACK_MS` to arrive. And a lock is
+blamed only for a habit, for a single request may be overtaken by an earlier one on a busy machine. This costs time and
+no safety, and little of it; so it breaks nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, Literal, NamedTuple
+
+from fencepost.history import FaultEvent
+from fencepost.text import count, listed, milliseconds
+from harness.figures import KEYS_ON_NODES, CheckerFigures, Part, Row
+from harness.history.fault_windows import hits_link, longest_windows
+from harness.history.key_owners import Owners, left_ns, rows_of, tries_by_key
+from harness.history.recorded import Recorded
+from harness.verdict import Answer, Finding
+
+SLACK_MS: Final = 250
+_SLACK_NS: Final = SLACK_MS * 1_000_000
+LEAST: Final = 3
+LEAST_SHARE: Final = 0.1
+"""A habit: so many keys stayed, and this share of those that were looked at on the same nodes."""
+
+After = Literal["release", "attempt"]
+_WORDS: Final[dict[After, str]] = {
+    "release": "after the lock had said that it was released",
+    "attempt": "after the attempts that had set them were refused",
+}
+
+
+class Figures(CheckerFigures, frozen=True):
+    """Keys on single nodes that nothing kept the lock from deleting: after releases that were answered with yes, and
+    after refused attempts. `left_…`: those that stayed."""
+
+    after_releases: int
+    left_by_releases: int
+    after_attempts: int
+    left_by_attempts: int
+
+    def rows(self) -> Iterator[Row]:
+        if self.left_by_releases or self.left_by_attempts:
+            left = f"{count(self.left_by_releases)} of {count(self.after_releases)} after releases"
+            tried = f"{count(self.left_by_attempts)} of {count(self.after_attempts)} after refused attempts"
+            yield Row("left", f"keys that stayed on healthy nodes: {left}, {tried}", order=84)
+
+    def parts(self) -> Iterator[Part]:
+        for row in self.rows():
+            yield Part(KEYS_ON_NODES, order=26, sentences=(row.text,))
+
+
+class _Key(NamedTuple):
+    """A key on a node whose owner was done with it at `done_ns`. It was there until `until_ns`. `client`: None for that
+    of an attempt."""
+
+    node: str
+    key: str
+    client: str | None
+    done_ns: int
+    until_ns: int
+
+    @property
+    def stayed(self) -> bool:
+        return self.until_ns > self.done_ns + _SLACK_NS
+
+
+def check(run: Recorded) -> Answer:
+    """No figures where the nodes were not watched, or the lock does not show what it sets."""
+    owners = run.owners
+    if owners is None or not owners.are_shown:
+        return Answer()
+    keys: dict[After, list[_Key]] = {
+        "release": list(_after_releases(run, owners)),
+        "attempt": list(_after_attempts(run, owners)),
+    }
+    left = {after: [key for key in some if key.stayed] for after, some in keys.items()}
+    figures = Figures(len(keys["release"]), len(left["release"]), len(keys["attempt"]), len(left["attempt"]))
+    return Answer(figures, tuple(found for after in keys for found in _habit(run, after, keys[after], left[after])))
+
+
+def _after_releases(run: Recorded, owners: Owners) -> Iterator[_Key]:
+    ops = run.ops[((run.ops["f"] == "release") & (run.ops["outcome"] == "ok")).to_numpy(bool)]
+    done = {tuple(of): at for *of, at in rows_of(ops, "client", "life", "section", "complete_ns")}
+    sections = list(rows_of(run.sections, "client", "life", "section", "asked_ns", "start_ns"))
+    health = _Health(run)
+    for row in _holdings(owners):
+        if row.section < 0:
+            continue
+        *of, asked_ns, start_ns = sections[row.section]
+        done_ns, client = done.get(tuple(of)), str(of[0])
+        if done_ns is None or row.from_max_ns > start_ns or not row.is_known(done_ns):
+            continue
+        if health.can_reach(client, row.node, asked_ns, done_ns + _SLACK_NS):
+            yield _Key(row.node, row.lock_key, client, done_ns, row.until_ns)
+
+
+def _after_attempts(run: Recorded, owners: Owners) -> Iterator[_Key]:
+    """Keys that no section showed. Their attempts had ended when all had that were going on when they were set."""
+    tries = tries_by_key(run, owners, left_ns(run))
+    health = _Health(run)
+    for row in _holdings(owners):
+        if row.section >= 0:
+            continue
+        done_ns, has_died = tries[row.lock_key].last_owner(row.from_max_ns)
+        if has_died or row.from_max_ns > done_ns or not row.is_known(done_ns):
+            continue
+        # What a fault has held up arrives after it, in any order.
+        if health.can_reach(None, row.node, row.from_min_ns - _SLACK_NS, done_ns + _SLACK_NS):
+            yield _Key(row.node, row.lock_key, None, done_ns, row.until_ns)
+
+
+class _Row(NamedTuple):
+    """The columns of `Owners.holdings` that matter here."""
+
+    node: str
+    lock_key: str
+    section: int
+    value: str | None
+    began: str
+    ended: str
+    from_min_ns: int
+    from_max_ns: int
+    to_min_ns: int
+    expires_ns: int
+
+    @property
+    def until_ns(self) -> int:
+        return min(self.to_min_ns, self.expires_ns)
+
+    def is_known(self, done_ns: int) -> bool:
+        """Whether it is known if somebody deleted it in time."""
+        return self.ended == "deleted" or self.until_ns > done_ns + _SLACK_NS
+
+
+def _holdings(owners: Owners) -> Iterator[_Row]:
+    rows = map(_Row._make, rows_of(owners.holdings, *_Row._fields))
+    return (row for row in rows if row.began == "set" and row.value is not None)
+
+
+class _Health:
+    """When nothing was in the way of a client's requests, as far as is known."""
+
+    def __init__(self, run: Recorded) -> None:
+        self._faults = longest_windows(run.faults)
+        self._waits = run.kept_waiting
+        self._ended_ns = [(end.client, end.at_ns) for end in run.ends]
+
+    def can_reach(self, client: str | None, node: str, from_ns: int, to_ns: int) -> bool:
+        """Whether everything that the client, or any client if it is not known, sent to the node in this time must
+        have arrived."""
+        mine = [client] if client is not None else list(self._waits)
+        return not (
+            any(
+                _stops(event, client, node)
+                for event, since, until in self._faults
+                if since <= to_ns and until >= from_ns
+            )
+            or any(since <= to_ns and until >= from_ns for who in mine for since, until in self._waits.get(who, ()))
+            or any(client in (None, who) and from_ns <= at_ns <= to_ns for who, at_ns in self._ended_ns)
+        )
+
+
+def _stops(event: FaultEvent, client: str | None, node: str) -> bool:
+    stopped = (*event.paused_clients, *event.killed_clients)
+    return hits_link(event, client, node) or (client in stopped if client is not None else bool(stopped))
+
+
+def _habit(run: Recorded, after: After, keys: list[_Key], left: list[_Key]) -> Iterator[Finding]:
+    nodes = sorted({key.node for key in left})
+    there = sum(key.node in nodes for key in keys)
+    if len(left) < LEAST or len(left) < LEAST_SHARE * there:
+        return
+    longest = max(left, key=lambda key: key.until_ns - key.done_ns)
+    text = (
+        f"{count(len(left))} of {count(there)} keys on {listed(nodes)} stayed there {_WORDS[after]}, for up to "
+        f"{milliseconds((longest.until_ns - longest.done_ns) / 1e6)}; no fault was in the way of deleting them"
+    )
+    examples = tuple(
+        {
+            "after": after,
+            "node": key.node,
+            "key": key.key,
+            **({} if key.client is None else {"by": key.client}),
+            "at_ms": (key.done_ns - run.timeline.start_ns) / 1e6,
+            "for_ms": (key.until_ns - key.done_ns) / 1e6,
+        }
+        for key in [longest, *(key for key in left[:3] if key is not longest)]
+    )
+    yield Finding("keys-left-behind", "lock", text, (), len(left), examples)

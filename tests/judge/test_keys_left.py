@@ -1,0 +1,217 @@
+"""Keys that stay on healthy nodes when a lock is released, or refused. They may stay for 250 ms."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from harness.checkers.keys_left import Figures, check
+from harness.verdict import Answer
+from tests.judge.histories import History, ms
+
+HITS: list[dict[str, Any]] = [
+    {"nodes": ("n1",)},
+    {"cut_links": (("c1", "n1"),)},
+    {"slow_links": (("c1", "n1"),)},
+    {"paused_clients": ("c1",)},
+    {"killed_clients": ("c1",)},
+]
+
+OF_C2: list[dict[str, Any]] = [{"paused_clients": ("c2",)}, {"killed_clients": ("c2",)}, {"cut_links": (("c2", "n1"),)}]
+
+
+def released(*stay: float, deleted: bool = True, outcome: str = "ok", set_at: float = -2, ttl: int = 900) -> History:
+    """Every 1,000 ms c1 is let in at 10; its release is answered at 60. n1 holds the key until `stay`, section by
+    section."""
+    history = History(ttl_ms=ttl).watch("n1")
+    for number, until in enumerate(stay, 1):
+        at = 1_000 * (number - 1) + 10
+        history.section("c1", at, None, number=number, asked=at - 5).shows("c1", f"v{number}", number=number)
+        history.op("c1", "release", outcome, number, at + 40, at + 50)
+        history.seen("n1", "set", at + set_at, f"v{number}", ttl=ttl)
+        history.seen("n1", "deleted" if deleted else "expired", at - 10 + until)
+    return history
+
+
+def refused(*stay: float, set_at: float = 40, since: float | None = None) -> History:
+    """Every 1,000 ms c1 tries from 10 to 60 and is refused. n1 holds a key until `stay`, try by try. Before that, c2
+    shows what it sets."""
+    history = History(ttl_ms=900).watch("n1").section("c2", -500, -450).shows("c2", "its own")
+    history.seen("n1", "set", -502, "its own", ttl=900).seen("n1", "deleted", -450)
+    for number, until in enumerate(stay, 1):
+        at = 1_000 * (number - 1)
+        history.op("c1", "acquire", "fail", number, at + 10, at + 60)
+        history.seen("n1", "set", at + set_at, f"v{number}", ttl=900, since=None if since is None else at + since)
+        history.seen("n1", "deleted", at + until)
+    return history
+
+
+def counted(history: History) -> tuple[int, int, int, int]:
+    figures: Any = check(history.seen("n1", "blind", 9_000).recorded()).figures
+    return figures.after_releases, figures.left_by_releases, figures.after_attempts, figures.left_by_attempts
+
+
+def test_a_run_that_nobody_watched_or_that_shows_no_values_gives_no_answer() -> None:
+    assert check(History().section("c1", 10, 50).recorded()) == Answer()
+    hidden = History().watch("n1").section("c1", 10, 50).seen("n1", "set", 9, "v", ttl=900).seen("n1", "deleted", 800)
+    assert check(hidden.recorded()) == Answer()
+
+
+def test_keys_that_stay_after_releases() -> None:
+    answer = check(released(310.1, 800, 500, 400, 55).recorded())
+    assert answer.figures == Figures(5, 4, 0, 0)
+    assert next(answer.figures.rows()).text == (
+        "keys that stayed on healthy nodes: 4 of 5 after releases, 0 of 0 after refused attempts"
+    )
+    (finding,) = answer.findings
+    assert (finding.kind, finding.blame, finding.breaks, finding.count) == ("keys-left-behind", "lock", (), 4)
+    assert finding.text == (
+        "4 of 5 keys on n1 stayed there after the lock had said that it was released, for up to 740 ms; no fault was "
+        "in the way of deleting them"
+    )
+    assert [example["at_ms"] for example in finding.examples] == [1060, 60, 2060]
+    assert finding.examples[0] == {
+        "after": "release",
+        "node": "n1",
+        "key": "k1",
+        "by": "c1",
+        "at_ms": 1060,
+        "for_ms": 740,
+    }
+
+
+def test_keys_that_stay_after_refused_attempts() -> None:
+    answer = check(refused(310.1, 800, 500, 55).recorded())
+    assert answer.figures == Figures(1, 0, 4, 3)
+    (finding,) = answer.findings
+    assert finding.text == (
+        "3 of 4 keys on n1 stayed there after the attempts that had set them were refused, for up to 740 ms; no fault "
+        "was in the way of deleting them"
+    )
+    assert "by" not in finding.examples[0]
+
+
+@pytest.mark.parametrize("history", [released, refused])
+def test_what_is_under_way_may_take_a_while(history: Any) -> None:
+    left = slice(0, 2) if history is released else slice(2, 4)
+    assert counted(history(310))[left] == (1, 0)
+    assert counted(history(310.1))[left] == (1, 1)
+
+
+@pytest.mark.parametrize("history", [released, refused])
+def test_it_is_a_habit_from_three_keys_and_a_tenth_on(history: Any) -> None:
+    def found(left: int, of: int) -> bool:
+        return bool(check(history(*[800] * left, *[55] * (of - left)).recorded()).findings)
+
+    assert not found(2, 2)
+    assert found(3, 3)
+    assert found(3, 30)
+    assert not found(3, 31)
+
+
+def test_the_share_counts_on_the_nodes_that_kept_keys() -> None:
+    history = released(*[55] * 30)
+    for node, stay in (("n2", 800), ("n3", 55)):
+        history.watch(node)
+        for number in range(1, 31 if node == "n3" else 4):
+            at = 1_000 * (number - 1)
+            history.seen(node, "set", at + 8, f"v{number}", ttl=900).seen(node, "deleted", at + stay)
+    answer = check(history.recorded())
+    assert answer.figures == Figures(63, 3, 0, 0)
+    assert answer.findings[0].text.startswith("3 of 3 keys on n2 stayed there")
+
+
+def test_who_did_not_say_that_it_was_released_promised_nothing() -> None:
+    assert counted(released(800, outcome="fail")) == (0, 0, 0, 0)
+    assert counted(released(800, outcome="info")) == (0, 0, 0, 0)
+
+
+def test_a_set_that_came_when_the_client_was_inside_may_have_overtaken_nothing_or_everything() -> None:
+    assert counted(released(800, set_at=0)) == (1, 1, 0, 0)
+    assert counted(released(800, set_at=0.1)) == (0, 0, 0, 0)
+
+
+def test_a_set_that_came_when_its_attempt_was_over_was_overtaken() -> None:
+    assert counted(refused(800, set_at=60))[2:] == (1, 1)
+    assert counted(refused(800, set_at=60.1))[2:] == (0, 0)
+
+
+def test_a_key_that_expired_meanwhile_tells_nothing() -> None:
+    assert counted(released(300, deleted=False)) == (0, 0, 0, 0)
+    assert counted(released(800, deleted=False)) == (1, 1, 0, 0)
+    assert counted(released(800, ttl=302)) == (1, 0, 0, 0), "deleted, when it may have been gone"
+
+
+def test_a_key_that_was_there_when_the_node_came_into_sight_was_set_who_knows_when() -> None:
+    history = History().watch("n1", at=-900).section("c1", 10, 50).shows("c1", "v1")
+    history.seen("n1", "seen", 9, "v1", ttl=900).seen("n1", "deleted", 800)
+    assert counted(history) == (0, 0, 0, 0)
+
+
+def test_a_value_that_nobody_could_read_may_be_anybodys() -> None:
+    history = refused().op("c1", "acquire", "fail", 1, 10, 60).seen("n1", "set", 40, None, ttl=900)
+    assert counted(history.seen("n1", "deleted", 800))[2:] == (0, 0)
+
+
+@pytest.mark.parametrize("hit", HITS)
+def test_nothing_is_known_while_a_fault_may_have_been_in_the_way_of_a_release(hit: dict[str, Any]) -> None:
+    assert counted(released(800).fault("f", -5, 4.9, **hit)) == (1, 1, 0, 0)
+    assert counted(released(800).fault("f", -5, 5, **hit)) == (0, 0, 0, 0)
+    assert counted(released(800).fault("f", 310, 320, **hit)) == (0, 0, 0, 0)
+    assert counted(released(800).fault("f", 310.1, 320, **hit)) == (1, 1, 0, 0)
+
+
+@pytest.mark.parametrize("hit", HITS)
+def test_nothing_is_known_while_a_fault_may_have_been_in_the_way_of_any_attempt(hit: dict[str, Any]) -> None:
+    assert counted(refused(800, since=39).fault("f", -400, -211.1, **hit))[2:] == (1, 1)
+    assert counted(refused(800, since=39).fault("f", -400, -211, **hit))[2:] == (0, 0)
+    assert counted(refused(800).fault("f", 310, 320, **hit))[2:] == (0, 0)
+    assert counted(refused(800).fault("f", 310.1, 320, **hit))[2:] == (1, 1)
+
+
+def test_an_attempt_may_be_any_clients() -> None:
+    for hit in OF_C2:
+        assert counted(refused(800).fault("f", 20, 100, **hit))[2:] == (0, 0)
+
+
+@pytest.mark.parametrize("elsewhere", [{"nodes": ("n2",)}, {"cut_links": (("c1", "n2"),)}])
+def test_a_fault_elsewhere_is_in_nobodys_way(elsewhere: dict[str, Any]) -> None:
+    assert counted(released(800).fault("f", 20, 100, **elsewhere)) == (1, 1, 0, 0)
+    assert counted(refused(800).fault("f", 20, 100, **elsewhere))[2:] == (1, 1)
+
+
+def test_a_fault_of_another_client_is_not_in_the_way_of_a_release() -> None:
+    for hit in OF_C2:
+        assert counted(released(800).fault("f", 20, 100, **hit)) == (1, 1, 0, 0)
+
+
+def test_a_client_without_a_processor_cannot_do_what_it_should() -> None:
+    def left(history: History, client: str, from_ms: float, to_ms: float) -> int:
+        history.kept_waiting = {client: [(ms(from_ms), ms(to_ms))]}
+        return sum(counted(history)[1::2])
+
+    assert left(released(800), "c1", -5, 4.9) == 1
+    assert left(released(800), "c1", -5, 5) == 0
+    assert left(released(800), "c1", 310, 320) == 0
+    assert left(released(800), "c1", 310.1, 320) == 1
+    assert left(released(800), "c2", 20, 40) == 1
+    assert left(refused(800), "c1", 20, 40) == 0
+    assert left(refused(800), "c2", 20, 40) == 0
+
+
+def test_a_client_that_ends_takes_what_it_has_not_sent_with_it() -> None:
+    def left(history: History, client: str, at: float) -> int:
+        return sum(counted(history.end(client, "finished", at))[1::2])
+
+    assert left(released(800), "c1", 4.9) == 1
+    assert left(released(800), "c1", 5) == 0
+    assert left(released(800), "c1", 310) == 0
+    assert left(released(800), "c1", 310.1) == 1
+    assert left(released(800), "c2", 100) == 1
+    assert left(refused(800), "c2", 100) == 0
+
+
+def test_the_key_of_an_attempt_whose_client_may_have_died_is_not_looked_at() -> None:
+    assert counted(refused(800).end("c1", "killed", 900))[2:] == (1, 1)
+    assert counted(refused(800, set_at=65).end("c1", "killed", 320))[2:] == (0, 0)
