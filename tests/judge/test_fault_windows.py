@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -50,6 +52,23 @@ def test_a_fault_that_somebody_ended_early_for_one_name_ends_earlier_for_that_on
     found = {(w.paused_clients, w.nodes, w.cut_links): span for w, *span in longest_windows(events)}
     assert found == {(("c2",), (), ()): [1, 5], (("c1",), ("n1",), (("c1", "n2"),)): [1, 9]}
     assert {(w.event.paused_clients, w.from_ns, w.to_ns) for w in windows(events)} == {(("c2",), 2, 4), (("c1",), 2, 8)}
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        {"nodes": ("n1",)},
+        {"paused_clients": ("c2",)},
+        {"killed_clients": ("c2",)},
+        {"cut_links": (("c1", "n2"),)},
+        {"slow_links": (("c1", "n2"),)},
+    ],
+)
+def test_whatever_else_a_fault_hit_that_somebody_ended_early_goes_on(rest: dict[str, Any]) -> None:
+    paused = ("c1", *rest.get("paused_clients", ()))
+    whole = event("injected", "f1", 1, 2, **rest | {"paused_clients": paused})
+    events = [whole, event("undone", "f1", 4, 5, paused_clients=("c1",)), event("healed", "f1", 8, 9)]
+    assert [span for _, *span in longest_windows(events)] == [[1, 5], [1, 9]]
 
 
 def test_a_fault_that_somebody_ended_early_for_all_has_no_other_window() -> None:

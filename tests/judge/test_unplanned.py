@@ -26,21 +26,22 @@ def test_failures_are_told_in_the_order_of_time_with_their_end_if_they_have_one(
 
 
 def test_what_was_over_before_the_load_began_disturbed_nobody() -> None:
-    assert told(History().unplanned("u1", -500, 0, "the lock of c1 was stopped")) == []
+    assert told(History().unplanned("u1", -500, 1, "the lock of c1 was stopped")) == [], "it was being healed at 0"
     history = (
         History().unplanned("u1", -500, 2, "the lock of c1 was stopped").unplanned("u2", -300, None, "n1 fell silent")
     )
     assert told(history)[0].startswith("2 failures")
 
 
-def test_many_failures_are_told_by_the_first_few_and_their_number() -> None:
+@pytest.mark.parametrize(("failures", "end"), [(4, "0.035 s)"), (5, "; and 1 more"), (7, "; and 3 more")])
+def test_many_failures_are_told_by_the_first_few_and_their_number(failures: int, end: str) -> None:
     history = History()
-    for number in range(7):
-        history.unplanned(f"u{number}", number * 10, number * 10 + 5, "n1 fell silent")
+    for number in range(failures):
+        history.unplanned(f"u{number}", number * 10, number * 10 + 6, "n1 fell silent")
     (text,) = told(history)
-    assert text.startswith("7 failures")
+    assert text.startswith(f"{failures} failures")
     assert text.count("n1 fell silent") == 4
-    assert text.endswith("; and 3 more")
+    assert text.endswith(end)
 
 
 def test_a_fault_that_somebody_ended_early_is_told() -> None:
