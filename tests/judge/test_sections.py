@@ -242,3 +242,11 @@ def test_a_reported_validity_is_what_counts_whatever_was_granted() -> None:
 def test_a_lease_with_neither_validity_nor_granted_time_may_last_forever() -> None:
     section = only(History().op("c1", "acquire", "ok", 1, 10, 40))
     assert (ms(section["deadline_max"]) >= FOREVER_NS, section["deadline_min"] < 10) == (True, True)
+
+
+@pytest.mark.parametrize(("validity_ms", "is_void"), [(-1e-6, True), (0.0, True), (1e-6, False)])
+def test_a_lease_of_which_nothing_was_left_by_its_locks_account_may_last_forever(
+    validity_ms: float, is_void: bool
+) -> None:
+    history = History().op("c1", "acquire", "ok", 1, 10, 20, validity_ms=validity_ms)
+    assert (history.recorded().sections["deadline_max_ns"].iloc[0] == FOREVER_NS) == is_void
