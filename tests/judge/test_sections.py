@@ -250,3 +250,34 @@ def test_a_lease_of_which_nothing_was_left_by_its_locks_account_may_last_forever
 ) -> None:
     history = History().op("c1", "acquire", "ok", 1, 10, 20, validity_ms=validity_ms)
     assert (history.recorded().sections["deadline_max_ns"].iloc[0] == FOREVER_NS) == is_void
+
+
+@pytest.mark.parametrize("f", ["held", "reenter"])
+@pytest.mark.parametrize(
+    ("outcome", "more", "bounds"),
+    [
+        ("ok", {}, (150, 155)),
+        ("ok", {"validity_ms": 40.0}, (150, 195)),
+        ("ok", {"validity_ms": 40.0, "granted_ms": 60.0}, (150, 215)),
+        ("fail", {"granted_ms": 60.0}, (110, 110)),
+        ("info", {"granted_ms": 60.0}, (110, 110)),
+    ],
+)
+def test_a_lock_that_says_that_it_is_still_held_vouches_for_it_and_may_have_renewed_it(
+    f: str, outcome: str, more: dict[str, float], bounds: tuple[float, float]
+) -> None:
+    section = only(History().section("c1", 10, 200, deadline=110).op("c1", f, outcome, 1, 150, 155, **more))
+    assert (section["deadline_min"], section["deadline_max"]) == bounds
+
+
+def test_of_several_such_answers_the_latest_counts_and_each_for_its_own_section() -> None:
+    history = History().section("c1", 10, 200, deadline=110).section("c1", 300, 350, deadline=400, number=2)
+    history.op("c1", "held", "ok", 1, 120, 125, granted_ms=90.0).op("c1", "held", "ok", 1, 150, 155)
+    first, second = history.sections()
+    assert (first["deadline_min"], first["deadline_max"]) == (150, 215)
+    assert (second["deadline_min"], second["deadline_max"]) == (400, 400)
+
+
+def test_such_an_answer_does_not_shorten_a_lease() -> None:
+    section = only(History().section("c1", 10, 90, deadline=110).op("c1", "held", "ok", 1, 50, 55, granted_ms=20.0))
+    assert (section["deadline_min"], section["deadline_max"]) == (110, 110)
