@@ -13,8 +13,9 @@ Three more things follow with certainty from what the lock itself reports:
 
 - A lease with no validity left must not be granted: its keys may have expired.
 - A validity that ends within `SLEW` of `requested_ns` + TTL leaves nothing for clocks that run at different rates. NTP
-  slews a healthy clock by that much, so the algorithm must allow for it. It does harm only if a clock really runs fast,
-  so this finding breaks no requirement.
+  slews a healthy clock by that much, so the algorithm must allow for it. Without `requested_ns`, a validity as long as
+  the TTL does not: it counts from a later moment. It does harm only if a clock really runs fast, so this finding breaks
+  no requirement.
 - An extension must be granted within the validity that it extends ("Distributed Locks with Redis"): after that,
   somebody else may have held the lock in between. The nodes say whether that was possible: it breaks the lease if for
   some time no majority of them held the client's value, and does no harm that anybody knows of otherwise.
@@ -64,7 +65,9 @@ def check(run: Recorded) -> Answer:
     excess_ns = np.where(shown, np.maximum(by_clock, by_length), by_length)
     over = (excess_ns >= ROUNDING_NS) & ~leases["told_at_return"].to_numpy(np.bool_)
     without = told <= 0
-    tight = shown & np.isfinite(told) & ~over & (by_clock > -SLEW * ttl_ns)
+    in_bounds = np.isfinite(told) & ~over
+    tight = shown & in_bounds & (by_clock > -SLEW * ttl_ns)
+    bare = ~shown & in_bounds & (by_length > -SLEW * ttl_ns)
     late, late_ns = _late_extensions(leases, earliest, told)
     gap = _after_a_gap(run, leases, late)
     of = f"of {len(leases)} leases"
@@ -97,6 +100,15 @@ def check(run: Recorded) -> Answer:
             f"{{most}} ms after the request, with a {ttl}",
         ),
         (
+            "no-drift-allowance",
+            (),
+            bare,
+            ttl_ns + by_length,
+            "validity_of_ms",
+            f"{{count}} {of} leave no allowance for clocks that run at different rates: their validity is up to "
+            f"{{most}} ms, with a {ttl}",
+        ),
+        (
             "late-extension",
             ("lease",),
             late & gap,
@@ -121,7 +133,7 @@ def check(run: Recorded) -> Answer:
         with_request_time=int(shown.sum()),
         overstated=int(over.sum()),
         without_validity=int(without.sum()),
-        without_allowance=int(tight.sum()),
+        without_allowance=int((tight | bare).sum()),
         late_extensions=int(late.sum()),
     )
     return Answer(figures, findings)

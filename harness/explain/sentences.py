@@ -170,6 +170,16 @@ def _ineffective(run: Recorded, evidence: Evidence, case: Case) -> Told:
     )
 
 
+def _anothers_key(run: Recorded, evidence: Evidence, case: Case) -> Told:
+    example = case.example
+    by, of = printable(str(example["by"])), printable(str(example.get("of", "another client")))
+    did = "set its own value in place of" if example["how"] == "overwritten" else "prolonged"
+    return Told(
+        f"An extension of {by} {did} the key of {of} on {printable(str(example['node']))}, at "
+        f"+{float(example['at_ms']):,.1f} ms: the lock did not compare the value, or not in the same step."
+    )
+
+
 def _left_behind(run: Recorded, evidence: Evidence, case: Case) -> Told:
     example = case.example
     where = f"{printable(str(example['node']))} kept its key of {printable(str(example['key']))}"
@@ -263,6 +273,7 @@ _KINDS: Final[Mapping[str, Callable[[Recorded, Evidence, Case], Told]]] = {
     "late-grant": _late_grant,
     "lease-outlasts-keys": _outlasts,
     "release-without-effect": _ineffective,
+    "anothers-key": _anothers_key,
     "keys-left-behind": _left_behind,
     "no-way-in": _no_way_in,
     "acquire-overrun": _overrun,

@@ -61,7 +61,7 @@ def restarted() -> Story:
 
 def many() -> Story:
     """Five overlaps of one kind, the fourth the longest."""
-    story = Story(nodes=3)
+    story = Story(nodes=3, ttl_ms=110)
     for number in range(1, 6):
         at = 200 * number
         story.section("c1", at, at + 50 + (number == 4), number=number, asked=at - 2)

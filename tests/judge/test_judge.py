@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,8 +13,8 @@ from tests.judge.histories import History
 from tests.judge.test_store import written
 
 
-def clean(**config: str) -> History:
-    history = History(**config).section("c1", 0, 10).section("c2", 20, 30)
+def clean(**config: Any) -> History:
+    history = History(ttl_ms=110, **config).section("c1", 0, 10).section("c2", 20, 30)
     return history.write("c1", 1).write("c2", 2)
 
 

@@ -93,8 +93,20 @@ def test_of_these_only_the_missing_allowance_breaks_nothing() -> None:
     assert breaks == {"no-validity": ("lease",), "no-drift-allowance": (), "overstated-validity": ("lease",)}
 
 
-def test_who_does_not_show_the_request_is_not_asked_for_an_allowance() -> None:
-    assert kinds(History(ttl_ms=100).op("c1", "acquire", "ok", 1, 0, 1, validity_ms=100.0)) == []
+@pytest.mark.parametrize(
+    ("validity_ms", "found"),
+    [(99.95, []), (99.950001, ["no-drift-allowance"]), (100.9, ["no-drift-allowance"]), (101, ["overstated-validity"])],
+)
+def test_of_who_does_not_show_the_request_a_validity_as_long_as_the_ttl_leaves_nothing(
+    validity_ms: float, found: list[str]
+) -> None:
+    history = History(ttl_ms=100).op("c1", "acquire", "ok", 1, 0, 1, validity_ms=validity_ms)
+    findings = check(history.recorded()).findings
+    assert [finding.kind for finding in findings] == found
+    if found == ["no-drift-allowance"]:
+        assert findings[0].breaks == ()
+        assert findings[0].examples[0]["validity_of_ms"] == pytest.approx(validity_ms)
+        assert check(history.recorded()).figures.without_allowance == 1
 
 
 @pytest.mark.parametrize(("computed", "found"), [(90, []), (90.000001, ["late-extension"]), (150, ["late-extension"])])

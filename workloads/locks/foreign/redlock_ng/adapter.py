@@ -27,14 +27,14 @@ class RedlockNg:
         return ok(value=lock.value, validity_ms=lock.validity, **call.bounds())
 
     def extend(self, key: str, value: str, ttl_ms: int) -> Answer:
-        """The library returns yes or no without a validity. The most that a caller may conclude from a yes is the TTL,
-        counted from before the call."""
+        """The library returns yes or no without a validity, so the adapter tells none: a yes is good for the TTL,
+        counted from some time within the call."""
         del key
         with BoundedCall() as call:
             extended = self._library.extend(self._held[value], ttl_ms)
         if not extended:
             return fail()
-        return ok(value=value, validity_ms=ttl_ms, computed_after_ns=call.began_ns, computed_before_ns=call.began_ns)
+        return ok(value=value, computed_after_ns=call.began_ns, computed_before_ns=call.ended_ns)
 
     def release(self, key: str, value: str) -> Answer:
         """The library does not report whether a release succeeded, even when no node could be reached."""

@@ -1,0 +1,149 @@
+"""Extensions that change keys of other clients. What they asked for may arrive 250 ms after they had returned."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from harness.checkers.others_keys import Figures, check
+from harness.verdict import Answer
+from tests.judge.histories import History
+
+
+def two(*, extend: tuple[float, float] = (600, 650), outcome: str = "ok", **config: Any) -> History:
+    """c1 is inside from 10 to 900 and extends; n1 has had c2's key since 490, who is inside from 500 to 1,000."""
+    history = History(ttl_ms=400, **config).watch("n1", "n2").section("c1", 10, 900).shows("c1", "v1")
+    history.section("c2", 500, 1_000).shows("c2", "v2").op("c1", "extend", outcome, 1, *extend)
+    history.seen("n1", "set", 9, "v1", ttl=400).seen("n1", "expired", 409)
+    return history.seen("n1", "set", 490, "v2", ttl=400)
+
+
+def touched(history: History) -> tuple[int, int]:
+    figures: Any = check(history.seen("n1", "blind", 1_100).recorded()).figures
+    return figures.overwritten, figures.prolonged
+
+
+def overwritten(at: float, since: float | None = None, value: str = "v1", **more: Any) -> tuple[int, int]:
+    return touched(two(**more).seen("n1", "set", at, value, since=since, ttl=400))
+
+
+def prolonged(at: float, **more: Any) -> tuple[int, int]:
+    return touched(two(**more).seen("n1", "prolonged", at, "v2", ttl=400))
+
+
+def test_a_run_that_nobody_watched_or_that_shows_no_values_gives_no_answer() -> None:
+    assert check(History().section("c1", 10, 50).recorded()) == Answer()
+    assert check(History().watch("n1").section("c1", 10, 50).seen("n1", "set", 9, "v").recorded()) == Answer()
+
+
+def test_another_clients_key_that_is_overwritten_or_prolonged_breaks_the_lease() -> None:
+    history = two().seen("n1", "prolonged", 610, "v2", ttl=400).seen("n1", "set", 620, "v1", ttl=400)
+    answer = check(history.recorded())
+    assert answer.figures == Figures(extensions=1, overwritten=1, prolonged=1)
+    assert next(answer.figures.rows()).text == "extensions overwrote 1 key and prolonged 1 key of other clients"
+    (finding,) = answer.findings
+    assert (finding.kind, finding.blame, finding.breaks, finding.count) == ("anothers-key", "lock", ("lease",), 2)
+    assert finding.text == (
+        "extensions changed 2 keys of other clients, on n1: an extension may prolong only what still has its own value"
+    )
+    assert finding.examples == (
+        {"how": "prolonged", "node": "n1", "key": "k1", "by": "c1", "of": "c2", "at_ms": 610},
+        {"how": "overwritten", "node": "n1", "key": "k1", "by": "c1", "of": "c2", "at_ms": 620},
+    )
+
+
+@pytest.mark.parametrize("outcome", ["ok", "fail", "info"])
+def test_what_came_of_the_extension_does_not_matter(outcome: str) -> None:
+    assert overwritten(620, outcome=outcome) == (1, 0)
+    assert prolonged(620, outcome=outcome) == (0, 1)
+
+
+def test_a_lock_that_prolongs_when_nobody_has_asked_renews_by_itself() -> None:
+    history = two().seen("n1", "prolonged", 610, "v2", ttl=400).seen("n1", "prolonged", 950, "v2", ttl=400)
+    assert touched(history) == (0, 0)
+    history = two().fault("f", 940, 960, nodes=("n1",)).seen("n1", "prolonged", 610, "v2", ttl=400)
+    assert touched(history.seen("n1", "prolonged", 950, "v2", ttl=400)) == (0, 1), "a fault may have held that one up"
+
+
+@pytest.mark.parametrize(("at", "found"), [(599.9, 0), (600, 1), (900, 1), (900.1, 0)])
+def test_it_must_have_happened_while_the_extension_was_under_way(at: float, found: int) -> None:
+    assert overwritten(at) == (found, 0)
+    assert prolonged(at) == (0, found)
+
+
+def test_a_set_that_may_have_come_before_the_extension_tells_nothing() -> None:
+    assert overwritten(620, since=599.9) == (0, 0)
+
+
+def test_only_a_value_of_the_section_that_was_extended_took_the_key() -> None:
+    assert overwritten(620, value="somebody else's") == (0, 0)
+    assert overwritten(620, value="v2") == (0, 1), "it prolonged the key by setting its value"
+
+
+@pytest.mark.parametrize(("value", "found"), [("of an attempt", 1), (None, 0)])
+def test_the_key_of_an_attempt_is_anothers_too_if_its_value_was_read(value: str | None, found: int) -> None:
+    history = two().seen("n1", "deleted", 500).seen("n1", "set", 501, value).seen("n1", "set", 620, "v1")
+    (*examples,) = (example for finding in check(history.recorded()).findings for example in finding.examples)
+    assert examples == [{"how": "overwritten", "node": "n1", "key": "k1", "by": "c1", "at_ms": 620}] * found
+
+
+def test_a_key_that_was_free_may_be_set() -> None:
+    assert touched(two().seen("n1", "deleted", 610).seen("n1", "set", 620, "v1")) == (0, 0)
+
+
+def test_a_key_that_came_into_sight_was_set_who_knows_when() -> None:
+    history = two().seen("n1", "prolonged", 590, "v2", ttl=1_000).seen("n1", "seen", 620, "v1", ttl=400)
+    assert touched(history) == (0, 0)
+
+
+def test_a_client_may_prolong_its_own_key() -> None:
+    history = two().seen("n2", "set", 9, "v1", ttl=400).seen("n2", "prolonged", 620, "v1", ttl=400)
+    assert touched(history.seen("n2", "blind", 900)) == (0, 0)
+
+
+@pytest.mark.parametrize("f", ["extend", "held", "reenter"])
+def test_a_client_that_had_asked_may_have_prolonged_its_key_itself(f: str) -> None:
+    for asked, found in ((620, 0), (620.1, 1)):
+        history = two().op("c2", f, "info", 1, asked, asked + 50)
+        assert touched(history.seen("n1", "prolonged", 620, "v2", ttl=400)) == (0, found)
+
+
+def test_a_lock_may_prolong_its_key_while_it_acquires_or_when_it_is_released() -> None:
+    for at, found in ((499.9, 0), (500, 1), (749.9, 1)):
+        assert prolonged(at, extend=(450, 500)) == (0, found)
+    for at, found in ((999.9, 1), (1_000, 0)):
+        assert prolonged(at, extend=(980, 990)) == (0, found)
+
+
+def test_who_renews_in_a_thread_asks_nobody_when_it_does() -> None:
+    assert prolonged(620, renewal_ms=100) == (0, 0)
+
+
+@pytest.mark.parametrize("hit", [{"nodes": ("n1",)}, {"cut_links": (("c2", "n1"),)}, {"slow_links": (("c2", "n1"),)}])
+def test_a_request_of_its_owner_may_have_been_held_up_by_a_fault(hit: dict[str, Any]) -> None:
+    def found(began: float, healed: float) -> int:
+        history = two().fault("f", began, healed, **hit).seen("n1", "prolonged", 620, "v2", ttl=400)
+        return touched(history)[1]
+
+    assert found(480, 498.9) == 1
+    assert found(480, 499) == 0
+    assert found(620, 700) == 0
+    assert found(620.1, 700) == 1
+
+
+def test_a_fault_elsewhere_holds_up_nothing_of_the_owner() -> None:
+    for hit in ({"nodes": ("n2",)}, {"cut_links": (("c1", "n1"), ("c2", "n2"))}):
+        history = two().fault("f", 480, 700, **hit).seen("n1", "prolonged", 620, "v2", ttl=400)
+        assert touched(history) == (0, 1)
+
+
+def test_an_extension_of_another_key_touches_nothing_of_this_one() -> None:
+    history = two(extend=(60, 70)).section("c1", 550, 800, number=2, key="k2")
+    history.op("c1", "extend", "ok", 2, 600, 650, key="k2").seen("n1", "prolonged", 620, "v2", ttl=400)
+    assert touched(history) == (0, 0)
+
+
+def test_an_extension_of_a_section_that_nobody_granted_is_left_out() -> None:
+    history = two(extend=(60, 70)).op("c1", "extend", "ok", 7, 600, 650).seen("n1", "prolonged", 620, "v2", ttl=400)
+    assert touched(history) == (0, 0)
