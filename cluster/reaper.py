@@ -21,7 +21,8 @@ from functools import partial
 from pathlib import Path
 from typing import Final, Self
 
-from cluster.run_processes import RUN_VARIABLE
+from cluster.run_processes import RUN_VARIABLE, end_processes
+from fencepost.errors import BrokenEnvironmentError
 
 _WAIT: Final = """
 import os, signal, sys
@@ -78,7 +79,10 @@ class Reaper:
 
 
 def main(folder: Path) -> None:
-    """What the reaper does after the death of its harness."""
+    """What the reaper does after the death of its harness. Processes first: the rest takes a while to import."""
+    with suppress(BrokenEnvironmentError):  # one that does not end is tried again below
+        end_processes(folder.name)
+
     from cluster.disk import sweep_disks
     from cluster.engine import sweep_docker
     from cluster.sweep import sweep_one

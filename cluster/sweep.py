@@ -94,17 +94,17 @@ def sweep(sweepers: Sequence[Sweeper] = (), *, parent: Path | None = None) -> Sw
 def sweep_one(folder: Path, sweepers: Sequence[Sweeper]) -> None:
     """Remove everything of the run with this state folder, whose harness has just died, and the folder last.
 
-    What cannot be removed is tried again for a minute. Another sweep that got the run first is waited for.
+    What cannot be removed is tried again for a minute. Another sweep that got the run first is waited for. If the
+    folder is gone (somebody deleted it, or the harness died before it made one), the rest is removed all the same.
     Raises BrokenEnvironmentError if something is left; the next sweep finds it.
     """
     deadline = monotonic() + _GIVE_UP_S
-    try:
+    lock: int | None = None
+    with suppress(FileNotFoundError):
         while (lock := claim_one(folder)) is None:
             if monotonic() > deadline:
                 raise BrokenEnvironmentError(f"another process holds the lock of {folder}")
             sleep(_LOOK_EVERY_S)
-    except FileNotFoundError:
-        return  # another sweep was here, or the harness died before it made anything
     quiet_since = monotonic()
     while monotonic() - quiet_since < _QUIET_S:
         try:
@@ -112,11 +112,13 @@ def sweep_one(folder: Path, sweepers: Sequence[Sweeper]) -> None:
                 quiet_since = monotonic()
         except BrokenEnvironmentError:
             if monotonic() > deadline:
-                os.close(lock)
+                if lock is not None:
+                    os.close(lock)
                 raise
             quiet_since = monotonic()
         sleep(_LOOK_EVERY_S)
-    delete_state(folder, lock)
+    if lock is not None:
+        delete_state(folder, lock)
 
 
 def _removed(sweepers: Sequence[Sweeper], dead: Path) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -99,6 +100,14 @@ def all_gone(folder: Path, backend: str = "process") -> bool:
 @pytest.mark.parametrize("until", ["coming up", "up"])
 def test_nothing_survives_a_killed_harness(start: Start, folder: Path, backend: str, until: str) -> None:
     harness = start(backend, until)
+    assert everything_left(folder, backend)
+    harness.kill()
+    assert all_gone(folder, backend), everything_left(folder, backend)
+
+
+def test_nothing_survives_although_the_state_folder_was_deleted(start: Start, folder: Path, backend: str) -> None:
+    harness = start(backend)
+    shutil.rmtree(folder)
     assert everything_left(folder, backend)
     harness.kill()
     assert all_gone(folder, backend), everything_left(folder, backend)
