@@ -14,7 +14,7 @@ CONTROLS = $(subst _,-,$(patsubst workloads/locks/%.py,%,$(wildcard workloads/lo
 .NOTPARALLEL:
 .PHONY: help base lock-under-test setup setup-docker doctor test test-partition test-latency test-pause test-crash \
         test-power test-controls test-standard test-all report-fsync mutants flips same-verdicts no-blame \
-        no-blame-under-faults lint lock clean
+        no-blame-under-faults signals lint lock clean
 
 help: ## show this page
 	@echo "fencepost finds out by experiment whether a distributed lock on Redis keeps its promise."
@@ -127,6 +127,9 @@ no-blame: base lock-under-test ## is a correct lock ever blamed? 64 clients, too
 
 no-blame-under-faults: base lock-under-test ## the same of eight correct locks under every nemesis: half an hour; as root
 	.venv/bin/python -m tests.no_blame_under_faults $(if $(SEED),--seed $(SEED)) $(ARGS)
+
+signals: base ## end short runs by signals at random moments; nothing may be left (COUNT=20 CLUSTER=both)
+	.venv/bin/python -m tests.signals --count $(or $(COUNT),20) $(if $(CLUSTER),--cluster $(CLUSTER)) $(ARGS)
 
 lint: base ## ruff, mypy, and the import contracts between folders
 	.venv/bin/ruff check

@@ -1,0 +1,199 @@
+"""Signals at random moments of a run: is anything of it left five seconds later, without any further command?
+
+    python -m tests.signals --count 200 --cluster both
+
+Each trial starts a short run, sends its command one of four signals at a random moment between the first import and the
+last line, and looks five seconds later for processes, containers, networks, volumes, mounts, loop devices, network
+namespaces and temporary folders. What had been recorded by then must be whole. Ends with 1 if anything was left.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+import psutil
+
+from cluster.engine import RUN_LABEL, connect
+from cluster.waiting import becomes_true
+from tests.cluster.reapers import WITHIN_S, left_of
+from tests.harness import runs
+from tests.harness.test_whole_runs import assert_nothing_missing_but_the_last
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL)
+CLUSTERS = ("process", "docker")
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """`gone_s`: how long after the signal nothing was left; None: something stayed, which `left` names. `torn`: what is
+    wrong with what had been recorded."""
+
+    number: signal.Signals
+    after_s: float
+    gone_s: float | None
+    left: Sequence[str]
+    torn: Sequence[str]
+
+    @property
+    def is_clean(self) -> bool:
+        return self.gone_s is not None and not self.torn
+
+    def __str__(self) -> str:
+        outcome = f"left: {', '.join(self.left)}" if self.gone_s is None else f"nothing left {self.gone_s:.1f} s later"
+        return f"{self.number.name} after {self.after_s:.2f} s: {outcome}" + "".join(f"; {line}" for line in self.torn)
+
+
+def arguments(cluster: str, *, disks: bool = False) -> Sequence[str]:
+    extra = ("--disks", "--persistence", "aof-everysec") if disks else ()
+    return runs.short_run("--nemesis", "pause+crash", "--duration", "1s", "--recovery", "0", *extra, cluster=cluster)
+
+
+def length_s(folder: Path, cluster: str) -> float:
+    """How long such a run takes if nobody disturbs it."""
+    folder.mkdir()
+    began_s = time.monotonic()
+    code, out, err = runs.fencepost(folder, *arguments(cluster))
+    if code not in (0, 1, 2):
+        raise AssertionError(out + err)
+    return time.monotonic() - began_s
+
+
+def strike(folder: Path, cluster: str, number: signal.Signals, after_s: float, *, disks: bool = False) -> Trial:
+    """One trial in a folder that does not exist yet."""
+    folder.mkdir()
+    process = runs.start(folder, *arguments(cluster, disks=disks))
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(after_s)
+    family = [process, *_descendants(process.pid)]
+    spaces = {space for each in family if (space := _network_namespace(each.pid)) is not None}
+    volumes = _volumes(folder) if cluster == "docker" else []
+    process.send_signal(number)
+    struck_s = time.monotonic()
+
+    def left() -> list[str]:
+        found = [f"process {each.pid}" for each in family if _lives(each)]
+        found += [line for state in folder.glob("tmp/fencepost-*/[!.]*") for line in left_of(state)]
+        for run in folder.glob("results/runs/2*"):
+            found += runs.processes_of(run)
+        found += [f"network namespace {space}" for space in spaces & _inhabited_namespaces()]
+        return found + (_in_the_engine(folder, volumes) if cluster == "docker" else [])
+
+    gone = becomes_true(lambda: not left(), within_s=WITHIN_S, every_s=0.1)
+    gone_s, remaining = time.monotonic() - struck_s, [] if gone else left()
+    process.kill()
+    process.communicate()
+    return Trial(number, after_s, gone_s if gone else None, remaining, _torn(folder))
+
+
+def _descendants(pid: int) -> list[psutil.Process]:
+    try:
+        return psutil.Process(pid).children(recursive=True)
+    except psutil.NoSuchProcess:
+        return []
+
+
+def _lives(process: subprocess.Popen[str] | psutil.Process) -> bool:
+    if isinstance(process, subprocess.Popen):
+        return process.poll() is None
+    with suppress(psutil.NoSuchProcess):
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    return False
+
+
+def _network_namespace(pid: int) -> str | None:
+    """The network namespace of a process, unless it is ours."""
+    with suppress(OSError):
+        if (space := Path(f"/proc/{pid}/ns/net").readlink()) != Path("/proc/self/ns/net").readlink():
+            return str(space)
+    return None
+
+
+def _inhabited_namespaces() -> set[str]:
+    return {space for pid in psutil.pids() if (space := _network_namespace(pid)) is not None}
+
+
+def _run_ids(folder: Path) -> set[str]:
+    return {path.name for pattern in ("tmp/fencepost-*/[!.]*", "results/runs/2*") for path in folder.glob(pattern)}
+
+
+def _volumes(folder: Path) -> list[str]:
+    """The volumes of the containers that there are; a volume has no label of its own."""
+    engine = connect()
+    try:
+        named = {"label": [RUN_LABEL]}
+        there = [
+            each
+            for each in engine.api.containers(all=True, filters=named)
+            if each["Labels"][RUN_LABEL] in _run_ids(folder)
+        ]
+        return [mount["Name"] for each in there for mount in each["Mounts"] if mount["Type"] == "volume"]
+    finally:
+        engine.close()
+
+
+def _in_the_engine(folder: Path, volumes: Sequence[str]) -> list[str]:
+    engine = connect()
+    try:
+        found = []
+        for run in _run_ids(folder):
+            named = {"label": f"{RUN_LABEL}={run}"}
+            found += [f"container {each['Id'][:12]}" for each in engine.api.containers(all=True, filters=named)]
+            found += [f"network {each['Name']}" for each in engine.api.networks(filters=named)]
+        there = {each["Name"] for each in engine.api.volumes()["Volumes"] or []}
+        return found + [f"volume {name}" for name in volumes if name in there]
+    finally:
+        engine.close()
+
+
+def _torn(folder: Path) -> list[str]:
+    """What is missing of the clients' records, but the operation that was under way."""
+    problems = []
+    for log in folder.glob("results/runs/2*/clients/*.jsonl"):
+        text = log.read_text()
+        if text and not text.endswith("\n"):
+            problems.append(f"{log.name} ends within a line")
+            continue
+        ops = [op for op in map(json.loads, text.splitlines()) if "f" in op]
+        try:
+            if ops:
+                columns = ([op[name] for op in ops] for name in ("f", "outcome", "section"))
+                assert_nothing_missing_but_the_last(*columns)
+        except AssertionError as error:
+            problems.append(f"{log.name}: {error}")
+    return problems
+
+
+def main(argv: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--count", type=int, default=20, help="signals in all")
+    parser.add_argument("--cluster", choices=(*CLUSTERS, "both"), default="both")
+    parser.add_argument("--seed", type=int, default=1)
+    given = parser.parse_args(argv)
+    clusters = CLUSTERS if given.cluster == "both" else (given.cluster,)
+    random, bad = Random(given.seed), 0
+    with tempfile.TemporaryDirectory(prefix="fencepost-signals-") as place:
+        lengths = {cluster: length_s(Path(place) / cluster, cluster) for cluster in clusters}
+        for number in range(given.count):
+            cluster, sent = clusters[number % len(clusters)], SIGNALS[number // len(clusters) % len(SIGNALS)]
+            moment = random.uniform(0, lengths[cluster])
+            disks = cluster == "process" and psutil.Process().uids().effective == 0 and random.random() < 0.25
+            trial = strike(Path(place) / f"{number}", cluster, sent, moment, disks=disks)
+            bad += not trial.is_clean
+            print(f"{number + 1} of {given.count}, {cluster}{' with disks' if disks else ''}: {trial}", flush=True)  # noqa: T201
+    print(f"{given.count} signals, {bad} of them left something behind or tore a record")  # noqa: T201
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
