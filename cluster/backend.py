@@ -20,6 +20,7 @@ from cluster.base import (
     RESOURCE,
     Address,
     CalledOff,
+    CalledOffError,
     Condition,
     Impairment,
     LinkKey,
@@ -74,6 +75,7 @@ class Backend(ABC, Generic[N]):
         self._owner = Owner.of_run()
         self._servers: dict[str, N] = {name: self._make_node(name) for name in spec.programs}
         self._is_started = False
+        self._called_off: CalledOff = never
         self._ports = Ports()
         self._api: ToxiproxyServer | None = None
         self._links: dict[LinkKey, ToxicLink] = {}
@@ -108,14 +110,16 @@ class Backend(ABC, Generic[N]):
     def proxy_socket(self) -> Path:
         return self._state.path / _PROXY_FOLDER / _PROXY_SOCKET
 
-    def start(self) -> None:
-        """Bring everything up. Raises BrokenEnvironmentError, after everything was taken down again."""
+    def start(self, called_off: CalledOff = never) -> None:
+        """Bring everything up. Raises BrokenEnvironmentError or CalledOffError, after everything was taken down
+        again."""
         if self._is_started:
             return
-        self._is_started = True
+        self._is_started, self._called_off = True, called_off
         try:
             self._log_dir.mkdir(parents=True, exist_ok=True)
             facts = self._start_servers()
+            self._go_on()
             self._links = make_links(self._proxy(), self._spec.link_keys, self._addresses(), self._ports)
             self._environment = self._describe(facts)
         except BaseException as error:
@@ -198,7 +202,13 @@ class Backend(ABC, Generic[N]):
     def _end_servers(self) -> None:
         """End all servers and Toxiproxy, however far their start got."""
 
+    def _go_on(self) -> None:
+        """Asked before every step of the start. Raises CalledOffError."""
+        if self._called_off():
+            raise CalledOffError("the start of the cluster was called off")
+
     def _start_proxy(self) -> None:
+        self._go_on()
         socket = self.proxy_socket
         socket.parent.mkdir(mode=0o700)
         self._owner.take(socket.parent)
@@ -210,6 +220,7 @@ class Backend(ABC, Generic[N]):
         """Give each node its disk, if disks are asked for; what `environment` says of them."""
         if self._spec.disks is None:
             return {}
+        self._go_on()
         self._disks = make_disks(self._state, self._spec.nodes, self._spec.disks, self._owner)
         for name, disk in self._disks.items():
             self._servers[name].put_on(disk)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
-from fencepost.errors import BrokenEnvironmentError
+from fencepost.errors import BrokenEnvironmentError, FencepostError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -48,6 +48,10 @@ CalledOff = Callable[[], bool]
 def never() -> bool:
     """As a `CalledOff`: go on until the time is up."""
     return False
+
+
+class CalledOffError(FencepostError):
+    """A start was called off before it was finished; what had been started was taken down again."""
 
 
 class NotInTimeError(BrokenEnvironmentError):
@@ -276,8 +280,9 @@ class Cluster(Protocol):
         """The Unix socket of Toxiproxy's HTTP interface."""
         ...
 
-    def start(self) -> None:
-        """Bring everything up. On any failure everything is taken down again before the error is raised."""
+    def start(self, called_off: CalledOff = never) -> None:
+        """Bring everything up. On any failure everything is taken down again before the error is raised. Raises
+        CalledOffError soon after it is called off."""
         ...
 
     def stop(self) -> None:

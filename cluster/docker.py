@@ -87,8 +87,8 @@ class DockerCluster(Backend[ContainerNode]):
 
     def _start_containers(self) -> Mapping[str, object]:
         programs = dict.fromkeys(self._spec.programs.values())
-        images = {program: provide(self._engine, _recipe(program)) for program in programs}
-        self._proxy_image = provide(self._engine, _proxy_recipe(self._spec.toxiproxy))
+        images = {program: self._provide(_recipe(program)) for program in programs}
+        self._proxy_image = self._provide(_proxy_recipe(self._spec.toxiproxy))
         made: list[Subnet] = []
         at_once([lambda: made.append(create_network(self._engine, self._prefix, self._labels)), self._start_proxy])
         (subnet,) = made
@@ -154,6 +154,12 @@ class DockerCluster(Backend[ContainerNode]):
             raise InternalError("the Docker engine is used before the cluster was started")
         return self._client
 
+    def _provide(self, recipe: Recipe) -> Image:
+        self._go_on()
+        image = provide(self._engine, recipe, self._called_off)
+        self._go_on()
+        return image
+
     def _start_server(self, image: Image, network: str, name: str, host: str) -> None:
         node, policy = self._servers[name], self._spec.policies[name]
         disk = self._disks.get(name)
@@ -170,6 +176,7 @@ class DockerCluster(Backend[ContainerNode]):
         if disk is None:
             container.put_archive(_DISK, _folder_of(self._owner))
         node.adopt(container, Address(host, _PORT).behind(self._spec.access.harness))
+        self._go_on()
         node.start()
 
     def _launch_proxy(self, folder: Path, socket: str) -> Callable[[], bool]:
@@ -189,6 +196,7 @@ class DockerCluster(Backend[ContainerNode]):
     def _create(self, name: str, image: Image, arguments: Sequence[str], **options: Any) -> Container:
         """A container that may do nothing but run its program: as the run's own user, with no privileges and nothing to
         write to except the volumes that it is given."""
+        self._go_on()
         container = self._engine.containers.create(
             image.reference,
             list(arguments),

@@ -28,7 +28,9 @@ from docker import DockerClient
 from docker.errors import ImageNotFound
 from docker.models.images import Image as EngineImage
 
+from cluster.base import CalledOff, never
 from cluster.engine import ENGINE_ERRORS, words_of
+from cluster.waiting import becomes_true
 from fencepost.errors import BrokenEnvironmentError
 
 REGISTRY_ANSWER_S = 3
@@ -80,25 +82,26 @@ class Image:
         }
 
 
-def provide(client: DockerClient, recipe: Recipe) -> Image:
-    """The image for a recipe: here already, pulled, or built, in this order.
+def provide(client: DockerClient, recipe: Recipe, called_off: CalledOff = never) -> Image:
+    """The image for a recipe: here already, pulled, or built, in this order. A download that is called off is not
+    waited for.
 
     Raises BrokenEnvironmentError if no registry answers and the host's program is missing or cannot be packed.
     """
     try:
-        return _provide(client, recipe)
+        return _provide(client, recipe, called_off)
     except ENGINE_ERRORS as error:
         raise BrokenEnvironmentError(f"the Docker engine has no image for {recipe.name}: {words_of(error)}") from error
 
 
-def _provide(client: DockerClient, recipe: Recipe) -> Image:
+def _provide(client: DockerClient, recipe: Recipe, called_off: CalledOff) -> Image:
     if recipe.published and (found := _find(client, recipe.published)):
         return _image(found, recipe.published, "pulled", recipe.inside)
     files = _files_of(recipe.program, recipe.inside) if recipe.program else None
     built_as = f"fencepost/{recipe.name}:{content_hash(files)[:12]}" if files else None
     if built_as and (found := _find(client, built_as)):
         return _image(found, built_as, "built-from-host", recipe.inside)
-    if recipe.published and (found := _pull(client, recipe.published)):
+    if recipe.published and (found := _pull(client, recipe.published, called_off)):
         return _image(found, recipe.published, "pulled", recipe.inside)
     if files is None or built_as is None:
         raise BrokenEnvironmentError(
@@ -119,8 +122,9 @@ def _find(client: DockerClient, reference: str) -> EngineImage | None:
         return None
 
 
-def _pull(client: DockerClient, reference: str) -> EngineImage | None:
-    """One bounded try. None: no registry answered, it does not know the image, or the download took too long."""
+def _pull(client: DockerClient, reference: str, called_off: CalledOff) -> EngineImage | None:
+    """One bounded try. None: no registry answered, it does not know the image, or the download took too long or was
+    called off."""
     try:
         with _timeout(client, REGISTRY_ANSWER_S):
             client.images.get_registry_data(reference)
@@ -130,7 +134,7 @@ def _pull(client: DockerClient, reference: str) -> EngineImage | None:
     # The SDK takes no time limit for a pull. A thread that is left behind here waits for the engine and does no harm.
     pulling = Thread(target=_pull_quietly, args=(client, repository, tag), daemon=True)
     pulling.start()
-    pulling.join(PULL_S)
+    becomes_true(lambda: called_off() or not pulling.is_alive(), within_s=PULL_S, every_s=0.02)
     return _find(client, reference)
 
 

@@ -47,6 +47,7 @@ class ProcessCluster(Backend[ProcessNode]):
     def _start_servers(self) -> Mapping[str, object]:
         """All processes are spawned before the first of them is waited for."""
         disks = self._make_disks()
+        self._go_on()
         servers = list(self._servers.values())
         for server, port in zip(servers, self._ports.take(len(servers)), strict=True):
             server.claim(Address(LOOPBACK, port))

@@ -23,7 +23,7 @@ from harness.run.scheduled import Enough, Prepared, perform
 from harness.run.setup import Setup
 from harness.store.manifest import recording
 from harness.store.run_folder import RunFolder
-from harness.verdict import Verdict
+from harness.verdict import EXIT_CODES, Verdict
 
 if TYPE_CHECKING:
     from harness.explain.explanation import Explained
@@ -33,7 +33,17 @@ if TYPE_CHECKING:
 def make_run(prepared: Prepared, results: Path, *, expect_violation: bool, out: Console) -> int:
     """Make a run, judge it and show the result; returns the exit code. Raises FencepostError if the run broke off; its
     folder keeps what was recorded until then."""
-    return report_run(record_and_show(prepared, results, out), expect_violation=expect_violation, out=out)
+    folder = record_and_show(prepared, results, out)
+    if _never_began(folder):
+        out.print("interrupted before the load began: there is nothing to judge")
+        return EXIT_CODES["unknown"]
+    return report_run(folder, expect_violation=expect_violation, out=out)
+
+
+def _never_began(folder: RunFolder) -> bool:
+    """Whether the user asked to stop while everything was coming up."""
+    timeline = folder.read_timeline()
+    return timeline is not None and timeline.interrupted and timeline.healed_ns is None
 
 
 def record_and_show(prepared: Prepared, results: Path, out: Console) -> RunFolder:

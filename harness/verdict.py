@@ -13,6 +13,8 @@ Blame = Literal["lock", "client", "undecided", "resource", "harness"]
 
 Word = Literal["valid", "violation", "unknown"]
 
+EXIT_CODES: Final[dict[Word, int]] = {"valid": 0, "violation": 1, "unknown": 2}
+
 VERDICT_SCHEMA: Final = 2
 """What `verdict.json` is written with. 1: checkers had other names, and figures were not typed."""
 

@@ -22,7 +22,7 @@ from harness.history.recorded import Recorded
 from harness.store.run_folder import RunFolder
 from harness.store.section_table import QUESTIONS, read_table
 from harness.store.tables import load_recorded, write_history
-from harness.verdict import Answer, Finding, Verdict, Word
+from harness.verdict import EXIT_CODES, Answer, Finding, Verdict, Word
 
 _NEED_THE_END: Final = frozenset(
     [
@@ -39,7 +39,6 @@ _NEED_THE_END: Final = frozenset(
     ]
 )
 """The checkers whose findings mean nothing, or may go away again, while the run is still on."""
-_CODES: Final[dict[str, int]] = {"valid": 0, "violation": 1, "unknown": 2}
 
 
 def judge(run: Recorded, questions: Collection[str] | None = None) -> Verdict:
@@ -142,7 +141,7 @@ def exit_code(verdict: Verdict, *, expect_violation: bool = False) -> int:
     """0 valid, 1 violation, 2 unknown. With `expect_violation`: 0 if one was found, 1 if not, 2 unknown."""
     if expect_violation and verdict.verdict != "unknown":
         return 0 if verdict.verdict == "violation" else 1
-    return _CODES[verdict.verdict]
+    return EXIT_CODES[verdict.verdict]
 
 
 def _cut_short(run: Recorded) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from time import monotonic_ns
 from types import FrameType
 from typing import Any
 
@@ -15,15 +16,17 @@ class Interruption:
     """
 
     def __init__(self) -> None:
-        self.asked = False
+        self.asked_ns: int | None = None
+        """When they first asked, on CLOCK_MONOTONIC."""
         self._before: dict[int, Any] = {}
 
     def ask(self) -> None:
         """Ask to stop, from any thread."""
-        self.asked = True
+        if self.asked_ns is None:
+            self.asked_ns = monotonic_ns()
 
     def __bool__(self) -> bool:
-        return self.asked
+        return self.asked_ns is not None
 
     @contextmanager
     def watch(self) -> Iterator[Interruption]:
@@ -36,7 +39,7 @@ class Interruption:
                 signal.signal(number, handler)
 
     def _ask(self, number: int, frame: FrameType | None) -> None:
-        self.asked = True
+        self.ask()
         outer = getattr(self._before[number], "__self__", None)
         if isinstance(outer, Interruption):
             outer._ask(number, frame)

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from redis.exceptions import RedisError, TimeoutError
 
-from cluster.base import PROXY, RESOURCE
+from cluster.base import PROXY, RESOURCE, CalledOffError
 from cluster.lifetime import StateFolder
 from cluster.live_run import write_addresses
 from fencepost.errors import BrokenEnvironmentError, FencepostError
@@ -36,6 +36,8 @@ from workloads.registry import manifest_of
 _READY_TIMEOUT_S = 90
 _DRAIN_EVERY_NS = 500_000_000
 _SHOW_EVERY_NS = 100_000_000
+_HURRY_NS = 500_000_000
+"""How long clients have to come back once the user asked to stop."""
 _NEEDED = {PROXY: "Toxiproxy", RESOURCE: "the resource"}
 """What a run cannot go on without."""
 
@@ -92,6 +94,8 @@ class TestRun:
         far."""
         try:
             self._perform(scenario)
+        except CalledOffError:
+            self.folder.write_timeline(Timeline(start_ns=monotonic_ns(), interrupted=True))
         except OSError as error:
             if error.errno not in NO_SPACE:
                 raise
@@ -103,8 +107,9 @@ class TestRun:
             self._cluster = cluster = self._setup.open_cluster(self._state, folder.logs)
             stack.callback(cluster.stop)
             self._show(f"bringing up {config.nodes} nodes ({self._setup.backend})")
-            cluster.start()
+            cluster.start(lambda: bool(self.interruption))
             write_addresses(self._state, cluster)
+            self._go_on()
             overhead = measure_overhead_us(cluster.nodes["n1"], cluster.links[config.client_names[0], "n1"].address)
             self._resource = RedisResource(*cluster.resource.address, cluster.access.clients, RESOURCE_TIMEOUT_MS)
             stack.callback(self._resource.close)
@@ -117,14 +122,13 @@ class TestRun:
 
             stack.callback(self._cut_off_all)
             self._start_clients(ends_log.append)
+            self._go_on()
             lock = self.slots[config.client_names[0]].lock_description()
             facts = describe_environment(cluster, lock, overhead, config.persistence)
             manifest = manifest_of(config.lock, config.lock_command)
             told = {"manifest": manifest.described()} if manifest else {}
             folder.write_environment(facts | told | {"isolation": self._setup.isolation()})
-            if self.interruption:
-                folder.write_timeline(Timeline(start_ns=monotonic_ns(), interrupted=True))
-                return
+            self._go_on()
             servers = [[part] for part in cluster.parts()]
             self._watch = stack.enter_context(Watch([*servers, list(self.slots.values())]))
             self._load(scenario)
@@ -146,6 +150,11 @@ class TestRun:
         """Since the agreed start; negative before it."""
         assert self._timeline is not None
         return (monotonic_ns() - self._timeline.start_ns) / 1e6
+
+    def _go_on(self) -> None:
+        """Asked between the steps of bring-up. Raises CalledOffError."""
+        if self.interruption:
+            raise CalledOffError("the run was interrupted before its load began")
 
     def tick(self, phase: str, active: tuple[str, ...] = ()) -> None:
         """The duties that must not wait: notice what failed, carry the resource's record away, show how it goes.
@@ -238,8 +247,11 @@ class TestRun:
             slot.agree_stop(timeline.stop_ns)
         self.folder.write_timeline(timeline)
         grace_ms = 2 * config.ttl_ms + min(config.hold.high_ms, 60_000) + 3_000
-        deadline_ns = timeline.stop_ns + int(grace_ms * 1e6)
-        while (waiting := [s for s in self.slots.values() if s.has_life()]) and monotonic_ns() < deadline_ns:
+        grace_ns = int(grace_ms * 1e6)
+        while waiting := [slot for slot in self.slots.values() if slot.has_life()]:
+            if monotonic_ns() >= self._end_of_patience(timeline.stop_ns, grace_ns):
+                timeline.interrupted = bool(self.interruption)
+                break
             for slot in waiting:
                 try:
                     slot.reap()
@@ -253,6 +265,10 @@ class TestRun:
         timeline.end_ns = monotonic_ns()
         self.folder.write_timeline(timeline)
         return died
+
+    def _end_of_patience(self, stop_ns: int, grace_ns: int) -> int:
+        asked_ns = self.interruption.asked_ns
+        return stop_ns + grace_ns if asked_ns is None else min(stop_ns + grace_ns, max(stop_ns, asked_ns) + _HURRY_NS)
 
     def _cut_off_all(self) -> None:
         for slot in self.slots.values():

@@ -14,6 +14,7 @@ from random import Random
 import pytest
 
 import fencepost
+from cluster.waiting import becomes_true
 from tests.harness import runs
 
 BACKENDS = ["process", pytest.param("docker", marks=pytest.mark.needs("engine"))]
@@ -107,6 +108,30 @@ def test_ctrl_c_under_load_heals_takes_down_and_still_judges(tmp_path: Path, bac
     assert "UNKNOWN" in out
     assert runs.processes_of(folder) == []
     assert json.loads((folder / "timeline.json").read_text())["interrupted"]
+
+
+def test_ctrl_c_does_not_wait_for_clients_that_hold_the_lock_for_long(tmp_path: Path) -> None:
+    process = runs.start(tmp_path, *runs.short_run("--ttl", "60s", "--hold", "40s", "--duration", "60s"))
+    folder = await_load(process, tmp_path)
+    process.send_signal(signal.SIGINT)
+    code, out, err = runs.finish(process, timeout_s=20)
+    assert code == 2, out + err
+    ends = [json.loads(line) for line in (folder / "client-ends.jsonl").read_text().splitlines()]
+    assert "cut-off" in {end["how"] for end in ends}
+
+
+def test_a_run_that_is_interrupted_while_it_comes_up_is_not_judged(tmp_path: Path, backend: str) -> None:
+    process = runs.start(tmp_path, *runs.short_run("--duration", "60s", cluster=backend))
+    assert becomes_true(lambda: [*tmp_path.glob("tmp/fencepost-*/2*/proxy")] != [], within_s=30)
+    process.send_signal(signal.SIGTERM)
+    code, out, err = runs.finish(process)
+    assert code == 2, out + err
+    assert "interrupted before the load began: there is nothing to judge" in out
+    folder = runs.only_run(tmp_path)
+    assert not (folder / "verdict.json").exists()
+    assert runs.processes_of(folder) == []
+    assert runs.state_left(tmp_path) == []
+    assert "the run was interrupted" in runs.fencepost(tmp_path, "analyze", str(folder))[1]
 
 
 @pytest.mark.parametrize("delay_s", [0.3, 0.6, 1.0, 1.5])
