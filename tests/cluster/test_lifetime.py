@@ -25,7 +25,7 @@ from cluster.lifetime import RunState
 from cluster.process import ProcessCluster
 from tests.specs import spec_of
 parent = pathlib.Path(sys.argv[1])
-state = RunState.create("run-under-test", parent=parent)
+state = RunState.create(sys.argv[2], parent=parent)
 cluster = ProcessCluster(spec_of(["n1", "n2"], ["c1"]), state, parent.parent / "logs")
 cluster.start()
 cluster.nodes["n1"].pause()
@@ -42,10 +42,16 @@ def parent(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def harness(parent: Path) -> Iterator[subprocess.Popen[str]]:
+def run_id(tmp_path: Path) -> str:
+    """Not another test's, because processes are found by it."""
+    return f"run-{os.getpid()}-{tmp_path.name}"
+
+
+@pytest.fixture
+def harness(parent: Path, run_id: str) -> Iterator[subprocess.Popen[str]]:
     """Another process that holds a running cluster, one of its nodes paused."""
     process = subprocess.Popen(
-        [sys.executable, "-c", HARNESS, parent], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", HARNESS, parent, run_id], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
     assert process.stdout is not None
     assert process.stdout.readline() == "up\n"
@@ -58,30 +64,34 @@ def harness(parent: Path) -> Iterator[subprocess.Popen[str]]:
 ALL = ["fencepost-toxiproxy", "redis-server", "redis-server", "redis-server"]
 
 
-def test_a_killed_harness_and_reaper_leave_nothing_after_a_sweep(harness: subprocess.Popen[str], parent: Path) -> None:
-    kill_reaper(parent / "run-under-test")
+def test_a_killed_harness_and_reaper_leave_nothing_after_a_sweep(
+    harness: subprocess.Popen[str], parent: Path, run_id: str
+) -> None:
+    kill_reaper(parent / run_id)
     harness.kill()
     harness.wait()
-    assert processes_of("run-under-test") == ALL
+    assert processes_of(run_id) == ALL
     swept = sweep(parent=parent)
-    assert processes_of("run-under-test") == []
+    assert processes_of(run_id) == []
     (run,) = swept.runs
-    assert run.run_id == "run-under-test"
+    assert run.run_id == run_id
     assert sorted(line.split()[1][:15] for line in run.processes) == [name[:15] for name in ALL]
     assert not run.folder.exists()
     assert sweep(parent=parent).runs == ()
 
 
-def test_a_living_run_is_not_swept(harness: subprocess.Popen[str], parent: Path) -> None:
+def test_a_living_run_is_not_swept(harness: subprocess.Popen[str], parent: Path, run_id: str) -> None:
     assert sweep(parent=parent).runs == ()
-    assert is_alive(parent / "run-under-test")
-    assert processes_of("run-under-test") == ALL
+    assert is_alive(parent / run_id)
+    assert processes_of(run_id) == ALL
 
 
-def test_a_harness_that_ends_by_itself_leaves_nothing(harness: subprocess.Popen[str], parent: Path) -> None:
+def test_a_harness_that_ends_by_itself_leaves_nothing(
+    harness: subprocess.Popen[str], parent: Path, run_id: str
+) -> None:
     harness.communicate("")
-    assert processes_of("run-under-test") == []
-    assert not (parent / "run-under-test").exists()
+    assert processes_of(run_id) == []
+    assert not (parent / run_id).exists()
 
 
 def test_closing_ends_what_still_carries_the_run(parent: Path) -> None:
