@@ -1,15 +1,16 @@
 """Code of the user's that runs in the command's own process: lock classes, grids, scripts, extensions.
 
 It may raise anything, try to end the process, and print. None of that is the command's: an error is the user's, in one
-line, and what it prints goes to stderr.
+line, and what it prints goes to stderr, also what programs print that it starts.
 """
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
-from io import StringIO
-from typing import Final
+from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
+from typing import Final, TextIO
 
 from fencepost.boundary import Interrupted, say_error
 from fencepost.errors import FencepostError, UsageError
@@ -23,16 +24,32 @@ def user_code(whose: str, failing: str) -> Iterator[None]:
 
     Raises UsageError for whatever it raises: `failing`, and what that was.
     """
-    printed = StringIO()
+    # In memory; its own descriptor, because a module may keep the file that it finds as stdout.
+    printed = os.fdopen(os.memfd_create("fencepost-printed"), "w", buffering=1, errors="backslashreplace")
     try:
-        with redirect_stdout(printed), redirect_stderr(printed):
+        with _diverted(printed), redirect_stdout(printed), redirect_stderr(printed):
             yield
     except (FencepostError, Interrupted):
         raise
     except BaseException as error:
         raise UsageError(f"{failing}: {in_words(error)}") from error
     finally:
-        _show(whose, printed.getvalue())
+        _show(whose, os.pread(printed.fileno(), os.fstat(printed.fileno()).st_size, 0).decode(errors="replace"))
+
+
+@contextmanager
+def _diverted(to: TextIO) -> Iterator[None]:
+    """Meanwhile the process's stdout and stderr are that file, below Python too: for `os.write`, libraries in C, and
+    programs that are started."""
+    with ExitStack() as stack:
+        for standard, stream in ((1, sys.stdout), (2, sys.stderr)):
+            if stream is not None:
+                stream.flush()
+            before = os.dup(standard)
+            stack.callback(os.close, before)
+            stack.callback(os.dup2, before, standard)
+            os.dup2(to.fileno(), standard)
+        yield
 
 
 def in_words(error: BaseException) -> str:

@@ -90,6 +90,43 @@ def test_whatever_code_of_the_user_raises_is_the_users_mistake_in_one_line(
     assert err.startswith("fencepost: mine.py cannot be loaded: ")
 
 
+PRINTING = """
+import os, subprocess, sys
+print("VALID")
+os.write(1, b"VALID\\n")
+os.write(2, b"VALID\\n")
+subprocess.run(["echo", "VALID"])
+subprocess.Popen(["sh", "-c", "echo VALID; sleep 0.1; echo VALID"])
+"""
+
+
+@pytest.mark.parametrize(
+    ("place", "words"),
+    [
+        ("nemesis/mine.py", ["test", "--nemesis", "mine"]),
+        ("../mine.py", ["test", "--lock", "mine:Lock"]),
+        ("../mine.py", ["compare", "--grid", "mine.py"]),
+        ("../mine.py", ["script", "mine.py"]),
+    ],
+    ids=lambda value: value if isinstance(value, str) else value[0],
+)
+def test_what_a_module_prints_while_it_is_imported_is_not_on_our_stdout(
+    place: str, words: list[str], tmp_path: Path
+) -> None:
+    done = fencepost(*words, folder=tmp_path, path={place: PRINTING})
+    assert "VALID" not in done.stdout
+
+
+def test_what_user_code_prints_is_shown_with_its_name_and_ours_comes_back(capfd: pytest.CaptureFixture[str]) -> None:
+    with user_code("mine.py", "mine.py cannot be loaded"):
+        exec(PRINTING, {})
+    os.write(1, b"ours\n")
+    out, err = capfd.readouterr()
+    assert out == "ours\n"
+    assert set(err.splitlines()) == {"fencepost: mine.py printed: VALID"}
+    assert len(err.splitlines()) >= 4
+
+
 @pytest.mark.parametrize("ending", BAD_ENDINGS.values(), ids=BAD_ENDINGS)
 def test_whatever_else_is_raised_is_255_and_one_line(
     ending: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
