@@ -26,10 +26,9 @@ _MOST_CELLS: Final = 64
 _CHANGED: Final = "changed"
 _LEGENDS: Final = {
     "unjudged": "unjudged: no verdict yet; `fencepost analyze RUN` judges it",
-    _DAMAGED: "damaged: `fencepost analyze RUN` says what is wrong",
     _OUTDATED: "outdated: judged by an older fencepost; `fencepost analyze RUN` judges it anew",
     _CHANGED: "changed: its files are newer than its verdict; `fencepost analyze RUN` judges it anew",
-    "damaged": "damaged: its files are not what the run left; `fencepost analyze RUN` names one",
+    _DAMAGED: "damaged: its files are not what the run left; `fencepost analyze RUN` names one",
 }
 
 
@@ -95,7 +94,7 @@ def _run_folders(results: Path) -> list[Path]:
 
 def _has_config(path: Path) -> bool:
     try:
-        return kind_of(path / "config.json") is not None
+        return kind_of(path / "config.json") is not None or (path / "config.json").is_symlink()
     except UsageError:
         return True
 

@@ -206,6 +206,14 @@ def shown(results: Path) -> str:
     return console.export_text()
 
 
+def test_a_run_whose_configuration_is_a_link_to_nowhere_is_listed_as_damaged(tmp_path: Path) -> None:
+    folder = written(tmp_path)
+    (folder.path / "config.json").unlink()
+    (folder.path / "config.json").symlink_to("nowhere")
+    assert [(run.name, run.verdict) for run in list_runs(tmp_path)] == [(folder.name, "damaged")]
+    assert shown(tmp_path).count("damaged: ") == 1
+
+
 def test_the_listing_has_a_column_for_each_figure_that_checkers_offer(tmp_path: Path) -> None:
     judge_folder(written(tmp_path))
     written(tmp_path)
