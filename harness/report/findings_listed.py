@@ -40,8 +40,8 @@ class FoundInRuns:
 
 
 def found_in(runs: Sequence[RunListed]) -> tuple[int, tuple[FoundInRuns, ...]]:
-    """How many of these runs have a verdict that counts, and what was found in them: what the lock is to blame for first,
-    and of this what most runs have."""
+    """How many of these runs have a verdict that counts, and what was found in them: first what the lock is to blame
+    for, and of this what most runs have."""
     judged = [run for run in runs if run.verdict in _IS_JUDGED]
     found: dict[tuple[Blame, str], list[tuple[str, Finding]]] = {}
     for run in judged:
