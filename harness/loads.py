@@ -24,7 +24,7 @@ SHORTEST_TTLS: Final = 4.0
 LONGEST_TTLS: Final = 8.0
 _MOST_LOADS: Final = 1_000
 """Each is written to the run's configuration; those of a very long run last longer."""
-_OFTEN: Final = 20
+_OFTEN: Final = 40
 """How many times a client may extend its lease: more often than any of these loads needs."""
 _KEYS: Final = 3
 
@@ -43,6 +43,16 @@ class _Draw:
         """One to `most` of them."""
         return some(self.rng, self.config.client_names, 1 + below(self.rng, most))
 
+    def extended(self, hold: Hold, at: tuple[float, float]) -> Load:
+        """Leases that are extended, of one lock or of two at once."""
+        return Load(
+            hold=hold,
+            think=self.times(0, 0.5),
+            keys=1 + below(self.rng, 2),
+            extensions=_OFTEN,
+            extend_at=self.between(*at),
+        )
+
     def between(self, low: float, high: float) -> float:
         return round(between(self.rng, low, high), 2)
 
@@ -53,12 +63,9 @@ KINDS: Final[Mapping[str, _Kind]] = {
     "never free": lambda draw: Load(hold=draw.times(0.01, 0.3)),
     "several keys": lambda draw: Load(hold=draw.times(0.01, 0.5), think=draw.times(0, 0.3), keys=_KEYS),
     "often free": lambda draw: Load(hold=draw.times(0.02, 0.6), think=draw.times(0.1, 1.5)),
-    "extended early": lambda draw: Load(
-        hold=draw.times(0.6, 3), think=draw.times(0, 0.5), extensions=_OFTEN, extend_at=draw.between(0.2, 0.6)
-    ),
-    "extended late": lambda draw: Load(
-        hold=draw.times(1.2, 3), think=draw.times(0, 0.5), extensions=_OFTEN, extend_at=draw.between(0.7, 1.1)
-    ),
+    "extended early": lambda draw: draw.extended(hold=draw.times(0.6, 3), at=(0.2, 0.6)),
+    "extended late": lambda draw: draw.extended(hold=draw.times(1.2, 3), at=(0.7, 1.1)),
+    "extended for long": lambda draw: draw.extended(hold=draw.times(3, 8), at=(0.2, 0.8)),
     "about a TTL": lambda draw: Load(hold=draw.times(0.6, 1.3), think=draw.times(0, 0.3)),
     "alone": lambda draw: Load(hold=draw.times(0.01, 0.2), clients=draw.clients(1)),
     "few, after a rest": lambda draw: Load(
