@@ -24,7 +24,7 @@ else
 end"""
 
 
-@mutant("any node extends", "a majority must extend the key", conditions="long work", finding="overlap")
+@mutant("any node extends", "a majority must extend the key", conditions="long work", finding="unfounded-belief")
 class ExtendedByAnyNode(Redlock):
     """Cut off from a majority, the client continues to work while the keys expire there."""
 
@@ -36,7 +36,7 @@ class ExtendedByAnyNode(Redlock):
     "extends whatever they reply",
     "an extension that is refused is no extension",
     conditions="long work",
-    finding="overlap",
+    finding="unfounded-belief",
     source="redisson/redisson#2037",
 )
 class ExtendsWhateverTheyReply(Redlock):
@@ -64,7 +64,7 @@ class ExtendsWhatIsOver(Redlock):
     "prolongs another's key",
     "extend the key only if it holds the client's own value",
     conditions="long work",
-    finding="overlap",
+    finding="unfounded-belief",
 )
 class ProlongsAnothersKey(Redlock):
     """It counts nodes that another client holds, or is just trying to get."""

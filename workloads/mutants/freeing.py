@@ -50,7 +50,7 @@ class ComparesThenFrees(Redlock):
     "frees a majority",
     "release on all nodes, whatever they replied",
     conditions="alone",
-    finding="refused-alone",
+    finding="keys-left-behind",
 )
 class FreesAMajority(Redlock):
     """The keys on the other nodes stay until they expire. If one of the freed nodes is unreachable, no client can get a

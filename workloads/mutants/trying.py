@@ -42,7 +42,7 @@ class TriesForEver(Redlock):
     "backs off without end",
     "the delay before the next attempt is random, and bounded",
     conditions="busy",
-    finding="starved-client",
+    finding="acquire-overrun",
 )
 class BacksOffWithoutEnd(Redlock):
     """Who was refused a few times in a row waits for many leases, although the lock is free in between."""
