@@ -87,6 +87,18 @@ CONDITIONS: Final[Mapping[str, Conditions]] = {
             },
         ),
         Conditions(
+            "long work, impatient",
+            "the same, but a node has a tenth of a lease to reply, so that an extension is in time even if nodes are "
+            "silent",
+            {},
+            _LONG_WORK,
+            {
+                **_NEMESES,
+                "partition": "partition:interval=2s,duration=1500ms,shape=halves",
+                "latency": "latency:interval=2s,duration=1500ms,kind=delay,delay=10ms-20ms,direction=both,targets=all",
+            },
+        ),
+        Conditions(
             "alone",
             "one client, so that no other client can be the reason that the lock is taken",
             {},

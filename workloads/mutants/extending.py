@@ -24,7 +24,9 @@ else
 end"""
 
 
-@mutant("any node extends", "a majority must extend the key", conditions="long work", finding="unfounded-belief")
+@mutant(
+    "any node extends", "a majority must extend the key", conditions="long work, impatient", finding="unfounded-belief"
+)
 class ExtendedByAnyNode(Redlock):
     """Cut off from a majority, the client continues to work while the keys expire there."""
 
@@ -35,7 +37,7 @@ class ExtendedByAnyNode(Redlock):
 @mutant(
     "extends whatever they reply",
     "an extension that is refused is no extension",
-    conditions="long work",
+    conditions="long work, impatient",
     finding="unfounded-belief",
     source="redisson/redisson#2037",
 )
@@ -63,7 +65,7 @@ class ExtendsWhatIsOver(Redlock):
 @mutant(
     "prolongs another's key",
     "extend the key only if it holds the client's own value",
-    conditions="long work",
+    conditions="long work, impatient",
     finding="unfounded-belief",
 )
 class ProlongsAnothersKey(Redlock):
@@ -76,7 +78,7 @@ class ProlongsAnothersKey(Redlock):
 @mutant(
     "extends by overwriting",
     "an extension does not change who holds the key",
-    conditions="long work",
+    conditions="long work, impatient",
     finding="overlap",
 )
 class ExtendsByOverwriting(Redlock):
@@ -89,7 +91,7 @@ class ExtendsByOverwriting(Redlock):
 @mutant(
     "an extension acquires",
     "an extension sets no key that is gone",
-    conditions="long work",
+    conditions="long work, impatient",
     finding="overlap",
     source="leandromoreira/redlock-rb#36",
 )
