@@ -66,7 +66,7 @@ class ExtendsWhatIsOver(Redlock):
     "prolongs another's key",
     "extend the key only if it holds the client's own value",
     conditions="long work, impatient",
-    finding="unfounded-belief",
+    finding="anothers-key",
 )
 class ProlongsAnothersKey(Redlock):
     """It counts nodes that another client holds, or is just trying to get."""
@@ -79,7 +79,7 @@ class ProlongsAnothersKey(Redlock):
     "extends by overwriting",
     "an extension does not change who holds the key",
     conditions="long work, impatient",
-    finding="overlap",
+    finding="anothers-key",
 )
 class ExtendsByOverwriting(Redlock):
     """On the nodes that it had lost, it takes the key from whoever has got it in the meantime."""
@@ -92,7 +92,7 @@ class ExtendsByOverwriting(Redlock):
     "an extension acquires",
     "an extension sets no key that is gone",
     conditions="long work, impatient",
-    finding="overlap",
+    finding="anothers-key",
     source="leandromoreira/redlock-rb#36",
 )
 class AnExtensionAcquires(Redlock):
