@@ -37,10 +37,10 @@ def test_an_opportunity_is_a_node_outage_that_took_a_key_that_a_majority_held() 
 
 
 def test_what_the_lock_is_blamed_for_is_kept_with_the_moment_of_the_first() -> None:
-    history = History().section("c1", 5, 90).section("c2", 30, 50).section("c2", 60, 80, number=2)
+    history = History(ttl_ms=110).section("c1", 5, 90).section("c2", 30, 50).section("c2", 60, 80, number=2)
     blamed = {item.kind: item.at_ms for item in figures_of(history).blamed}
     assert blamed == {"overlap": 30}
-    assert figures_of(History().section("c1", 5, 90).section("c2", 95, 99)).blamed == ()
+    assert figures_of(History(ttl_ms=110).section("c1", 5, 90).section("c2", 95, 99)).blamed == ()
 
 
 def test_where_no_node_went_down_there_are_no_outages_and_opportunities_are_not_counted() -> None:

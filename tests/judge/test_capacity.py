@@ -291,9 +291,9 @@ def test_only_workloads_that_count_have_permits() -> None:
 
 
 def test_a_semaphore_is_judged_by_its_capacity_and_not_by_overlaps() -> None:
-    shared = History(clients=3, permits=2).section("c1", 0, 50).section("c2", 10, 60)
+    shared = History(clients=3, permits=2, ttl_ms=110).section("c1", 0, 50).section("c2", 10, 60)
     assert {finding.kind for finding in judge(shared.recorded()).findings} == {"overlap"}
-    shared = History(clients=3, permits=2, workload="semaphore").section("c1", 0, 50).section("c2", 10, 60)
+    shared = History(clients=3, permits=2, ttl_ms=110, workload="semaphore").section("c1", 0, 50).section("c2", 10, 60)
     verdict = judge(shared.recorded())
     assert (verdict.verdict, verdict.findings) == ("valid", ())
     assert {"capacity", "liveness"} <= set(verdict.figures)
