@@ -259,6 +259,7 @@ def test_a_lease_of_which_nothing_was_left_by_its_locks_account_may_last_forever
         ("ok", {}, (150, 155)),
         ("ok", {"validity_ms": 40.0}, (150, 195)),
         ("ok", {"validity_ms": 40.0, "granted_ms": 60.0}, (150, 215)),
+        ("ok", {"granted_ms": 60.0000001}, (150, 215.000001)),
         ("fail", {"granted_ms": 60.0}, (110, 110)),
         ("info", {"granted_ms": 60.0}, (110, 110)),
     ],
