@@ -121,6 +121,28 @@ def test_the_time_says_for_which_section_of_its_client_a_hash_was_set() -> None:
     assert check(run).findings == ()
 
 
+def owner_of_a_hash(key: str, set_at: float) -> int:
+    """c1 asked for k1 at 5 and, in a section of its own, for k2 at 105; which of them set this key, by its place?"""
+    history = History().watch(*NODES)
+    for number, lock_key, asked in ((1, "k1", 5), (2, "k2", 105)):
+        history.section("c1", asked + 5, 250, asked=asked, number=number, key=lock_key)
+        history.shows("c1", "client:1", number=number, key=lock_key)
+    run = history.seen("n1", "set", set_at, "client:1", since=set_at - 1, key=key, is_hash=True).recorded()
+    assert run.watched is not None
+    (section,) = find_owners(run, run.watched).holdings["section"].tolist()
+    return int(section)
+
+
+def test_a_hash_belongs_to_a_section_of_its_key_or_of_any_if_its_name_is_the_locks_own() -> None:
+    assert (owner_of_a_hash("k1", 120), owner_of_a_hash("k2", 120)) == (0, 1)
+    assert (owner_of_a_hash("lock:of:mine", 100), owner_of_a_hash("lock:of:mine", 120)) == (0, 1)
+
+
+@pytest.mark.parametrize(("set_at", "place"), [(104.999, 0), (105, 1)])
+def test_who_asked_in_the_moment_in_which_a_hash_was_set_may_have_set_it(set_at: float, place: int) -> None:
+    assert owner_of_a_hash("lock:of:mine", set_at) == place
+
+
 def test_a_hash_that_is_deleted_while_its_owner_is_inside_is_found() -> None:
     history = hashes().section("c1", 310, 350, asked=305, number=3).shows("c1", "client:1", number=3)
     history.seen("n1", "set", 308, "client:1", since=306, ttl=100, is_hash=True)

@@ -135,6 +135,15 @@ def test_a_majority_that_was_gone_no_longer_than_a_process_may_wait() -> None:
     assert late(kept(100, 350, 360)) == []
 
 
+def test_keys_that_were_there_or_there_again_when_the_yes_came() -> None:
+    assert late(kept(700, 705, 710)) == []
+    history = kept(100, 105, 110)
+    for node in NODES:
+        history.key_events = [event for event in history.key_events if (event.node, event.event) != (node, "blind")]
+        history.seen(node, "set", 200, "v1", since=199, ttl=900).seen(node, "blind", 2000)
+    assert late(history) == []
+
+
 def test_the_client_was_stopped_while_its_keys_expired() -> None:
     assert late(kept(100, 105, 110).fault("p", 20, 500, paused_clients=("c1",))) == []
 
