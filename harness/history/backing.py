@@ -228,7 +228,7 @@ class Backing:
         last = own[-1]
         if last.ended == "set unread":
             # It may have been the owner's own value once more.
-            last = [other for other in line.unread if last.from_min_ns <= other.from_min_ns < at_ns][-1]
+            last = [other for other in line.unread if other.from_min_ns < at_ns][-1]
             if last.ended in ("deleted", "overwritten", "set unread"):
                 return "gone unread"
         if last.ended == "expired":

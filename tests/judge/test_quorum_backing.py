@@ -131,6 +131,17 @@ def test_a_value_that_nobody_could_read_may_be_the_clients() -> None:
     assert unfounded(history.seen("n3", "set", 3, "other")) == ("gone unread", 20)
 
 
+def test_a_value_over_which_an_unread_one_was_set_went_as_that_one_did() -> None:
+    """And a value that was set when the time in question was over says nothing of it."""
+    history = granted_by("n1", "n2").seen("n3", "set", 3, "other").seen("n2", "set", 20, None, ttl=100)
+    assert unfounded(history) is None
+    history.seen("n2", "expired", 30)
+    assert unfounded(history) == ("expired early", 20)
+    assert unfounded(history.seen("n2", "set", 50, None).seen("n2", "deleted", 60)) == ("expired early", 20)
+    history = granted_by("n1", "n2").seen("n3", "set", 3, "other").seen("n2", "set", 20, None)
+    assert unfounded(history.seen("n2", "deleted", 30)) == ("gone unread", 20)
+
+
 def test_an_unread_value_from_before_the_client_asked_is_not_its_own() -> None:
     history = granted_by("n1").seen("n2", "set", 2, None).seen("n2", "deleted", 5).seen("n3", "set", 3, "other")
     assert unfounded(history) == ("never set", 40)
