@@ -126,7 +126,7 @@ def test_a_value_that_was_there_before_the_client_asked_or_came_when_it_had_left
 
 
 def test_a_node_that_was_out_of_sight_may_have_held_it_for_longer() -> None:
-    for since, until, known in ((30, 40, 0), (2, 4.9, 1), (2, 5.1, 0), (49.9, 60, 0), (50, 60, 1)):
+    for since, until, known in ((30, 40, 0), (2, 5, 1), (2, 5.1, 0), (49.9, 60, 0), (50, 60, 1)):
         history = kept(60, None)  # nobody knows of n2
         history.key_events = [event for event in history.key_events if event.node != "n1"]
         history.watch("n1")
