@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -21,9 +21,10 @@ from harness.checkers import (
     quorum_backing,
 )
 from harness.checkers.updates import UpdateFigures
+from harness.explain.explanation import Explained
 from harness.history.fault_windows import majority_windows
 from harness.history.recorded import Recorded
-from harness.verdict import Verdict
+from harness.verdict import Finding, Verdict
 
 Ints = npt.NDArray[np.int64]
 
@@ -35,11 +36,14 @@ BLAMES: Final = ("lock", "client", "undecided")
 
 class Blamed(msgspec.Struct, frozen=True):
     """A kind of finding for which the lock is to blame: when the first one happened, in ms since the start, None where
-    that is not told; and what the verdict said."""
+    that is not told; and what the verdict said. `why`: the sentence that explains its first example, empty if there is
+    none; `cause`: what that names as the cause (`harness.explain.causes`), None if the finding itself says all."""
 
     kind: str
     at_ms: float | None
     text: str
+    cause: str | None = None
+    why: str = ""
 
 
 class Figures(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -84,8 +88,10 @@ class Figures(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     totals: dict[str, int] = {}
 
 
-def measure(run: Recorded, verdict: Verdict, environment: Mapping[str, object]) -> Figures:
-    """The figures of a judged run. `environment`: what `environment.json` holds."""
+def measure(
+    run: Recorded, verdict: Verdict, environment: Mapping[str, object], explained: Sequence[Explained] = ()
+) -> Figures:
+    """The figures of a judged run. `environment`: what `environment.json` holds. `explained`: its findings."""
     begin = run.timeline.start_ns
     end = run.timeline.healed_ns or run.timeline.end_ns or begin
     start: Ints = run.sections["start_ns"].to_numpy(np.int64)
@@ -117,7 +123,7 @@ def measure(run: Recorded, verdict: Verdict, environment: Mapping[str, object]) 
         acknowledged=data.acknowledged if data else 0,
         faults_planned=run.planned_faults,
         fsync_ms=_fsync_ms(environment),
-        blamed=tuple(Blamed(f.kind, f.first_ms, f.text) for f in verdict.findings if f.blame == "lock"),
+        blamed=tuple(_blamed(f, explained) for f in verdict.findings if f.blame == "lock"),
         faults_observed=played.observed if played else 0,
         orphans=left.count if left else None,
         orphan_longest_ms=left.longest_ms if left else None,
@@ -125,6 +131,12 @@ def measure(run: Recorded, verdict: Verdict, environment: Mapping[str, object]) 
         unfounded=backing.unfounded if backing else None,
         totals={name: number for own in verdict.figures.values() for name, number in own.totals().items()},
     )
+
+
+def _blamed(finding: Finding, explained: Sequence[Explained]) -> Blamed:
+    first = next((each for one in explained if one.finding is finding for each in one.explanations), None)
+    cause, why = (first.cause, first.sentence) if first else (None, "")
+    return Blamed(finding.kind, finding.first_ms, finding.text, cause, why)
 
 
 def node_outages(events: Iterable[FaultEvent]) -> list[FaultEvent]:

@@ -165,7 +165,7 @@ def _judged(run: RunFolder, slot: Slot, folder: CampaignFolder, kept: set[str], 
         took_s=monotonic() - began,
         revision=revision,
         violation=_violation(verdict),
-        figures=measure(recorded, verdict, judged.environment),
+        figures=measure(recorded, verdict, judged.environment, judged.explained),
     )
 
 

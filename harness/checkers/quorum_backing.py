@@ -103,12 +103,12 @@ def _unfounded(run: Recorded, backing: Backing, stretches: list[Stretch]) -> tup
         blame: Blame = "lock" if by_lock else "undecided"
         breaks: tuple[Requirement, ...] = ("lease",) if by_lock else ()
         shown = [longest, *(stretch for stretch in some[:3] if stretch is not longest)]
-        examples = tuple(_example(run, stretch) for stretch in shown)
+        examples = tuple(_example(run, backing, stretch) for stretch in shown)
         findings.append(Finding("unfounded-belief", blame, text, breaks, len(some), examples))
     return tuple(findings)
 
 
-def _example(run: Recorded, stretch: Stretch) -> dict[str, object]:
+def _example(run: Recorded, backing: Backing, stretch: Stretch) -> dict[str, object]:
     section = run.sections.iloc[stretch.section]
     return {
         "client": str(section.client),
@@ -117,5 +117,6 @@ def _example(run: Recorded, stretch: Stretch) -> dict[str, object]:
         "key": str(section.key),
         "from_ms": (stretch.from_ns - run.timeline.start_ns) / 1e6,
         "for_ms": stretch.length_ns / 1e6,
+        "cause": backing.cause(stretch),
         "nodes": tuple(f"{node} {loss}" for node, loss in stretch.losses),
     }

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from harness.explain.cases import Case, Side, case_of, examples
+from harness.explain.causes import Cause
 from harness.explain.evidence import Evidence, Span, gather
 from harness.explain.nodes import NodePart
 from harness.explain.sentences import is_told, tell
@@ -17,10 +18,10 @@ from harness.verdict import Finding, Verdict, ordered
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """One example of a finding, explained. `sides`: its sections, ordered by start. `parts`: each node's part in the
-    meeting of two of them, if known; `pair`: those two. `because`: how both came to be inside, if the finding is about
-    something else. `faults`: the active faults
-    around it that hit a node or one of the clients; `others`: the number of other active faults."""
+    """One example of a finding, explained. `cause`: what the sentence names as the cause. `sides`: its sections, in the
+    order of their start. `parts`: each node's part in the meeting of two of them, if known; `pair`: those two.
+    `because`: how both came to be inside, if the finding is about something else. `faults`: the active faults around
+    it that hit a node or one of the clients; `others`: the number of other active faults."""
 
     case: Case
     sentence: str
@@ -30,6 +31,7 @@ class Explanation:
     pair: tuple[Side, ...] = ()
     faults: tuple[Window, ...] = ()
     others: int = 0
+    cause: Cause | None = None
 
     @property
     def names(self) -> tuple[tuple[str, int], ...]:
@@ -71,7 +73,7 @@ def _explained(run: Recorded, evidence: Evidence, case: Case) -> Explanation:
     told = tell(run, evidence, case)
     around, others = _around(run, case)
     pair = told.pair or case.sides
-    return Explanation(case, told.sentence, told.because, case.sides, told.parts, pair, around, others)
+    return Explanation(case, told.sentence, told.because, case.sides, told.parts, pair, around, others, told.cause)
 
 
 def _around(run: Recorded, case: Case) -> tuple[tuple[Window, ...], int]:

@@ -154,9 +154,12 @@ def _loss(run: Recorded, evidence: Evidence, faults: Sequence[Window], granted: 
     if late is not None:
         return Loss("deleted", granted, until_ns, by=late)
     seen_gone = evidence.gone.get((granted.key, granted.node), ())
-    stayed = not any(e.may_follow(granted) and following.may_follow(e) for e in seen_gone)
+    seen = [e for e in seen_gone if e.may_follow(granted) and following.may_follow(e)]
+    by_somebody = next((e for e in seen if e.what == "deleted" and e.surely_follows(granted)), None)
+    if by_somebody is not None:
+        return Loss("deleted", granted, until_ns, by=by_somebody)
     watched = evidence.saw_all(granted.node, granted.key, granted.after_ns, until_ns)
-    return Loss("overwritten" if stayed and watched else "unknown", granted, until_ns)
+    return Loss("overwritten" if not seen and watched else "unknown", granted, until_ns)
 
 
 def _down_between(faults: Sequence[Window], node: str, from_ns: int, until_ns: int) -> Window | None:

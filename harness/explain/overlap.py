@@ -31,9 +31,8 @@ def by_lock(run: Recorded, parts: Sequence[NodePart], earlier: Side, later: Side
     if not parts:
         both = f"Both {earlier.client} and {later.client} acquired the lock. {NOT_RECORDED}"
         return both + _went_down_between(run, earlier, later)
-    too_few = _too_few(run, parts, earlier, later)
-    if too_few:
-        return too_few
+    if granted_to_few := too_few(run, parts, earlier, later):
+        return granted_to_few
     told = losses(run, parts)
     if not told:
         return (
@@ -178,7 +177,7 @@ def _expired(run: Recorded, group: Sequence[NodePart]) -> str:
     return text
 
 
-def _too_few(run: Recorded, parts: Sequence[NodePart], earlier: Side, later: Side) -> str:
+def too_few(run: Recorded, parts: Sequence[NodePart], earlier: Side, later: Side) -> str:
     """Says so if one of them acquired the lock with less than a majority; else empty."""
     majority = run.config.nodes // 2 + 1
     texts = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -11,9 +11,10 @@ import numpy as np
 from fencepost.text import listed, printable
 from harness.explain.capacity import find_cause
 from harness.explain.cases import Case, Side, ops_of
+from harness.explain.causes import Cause, of_finding, of_overlap
 from harness.explain.evidence import Evidence
 from harness.explain.nodes import NodePart, parts
-from harness.explain.overlap import by_client, by_lock, undecided
+from harness.explain.overlap import by_client, by_lock, too_few, undecided
 from harness.explain.phrases import at, lasting, out_of_order
 from harness.history.obstacles import Obstacle, in_words
 from harness.history.recorded import Recorded
@@ -23,14 +24,15 @@ _UNRECORDED: Final = "One of the two sections was not recorded, so it is unknown
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """A sentence; `because`: how both clients came to be inside, if the sentence is about something else; `parts`: each
-    node's part (empty: unknown, or the nodes were not involved), `pair`: in the meeting of these two sections (empty:
-    the only two)."""
+    """A sentence; `cause`: what it names as the cause; `because`: how both clients came to be inside, if the sentence
+    is about something else; `parts`: each node's part (empty: unknown, or the nodes were not involved), `pair`: in the
+    meeting of these two sections (empty: the only two)."""
 
     sentence: str
     because: str = ""
     parts: tuple[NodePart, ...] = ()
     pair: tuple[Side, ...] = ()
+    cause: Cause | None = None
 
 
 def is_told(kind: str) -> bool:
@@ -40,7 +42,8 @@ def is_told(kind: str) -> bool:
 
 def tell(run: Recorded, evidence: Evidence, case: Case) -> Told:
     """What happened, as text."""
-    return _KINDS.get(case.finding.kind, _other)(run, evidence, case)
+    told = _KINDS.get(case.finding.kind, _other)(run, evidence, case)
+    return told if told.cause else replace(told, cause=of_finding(case.finding, case.example))
 
 
 def _overlap(run: Recorded, evidence: Evidence, case: Case) -> Told:
@@ -48,7 +51,8 @@ def _overlap(run: Recorded, evidence: Evidence, case: Case) -> Told:
         return _not_on_record(case)
     earlier, later = case.sides
     found = parts(run, evidence, earlier, later)
-    return Told(_because(run, found, case, earlier, later), parts=found)
+    cause = of_overlap(found, bool(too_few(run, found, earlier, later))) if case.finding.blame == "lock" else None
+    return Told(_because(run, found, case, earlier, later), parts=found, cause=cause)
 
 
 def _because(run: Recorded, found: Sequence[NodePart], case: Case, earlier: Side, later: Side) -> str:

@@ -15,6 +15,7 @@ from fencepost.markdown import Markdown, block, code, escaped, joined, table
 from fencepost.text import MISSING, plural
 from harness.campaign.folder import Campaign, RunLine
 from harness.campaign.measure import Blamed
+from harness.mutants.explained import Said, explanations, said_of
 from harness.mutants.grid import LIMIT_MS, NEMESES
 from workloads.mutants import CONDITIONS, CONTROLS, MUTANTS, PLAIN, STANDARD
 
@@ -34,7 +35,8 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
     """One lock. `finding`: the kind that names it, None for a correct lock. `text`: the verdict's text about it.
-    `source`: where a real library made the mistake, if that is known."""
+    `source`: where a real library made the mistake, if that is known. `said`: how the finding was explained; None if it
+    never was."""
 
     name: str
     line: str
@@ -43,6 +45,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     source: str
     fields: dict[str, Field]
     text: str | None
+    said: Said | None = None
 
     @property
     def is_right(self) -> bool:
@@ -77,6 +80,7 @@ def rows_of(lines: Sequence[RunLine]) -> list[Row]:
         row = Row(
             name=mutant.name, line=mutant.line, conditions=mutant.conditions.name, finding=mutant.finding,
             source=mutant.source, fields=fields, text=text,
+            said=said_of(mutant, [line for kind in NEMESES for line in by_cell.get(f"{mutant.name} · {kind}", ())]),
         )  # fmt: skip
         rows.append(row)
     for name, (_, conditions) in CONTROLS.items():
@@ -239,6 +243,7 @@ def markdown(campaign: Campaign, lines: Sequence[RunLine]) -> str:
             ],
         ),
         "",
+        *explanations([(row.name, row.said) for row in rows if row.said]),
         "## Method",
         "",
         f"{plural(sum(line.error is None for line in lines), 'run')} at revision "

@@ -78,6 +78,7 @@ def test_a_minority_is_not_enough() -> None:
         "key": "k1",
         "from_ms": 10,
         "for_ms": 40,
+        "cause": "never set",
         "nodes": ("n2 never set", "n3 never set"),
     }
     assert "1 section " in finding.text

@@ -20,6 +20,7 @@ return set"""
     "SET only if the key does not exist (NX), even in a second attempt",
     conditions="busy",
     finding="overlap",
+    cause="overwritten",
 )
 class OverwritesAfterAnError(Redlock):
     """While some node has not replied to the last request, it sets the key regardless of its owner."""
@@ -35,6 +36,7 @@ class OverwritesAfterAnError(Redlock):
     "the check that the key is free and the SET are one command",
     conditions="busy",
     finding="overlap",
+    cause="overwritten",
 )
 class LooksBeforeItSets(Redlock):
     """Two clients see that the key is free on a majority, and both set it."""
@@ -87,6 +89,7 @@ class LosersProlong(Redlock):
     "PX takes milliseconds",
     conditions="busy",
     finding="overlap",
+    cause="expired",
     source="kent8192/reinhardt-web#736",
 )
 class SecondsForMilliseconds(Redlock):

@@ -46,6 +46,7 @@ class _Once(Connection):
     "a connection that ended is made again",
     conditions="busy",
     finding="no-way-in",
+    cause="unknown",
 )
 class NeverConnectsAgain(Redlock):
     """After enough short outages it has lost a majority of the nodes for good."""
@@ -58,6 +59,7 @@ class NeverConnectsAgain(Redlock):
     "the lock is held if a majority granted it, whatever the others do",
     conditions="busy",
     finding="no-way-in",
+    cause="absent node",
     source="leandromoreira/redlock-rb#129",
 )
 class StopsAtTheFirstSilence(Redlock):

@@ -9,7 +9,7 @@ from workloads.locks.redlock import Redlock
 from workloads.mutants.declared import mutant
 
 
-@mutant("half is enough", "N/2 + 1 nodes must grant it", conditions="busy", finding="overlap")
+@mutant("half is enough", "N/2 + 1 nodes must grant it", conditions="busy", finding="overlap", cause="too few nodes")
 class HalfIsEnough(Redlock):
     """Of five nodes, two can grant the lock to one client and two others to another client."""
 
@@ -22,6 +22,7 @@ class HalfIsEnough(Redlock):
     "a majority of all nodes must grant it, whether they reply or not",
     conditions="busy",
     finding="overlap",
+    cause="too few nodes",
     source="SPSCommerce/redlock-py#6",
 )
 class MajorityOfThoseThatReply(Redlock):
@@ -39,6 +40,7 @@ class MajorityOfThoseThatReply(Redlock):
     "a node that did not reply in time has not granted the lock",
     conditions="busy",
     finding="overlap",
+    cause="too few nodes",
 )
 class SilenceIsYes(Redlock):
     """A client that is cut off from a majority acquires the lock."""
@@ -54,7 +56,13 @@ class _Forgetful(Connection):
         pass
 
 
-@mutant("a late reply counts", "a reply belongs to the request that it answers", conditions="busy", finding="overlap")
+@mutant(
+    "a late reply counts",
+    "a reply belongs to the request that it answers",
+    conditions="busy",
+    finding="overlap",
+    cause="too few nodes",
+)
 class LateReplyCounts(Redlock):
     """On slow links, the grant of an attempt that was given up and undone counts as the grant of the next attempt."""
 

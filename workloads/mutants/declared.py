@@ -117,7 +117,8 @@ class Mutant:
     """One broken lock. `line`: the line of the algorithm that is wrong. `conditions`: the settings, and the load that
     exposes it under a single kind of fault. `finding`: the kind of finding that names it, as in a verdict. `source`:
     where a real library made this mistake; empty if none is known. `lock`: its name for `--lock`. `original`: the class
-    of which it overrides one member."""
+    of which it overrides one member. `cause`: what an explanation of that finding must name as the cause
+    (`harness.explain.causes`); empty if the finding itself says all."""
 
     name: str
     line: str
@@ -127,6 +128,7 @@ class Mutant:
     lock: str
     original: type[Redlock]
     broken: type[Redlock]
+    cause: str = ""
 
 
 MUTANTS: Final[dict[str, Mutant]] = {}
@@ -140,15 +142,17 @@ CONTROLS: Final[dict[str, tuple[str, Conditions]]] = {
 Broken = TypeVar("Broken", bound=type[Redlock])
 
 
-def mutant(name: str, line: str, *, conditions: str, finding: str, source: str = "") -> Callable[[Broken], Broken]:
-    """Declare a mutant; the class itself is unchanged. `source`: an issue or a change in a project on GitHub, as
-    `owner/name#1`."""
+def mutant(
+    name: str, line: str, *, conditions: str, finding: str, cause: str = "", source: str = ""
+) -> Callable[[Broken], Broken]:
+    """Declare a mutant; the class itself is unchanged. `cause`: one of those of `harness.explain.causes`. `source`: an
+    issue or a change in a project on GitHub, as `owner/name#1`."""
 
     def declare(broken: Broken) -> Broken:
         original = broken.__mro__[1]
         assert issubclass(original, Redlock)
         lock = f"workloads.mutants:{broken.__name__}"
-        MUTANTS[name] = Mutant(name, line, CONDITIONS[conditions], finding, source, lock, original, broken)
+        MUTANTS[name] = Mutant(name, line, CONDITIONS[conditions], finding, source, lock, original, broken, cause)
         return broken
 
     return declare

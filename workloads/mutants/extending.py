@@ -25,7 +25,11 @@ end"""
 
 
 @mutant(
-    "any node extends", "a majority must extend the key", conditions="long work, impatient", finding="unfounded-belief"
+    "any node extends",
+    "a majority must extend the key",
+    conditions="long work, impatient",
+    finding="unfounded-belief",
+    cause="expired",
 )
 class ExtendedByAnyNode(Redlock):
     """Cut off from a majority, the client continues to work while the keys expire there."""
@@ -39,6 +43,7 @@ class ExtendedByAnyNode(Redlock):
     "an extension that is refused is no extension",
     conditions="long work, impatient",
     finding="unfounded-belief",
+    cause="expired",
     source="redisson/redisson#2037",
 )
 class ExtendsWhateverTheyReply(Redlock):
@@ -67,6 +72,7 @@ class ExtendsWhatIsOver(Redlock):
     "extend the key only if it holds the client's own value",
     conditions="long work, impatient",
     finding="anothers-key",
+    cause="prolonged",
 )
 class ProlongsAnothersKey(Redlock):
     """It counts nodes that another client holds, or is just trying to get."""
@@ -80,6 +86,7 @@ class ProlongsAnothersKey(Redlock):
     "an extension does not change who holds the key",
     conditions="long work, impatient",
     finding="anothers-key",
+    cause="overwritten",
 )
 class ExtendsByOverwriting(Redlock):
     """On the nodes that it had lost, it takes the key from whoever has got it in the meantime."""
@@ -93,6 +100,7 @@ class ExtendsByOverwriting(Redlock):
     "an extension sets no key that is gone",
     conditions="long work, impatient",
     finding="anothers-key",
+    cause="overwritten",
     source="leandromoreira/redlock-rb#36",
 )
 class AnExtensionAcquires(Redlock):
@@ -139,6 +147,7 @@ class ExtendsForSeconds(Redlock):
     "PEXPIRE takes milliseconds",
     conditions="long work",
     finding="overlap",
+    cause="expired",
     source="FoundatioFx/Foundatio.Redis#73",
 )
 class ExtendsForThousandths(Redlock):

@@ -17,6 +17,7 @@ from workloads.mutants.extending import SET_ANYWAY
     "delete the key only if it holds the client's own value",
     conditions="busy",
     finding="overlap",
+    cause="deleted",
     source="redisson/redisson#542",
 )
 class FreesWithoutComparing(Redlock):
@@ -31,6 +32,7 @@ class FreesWithoutComparing(Redlock):
     "the comparison and the deletion are one command",
     conditions="waiting",
     finding="unfounded-belief",
+    cause="deleted",
     source="nammayatri/nammayatri#16185",
 )
 class ComparesThenFrees(Redlock):
@@ -83,6 +85,7 @@ class FreesOnlyWhatItWasGranted(Redlock):
     "an attempt that is refused is released on all nodes",
     conditions="busy",
     finding="no-way-in",
+    cause="stuck keys",
     source="redisson/redisson#4197",
 )
 class LeavesRefusedAttempts(Redlock):
@@ -97,6 +100,7 @@ class LeavesRefusedAttempts(Redlock):
     "a release is the last that a client asks for",
     conditions="busy",
     finding="release-without-effect",
+    cause="set again",
     source="samcook/RedLock.net#64",
 )
 class ExtendsOnceMoreAfterTheRelease(Redlock):
@@ -116,6 +120,7 @@ class ExtendsOnceMoreAfterTheRelease(Redlock):
     "the key that is deleted is the key that was set",
     conditions="alone",
     finding="release-without-effect",
+    cause="stayed",
 )
 class ReleasesAnotherName(Redlock):
     """No release frees anything, and the lock takes the nodes' silence about it for a yes."""

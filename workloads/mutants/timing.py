@@ -26,6 +26,7 @@ class GrantsWhatIsOver(Redlock):
     "the lock is held only if some validity is left",
     conditions="slow",
     finding="late-grant",
+    cause="expired",
     source="redisson/redisson#624",
 )
 class SaysYesAndNoMore(Redlock):

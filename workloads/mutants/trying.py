@@ -14,6 +14,7 @@ from workloads.mutants.declared import mutant
     "a majority is enough",
     conditions="busy",
     finding="no-way-in",
+    cause="absent node",
 )
 class WaitsForEveryNode(Redlock):
     """While one node is down or hung, nobody gets in."""

@@ -1,0 +1,91 @@
+"""What an explanation names as the cause, as data, so that nobody has to read it out of the sentences."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, Final, Literal
+
+from harness.explain.nodes import NodePart
+from harness.verdict import Finding
+
+Cause = Literal[
+    "too few nodes",
+    "deleted",
+    "overwritten",
+    "prolonged",
+    "expired",
+    "forgotten",
+    "not set",
+    "absent node",
+    "stuck keys",
+    "split votes",
+    "said held",
+    "set again",
+    "stayed",
+    "deadline",
+    "unknown",
+]
+IN_WORDS: Final[dict[Cause, str]] = {
+    "too few nodes": "too few nodes had granted it",
+    "deleted": "the key was deleted by a client that did not own it",
+    "overwritten": "the key was overwritten",
+    "prolonged": "the key of another client was prolonged",
+    "expired": "the keys had expired",
+    "forgotten": "nodes forgot the key when they went down",
+    "not set": "too few nodes ever had the key",
+    "absent node": "a single node was down, hung or out of reach",
+    "stuck keys": "keys that nobody owned were stuck",
+    "split votes": "the votes were split",
+    "said held": "the lock said that somebody held it",
+    "set again": "the key was set after the release",
+    "stayed": "the release deleted nothing",
+    "deadline": "the validity had ended",
+    "unknown": "the record does not show it",
+}
+_OF_LOSSES: Final[dict[str, Cause]] = {
+    "deleted": "deleted",
+    "overwritten": "overwritten",
+    "expired": "expired",
+    "expired early": "expired",
+    "lost by the node": "forgotten",
+    "went down": "forgotten",
+    "never set": "not set",
+}
+_OF_OBSTACLES: Final[dict[str, Cause]] = {
+    "down": "absent node",
+    "hung": "absent node",
+    "out of reach": "absent node",
+    "stuck keys": "stuck keys",
+    "split votes": "split votes",
+    "said held": "said held",
+}
+
+
+def of_overlap(parts: Sequence[NodePart], are_too_few: bool) -> Cause:
+    """How a second client came to be inside."""
+    if are_too_few:
+        return "too few nodes"
+    return _most([_OF_LOSSES.get(part.loss.how, "unknown") for part in parts if part.loss is not None])
+
+
+def of_finding(finding: Finding, example: Any) -> Cause | None:
+    """What the example of another finding shows; None if the finding itself is all that there is to say."""
+    match finding.kind:
+        case "no-way-in":
+            return _OF_OBSTACLES.get(example["obstacle"], "unknown")
+        case "release-without-effect":
+            return "set again" if example["set_again"] else "stayed"
+        case "late-grant":
+            return "deadline" if example["shown_by"] == "deadline" else "expired"
+        case "unfounded-belief":
+            return _OF_LOSSES.get(example["cause"], "unknown")
+        case "anothers-key":
+            return "overwritten" if example["how"] == "overwritten" else "prolonged"
+    return None
+
+
+def _most(causes: Sequence[Cause]) -> Cause:
+    """The one that most nodes have; of those that are known, if any is."""
+    known = Counter(cause for cause in causes if cause != "unknown")
+    return known.most_common(1)[0][0] if known else "unknown"

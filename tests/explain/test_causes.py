@@ -1,0 +1,82 @@
+"""The cause that an explanation names, as data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from harness.explain.causes import IN_WORDS, of_finding, of_overlap
+from harness.explain.nodes import Loss, NodeEvent, NodePart, Said
+from harness.verdict import Finding
+from tests.explain.stories import Story
+
+GRANTED = NodeEvent("n1", "k1", "granted", 0, 1)
+
+
+def finding(kind: str) -> Finding:
+    return Finding(kind, "lock", "text", (), 1, ())
+
+
+def part(how: Any) -> NodePart:
+    return NodePart("n1", Said(), Said(), loss=None if how is None else Loss(how, GRANTED, 2))
+
+
+@pytest.mark.parametrize(
+    ("kind", "example", "cause"),
+    [
+        ("no-way-in", {"obstacle": "hung"}, "absent node"),
+        ("no-way-in", {"obstacle": "stuck keys"}, "stuck keys"),
+        ("no-way-in", {"obstacle": "unknown"}, "unknown"),
+        ("release-without-effect", {"set_again": True}, "set again"),
+        ("release-without-effect", {"set_again": False}, "stayed"),
+        ("late-grant", {"shown_by": "deadline"}, "deadline"),
+        ("late-grant", {"shown_by": "keys"}, "expired"),
+        ("unfounded-belief", {"cause": "never set"}, "not set"),
+        ("unfounded-belief", {"cause": "gone unread"}, "unknown"),
+        ("anothers-key", {"how": "overwritten"}, "overwritten"),
+        ("anothers-key", {"how": "prolonged"}, "prolonged"),
+        ("no-validity", {}, None),
+    ],
+)
+def test_what_the_example_of_a_finding_shows(kind: str, example: dict[str, Any], cause: str | None) -> None:
+    assert of_finding(finding(kind), example) == cause
+    assert cause is None or cause in IN_WORDS
+
+
+@pytest.mark.parametrize(
+    ("losses", "cause"),
+    [
+        (["deleted", "expired", "expired"], "expired"),
+        (["unknown", "unknown", "deleted"], "deleted"),
+        (["went down", None, None], "forgotten"),
+        ([None], "unknown"),
+        ([], "unknown"),
+    ],
+)
+def test_an_overlap_has_the_cause_that_most_nodes_show(losses: list[str | None], cause: str) -> None:
+    assert of_overlap([part(how) for how in losses], are_too_few=False) == cause
+    assert of_overlap([part(how) for how in losses], are_too_few=True) == "too few nodes"
+
+
+def two() -> Story:
+    """c1 and c2 are inside together, by n1 and n2, and by n2 and n3."""
+    return Story().let_in("c1", 10, 50, "OK OK nil").let_in("c2", 30, 60, "nil OK OK")
+
+
+def test_an_explanation_says_what_its_sentence_names() -> None:
+    few = Story().let_in("c1", 10, 50, "OK nil nil").let_in("c2", 30, 60, "nil OK OK")
+    assert few.told("overlap").cause == "too few nodes"
+    assert two().told("overlap").cause == "unknown"
+
+
+def test_a_key_that_somebody_deleted_whose_request_was_not_recorded() -> None:
+    told = two().watched().saw(10, "set", "n2", "c1").saw(20, "deleted", "n2").told("overlap")
+    assert told.cause == "deleted"
+    assert (
+        "n2 had granted the lock to c1; the key was deleted there, by a client that was not recorded" in told.sentence
+    )
+
+
+def test_a_deletion_that_may_have_come_before_the_grant_tells_nothing() -> None:
+    assert two().watched().saw(10, "set", "n2", "c1").saw(10, "deleted", "n2").told("overlap").cause == "unknown"

@@ -1,0 +1,59 @@
+"""Is `explain` right about the cause? The table, from runs that are on record."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from harness.campaign.folder import RunLine
+from harness.campaign.measure import Blamed, Figures
+from harness.explain.causes import IN_WORDS
+from harness.mutants.explained import explanations, said_of
+from workloads.mutants import MUTANTS
+
+FREES = MUTANTS["frees without comparing"]
+TOLD: Any = {"overlap", "no-way-in", "release-without-effect", "late-grant", "unfounded-belief", "anothers-key"}
+
+
+def line(cause: str | None, why: str = "why", kind: str = "overlap") -> RunLine:
+    figures = Figures(
+        sections=9, overlaps={}, node_outages=0, node_outages_hit=0, load_s=1, grants=9, reachable_s=1, acquire={},
+        blamed=(Blamed("lost-early", 1.0, "text", "unknown", "other"), Blamed(kind, 1.0, "text", cause, why)),
+    )  # fmt: skip
+    return RunLine(cell="any", seed=1, folder="run", verdict="violation", took_s=1.0, figures=figures)
+
+
+def test_what_was_said_is_counted_and_a_right_sentence_is_shown() -> None:
+    said = said_of(FREES, [line("unknown", "nobody knows"), line("deleted", "c1 did it"), line("deleted", "c2 did it")])
+    assert said is not None
+    assert (said.should, said.causes, said.why) == ("deleted", {"deleted": 2, "unknown": 1}, "c1 did it")
+    assert not said.is_right
+    assert said_of(FREES, [line("unknown", "nobody knows")]).why == "nobody knows"  # type: ignore[union-attr]
+
+
+def test_the_right_cause_in_every_run_is_right() -> None:
+    said = said_of(FREES, [line("deleted"), line("deleted")])
+    assert said is not None
+    assert said.is_right
+
+
+def test_runs_without_the_finding_or_an_explanation_say_nothing() -> None:
+    assert said_of(FREES, [line("deleted", kind="no-way-in"), line("deleted", why="")]) is None
+    assert said_of(FREES, []) is None
+
+
+def test_the_table_says_what_it_should_say_and_what_it_says() -> None:
+    said = said_of(FREES, [line("deleted", "c1 did it"), line(None)])
+    assert said is not None
+    text = "\n".join(explanations([("frees without comparing", said)]))
+    assert "in every run of 0 of 1 mutant." in text
+    assert "| the key was deleted by a client that did not own it: 1; what the finding says: 1 |" in text
+    assert "| c1 did it |" in text
+    assert explanations([]) == []
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_every_mutant_declares_a_cause_if_its_finding_does_not_say_all(name: str) -> None:
+    mutant = MUTANTS[name]
+    assert mutant.cause in (IN_WORDS if mutant.finding in TOLD else ("",))
