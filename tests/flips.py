@@ -214,6 +214,8 @@ class _Finder:
                 yield from self._off_by_one(node.right)
             case ast.UnaryOp(op=ast.Not() | ast.Invert()):
                 yield self._at(node)[0], self._at(node.operand)[0], ""
+            case ast.If(test=ast.Name(id="TYPE_CHECKING")):
+                pass  # for readers of types; nothing runs there
             case ast.If() | ast.IfExp() | ast.While():
                 yield from self._negated(node.test)
             case ast.comprehension():

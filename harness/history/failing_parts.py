@@ -23,11 +23,9 @@ IN_WORDS: Final[dict[Part, str]] = {
 }
 
 
-def failing_part(backing: Backing | None, sections: tuple[int, int], from_ns: int, to_ns: int) -> Part:
+def failing_part(backing: Backing, sections: tuple[int, int], from_ns: int, to_ns: int) -> Part:
     """Which part failed in the overlap of these two sections, by place, in this time: the library's own requests are
     enough to explain it; or nodes also had to forget keys, or to expire them early."""
-    if backing is None or not backing.owners.are_shown:
-        return "unknown"
     found: set[Part] = {_part(backing, section, from_ns, to_ns) for section in sections}
     return next(part for part in PARTS if part in found)
 

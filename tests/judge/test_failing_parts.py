@@ -67,6 +67,11 @@ def test_keys_that_a_fast_clock_expired() -> None:
     assert failed(set_on(history, "v2", 28, "n1", "n2")) == {"clock": 1}
 
 
+def test_of_as_many_nodes_that_forgot_and_that_were_too_fast_it_was_the_servers_that_forgot() -> None:
+    history = set_on(two(), "v1", 8, "n1", "n2").seen("n1", "expired", 20)
+    assert failed(set_on(restarted(history, "n2"), "v2", 28, "n1", "n2")) == {"servers": 1}
+
+
 @pytest.mark.parametrize(("expired", "part"), [(("n1",), "servers"), (("n1", "n2"), "clock")])
 def test_what_more_nodes_did_counts(expired: tuple[str, ...], part: str) -> None:
     history = set_on(two(), "v1", 8, *NODES)

@@ -150,6 +150,21 @@ def test_most_of_the_refusals_decide_what_the_lock_said() -> None:
     assert why(more(tried(200, 2100), 2100, 3800, reason=None))[0] == "said held"
 
 
+def test_the_first_refusal_of_a_gap_counts() -> None:
+    history = tried(200, 0)
+    for at, reason in ((200, "held"), (1410, "held"), (2620, None)):
+        history.op("c2", "acquire", "fail", 1, at, at + 1200, reason=reason)
+    assert why(history)[0] == "said held"
+
+
+def test_refusals_of_another_key_say_nothing() -> None:
+    history = tried(200, 4000, reason=None)
+    for at in range(210, 3990, 10):
+        history.op("c1", "acquire", "fail", 2, at, at + 10, key="k2", reason="held")
+    kinds = {example["key"]: example["obstacle"] for f in check(history.recorded()).findings for example in f.examples}
+    assert kinds == {"k1": "unknown", "k2": "said held"}
+
+
 def test_refusals_outside_the_gap_say_nothing() -> None:
     history = tried(200, 4000, reason=None)
     for at in range(4100, 6000, 10):
@@ -170,7 +185,12 @@ def test_a_lock_that_fails_because_one_node_does(hit: dict[str, Any], kind: str)
     assert why(tried(200, 4000, reason=None).fault("f", 150, 3900, **hit)) == (kind, ("n3",))
 
 
-@pytest.mark.parametrize(("healed", "kind"), [(2200, "hung"), (2100, "unknown")])
+def test_a_node_that_one_of_two_clients_could_reach_was_not_out_of_reach() -> None:
+    history = more(tried(200, 4000, reason=None), 200, 4000, "c1", reason=None, section=2)
+    assert why(history.fault("f", 150, 3900, cut_links=(("c2", "n3"),))) == ("unknown", ())
+
+
+@pytest.mark.parametrize(("healed", "kind"), [(2200, "hung"), (2199, "unknown")])
 def test_a_fault_explains_what_it_lasted_for(healed: float, kind: str) -> None:
     assert why(tried(200, 4200, reason=None).fault("f", 150, healed + 1, nodes=("n3",)))[0] == kind
 
@@ -190,7 +210,8 @@ def stuck(*nodes: str, since: float = 300, until: float = 4000) -> History:
 def test_keys_that_are_stuck() -> None:
     assert why(stuck("n1", "n3")) == ("stuck keys", ("n1", "n3"))
     assert why(stuck("n1")) == ("unknown", ())
-    assert why(stuck("n1", "n3", since=2101)) == ("split votes", ())
+    assert why(stuck("n1", "n3", since=2099)) == ("stuck keys", ("n1", "n3"))
+    assert why(stuck("n1", "n3", since=2100)) == ("split votes", ())
     assert why(stuck("n1", "n3", since=150, until=2099)) == ("unknown", ())
 
 
@@ -201,6 +222,13 @@ def test_votes_that_were_split() -> None:
         history.seen("n2", "set", at, f"b{at}").seen("n2", "deleted", at + 50)
     assert why(history) == ("split votes", ())
     assert only(history).text.endswith("tries got some of the nodes, but never a majority")
+
+
+@pytest.mark.parametrize(
+    ("at", "kind"), [(199.9, "unknown"), (200, "split votes"), (4000, "split votes"), (4000.1, "unknown")]
+)
+def test_a_vote_counts_if_it_came_within_the_gap(at: float, kind: str) -> None:
+    assert why(stuck("n1", "n3", since=at, until=at + 50)) == (kind, ())
 
 
 def test_certain_and_uncertain_gaps_are_told_apart() -> None:

@@ -138,6 +138,13 @@ def test_a_node_that_was_out_of_sight_may_have_held_it_for_longer() -> None:
         assert watched(history).sections == known, (since, until)
 
 
+def test_a_key_that_was_set_again_lives_as_long_as_the_later_one() -> None:
+    history = kept(60, 60, 60, lease=205)
+    for node in NODES:
+        history.seen(node, "deleted", 20).seen(node, "set", 21, "v1", ttl=200, read=22)
+    assert short(history) == []
+
+
 def test_an_extension_of_the_keys_counts() -> None:
     history = kept(60, 60, 60, lease=205)
     for node in NODES[:2]:
