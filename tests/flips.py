@@ -40,22 +40,15 @@ from hypothesis import Phase, settings
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 MODULES: Final = (
-    *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "harness/checkers").glob("[!_]*.py")),
-    "harness/history/fault_windows.py",
+    *(
+        str(path.relative_to(ROOT))
+        for room in ("harness/checkers", "harness/history")
+        for path in sorted((ROOT / room).glob("[!_]*.py"))
+    ),
     "harness/scripts/expect.py",
-    "harness/history/sections.py",
-    "harness/history/overlaps.py",
-    "harness/history/overlap_counts.py",
-    "harness/history/capacity.py",
-    "harness/history/groups.py",
     "harness/store/section_table.py",
     "harness/store/columns.py",
     "harness/store/parquet.py",
-    "harness/history/key_holdings.py",
-    "harness/history/key_owners.py",
-    "harness/history/backing.py",
-    "harness/history/obstacles.py",
-    "harness/history/failing_parts.py",
 )
 TESTS: Final = "tests/judge"
 LEFT_OUT: Final = "tests/judge/test_pauses_while_acquiring.py"
