@@ -57,7 +57,7 @@ class Loss:
 @dataclass(frozen=True, slots=True)
 class NodePart:
     """One node's part in an overlap. `loss`: set if it granted the lock to both; `first` is the owner of the lost key.
-    `down`: what took the node down in between."""
+    `down`: what took the node down in between. `others`: what it granted to others in between, in order."""
 
     node: str
     earlier: Said
@@ -66,6 +66,7 @@ class NodePart:
     second: Side | None = None
     loss: Loss | None = None
     down: Window | None = None
+    others: tuple[NodeEvent, ...] = ()
 
 
 def parts(run: Recorded, evidence: Evidence, earlier: Side, later: Side) -> tuple[NodePart, ...]:
@@ -86,15 +87,29 @@ def _part(
 ) -> NodePart:
     to_earlier, to_later = (_said(evidence, faults, node, side) for side in (earlier, later))
     down = _down_between(faults, node, min(earlier.asked_from_ns, later.asked_from_ns), later.start_ns)
+    others = _others(evidence, node, (earlier, to_earlier), (later, to_later))
     if to_earlier.granted is None or to_later.granted is None:
-        return NodePart(node, to_earlier, to_later, down=down)
+        return NodePart(node, to_earlier, to_later, down=down, others=others)
     first = (earlier, to_earlier.granted), (later, to_later.granted)
     orders = [first, first[::-1]] if to_earlier.granted.by_ns <= to_later.granted.by_ns else [first[::-1], first]
     if orders[0][1][1].surely_follows(orders[0][0][1]):
         del orders[1]  # otherwise the replies may have been read in a different order than they were sent
     tried = [(order, _loss(run, evidence, faults, order[0][1], order[1][1])) for order in orders]
     order, loss = next((one for one in tried if one[1].how != "unknown"), tried[0])
-    return NodePart(node, to_earlier, to_later, order[0][0], order[1][0], loss, down)
+    return NodePart(node, to_earlier, to_later, order[0][0], order[1][0], loss, down, others)
+
+
+def _others(
+    evidence: Evidence, node: str, first: tuple[Side, Said], second: tuple[Side, Said]
+) -> tuple[NodeEvent, ...]:
+    """What the node certainly granted to others after its grant to the first, or after the first had asked; and before
+    its grant to the second, or before the second entered."""
+    (earlier, to_earlier), (later, to_later) = first, second
+    since_ns = earlier.asked_from_ns if to_earlier.granted is None else to_earlier.granted.by_ns
+    until_ns = later.start_ns if to_later.granted is None else to_later.granted.after_ns
+    both = {(side.client, side.section) for side in (earlier, later)}
+    granted = (e for e in evidence.on(node, earlier.key) if e.what == "granted" and (e.client, e.section) not in both)
+    return tuple(event for event in granted if event.after_ns >= since_ns and event.by_ns <= until_ns)
 
 
 def _said(evidence: Evidence, faults: Sequence[Window], node: str, side: Side) -> Said:

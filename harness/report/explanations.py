@@ -26,6 +26,7 @@ from harness.verdict import Finding, Verdict, breaking
 
 _WIDTH: Final = 56
 _MOST_FAULTS: Final = 6
+_MOST_OTHERS: Final = 3
 _LEGEND: Final = "· acquiring  █ within its lease  ▒ lease may have expired  ░ lease expired"
 
 
@@ -212,7 +213,14 @@ def _said(run: Recorded, said: Said) -> str:
 
 
 def _between(run: Recorded, part: NodePart) -> str:
-    """What happened on the node between the two grants."""
+    """What happened on the node between the two grants, and to whom else it granted the lock meanwhile."""
+    others = [f"{event.client or 'unknown'} {_bare(run, event.by_ns)}" for event in part.others]
+    more = f", and {len(others) - _MOST_OTHERS} more" if len(others) > _MOST_OTHERS else ""
+    granted = f"granted to {', '.join(others[:_MOST_OTHERS])}{more}" if others else ""
+    return "; ".join(text for text in (_lost(run, part), granted) if text)
+
+
+def _lost(run: Recorded, part: NodePart) -> str:
     loss = part.loss
     if loss is None:
         return _down(run, part.node, part.down) if part.down is not None else ""

@@ -105,6 +105,14 @@ def test_a_narrow_terminal_folds_the_nodes_replies_within_their_columns(tmp_path
     ]
 
 
+def test_the_table_shows_to_whom_else_a_node_granted_the_lock_meanwhile(tmp_path: Path) -> None:
+    story = Story(clients=6).let_in("c1", 10, 90, "OK OK nil").let_in("c2", 60, 80, "nil OK OK")
+    for place, at in enumerate((20, 25, 30, 35, 40), 3):
+        story.asked(f"c{place}", "acquire", at, "nil nil OK")
+    rows = [line.split("  ") for line in shown(story, tmp_path, width=160).splitlines() if line.startswith("   n3 ")]
+    assert "granted to c3 +21.0, c4 +26.0, c5 +31.0, and 2 more" in "  ".join(rows[0])
+
+
 def test_the_first_few_and_the_longest_are_explained_and_the_rest_counted(tmp_path: Path) -> None:
     text = shown(many(), tmp_path, limit=2)
     heads = [line.partition(", from")[2] for line in text.splitlines() if "were inside k1 at the same time" in line]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.explain.stories import Story
+from tests.judge.histories import ms
 
 ONE_AND_ALL = "So c1 had 2 of 3 nodes, and c2 had 2 of 3 nodes."
 
@@ -92,3 +95,29 @@ def test_a_key_that_was_overwritten() -> None:
         "n2 had granted the lock to c1, and granted it to another client by +30.0 ms although the key still existed: "
         f"it was overwritten. {ONE_AND_ALL}"
     )
+
+
+def test_who_held_a_node_between_the_two_leases_is_shown() -> None:
+    story = Story(clients=3).let_in("c1", 10, 90, "OK OK nil").asked("c3", "acquire", 20, "nil nil OK")
+    story.asked("c3", "undo", 25, "0 0 1").let_in("c2", 40, 60, "nil OK OK")
+    parts = {part.node: part for part in story.told("overlap").parts}
+    assert [(e.client, e.by_ns) for e in parts["n3"].others] == [("c3", ms(21))]
+    assert parts["n1"].others == parts["n2"].others == ()
+
+
+@pytest.mark.parametrize(("asked", "done", "shown"), [(9, 11, 0), (11, 12, 1), (38, 39, 1), (38, 39.1, 0)])
+def test_only_what_was_certainly_granted_in_between_is_shown(asked: float, done: float, shown: int) -> None:
+    """n2 granted the lock to c1 by 10, and to c2 after 39; n1 only to c1, and c2 came at 40."""
+    story = Story(clients=3).let_in("c1", 10, 90, "OK OK nil").let_in("c2", 40, 60, "nil OK OK")
+    story.asked("c3", "acquire", asked, "nil OK nil", done=done)
+    parts = {part.node: part for part in story.told("overlap").parts}
+    assert len(parts["n2"].others) == shown
+
+
+def test_without_a_grant_the_time_from_the_request_to_the_entrance_counts() -> None:
+    def shown(asked: float, done: float) -> int:
+        story = Story(clients=3).let_in("c1", 10, 90, "nil OK OK").let_in("c2", 40, 60, "nil OK OK")
+        story.asked("c3", "acquire", asked, "OK nil nil", done=done)
+        return len(next(part for part in story.told("overlap").parts if part.node == "n1").others)
+
+    assert [shown(8.9, 12), shown(9, 12), shown(30, 40), shown(30, 40.1)] == [0, 1, 1, 0]
