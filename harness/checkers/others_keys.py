@@ -6,8 +6,8 @@ the key of whoever got it in the meantime, and counts that node as its own. The 
 - *overwritten*: while the extension was under way, the value of another section or attempt was replaced by that of the
   section which was extended;
 - *prolonged*: meanwhile another client's key was given more time, though that client had not yet asked for an
-  extension. Nothing is said while a fault may have held up requests of that client, nor of locks that renew by
-  themselves: those that prolonged a key when nobody had asked for an extension.
+  extension, or had only tried to acquire. Nothing is said while a fault may have held up requests of that client, nor
+  of locks that renew by themselves: those that prolonged a key when nobody had asked for an extension.
 """
 
 from __future__ import annotations
@@ -65,6 +65,7 @@ class _Row(NamedTuple):
     ended: str
     from_min_ns: int
     from_max_ns: int
+    to_max_ns: int
     renewals: tuple[int, ...]
 
 
@@ -127,22 +128,33 @@ def _prolonged(
         return []
     sections = list(rows_of(run.sections, "client", "asked_ns", "start_ns", "end_ns"))
     faults = longest_windows(run.faults)
+    rows = [_Row._make(row) for row in rows_of(owners.holdings, *_Row._fields)]
+    own: defaultdict[int, list[_Row]] = defaultdict(list)
+    for row in rows:
+        own[row.section].append(row)
     found = []
-    for row in map(_Row._make, rows_of(owners.holdings, *_Row._fields)):
-        if row.section < 0:
+    for row in rows:
+        if row.value is None:
             continue
-        client, asked_ns, start_ns, end_ns = sections[row.section]
+        # Nobody extends what an attempt has set.
+        whose = (None, row.from_min_ns, row.from_max_ns, FOREVER_NS) if row.section < 0 else sections[row.section]
+        client, asked_ns, start_ns, end_ns = whose
         until_ns = min(end_ns, first_asked.get(row.section, FOREVER_NS))
         hits = [(since, until) for event, since, until in faults if hits_link(event, client, row.node)]
         for at_ns in row.renewals:
             if not start_ns <= at_ns < until_ns or any(a <= at_ns and b >= asked_ns for a, b in hits):
                 continue
             meanwhile = [one for one in extensions.get(row.lock_key, ()) if one.from_ns <= at_ns <= one.to_ns]
-            by = [one for one in meanwhile if sections[one.section][0] != client]
+            by = [one for one in meanwhile if sections[one.section][0] != client and _is_there(own[one.section], at_ns)]
             if not by:
                 return []  # this lock renews by itself
             found.append(_Touched("prolonged", row.node, by[0].section, row.section, at_ns))
     return found
+
+
+def _is_there(own: list[_Row], at_ns: int) -> bool:
+    """Whether some node held the section's value then. If not, the lock may have changed it, and not shown that."""
+    return any(row.from_min_ns <= at_ns <= row.to_max_ns for row in own)
 
 
 def _finding(run: Recorded, touched: list[_Touched]) -> Finding:

@@ -15,7 +15,7 @@ def two(*, extend: tuple[float, float] = (600, 650), outcome: str = "ok", **conf
     """c1 is inside from 10 to 900 and extends; n1 has had c2's key since 490, who is inside from 500 to 1,000."""
     history = History(ttl_ms=400, **config).watch("n1", "n2").section("c1", 10, 900).shows("c1", "v1")
     history.section("c2", 500, 1_000).shows("c2", "v2").op("c1", "extend", outcome, 1, *extend)
-    history.seen("n1", "set", 9, "v1", ttl=400).seen("n1", "expired", 409)
+    history.seen("n1", "set", 9, "v1", ttl=400).seen("n1", "expired", 409).seen("n2", "set", 9, "v1", ttl=2_000)
     return history.seen("n1", "set", 490, "v2", ttl=400)
 
 
@@ -98,7 +98,7 @@ def test_a_key_that_came_into_sight_was_set_who_knows_when() -> None:
 
 
 def test_a_client_may_prolong_its_own_key() -> None:
-    history = two().seen("n2", "set", 9, "v1", ttl=400).seen("n2", "prolonged", 620, "v1", ttl=400)
+    history = two().seen("n2", "prolonged", 620, "v1", ttl=400)
     assert touched(history.seen("n2", "blind", 900)) == (0, 0)
 
 
@@ -114,6 +114,28 @@ def test_a_lock_may_prolong_its_key_while_it_acquires_or_when_it_is_released() -
         assert prolonged(at, extend=(450, 500)) == (0, found)
     for at, found in ((999.9, 1), (1_000, 0)):
         assert prolonged(at, extend=(980, 990)) == (0, found)
+
+
+def attempted(at: float, *, value: str | None = "of an attempt", **fault: Any) -> tuple[int, int]:
+    """n1 holds the key of an attempt from 510 on, which is given more time then."""
+    history = two().seen("n1", "deleted", 500).seen("n1", "set", 510, value, ttl=400)
+    if fault:
+        history.fault("f", **fault)
+    return touched(history.seen("n1", "prolonged", at, value, ttl=400))
+
+
+def test_the_key_of_an_attempt_is_prolonged_by_nobody() -> None:
+    assert attempted(620) == (0, 1)
+    assert attempted(620, value=None) == (0, 0), "it may be c1's own"
+    assert attempted(599) == (0, 0), "nobody was extending: this lock renews by itself"
+    assert attempted(620, began=480, healed=509.9, slow_links=(("c5", "n1"),)) == (0, 1)
+    assert attempted(620, began=480, healed=510, slow_links=(("c5", "n1"),)) == (0, 0)
+
+
+@pytest.mark.parametrize(("gone", "found"), [(609.9, 0), (610, 1)])
+def test_a_lock_may_have_another_value_when_its_own_is_nowhere_any_more(gone: float, found: int) -> None:
+    history = two().seen("n2", "deleted", gone).seen("n1", "prolonged", 610, "v2", ttl=400)
+    assert touched(history) == (0, found)
 
 
 def test_who_renews_in_a_thread_asks_nobody_when_it_does() -> None:
