@@ -24,7 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from harness.history.groups import Bools, Groups, Ints, TimeLine, stable_order
+from harness.history.groups import Bools, Groups, Ints, TimeLine
 from harness.history.overlaps import (
     BLAMES,
     MOST_PAIRS,
@@ -124,12 +124,7 @@ class _Lives:
     def __init__(self, windows: Windows) -> None:
         self._windows = windows
         self._line = TimeLine.of(windows.key, windows.start)
-        together = stable_order(windows.life)
-        self._together = together[stable_order(windows.key[together])]
-        first = np.ones(len(together), np.bool_)
-        for column in (windows.key[self._together], windows.life[self._together]):
-            first[1:] &= column[1:] == column[:-1]
-        first[1:] = ~first[1:]
+        self._together, first = windows.by_life()
         self._own = TimeLine.of(np.cumsum(first), windows.start[self._together])
         self._alone = not touched(self._own, windows.end[self._together]).any()
 

@@ -33,6 +33,8 @@ def stable_order(codes: Codes) -> Ints:
     """The stable order that groups equal codes (all at least 0)."""
     if not len(codes):
         return np.zeros(0, np.int64)
+    if ascending(codes):
+        return np.arange(len(codes))
     largest = int(codes.max())
     if largest >> (2 * _HALF_BITS):
         return np.argsort(codes, kind="stable")
@@ -152,7 +154,7 @@ class TimeLine:
     """For each row the place of its group on the line, minus `_before`."""
 
     @classmethod
-    def of(cls, group: Ints, start: Ints) -> TimeLine:
+    def of(cls, group: Codes, start: Ints) -> TimeLine:
         """`group`, `start`: columns ordered by group, and by start within each group."""
         first, last = (int(start.min()), int(start.max())) if len(start) else (0, 0)
         moments = None
@@ -160,16 +162,22 @@ class TimeLine:
             moments = np.unique(start)
             first, last = 0, len(moments) - 1
         before = first - 1
-        line = cls(start, moments, before, last, group * (last - before + 1) - before)
+        shift = group.astype(np.int64)
+        shift *= last - before + 1
+        shift -= before
+        line = cls(start, moments, before, last, shift)
         return cls(line.place(start), moments, before, last, line._shift)
 
-    def place(self, until: Ints) -> Ints:
-        """Each row's time on the line. It is at or after a start of its group exactly if the time itself is. A time
-        before the earliest start is placed before the group's starts, a time after the latest start after them."""
+    def place(self, until: Ints, rows: Ints | None = None) -> Ints:
+        """Each row's time on the line, or that of these rows only. It is at or after a start of its group exactly if
+        the time itself is. A time before the earliest start is placed before the group's starts, a time after the
+        latest start after them."""
+        if rows is not None:
+            until = until[rows]
         if self._moments is not None:
             until = np.searchsorted(self._moments, until, side="right") - 1
         placed: Ints = np.clip(until, self._before, self._last)
-        placed += self._shift
+        placed += self._shift if rows is None else self._shift[rows]
         return placed
 
 

@@ -2,9 +2,9 @@
 
 A lock that excludes nobody produces quadratically many pairs, so pairs are counted by sorting. Order the sections of a
 key by start. The sections before j whose window is still open when j starts are all sections before j minus those whose
-window has ended: one sort and one search count them for every j. This is done for three windows: the section itself,
-the possible one and the certain one. So every section gets the number of earlier sections that overlap it in each
-window, and
+window has ended, so it is enough to know how far each window reaches (`harness.history.reaches`). This is done for
+three windows: the section itself, the possible one and the certain one. So every section gets the number of earlier
+sections that overlap it in each window, and
 
     lock = certain    undecided = possible - certain    client = section - possible
 
@@ -20,20 +20,23 @@ Only sections that touch another one are considered, so a history without overla
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
-from harness.history.groups import Bools, Groups, Ints, TimeLine, stable_order
-from harness.history.overlaps import BLAMES, OverlapBlame, Windows, touched, touching
+from harness.history.groups import Bools, Codes, Groups, Ints
+from harness.history.overlaps import BLAMES, OverlapBlame, Windows, touching
+from harness.history.reaches import Places, last_reached, open_windows
 
-_WINDOWS: Final = ("section", "possible", "certain")
+S = TypeVar("S")
+T = TypeVar("T")
+
 _BETWEEN: Final[dict[OverlapBlame, tuple[str, str | None]]] = {
     "lock": ("certain", None),
     "client": ("section", "possible"),
@@ -89,53 +92,54 @@ def overlapped_keys(sections: pd.DataFrame) -> frozenset[str]:
     return frozenset(sections["key"].iloc[rows[crowd.met["section"] > 0]].astype(str).unique())
 
 
+class _Window:
+    """One window of each section. `until`: its ends; `reach`: the last section that it overlaps (`last_reached`);
+    `met`: for each section the number of earlier sections that overlap it in this window."""
+
+    def __init__(self, key: Codes, start: Ints, until: Ints) -> None:
+        self.until = until
+        self.is_open = until >= start
+        self.reach = last_reached(key, start, until)
+        self.met = open_windows(self.reach, self.is_open)
+
+    def leave_out_own(self, life: Codes, together: Places) -> None:
+        """Take pairs of one life out of `met`. `together`: the rows ordered by life. Within a life, what a window
+        reaches follows from the rows that it reaches at all: rows take the place of times."""
+        own = last_reached(life, together, self.reach[together])
+        in_order = np.empty_like(self.met)
+        in_order[together] = open_windows(own, self.is_open[together])
+        self.met -= in_order
+
+
 class _Crowd:
-    """Sections ordered by key and start. `met`: for each window, the number of earlier sections that overlap each
-    one. `_untils`: the ends of these windows."""
+    """Sections ordered by key and start, and their windows by name; windows that are the same are the same object."""
 
     def __init__(self, windows: Windows) -> None:
         self._windows = windows
-        self._untils = {
+        untils = {
             "section": windows.end,
             "possible": _earlier_of(windows.end, windows.possible_until),
             "certain": _earlier_of(windows.end, windows.certain_until),
         }
-        self.met = self._met(TimeLine.of(windows.key, windows.start), windows.start, None)
-        together = stable_order(windows.life)
-        together = together[stable_order(windows.key[together])]
-        new = np.ones(len(together), np.bool_)
-        for column in (windows.key[together], windows.life[together]):
-            new[1:] &= column[1:] == column[:-1]
-        new[1:] = ~new[1:]
-        start = windows.start[together]
-        own = TimeLine.of(np.cumsum(new), start)
-        self._alone = not touched(own, windows.end[together]).any()
+        different = {id(until): until for until in untils.values()}
+        found = dict(
+            zip(different, _each(partial(_Window, windows.key, windows.start), different.values()), strict=True)
+        )
+        self._named = {name: found[id(until)] for name, until in untils.items()}
+        together, first = windows.by_life()
+        reached = self._named["section"].reach.take(together)
+        together = together.astype(reached.dtype)
+        self._alone = not (~first[1:] & (reached[:-1] >= together[1:])).any()
         if not self._alone:
-            for name, met in self._met(own, start, together).items():
-                others = self.met[name].copy()
-                others[together] -= met
-                self.met[name] = others
-
-    def _met(self, line: TimeLine, start: Ints, order: Ints | None) -> dict[str, npt.NDArray[np.int32]]:
-        """For each window the number of earlier rows of the same group that it overlaps, for the rows in this order.
-
-        Windows that are the same array are counted once; the others are counted by several threads, since sorting
-        numbers leaves Python to others.
-        """
-        different = {id(until): until for until in self._untils.values()}
-
-        def count(until: Ints) -> npt.NDArray[np.int32]:
-            return _earlier_meeting(line, start, until if order is None else until[order])
-
-        with ThreadPoolExecutor(_THREADS) as pool:
-            counted = dict(zip(different, pool.map(count, different.values()), strict=True))
-        return {name: counted[id(until)] for name, until in self._untils.items()}
+            life: Codes = np.cumsum(first, dtype=np.int32)
+            _each(lambda window: window.leave_out_own(life, together), found.values())
+        self.met = {name: window.met for name, window in self._named.items()}
 
     def _ends(self, blame: int) -> Ints:
         """The ends by which an overlap with this blame is measured."""
-        return self._untils[_BETWEEN[BLAMES[blame]][0]]
+        return self._named[_BETWEEN[BLAMES[blame]][0]].until
 
-    def counts(self, blame: int) -> npt.NDArray[np.int32]:
+    def counts(self, blame: int) -> Places:
         """For each section the number of earlier sections that it overlaps with this blame."""
         met = self.met
         match BLAMES[blame]:
@@ -188,21 +192,16 @@ class _Crowd:
     def _furthest(self, blame: int) -> Ints:
         """For each section the latest end of the earlier sections that it overlaps with this blame; meaningless if
         there are none."""
-        windows, here, ends = self._windows, np.arange(len(self._windows)), self._ends(blame)
-        line = TimeLine.of(windows.key, windows.start)
-        reach = {
-            name: np.maximum(np.searchsorted(line.starts, line.place(self._untils[name]), side="right") - 1, here)
-            for name in _WINDOWS
-        }
+        here, ends = np.arange(len(self._windows), dtype=np.int64), self._ends(blame)
         wide, narrow = _BETWEEN[BLAMES[blame]]
+        last, after = self._named[wide].reach, here if narrow is None else self._named[narrow].reach
         # If a section's own narrow window is empty, every overlap in the wide window has this blame.
-        open_to_all = self._untils[narrow] < windows.start if narrow else np.zeros(len(here), np.bool_)
+        open_to_all = np.zeros(len(here), np.bool_) if narrow is None else ~self._named[narrow].is_open
         result = np.full(len(here), _NEVER, np.int64)
         for ours, theirs in self._strangers():
-            after = reach[narrow] if narrow else here
-            laid = _laid(ours, after, reach[wide], ends)
+            laid = _laid(ours, after, last, ends)
             if open_to_all.any():
-                laid = np.where(open_to_all, _laid(ours, here, reach[wide], ends), laid)
+                laid = np.where(open_to_all, _laid(ours, here, last, ends), laid)
             result = np.where(theirs, np.maximum(result, laid), result)
         return result
 
@@ -220,29 +219,18 @@ class _Crowd:
             yield ~has, has
 
 
+def _each(work: Callable[[S], T], some: Iterable[S]) -> list[T]:
+    """The work done for several at the same time: sorting and counting numbers leave Python to others."""
+    with ThreadPoolExecutor(_THREADS) as pool:
+        return list(pool.map(work, some))
+
+
 def _earlier_of(end: Ints, until: Ints) -> Ints:
     """The earlier time of each row; the first array itself if it is the earlier one everywhere."""
     return end if bool((until >= end).all()) else np.minimum(end, until)
 
 
-def _earlier_meeting(line: TimeLine, start: Ints, until: Ints) -> npt.NDArray[np.int32]:
-    """For each row the number of earlier rows of its group whose window, from `start` to `until`, overlaps its own."""
-    stands = until >= start
-    ends, starts = line.place(until), line.starts
-    all_stand = bool(stands.all())
-    if not all_stand:
-        ends, starts = ends[stands], starts[stands]
-    ends.sort()
-    before = np.arange(len(ends))
-    before -= np.searchsorted(ends, starts, side="left")
-    if all_stand:
-        return before.astype(np.int32)
-    met = np.zeros(len(start), np.int32)
-    met[stands] = before
-    return met
-
-
-def _laid(some: Bools, after: Ints, last: Ints, heights: Ints) -> Ints:
+def _laid(some: Bools, after: Places, last: Places, heights: Ints) -> Ints:
     """For each place the largest height among the rows i of `some` with after[i] < place <= last[i]."""
     length = np.where(some, last - after, 0)
     rows = np.flatnonzero(length > 0)

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from harness.history.groups import Bools, Groups, Ints, TimeLine, ascending, codes_of, width_of
+from harness.history.groups import Bools, Codes, Groups, Ints, TimeLine, ascending, codes_of, stable_order, width_of
 
 OverlapBlame = Literal["lock", "client", "undecided"]
 BLAMES: Final[tuple[OverlapBlame, ...]] = ("lock", "client", "undecided")
@@ -38,8 +38,8 @@ _CHUNK: Final = 1_000_000
 class Windows:
     """The sections' times as arrays, in the table's order. `life`: one number for each life of each client."""
 
-    key: Ints
-    life: Ints
+    key: Codes
+    life: Codes
     start: Ints
     end: Ints
     certain_until: Ints
@@ -49,10 +49,12 @@ class Windows:
     def of(cls, sections: pd.DataFrame, rows: Ints) -> Windows:
         """The windows of these rows. Nothing is copied if these are all rows in the table's order."""
         chosen = slice(None) if len(rows) == len(sections) and ascending(rows) else rows
-        life = sections["life"].to_numpy()[chosen]
+        client, life = codes_of(sections["client"])[chosen], sections["life"].to_numpy()[chosen]
+        lives = width_of(life)
+        narrow = np.min_scalar_type(-lives * width_of(client))
         return cls(
-            key=codes_of(sections["key"])[chosen].astype(np.int64),
-            life=codes_of(sections["client"])[chosen].astype(np.int64) * width_of(life) + life,
+            key=codes_of(sections["key"])[chosen],
+            life=client.astype(narrow) * narrow.type(lives) + life.astype(narrow),
             start=sections["start_ns"].to_numpy(np.int64)[chosen],
             end=sections["end_ns"].to_numpy(np.int64)[chosen],
             certain_until=sections["deadline_min_ns"].to_numpy(np.int64)[chosen],
@@ -61,6 +63,17 @@ class Windows:
 
     def __len__(self) -> int:
         return len(self.start)
+
+    def by_life(self) -> tuple[Ints, Bools]:
+        """The rows ordered by key and life, and which of these come first of their key and life. The windows are
+        ordered by key."""
+        order = stable_order(self.life)
+        if len(self) and self.key[0] != self.key[-1]:
+            order = order[stable_order(self.key[order])]
+        first = np.ones(len(self), np.bool_)
+        first[1:] = self.life[order[1:]] != self.life[order[:-1]]
+        first[1:] |= self.key[order[1:]] != self.key[order[:-1]]
+        return order, first
 
     def blames(self, earlier: Ints, later: Ints) -> npt.NDArray[np.int8]:
         """For each overlapping pair of rows the index of its blame in `BLAMES`.
@@ -100,9 +113,12 @@ def touching(sections: pd.DataFrame, by_key: Groups | None = None) -> Ints:
     by_key = by_key or sections_by_key(sections)
     start: Ints = by_key.take(sections["start_ns"].to_numpy(np.int64))
     end: Ints = by_key.take(sections["end_ns"].to_numpy(np.int64))
-    # If no section reaches the next one of its key, no sections touch.
-    if not by_key.within(end[:-1] >= start[1:]).any():
+    reaches_next = by_key.within(end[:-1] >= start[1:])
+    # If no section reaches the next one of its key, no sections touch; if all do, all touch.
+    if not reaches_next.any():
         return np.zeros(0, np.int64)
+    if _either_side(reaches_next).all():
+        return by_key.order
     return by_key.rows(np.flatnonzero(touched(TimeLine.of(by_key.number, start), end)))
 
 
@@ -110,10 +126,14 @@ def touched(line: TimeLine, end: Ints) -> Bools:
     """Which of the ordered rows reach the next row, or are reached by an earlier one."""
     furthest = line.place(end)
     np.maximum.accumulate(furthest, out=furthest)
-    reached = np.zeros(len(end) + 1, np.bool_)
-    np.greater_equal(furthest[:-1], line.starts[1:], out=reached[1:-1])
-    touch: Bools = reached[:-1] | reached[1:]
-    return touch
+    return _either_side(furthest[:-1] >= line.starts[1:])
+
+
+def _either_side(with_next: Bools) -> Bools:
+    """For each row whether its flag, for itself and the next row, is set, or that of the row before it."""
+    either = np.append(with_next, False)
+    either[1:] |= with_next
+    return either
 
 
 def overlapping_pairs(sections: pd.DataFrame, most: int = MOST_PAIRS) -> Pairs:
