@@ -69,12 +69,13 @@ class Column:
     """One column of a table, to be filled. Rows that are not filled are missing, or False; if none is, they take no
     memory."""
 
-    __slots__ = ("_absent", "_is_optional", "_kind", "_rows", "_values", "names")
+    __slots__ = ("_absent", "_done", "_is_optional", "_kind", "_rows", "_values", "names")
 
     def __init__(self, field: pa.Field, rows: int, names: Names | None = None) -> None:
         self.names = Names() if names is None else names
         self._rows = rows
         self._values: Array | None = None
+        self._done = 0
         self._kind = None if field.type == NAME else np.dtype(field.type.to_pandas_dtype())
         self._is_optional = field.nullable and pa.types.is_integer(field.type)
         self._absent: float = -1 if self._kind is None else MISSING if self._is_optional else 0
@@ -82,18 +83,22 @@ class Column:
             self._absent = np.nan
 
     def fill(self, at: int, count: int, values: Array | int) -> None:
-        """So many rows from this one on. `values`: one for each row or for all; names as their numbers, missing
-        integers as `MISSING`."""
+        """So many rows from this one on, after all those that were filled before. `values`: one for each row or for
+        all; names as their numbers, missing integers as `MISSING`."""
         kind = self._kind or np.min_scalar_type(-len(self.names))
         if self._values is None:
-            self._values = np.full(self._rows, self._absent, kind)
+            self._values = np.empty(self._rows, kind)
         self._values = self._values.astype(np.promote_types(kind, self._values.dtype), copy=False)
+        self._values[self._done : at] = self._absent
         self._values[at : at + count] = values
+        self._done = at + count
 
     def pandas(self) -> Any:
         values = self._values
         if values is None:
             values = np.broadcast_to(np.array(self._absent, self._kind or np.int8), self._rows)
+        else:
+            values[self._done :] = self._absent
         if self._kind is None:
             return pd.Categorical.from_codes(values, pd.Index(self.names.listed, dtype="str"))
         return pd.arrays.IntegerArray(values, _missing(values)) if self._is_optional else values
