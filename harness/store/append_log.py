@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final, Protocol, TypeVar
 
 import msgspec
 
@@ -14,6 +14,8 @@ from fencepost.files import LINE_BYTES, NOT_JSON, on_disk, open_regular
 
 _PIECE_BYTES: Final = 1 << 19
 S = TypeVar("S", bound=msgspec.Struct)
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
 
 class AppendLog:
@@ -57,13 +59,25 @@ class AppendLog:
                 raise
 
 
-def read_lines(path: Path, kind: type[S]) -> Iterator[list[S]]:
+class Decoder(Protocol[T_co]):
+    """Raises as `msgspec.json.Decoder` does."""
+
+    def decode(self, line: bytes, /) -> T_co: ...
+
+    def decode_lines(self, lines: bytes, /) -> Sequence[T_co]: ...
+
+
+def read_lines(path: Path, kind: type[S]) -> Iterator[Sequence[S]]:
     """The log's records in pieces. A partial line at the very end (a crash during a write) is dropped.
 
     Raises UsageError, with the line's number, for any other line that is not a record, and for a file that cannot be
     read.
     """
-    decoder = msgspec.json.Decoder(kind)
+    return read_lines_with(msgspec.json.Decoder(kind), path)
+
+
+def read_lines_with(decoder: Decoder[T], path: Path) -> Iterator[Sequence[T]]:
+    """As `read_lines`, with a decoder of one's own."""
     done, rest = 0, b""
     with open_regular(path) as file:
         while piece := file.read(_PIECE_BYTES):
@@ -86,7 +100,7 @@ def read_lines(path: Path, kind: type[S]) -> Iterator[list[S]]:
             return
 
 
-def _decode(path: Path, decoder: msgspec.json.Decoder[S], lines: bytes, done: int) -> list[S]:
+def _decode(path: Path, decoder: Decoder[T], lines: bytes, done: int) -> Sequence[T]:
     try:
         return decoder.decode_lines(lines)
     except NOT_JSON:

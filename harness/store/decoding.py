@@ -20,8 +20,8 @@ import numpy as np
 
 from fencepost import history
 from fencepost.errors import UsageError
-from harness.store.append_log import read_lines
-from harness.store.pieces import Names, Piece, kinds_of, piece_of, row_of
+from harness.store.append_log import read_lines_with
+from harness.store.pieces import Names, Piece, RowDecoder, kinds_of, piece_of
 
 _LENGTH_BYTES: Final = 8
 
@@ -40,11 +40,11 @@ class Header(msgspec.Struct, array_like=True):
 
 def pieces(logs: list[Path], record: type[msgspec.Struct]) -> Iterator[tuple[Header, Piece]]:
     """The pieces of the logs. Raises UsageError for a log that is damaged."""
-    kinds, row = kinds_of(record), row_of(record)
+    kinds, decoder = kinds_of(record), RowDecoder(record)
     names = {name: Names() for name, kind in kinds.items() if kind == "name"}
     told = dict.fromkeys(names, 0)
     for number, log in enumerate(logs):
-        for records in read_lines(log, row):
+        for records in read_lines_with(decoder, log):
             if not records:
                 continue
             piece = piece_of(records, kinds, names)

@@ -17,12 +17,12 @@ from harness.history.key_holdings import Watched, derive_holdings, held_frame
 from harness.history.recorded import Recorded
 from harness.history.sections import derive_sections
 from harness.history.tasks import hitting_tasks
-from harness.store.append_log import read_lines
+from harness.store.append_log import read_lines_with
 from harness.store.columns import NAME, OLD_OPS_LACK, OPS_SCHEMA, WRITES_SCHEMA, Columns
 from harness.store.manifest import FIRST_SCHEMA, Manifest, broke_off, check_manifest
 from harness.store.many_logs import read_ops
 from harness.store.parquet import read_frame
-from harness.store.pieces import row_of
+from harness.store.pieces import RowDecoder
 from harness.store.run_folder import RunFolder, client_logs
 from harness.store.soundness import check_soundness
 
@@ -106,7 +106,7 @@ def write_history(folder: RunFolder, ops: pd.DataFrame) -> None:
 def _read_writes(folder: RunFolder) -> pd.DataFrame:
     """The writes that the resource accepted; none where there is no record."""
     columns, log = Columns(WRITES_SCHEMA, Write), folder.path / "resource.jsonl"
-    for writes in read_lines(log, row_of(Write)) if log.exists() else ():
+    for writes in read_lines_with(RowDecoder(Write), log) if log.exists() else ():
         columns.add(writes)
     return columns.frame()
 
