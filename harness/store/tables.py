@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 import pandas as pd
@@ -39,14 +40,28 @@ def load_recorded(folder: RunFolder, *, is_over: bool = True) -> Recorded:
         return _load(folder, ())
     manifest = folder.read_manifest(Manifest)
     if manifest is not None:
-        check_manifest(folder, manifest)
+        return _load_while_checked(folder, manifest)
+    run = _load_finite(folder, broke_off(folder))
+    check_soundness(folder, run)
+    return run
+
+
+def _load_while_checked(folder: RunFolder, manifest: Manifest) -> Recorded:
+    """Files are read twice, for their checksums and for what they say: both at once, so that no processor is idle. A
+    file that the manifest does not vouch for is the first thing to tell, whatever its content led to."""
+    with ThreadPoolExecutor(1) as beside:
+        checked = beside.submit(check_manifest, folder, manifest)
+        try:
+            return _load_finite(folder, ())
+        finally:
+            checked.result()
+
+
+def _load_finite(folder: RunFolder, doubts: tuple[str, ...]) -> Recorded:
     try:
-        run = _load(folder, broke_off(folder) if manifest is None else ())
+        return _load(folder, doubts)
     except OverflowError as error:
         raise UsageError(f"{folder.path} is damaged: a number in its logs is too large ({error})") from error
-    if manifest is None:
-        check_soundness(folder, run)
-    return run
 
 
 def _load(folder: RunFolder, doubts: tuple[str, ...]) -> Recorded:
