@@ -66,42 +66,62 @@ WRITES_SCHEMA: Final = pa.schema(
 
 
 class Column:
-    """One column of a table, to be filled. Rows that are not filled are missing, or False; if none is, they take no
-    memory."""
+    """One column of a table, which grows in place, so that no value is in memory twice. If every value is missing, or
+    False, it takes no memory."""
 
-    __slots__ = ("_absent", "_done", "_is_optional", "_kind", "_rows", "_values", "names")
+    __slots__ = ("_absent", "_filled", "_is_optional", "_kind", "_reserved", "_values", "names", "rows")
 
-    def __init__(self, field: pa.Field, rows: int, names: Names | None = None) -> None:
+    def __init__(self, field: pa.Field, names: Names | None = None, reserved: int = 0) -> None:
+        """`reserved`: how many rows are expected, if this is known."""
         self.names = Names() if names is None else names
-        self._rows = rows
+        self.rows = 0
+        self._reserved, self._filled = reserved, 0
         self._values: Array | None = None
-        self._done = 0
         self._kind = None if field.type == NAME else np.dtype(field.type.to_pandas_dtype())
         self._is_optional = field.nullable and pa.types.is_integer(field.type)
         self._absent: float = -1 if self._kind is None else MISSING if self._is_optional else 0
         if field.type == pa.float64():
             self._absent = np.nan
 
-    def fill(self, at: int, count: int, values: Array | int) -> None:
-        """So many rows from this one on, after all those that were filled before. `values`: one for each row or for
-        all; names as their numbers, missing integers as `MISSING`."""
-        kind = self._kind or np.min_scalar_type(-len(self.names))
-        if self._values is None:
-            self._values = np.empty(self._rows, kind)
-        self._values = self._values.astype(np.promote_types(kind, self._values.dtype), copy=False)
-        self._values[self._done : at] = self._absent
-        self._values[at : at + count] = values
-        self._done = at + count
+    def add(self, count: int, values: Array | int | None) -> None:
+        """So many rows more. `values`: one for each row or for all; names as their numbers, missing integers as
+        `MISSING`. None: they are missing, or False."""
+        at, self.rows = self.rows, self.rows + count
+        if values is not None:
+            room = self._room()
+            room[self._filled : at] = self._absent
+            room[at : self.rows] = values
+            self._filled = self.rows
+
+    def take(self) -> Array | None:
+        """The values of all rows, None if all are missing; nothing is left here."""
+        values, self._values = self._values, None
+        if values is not None:
+            values.resize(self.rows, refcheck=False)
+            values[self._filled :] = self._absent
+        return values
 
     def pandas(self) -> Any:
-        values = self._values
+        """The values, as a column of a `DataFrame`; nothing is left here."""
+        values = self.take()
         if values is None:
-            values = np.broadcast_to(np.array(self._absent, self._kind or np.int8), self._rows)
-        else:
-            values[self._done :] = self._absent
+            values = np.broadcast_to(np.array(self._absent, self._kind or np.int8), self.rows)
         if self._kind is None:
             return pd.Categorical.from_codes(values, pd.Index(self.names.listed, dtype="str"))
         return pd.arrays.IntegerArray(values, _missing(values)) if self._is_optional else values
+
+    def _room(self) -> Array:
+        """The values, with room for all rows. Growing by an eighth moves pages, not bytes."""
+        kind = self._kind or np.min_scalar_type(-len(self.names))
+        values, most = self._values, max(self.rows, self._reserved)
+        if values is None:
+            values = np.empty(most, kind)
+        elif (wider := np.promote_types(kind, values.dtype)) != values.dtype:
+            values = values.astype(wider)
+        if len(values) < self.rows:
+            values.resize(max(most, len(values) * 9 // 8), refcheck=False)
+        self._values = values
+        return values
 
 
 def _missing(values: Array) -> Array:
@@ -118,8 +138,8 @@ class Columns:
     def __init__(self, schema: pa.Schema, record: type[msgspec.Struct]) -> None:
         self.kinds = kinds_of(record)
         self.names = {field.name: Names() for field in schema if field.type == NAME}
-        self._schema = schema
-        self._pieces: list[tuple[int, Piece, dict[str, int]]] = []
+        self._columns = {field.name: Column(field, self.names.get(field.name)) for field in schema}
+        self.rows = 0
 
     def add(self, records: Sequence[msgspec.Struct], **known: str | int) -> None:
         """`known`: the values of columns that the records do not have."""
@@ -129,22 +149,29 @@ class Columns:
     def add_piece(self, rows: int, piece: Piece, **known: str | int) -> None:
         """A piece whose names have the numbers of `names`."""
         numbers = {name: self.names[name][one] if isinstance(one, str) else one for name, one in known.items()}
-        self._pieces.append((rows, piece, numbers))
+        for name, column in self._columns.items():
+            column.add(rows, numbers.get(name, piece.get(name)))
+        self.rows += rows
+
+    def add_all(self, others: Columns) -> None:
+        """All rows of other columns, which are empty afterwards."""
+        for name, column in self._columns.items():
+            values = others._columns[name].take()
+            if values is not None and name in self.names:
+                values = _renumbered(values, [self.names[name][one] for one in others.names[name].listed])
+            column.add(others.rows, values)
+        self.rows += others.rows
 
     def frame(self) -> pd.DataFrame:
-        """All records, in the order in which they were added. Ends the collection, so that nothing is held twice."""
-        return pd.DataFrame({field.name: self._column(field).pandas() for field in self._schema}, copy=False)
+        """All records, in the order in which they were added; nothing is left here."""
+        return pd.DataFrame({name: column.pandas() for name, column in self._columns.items()}, copy=False)
 
-    def _column(self, field: pa.Field) -> Column:
-        rows = sum(rows for rows, _, _ in self._pieces)
-        column, at = Column(field, rows, self.names.get(field.name)), 0
-        for count, piece, known in self._pieces:
-            if field.name in known:
-                column.fill(at, count, known[field.name])
-            elif (values := piece.pop(field.name, None)) is not None:
-                column.fill(at, count, values)
-            at += count
-        return column
+
+def _renumbered(codes: Array, numbers: Sequence[int]) -> Array:
+    """`numbers`: the new ones, in the order of the old ones."""
+    if numbers == list(range(len(numbers))):
+        return codes  # as a rule: all logs have the same few names
+    return np.array([*numbers, -1], np.min_scalar_type(-max(numbers) - 1))[codes]
 
 
 def ops_frame(lives: Iterable[tuple[str, int, Sequence[Op]]]) -> pd.DataFrame:

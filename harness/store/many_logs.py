@@ -7,20 +7,19 @@ import os
 import selectors
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
 import msgspec
-import numpy as np
 import pandas as pd
 
 from fencepost.errors import BrokenEnvironmentError, UsageError
 from fencepost.history import Op
 from harness.store.columns import OPS_SCHEMA, Columns
 from harness.store.decoding import Header, pieces, receive
-from harness.store.pieces import Array, Names, Piece
+from harness.store.pieces import Piece
 
 WORTH_A_PROCESS: Final = 1 << 24
 """Bytes of logs. Decoding them takes about as long as starting a process for it."""
@@ -38,13 +37,13 @@ def read_ops(logs: Sequence[Log]) -> pd.DataFrame:
     shares = _shares(logs)
     columns = Columns(OPS_SCHEMA, Op)
     if len(shares) < 2:
-        _add(columns, logs, pieces([path for _, _, path in logs], Op))
+        for header, piece in pieces([path for _, _, path in logs], Op):
+            _add(columns, logs, header, piece)
         return columns.frame()
     with ExitStack() as stack:
-        readers = [stack.enter_context(_reader(share)) for share in shares]
-        received = _received(readers)
-    for share, own in zip(shares, received, strict=True):
-        _add(columns, share, own)
+        received = _received({stack.enter_context(_reader(share)): share for share in shares})
+    for own in received:
+        columns.add_all(own)
     return columns.frame()
 
 
@@ -61,23 +60,13 @@ def _shares(logs: Sequence[Log]) -> list[list[Log]]:
     return [share for share in shares if share]
 
 
-def _add(columns: Columns, logs: Sequence[Log], found: Iterable[tuple[Header, Piece]]) -> None:
-    """Add the pieces of one reader, whose names have numbers of its own."""
-    numbers: dict[str, list[int]] = {name: [-1] for name in columns.names}
-    for header, piece in found:
-        for name, new in header.new.items():
-            numbers[name] += [columns.names[name][one] for one in new]
-        for name in piece.keys() & numbers.keys():
-            piece[name] = _renumbered(piece[name], numbers[name], columns.names[name])
-        client, life, _ = logs[header.log]
-        columns.add_piece(header.rows, piece, client=client, life=life)
-
-
-def _renumbered(codes: Array, numbers: Sequence[int], names: Names) -> Array:
-    """`numbers`: that of the missing name, and then of each name in the reader's order."""
-    if numbers[-1] == len(numbers) - 2 and list(numbers) == list(range(-1, len(numbers) - 1)):
-        return codes  # as a rule: all logs have the same few names
-    return np.array(numbers, np.min_scalar_type(-len(names)))[codes + np.int32(1)]
+def _add(columns: Columns, logs: Sequence[Log], header: Header, piece: Piece) -> None:
+    """Add a piece, whose names its reader numbers as these columns do: in the order of their appearance."""
+    for name, new in header.new.items():
+        for one in new:
+            columns.names[name][one]
+    client, life, _ = logs[header.log]
+    columns.add_piece(header.rows, piece, client=client, life=life)
 
 
 @contextmanager
@@ -96,24 +85,24 @@ def _reader(logs: Sequence[Log]) -> Iterator[subprocess.Popen[bytes]]:
         process.wait()
 
 
-def _received(readers: Sequence[subprocess.Popen[bytes]]) -> list[list[tuple[Header, Piece]]]:
-    """The pieces of each reader, which all work at the same time."""
-    found: list[list[tuple[Header, Piece]]] = [[] for _ in readers]
+def _received(readers: Mapping[subprocess.Popen[bytes], Sequence[Log]]) -> list[Columns]:
+    """The columns of each reader's logs. The readers all work at the same time."""
+    found = [Columns(OPS_SCHEMA, Op) for _ in readers]
     with selectors.DefaultSelector() as selector:
-        for reader, own in zip(readers, found, strict=True):
+        for (reader, logs), columns in zip(readers.items(), found, strict=True):
             assert reader.stdout is not None
-            selector.register(reader.stdout, selectors.EVENT_READ, (reader, own))
+            selector.register(reader.stdout, selectors.EVENT_READ, (reader, logs, columns))
         while selector.get_map():
             for key, _ in selector.select():
-                reader, own = key.data
+                reader, logs, columns = key.data
                 try:
-                    piece = receive(reader.stdout)
+                    received = receive(reader.stdout)
                 except EOFError:
-                    piece = None
-                if piece is not None:
-                    if piece[0].error is not None:
-                        raise UsageError(piece[0].error)
-                    own.append(piece)
+                    received = None
+                if received is not None:
+                    if received[0].error is not None:
+                        raise UsageError(received[0].error)
+                    _add(columns, logs, *received)
                     continue
                 selector.unregister(reader.stdout)
                 if (status := reader.wait()) != 0:

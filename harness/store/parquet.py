@@ -30,17 +30,16 @@ def read_frame(path: Path, schema: pa.Schema, what: str, may_lack: Collection[st
             missing = [name for name in schema.names if name not in there and name not in may_lack]
             if missing:
                 raise UsageError(f"{path} is not {what}: it has no column {', '.join(missing)}")
-            columns = [Column(field, file.metadata.num_rows) for field in schema]
-            at = 0
+            columns = [Column(field, reserved=file.metadata.num_rows) for field in schema]
             for batch in file.iter_batches(_BATCH_ROWS, columns=there):
                 for column, field in zip(columns, schema, strict=True):
                     if field.name not in there:
+                        column.add(len(batch), None)
                         continue
                     array = batch.column(field.name).cast(field.type)
                     if array.null_count and not field.nullable:
                         raise UsageError(f"{path} is not {what}: it has rows without {field.name}")
-                    column.fill(at, len(batch), _values(column, array))
-                at += len(batch)
+                    column.add(len(batch), _values(column, array))
     except (pa.ArrowException, OSError, ValueError) as error:
         raise UsageError(f"{path} cannot be read as {what}: {' '.join(str(error).split())}") from error
     return pd.DataFrame(
@@ -49,7 +48,7 @@ def read_frame(path: Path, schema: pa.Schema, what: str, may_lack: Collection[st
 
 
 def _values(column: Column, array: pa.Array) -> Array:
-    """The argument of `Column.fill`."""
+    """The argument of `Column.add`."""
     if array.type == NAME:
         numbers = pa.array([column.names[name] for name in array.dictionary.to_pylist()], pa.int32())
         codes: Array = numbers.take(array.indices).fill_null(-1).to_numpy()
