@@ -73,7 +73,7 @@ class Groups:
         return cls(edges, None if ascending(codes) else stable_order(codes))
 
     @classmethod
-    def of_equal(cls, numbers: Ints) -> Groups:
+    def of_equal(cls, numbers: Codes) -> Groups:
         """A group for each distinct number, in ascending order; none is empty."""
         row = None if ascending(numbers) else np.argsort(numbers, kind="stable")
         taken = numbers if row is None else numbers[row]
@@ -135,7 +135,7 @@ class Groups:
         return np.minimum.reduceat(taken, self.edges[:-1]) if len(taken) else taken
 
 
-def _changes(values: Ints) -> Bools:
+def _changes(values: Codes) -> Bools:
     """Which values differ from their predecessor; the first one counts as different."""
     return np.append(True, values[1:] != values[:-1])[: len(values)]
 

@@ -29,7 +29,7 @@ import pandas as pd
 from fencepost.errors import UsageError
 from fencepost.history import ClientEnd, FaultEvent
 from harness.history.fault_windows import FOREVER_NS, longest_windows, merged
-from harness.history.groups import Groups, Ints, address, codes_in, known, look_up, width_of
+from harness.history.groups import Codes, Groups, Ints, address, codes_in, known, look_up, width_of
 
 ENDED: Final = ("release", "killed", "open")
 POSITION: Final = "position"
@@ -167,8 +167,8 @@ class _Ids:
     `groups`: the rows of each attempted section, ordered by these numbers.
     """
 
-    life: Ints
-    section: Ints
+    life: Codes
+    section: Codes
     groups: Groups
     names: dict[str, int]
     lives: int
@@ -177,13 +177,26 @@ class _Ids:
     def of(cls, ops: pd.DataFrame) -> _Ids:
         client = ops["client"].astype("category").cat
         names = {str(name): code for code, name in enumerate(client.categories)}
-        lives, sections = ops["life"].to_numpy(np.int64), ops["section"].to_numpy(np.int64)
-        life = client.codes.to_numpy(np.int64) * width_of(lives) + lives
-        section = life * width_of(sections) + sections
+        lives, sections = ops["life"].to_numpy(), ops["section"].to_numpy()
+        life = _placed(client.codes.to_numpy(), lives)
+        section = _placed(life, sections)
         return cls(life, section, Groups.of_equal(section), names, width_of(lives))
 
 
-def _chain(leases: pd.DataFrame, ids: _Ids, at: Ints) -> tuple[Ints, Ints, Ints]:
+def _placed(upper: Codes, lower: Codes) -> Codes:
+    """One number for each row, ordered by the first and then by the second, in as few bits as it needs. Raises
+    OverflowError if 64 are too few."""
+    width = width_of(lower)
+    least = min(-width * width_of(upper), 2 * int(lower.min(initial=0)))
+    if least < np.iinfo(np.int64).min:
+        raise OverflowError(f"{-least:,} is more than 64 bits")
+    numbers = upper.astype(np.min_scalar_type(least))
+    numbers *= numbers.dtype.type(width)
+    numbers += lower.astype(numbers.dtype)
+    return numbers
+
+
+def _chain(leases: pd.DataFrame, ids: _Ids, at: Codes) -> tuple[Ints, Ints, Ints]:
     """The deadlines of each section and the number of its extensions. `at`: the sections' numbers.
 
     An extension replaces the lease before it. If that lease may have expired when the client received the new one, the
@@ -250,12 +263,14 @@ def _ends(ops: pd.DataFrame, ids: _Ids, at: Ints, ends: Sequence[ClientEnd]) -> 
 
 def _tokens(ops: pd.DataFrame, ids: _Ids, at: Ints, grants: pd.DataFrame) -> tuple[pd.Series, pd.Series]:
     """The token of each section and its source: the lock's own token, or else the one drawn from the resource."""
-    (own, granted), (there, tokens) = known(grants["token"]), known(ops["token"])
-    drawn = np.flatnonzero(((ops["f"] == "token") & (ops["outcome"] == "ok")).to_numpy() & there)
+    own, granted = known(grants["token"])
+    drawn = np.flatnonzero(((ops["f"] == "token") & (ops["outcome"] == "ok")).to_numpy())
+    there, tokens = known(ops["token"].iloc[drawn])
+    drawn, tokens = drawn[there], tokens[there]
     tries = len(ids.groups.edges) - 1
     of_section, from_resource = np.zeros(tries, np.int64), np.zeros(tries, np.bool_)
     group = np.searchsorted(ids.section[ids.groups.rows(ids.groups.edges[:-1])], ids.section[drawn])
-    of_section[group], from_resource[group] = tokens[drawn], True
+    of_section[group], from_resource[group] = tokens, True
     token = np.where(own, granted, of_section[at])
     code = np.where(own, 0, np.where(from_resource[at], 1, -1))
     source = pd.Series(pd.Categorical.from_codes(code, categories=pd.Index(["lock", "resource"])))
