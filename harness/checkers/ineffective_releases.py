@@ -48,7 +48,7 @@ class Figures(CheckerFigures, frozen=True):
 
 class _Ineffective(NamedTuple):
     """`section`: its place. `released_ns`: when the yes came. `until_ns`: no majority was free until then. `set_again`:
-    whether on some of the nodes the value was set only after the release."""
+    whether on some of the nodes the value was set after the release was asked for."""
 
     section: int
     released_ns: int
@@ -97,7 +97,7 @@ def _ineffective(run: Recorded, backing: Backing, released: dict[int, int]) -> I
             until_ns = min(to_ns, expires_ns)
             if until_ns - max(from_ns, released[section]) > _SLACK_NS:
                 staying[section][str(node)] = from_ns, until_ns
-    clients = run.sections["client"].astype(str).tolist()
+    clients, left_ns = run.sections["client"].astype(str).tolist(), run.sections["end_ns"].tolist()
     for section in sorted(staying):
         at_ns, asked_ns = released[section], backing.asked[section]
         healthy = {
@@ -111,7 +111,7 @@ def _ineffective(run: Recorded, backing: Backing, released: dict[int, int]) -> I
         # As soon as one more node is free, there may be a majority.
         needed = used - used // 2
         until_ns = sorted((until for _, until in healthy.values()), reverse=True)[needed - 1]
-        again = any(from_ns > at_ns for from_ns, _ in healthy.values())
+        again = any(from_ns > left_ns[section] for from_ns, _ in healthy.values())
         yield _Ineffective(section, at_ns, until_ns, tuple(sorted(healthy)), again)
 
 

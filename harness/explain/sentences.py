@@ -166,7 +166,7 @@ def _outlasts(run: Recorded, evidence: Evidence, case: Case) -> Told:
 def _ineffective(run: Recorded, evidence: Evidence, case: Case) -> Told:
     example = case.example
     nodes = [printable(str(node)) for node in example["nodes"]]
-    how = "was set after that" if example["set_again"] else "stayed"
+    how = "was set again" if example["set_again"] else "stayed"
     more = lasting(float(example["for_ms"]) * 1e6)
     return Told(
         f"The lock told {example['client']} at +{float(example['at_ms']):,.1f} ms that it was released, but its "
