@@ -31,6 +31,9 @@ from fencepost.errors import BrokenEnvironmentError
 
 CHANGE_LIMIT_S = 5.0
 """How long one change of links may take, however many there are."""
+HEAL_LIMIT_S = 30.0
+"""How long it may take to heal everything. One long try: a busy server also carries out what was asked in tries that
+were given up, so several short ones may never end."""
 _SETTLED_S = 0.05
 """How long a retired toxic is left alone: what dead connections had queued is gone long before."""
 
@@ -40,9 +43,10 @@ Draw = Callable[[Plan], None]
 class ToxiproxyServer(ToxiproxyApi):
     """One running Toxiproxy and the links through it."""
 
-    def __init__(self, path: Path, timeout_s: float = CHANGE_LIMIT_S) -> None:
+    def __init__(self, path: Path, timeout_s: float = CHANGE_LIMIT_S, heal_s: float = HEAL_LIMIT_S) -> None:
         super().__init__(path, timeout_s)
         self._limit_s = timeout_s
+        self._heal_s = heal_s
         self._changing = threading.Lock()
 
     def populate(self, wanted: Mapping[LinkKey, tuple[Address, Address]]) -> dict[LinkKey, ToxicLink]:
@@ -60,7 +64,7 @@ class ToxiproxyServer(ToxiproxyApi):
             plan.impair(owner, impairment)
 
         with self._changing:
-            problems = self._make(list(links), draw, called_off)
+            problems = self._make(list(links), draw, self._limit_s, called_off)
         if problems:
             raise problems[0]
 
@@ -71,19 +75,21 @@ class ToxiproxyServer(ToxiproxyApi):
         """
         links = list(links)
         with self._changing:
-            problems = self._make(links, Plan.heal_everyone, never)
+            problems = self._make(links, Plan.heal_everyone, self._heal_s, never)
             if retired := [link for link in links if link.state is not None and has_retired(link.state)]:
                 sleep(_SETTLED_S)
-                problems += self._make(retired, Plan.remove_retired, never)
+                problems += self._make(retired, Plan.remove_retired, self._heal_s, never)
         if problems:
             raise problems[0]
 
-    def _make(self, links: Collection[ToxicLink], draw: Draw, called_off: CalledOff) -> list[BrokenEnvironmentError]:
+    def _make(
+        self, links: Collection[ToxicLink], draw: Draw, within_s: float, called_off: CalledOff
+    ) -> list[BrokenEnvironmentError]:
         """Draw a plan for each link, and carry all of them out together. Returns what went wrong, one error a link; the
         last one is about all links that did not answer in time."""
-        deadline_s = monotonic() + self._limit_s
+        deadline_s = monotonic() + within_s
         if unknown := {link.proxy_name: link for link in links if link.state is None}:
-            found = self.change(dict.fromkeys(unknown, ()), self._limit_s, called_off)
+            found = self.change(dict.fromkeys(unknown, ()), within_s, called_off)
             for name, link in unknown.items():
                 link.state = state if isinstance(state := found[name], ProxyState) else None
         plans = {link: link.plan(link.state) for link in links if link.state is not None}
@@ -103,7 +109,7 @@ class ToxiproxyServer(ToxiproxyApi):
             except BrokenEnvironmentError as error:
                 problems.append(error)
         if late:
-            took_s = monotonic() - deadline_s + self._limit_s
+            took_s = monotonic() - deadline_s + within_s
             problems.append(NotInTimeError(f"{late} of {len(links)} links had not changed after {took_s:.1f} s"))
         return problems
 

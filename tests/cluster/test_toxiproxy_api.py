@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -35,6 +36,7 @@ def fake(tmp_path: Path) -> Iterator[Fake]:
 
     class UnixServer(ThreadingHTTPServer):
         address_family = socket.AF_UNIX
+        request_queue_size = 128
 
         def server_bind(self) -> None:
             self.socket.bind(self.server_address)
@@ -112,6 +114,25 @@ def test_a_reset_that_leaves_a_toxic_raises(fake: Fake) -> None:
     server = ToxiproxyServer(fake(lambda method, path: (200, answers.get(path))))
     with pytest.raises(BrokenEnvironmentError, match="reads back as"):
         server.heal_all([ToxicLink(server, ("c1", "n1"), WHOLE)])
+
+
+def test_everything_is_healed_although_the_server_is_too_slow_for_a_fault(fake: Fake) -> None:
+    one_at_a_time, disabled = threading.Lock(), {f"c{number}-n1" for number in range(60)}
+
+    def answer(method: str, path: str) -> tuple[int, object]:
+        with one_at_a_time:
+            time.sleep(0.005)
+        name = path.split("/")[2]
+        if method == "POST":
+            disabled.discard(name)
+        return 200, {**PROXY, "name": name, "enabled": name not in disabled}
+
+    server = ToxiproxyServer(fake(answer), timeout_s=0.2)
+    links = [ToxicLink(server, (name.partition("-")[0], "n1"), WHOLE) for name in sorted(disabled)]
+    for link in links:
+        link.state = None
+    server.heal_all(links)
+    assert not disabled
 
 
 @pytest.mark.parametrize(
