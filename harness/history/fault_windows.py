@@ -134,7 +134,8 @@ def reach(
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """One injected fault. It was certainly active from `from_ns` to `to_ns` (CLOCK_MONOTONIC).
+    """One injected fault. It was certainly active from `from_ns` to `to_ns` (CLOCK_MONOTONIC); at no time if they are
+    equal, because nobody saw it before it was over.
 
     `to_ns`: None if no healing was recorded. `took`: the probe saw that it took effect. `gone`: the probe saw it
     healed; None if there was no probe. `event`: the record of the injection, with the names that it hit.
@@ -155,7 +156,7 @@ def windows(events: Iterable[FaultEvent]) -> tuple[Window, ...]:
         Window(
             event=event,
             from_ns=event.done_ns,
-            to_ns=end.began_ns if end else None,
+            to_ns=max(event.done_ns, end.began_ns) if end else None,
             took=event.holds,
             gone=end.holds if end else None,
             seen_healed=end.seen if end else None,

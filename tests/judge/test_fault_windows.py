@@ -71,6 +71,12 @@ def test_whatever_else_a_fault_hit_that_somebody_ended_early_goes_on(rest: dict[
     assert [span for _, *span in longest_windows(events)] == [[1, 5], [1, 9]]
 
 
+def test_a_failure_that_was_over_when_it_was_noticed_has_a_window_without_length() -> None:
+    """Its healing began, as far as anybody knows, before its beginning was certain."""
+    (window,) = windows([event("injected", "f1", 1, 8), event("healed", "f1", 7, 9)])
+    assert (window.from_ns, window.to_ns) == (8, 8)
+
+
 def test_a_fault_that_somebody_ended_early_for_all_has_no_other_window() -> None:
     whole = event("injected", "f1", 1, 2, nodes=("n1", "n2"))
     early = [event("undone", "f1", 4, 5, nodes=("n2",)), event("undone", "f1", 6, 7, nodes=("n1",))]
