@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from time import monotonic_ns
 from typing import ClassVar, Generic, TypeVar
 
 from cluster.access import Access
@@ -40,6 +41,8 @@ from cluster.toxiproxy import ToxicLink, ToxiproxyServer
 from cluster.waiting import VERB_LIMIT_S
 from fencepost.errors import BrokenEnvironmentError
 
+_HURRIED_HEAL_NS = 1_000_000_000
+"""How long links are healed once the start is called off, or what came after it."""
 _PROXY_FOLDER = "proxy"
 _PROXY_SOCKET = "toxiproxy.sock"
 
@@ -160,7 +163,8 @@ class Backend(ABC, Generic[N]):
 
     def heal(self) -> None:
         if self._api is not None:
-            self._api.heal_all(self._links.values())
+            hurried_ns = monotonic_ns() + _HURRIED_HEAL_NS
+            self._api.heal_all(self._links.values(), lambda: self._called_off() and monotonic_ns() > hurried_ns)
 
     def probe(self, links: Sequence[LinkKey], timeout_ms: float = 100) -> dict[LinkKey, ProbeResult]:
         by_probe: dict[ProbeLinks, dict[LinkKey, Address]] = {}

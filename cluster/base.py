@@ -282,7 +282,7 @@ class Cluster(Protocol):
 
     def start(self, called_off: CalledOff = never) -> None:
         """Bring everything up. On any failure everything is taken down again before the error is raised. Raises
-        CalledOffError soon after it is called off."""
+        CalledOffError soon after it is called off. From then on, `heal` takes a second at most."""
         ...
 
     def stop(self) -> None:

@@ -68,17 +68,18 @@ class ToxiproxyServer(ToxiproxyApi):
         if problems:
             raise problems[0]
 
-    def heal_all(self, links: Iterable[ToxicLink]) -> None:
+    def heal_all(self, links: Iterable[ToxicLink], called_off: CalledOff = never) -> None:
         """Remove everything from every proxy, regardless of its owner, and read back that nothing is left.
 
-        Heals as much as can be healed before it raises BrokenEnvironmentError for what cannot.
+        Heals as much as can be healed before it raises BrokenEnvironmentError for what cannot, NotInTimeError if it
+        took too long or was called off.
         """
         links = list(links)
         with self._changing:
-            problems = self._make(links, Plan.heal_everyone, self._heal_s, never)
+            problems = self._make(links, Plan.heal_everyone, self._heal_s, called_off)
             if retired := [link for link in links if link.state is not None and has_retired(link.state)]:
                 sleep(_SETTLED_S)
-                problems += self._make(retired, Plan.remove_retired, self._heal_s, never)
+                problems += self._make(retired, Plan.remove_retired, self._heal_s, called_off)
         if problems:
             raise problems[0]
 

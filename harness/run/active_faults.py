@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from threading import Lock
 from time import monotonic_ns
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -15,9 +15,6 @@ from cluster.base import NotInTimeError, never
 from fencepost.errors import FencepostError
 from fencepost.history import FaultEvent, Impact
 from nemesis.base import Evidence, Fault, HasClass, LateError, World
-
-LINKS_LIMIT_S: Final = 15.0
-"""How long links may take to be healed at the end: with hundreds of clients on few processors, one try may not do."""
 
 
 class _Held(NamedTuple):
@@ -73,13 +70,16 @@ class ActiveFaults:
         """Undo all active faults, the newest first. If one cannot be healed, the others still are; the first error is
         raised at the end.
 
-        All links are healed together first, again and again while some do not change in time, but no longer than
-        `LINKS_LIMIT_S`. If that fails, nothing waits for links any more.
+        All links are healed together first. If that fails, nothing waits for links any more.
         """
         if not self._held:
             return
         began_ns = monotonic_ns()
-        failure = self._heal_links(began_ns + int(LINKS_LIMIT_S * 1e9))
+        failure: FencepostError | None = None
+        try:
+            self._world.cluster.heal()
+        except FencepostError as error:
+            failure = error
         world = replace(self._world, called_off=never if failure is None else lambda: True)
         for fault_id in reversed(list(self._held)):
             try:
@@ -88,19 +88,6 @@ class ActiveFaults:
                 failure = failure or error
         if failure is not None:
             raise failure
-
-    def _heal_links(self, until_ns: int) -> FencepostError | None:
-        """The error if that was not possible."""
-        while True:
-            try:
-                self._world.cluster.heal()
-            except NotInTimeError as late:
-                if monotonic_ns() > until_ns:
-                    return late
-            except FencepostError as error:
-                return error
-            else:
-                return None
 
     def _heal(self, fault_id: str, began_ns: int | None, world: World) -> FaultEvent:
         """`began_ns`: None for now, or when healing it along with others began."""

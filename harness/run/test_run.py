@@ -12,7 +12,7 @@ from typing import Protocol
 
 from redis.exceptions import RedisError, TimeoutError
 
-from cluster.base import PROXY, RESOURCE, CalledOffError
+from cluster.base import PROXY, RESOURCE, CalledOffError, NotInTimeError
 from cluster.lifetime import StateFolder
 from cluster.live_run import write_addresses
 from fencepost.errors import BrokenEnvironmentError, FencepostError
@@ -204,7 +204,8 @@ class TestRun:
             try:
                 heal()
             except FencepostError as error:
-                failure = failure or error
+                if not (self.interruption and isinstance(error, NotInTimeError)):  # then it is not waited for
+                    failure = failure or error
         timeline.healed_ns = monotonic_ns()
         timeline.interrupted = bool(self.interruption)
         self.folder.write_timeline(timeline)

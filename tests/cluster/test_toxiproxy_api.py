@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster.base import Address
+from cluster.base import Address, NotInTimeError
 from cluster.ports import PortTakenError
 from cluster.process import ProcessCluster
 from cluster.toxiproxy import ToxicLink, ToxiproxyServer
@@ -133,6 +133,14 @@ def test_everything_is_healed_although_the_server_is_too_slow_for_a_fault(fake: 
         link.state = None
     server.heal_all(links)
     assert not disabled
+
+
+def test_a_heal_that_is_called_off_does_not_wait_for_a_server_that_hangs(fake: Fake) -> None:
+    server = ToxiproxyServer(fake(lambda method, path: None))
+    began_s = time.monotonic()
+    with pytest.raises(NotInTimeError):
+        server.heal_all([ToxicLink(server, ("c1", "n1"), WHOLE)], lambda: True)
+    assert time.monotonic() - began_s < 2
 
 
 @pytest.mark.parametrize(
