@@ -21,6 +21,8 @@ from harness.run.snapshot import Snapshot
 REFRESHES_PER_S: Final = 8
 _RATE_WINDOW_S: Final = 2.0
 _FAULTS_SHOWN: Final = 6
+_FAULT_WIDTH: Final = 100
+"""Of a plain line, for each fault: with many clients one fault may name hundreds of links."""
 
 
 def live_view(now: Snapshot, ops_per_s: float, heading: str = "") -> RenderableType:
@@ -55,8 +57,15 @@ def live_view(now: Snapshot, ops_per_s: float, heading: str = "") -> RenderableT
 
 def plain_line(now: Snapshot, ops_per_s: float) -> str:
     """What a log shows: one line."""
-    faults = "; ".join(printable(f) for f in now.active_faults) or "no fault"
-    return f"[{now.elapsed_s:5.1f} of {now.total_s:.0f} s] {printable(now.phase)}: {_counts(now, ops_per_s)}; {faults}"
+    faults = [_cut(printable(fault)) for fault in now.active_faults[:_FAULTS_SHOWN]]
+    if (hidden := len(now.active_faults) - _FAULTS_SHOWN) > 0:
+        faults.append(f"and {hidden} more")
+    told = "; ".join(faults) or "no fault"
+    return f"[{now.elapsed_s:5.1f} of {now.total_s:.0f} s] {printable(now.phase)}: {_counts(now, ops_per_s)}; {told}"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _FAULT_WIDTH else f"{text[: _FAULT_WIDTH - 1]}…"
 
 
 def _counts(now: Snapshot, ops_per_s: float) -> str:

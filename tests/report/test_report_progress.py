@@ -58,6 +58,14 @@ def test_a_plain_line_is_one_line_whatever_a_fault_is_called() -> None:
     assert "12.3 of 33 s" in line
 
 
+def test_a_plain_line_stays_readable_however_many_links_and_faults_there_are() -> None:
+    line = plain_line(replace(NOW, active_faults=("c1," * 500,) * 8), 10)
+    assert len(line) < 800
+    assert line.count("…") == 6
+    assert line.endswith("; and 2 more")
+    assert plain_line(replace(NOW, active_faults=("x" * 100,)), 10).endswith("; " + "x" * 100)
+
+
 def test_without_a_terminal_a_line_is_written_every_five_seconds_at_most() -> None:
     out, clock = io.StringIO(), Clock()
     with Progress(Console(file=out, width=40), clock=clock) as progress:
