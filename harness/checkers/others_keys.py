@@ -61,7 +61,6 @@ class _Row(NamedTuple):
     lock_key: str
     section: int
     value: str | None
-    began: str
     ended: str
     from_min_ns: int
     from_max_ns: int
@@ -112,7 +111,7 @@ def _overwritten(owners: Owners, extensions: dict[str, list[_Extension]]) -> Ite
     before: dict[tuple[str, str], _Row] = {}
     for row in map(_Row._make, rows_of(owners.holdings, *_Row._fields)):
         last, before[row.node, row.lock_key] = before.get((row.node, row.lock_key)), row
-        if last is None or last.value is None or last.ended != "overwritten" or row.began != "set" or row.section < 0:
+        if last is None or last.value is None or last.ended != "overwritten":
             continue
         if last.section != row.section and any(
             one.section == row.section and one.from_ns <= row.from_min_ns and row.from_max_ns <= one.to_ns

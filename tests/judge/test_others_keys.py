@@ -92,6 +92,20 @@ def test_a_key_that_was_free_may_be_set() -> None:
     assert touched(two().seen("n1", "deleted", 610).seen("n1", "set", 620, "v1")) == (0, 0)
 
 
+def test_one_of_several_extensions_is_enough() -> None:
+    history = two().op("c2", "extend", "ok", 1, 700, 710).op("c1", "extend", "ok", 1, 30, 40)
+    assert touched(history.seen("n1", "set", 620, "v1", ttl=400)) == (1, 0)
+
+
+@pytest.mark.parametrize(("at", "found"), [(620, 1), (899.9, 1), (900, 0)])
+def test_the_first_section_of_a_run_may_be_the_one_whose_key_was_prolonged(at: float, found: int) -> None:
+    history = History(ttl_ms=400).watch("n1", "n2").section("c1", 10, 900).shows("c1", "v1")
+    history.section("c2", 500, 1_000).shows("c2", "v2").op("c2", "extend", "ok", 1, 600, 700)
+    history.seen("n1", "set", 9, "v1", ttl=2_000).seen("n2", "set", 490, "v2", ttl=2_000)
+    findings = check(history.seen("n1", "prolonged", at, "v1", ttl=400).recorded()).findings
+    assert [example["of"] for finding in findings for example in finding.examples] == ["c1"] * found
+
+
 def test_a_key_that_came_into_sight_was_set_who_knows_when() -> None:
     history = two().seen("n1", "prolonged", 590, "v2", ttl=1_000).seen("n1", "seen", 620, "v1", ttl=400)
     assert touched(history) == (0, 0)
