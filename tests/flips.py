@@ -69,11 +69,7 @@ EQUIVALENT: Final[dict[tuple[str, str, str], str]] = {
         'first = np.append(np.searchsorted(start, start, side="right"), -1)',
     ): "ranks only order: sections that began together share one either way, and later ones have a higher one",
     ("harness/history/groups.py", "TimeLine.of", "before = first - 2"): _WIDER,
-    (
-        "harness/history/groups.py",
-        "TimeLine.of",
-        "line = cls(start, moments, before, last, group * (last - before + 2) - before)",
-    ): _WIDER,
+    ("harness/history/groups.py", "TimeLine.of", "shift *= last - before + 2"): _WIDER,
     (
         "harness/history/groups.py",
         "look_up",
