@@ -197,6 +197,18 @@ def test_a_log_that_grants_a_section_twice_is_refused() -> None:
         History().section("c1", 0, None).section("c1", 20, 30).sections()
 
 
+@pytest.mark.parametrize("number", [2**31, 2**40, 2**60])
+def test_sections_are_told_apart_however_large_their_numbers_are(number: int) -> None:
+    sections = History().section("c1", 0, 10, number=5).section("c1", 20, 30, number=number).sections()
+    assert [(section["start"], section["end"]) for section in sections] == [(0, 10), (20, 30)]
+
+
+def test_sections_that_64_bits_cannot_number_are_refused() -> None:
+    history = History(clients=3).section("c1", 0, 10).section("c2", 20, 30, number=2**62).section("c3", 40, 50)
+    with pytest.raises(OverflowError, match="more than 64 bits"):
+        history.sections()
+
+
 def test_without_operations_there_are_no_sections() -> None:
     assert History().sections() == []
 
