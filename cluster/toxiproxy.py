@@ -31,7 +31,7 @@ from fencepost.errors import BrokenEnvironmentError
 
 CHANGE_LIMIT_S = 5.0
 """How long one change of links may take, however many there are."""
-HEAL_LIMIT_S = 30.0
+HEAL_LIMIT_S = 10.0
 """How long it may take to heal everything. One long try: a busy server also carries out what was asked in tries that
 were given up, so several short ones may never end."""
 _SETTLED_S = 0.05
