@@ -23,7 +23,13 @@ def test_a_run_under_the_standard_faults_has_loads_that_change_and_says_what_the
     assert f"{len(config['loads'])} loads drawn from the seed" in " ".join(out.split())
     schedule = json.loads((folder / "schedule.json").read_bytes())
     assert len({fault["nemesis"] for fault in schedule["faults"]}) > 2
-    met = json.loads((folder / "verdict.json").read_bytes())["figures"]["coverage"]["met"]
+    figures = json.loads((folder / "verdict.json").read_bytes())["figures"]
+    assert figures["faults"]["injected"] == len(schedule["faults"]), "no fault kept another one from being injected"
+    assert figures["faults"]["healed"] == figures["faults"]["injected"]
+    timeline = json.loads((folder / "timeline.json").read_bytes())
+    assert timeline["end_ns"] > timeline["stop_ns"] > timeline["healed_ns"]
+    assert not timeline.get("interrupted")
+    met = figures["coverage"]["met"]
     for step in ("acquire", "inside", "release", "rest"):
         assert sum(steps[step] for steps in met.values()) > 0, step
     # The command that the run says repeats it.
