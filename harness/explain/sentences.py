@@ -184,6 +184,18 @@ def _anothers_key(run: Recorded, evidence: Evidence, case: Case) -> Told:
     )
 
 
+def _unheld(run: Recorded, evidence: Evidence, case: Case) -> Told:
+    example = case.example
+    held_by = example["held_by"]
+    assert isinstance(held_by, Sequence)
+    nodes = f"only {listed(list(map(str, held_by)))}" if held_by else "no node"
+    client, at_ms = printable(str(example["client"])), float(example["at_ms"])
+    return Told(
+        f"An extension of {client} was answered with yes at +{at_ms:,.1f} ms, "
+        f"although {nodes} can still have had its value: the lock counted others, or too few."
+    )
+
+
 def _left_behind(run: Recorded, evidence: Evidence, case: Case) -> Told:
     example = case.example
     where = f"{printable(str(example['node']))} kept its key of {printable(str(example['key']))}"
@@ -278,6 +290,7 @@ _KINDS: Final[Mapping[str, Callable[[Recorded, Evidence, Case], Told]]] = {
     "lease-outlasts-keys": _outlasts,
     "release-without-effect": _ineffective,
     "anothers-key": _anothers_key,
+    "extension-without-majority": _unheld,
     "keys-left-behind": _left_behind,
     "no-way-in": _no_way_in,
     "acquire-overrun": _overrun,

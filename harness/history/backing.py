@@ -146,6 +146,17 @@ class Backing:
         none."""
         return max(self._stretches(section, from_ns, to_ns), key=lambda part: part.length_ns, default=None)
 
+    def may_have_been_held(self, section: int, from_ns: int, to_ns: int) -> bool:
+        """Whether a majority of the nodes may have held the section's value within this time, each at some time of its
+        own."""
+        used, unseen = self.nodes(section), len(self._unshown(section, to_ns))
+        holders = len(self.possible_holders(section, from_ns, to_ns))
+        return not used or holders + unseen >= (len(used) + unseen) // 2 + 1
+
+    def possible_holders(self, section: int, from_ns: int, to_ns: int) -> list[str]:
+        """The nodes that may have held the section's value at some time of these."""
+        return [node for node in self.nodes(section) if self._maybe(node, section, from_ns, to_ns)]
+
     def gone_by(self, section: int, from_ns: int, to_ns: int) -> Stretch | None:
         """The last part of this time, up to its end, in which the section certainly had no majority behind it; None if
         it may have had one at the end."""

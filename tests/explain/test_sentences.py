@@ -333,6 +333,20 @@ def test_an_extension_that_took_anothers_key(how: str, did: str) -> None:
     )
 
 
+@pytest.mark.parametrize(("left", "said"), [(("n1",), "only n1"), ((), "no node")])
+def test_an_extension_that_too_few_nodes_can_have_granted(left: tuple[str, ...], said: str) -> None:
+    story = Story(ttl_ms=400).watched().section("c1", 10, 300).shows("c1", "v1").op("c1", "extend", "ok", 1, 100, 150)
+    for node in ("n1", "n2", "n3"):
+        story.seen(node, "watching", 0, f"id-{node}").seen(node, "set", 8, "v1", ttl=400)
+        if node not in left:
+            story.seen(node, "deleted", 50)
+        story.seen(node, "blind", 900)
+    assert story.told("extension-without-majority").sentence == (
+        f"An extension of c1 was answered with yes at +150.0 ms, although {said} can still have had its value: the "
+        "lock counted others, or too few."
+    )
+
+
 @pytest.mark.parametrize(
     ("refused", "done"),
     [

@@ -28,8 +28,7 @@ end"""
     "any node extends",
     "a majority must extend the key",
     conditions="long work, impatient",
-    finding="unfounded-belief",
-    cause="expired",
+    finding="extension-without-majority",
 )
 class ExtendedByAnyNode(Redlock):
     """Cut off from a majority, the client continues to work while the keys expire there."""
@@ -42,8 +41,7 @@ class ExtendedByAnyNode(Redlock):
     "extends whatever they reply",
     "an extension that is refused is no extension",
     conditions="long work, impatient",
-    finding="unfounded-belief",
-    cause="expired",
+    finding="extension-without-majority",
     source="redisson/redisson#2037",
 )
 class ExtendsWhateverTheyReply(Redlock):

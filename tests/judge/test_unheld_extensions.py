@@ -1,0 +1,104 @@
+"""Extensions that were granted although too few nodes still had the client's value."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from harness.checkers.unheld_extensions import Figures, check
+from harness.verdict import Answer
+from tests.judge.histories import History
+
+NODES = ("n1", "n2", "n3")
+
+
+def extended(outcome: str = "ok", **config: Any) -> History:
+    """c1 is inside from 10 to 400, v1 is on three nodes since 8, and an extension is asked for at 60 and answered at
+    65."""
+    history = History(ttl_ms=500, **config).watch(*NODES).section("c1", 10, 400, deadline=505).shows("c1", "v1")
+    for node in NODES:
+        history.seen(node, "set", 8, "v1", ttl=500)
+    return history.op("c1", "extend", outcome, 1, 60, 65)
+
+
+def judged(history: History) -> Answer:
+    """With the nodes watched to the end."""
+    for node in NODES:
+        history.seen(node, "blind", 900)
+    return check(history.recorded())
+
+
+def unheld(history: History) -> tuple[int, int]:
+    figures: Any = judged(history).figures
+    return figures.extensions, figures.unheld
+
+
+def test_nothing_is_said_of_what_nobody_watched_nor_of_a_lock_that_renews_by_itself() -> None:
+    assert check(History().section("c1", 10, 50).op("c1", "extend", "ok", 1, 20, 21).recorded()) == Answer()
+    lost = extended(renewal_ms=100).seen("n1", "deleted", 30).seen("n2", "deleted", 30)
+    assert judged(lost) == Answer()
+
+
+def test_an_extension_with_a_majority_is_as_it_should_be() -> None:
+    assert unheld(extended()) == (1, 0)
+    assert unheld(extended().seen("n3", "deleted", 30)) == (1, 0)
+
+
+def test_an_extension_without_a_majority_breaks_the_lease() -> None:
+    history = extended().seen("n2", "deleted", 30).seen("n3", "deleted", 30).op("c1", "extend", "ok", 1, 80, 85)
+    answer = judged(history)
+    assert answer.figures == Figures(extensions=2, unheld=2)
+    assert next(answer.figures.rows()).text == "2 of 2 extensions granted without a majority"
+    (finding,) = answer.findings
+    assert (finding.kind, finding.blame, finding.breaks, finding.count) == (
+        "extension-without-majority", "lock", ("lease",), 2,
+    )  # fmt: skip
+    assert finding.text == (
+        "2 of 2 extensions were granted although certainly no majority of the nodes had the client's value at any time "
+        "while the lock asked them"
+    )
+    assert finding.examples[0] == {"client": "c1", "section": 1, "key": "k1", "at_ms": 65, "held_by": ("n1",)}
+
+
+@pytest.mark.parametrize("outcome", ["fail", "info"])
+def test_only_a_yes_is_judged(outcome: str) -> None:
+    assert unheld(extended(outcome).seen("n2", "deleted", 30).seen("n3", "deleted", 30)) == (0, 0)
+
+
+@pytest.mark.parametrize(("at", "found"), [(59.9, 1), (60, 0)])
+def test_a_node_counts_if_it_may_have_had_the_value_when_it_was_asked(at: float, found: int) -> None:
+    assert unheld(extended().seen("n2", "deleted", at).seen("n3", "deleted", 30)) == (1, found)
+
+
+@pytest.mark.parametrize(("at", "found"), [(65, 0), (65.1, 1)])
+def test_a_node_that_the_extension_itself_gave_the_value_counts(at: float, found: int) -> None:
+    history = extended().seen("n2", "deleted", 30).seen("n3", "deleted", 30)
+    assert unheld(history.seen("n2", "set", at, "v1", ttl=500)) == (1, found)
+
+
+def test_a_node_out_of_sight_counts_as_if_it_had_the_value() -> None:
+    history = extended().seen("n3", "deleted", 30).seen("n2", "blind", 30)
+    assert unheld(history.seen("n2", "watching", 62, "n2-second")) == (1, 0)
+
+
+def test_that_nodes_forgot_is_no_excuse_once_they_were_asked_again() -> None:
+    history = extended().fault("f1", 20, 40, nodes=("n2", "n3"), how_down="kill")
+    for node in ("n2", "n3"):
+        history.seen(node, "blind", 20).seen(node, "watching", 40, f"{node}-second")
+    assert unheld(history) == (1, 1)
+
+
+@pytest.mark.parametrize(("left", "found"), [(2, 0), (1, 1)])
+def test_a_node_that_never_showed_the_key_may_have_it_while_it_is_out_of_sight(left: int, found: int) -> None:
+    history = extended(nodes=4)
+    for node in NODES[left:]:
+        history.seen(node, "deleted", 30)
+    assert unheld(history) == (1, found)
+
+
+def test_a_lock_whose_keys_nobody_saw_is_not_judged() -> None:
+    history = History(ttl_ms=500).watch(*NODES).section("c1", 10, 400, deadline=505).shows("c1", "v1")
+    history.section("c2", 500, 600, deadline=900, key="k2").shows("c2", "v2", key="k2")
+    history.seen("n1", "set", 499, "v2", ttl=500, key="k2")
+    assert judged(history.op("c1", "extend", "ok", 1, 60, 65)).findings == ()
