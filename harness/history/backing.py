@@ -239,7 +239,10 @@ class Backing:
         last = own[-1]
         if last.ended == "set unread":
             # It may have been the owner's own value once more.
-            last = [other for other in line.unread if other.from_min_ns < at_ns][-1]
+            later = [other for other in line.unread if last.from_min_ns <= other.from_min_ns < at_ns]
+            if not later:  # Nothing had replaced it by then: it came too late, if it had not been there before.
+                return "never set" if len(own) == 1 else "gone unread"
+            last = later[-1]
             if last.ended in ("deleted", "overwritten", "set unread"):
                 return "gone unread"
         if last.ended == "expired":

@@ -468,6 +468,15 @@ def test_a_value_that_was_set_anew_unread_is_lost_with_that_one() -> None:
     assert unread_after_own(("expired", 40)) == ("expired early", 10)  # how long it was to live is not known
 
 
+def test_a_value_that_came_late_and_was_still_there_was_not_lost() -> None:
+    history = section()
+    for node in ("n1", "n3"):
+        history.seen(node, "set", 3, "other").seen(node, "deleted", 4)
+    history.seen("n2", "set", 2).seen("n2", "deleted", 4).seen("n2", "set", 30, "v1", ttl=100)
+    assert unfounded(history) == ("never set", 40)
+    assert unfounded(deepcopy(history).seen("n2", "set", 60)) == ("never set", 40), "replaced after the section"
+
+
 def test_an_unread_value_that_its_node_lost_was_not_taken_by_the_lock() -> None:
     history = granted_by("n1", "n2").seen("n3", "set", 3, "other").seen("n1", "set", 20)
     history.seen("n1", "blind", 25).seen("n1", "watching", 30, "second")
