@@ -333,6 +333,14 @@ def test_renewals_may_arrive_for_as_long_as_a_fault_goes_on_that_held_them_up() 
         assert renewed_again(*late, fault=(50, 760), **elsewhere) == [pytest.approx(1309)]
 
 
+@pytest.mark.parametrize(
+    ("began", "healed", "excused"), [(50, 99.9, False), (50, 100, True), (480, 500, True), (480.1, 500, False)]
+)
+def test_any_fault_since_the_release_excuses_the_first_renewal(began: float, healed: float, excused: bool) -> None:
+    found = renewed_again(480, killed=False, fault=(began, healed), nodes=("n2",))
+    assert found == ([] if excused else [pytest.approx(779)])
+
+
 def test_whoever_owns_an_unknown_key_may_have_sent_requests_over_any_link() -> None:
     assert renewed_again(480, 760, 1010, who=None, fault=(50, 760), slow_links=(("c2", "n1"),)) == []
 
