@@ -99,8 +99,8 @@ def test_several_clients_that_wait_in_one_gap_are_one_gap() -> None:
 
 
 def test_who_waited_only_before_or_after_a_gap_did_not_wait_in_it() -> None:
-    """c1 is let in at 4000 for a second; c3 asks then, and c2 gives up."""
-    history = tried(200, 4000, clients=3).section("c1", 4000, 5000, number=2, deadline=5000)
+    """c1 is let in at 4000 for a second. c3 asks as it comes in, and c2 gives up as it goes."""
+    history = tried(200, 5000, clients=3).section("c1", 4000, 5000, number=2, deadline=5000)
     first, second = only(more(history, 4000, 9000, "c3")).examples
     assert [(first["at_ms"], first["clients"]), (second["at_ms"], second["clients"])] == [
         (200, ("c2",)),
