@@ -68,6 +68,11 @@ EQUIVALENT: Final[dict[tuple[str, str, str], str]] = {
         "_stale",
         'first = np.append(np.searchsorted(start, start, side="right"), -1)',
     ): "ranks only order: sections that began together share one either way, and later ones have a higher one",
+    (
+        "harness/history/late_renewals.py",
+        "LateRenewals._held_up_until",
+        "if until > owner.at_ns",
+    ): "what was sent until then is within the time that the first renewal has anyway",
     ("harness/history/groups.py", "TimeLine.of", "before = first - 2"): _WIDER,
     ("harness/history/groups.py", "TimeLine.of", "shift *= last - before + 2"): _WIDER,
     (

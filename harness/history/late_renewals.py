@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from fencepost.history import FaultEvent
-from harness.history.fault_windows import hits_link, merged
+from harness.history.fault_windows import FOREVER_NS, hits_link, merged
 
 ARRIVES_WITHIN_NS: Final = 250_000_000
 """After a fault was healed, what it had held up arrives within this time, and so does what was sent together."""
@@ -60,5 +60,5 @@ class LateRenewals:
         ]
         if not on_the_way:
             return owner.at_ns
-        first, *_ = merged(on_the_way, min(since for since, _ in on_the_way), max(until for _, until in on_the_way))
+        first, *_ = merged(on_the_way, 0, FOREVER_NS)
         return first[1] + ARRIVES_WITHIN_NS if first[0] <= owner.at_ns else owner.at_ns

@@ -34,6 +34,12 @@ def test_the_time_that_a_client_waited_for_a_processor_is_no_pause() -> None:
     assert stops(gap(100, 500, waited=350)) == []
     assert waits(gap(100, 500, waited=350)) == [(100, 500)]
     assert stops(gap(100, 500, waited=250)) == [(100, 500)]
+    assert stops(gap(100, 500, waited=300)) == [], "a heartbeat may be late by so much"
+
+
+def test_each_pause_has_a_name_of_its_own() -> None:
+    events, _ = outside_stops([gap(100, 300), gap(600, 900)], ())
+    assert [event.fault for event in events] == ["gap-1", "gap-1", "gap-2", "gap-2"]
 
 
 def test_a_gap_that_a_planned_pause_explains_is_that_pause() -> None:
