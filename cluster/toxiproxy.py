@@ -87,10 +87,33 @@ class ToxiproxyServer(ToxiproxyApi):
         self, links: Collection[ToxicLink], draw: Draw, within_s: float, called_off: CalledOff
     ) -> list[BrokenEnvironmentError]:
         """Draw a plan for each link, and carry all of them out together. Returns what went wrong, one error a link; the
-        last one is about all links that did not answer in time."""
+        last one is about all links that did not answer in time.
+
+        The server may still carry out what was asked in a try that was given up, also between the reading of a state
+        and what is asked then. So a link whose state was not known, and that does not become what was planned, is
+        planned anew.
+        """
         deadline_s = monotonic() + within_s
+        unsure = {link for link in links if link.state is None}
+        failed = self._try(links, draw, deadline_s, called_off)
+        while again := [link for link in unsure if not isinstance(failed.get(link), PortTakenError | None)]:
+            if called_off() or monotonic() + _SETTLED_S >= deadline_s:
+                break
+            sleep(_SETTLED_S)
+            failed = {link: error for link, error in failed.items() if link not in again}
+            failed |= self._try(again, draw, deadline_s, called_off)
+        problems = [error for error in failed.values() if error is not None]
+        if late := len(failed) - len(problems):
+            took_s = monotonic() - deadline_s + within_s
+            problems.append(NotInTimeError(f"{late} of {len(links)} links had not changed after {took_s:.1f} s"))
+        return problems
+
+    def _try(
+        self, links: Collection[ToxicLink], draw: Draw, deadline_s: float, called_off: CalledOff
+    ) -> dict[ToxicLink, BrokenEnvironmentError | None]:
+        """Ask once, and return the links that did not change: with what went wrong, or None if they did not answer."""
         if unknown := {link.proxy_name: link for link in links if link.state is None}:
-            found = self.change(dict.fromkeys(unknown, ()), within_s, called_off)
+            found = self.change(dict.fromkeys(unknown, ()), deadline_s - monotonic(), called_off)
             for name, link in unknown.items():
                 link.state = state if isinstance(state := found[name], ProxyState) else None
         plans = {link: link.plan(link.state) for link in links if link.state is not None}
@@ -98,21 +121,17 @@ class ToxiproxyServer(ToxiproxyApi):
             draw(plan)
         asked = {link.proxy_name: plan.requests for link, plan in plans.items()}
         answers = self.change(asked, deadline_s - monotonic(), called_off)
-        problems: list[BrokenEnvironmentError] = []
-        late = len(links) - len(plans)
+        failed: dict[ToxicLink, BrokenEnvironmentError | None] = {link: None for link in links if link not in plans}
         for link, plan in plans.items():
             answer, link.state = answers[link.proxy_name], None
+            if answer is None:
+                failed[link] = None
+                continue
             try:
-                if answer is None:
-                    late += 1
-                else:
-                    link.adopt(plan, answer)
+                link.adopt(plan, answer)
             except BrokenEnvironmentError as error:
-                problems.append(error)
-        if late:
-            took_s = monotonic() - deadline_s + within_s
-            problems.append(NotInTimeError(f"{late} of {len(links)} links had not changed after {took_s:.1f} s"))
-        return problems
+                failed[link] = error
+        return failed
 
 
 class ToxicLink:

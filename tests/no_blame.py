@@ -40,7 +40,8 @@ def stop_clients(run: Path, rng: Random) -> None:
 
 def stop_anything(run: Path, rng: Random) -> None:
     """Any process of the run is stopped by hand, servers and the harness included."""
-    _stop([rng.choice(Outsider(run, "process").processes())], rng.uniform(0.1, 1.6))
+    left = Outsider(run, "process").processes()  # none once the run has ended
+    _stop(rng.sample(left, min(len(left), 1)), rng.uniform(0.1, 1.6))
 
 
 def freeze_everything(run: Path, rng: Random) -> None:

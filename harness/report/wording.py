@@ -17,6 +17,7 @@ _BLAME: Final[Mapping[Blame, str]] = {
     "resource": "the resource is to blame",
     "harness": "the harness itself is to blame",
 }
+_NAMES_SHOWN: Final = 8
 _KEPT: Final[Mapping[Requirement, str]] = {
     "lease": "no overlap blamed on the lock",
     "exclusion": "no overlap at all",
@@ -67,7 +68,9 @@ def example(values: Mapping[str, object]) -> str:
 
 def _plain(value: object) -> str:
     if isinstance(value, list | tuple):
-        return " and ".join(_plain(v) for v in value)
+        more = len(value) - _NAMES_SHOWN
+        shown = [_plain(v) for v in (value[:_NAMES_SHOWN] if more > 0 else value)]
+        return " and ".join([*shown, f"{more:,} more"] if more > 0 else shown)
     if isinstance(value, Mapping) and {"client", "section"} <= value.keys():
         text = f"{value['client']} in section {value['section']}"
         begin, end = value.get("start_ms"), value.get("end_ms")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,7 @@ from cluster.base import Address, CutKind, Direction, ProbeResult
 from cluster.ports import PortTakenError
 from cluster.process import ProcessCluster
 from cluster.toxiproxy import ToxicLink
+from cluster.toxiproxy_api import ToxicSpec, adding
 from fencepost.errors import BrokenEnvironmentError
 from tests.cluster.conftest import Dialled
 
@@ -240,6 +242,29 @@ def test_healing_the_cluster_removes_what_every_owner_did(cluster: ProcessCluste
     link.cut("later", "refuse", "both")
     link.heal("later")
     assert is_whole(cluster), "who refused before the healing is forgotten"
+
+
+def test_a_request_of_a_try_that_was_given_up_may_be_carried_out_late(
+    link: ToxicLink, cluster: ProcessCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Right after the state was read anew, Toxiproxy carries out what was asked long before."""
+    server, spec = link._server, ToxicSpec("latency", "upstream", (("jitter", 0), ("latency", 100_000_000)), 1.0)
+    change, asked = server.change, 0
+
+    def overtaken(*arguments: Any) -> Any:
+        nonlocal asked
+        answers = change(*arguments)
+        asked += 1
+        if asked == 1:
+            change({link.proxy_name: [adding(link.proxy_name, "f1:latency:upstream", spec)]}, 5.0)
+        return answers
+
+    link.state = None
+    monkeypatch.setattr(server, "change", overtaken)
+    cluster.heal()
+    assert asked > 2
+    assert is_whole(cluster)
+    assert link.owners() == frozenset()
 
 
 def test_a_port_taken_while_the_link_refuses_is_told_in_one_line_and_can_be_healed_later(

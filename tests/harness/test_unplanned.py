@@ -99,6 +99,7 @@ def test_nodes_that_stall_and_die_are_noticed_told_and_not_brought_back(live: Li
 @pytest.mark.parametrize("live", ["process"], indirect=True)
 def test_a_client_that_somebody_stops_is_noticed_and_nobody_is_blamed(live: Live) -> None:
     client = client_of(live.folder, "c1")
+    assert client.nice() > psutil.Process().nice(), "clients give way to what they are judged on"
     at_ns = monotonic_ns()
     os.killpg(client.pid, signal.SIGSTOP)
     stop = await_fault(live.folder, lambda event: event.unplanned and event.paused_clients == ("c1",), within_s=10)
