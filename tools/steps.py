@@ -9,6 +9,7 @@ import json
 import platform
 import re
 import shutil
+import stat
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
@@ -152,6 +153,8 @@ def _mended(shop: Workshop, step: str, go: Path, build: dict[str, str], scratch:
     shop.run(step, go, "mod", "download", module, env=build, cwd=_TOXIPROXY_SOURCE)
     folder = shop.run(step, go, "list", "-m", "-f", "{{.Dir}}", module, env=build, cwd=_TOXIPROXY_SOURCE).strip()
     shutil.copytree(folder, copy)
+    for path in (copy, *copy.rglob("*")):  # Go's cache is read-only, and so is a copy of it for anybody but root
+        path.chmod(path.stat().st_mode | stat.S_IWUSR)
     for mend in json.loads((_TOXIPROXY_SOURCE / "mends.json").read_text()):
         text = (copy / mend["file"]).read_text()
         if text.count(mend["before"]) != 1:
