@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import json
 import os
 import re
 import runpy
@@ -266,9 +267,10 @@ def build_editable(folder, config_settings=None, metadata_directory=None):
 """
 
 
-# A Go whose builds print a version.
+# A Go whose builds print a version, and whose cache has what of Toxiproxy's source is mended.
 FAKE_GO = """case $1 in
 env) echo go1.26.0 ;;
+list) echo {upstream} ;;
 build)
     while [ "$1" != -o ]; do shift; done
     printf '#!/bin/sh\\necho fencepost-toxiproxy version 2.12.0\\n' > "$2" && chmod +x "$2" ;;
@@ -286,7 +288,13 @@ class Machine:
         (self.tree / "pyproject.toml").write_text(PROJECT)
         (self.tree / "backend.py").write_text(BACKEND)
         self.programs.mkdir()
-        self.program("go", FAKE_GO)
+        upstream = place / "upstream"
+        for mend in json.loads((ROOT / "tools/toxiproxy/mends.json").read_text()):
+            file = upstream / mend["file"]
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(mend["before"])
+            file.chmod(0o444)
+        self.program("go", FAKE_GO.replace("{upstream}", str(upstream)))
         self.program("redis-server", "echo Redis server v=7.0.15 sha=0")
 
     def program(self, name: str, script: str) -> None:

@@ -81,6 +81,7 @@ class Seen:
         for write in self.writes:
             same = ((s["client"], s["section"]) == (write["client"], write["section"]) for s in self.sections)
             write["of"] = next((place for place, found in enumerate(same) if found), None)
+            write["since"] = None if write["of"] is None else self.sections[write["of"]]["start_ns"]
 
     def blame(self, one: int | None, other: int | None) -> str | None:
         if one is None or other is None:
@@ -150,11 +151,11 @@ def test_stale_writes_and_tokens_out_of_order_equal_those_of_comparing_every_pai
     expected: Counter[tuple[str, str]] = Counter()
     for place, write in enumerate(seen.writes):
         by_token = all(isinstance(w["token"], int) for w in seen.writes if w["key"] == write["key"])
-        ranks = "token" if by_token else "of"
+        ranks = "token" if by_token else "since"
         higher = [w for w in seen.before(place) if w[ranks] is not None and w[ranks] > (write[ranks] or 0)]
         if write[ranks] is None or not higher:
             continue
-        holder = max(higher, key=lambda other: other[ranks])
+        holder = max(higher, key=lambda other: other[ranks] if by_token else (other["since"], other["of"]))
         blame = seen.blame(write["of"], holder["of"]) or "client"
         expected["stale-write-accepted", "resource" if by_token and run.config.fencing != "none" else blame] += 1
     shown = [section for section in seen.sections if isinstance(section["token"], int)]
