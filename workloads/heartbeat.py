@@ -55,11 +55,14 @@ class Heartbeat:
         self._another_stands = False
         self._recording = threading.Lock()
         self._thread = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
-        self._last_ns = monotonic_ns()
-        self._waited_ns = self._waited()
+        self._last_ns, self._waited_ns = monotonic_ns(), self._waited()
 
     def __enter__(self) -> Self:
-        self._beaten(monotonic_ns())
+        # What the client did before is no gap: until now it was getting ready.
+        self._last_ns, self._waited_ns = monotonic_ns(), self._waited()
+        for other in self._others:
+            other.ran_ns = self._last_ns
+        self._beaten(self._last_ns)
         self._thread.start()
         return self
 

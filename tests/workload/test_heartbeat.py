@@ -96,6 +96,14 @@ def test_a_lock_whose_process_has_ended_does_not_stand_still(
     assert not [gap for gap in gaps(tmp_path) if gap.pid is not None]
 
 
+def test_what_a_client_does_before_its_heart_beats_is_no_gap(tmp_path: Path) -> None:
+    heartbeat = Heartbeat(tmp_path / "gaps", lambda _: None, [os.getpid()])
+    sleep(0.2)
+    with heartbeat:
+        heartbeat.check(monotonic_ns())
+    assert gaps(tmp_path) == []
+
+
 def test_who_looks_before_the_heart_beats_again_records_the_gap_first(tmp_path: Path) -> None:
     heartbeat = Heartbeat(tmp_path / "gaps", lambda _: None)  # not entered: it does not beat
     now_ns = monotonic_ns()
