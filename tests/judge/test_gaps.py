@@ -62,6 +62,8 @@ def test_a_stop_that_client_and_lock_both_show_is_one() -> None:
 def test_a_stop_of_the_locks_process_alone_says_so() -> None:
     events, _ = outside_stops([gap(100, 300, pid=7)], ())
     assert {event.what for event in events} == {"the lock of c1 was stopped"}
+    assert events[0].seen == "the kernel showed it as stopped"
+    assert outside_stops([gap(100, 300)], ())[0][0].seen == "its heartbeat stood still"
 
 
 def test_what_kept_a_client_waiting_is_in_order_and_disjoint() -> None:

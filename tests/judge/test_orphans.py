@@ -316,6 +316,11 @@ def test_one_renewal_can_have_been_under_way_when_its_owner_was_gone_and_a_secon
     assert renewed_again(480, 730.001, who=who) == [pytest.approx(1029.001)]
 
 
+def test_a_renewal_in_the_moment_in_which_its_owner_went_was_not_late() -> None:
+    assert renewed_again(100, 351) == []
+    assert renewed_again(100.001, 351) == [650]
+
+
 def test_renewals_may_arrive_for_as_long_as_a_fault_goes_on_that_held_them_up() -> None:
     link = {"slow_links": (("c1", "n1"),)}
     late = (480, 760, 1010)
