@@ -77,9 +77,10 @@ def check(run: Recorded) -> Answer:
 
 def _known(run: Recorded, backing: Backing) -> Iterator[_Short]:
     """The sections whose leases can be compared with their keys, in order."""
-    end, deadline = run.sections["end_ns"].tolist(), run.sections["deadline_min_ns"].tolist()
+    start, end, deadline = (run.sections[name].tolist() for name in ("start_ns", "end_ns", "deadline_min_ns"))
     for section in sorted(backing.owners.values):
-        keys_ns = backing.lives_until(section, min(end[section], deadline[section]))
+        # The earliest reading may end the lease before the attempt that granted it had set its keys.
+        keys_ns = backing.lives_until(section, max(start[section], min(end[section], deadline[section])))
         if keys_ns is not None:
             yield _Short(section, deadline[section], keys_ns)
 

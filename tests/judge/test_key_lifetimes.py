@@ -156,6 +156,23 @@ def test_an_extension_of_the_keys_counts() -> None:
     assert short(history) == [205 - 142]
 
 
+def test_keys_that_were_set_after_the_earliest_end_of_the_lease_count() -> None:
+    """A lease may have been counted from the first attempt of a call whose last one was granted."""
+
+    def granted_late(again: int | None) -> Any:
+        history = History().watch(*NODES).section("c1", 300, 310, asked=5, deadline=250).shows("c1", "v1")
+        for node in NODES:
+            history.seen(node, "set", 8, "v1", since=6, ttl=100, read=9).seen(node, "expired", 108)
+            if again is not None:
+                history.seen(node, "set", again, "v1", ttl=100, read=again + 1)
+        return short(history)
+
+    assert granted_late(290) == []
+    assert granted_late(300) == []
+    assert granted_late(301) == [250 - 110]
+    assert granted_late(None) == [250 - 110]
+
+
 def test_a_lock_that_says_yes_and_no_more_is_good_for_what_was_asked_for() -> None:
     def said_yes(ttl: int) -> list[float]:
         history = History().watch(*NODES).op("c1", "acquire", "ok", 1, 5, 10, granted_ms=100.0).shows("c1", "v1")
