@@ -51,9 +51,10 @@ def probe_until(
     retry_for_s: float,
 ) -> tuple[Results, list[LinkName]]:
     """Probe the links until every result is good, for about `retry_for_s` beyond the first try; what was good once is
-    not asked again, and each try waits twice as long as the one before. Returns each link's last result, and the links
-    that never were good."""
+    not asked again, and each try waits twice as long as the one before, up to `retry_for_s`. Returns each link's last
+    result, and the links that never were good."""
     results: Results = {}
+    longest_ms = max(timeout_ms, retry_for_s * 1000)
     pending = list(links)
     deadline = time.monotonic() + retry_for_s
     while pending:
@@ -61,7 +62,7 @@ def probe_until(
         pending = [link for link in pending if not good(link, results[link])]
         if time.monotonic() > deadline:
             break
-        timeout_ms *= 2
+        timeout_ms = min(2 * timeout_ms, longest_ms)
     return results, pending
 
 

@@ -170,12 +170,14 @@ class FakeKeyReader:
 
 @dataclass
 class FakeCluster:
-    """`calls` has every verb on any part, in order; `probes` which links were asked. `holds`: what the nodes hold; None
-    if their server cannot list its keys. `is_slow`: links cannot be changed in `patience_s`."""
+    """`calls` has every verb on any part, in order; `probes` which links were asked, and `waited_ms` for how long at
+    most. `holds`: what the nodes hold; None if their server cannot list its keys. `is_slow`: links cannot be changed in
+    `patience_s`."""
 
     of: Topology
     calls: list[str] = field(default_factory=list)
     probes: list[tuple[tuple[str, str], ...]] = field(default_factory=list)
+    waited_ms: list[float] = field(default_factory=list)
     backend: str = "fake"
     holds: Callable[[], Holdings] | None = dict
     is_slow: bool = False
@@ -225,6 +227,7 @@ class FakeCluster:
 
     def probe(self, links: Sequence[tuple[str, str]], timeout_ms: float = 100) -> dict[tuple[str, str], ProbeResult]:
         self.probes.append(tuple(links))
+        self.waited_ms.append(timeout_ms)
         return {link: self.links[link].probe(self.nodes[link[1]], timeout_ms) for link in links}
 
     def parts(self) -> Sequence[Part]:

@@ -67,6 +67,8 @@ def test_a_partition_that_did_not_take_on_one_link_is_a_miss(fake: FakeWorld) ->
     evidence = fault.probe(fake.world, fault.inject(fake.world, "f1"))
     assert not evidence.holds
     assert "c2-n1 (answered" in evidence.seen
+    assert len(fake.cluster.waited_ms) > 10
+    assert max(fake.cluster.waited_ms) == links.PROBE_TIMEOUT_MS, "a link that answers at once is not waited for longer"
 
 
 @pytest.mark.parametrize(
