@@ -188,13 +188,11 @@ def _orphans(run: Recorded, owners: Owners) -> list[_Orphan]:
             chain.orphan = _Orphan(row.node, row.lock_key, cause, from_ns, 0)
             orphans.append(chain.orphan)
         chain.orphan.length_ns += to_ns - from_ns
+        chain.pieces.append((from_ns, to_ns))
         chain.late += (at_ns for at_ns in row.renewals if at_ns > from_ns)
         owner = Done(clients[row.section] if row.section >= 0 else None, free_ns, is_gone)
-        excused_ns = late_renewals.last_excused(row.node, owner, chain.late)
-        if excused_ns is not None and excused_ns > from_ns:
-            chain.orphan.unexcused_ns = max(0, to_ns - excused_ns)
-        else:
-            chain.orphan.unexcused_ns += to_ns - from_ns
+        excused_ns = late_renewals.last_excused(row.node, owner, chain.late) or 0
+        chain.orphan.unexcused_ns = sum(max(0, until - max(since, excused_ns)) for since, until in chain.pieces)
     return orphans
 
 
@@ -225,6 +223,8 @@ class _Chain:
     run: int
     """The run of the node's server in which it was first seen; -1 where that is not known."""
     orphan: _Orphan | None = None
+    pieces: list[tuple[int, int]] = field(default_factory=list)
+    """When it was an orphan and in sight."""
     late: list[int] = field(default_factory=list)
     """When its time to live was set anew although it was an orphan."""
 

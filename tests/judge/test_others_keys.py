@@ -152,6 +152,12 @@ def test_a_lock_may_have_another_value_when_its_own_is_nowhere_any_more(gone: fl
     assert touched(history) == (0, found)
 
 
+@pytest.mark.parametrize(("set_at", "found"), [(610, 1), (610.1, 0)])
+def test_so_it_may_before_its_own_is_anywhere(set_at: float, found: int) -> None:
+    history = two().seen("n2", "deleted", 420).seen("n1", "prolonged", 610, "v2", ttl=400)
+    assert touched(history.seen("n2", "set", set_at, "v1", ttl=400)) == (0, found)
+
+
 def test_who_renews_in_a_thread_asks_nobody_when_it_does() -> None:
     assert prolonged(620, renewal_ms=100) == (0, 0)
 
