@@ -24,6 +24,7 @@ import shutil
 import signal
 import sys
 import tempfile
+import threading
 import time
 from collections import Counter
 from collections.abc import Generator, Iterator
@@ -57,6 +58,7 @@ AT_ONCE: Final = 2
 PRELOADED: Final = ["numpy", "pandas", "pyarrow.parquet", "msgspec", "hypothesis", "pytest", "_pytest.assertion"]
 
 _WIDER: Final = "groups lie one behind the other on a line of numbers: a wider gap between them orders nothing anew"
+_SLOWER: Final = "says only when the slower of two ways is taken; both find the same"
 EQUIVALENT: Final[dict[tuple[str, str, str], str]] = {
     (
         "harness/checkers/fencing.py",
@@ -79,7 +81,33 @@ EQUIVALENT: Final[dict[tuple[str, str, str], str]] = {
         "harness/history/groups.py",
         "look_up",
         "if size < 4 * (len(known) + len(wanted)) + 1024:",
-    ): "says only from where on the slower of two ways is taken; both find the same",
+    ): _SLOWER,
+    (
+        "harness/history/overlap_counts.py",
+        "_Crowd.__init__",
+        "self._alone = not (~first[1:] | (reached[:-1] >= together[1:])).any()",
+    ): "where no life overlaps itself, the slower way takes nothing out",
+    (
+        "harness/history/overlap_counts.py",
+        "_earlier_of",
+        "return end if bool((until > end).all()) else np.minimum(end, until)",
+    ): _SLOWER,
+    (
+        "harness/history/reaches.py",
+        "last_reached",
+        "places: Places = np.arange(count, dtype=np.int32 if count <= 2**31 else np.int64)",
+    ): "no table has so many rows",
+    (
+        "harness/history/reaches.py",
+        "last_reached",
+        "places: Places = np.arange(count, dtype=np.int32 if count >= 2**31 else np.int64)",
+    ): "says only how many bytes a place takes",
+    (
+        "harness/history/reaches.py",
+        "last_reached",
+        "to_end = further & (until > _for_rows(start[ends], ends))",
+    ): _SLOWER,
+    ("harness/history/reaches.py", "last_reached", "if ascending(found):"): _SLOWER,
     (
         "harness/history/overlaps.py",
         "overlapping_pairs",
@@ -271,12 +299,14 @@ class Watch:
 
         began = time.monotonic()
         if self._look:
+            threading.settrace(called)
             sys.settrace(called)
         try:
             yield
         finally:
             if self._look:
                 sys.settrace(None)
+                threading.settrace(None)
                 self.seen[item.nodeid] = Seen(time.monotonic() - began, frozenset(entered))
 
 

@@ -227,7 +227,8 @@ class Backing:
     def _loss(self, node: str, section: int, at_ns: int) -> Loss:
         """Why the node does not hold the section's value shortly before `at_ns`."""
         line, asked = self.lines[node, self.key[section]], self.asked[section]
-        own = [own for own in line.own.get(section, ()) if own.from_min_ns < at_ns]
+        # What lasts until then had come too late.
+        own = [own for own in line.own.get(section, ()) if own.to_max_ns < at_ns]
         if not own:
             # What it held may have been lost with the node before anybody saw it, or gone before it could be read.
             if any(asked <= lost < at_ns for lost in self.watch_windows.get(node, ([], []))[1]):
@@ -239,10 +240,7 @@ class Backing:
         last = own[-1]
         if last.ended == "set unread":
             # It may have been the owner's own value once more.
-            later = [other for other in line.unread if last.from_min_ns <= other.from_min_ns < at_ns]
-            if not later:  # Nothing had replaced it by then: it came too late, if it had not been there before.
-                return "never set" if len(own) == 1 else "gone unread"
-            last = later[-1]
+            last = [other for other in line.unread if last.from_min_ns <= other.from_min_ns < at_ns][-1]
             if last.ended in ("deleted", "overwritten", "set unread"):
                 return "gone unread"
         if last.ended == "expired":

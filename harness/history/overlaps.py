@@ -65,11 +65,9 @@ class Windows:
         return len(self.start)
 
     def by_life(self) -> tuple[Ints, Bools]:
-        """The rows ordered by key and life, and which of these come first of their key and life. The windows are
+        """The rows ordered by life and key, and which of these come first of their life and key. The windows are
         ordered by key."""
         order = stable_order(self.life)
-        if len(self) and self.key[0] != self.key[-1]:
-            order = order[stable_order(self.key[order])]
         first = np.ones(len(self), np.bool_)
         first[1:] = self.life[order[1:]] != self.life[order[:-1]]
         first[1:] |= self.key[order[1:]] != self.key[order[:-1]]

@@ -473,8 +473,22 @@ def test_a_value_that_came_late_and_was_still_there_was_not_lost() -> None:
     for node in ("n1", "n3"):
         history.seen(node, "set", 3, "other").seen(node, "deleted", 4)
     history.seen("n2", "set", 2).seen("n2", "deleted", 4).seen("n2", "set", 30, "v1", ttl=100)
-    assert unfounded(history) == ("never set", 40)
-    assert unfounded(deepcopy(history).seen("n2", "set", 60)) == ("never set", 40), "replaced after the section"
+    for replaced in (None, 50, 60):
+        late = history if replaced is None else deepcopy(history).seen("n2", "set", replaced)
+        assert unfounded(late) == ("never set", 40)
+        assert only(late).examples[0]["nodes"] == ("n1 never set", "n2 never set", "n3 never set")
+
+
+def test_a_value_that_came_again_too_late_was_lost_before() -> None:
+    history = granted_by("n1", "n2").seen("n3", "set", 3, "other").seen("n1", "deleted", 20)
+    history.seen("n1", "set", 49, "v1", ttl=100).seen("n1", "deleted", 60).seen("n2", "deleted", 25)
+    assert unfounded(history) == ("deleted", 30)
+    assert only(history).examples[0]["nodes"] == ("n1 deleted", "n2 deleted", "n3 never set")
+
+
+def test_values_that_came_between_two_looks_came_in_their_order() -> None:
+    history = granted_by("n2").seen("n3", "set", 3, "other").seen("n1", "set", 8, "v1", since=6, ttl=100)
+    assert unfounded(history.seen("n1", "set", 9, since=6).seen("n1", "deleted", 30)) == ("gone unread", 20)
 
 
 def test_an_unread_value_that_its_node_lost_was_not_taken_by_the_lock() -> None:

@@ -102,3 +102,8 @@ def test_a_lock_whose_keys_nobody_saw_is_not_judged() -> None:
     history.section("c2", 500, 600, deadline=900, key="k2").shows("c2", "v2", key="k2")
     history.seen("n1", "set", 499, "v2", ttl=500, key="k2")
     assert judged(history.op("c1", "extend", "ok", 1, 60, 65)).findings == ()
+
+
+def test_nor_is_a_section_that_does_not_show_its_value() -> None:
+    history = extended().section("c2", 500, 600, deadline=900)
+    assert unheld(history.op("c2", "extend", "ok", 1, 560, 565)) == (1, 0)
