@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from harness.history import overlaps
 from harness.history.groups import TimeLine
 from harness.history.overlap_counts import count_overlaps, overlapped_keys
-from harness.history.overlaps import BLAMES, NO_OVERLAP, blames_between, overlapping_pairs
+from harness.history.overlaps import BLAMES, NO_OVERLAP, blames_between, overlapping_pairs, touching
 
 Row = tuple[str, int, str, int, int, int, int]
 COLUMNS = ["client", "life", "key", "start_ns", "end_ns", "deadline_min_ns", "deadline_max_ns"]
@@ -165,3 +165,13 @@ def test_a_window_of_one_moment_is_not_empty() -> None:
     assert (kinds["lock"].count, kinds["lock"].longest_ns, kinds["client"].longest_ns) == (2, 1, 30)
     del table[1]
     assert count_overlaps(frame(table))["lock"].longest_ns == 0
+
+
+@settings(max_examples=100, deadline=None)
+@given(tables)
+def test_only_rows_that_touch_another_of_their_key_are_looked_at(table: list[Row]) -> None:
+    def touch(one: Row, other: Row) -> bool:
+        return one[2] == other[2] and one[3] <= other[4] and other[3] <= one[4]
+
+    touches = [i for i, one in enumerate(table) if any(touch(one, other) for j, other in enumerate(table) if i != j)]
+    assert sorted(touching(frame(table)).tolist()) == touches
