@@ -11,7 +11,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from time import monotonic_ns
 from typing import ClassVar, Generic, TypeVar
 
 from cluster.access import Access
@@ -25,6 +24,7 @@ from cluster.base import (
     Condition,
     Impairment,
     LinkKey,
+    NotInTimeError,
     Part,
     ProbeResult,
     never,
@@ -38,11 +38,9 @@ from cluster.server import KeyReader, ProbeLinks
 from cluster.server_node import Seen, ServerNode
 from cluster.spec import ClusterSpec
 from cluster.toxiproxy import ToxicLink, ToxiproxyServer
-from cluster.waiting import VERB_LIMIT_S
+from cluster.waiting import VERB_LIMIT_S, Patience
 from fencepost.errors import BrokenEnvironmentError
 
-_HURRIED_HEAL_NS = 1_000_000_000
-"""How long links are healed once the start is called off, or what came after it."""
 _PROXY_FOLDER = "proxy"
 _PROXY_SOCKET = "toxiproxy.sock"
 
@@ -76,9 +74,10 @@ class Backend(ABC, Generic[N]):
         self._state = state
         self._log_dir = log_dir
         self._owner = Owner.of_run()
+        self._called_off: CalledOff = never
+        self._patience = Patience(lambda: self._called_off())
         self._servers: dict[str, N] = {name: self._make_node(name) for name in spec.programs}
         self._is_started = False
-        self._called_off: CalledOff = never
         self._ports = Ports()
         self._api: ToxiproxyServer | None = None
         self._links: dict[LinkKey, ToxicLink] = {}
@@ -132,6 +131,8 @@ class Backend(ABC, Generic[N]):
                 error.add_note(str(second))
             if isinstance(error, OSError):
                 raise BrokenEnvironmentError(f"the cluster cannot be started: {error}") from error
+            if isinstance(error, NotInTimeError):
+                self._go_on()
             raise
 
     def stop(self) -> None:
@@ -163,8 +164,7 @@ class Backend(ABC, Generic[N]):
 
     def heal(self) -> None:
         if self._api is not None:
-            hurried_ns = monotonic_ns() + _HURRIED_HEAL_NS
-            self._api.heal_all(self._links.values(), lambda: self._called_off() and monotonic_ns() > hurried_ns)
+            self._api.heal_all(self._links.values(), self._patience.is_over)
 
     def probe(self, links: Sequence[LinkKey], timeout_ms: float = 100) -> dict[LinkKey, ProbeResult]:
         by_probe: dict[ProbeLinks, dict[LinkKey, Address]] = {}

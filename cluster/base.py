@@ -3,7 +3,7 @@
 Two backends implement these protocols, `process` and `docker`. Every verb is idempotent: asking for a state that
 already holds does nothing. Every verb returns only when the new state was *seen* to hold (by asking the server, the
 kernel, or the proxy), or raises `BrokenEnvironmentError` that names what was seen instead. No verb outlasts ten
-seconds.
+seconds, nor the moment at which the run was called off by more than two.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class CalledOffError(FencepostError):
 
 
 class NotInTimeError(BrokenEnvironmentError):
-    """A change of links was not finished in time, or was called off: some of them are changed, others perhaps not."""
+    """A change was not finished in time, or was called off: it may have taken effect, in part, or still do so."""
 
 
 class Cut(NamedTuple):
@@ -282,7 +282,8 @@ class Cluster(Protocol):
 
     def start(self, called_off: CalledOff = never) -> None:
         """Bring everything up. On any failure everything is taken down again before the error is raised. Raises
-        CalledOffError soon after it is called off. From then on, `heal` takes a second at most."""
+        CalledOffError soon after it is called off. From then on, `heal` and the nodes' verbs raise NotInTimeError
+        instead of waiting, but for one second in all."""
         ...
 
     def stop(self) -> None:

@@ -19,7 +19,7 @@ from cluster.engine import ENGINE_ERRORS, inspected, words_of
 from cluster.persistence import Policy
 from cluster.server import Server
 from cluster.server_node import Seen, ServerNode
-from cluster.waiting import VERB_LIMIT_S, becomes_true
+from cluster.waiting import ENDLESS, VERB_LIMIT_S, Patience, becomes_true
 from fencepost.errors import BrokenEnvironmentError, InternalError
 
 T = TypeVar("T")
@@ -33,8 +33,8 @@ class ContainerNode(ServerNode):
 
     look_every_s: ClassVar[float] = 0.01
 
-    def __init__(self, name: str, server: Server, policy: Policy) -> None:
-        super().__init__(name, server, policy)
+    def __init__(self, name: str, server: Server, policy: Policy, patience: Patience = ENDLESS) -> None:
+        super().__init__(name, server, policy, patience)
         self._made: tuple[Container, Address] | None = None
         self._known_pid: int | None = None
 
@@ -121,7 +121,7 @@ class ContainerNode(ServerNode):
             running = self._is_running()
             return not running
 
-        decided = becomes_true(is_decided)
+        decided = self._comes_true(is_decided, "an answer")
         if not running:
             raise self._ended_at_once()
         if not decided:

@@ -76,7 +76,7 @@ class DockerCluster(Backend[ContainerNode]):
         return self._labels
 
     def _make_node(self, name: str) -> ContainerNode:
-        return ContainerNode(name, self._spec.programs[name].server, self._spec.policies[name])
+        return ContainerNode(name, self._spec.programs[name].server, self._spec.policies[name], self._patience)
 
     def _start_servers(self) -> Mapping[str, object]:
         self._client = connect()

@@ -42,6 +42,7 @@ class ProcessCluster(Backend[ProcessNode]):
             self._spec.access,
             self._owner,
             self._state.environment,
+            self._patience,
         )
 
     def _start_servers(self) -> Mapping[str, object]:

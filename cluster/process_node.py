@@ -17,7 +17,7 @@ from cluster.ports import Ports, PortTakenError, is_listening
 from cluster.programs import ServerProgram
 from cluster.server import Place
 from cluster.server_node import Seen, ServerNode
-from cluster.waiting import becomes_true
+from cluster.waiting import ENDLESS, Patience
 from fencepost.errors import BrokenEnvironmentError, InternalError
 
 _FIRST_TRIES = 5
@@ -37,8 +37,9 @@ class ProcessNode(ServerNode):
         access: Access,
         owner: Owner,
         environment: Mapping[str, str],
+        patience: Patience = ENDLESS,
     ) -> None:
-        super().__init__(name, program.server, policy)
+        super().__init__(name, program.server, policy, patience)
         self._access = access
         self._owner = owner
         self._program = program
@@ -121,7 +122,7 @@ class ProcessNode(ServerNode):
 
     def _await_answer(self) -> None:
         process = self._started()
-        if not becomes_true(lambda: process.poll() is not None or self._is_ours()):
+        if not self._comes_true(lambda: process.poll() is not None or self._is_ours(), "an answer"):
             raise BrokenEnvironmentError(
                 f"{self._name} at {self.address} does not answer; its last words: {self._last_words()}"
             )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import ClassVar, Literal
 
@@ -15,13 +15,12 @@ from cluster.base import Address, Condition
 from cluster.disk import Disk, no_disk
 from cluster.persistence import Policy
 from cluster.server import Server
-from cluster.waiting import VERB_LIMIT_S, becomes_true
+from cluster.waiting import ENDLESS, VERB_LIMIT_S, Patience
 from fencepost.errors import BrokenEnvironmentError
 
 ASK_MS = 1_000.0
 """How long a healthy server has to answer a question about itself."""
 
-_HALF_A_VERB_S = VERB_LIMIT_S / 2
 _LAST_LINES = 3
 
 Wanted = Literal["up", "paused", "down"]
@@ -33,10 +32,12 @@ class ServerNode(ABC):
 
     look_every_s: ClassVar[float] = 0.002
 
-    def __init__(self, name: str, server: Server, policy: Policy) -> None:
+    def __init__(self, name: str, server: Server, policy: Policy, patience: Patience = ENDLESS) -> None:
+        """`patience`: how long its verbs wait for it."""
         self._name = name
         self._server = server
         self._policy = policy
+        self._patience = patience
         self._disk: Disk | None = None
         self._verb = threading.RLock()
         self._wanted: Wanted | None = None
@@ -76,9 +77,9 @@ class ServerNode(ABC):
             if not self._is_running():
                 return
             self._wake()
-            shut_down(self.address, _HALF_A_VERB_S * 1000)
-            if not becomes_true(lambda: not self._is_running(), within_s=_HALF_A_VERB_S, every_s=self.look_every_s):
-                raise BrokenEnvironmentError(f"{self._name} does not end within {_HALF_A_VERB_S:g} s of its shutdown")
+            shut_down(self.address, ASK_MS)
+            if not self._comes_true(lambda: not self._is_running(), "the shutdown"):
+                raise BrokenEnvironmentError(f"{self._name} does not end within {VERB_LIMIT_S:g} s of its shutdown")
 
     def kill(self) -> None:
         with self._becomes("down"):
@@ -195,6 +196,12 @@ class ServerNode(ABC):
             raise BrokenEnvironmentError(f"{self._name} runs with another configuration than it was given: {wrong}")
         if self._disk is not None:
             self._disk.check_used_by(self._pid())
+
+    def _comes_true(self, condition: Callable[[], bool], what: str, within_s: float = VERB_LIMIT_S) -> bool:
+        """Whether it comes true within the time. Raises NotInTimeError if the run is called off meanwhile."""
+        return self._patience.becomes_true(
+            condition, f"{what} of {self._name}", within_s=within_s, every_s=self.look_every_s
+        )
 
     def _ended_at_once(self, how: str = "") -> BrokenEnvironmentError:
         return BrokenEnvironmentError(f"{self._name} ended at once{how}; its last words: {self._last_words()}")

@@ -5,7 +5,8 @@ A new nemesis is one module in this folder with a `NEMESIS` object in it; nothin
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from random import Random
 from typing import Literal, NamedTuple, Protocol, runtime_checkable
@@ -106,6 +107,15 @@ class LateError(BrokenEnvironmentError):
     def __init__(self, impact: Impact, why: NotInTimeError) -> None:
         super().__init__(str(why))
         self.impact = impact
+
+
+@contextmanager
+def hitting(impact: Impact) -> Iterator[None]:
+    """What injects a fault that may hit all of this, whether or not it is done in time."""
+    try:
+        yield
+    except NotInTimeError as late:
+        raise LateError(impact, late) from late
 
 
 class Evidence(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 
-from cluster.base import Direction, Impairment, NotInTimeError, ProbeResult
+from cluster.base import Direction, Impairment, ProbeResult
 from fencepost.history import Impact
-from nemesis.base import Evidence, LateError, World
+from nemesis.base import Evidence, World, hitting
 
 LinkName = tuple[str, str]
 Results = dict[LinkName, ProbeResult]
@@ -68,10 +68,8 @@ def probe_until(
 
 def impair_links(world: World, owner: str, links: Sequence[LinkName], impairment: Impairment, impact: Impact) -> Impact:
     """Impair every one of the links; returns the impact. Raises LateError if that was not done in time."""
-    try:
+    with hitting(impact):
         world.cluster.impair(links, owner, impairment, world.called_off)
-    except NotInTimeError as late:
-        raise LateError(impact, late) from late
     return impact
 
 

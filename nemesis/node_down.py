@@ -19,7 +19,7 @@ from cluster.server import Ability
 from cluster.waiting import becomes_true
 from fencepost.history import HowDown, Impact
 from fencepost.units import Duration
-from nemesis.base import Evidence, FaultClass, Topology, World
+from nemesis.base import Evidence, FaultClass, Topology, World, hitting
 from nemesis.names import Names
 from nemesis.partition_shapes import spare
 from nemesis.quorum_loss import losing_quorum
@@ -76,9 +76,10 @@ class NodeDown(msgspec.Struct, frozen=True):
         names = not_gone(world, self.nodes)
         if not names:
             return Impact()
-        keys = self._keys_at_stake(world, names)
-        at_once(_verb(self.how, world.cluster.nodes[name]) for name in names)
-        return Impact(nodes=names, keys_at_stake=keys, how_down=self.how)
+        impact = Impact(nodes=names, keys_at_stake=self._keys_at_stake(world, names), how_down=self.how)
+        with hitting(impact):
+            at_once(_verb(self.how, world.cluster.nodes[name]) for name in names)
+        return impact
 
     def probe(self, world: World, impact: Impact) -> Evidence:
         up = in_service(world, impact.nodes)

@@ -19,7 +19,7 @@ import msgspec
 from cluster.waiting import becomes_true
 from fencepost.history import Impact
 from fencepost.units import Duration, DurationRange
-from nemesis.base import Client, Evidence, FaultClass, Step, Topology, World
+from nemesis.base import Client, Evidence, FaultClass, Step, Topology, World, hitting
 from nemesis.names import Names
 from nemesis.partition_shapes import spare
 from nemesis.random_draws import below, between, jittered, some, weighted
@@ -86,10 +86,11 @@ class Pause(msgspec.Struct, frozen=True):
         clients = tuple(name for name in self.clients if _can_be_paused(world.clients[name]))
         for name in clients:
             world.clients[name].pause()
-        nodes = in_service(world, self.nodes)
-        for name in nodes:
-            world.cluster.nodes[name].pause()
-        return Impact(paused_clients=clients, nodes=nodes)
+        impact = Impact(paused_clients=clients, nodes=in_service(world, self.nodes))
+        with hitting(impact):
+            for name in impact.nodes:
+                world.cluster.nodes[name].pause()
+        return impact
 
     def probe(self, world: World, impact: Impact) -> Evidence:
         """Clients are stopped (and where the pause was aimed at, if it was), nodes do not answer."""

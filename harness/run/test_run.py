@@ -7,6 +7,7 @@ import os
 from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
+from functools import partial
 from time import monotonic_ns, sleep
 from typing import Protocol
 
@@ -29,6 +30,7 @@ from harness.run.watch import Watch
 from harness.run.witness import Witness
 from harness.store.run_folder import RunFolder
 from nemesis.base import Topology, World
+from nemesis.steps import do_all
 from workloads.kinds import find_workload
 from workloads.redis_resource import RedisResource
 from workloads.registry import manifest_of
@@ -196,13 +198,9 @@ class TestRun:
             slot.agree_start(start_ns)
 
         failure: FencepostError | None = None
-        try:
-            scenario.play(self)
-        except FencepostError as error:
-            failure = error
-        for heal in (scenario.heal, self._restore):
+        for step in (partial(scenario.play, self), scenario.heal, self._restore):
             try:
-                heal()
+                step()
             except FencepostError as error:
                 if not (self.interruption and isinstance(error, NotInTimeError)):  # then it is not waited for
                     failure = failure or error
@@ -230,13 +228,10 @@ class TestRun:
 
     def _restore(self) -> None:
         """Whatever the faults did, the nodes are up, the links are whole and no client stands still."""
-        self._cluster.heal()
-        for node in self._cluster.nodes.values():
-            node.resume()
-            if node.was_taken_down():
-                node.start()
-        for slot in self.slots.values():
-            slot.resume()
+        nodes = self._cluster.nodes.values()
+        down = [node for node in nodes if node.was_taken_down()]
+        do_all([slot.resume for slot in self.slots.values()])
+        do_all([self._cluster.heal, *(node.resume for node in nodes), *(node.start for node in down)])
 
     def _end_clients(self, timeline: Timeline) -> BrokenEnvironmentError | None:
         """Ask every client to end; cut off those that do not come back although everything is healed. Returns what the

@@ -12,8 +12,10 @@ from threading import Event
 from time import monotonic
 from typing import Any
 
+import msgspec
 import pytest
 
+from cluster.base import NotInTimeError
 from cluster.server import Holdings
 from fencepost.errors import BrokenEnvironmentError
 from fencepost.history import FaultEvent
@@ -205,3 +207,22 @@ def test_what_a_fault_raises_is_raised_by_the_player_and_everything_is_healed_al
         play_for_ever()
     player.heal_all()
     assert all(node.running for node in world.cluster.nodes.values())
+
+
+@pytest.mark.parametrize(("verb", "nemesis"), [("kill", "crash"), ("pause", "pause")])
+def test_a_server_that_the_end_of_the_run_did_not_wait_for_is_recorded_as_perhaps_hit(
+    monkeypatch: pytest.MonkeyPatch, verb: str, nemesis: str
+) -> None:
+    def called_off() -> None:
+        raise NotInTimeError("n1 was not awaited")
+
+    world, events = FakeWorld(topology(clients=2)), list[FaultEvent]()
+    monkeypatch.setattr(world.cluster.nodes["n1"], verb, called_off)
+    fault = Planned("f1", 0, 60_000, nemesis, {"nodes": ["n1"], "clients": []})
+    player = Player(
+        msgspec.structs.replace(two_faults_at_once(), faults=(fault,)), world.world, events.append, AtOnce()
+    )
+    player.play(0)
+    (event,) = events
+    assert (event.nodes, event.holds) == (("n1",), False)
+    assert event.seen.startswith("not injected in time: ")

@@ -1,0 +1,83 @@
+"""A stop is obeyed within seconds while a verb waits for a server that runs and does not answer."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cluster.programs import find_server
+from cluster.waiting import becomes_true
+from nemesis.schedule import Planned
+from tests.cluster.reapers import WITHIN_S
+from tests.harness import runs
+from tests.harness.test_unplanned import saved
+
+SICK = "this server will never answer"
+CRASH = Planned("f1", 200, 300, "crash", {"nodes": ["n1"]})
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that everybody may enter: servers do not run as root."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+
+
+@pytest.mark.parametrize(
+    ("sick_at", "duration"),
+    [
+        pytest.param(1, "30s", id="as it is brought up"),
+        pytest.param(2, "30s", id="as a fault is healed"),
+        pytest.param(2, "400ms", id="as everything is healed in the end"),
+    ],
+)
+def test_a_stop_does_not_wait_for_a_server_that_does_not_answer(
+    tmp_path: Path, open_folder: Path, sick_at: int, duration: str
+) -> None:
+    program = _sick_at_its_start(sick_at, open_folder)
+    schedule = saved(tmp_path, CRASH)
+    process = runs.start(
+        tmp_path, *runs.short_run("--schedule", str(schedule), "--duration", duration, "--server", str(program))
+    )
+    try:
+        assert becomes_true(lambda: _is_sick(tmp_path), within_s=60, every_s=0.02)
+        asked_s = time.monotonic()
+        process.terminate()
+        code, out, err = runs.finish(process)
+        assert time.monotonic() - asked_s < WITHIN_S
+        assert code in (2, 255), out + err
+        assert runs.is_gone(tmp_path, runs.only_run(tmp_path))
+        assert time.monotonic() - asked_s < WITHIN_S
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def _sick_at_its_start(number: int, folder: Path) -> Path:
+    """A Redis whose node n1 runs and does not answer when it is started for this time."""
+    real = folder / "real" / "redis-server"
+    real.parent.mkdir()
+    shutil.copy2(find_server("redis").path, real)
+    program = folder / "redis-server"
+    program.write_text(
+        f"""#!/bin/sh
+        case "$PWD" in */n1) echo started >> starts ;; esac
+        if [ "$(grep -c started starts 2>/dev/null)" = {number} ]; then
+            echo {SICK}
+            exec sleep 600
+        fi
+        exec {real} "$@"
+        """
+    )
+    program.chmod(0o755)
+    return program
+
+
+def _is_sick(folder: Path) -> bool:
+    return any(SICK in log.read_text() for log in folder.glob("results/runs/2*/logs/n1.log"))
