@@ -1,4 +1,5 @@
-"""How long commands take to start, compared with a Python that does nothing: `python benchmarks/start.py`.
+"""How long commands and the processes of a run take to start, compared with a Python that does nothing:
+`python benchmarks/start.py`.
 
 Compare only the ratios within one run: a busy machine slows all commands alike.
 """
@@ -22,6 +23,8 @@ COMMANDS = {
     "fencepost --help": [sys.executable, "-m", "fencepost", "--help"],
     "fencepost test --help": [sys.executable, "-m", "fencepost", "test", "--help"],
     "fencepost list (20 runs)": [sys.executable, "-m", "fencepost", "list"],
+    "a client's imports": [sys.executable, "-c", "import workloads.client"],
+    "a run's imports": [sys.executable, "-c", "import harness.run.scheduled_scenario"],
     "import pandas": [sys.executable, "-c", "import pandas"],
 }
 

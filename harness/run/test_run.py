@@ -11,7 +11,7 @@ from functools import partial
 from time import monotonic_ns, sleep
 from typing import Protocol
 
-from redis.exceptions import RedisError, TimeoutError
+import hiredis
 
 from cluster.base import PROXY, RESOURCE, CalledOffError, NotInTimeError
 from cluster.lifetime import StateFolder
@@ -40,12 +40,14 @@ _DRAIN_EVERY_NS = 500_000_000
 _SHOW_EVERY_NS = 100_000_000
 _HURRY_NS = 500_000_000
 """How long clients have to come back once the user asked to stop."""
+_NO_ANSWER = (OSError, hiredis.ReplyError)
+"""How a request to the resource fails."""
 _NEEDED = {PROXY: "Toxiproxy", RESOURCE: "the resource"}
 """What a run cannot go on without."""
 
 
 class StalledResourceError(BrokenEnvironmentError):
-    """The resource did not answer in time, and may still do."""
+    """The resource did not answer: it was too slow, or its connection broke. It may still do."""
 
 
 class Scenario(Protocol):
@@ -165,7 +167,7 @@ class TestRun:
             slot.reap()
         self._notice()
         if monotonic_ns() - self._drained_at_ns > _DRAIN_EVERY_NS:
-            with suppress(StalledResourceError):  # the watch notices it; what it accepted is carried away later
+            with suppress(StalledResourceError):  # the watch says whether it is gone; what it accepted comes later
                 self._drain()
         self._show(phase, active)
 
@@ -275,8 +277,8 @@ class TestRun:
         self._drained_at_ns = monotonic_ns()
         try:
             writes = self._resource.accepted_since(self._accepted.total())
-        except RedisError as error:
-            kind = StalledResourceError if isinstance(error, TimeoutError) else BrokenEnvironmentError
+        except _NO_ANSWER as error:
+            kind = StalledResourceError if isinstance(error, OSError) else BrokenEnvironmentError
             raise kind(f"the resource does not answer: {error}; see logs/{RESOURCE}.log") from error
         for write in writes:
             self._accepted[write.key] += 1
@@ -292,7 +294,7 @@ class TestRun:
             known = self._accepted.total()
             try:
                 values = workload.final(self._resource, dict.fromkeys([*self.config.key_names, *self._accepted]))
-            except RedisError as error:
+            except _NO_ANSWER as error:
                 raise BrokenEnvironmentError(f"the last read of the resource failed: {error}") from error
             self._drain()
             if self._accepted.total() == known:

@@ -1,9 +1,15 @@
 from __future__ import annotations
 
+import socket
+import subprocess
+import sys
 from typing import cast
 
+import hiredis
 import pytest
+from redis import Redis
 
+from fencepost.errors import BrokenEnvironmentError
 from fencepost.history import Write
 from workloads.fencing import DRAW_TOKEN
 from workloads.kinds.fenced_counter import read_counter, write_counter
@@ -87,3 +93,72 @@ def test_tokens_are_compared_as_numbers_not_as_text(resource: RedisResource) -> 
     write_counter(resource, write(1, token=10), check=True)
     with pytest.raises(StaleAccessError):
         write_counter(resource, write(2, token=9), check=True)
+
+
+def test_a_script_that_the_server_has_forgotten_is_sent_again(resource: RedisResource, redis_port: int) -> None:
+    assert next_token(resource, "k1") == 1
+    with Redis(port=redis_port) as admin:
+        admin.script_flush()
+    assert next_token(resource, "k1") == 2
+
+
+def test_an_error_that_is_no_refusal_is_raised_and_the_connection_goes_on(resource: RedisResource) -> None:
+    with pytest.raises(hiredis.ReplyError, match="no such thing"):
+        resource.run("return redis.error_reply('no such thing')", [], [])
+    assert next_token(resource, "k1") == 1
+
+
+def test_a_connection_that_ended_while_nothing_was_asked_is_made_again(
+    resource: RedisResource, redis_port: int
+) -> None:
+    assert next_token(resource, "k1") == 1
+    with Redis(port=redis_port) as admin:
+        admin.client_kill_filter(_type="normal", skipme=True)
+    assert next_token(resource, "k1") == 2
+
+
+def test_a_late_reply_is_not_taken_for_the_answer_to_the_next_request(resource: RedisResource, redis_port: int) -> None:
+    impatient = RedisResource("127.0.0.1", redis_port, None, timeout_ms=50)
+    impatient.warm_up([DRAW_TOKEN])
+    with Redis(port=redis_port) as admin:
+        admin.client_pause(300, all=True)
+    with pytest.raises(TimeoutError):
+        impatient.run(DRAW_TOKEN, ["token:k1"], [])
+    resource.warm_up([])  # answered when the pause is over
+    assert impatient.run("return 'the next'", [], []) == "the next"
+    impatient.close()
+
+
+def test_what_asks_for_a_password_gets_it_and_a_wrong_one_is_an_error_every_time(
+    resource: RedisResource, redis_port: int
+) -> None:
+    with Redis(port=redis_port) as admin:
+        admin.config_set("requirepass", "right")
+        try:
+            for password, works in (("right", True), ("wrong", False)):
+                asking = RedisResource("127.0.0.1", redis_port, password, timeout_ms=2_000)
+                for _ in range(2):
+                    if works:
+                        assert asking.run("return 1", [], []) == 1
+                    else:
+                        with pytest.raises(hiredis.ReplyError, match="WRONGPASS"):
+                            asking.run("return 1", [], [])
+                asking.close()
+        finally:
+            admin.config_set("requirepass", "")
+
+
+def test_a_resource_that_nobody_reaches_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("workloads.redis_resource.WARM_UP_S", 0)
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))  # and does not listen
+        with pytest.raises(BrokenEnvironmentError, match=r"the resource does not answer within 0 s: .*refused"):
+            RedisResource(*held.getsockname(), None, timeout_ms=2_000).warm_up([])
+
+
+def test_a_client_imports_no_more_than_it_uses() -> None:
+    """Every client process of every run pays for it."""
+    heavy = {"asyncio", "redis", "pandas", "numpy", "pyarrow", "rich", "docker"}
+    look = "import sys, workloads.client; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True).stdout.split()
+    assert not heavy & set(loaded)
