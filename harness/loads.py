@@ -20,8 +20,8 @@ from nemesis.spec import names_a_mix
 from workloads.hold import Hold
 from workloads.load import Load
 
-SHORTEST_TTLS: Final = 4.0
-LONGEST_TTLS: Final = 8.0
+SHORTEST_TTLS: Final = 3.0
+LONGEST_TTLS: Final = 6.0
 _MOST_LOADS: Final = 1_000
 """Each is written to the run's configuration; those of a very long run last longer."""
 _OFTEN: Final = 40
@@ -65,7 +65,7 @@ KINDS: Final[Mapping[str, _Kind]] = {
     "often free": lambda draw: Load(hold=draw.times(0.02, 0.6), think=draw.times(0.1, 1.5)),
     "extended early": lambda draw: draw.extended(hold=draw.times(0.6, 3), at=(0.2, 0.6)),
     "extended late": lambda draw: draw.extended(hold=draw.times(1.2, 3), at=(0.7, 1.1)),
-    "extended for long": lambda draw: draw.extended(hold=draw.times(3, 8), at=(0.2, 0.8)),
+    "extended for long": lambda draw: draw.extended(hold=draw.times(2, 5), at=(0.2, 0.8)),
     "about a TTL": lambda draw: Load(hold=draw.times(0.6, 1.3), think=draw.times(0, 0.3)),
     "alone": lambda draw: Load(hold=draw.times(0.01, 0.2), clients=draw.clients(1)),
     "few, after a rest": lambda draw: Load(

@@ -18,8 +18,8 @@ import msgspec
 from fencepost.units import Duration
 from nemesis.base import Deck, Turn
 
-STORM: Final = Turn(period=13, begin=0, end=8)
-STILL: Final = Turn(period=13, begin=8, end=13)
+STORM: Final = Turn(period=11, begin=0, end=6)
+STILL: Final = Turn(period=11, begin=6, end=11)
 
 LANES: Final[Mapping[str, Deck]] = {
     "cuts": Deck(
@@ -69,10 +69,13 @@ LANES: Final[Mapping[str, Deck]] = {
     "still": Deck(
         (
             "partition:duration=6ttl,kind=drop,direction=both,shape=one-node",
+            "partition:duration=6ttl,kind=drop,direction=both,shape=minority",
             "partition:duration=6ttl,kind=drop,direction=from-node,shape=one-node",
             "latency:duration=6ttl,kind=delay,direction=to-node,delay=0.1ttl-1.2ttl,targets=minority",
-            "pause:targets=one-node,duration=6ttl",
+            "latency:duration=6ttl,kind=delay,direction=from-node,delay=0.1ttl-0.9ttl,targets=all",
+            "pause:targets=nodes,duration=6ttl",
             "crash:targets=one,restart-delay=5ttl",
+            "crash:targets=one,restart-delay=0.5ttl",
             "crash:targets=clients,restart-delay=5ttl",
         ),
         STILL,
