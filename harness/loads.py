@@ -43,12 +43,13 @@ class _Draw:
         """One to `most` of them."""
         return some(self.rng, self.config.client_names, 1 + below(self.rng, most))
 
-    def extended(self, hold: Hold, at: tuple[float, float]) -> Load:
-        """Leases that are extended, of one lock or of two at once."""
+    def extended(self, hold: Hold, at: tuple[float, float], think: Hold | None = None, keys: int | None = None) -> Load:
+        """Leases that are extended. Unless it is given, clients rest for half a TTL at most, and compete for one lock
+        or two."""
         return Load(
             hold=hold,
-            think=self.times(0, 0.5),
-            keys=1 + below(self.rng, 2),
+            think=think or self.times(0, 0.5),
+            keys=keys or 1 + below(self.rng, 2),
             extensions=_OFTEN,
             extend_at=self.between(*at),
         )
@@ -61,8 +62,12 @@ _Kind = Callable[[_Draw], Load]
 
 KINDS: Final[Mapping[str, _Kind]] = {
     "never free": lambda draw: Load(hold=draw.times(0.01, 0.3)),
-    "several keys": lambda draw: Load(hold=draw.times(0.01, 0.5), think=draw.times(0, 0.3), keys=_KEYS),
-    "often free": lambda draw: Load(hold=draw.times(0.02, 0.6), think=draw.times(0.1, 1.5)),
+    "several keys": lambda draw: draw.extended(
+        hold=draw.times(0.01, 0.6), at=(0.1, 0.4), think=draw.times(0, 0.3), keys=_KEYS
+    ),
+    "often free": lambda draw: draw.extended(
+        hold=draw.times(0.02, 0.8), at=(0.1, 0.6), think=draw.times(0.1, 1.5), keys=1
+    ),
     "extended early": lambda draw: draw.extended(hold=draw.times(0.6, 3), at=(0.2, 0.6)),
     "extended late": lambda draw: draw.extended(hold=draw.times(1.2, 3), at=(0.7, 1.1)),
     "extended for long": lambda draw: draw.extended(hold=draw.times(2, 5), at=(0.2, 0.8)),
