@@ -65,6 +65,21 @@ def test_in_a_still_time_one_fault_is_in_force_for_several_ttls_and_nothing_else
         assert [other for other in faults if other.at_ms < planned.end_ms and planned.at_ms < other.end_ms] == [planned]
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_within_two_minutes_as_many_nodes_as_can_be_lost_are_silent_for_several_ttls_and_nothing_else_is_wrong(
+    seed: int,
+) -> None:
+    still = [planned for planned in draw(seed=seed, duration_ms=120_000).faults if is_still(planned)]
+    long = [planned.fault for planned in still if planned.duration_ms >= 4 * 500 and planned.nemesis == "partition"]
+    everybody = {f"c{number}" for number in range(1, 5)}
+    assert any(
+        len({node for _, node in fault["links"]}) == 2
+        and {client for client, _ in fault["links"]} == everybody
+        and fault["direction"] == "both"
+        for fault in long
+    )
+
+
 @pytest.mark.parametrize(
     ("at_ms", "lasts_ms", "fits"),
     [
