@@ -21,7 +21,7 @@ from harness.store.run_folder import RunFolder
 from nemesis.schedule import Schedule
 
 _SCENARIO = "harness.run.scheduled_scenario"
-_LOOK_EVERY_MS, _LOOK_SHARE = 400.0, 0.1
+_LOOK_EVERY_MS, _LOOK_SHARE = 400.0, 0.25
 """How often it is asked whether the run has shown enough, and which share of the time that may take at most."""
 
 Enough = Callable[[], bool]
