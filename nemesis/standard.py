@@ -43,6 +43,7 @@ LANES: Final[Mapping[str, Deck]] = {
         (
             "latency:duration=2ttl,kind=delay",
             "latency:duration=2ttl,kind=delay,direction=from-node,delay=0.1ttl-0.9ttl,targets=all",
+            "latency:duration=3ttl,kind=delay,direction=from-node,delay=0.1ttl-0.3ttl,targets=all",
             "latency:duration=2ttl,kind=delay,direction=from-node,delay=0.05ttl-1.2ttl,targets=one-client",
             "latency:duration=2ttl,kind=delay,direction=to-node,delay=0.1ttl-1.2ttl,targets=minority",
             "latency:duration=2ttl,kind=delay,direction=to-node,delay=0.3ttl-1.5ttl,targets=one-client",
