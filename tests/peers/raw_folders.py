@@ -252,6 +252,8 @@ def _timeline(made: _Made, path: Path) -> None:
     timeline: dict[str, object] = {"start_ns": ns(0), "interrupted": made.often(0.05)}
     if made.over:
         timeline |= {"healed_ns": ns(500), "stop_ns": ns(510), "end_ns": ns(530)}
+        if made.often(0.05):
+            timeline["healed_ns"] = None
     _json(path / "timeline.json", timeline)
 
 

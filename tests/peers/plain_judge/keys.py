@@ -257,7 +257,7 @@ def _in_sight(record: NodesRecord, node: str, a: float, b: float) -> bool:
 
 def _took_by_lock(record: NodesRecord, of_key: list[Holding], section: Section, node: str, at: float) -> bool:
     """Whether only the lock's own requests explain that the node does not hold the section's value."""
-    own = [h for h in of_key if h.node == node and h.section is section and h.began[0] < at]
+    own = [h for h in of_key if h.node == node and h.section is section and h.gone[1] < at]
     if not own:
         return _in_sight(record, node, section.asked_ns, at)
     last = own[-1]
