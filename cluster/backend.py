@@ -39,8 +39,10 @@ from cluster.server_node import Seen, ServerNode
 from cluster.spec import ClusterSpec
 from cluster.toxiproxy import ToxicLink, ToxiproxyServer
 from cluster.waiting import VERB_LIMIT_S, Patience
+from cluster.wall_clock import WallClock
 from fencepost.errors import BrokenEnvironmentError
 
+_CLOCKS_FOLDER = "clocks"
 _PROXY_FOLDER = "proxy"
 _PROXY_SOCKET = "toxiproxy.sock"
 
@@ -120,6 +122,7 @@ class Backend(ABC, Generic[N]):
         self._is_started, self._called_off = True, called_off
         try:
             self._log_dir.mkdir(parents=True, exist_ok=True)
+            self._make_clocks()
             facts = self._start_servers()
             self._go_on()
             self._links = make_links(self._proxy(), self._spec.link_keys, self._addresses(), self._ports)
@@ -151,6 +154,7 @@ class Backend(ABC, Generic[N]):
             self._end_servers()
             remove_disks(disks)
             shutil.rmtree(self.proxy_socket.parent, ignore_errors=True)
+            shutil.rmtree(self._state.path / _CLOCKS_FOLDER, ignore_errors=True)
         finally:
             self._ports.close()
 
@@ -220,6 +224,12 @@ class Backend(ABC, Generic[N]):
         self._api = ToxiproxyServer(socket)
         self._api.wait_until_up(is_running, VERB_LIMIT_S)
 
+    def _make_clocks(self) -> None:
+        """Give each node its clock, if clocks are asked for."""
+        if (library := self._spec.clock_library) is not None:
+            for name, node in self.nodes.items():
+                node.give(WallClock(self._state.path / _CLOCKS_FOLDER / name, library))
+
     def _make_disks(self) -> Mapping[str, object]:
         """Give each node its disk, if disks are asked for; what `environment` says of them."""
         if self._spec.disks is None:
@@ -242,6 +252,7 @@ class Backend(ABC, Generic[N]):
             "backend": self.name,
             "persistence": {"nodes": self._spec.policy, "resource": self._spec.policies[RESOURCE]},
             "servers_run_as": str(self._owner),
+            "clocks": self._spec.clock_library is not None,
             "key_events": self._spec.server.server.key_events is not None,
             "addresses": {name: str(address) for name, address in self._addresses().items()},
             **facts,

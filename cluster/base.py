@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from cluster.access import Access, Login
     from cluster.server import KeyReader, Server
+    from cluster.wall_clock import ClockAhead, ClockSetting
 
 RESOURCE = "resource"
 """The name of the server that the lock protects; as a link's `node` it means the link to the resource."""
@@ -182,6 +183,16 @@ class Node(Part, Protocol):
     def resume(self) -> None:
         """Undo `pause` and wait until the server answers. Does nothing for a server that is down, or that somebody
         else stopped."""
+        ...
+
+    def set_clock(self, setting: ClockSetting) -> None:
+        """Set the server's wall clock, whether it runs or not; `RIGHT` makes it that of this machine again. Raises
+        BrokenEnvironmentError if it has no clock of its own."""
+        ...
+
+    def clock_ahead_ms(self, timeout_ms: float = 1_000) -> ClockAhead | None:
+        """By how much the server's wall clock is ahead of this machine's, as the server itself says. None if it does
+        not answer, or its kind of server cannot be asked."""
         ...
 
     def was_taken_down(self) -> bool:

@@ -7,7 +7,7 @@ import signal
 import stat
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Literal, TypedDict
 
@@ -24,24 +24,26 @@ def spawn(
     folder: Path,
     log: Path,
     environment: Mapping[str, str],
+    files: Mapping[str, Path] | None = None,
 ) -> subprocess.Popen[bytes]:
     """Start a program as `owner`, in its own session (so that a Ctrl-C at the terminal reaches only the harness); what
-    it prints is appended to `log`. `environment` is added to ours. Raises BrokenEnvironmentError if it cannot be
-    started.
+    it prints is appended to `log`. `environment` is added to ours; `files` too, as paths that the owner can open.
+    Raises BrokenEnvironmentError if it cannot be started.
 
     The owner may enter `folder`, but not the folders above it, nor those above the program, such as /root. So it gets
-    `folder` as its working directory, and its program through an open descriptor."""
+    `folder` as its working directory, and its program and the files through open descriptors."""
     try:
-        with log.open("ab") as output, _way_to(program) as (descriptor, path):
+        with log.open("ab") as output, _way_to(program) as (descriptor, path), ExitStack() as opened:
+            named = {name: opened.enter_context(_opened(file)) for name, file in (files or {}).items()}
             return subprocess.Popen(
                 [str(program), *arguments],
                 executable=path,
-                pass_fds=(descriptor,),
+                pass_fds=(descriptor, *named.values()),
                 cwd=folder,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                env={**os.environ, **environment},
+                env={**os.environ, **environment, **{name: _path_of(file) for name, file in named.items()}},
                 start_new_session=True,
                 **_as(owner),
             )
@@ -65,11 +67,21 @@ def _way_to(program: Path) -> Iterator[tuple[int, str]]:
     """A descriptor to pass on, and a path through it that is open to everybody: from the program's folder, so that the
     process has the program's name, unless only its owner may enter that."""
     is_open = program.parent.stat().st_mode & stat.S_IXOTH
-    descriptor = os.open(program.parent if is_open else program, os.O_PATH | os.O_CLOEXEC)
+    with _opened(program.parent if is_open else program) as descriptor:
+        yield descriptor, _path_of(descriptor) + (f"/{program.name}" if is_open else "")
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[int]:
+    descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
     try:
-        yield descriptor, f"/proc/self/fd/{descriptor}" + (f"/{program.name}" if is_open else "")
+        yield descriptor
     finally:
         os.close(descriptor)
+
+
+def _path_of(descriptor: int) -> str:
+    return f"/proc/self/fd/{descriptor}"
 
 
 def end_child(process: subprocess.Popen[bytes]) -> None:

@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 from docker import DockerClient
 from docker.errors import NotFound
 from docker.models.containers import Container
-from docker.types import LogConfig
+from docker.types import LogConfig, Mount
 
 from cluster.at_once import at_once
 from cluster.backend import Backend
@@ -45,6 +45,7 @@ from cluster.programs import ServerProgram, ToxiproxyProgram
 from cluster.server import Place
 from cluster.server_node import ASK_MS, Seen
 from cluster.spec import ClusterSpec
+from cluster.wall_clock import WallClock, environment_in
 from fencepost.errors import BrokenEnvironmentError, InternalError
 
 TOXIPROXY = "toxiproxy"
@@ -53,6 +54,7 @@ _PORT = 6379
 _ANY_HOST = "0.0.0.0"  # noqa: S104 - inside a container, on a network that lets nobody else in
 _DISK = "/data"
 _SOCKETS = "/sockets"
+_CLOCK = "/clock"
 _LOG = LogConfig(type=LogConfig.types.JSON)
 """Set explicitly, because an engine can be configured to keep no logs, or to send them away."""
 
@@ -172,6 +174,7 @@ class DockerCluster(Backend[ContainerNode]):
             volumes={str(disk.path): {"bind": _DISK, "mode": "rw"}} if disk else [_DISK],
             network=network,
             networking_config={network: self._engine.api.create_endpoint_config(ipv4_address=host)},
+            **_with_clock(node.clock),
         )
         if disk is None:
             container.put_archive(_DISK, _folder_of(self._owner))
@@ -221,6 +224,14 @@ class DockerCluster(Backend[ContainerNode]):
         # Of a container that is gone there is no log, and that is not worth a teardown that stops half-way.
         with suppress(NotFound):
             (self._log_dir / f"{name}.log").write_bytes(container.logs())
+
+
+def _with_clock(clock: WallClock | None) -> dict[str, object]:
+    """What gives a container this clock: its folder, mounted read-only, and the environment that names its files."""
+    if clock is None:
+        return {}
+    environment = {name: str(path) for name, path in environment_in(Path(_CLOCK)).items()}
+    return {"environment": environment, "mounts": [Mount(_CLOCK, str(clock.folder), type="bind", read_only=True)]}
 
 
 def _folder_of(owner: Owner) -> bytes:

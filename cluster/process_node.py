@@ -106,6 +106,7 @@ class ProcessNode(ServerNode):
             folder=self._folder,
             log=self._log,
             environment=self._environment,
+            files=None if self._clock is None else self._clock.files,
         )
 
     def _freeze(self) -> bool:

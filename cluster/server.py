@@ -16,7 +16,7 @@ from cluster.base import Address, LinkKey, ProbeResult
 from cluster.persistence import Policy
 from fencepost.history import KeyEvent
 
-Ability = Literal["a clean shutdown", "a list of keys"]
+Ability = Literal["a clean shutdown", "a list of keys", "a clock that can be read"]
 """What a fault may need of the nodes' server, in the words of an error message."""
 
 Holdings = Mapping[str, Mapping[str, bytes | None]]
@@ -97,6 +97,10 @@ OpenKeyReader = Callable[[Mapping[str, Address]], KeyReader]
 ProbeLinks = Callable[[Mapping[LinkKey, Address], Mapping[str, Address], float], dict[LinkKey, ProbeResult]]
 """Takes the links' addresses, where each node itself listens, and the time limit in milliseconds.
 Sends one harmless command through each link at the same time, and asks the nodes which of them they executed."""
+
+ReadClock = Callable[[Address, float], int]
+"""Asks a server for its wall clock, in nanoseconds since 1970, within so many milliseconds. Raises OSError if it does
+not answer."""
 
 ShutDown = Callable[[Address, float], None]
 """Tells a server to save and end, within so many milliseconds. Raises BrokenEnvironmentError if it refuses."""
@@ -197,6 +201,11 @@ class Server(Protocol):
         ...
 
     @property
+    def read_clock(self) -> ReadClock | None:
+        """None: it does not say what time it is, so nobody could see that its clock was set."""
+        ...
+
+    @property
     def key_events(self) -> OpenKeyEvents | None:
         """None: its keys cannot be watched, so its nodes are not witnessed."""
         ...
@@ -214,5 +223,9 @@ class Server(Protocol):
 
 def abilities(server: Server) -> frozenset[Ability]:
     """What faults may need and this server has."""
-    has: dict[Ability, object] = {"a clean shutdown": server.shut_down, "a list of keys": server.key_reader}
+    has: dict[Ability, object] = {
+        "a clean shutdown": server.shut_down,
+        "a list of keys": server.key_reader,
+        "a clock that can be read": server.read_clock,
+    }
     return frozenset(ability for ability, part in has.items() if part is not None)

@@ -6,6 +6,7 @@ A backend adds how its kind of server is launched, stopped, woken and looked at.
 from __future__ import annotations
 
 import threading
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from cluster.disk import Disk, no_disk
 from cluster.persistence import Policy
 from cluster.server import Server
 from cluster.waiting import ENDLESS, VERB_LIMIT_S, Patience
+from cluster.wall_clock import ClockAhead, ClockSetting, WallClock, no_clock
 from fencepost.errors import BrokenEnvironmentError
 
 ASK_MS = 1_000.0
@@ -39,6 +41,7 @@ class ServerNode(ABC):
         self._policy = policy
         self._patience = patience
         self._disk: Disk | None = None
+        self._clock: WallClock | None = None
         self._verb = threading.RLock()
         self._wanted: Wanted | None = None
         """What the verbs made of it; None while one is at work, and before the first start."""
@@ -59,6 +62,15 @@ class ServerNode(ABC):
     def put_on(self, disk: Disk) -> None:
         """Keep the data on this disk, from the next start on."""
         self._disk = disk
+
+    def give(self, clock: WallClock) -> None:
+        """Run with this wall clock, from the next start on."""
+        self._clock = clock
+
+    @property
+    def clock(self) -> WallClock | None:
+        """Its own wall clock; None if it has this machine's."""
+        return self._clock
 
     def start(self) -> None:
         with self._becomes("up"):
@@ -104,6 +116,21 @@ class ServerNode(ABC):
                 with self._becomes("up"):
                     self._wake()
                     self._await_ready()
+
+    def set_clock(self, setting: ClockSetting) -> None:
+        if self._clock is None:
+            raise no_clock(self._name)
+        self._clock.set(setting)
+
+    def clock_ahead_ms(self, timeout_ms: float = ASK_MS) -> ClockAhead | None:
+        if (read_clock := self._server.read_clock) is None:
+            return None
+        began_ns = time.time_ns()
+        try:
+            at_ns = read_clock(self.address, timeout_ms)
+        except OSError:
+            return None
+        return ClockAhead((at_ns - time.time_ns()) / 1e6, (at_ns - began_ns) / 1e6)
 
     def was_taken_down(self) -> bool:
         return self._wanted == "down"

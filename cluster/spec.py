@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 
 from cluster.access import Access
 from cluster.base import RESOURCE, LinkKey
@@ -17,7 +18,8 @@ class ClusterSpec:
     """`nodes` and `clients` are names. `server` is what the nodes run, `resource_server` what the resource runs.
 
     The nodes follow `policy`; the resource always fsyncs before it replies. With `disks`, each node has a small file
-    system of that kind to itself, whose power can be cut. `access`: who may talk to the servers.
+    system of that kind to itself, whose power can be cut. With a `clock_library`, each node has a wall clock of its
+    own, which can be set (`cluster.wall_clock`). `access`: who may talk to the servers.
     """
 
     server: ServerProgram
@@ -27,6 +29,7 @@ class ClusterSpec:
     clients: tuple[str, ...]
     policy: Policy = "none"
     disks: FileSystem | None = None
+    clock_library: Path | None = None
     access: Access = field(default_factory=partial(Access.fresh, closed=False))
 
     @property

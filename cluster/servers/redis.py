@@ -15,7 +15,7 @@ from cluster.key_events import KeyEventStream
 from cluster.key_snapshot import RedisKeyReader
 from cluster.persistence import POLICIES, Policy
 from cluster.ports import LOOPBACK
-from cluster.server import OpenKeyEvents, OpenKeyReader, Place, ProbeLinks, ShutDown
+from cluster.server import OpenKeyEvents, OpenKeyReader, Place, ProbeLinks, ReadClock, ShutDown
 from fencepost.errors import BrokenEnvironmentError
 
 Directives = tuple[tuple[str, str], ...]
@@ -68,6 +68,15 @@ def shut_down(address: Address, timeout_ms: float) -> None:
     raise BrokenEnvironmentError(f"the server at {address} refuses to shut down: {reply}")
 
 
+def read_clock(address: Address, timeout_ms: float) -> int:
+    """TIME, to a microsecond."""
+    (reply,) = resp.ask(address, ("TIME",), timeout_ms=timeout_ms)
+    if not isinstance(reply, list):
+        raise OSError(f"{address} answered TIME with {reply!r}")
+    seconds, microseconds = (int(str(word)) for word in reply)
+    return (seconds * 1_000_000 + microseconds) * 1_000
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RedisServer:
     """`cluster.server.Server`, for Redis and its descendants. A variant is one with other fields, or a subclass.
@@ -85,6 +94,7 @@ class RedisServer:
     policies: tuple[Policy, ...] = POLICIES
     probe_links: ProbeLinks = probe.probe_links
     shut_down: ShutDown | None = shut_down
+    read_clock: ReadClock | None = read_clock
     key_events: OpenKeyEvents | None = KeyEventStream
     key_reader: OpenKeyReader | None = RedisKeyReader
     is_scriptable: bool = True

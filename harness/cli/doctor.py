@@ -27,6 +27,7 @@ from cluster.engine import ENGINE_ERRORS, NoEngineError, connect, words_of
 from cluster.programs import find_server, find_tool, find_toxiproxy
 from cluster.registry import servers
 from cluster.sandbox import why_not
+from cluster.wall_clock import find_clock_library
 from fencepost.errors import BrokenEnvironmentError, FencepostError
 from fencepost.setup.machine import tools_folder
 from fencepost.setup.workshop import short
@@ -73,6 +74,7 @@ def examine() -> tuple[Check, ...]:
         _docker(),
         _root(),
         _loop_devices(),
+        _program("clocks", lambda: str(short(find_clock_library())), "install a C compiler (gcc), then make setup"),
         _run_queue(),
         _leftovers(),
     )

@@ -61,7 +61,7 @@ def prepare_setup(config: RunConfig) -> Setup:
         config.client_names,
         config.persistence,
         config.disk_fs if config.disks else None,
-        Access.fresh(closed=not is_alone),
+        access=Access.fresh(closed=not is_alone),
     )
     return Setup(config, backend, spec, no_sandbox)
 

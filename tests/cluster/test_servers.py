@@ -95,7 +95,7 @@ def test_a_nemesis_that_needs_what_the_server_lacks_is_refused_in_one_line(spec:
 
 def test_crashes_and_partitions_need_nothing_of_a_server() -> None:
     topology = Topology(("c1", "c2"), ("n1", "n2", "n3"), 1_000)
-    poor = replace(REDIS, name="poor", shut_down=None, key_reader=None, key_events=None)
+    poor = replace(REDIS, name="poor", shut_down=None, key_reader=None, key_events=None, read_clock=None)
     assert abilities(poor) == frozenset()
     check_server(draw_schedule(parse_spec("crash+power+partition+pause"), 7, topology, 10_000), poor)
 
