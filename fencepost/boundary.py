@@ -11,7 +11,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from io import TextIOWrapper
 from types import FrameType
@@ -76,6 +76,19 @@ def say(text: str) -> None:
         return
     try:
         stdout.write(text)
+    except BrokenPipeError:
+        raise UnreadError from None
+
+
+def say_bytes(pieces: Iterable[bytes]) -> None:
+    """Write bytes of ours to stdout. Raises UnreadError if nobody reads them."""
+    stdout: TextIO | None = sys.stdout
+    if stdout is None:  # closed by the caller
+        return
+    try:
+        for piece in pieces:
+            stdout.buffer.write(piece)
+        stdout.buffer.flush()
     except BrokenPipeError:
         raise UnreadError from None
 

@@ -29,6 +29,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "analyze": "judge a recorded run again",
     "explain": "say how each violation happened",
     "list": "list recorded runs",
+    "export": "write a recorded run in the format of another tool",
     "shell": "look into a live run: a shell where its servers can be reached",
     "setup": "install foreign locks",
     "doctor": "say what this machine can do, and how to fix what is missing",

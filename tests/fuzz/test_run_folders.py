@@ -17,7 +17,7 @@ from tests.explain.test_terminal import folder_of, restarted
 from tests.fuzz.command import fresh, fuzz, outcome
 from tests.fuzz.hostile import BYTES, INSTEAD, TEXTS, damaged_json, put_instead
 
-READERS = ["analyze", "explain", "list", "replay", "shrink"]
+READERS = ["analyze", "explain", "export", "list", "replay", "shrink"]
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +42,7 @@ def copied(run: Path, place: Path, name: str = "") -> Path:
 
 def read_by_every_command(place: Path, run: Path, command: str) -> None:
     words = [command] if command == "list" else [command, str(run)]
+    words += ["--to", "perfetto", "--output", str(place / "trace.json")] if command == "export" else []
     code, said, _ = outcome(*words, folder=place)
     if command == "list":
         assert code == 0

@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -18,13 +19,17 @@ from hypothesis import strategies as st
 from fencepost.history import Timeline
 from harness.checkers import counter, exclusion, fencing
 from harness.config import RunConfig
+from harness.export import porcupine
+from harness.export.formats import Choice, Window
 from harness.history.overlap_counts import count_overlaps
-from harness.history.overlaps import BLAMES, overlapping_pairs
+from harness.history.overlaps import BLAMES, OverlapBlame, overlapping_pairs
 from harness.history.recorded import Recorded
 from harness.history.sections import derive_sections
 from harness.store.columns import ops_frame, writes_frame
+from harness.store.tables import load_recorded
 from tests.needs import find_go
 from tests.peers.random_histories import QUESTIONS, Plan, Recording, histories, questions, record
+from tests.peers.recorded import unpack, with_manifest
 
 AT_ONCE = 21
 BATCHES = 100
@@ -156,6 +161,47 @@ def test_both_agree_on_two_thousand_random_histories(peer: Peer) -> None:
         fine, wrong = tally[f"{question} Ok"], tally[f"{question} Illegal"]
         assert fine + wrong >= 0.99 * tally["histories"]
         assert min(fine, wrong) >= 0.02 * tally["histories"], question
+
+
+def test_an_exported_history_gets_the_same_answers(peer: Peer) -> None:
+    """What `fencepost export --to porcupine` writes, read from the file by the peer, of histories that are correct and
+    wrong under each reading of a section."""
+    tally = Counter[str]()
+
+    @settings(max_examples=5, deadline=None, derandomize=True, suppress_health_check=[*HealthCheck])
+    @given(st.lists(histories, min_size=AT_ONCE, max_size=AT_ONCE))
+    def agree(batch: list[list[Plan]]) -> None:
+        made = [record(plans, f"k{number}") for number, plans in enumerate(batch)]
+        run, expected = recorded(made), peer.ask([question for one in made for question in questions(one)])
+        for place, window in enumerate(get_args(Window)):
+            exported = b"".join(porcupine.write(run, Choice(window=window))).splitlines()
+            asked = {line["key"]: line["ops"] for line in map(json.loads, exported)}
+            answers = peer.ask([("mutex", asked[f"k{number}"]) for number in range(len(made))])
+            assert answers == expected[place :: len(QUESTIONS)]
+            tally.update(f"{window} {answer}" for answer in answers)
+
+    agree()
+    for window in get_args(Window):
+        assert tally[f"{window} Ok"] > 0
+        assert tally[f"{window} Illegal"] > 0
+
+
+@pytest.mark.parametrize("name", ["control-quorum-of-two-partition-pause-16", "redlock-ng-partition-3"])
+def test_an_exported_run_is_judged_as_here(peer: Peer, name: str, tmp_path: Path) -> None:
+    """Whole runs, from their folder to the peer's answer."""
+    run = load_recorded(with_manifest(unpack(tmp_path) / name, tmp_path / "run"))
+    blames = exclusion.check(run).figures.overlaps
+    faults: dict[Window, set[OverlapBlame]] = {
+        "section": {"lock", "undecided", "client"},
+        "possible": {"lock", "undecided"},
+        "certain": {"lock"},
+    }
+    for window, whose in faults.items():
+        exported = b"".join(porcupine.write(run, Choice(window=window))).splitlines()
+        answers = peer.ask([(line["model"], line["ops"]) for line in map(json.loads, exported)])
+        overlaps = any(blames[blame] for blame in whose)
+        assert ("Illegal" if overlaps else "Ok") in answers
+        assert set(answers) <= ({"Illegal", "Ok"} if overlaps else {"Ok"})
 
 
 def plan(client: int, gap: int, length: int = 3, **more: object) -> Plan:
