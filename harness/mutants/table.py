@@ -174,14 +174,18 @@ def _words(row: Row, nemesis: str) -> str:
 
 def conclusion(rows: Sequence[Row]) -> str:
     """One sentence: whether every lock was judged correctly."""
-    missed = [row.name for row in rows if row.finding is not None and not row.is_right]
+    played = [row for row in rows if row.finding is not None and STANDARD in row.fields]
+    missed = [row.name for row in played if not row.is_right]
     wronged = [row.name for row in rows if row.finding is None and not row.is_right]
     mutants = sum(row.finding is not None for row in rows)
     said = []
     if missed:
         said.append(f"NOT found within {LIMIT_MS // 1000} s: {', '.join(missed)}.")
-    elif mutants:
-        said.append(f"All {plural(mutants, 'mutant')} were found and named within {LIMIT_MS // 1000} s.")
+    elif played:
+        said.append(f"All {plural(len(played), 'mutant')} were found and named within {LIMIT_MS // 1000} s.")
+    if mutants > len(played):
+        unplayed = mutants - len(played)
+        said.append(f"Not played under the standard faults: {unplayed} of {plural(mutants, 'mutant')}.")
     if wronged:
         said.append(f"A correct lock was BLAMED: {', '.join(wronged)}.")
     elif len(rows) > mutants:
@@ -190,8 +194,9 @@ def conclusion(rows: Sequence[Row]) -> str:
 
 
 def comparison(rows: Sequence[Row]) -> str:
-    """How much sooner the standard faults find a mutant than the plain nemeses do; empty if not both were played."""
-    mutants = [row for row in rows if row.finding is not None]
+    """How much sooner the standard faults find a mutant than the plain nemeses do, over the mutants that met both;
+    empty if none did."""
+    mutants = [row for row in rows if row.finding is not None and {STANDARD, PLAIN} <= row.fields.keys()]
     soon_ms, late_ms = _middle_ms(mutants, STANDARD), _middle_ms(mutants, PLAIN)
     if soon_ms is None or late_ms is None or not math.isfinite(soon_ms):
         return ""

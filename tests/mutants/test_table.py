@@ -87,7 +87,9 @@ def test_the_standard_faults_are_compared_with_the_plain_ones() -> None:
     assert compared(soon, later).endswith(
         "is 0.5 s under the standard faults and 2.0 s under the plain nemeses: 4.0 times as long."
     )
-    assert compared(soon, later, line(OVER, "plain", 1)).endswith("more than 120 times as long.")
+    found = line(OVER, "standard", 1, ("no-validity", 500.0))
+    assert compared(soon, later, found, line(OVER, "plain", 1)).endswith("more than 120 times as long.")
+    assert compared(soon, later, line(OVER, "plain", 1)) == compared(soon, later), "a mutant that met only one of them"
     assert compared(soon) == compared(later) == compared(line(HALF, "standard", 1), later) == ""
 
 
@@ -115,6 +117,16 @@ def test_the_conclusion_names_who_was_missed() -> None:
     rows = rows_of([line(HALF, "standard", 1, ("overlap", 5.0)), line(OVER, "standard", 1)])
     assert conclusion(rows) == f"NOT found within 60 s: {OVER}."
     assert "All 1 mutant" in conclusion(rows[:1])
+
+
+def test_the_conclusion_says_nothing_of_a_mutant_that_the_standard_faults_have_not_met() -> None:
+    assert conclusion([row(line(HALF, "plain", 1, ("overlap", 5.0)))]) == (
+        "Not played under the standard faults: 1 of 1 mutant."
+    )
+    both = rows_of([line(HALF, "standard", 1, ("overlap", 5.0)), line(OVER, "plain", 1)])
+    assert conclusion(both) == (
+        "All 1 mutant were found and named within 60 s. Not played under the standard faults: 1 of 2 mutants."
+    )
 
 
 def test_columns_can_be_chosen() -> None:
