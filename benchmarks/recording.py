@@ -47,7 +47,7 @@ class NoOpResource:
 def client_loop(folder: Path, number: int, seconds: float) -> float:
     """Operations per second of the real client loop."""
     control = Control.create(folder / f"{number}.control")
-    with Heartbeat(folder / f"{number}.gaps", control.beat) as heartbeat:
+    with Heartbeat(folder / f"{number}.gaps", folder / f"{number}.beats", control.beat) as heartbeat:
         record = Recorder(folder / f"{number}.jsonl", before=heartbeat.check)
         return _operations_per_s(control, record, number, seconds)
 

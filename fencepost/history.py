@@ -252,6 +252,24 @@ class Gap(msgspec.Struct, omit_defaults=True, gc=False):
     pid: Int64 | None = None
 
 
+HARNESS: Final = "harness"
+"""What the process that makes the run is called among those whose beats are on record."""
+
+
+class Beats(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """About a second of a process's heartbeat: how long after the beat before each beat came, from `from_ns` on. Each
+    was due `every_us` after the one before. `waited_ns`: for how much of this time its threads waited for a processor.
+    `stolen_ns`: for how much of it, on the average of all processors, the machine below this one gave them to others.
+
+    Stored in `beats/<client>.<life>.jsonl`, and in `beats/harness.1.jsonl` of the `HARNESS`."""
+
+    from_ns: Int64
+    after_us: tuple[int, ...]
+    waited_ns: Int64 = 0
+    stolen_ns: Int64 = 0
+    every_us: int = 50_000
+
+
 class ClientEnd(msgspec.Struct, omit_defaults=True):
     """How one life of one client ended (`client-ends.jsonl`).
 

@@ -71,8 +71,8 @@ class ResourceAddress(NamedTuple):
 class ClientSpec(msgspec.Struct, frozen=True, kw_only=True):
     """All that a client needs to know. `options`: what the user decides; the harness writes its whole `RunConfig`
     there, and the client reads its own part. `nodes` and `resource` are the client's own links. `tasks`: one, or
-    several that share the lock. `gaps`: where the heartbeat records when the process did not run. `pipes`: the pipes
-    (orders in, answers out) of a driven client, which has one task."""
+    several that share the lock. `gaps`, `beats`: where the heartbeat records when the process did not run, and how
+    late it beat. `pipes`: the pipes (orders in, answers out) of a driven client, which has one task."""
 
     seed: str
     options: ClientOptions
@@ -83,6 +83,7 @@ class ClientSpec(msgspec.Struct, frozen=True, kw_only=True):
     tasks: tuple[TaskSpec, ...]
     description: str
     gaps: str
+    beats: str
     pipes: tuple[int, int] | None = None
 
 
@@ -96,7 +97,8 @@ def work(spec: ClientSpec) -> None:
     lock = open_lock(options.lock, options.lock_command, spec.nodes, settings)
     with ExitStack() as stack:
         stack.callback(lock.close)
-        heartbeat = Heartbeat(Path(spec.gaps), Control(Path(spec.tasks[0].control)).beat, other_processes(lock))
+        beaten = Control(Path(spec.tasks[0].control)).beat
+        heartbeat = Heartbeat(Path(spec.gaps), Path(spec.beats), beaten, other_processes(lock))
         tasks = [_Task.open(spec, task, lock, workload, heartbeat, stack) for task in spec.tasks]
         description = checked_description(lock.describe())
         Path(spec.description).write_bytes(hidden(description, spec.resource.password))

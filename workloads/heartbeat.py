@@ -18,17 +18,16 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from time import monotonic_ns, sleep
 from types import TracebackType
 from typing import Final, Self
 
 from fencepost.history import Gap
+from workloads.beat_log import BEAT_S, BeatLog
 from workloads.recorder import Recorder
 
-BEAT_S: Final = 0.05
-"""Waking up costs most of it, so a shorter one would slow down the clients of a full machine."""
 MARGIN_NS: Final = 50_000_000
 """A beat may be late by this much and is no gap: timers are late, and threads wait for the interpreter."""
 _LATE_NS: Final = int(BEAT_S * 1e9) + MARGIN_NS
@@ -41,11 +40,12 @@ _STANDING: Final = frozenset(b"TtD")
 
 
 class Heartbeat:
-    """A context manager. `log`: where gaps are recorded; the file is made when there is one. `beaten`: called with the
-    time of every beat. `others`: the processes of the lock that run on their own."""
+    """A context manager. `log`: where gaps are recorded; the file is made when there is one. `beats`: where the beats
+    are. `beaten`: called with the time of every beat. `others`: the processes of the lock that run on their own."""
 
-    def __init__(self, log: Path, beaten: Callable[[int], None], others: Sequence[int] = ()) -> None:
+    def __init__(self, log: Path, beats: Path, beaten: Callable[[int], None], others: Sequence[int] = ()) -> None:
         self._log = log
+        self._beats = beats
         self._record: Recorder | None = None
         self._beaten = beaten
         self._others = [_Other(pid) for pid in others]
@@ -85,12 +85,16 @@ class Heartbeat:
 
     def _beat(self) -> None:
         self._waits.append(_open("/proc/thread-self/schedstat"))
-        while not self._is_over:
-            sleep(BEAT_S)
-            now_ns = monotonic_ns()
-            with self._recording:
-                self._note(now_ns)
-            self._beaten(now_ns)
+        with closing(BeatLog(self._beats)) as log:
+            log.begin(self._last_ns, self._waited_ns)
+            while not self._is_over:
+                sleep(BEAT_S)
+                now_ns = monotonic_ns()
+                with self._recording:
+                    self._note(now_ns)
+                    waited_ns = self._waited_ns
+                self._beaten(now_ns)
+                log.beat(now_ns, waited_ns)
 
     def _note(self, now_ns: int) -> None:
         """Only what is on record counts as known: whoever sees the new time need not record the gap again."""

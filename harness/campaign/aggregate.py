@@ -15,6 +15,7 @@ from harness.campaign.folder import RunLine
 from harness.campaign.grid import Cell, Grid, Part
 from harness.campaign.measure import BLAMES, quantile_ms
 from harness.campaign.statistics import Difference, Rate, difference, holm, mcnemar, rate
+from harness.checkers.disturbance import Figures as Machine
 
 Unit = Literal["opportunity", "node outage", "run"]
 UNITS: Final[dict[Unit, str]] = {"opportunity": "opportunities", "node outage": "node outages", "run": "runs"}
@@ -28,6 +29,7 @@ class Summary:
     an overlap blamed on the lock followed, of all runs, node outages and opportunities. Rates a second and quantiles
     are over all runs together; `by_seed` holds acquisitions a second by seed. `fsync_p50_ms` is the median of the runs'
     medians. `totals`: sums of the counts that checkers offer.
+    `machine`: of each run that kept beats. `disturbed`: why, of each run that was too disturbed.
     """
 
     part: Part
@@ -61,6 +63,8 @@ class Summary:
     overruns: int = 0
     unfounded: int | None = None
     totals: dict[str, int] = field(default_factory=dict)
+    machine: tuple[Machine, ...] = ()
+    disturbed: tuple[tuple[str, ...], ...] = ()
 
     @property
     def main_rate(self) -> tuple[Unit, Rate]:
@@ -169,6 +173,8 @@ def _summary(part: Part, cell: Cell, lines: list[RunLine]) -> Summary:
         orphan_longest_ms=max((f.orphan_longest_ms for f in figures if f.orphan_longest_ms is not None), default=None),
         overruns=sum(f.overruns for f in figures),
         unfounded=_sum_of_known([f.unfounded for f in figures]),
+        machine=tuple(f.machine for f in figures if f.machine),
+        disturbed=tuple(f.disturbed for f in figures if f.disturbed),
         totals=dict(sum((Counter(f.totals) for f in figures), Counter[str]())),
     )
 

@@ -12,6 +12,7 @@ from harness.campaign import facts
 from harness.campaign.aggregate import UNITS, Summary, contrasts
 from harness.campaign.folder import Campaign, RunLine
 from harness.campaign.measure import quantile_ms
+from harness.checkers.disturbance import Figures as Machine
 from harness.config import RunConfig
 
 
@@ -98,13 +99,25 @@ def runs_frame(lines: Sequence[RunLine]) -> pd.DataFrame:
             totals = f.pop("totals")
             acquire, overlaps, fsync = f.pop("acquire"), f.pop("overlaps"), f.pop("fsync_ms")
             waits = f.pop("majority_waits_ms")
+            machine, disturbed = f.pop("machine"), f.pop("disturbed")
             row |= f | {f"overlaps_{blame}": pairs for blame, pairs in overlaps.items()}
             row |= {"acquire_p50_ms": quantile_ms(acquire, 0.5), "acquire_p99_ms": quantile_ms(acquire, 0.99)}
             row |= {f"fsync_{name}_ms": (fsync or {}).get(name) for name in ("p50", "p99")}
             row |= totals
+            row |= _machine(machine) | {"disturbed": "; ".join(disturbed)}
             row |= {"majority_waits_ms": " ".join(f"{wait:.1f}" for wait in waits)}
         rows.append(row)
     return pd.DataFrame(rows)
+
+
+def _machine(busy: Machine | None) -> dict[str, object]:
+    """How late clients, the harness and faults were; nothing for a run that kept no beats."""
+    row: dict[str, object] = {}
+    for who, late in (("clients", busy and busy.clients), ("harness", busy and busy.harness)):
+        row |= {f"{who}_{name}": value for name, value in (msgspec.structs.asdict(late) if late else {}).items()}
+    if busy:
+        row |= {"stolen_percent": busy.stolen_percent, "fault_late_ms": busy.latest and busy.latest.late_ms}
+    return row
 
 
 def document(campaign: Campaign, lines: Sequence[RunLine], found: Sequence[Summary]) -> bytes:

@@ -99,12 +99,18 @@ def _box(summary: Summary) -> Box:
     if summary.part.kind == "cost":
         value = f"{number(summary.per_second)}/s"
         tails = f"{milliseconds(summary.acquire_p50_ms)}, p99 {milliseconds(summary.acquire_p99_ms)}"
-        return Box(summary, value, f"acquire p50 {tails}", "")
+        return Box(summary, value, f"acquire p50 {tails}{_too_disturbed(summary)}", "")
     _, rate = summary.main_rate
     if not rate.trials:
         return Box(summary, MISSING, "nothing to count yet", "")
     value = f"{rate.events:,} of {rate.trials:,}"
-    return Box(summary, value, wording.interval(rate), "bad" if rate.events else "")
+    note = f"{wording.interval(rate)}{_too_disturbed(summary)}"
+    return Box(summary, value, note, "bad" if rate.events else "")
+
+
+def _too_disturbed(summary: Summary) -> str:
+    runs = sum(summary.verdicts.values())
+    return f"; {len(summary.disturbed):,} of {plural(runs, 'run')} too disturbed" if summary.disturbed else ""
 
 
 def _left_box(summary: Summary) -> Box:
@@ -250,6 +256,7 @@ def details(summary: Summary) -> list[tuple[str, str]]:
         ),
         ("Lost updates", _lost(summary)),
         *_keys(summary),
+        *_machine(summary),
         *((printable(name), count(number)) for name, number in summary.totals.items()),
     ]
 
@@ -264,6 +271,26 @@ def _keys(summary: Summary) -> list[tuple[str, str]]:
     if summary.overruns:
         rows.append(("Acquire calls that took longer than allowed", count(summary.overruns)))
     return rows
+
+
+def _machine(summary: Summary) -> Iterator[tuple[str, str]]:
+    """How busy the machine was; nothing for runs that kept no beats."""
+    for who, all_late in (
+        ("Clients", [one.clients for one in summary.machine if one.clients]),
+        ("The harness", [one.harness for one in summary.machine if one.harness]),
+    ):
+        if all_late:
+            p99, longest = (max(getattr(late, name) for late in all_late) for name in ("p99_ms", "longest_ms"))
+            yield (
+                f"{who} woke up late by",
+                f"p99 {milliseconds(p99)} in the worst run, longest {milliseconds(longest)}; waited up to "
+                f"{number(max(late.waited_percent for late in all_late))} % of the time for a processor",
+            )
+    if latest := [one.latest.late_ms for one in summary.machine if one.latest]:
+        yield "Faults were injected late by", f"up to {milliseconds(max(latest))}"
+    if summary.disturbed:
+        reasons = "; ".join(sorted({reason for run in summary.disturbed for reason in run})[:3])
+        yield "Runs that were too disturbed to compare", f"{count(len(summary.disturbed))}: {reasons}"
 
 
 def _lost(summary: Summary) -> str:
@@ -281,7 +308,7 @@ FIGURES: Final = (
     "configuration", "runs", "sections", "opportunities", "node outages", "lock to blame: runs",
     "client to blame: runs", "undecided: runs", "acquisitions/s", "acquire p50", "p99", "availability",
     "wait after a majority went down", "lost updates", "keys without an owner", "sections not backed by a majority",
-    "acquire calls that took too long",
+    "acquire calls that took too long", "clients woke up late (p99)", "runs too disturbed",
 )  # fmt: skip
 
 
@@ -303,6 +330,8 @@ def figures_row(summary: Summary) -> tuple[str, ...]:
         _orphans(summary),
         count(summary.unfounded),
         count(summary.overruns),
+        milliseconds(max((one.clients.p99_ms for one in summary.machine if one.clients), default=None)),
+        count(len(summary.disturbed)) if summary.machine else MISSING,
     )
 
 

@@ -10,9 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from fencepost.history import FaultEvent
+from harness.campaign.disturbed import disturbances
 from harness.checkers import (
     acquire_timeouts,
     capacity,
+    disturbance,
     exclusion,
     faults,
     liveness,
@@ -60,7 +62,8 @@ class Figures(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     others; None if the nodes had no separate disks. `blamed`: the findings for which the lock is to blame. `orphans`:
     keys left on a node without an owner; `unfounded`: sections not backed by a majority; both None where nobody watched
     the nodes, or the lock shows nothing. `overruns`: acquire calls that took longer than they were allowed. `totals`:
-    the counts that checkers add up over runs, by name.
+    the counts that checkers add up over runs, by name. `machine`: how busy it was; None for a run that kept no beats.
+    `disturbed`: why the run was too disturbed for what it claims, empty if it was not.
     """
 
     sections: int
@@ -86,6 +89,8 @@ class Figures(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     overruns: int = 0
     unfounded: int | None = None
     totals: dict[str, int] = {}
+    machine: disturbance.Figures | None = None
+    disturbed: tuple[str, ...] = ()
 
 
 def measure(
@@ -105,6 +110,7 @@ def measure(
         verdict.of(acquire_timeouts.Figures),
         verdict.of(quorum_backing.Figures),
     )
+    machine = verdict.of(disturbance.Figures)
     reachable = majority_windows(run.config.user_names, run.config.node_names, run.faults, run.ends, begin, end)
     return Figures(
         sections=len(run.sections),
@@ -130,6 +136,8 @@ def measure(
         overruns=late.overruns if late else 0,
         unfounded=backing.unfounded if backing else None,
         totals={name: number for own in verdict.figures.values() for name, number in own.totals().items()},
+        machine=machine,
+        disturbed=tuple(disturbances(machine, run.config.ttl_ms)) if machine else (),
     )
 
 

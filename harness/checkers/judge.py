@@ -29,6 +29,7 @@ _NEED_THE_END: Final = frozenset(
         "contention",
         "counter",
         "coverage",
+        "disturbance",
         "faults",
         "fencing",
         "liveness",

@@ -15,6 +15,7 @@ from harness.history.backing import Backing
 from harness.history.groups import Groups, codes_of
 from harness.history.key_holdings import Watched
 from harness.history.key_owners import Owners, find_owners
+from harness.history.lags import Lags
 from harness.history.overlaps import sections_by_key
 from workloads.kinds import find_workload
 
@@ -45,6 +46,10 @@ class Recorded:
     """How long an acquire may take according to the lock; None if it declares nothing."""
     kept_waiting: Mapping[str, Sequence[tuple[int, int]]] = field(default_factory=dict)
     """By client, when it did not run although it was not stopped: it got no processor. Disjoint, in order."""
+    lags: tuple[Lags, ...] = ()
+    """How late clients and the `HARNESS` woke up; empty for a run that kept no beats."""
+    planned_ms: Mapping[str, float] = field(default_factory=dict)
+    """When the faults of the schedule were to be injected, since the start of the load, by their ids."""
     is_vouched_for: bool = True
     """False for a run of an older fencepost, which left nothing that shows whether its files are whole."""
     doubts: tuple[str, ...] = ()

@@ -126,6 +126,7 @@ class ClientSlot:
             tasks=tasks,
             description=str(self._scratch / f"{stem}.lock.json"),
             gaps=str(self._folder.gaps_log(self._name, self._life)),
+            beats=str(self._folder.beats_log(self._name, self._life)),
             pipes=self._pipes,
         )
         spec_path = self._scratch / f"{stem}.spec.json"

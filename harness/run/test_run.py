@@ -18,12 +18,13 @@ from cluster.lifetime import StateFolder
 from cluster.live_run import write_addresses
 from fencepost.errors import BrokenEnvironmentError, FencepostError
 from fencepost.files import NO_SPACE, disk_error
-from fencepost.history import ClientEnd, FaultEvent, Timeline
+from fencepost.history import HARNESS, ClientEnd, FaultEvent, Timeline
 from harness.run.clients import RESOURCE_TIMEOUT_MS, ClientSlot, start_all
 from harness.run.environment import describe_environment
 from harness.run.fault_log import FaultLog
 from harness.run.interruption import Interruption
 from harness.run.proxy_overhead import measure_overhead_us
+from harness.run.pulse import Pulse
 from harness.run.setup import Setup
 from harness.run.snapshot import Display, Snapshot
 from harness.run.watch import Watch
@@ -135,6 +136,7 @@ class TestRun:
             self._go_on()
             servers = [[part] for part in cluster.parts()]
             self._watch = stack.enter_context(Watch([*servers, list(self.slots.values())]))
+            stack.enter_context(Pulse(folder.beats_log(HARNESS)))
             self._load(scenario)
 
     @property

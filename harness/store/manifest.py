@@ -25,7 +25,7 @@ from harness.store.run_folder import RunFolder
 FIRST_SCHEMA: Final = 2
 """From this schema of config.json on, a run that ended as planned has a manifest."""
 _PIECE_BYTES: Final = 1 << 20
-_LOGS: Final = ("*.jsonl", "clients/*", "held/*", "answers/*", "gaps/*")
+_LOGS: Final = ("*.jsonl", "clients/*", "held/*", "answers/*", "gaps/*", "beats/*")
 _DOCUMENTS: Final = (
     "config.json",
     "environment.json",
@@ -120,7 +120,9 @@ def changed_since_judged(folder: RunFolder) -> bool:
     """Whether a file of the record was written, added or removed after the verdict was; for a run without a manifest,
     which shows damage only when it is judged."""
     judged_ns = (folder.path / "verdict.json").stat().st_mtime_ns
-    folders = [path for path in (folder.clients, folder.held, folder.answers, folder.gaps) if path.is_dir()]
+    folders = [
+        path for path in (folder.clients, folder.held, folder.answers, folder.gaps, folder.beats) if path.is_dir()
+    ]
     return any(path.stat().st_mtime_ns >= judged_ns for path in [*_recorded(folder.path), *folders])
 
 

@@ -14,6 +14,7 @@
       answers/c1.1.jsonl Round, one line each: what the nodes replied to that client
       held/c1.1.jsonl    Held, a line each: what its lock wrote on the nodes
       gaps/c1.1.jsonl    Gap, a line each: when that client did not run; no file if it always ran
+      beats/c1.1.jsonl   Beats, a line each: how late that client woke up; harness.1: the process that makes the run
       final.json         the values at the last read
       history.parquet    the operations again, as columns; made from clients/ and never instead of it
       verdict.json       the verdict and its schema version
@@ -41,7 +42,7 @@ import msgspec
 
 from fencepost.errors import UsageError
 from fencepost.files import checked_path, kind_of, on_disk, read_json
-from fencepost.history import Gap, Held, KeyEvent, Round, Timeline
+from fencepost.history import Beats, Gap, Held, KeyEvent, Round, Timeline
 from fencepost.options import check_bounds
 from harness.config import RESULTS, RunConfig
 from harness.store.append_log import AppendLog, read_lines
@@ -61,6 +62,13 @@ S = TypeVar("S", bound=msgspec.Struct)
 
 class _Versioned(msgspec.Struct):
     schema_version: int
+
+
+class _Planned(msgspec.Struct):
+    """As much of a planned fault as its time needs."""
+
+    id: str = ""
+    at_ms: float | None = None
 
 
 class _OwnResourceServer(msgspec.Struct):
@@ -97,6 +105,7 @@ class RunFolder:
             folder.answers.mkdir()
             folder.held.mkdir()
             folder.gaps.mkdir()
+            folder.beats.mkdir()
             folder.logs.mkdir()
             folder._write_json("config.json", {"schema_version": SCHEMA_VERSION} | msgspec.to_builtins(config))
             folder._become_latest()
@@ -147,6 +156,10 @@ class RunFolder:
         return self.path / "gaps"
 
     @property
+    def beats(self) -> Path:
+        return self.path / "beats"
+
+    @property
     def logs(self) -> Path:
         return self.path / "logs"
 
@@ -172,6 +185,10 @@ class RunFolder:
     def gaps_log(self, client: str, life: int) -> Path:
         """When this client did not run, whoever stopped it."""
         return self.gaps / f"{client}.{life}.jsonl"
+
+    def beats_log(self, process: str, life: int = 1) -> Path:
+        """How late this client, or the `HARNESS`, woke up."""
+        return self.beats / f"{process}.{life}.jsonl"
 
     def nemesis_log(self) -> AppendLog:
         return AppendLog(self.path / "nemesis.jsonl")
@@ -267,13 +284,24 @@ class RunFolder:
 
     def planned_faults(self) -> int:
         """How many faults the schedule has; 0 if there is no schedule."""
+        return len(self._planned())
+
+    def planned_ms(self) -> dict[str, float]:
+        """When each fault of the schedule was to be injected, in ms since the start of the load, by its id."""
+        try:
+            planned = msgspec.convert(self._planned(), list[_Planned])
+        except msgspec.ValidationError as error:
+            raise UsageError(f"{self.path / 'schedule.json'} is not a schedule: {error}") from None
+        return {fault.id: fault.at_ms for fault in planned if fault.at_ms is not None}
+
+    def _planned(self) -> list[object]:
         if not self._has("schedule.json"):
-            return 0
+            return []
         schedule = self._read_json("schedule.json", object)
         faults = schedule.get("faults") if isinstance(schedule, dict) else schedule
         if not isinstance(faults, list):
             raise UsageError(f"{self.path / 'schedule.json'} is not a schedule: it has no list of faults")
-        return len(faults)
+        return faults
 
     def read_answers(self) -> Iterator[tuple[str, int, Iterable[Round]]]:
         """What the nodes answered, each client's life for itself; nothing where that was not kept."""
@@ -286,6 +314,10 @@ class RunFolder:
     def read_gaps(self) -> Iterator[tuple[str, int, Iterable[Gap]]]:
         """When clients did not run, each client's life for itself; nothing where their hearts were not watched."""
         return _read_lives(self.gaps, Gap)
+
+    def read_beats(self) -> Iterator[tuple[str, int, Iterable[Beats]]]:
+        """How late clients and the `HARNESS` woke up, each life for itself; nothing where that was not kept."""
+        return _read_lives(self.beats, Beats)
 
     def read_nodes(self) -> Iterable[KeyEvent]:
         """What the witness saw; nothing where none watched."""

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from fencepost.errors import UsageError
-from fencepost.history import task_names
+from fencepost.history import HARNESS, task_names
 from harness.history.groups import Bools, Groups, codes_of
 from harness.history.key_owners import rows_of
 from harness.history.recorded import Recorded
@@ -65,6 +65,10 @@ def _names(folder: RunFolder, run: Recorded) -> None:
     for client, life, log in client_logs(folder.gaps):
         if not any((task, life) in lives for task in task_names(client, run.config.tasks)) and not from_parquet:
             raise _damaged(folder, f"gaps/{log.name}", f"the run had no such life of {client}")
+    for process, _, log in client_logs(folder.beats):
+        # A client may wake up and be killed before it does anything else.
+        if process not in (HARNESS, *run.config.client_names):
+            raise _damaged(folder, f"beats/{log.name}", f"the run had no {process}")
 
 
 def _times(folder: RunFolder, run: Recorded) -> None:

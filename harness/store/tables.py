@@ -15,6 +15,7 @@ from fencepost.errors import UsageError
 from fencepost.history import ClientEnd, FaultEvent, Timeline, Write, task_names
 from harness.history.gaps import outside_stops
 from harness.history.key_holdings import Watched, derive_holdings, held_frame
+from harness.history.lags import lags
 from harness.history.recorded import Recorded
 from harness.history.sections import derive_sections
 from harness.history.tasks import hitting_tasks
@@ -28,6 +29,7 @@ from harness.store.run_folder import RunFolder, client_logs
 from harness.store.soundness import check_soundness
 
 _PART_ROWS: Final = 1 << 18
+_NEVER_NS: Final = 2**62
 
 
 def load_recorded(folder: RunFolder, *, is_over: bool = True) -> Recorded:
@@ -84,6 +86,8 @@ def _load(folder: RunFolder, doubts: tuple[str, ...]) -> Recorded:
         faults=faults,
         ends=ends,
         planned_faults=folder.planned_faults(),
+        planned_ms=folder.planned_ms(),
+        lags=tuple(lags(folder.read_beats(), noticed, timeline.start_ns, timeline.stop_ns or _NEVER_NS)),
         final_values=folder.read_final(),
         watched=_read_watched(folder),
         unwatchable=_unwatchable(environment),

@@ -14,7 +14,7 @@ import pytest
 
 from cluster.children import is_stopped
 from cluster.waiting import becomes_true
-from fencepost.history import Gap
+from fencepost.history import Beats, Gap
 from harness.store.append_log import read_lines
 from workloads.heartbeat import Heartbeat
 
@@ -24,7 +24,7 @@ from pathlib import Path
 from workloads.heartbeat import Heartbeat
 
 folder, others = Path(sys.argv[1]), [int(pid) for pid in sys.argv[2:]]
-with Heartbeat(folder / "gaps", lambda _: (folder / "beaten").touch(), others):
+with Heartbeat(folder / "gaps", folder / "beats", lambda _: (folder / "beaten").touch(), others):
     sys.stdin.read()
 """
 STOP_NS = 400_000_000
@@ -97,7 +97,7 @@ def test_a_lock_whose_process_has_ended_does_not_stand_still(
 
 
 def test_what_a_client_does_before_its_heart_beats_is_no_gap(tmp_path: Path) -> None:
-    heartbeat = Heartbeat(tmp_path / "gaps", lambda _: None, [os.getpid()])
+    heartbeat = Heartbeat(tmp_path / "gaps", tmp_path / "beats", lambda _: None, [os.getpid()])
     sleep(0.2)
     with heartbeat:
         heartbeat.check(monotonic_ns())
@@ -105,7 +105,7 @@ def test_what_a_client_does_before_its_heart_beats_is_no_gap(tmp_path: Path) -> 
 
 
 def test_who_looks_before_the_heart_beats_again_records_the_gap_first(tmp_path: Path) -> None:
-    heartbeat = Heartbeat(tmp_path / "gaps", lambda _: None)  # not entered: it does not beat
+    heartbeat = Heartbeat(tmp_path / "gaps", tmp_path / "beats", lambda _: None)  # not entered: it does not beat
     now_ns = monotonic_ns()
     heartbeat.check(now_ns + 90_000_000)
     assert gaps(tmp_path) == []
@@ -114,3 +114,20 @@ def test_who_looks_before_the_heart_beats_again_records_the_gap_first(tmp_path: 
     assert gap.to_ns == now_ns + 300_000_000
     heartbeat.check(now_ns + 310_000_000)
     assert len(gaps(tmp_path)) == 1, "once is enough"
+
+
+def test_every_beat_is_on_record_with_its_delay(tmp_path: Path, living: subprocess.Popen[bytes]) -> None:
+    began_ns, ended_ns = stop_for_a_while(living.pid)
+
+    def lines() -> list[Beats]:
+        log = tmp_path / "beats"
+        return [line for piece in read_lines(log, Beats) for line in piece] if log.exists() else []
+
+    assert becomes_true(lambda: any(line.from_ns > ended_ns for line in lines()), within_s=30)
+    first, *others = lines()
+    for line, following in zip([first, *others], others, strict=False):
+        whole_us = sum(line.after_us)
+        assert 0 <= (following.from_ns - line.from_ns) / 1e3 - whole_us <= len(line.after_us), "no beat is missing"
+    assert all(line.every_us == 50_000 and min(line.after_us) >= 50_000 for line in lines())
+    longest_us = max(us for line in lines() for us in line.after_us)
+    assert longest_us >= (ended_ns - began_ns) / 1e3

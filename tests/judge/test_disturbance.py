@@ -1,0 +1,167 @@
+"""How late clients, the harness and faults were, from what they recorded themselves."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from threading import Event, Thread
+from time import monotonic_ns
+
+import pytest
+
+from cluster.waiting import becomes_true
+from fencepost.history import HARNESS, Beats, FaultEvent
+from harness.checkers import disturbance
+from harness.checkers.disturbance import Figures, Late, LateFault
+from harness.history.lags import lags
+from harness.run.pulse import Pulse, Waiting, stolen_ns
+from harness.store.append_log import read_lines
+from tests.judge.histories import History, ms
+
+EVERY = 50_000
+
+
+def beats(at: float, *after_ms: float, waited: float = 0, stolen: float = 0) -> Beats:
+    """Beats so long after one another, from a moment on."""
+    after_us = tuple(round(each * 1_000) for each in after_ms)
+    return Beats(ms(at), after_us, round(waited * 1e6), round(stolen * 1e6))
+
+
+def figures(
+    lives: dict[str, list[Beats]], faults: tuple[FaultEvent, ...] = (), planned_ms: dict[str, float] | None = None
+) -> Figures | None:
+    own = History().recorded()
+    found = lags(((name, 1, lines) for name, lines in lives.items()), faults, ms(0), ms(1_000))
+    run = replace(own, lags=tuple(found), faults=faults, planned_ms=planned_ms or {})
+    answer = disturbance.check(run)
+    assert not answer.findings, "a busy machine breaks no promise"
+    assert answer.figures is None or isinstance(answer.figures, Figures)
+    return answer.figures
+
+
+def pause(client: str, began: float, healed: float, *, unplanned: bool = False) -> tuple[FaultEvent, FaultEvent]:
+    injected = FaultEvent(
+        event="injected", fault="f1", nemesis="pause", what="", began_ns=ms(began), done_ns=ms(began), holds=True,
+        seen="", unplanned=unplanned, paused_clients=(client,),
+    )  # fmt: skip
+    return injected, FaultEvent(
+        event="healed", fault="f1", nemesis="pause", what="", began_ns=ms(healed), done_ns=ms(healed), holds=True,
+        seen="", unplanned=unplanned, paused_clients=(client,),
+    )  # fmt: skip
+
+
+def test_a_run_without_beats_has_no_figures() -> None:
+    assert figures({}) is None
+
+
+def test_a_beat_that_is_due_is_not_late_and_one_that_comes_early_is_not_early() -> None:
+    found = figures({"c1": [beats(0, 50, 50, 49)]})
+    assert found is not None
+    assert found.clients == Late(p99_ms=0, longest_ms=0, waited_percent=0)
+    assert found.harness is None
+
+
+def test_the_longest_delay_and_the_99th_percentile_are_over_all_clients() -> None:
+    found = figures({"c1": [beats(0, *[51] * 15)], "c2": [beats(0, 50, 50, 93)]})
+    assert found is not None
+    assert found.clients is not None
+    assert found.clients.longest_ms == 43
+    assert 1 < found.clients.p99_ms < 43
+
+
+def test_the_harness_is_not_among_the_clients() -> None:
+    found = figures({"c1": [beats(0, 52)], HARNESS: [beats(0, 57, stolen=5.7)]})
+    assert found is not None
+    assert found.clients is not None
+    assert found.harness is not None
+    assert (found.clients.longest_ms, found.harness.longest_ms) == (2, 7)
+    assert found.stolen_percent == pytest.approx(10)
+
+
+def test_beats_before_the_load_and_after_its_end_do_not_count() -> None:
+    found = figures({"c1": [beats(-200, 150), beats(100, 50), beats(900, 150)]})
+    assert found is not None
+    assert found.clients is not None
+    assert found.clients.longest_ms == 0
+
+
+def test_waiting_is_a_share_of_the_time_of_the_client_that_waited_longest() -> None:
+    found = figures({"c1": [beats(0, 50, 50, waited=5)], "c2": [beats(0, 50, 50, waited=20), beats(100, 50, 50)]})
+    assert found is not None
+    assert found.clients is not None
+    assert found.clients.waited_percent == 10
+
+
+def test_a_client_that_a_fault_had_stopped_was_not_late() -> None:
+    found = figures({"c1": [beats(0, *[50] * 4, 450, 51, 50, 50)]}, pause("c1", 220, 600))
+    assert found is not None
+    assert found.clients is not None
+    assert found.clients.longest_ms == 0, "the beats that touch the pause do not count"
+
+
+@pytest.mark.parametrize(("client", "unplanned"), [("c2", False), ("c1", True)])
+def test_the_stop_of_another_client_or_by_somebody_else_excuses_nothing(client: str, unplanned: bool) -> None:
+    found = figures({"c1": [beats(0, *[50] * 4, 450, 50)]}, pause(client, 220, 600, unplanned=unplanned))
+    assert found is not None
+    assert found.clients is not None
+    assert found.clients.longest_ms == 400
+
+
+def test_the_fault_whose_injection_began_latest_is_named() -> None:
+    faults = (*pause("c1", 220, 600), replace_fault(pause("c1", 730, 800)[0], "f2"))
+    found = figures({"c1": [beats(0, 50)]}, faults, {"f1": 200, "f2": 700})
+    assert found is not None
+    assert found.latest == LateFault("f2", 30)
+
+
+def replace_fault(event: FaultEvent, name: str) -> FaultEvent:
+    return FaultEvent(
+        event=event.event, fault=name, nemesis="pause", what="", began_ns=event.began_ns, done_ns=event.done_ns,
+        holds=True, seen="",
+    )  # fmt: skip
+
+
+def test_a_fault_that_was_in_no_schedule_was_not_late() -> None:
+    found = figures({"c1": [beats(0, 50)]}, pause("c1", 220, 600), {})
+    assert found is not None
+    assert found.latest is None
+
+
+def test_the_row_says_it_in_one_line() -> None:
+    found = figures({"c1": [beats(0, 52, waited=1.04)], HARNESS: [beats(0, 57)]}, pause("c2", 203, 300), {"f1": 200})
+    assert found is not None
+    (row,) = found.rows()
+    assert row.text == (
+        "woke up: clients up to 2.0 ms late (p99 2.0 ms), the harness up to 7.0 ms late (p99 7.0 ms); "
+        "clients waited 2 % of the time for a processor; faults were injected up to 3.0 ms late"
+    )
+
+
+def test_the_harness_records_its_own_beats(tmp_path: Path) -> None:
+    began_ns = monotonic_ns()
+
+    def lines() -> list[Beats]:
+        log = tmp_path / "beats"
+        return [line for piece in read_lines(log, Beats) for line in piece] if log.exists() else []
+
+    with Pulse(tmp_path / "beats"):
+        assert becomes_true(lambda: bool(lines()), within_s=30)
+    assert lines()[0].from_ns >= began_ns
+    assert all(after_us >= EVERY for line in lines() for after_us in line.after_us)
+
+
+def test_what_threads_waited_that_have_ended_is_not_forgotten() -> None:
+    over = Event()
+    other = Thread(target=over.wait)
+    other.start()
+    waiting = Waiting()
+    before_ns = waiting.so_far_ns()
+    assert before_ns > 0, "every process waits for its processor now and then"
+    over.set()
+    other.join()
+    assert waiting.so_far_ns() >= before_ns
+
+
+def test_what_a_hypervisor_took_only_grows() -> None:
+    stolen = stolen_ns()
+    assert stolen_ns() >= stolen >= 0
