@@ -144,6 +144,9 @@ class Impact(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     If nodes went down: `how_down` says how (`unasked`: nobody here took them down), and `keys_at_stake` are the keys
     that lost their quorum. A majority of the nodes held them just before, and without these nodes no majority does.
     None: the server cannot list its keys, or nobody knew beforehand.
+
+    `wrong_clocks`: nodes whose wall clock was set wrong: off by `clock_off_ms` at most at once, and by
+    `clock_rate_percent` of the time since then, to either side.
     """
 
     cut_links: tuple[tuple[str, str], ...] = ()
@@ -153,6 +156,9 @@ class Impact(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     killed_clients: tuple[str, ...] = ()
     keys_at_stake: tuple[str, ...] | None = None
     how_down: HowDown | Literal["unasked"] | None = None
+    wrong_clocks: tuple[str, ...] = ()
+    clock_off_ms: float = 0.0
+    clock_rate_percent: float = 0.0
 
     @property
     def took_nodes_down(self) -> bool:

@@ -37,6 +37,9 @@ FaultClass = Literal[
     "node killed",
     "node shut down",
     "node without power",
+    "node clock stepped",
+    "node clock drifting",
+    "node clock strobing",
 ]
 """What a fault is to a lock. `lost`: it never arrives. `held`: it arrives when the fault is healed."""
 
@@ -182,6 +185,14 @@ class NeedsDisks(Protocol):
 
     @property
     def needs_disks(self) -> bool: ...
+
+
+@runtime_checkable
+class NeedsClocks(Protocol):
+    """An optional property of a fault: it sets the wall clocks of nodes, so each node needs one of its own."""
+
+    @property
+    def needs_clocks(self) -> bool: ...
 
 
 @runtime_checkable

@@ -26,7 +26,7 @@ from cluster.base import RESOURCE
 from cluster.server import Server, abilities
 from fencepost.errors import UsageError
 from fencepost.files import read_json
-from nemesis.base import Fault, NeedsDisks, NeedsServer, Topology
+from nemesis.base import Fault, NeedsClocks, NeedsDisks, NeedsServer, Topology
 from nemesis.random_draws import between, jittered, shuffled
 from nemesis.registry import nemeses
 from nemesis.spec import SHORTEST_INTERVAL_MS, Chosen, Lane, Spec, parse_spec
@@ -38,6 +38,7 @@ __all__ = [
     "decode_fault",
     "draw_schedule",
     "load_schedule",
+    "needs_clocks",
     "needs_disks",
     "parse_spec",
 ]
@@ -154,6 +155,12 @@ def needs_disks(schedule: Schedule) -> bool:
     """Whether a fault in it cuts the power of nodes: then every node must have a disk of its own."""
     faults = (decode_fault(planned) for planned in schedule.faults)
     return any(isinstance(fault, NeedsDisks) and fault.needs_disks for fault in faults)
+
+
+def needs_clocks(schedule: Schedule) -> bool:
+    """Whether a fault in it sets the clocks of nodes: then every node must have one of its own."""
+    faults = (decode_fault(planned) for planned in schedule.faults)
+    return any(isinstance(fault, NeedsClocks) and fault.needs_clocks for fault in faults)
 
 
 def check_server(schedule: Schedule, server: Server) -> None:

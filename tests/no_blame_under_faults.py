@@ -2,7 +2,8 @@
 
 Plays each of the correct locks (`tests/correct_locks.py`) under each nemesis alone, under several together and under
 `standard`, with loads that are drawn from the seed. Servers come back later than the leases last, so nothing that a
-server forgets is an excuse. Prints one line per run, and exits with 1 if anything was blamed on a lock.
+server forgets is an excuse, and clocks drift by no more than Redlock allows for. Prints one line per run, and exits
+with 1 if anything was blamed on a lock.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ FAULTS: Final[dict[str, tuple[str, ...]]] = {
     "shutdown": ("shutdown:interval=1500ms",),
     "power": ("power:interval=2s",),
     "hunt": ("hunt:restart-delay=1.2ttl", "--hold", "uniform:50ms-400ms", "--clients", "2"),
+    "clock": ("clock:interval=1500ms,kind=drift,rate=1",),
     "combined": ("partition+latency+pause+crash",),
     "standard": ("standard",),
 }

@@ -10,8 +10,9 @@ reach a majority of the nodes. But a lock is there to be acquired:
 
 A gap is the lock's fault if the record says what kept everybody out: a node was out of reach for most of it (the lock
 fails because one node does), keys were stuck on too many nodes, votes were split, or the lock said that somebody held
-it. Otherwise it is not known whether the requests arrived, and the gap is undecided. So it is if more than `CROWD`
-clients tried: then slow answers and split votes can keep everybody out for long. This costs time and no safety.
+it. Otherwise it is not known whether the requests arrived, and the gap is undecided. So it is if a clock was wrong,
+because keys may live longer then, and if more than `CROWD` clients tried: then slow answers and split votes can keep
+everybody out for long. This costs time and no safety.
 """
 
 from __future__ import annotations
@@ -91,7 +92,8 @@ def check(run: Recorded) -> Answer:
     )
     blames: dict[Blame, list[_Gap]] = {"lock": [], "undecided": []}
     for gap in gaps:
-        blames["undecided" if gap.obstacle.kind == "unknown" or len(gap.clients) > CROWD else "lock"].append(gap)
+        is_undecided = gap.obstacle.kind in ("unknown", "wrong clock") or len(gap.clients) > CROWD
+        blames["undecided" if is_undecided else "lock"].append(gap)
     findings = [_no_way_in(run, own, blame) for blame, own in blames.items() if own]
     if starved:
         findings.append(_starved(run, starved))

@@ -223,6 +223,8 @@ def _no_recovery(run: Recorded, first_ms: float | None) -> tuple[Finding, ...]:
     sections = run.sections
     held: Ints = np.minimum(sections["end_ns"].to_numpy(np.int64), sections["deadline_max_ns"].to_numpy(np.int64))
     free_ns = max(healed_ns, int(held.max(initial=healed_ns)))
+    # Nor may keys have expired that a clock kept for longer.
+    free_ns = max([free_ns, *(until for _, until in run.wrong_clocks.times)])
     names = run.config.user_names, run.config.node_names
     reachable = majority_windows(*names, run.faults, run.ends, free_ns, stop_ns)
     given_ms = max((until - since for since, until in reachable), default=0) / 1e6

@@ -184,6 +184,8 @@ def _orphans(run: Recorded, owners: Owners) -> list[_Orphan]:
         to_ns = min(row.to_min_ns, row.expires_ns)
         if to_ns <= from_ns:
             continue
+        if run.wrong_clocks.touch(row.node, chain.set_min_ns, to_ns):
+            chain.has_wrong_clock = True
         if chain.orphan is None:
             chain.orphan = _Orphan(row.node, row.lock_key, cause, from_ns, 0)
             orphans.append(chain.orphan)
@@ -192,7 +194,8 @@ def _orphans(run: Recorded, owners: Owners) -> list[_Orphan]:
         chain.late += (at_ns for at_ns in row.renewals if at_ns > from_ns)
         owner = Done(clients[row.section] if row.section >= 0 else None, free_ns, is_gone)
         excused_ns = late_renewals.last_excused(row.node, owner, chain.late) or 0
-        chain.orphan.unexcused_ns = sum(max(0, until - max(since, excused_ns)) for since, until in chain.pieces)
+        unexcused_ns = sum(max(0, until - max(since, excused_ns)) for since, until in chain.pieces)
+        chain.orphan.unexcused_ns = 0 if chain.has_wrong_clock else unexcused_ns
     return orphans
 
 
@@ -225,6 +228,8 @@ class _Chain:
     orphan: _Orphan | None = None
     pieces: list[tuple[int, int]] = field(default_factory=list)
     """When it was an orphan and in sight."""
+    has_wrong_clock: bool = False
+    """Whether the node may have kept it for longer than the lock had asked, because of its clock."""
     late: list[int] = field(default_factory=list)
     """When its time to live was set anew although it was an orphan."""
 

@@ -189,6 +189,8 @@ def _calm(run: Recorded, rows: Ints) -> Bools:
         for since, until in pairwise(inner):
             fits = (invoke[rows] >= since + ttl_ns) & (complete[rows] <= until)
             calm |= fits & np.isin(client[rows], able)
+    for since, until in run.wrong_clocks.times:  # what was set before the last change may not have expired
+        calm &= (complete[rows] < since) | (invoke[rows] > until)
     return calm
 
 

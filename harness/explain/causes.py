@@ -21,6 +21,7 @@ Cause = Literal[
     "stuck keys",
     "split votes",
     "said held",
+    "wrong clock",
     "set again",
     "stayed",
     "deadline",
@@ -38,6 +39,7 @@ IN_WORDS: Final[dict[Cause, str]] = {
     "stuck keys": "keys that nobody owned were stuck",
     "split votes": "the votes were split",
     "said held": "the lock said that somebody held it",
+    "wrong clock": "the clock of a node was wrong",
     "set again": "the key was set after the release",
     "stayed": "the release deleted nothing",
     "deadline": "the validity had ended",
@@ -47,7 +49,7 @@ _OF_LOSSES: Final[dict[str, Cause]] = {
     "deleted": "deleted",
     "overwritten": "overwritten",
     "expired": "expired",
-    "expired early": "expired",
+    "expired early": "wrong clock",
     "lost by the node": "forgotten",
     "went down": "forgotten",
     "never set": "not set",
@@ -59,6 +61,7 @@ _OF_OBSTACLES: Final[dict[str, Cause]] = {
     "stuck keys": "stuck keys",
     "split votes": "split votes",
     "said held": "said held",
+    "wrong clock": "wrong clock",
 }
 
 

@@ -168,13 +168,22 @@ def _expired(run: Recorded, group: Sequence[NodePart]) -> str:
     ttl, keys = run.lease_ms, keys_of(first.client, [part.node for part in group])
     seen_ns = [loss.by.by_ns for loss in found if loss.by is not None]
     if seen_ns and min(seen_ns) < min(loss.granted.after_ns for loss in found) + ttl * 1_000_000:
-        return f"{keys} had expired by {at(run, max(seen_ns))}, before the TTL of {ttl:,.0f} ms had passed"
+        text = f"{keys} had expired by {at(run, max(seen_ns))}, before the TTL of {ttl:,.0f} ms had passed"
+        return text + _clocks(run, group, min(loss.granted.after_ns for loss in found), max(seen_ns))
     were = f"{'it was' if len(found) == 1 else 'they were'} {'last set or extended' if first.extensions else 'set'}"
     text = f"{keys} had expired {ttl:,.0f} ms after {were}"
     if first.deadline_min_ns > max(loss.granted.by_ns for loss in found) + ttl * 1_000_000:
         until = at(run, first.deadline_min_ns)
         text += f", although the validity that the lock reported to {first.client} lasted until {until}"
     return text
+
+
+def _clocks(run: Recorded, group: Sequence[NodePart], from_ns: int, until_ns: int) -> str:
+    """Which of these nodes' clocks were wrong in between: `, because the clock of n3 was wrong`; else empty."""
+    wrong = [part.node for part in group if run.wrong_clocks.touch(part.node, from_ns, until_ns)]
+    if not wrong:
+        return ""
+    return f", because the {'clock' if len(wrong) == 1 else 'clocks'} of {listed(wrong)} {was(wrong)} wrong"
 
 
 def too_few(run: Recorded, parts: Sequence[NodePart], earlier: Side, later: Side) -> str:

@@ -139,15 +139,21 @@ def out_of_order(run: Recorded, from_ns: int, until_ns: int) -> str:
     hung: set[str] = set()
     down: set[str] = set()
     stopped: set[str] = set()
+    clocks: set[str] = set()
     links: set[tuple[str, str]] = set()
     for window in windows(run.faults):
         event = window.event
         if event.began_ns <= until_ns and (window.to_ns is None or window.to_ns >= from_ns):
             (down if event.took_nodes_down else hung).update(event.nodes)
             stopped.update(event.paused_clients)
+            clocks.update(event.wrong_clocks)
             links.update((*event.cut_links, *event.slow_links))
     states = {"down": down, "hung": hung - down, "stopped": stopped}
     found = [f"{listed(some)} {was(some)} {how}" for how, names in states.items() if (some := sorted(names))]
+    if clocks:
+        found.append(
+            f"the {'clock' if len(clocks) == 1 else 'clocks'} of {listed(sorted(clocks))} {was(sorted(clocks))} wrong"
+        )
     if links:
         found.append(f"{plural(len(links), 'link')} {'was' if len(links) == 1 else 'were'} cut or slow")
     return listed(found) if found else ""

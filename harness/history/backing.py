@@ -19,6 +19,7 @@ import numpy as np
 
 from harness.history.fault_windows import FOREVER_NS
 from harness.history.key_owners import Owners, rows_of
+from harness.history.wrong_clocks import WrongClocks
 
 if TYPE_CHECKING:
     from harness.history.key_holdings import Watched
@@ -38,14 +39,16 @@ LOSSES: Final[tuple[Loss, ...]] = (
     "never set",
 )
 """Why a node does not hold the value: somebody deleted or overwrote it before its owner gave it up; some value, perhaps
-this one, was there too briefly to be read; its TTL ran out, or the node let it expire before that; the node went down
+this one, was there too briefly to be read; its TTL ran out, or the node let it expire before that, or may have, because
+its clock was wrong; the node went down
 and came back without it; it may have been there, and gone, while the node was out of sight; or it was never there."""
 
 OF_THE_LOCK: Final[frozenset[Loss]] = frozenset({"deleted", "overwritten", "gone unread", "expired", "never set"})
 """Losses that only the lock's own requests can cause."""
 
 CLOCK_SLACK_NS: Final = 20_000_000
-"""A node that expires a key this long before its time did not do what the lock asked: its clock ran fast or stepped."""
+"""A node that expires a key this long before its time did not do what the lock asked: its clock ran fast or stepped.
+Where a fault is known to have set the clock, any expiry may be the clock's."""
 
 
 class Own(NamedTuple):
@@ -98,6 +101,7 @@ class Backing:
     key: list[str]
     asked: list[int]
     all_nodes: tuple[str, ...]
+    clocks: WrongClocks
 
     @classmethod
     def of(cls, run: Recorded, watched: Watched, owners: Owners) -> Backing:
@@ -128,7 +132,7 @@ class Backing:
             for node, rows in watched.watch_windows.groupby(watched.watch_windows["node"].astype(str))
         }
         keys, asked = sections["key"].astype(str).tolist(), sections["asked_ns"].tolist()
-        return cls(owners, lines, used, watch_windows, keys, asked, run.config.node_names)
+        return cls(owners, lines, used, watch_windows, keys, asked, run.config.node_names, run.wrong_clocks)
 
     def nodes(self, section: int) -> list[str]:
         """The nodes that the section's lock uses; none if its key was never seen."""
@@ -244,7 +248,8 @@ class Backing:
             if last.ended in ("deleted", "overwritten", "set unread"):
                 return "gone unread"
         if last.ended == "expired":
-            return "expired early" if last.to_max_ns < last.expires_ns - CLOCK_SLACK_NS else "expired"
+            is_early = last.to_max_ns < last.expires_ns - CLOCK_SLACK_NS
+            return "expired early" if is_early or self.clocks.touch(node, asked, at_ns) else "expired"
         if last.ended == "deleted":
             return "deleted"
         return "overwritten" if last.ended == "overwritten" else "lost by the node"
@@ -262,6 +267,8 @@ class Backing:
     def _lives_until(self, node: str, section: int, to_ns: int) -> int:
         """The same for one node: forever if that is not known, 0 if it never had the key."""
         asked = self.asked[section]
+        if self.clocks.touch(node, asked, to_ns):
+            return FOREVER_NS
         windows = zip(*self.watch_windows.get(node, ([], [])), strict=True)
         if not any(seen <= asked and to_ns <= lost for seen, lost in windows):
             return FOREVER_NS

@@ -18,7 +18,7 @@ PARTS: Final[tuple[Part, ...]] = ("library", "servers", "clock", "unknown")
 IN_WORDS: Final[dict[Part, str]] = {
     "library": "the library did wrong",
     "servers": "servers forgot keys",
-    "clock": "a server's clock ran fast",
+    "clock": "a server's clock was wrong",
     "unknown": "the record does not show which part failed",
 }
 

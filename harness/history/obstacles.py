@@ -14,7 +14,7 @@ from harness.history.fault_windows import longest_windows, merged
 if TYPE_CHECKING:
     from harness.history.recorded import Recorded
 
-Kind = Literal["down", "hung", "out of reach", "stuck keys", "split votes", "said held", "unknown"]
+Kind = Literal["down", "hung", "out of reach", "stuck keys", "split votes", "said held", "wrong clock", "unknown"]
 _MOST: Final = 0.5
 """What was so for more than this share of a time explains it."""
 
@@ -23,7 +23,7 @@ _MOST: Final = 0.5
 class Obstacle:
     """`nodes`: those that were `down`, `hung` (they were there and did not answer) or `out of reach` of the clients
     (cut off or slow) for most of the time; or on which keys were stuck. `said held`: nothing was seen, but the lock
-    said that somebody held it."""
+    said that somebody held it. `wrong clock`: keys may have lived longer there than the lock had asked for."""
 
     kind: Kind
     nodes: tuple[str, ...] = ()
@@ -35,6 +35,8 @@ def in_words(obstacle: Obstacle) -> str:
     match obstacle.kind:
         case "down" | "hung" | "out of reach":
             return f"{nodes} {'was' if len(obstacle.nodes) == 1 else 'were'} {obstacle.kind}"
+        case "wrong clock":
+            return f"the {'clock' if len(obstacle.nodes) == 1 else 'clocks'} of {nodes} had been wrong"
         case "stuck keys":
             return f"keys that nobody owned were stuck on {nodes}"
         case "split votes":
@@ -47,6 +49,8 @@ def in_words(obstacle: Obstacle) -> str:
 
 def find_obstacle(run: Recorded, key: str, clients: Sequence[str], since_ns: int, until_ns: int) -> Obstacle:
     """`clients` tried for the key all this time."""
+    if wrong := run.wrong_clocks.nodes(since_ns, until_ns):
+        return Obstacle("wrong clock", wrong)
     if (fault := _of_faults(run, clients, since_ns, until_ns)) is not None:
         return fault
     if (seen := _of_keys(run, key, since_ns, until_ns)) is not None:

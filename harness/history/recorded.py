@@ -17,6 +17,7 @@ from harness.history.key_holdings import Watched
 from harness.history.key_owners import Owners, find_owners
 from harness.history.lags import Lags
 from harness.history.overlaps import sections_by_key
+from harness.history.wrong_clocks import WrongClocks
 from workloads.kinds import find_workload
 
 
@@ -66,6 +67,11 @@ class Recorded:
         """How many clients may be inside one key at once: 1, unless the workload counts."""
         counts = "capacity" in find_workload(self.config.workload).checkers
         return self.config.permits if counts else 1
+
+    @cached_property
+    def wrong_clocks(self) -> WrongClocks:
+        """When keys may have lived for another time than the lock asked for."""
+        return WrongClocks.of(self.faults, self.lease_ms)
 
     @cached_property
     def owners(self) -> Owners | None:

@@ -111,6 +111,7 @@ def _fault(
         "cut": pairs(event.cut_links),
         "slow": pairs(event.slow_links),
         "nodes": [nodes[n] for n in event.nodes if n in nodes],
+        "clocks": [nodes[n] for n in event.wrong_clocks if n in nodes],
         "paused": [clients[c] for c in event.paused_clients if c in clients],
         "killed": [clients[c] for c in event.killed_clients if c in clients],
     }

@@ -13,6 +13,7 @@ from cluster.programs import ServerProgram, find_server, find_toxiproxy
 from cluster.sandbox import why_not
 from cluster.spec import RESOURCE_POLICY, ClusterSpec
 from cluster.sweep import Swept, sweep
+from cluster.wall_clock import find_clock_library
 from fencepost.errors import UsageError
 from harness.checkers import check_checkers
 from harness.config import ClusterChoice, RunConfig
@@ -20,7 +21,7 @@ from harness.run.limits import check_limits
 from harness.run.scheduled import Prepared
 from harness.run.setup import ClusterKind, Setup
 from nemesis.base import Topology
-from nemesis.schedule import Schedule, check_server, draw_schedule, load_schedule, needs_disks, parse_spec
+from nemesis.schedule import Schedule, check_server, draw_schedule, load_schedule, needs_clocks, needs_disks, parse_spec
 from workloads.registry import check_lock, check_renews
 
 
@@ -34,6 +35,7 @@ def prepare(config: RunConfig) -> Prepared:
         config = msgspec.structs.replace(config, nemesis=schedule.spec)
     else:
         schedule = draw_schedule(spec, config.seed, topology, config.duration_ms)
+    config = msgspec.structs.replace(config, clocks=config.clocks or needs_clocks(schedule))
     setup = prepare_setup(_with_disks(config, schedule))
     check_server(schedule, setup.spec.server.server)
     return Prepared(setup, schedule)
@@ -61,6 +63,7 @@ def prepare_setup(config: RunConfig) -> Setup:
         config.client_names,
         config.persistence,
         config.disk_fs if config.disks else None,
+        find_clock_library() if config.clocks else None,
         access=Access.fresh(closed=not is_alone),
     )
     return Setup(config, backend, spec, no_sandbox)

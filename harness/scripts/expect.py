@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from fencepost.errors import UsageError
 from harness.checkers import exclusion, fencing
 from harness.checkers.updates import UpdateFigures
+from harness.history.failing_parts import IN_WORDS, Part
 from harness.history.overlaps import OverlapBlame
 from harness.verdict import F, Verdict
 
@@ -31,6 +32,11 @@ def overlaps_blamed_on(blame: OverlapBlame) -> Expectation:
     return Expectation(
         f"two holders at the same time, {by_whom}", lambda verdict: _exclusion(verdict).overlaps[blame] > 0
     )
+
+
+def failed_by(part: Part) -> Expectation:
+    """The nodes show that this part of the lock failed in an overlap."""
+    return Expectation(IN_WORDS[part], lambda verdict: (_exclusion(verdict).lock_by_part or {}).get(part, 0) > 0)
 
 
 def no_overlaps_blamed_on(blame: OverlapBlame) -> Expectation:

@@ -83,9 +83,9 @@ back within it."""
 def experiment(*, expect: Expectation, **settings: Any) -> Callable[[Play], Experiment]:
     """Make an experiment of a function over a `Stage`. Its name is the function's, its docstring is the claim.
 
-    `settings`: fields of `harness.config.RunConfig`, like `persistence="none"`, or `disks=True` for disks whose power
-    can be cut (root). Raises UsageError for a setting that a run does not have, for a value of the wrong type, and for
-    a function without a docstring.
+    `settings`: fields of `harness.config.RunConfig`, like `persistence="none"`, `disks=True` for disks whose power can
+    be cut (root), or `clocks=True` for clocks that can be set. Raises UsageError for a setting that a run does not
+    have, for a value of the wrong type, and for a function without a docstring.
     """
     try:
         msgspec.convert({"seed": 0, **settings}, _KnownSettings)

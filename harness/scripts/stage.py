@@ -20,6 +20,7 @@ from harness.run.active_faults import ActiveFaults
 from harness.run.test_run import TestRun
 from harness.scripts.clients import DrivenClientSlot
 from nemesis.base import Fault
+from nemesis.clock import WrongClock
 from nemesis.crash import Crash
 from nemesis.partition import Partition
 from nemesis.pause import Pause
@@ -214,6 +215,7 @@ class Nodes:
         self._stage = stage
         self.names = names
         self._down: str | None = None
+        self._wrong: str | None = None
         self._down_since = 0.0
 
     def kill(self) -> Nodes:
@@ -236,6 +238,29 @@ class Nodes:
         self._stage.wait_until(self._down_since + self._stage.seconds(after))
         self._stage.heal(self._down)
         self._down = None
+        return self
+
+    def step_clock(self, by: str) -> Nodes:
+        """Set their wall clocks ahead by this time, or behind: `1.2ttl`, `-500ms`. The experiment needs
+        `clocks=True`."""
+        sign, time = (-1, by[1:]) if by.startswith("-") else (1, by)
+        return self._set_clock(WrongClock(self.names, ahead_ms=sign * round(self._stage.seconds(time) * 1_000)))
+
+    def drift_clock(self, percent: float) -> Nodes:
+        """Let their wall clocks run fast by this much, or slow if it is negative. The experiment needs
+        `clocks=True`."""
+        return self._set_clock(WrongClock(self.names, rate_percent=percent))
+
+    def right_clock(self) -> Nodes:
+        """Set their wall clocks right again."""
+        if self._wrong is not None:
+            self._stage.heal(self._wrong)
+        self._wrong = None
+        return self
+
+    def _set_clock(self, fault: WrongClock) -> Nodes:
+        self.right_clock()
+        self._wrong = self._stage.inject("clock", fault)
         return self
 
     def _take_down(self, nemesis: str, fault: Fault) -> Nodes:

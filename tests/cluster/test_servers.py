@@ -79,12 +79,13 @@ def test_locks_dial_both_with_the_scheme_that_redis_libraries_know() -> None:
         ("shutdown", "a clean shutdown"),
         ("hunt:how=shutdown", "a clean shutdown and a list of keys"),
         ("hunt", "a list of keys"),
+        ("clock", "a clock that can be read"),
     ],
 )
 def test_a_nemesis_that_needs_what_the_server_lacks_is_refused_in_one_line(spec: str, needs: str) -> None:
     topology = Topology(("c1", "c2"), ("n1", "n2", "n3"), 1_000)
     schedule = draw_schedule(parse_spec(spec), 7, topology, 10_000)
-    poor = replace(REDIS, name="poor", shut_down=None, key_reader=None)
+    poor = replace(REDIS, name="poor", shut_down=None, key_reader=None, read_clock=None)
     check_server(schedule, REDIS)
     with pytest.raises(
         UsageError, match=f"needs {needs}, which the server poor does not have; choose another"

@@ -42,6 +42,16 @@ def test_the_previous_holders_deletion_comes_first_in_the_node_s_own_order() -> 
     )
 
 
+@pytest.mark.parametrize(("nodes", "why"), [(("n2",), ", because the clock of n2 was wrong,"), (("n3",), ",")])
+def test_a_key_that_expired_early_on_a_node_with_a_wrong_clock(nodes: tuple[str, ...], why: str) -> None:
+    story = foreign().saw(9, "set", "n1 n2", "c1").saw(20, "expired", "n2").saw(29, "set", "n2 n3", "c2")
+    story.fault("f1", 15, None, wrong_clocks=nodes)
+    assert story.told("overlap").sentence == (
+        f"c1's key on n2 had expired by +21.0 ms, before the TTL of 100 ms had passed{why} and that node granted the "
+        f"lock to c2. {ONE_AND_ALL}"
+    )
+
+
 def test_less_than_a_majority_with_every_node_watched() -> None:
     story = foreign().saw(9, "set", "n1 n2", "c1").saw(29, "set", "n3", "c2")
     assert story.told("overlap").sentence == (

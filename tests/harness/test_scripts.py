@@ -17,7 +17,13 @@ from harness.scripts.experiment import shipped_experiments
 from tests.harness import runs
 
 SHIPPED = [
-    pytest.param(name, marks=pytest.mark.needs("ext4") if shipped.config().disks else ())
+    pytest.param(
+        name,
+        marks=[
+            *([pytest.mark.needs("ext4")] if shipped.config().disks else []),
+            *([pytest.mark.needs("clock")] if shipped.config().clocks else []),
+        ],
+    )
     for name, shipped in shipped_experiments().items()
 ]
 

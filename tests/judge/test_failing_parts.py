@@ -67,6 +67,19 @@ def test_keys_that_a_fast_clock_expired() -> None:
     assert failed(set_on(history, "v2", 28, "n1", "n2")) == {"clock": 1}
 
 
+@pytest.mark.parametrize(("healed", "part"), [(None, "clock"), (15, "clock"), (4.9, "library")])
+def test_keys_that_expired_on_time_are_not_held_against_a_library_whose_servers_had_wrong_clocks(
+    healed: float | None, part: str
+) -> None:
+    """A clock may step between a SET and the question for its time to live. Keys that a wrong clock may have kept are
+    gone a lease, 100 ms, after it was right again."""
+    history = set_on(two(), "v1", 8, "n1", "n2", ttl=12)
+    history.fault("f1", -300, healed and healed - 100, wrong_clocks=("n1", "n2"))
+    for node in ("n1", "n2"):
+        history.seen(node, "expired", 20)
+    assert failed(set_on(history, "v2", 28, "n1", "n2")) == {part: 1}
+
+
 def test_of_as_many_nodes_that_forgot_and_that_were_too_fast_it_was_the_servers_that_forgot() -> None:
     history = set_on(two(), "v1", 8, "n1", "n2").seen("n1", "expired", 20)
     assert failed(set_on(restarted(history, "n2"), "v2", 28, "n1", "n2")) == {"servers": 1}

@@ -25,6 +25,7 @@ from cluster.base import (
     never,
 )
 from cluster.server import Holdings
+from cluster.wall_clock import RIGHT, ClockAhead, ClockSetting
 from fencepost.errors import BrokenEnvironmentError
 from nemesis.base import Step, Topology, World
 from nemesis.steps import do_all
@@ -45,6 +46,8 @@ class FakeNode:
     immortal: bool = False
     has_disk: bool = True
     unasked: bool = False
+    clock: ClockSetting = RIGHT
+    is_clock_stuck: bool = False
     address: Address = NOWHERE
 
     def _note(self, verb: str) -> None:
@@ -80,6 +83,16 @@ class FakeNode:
 
     def is_up(self, timeout_ms: float = 200) -> bool:
         return self.running and not self.paused
+
+    def set_clock(self, setting: ClockSetting) -> None:
+        self._note(f"clock {setting.ahead_ms:g} {setting.rate_percent:g} {setting.strobe_ms:g}")
+        if not self.is_clock_stuck:
+            self.clock = setting
+
+    def clock_ahead_ms(self, timeout_ms: float = 1_000) -> ClockAhead | None:
+        """A drift shows at once."""
+        ahead_ms = self.clock.ahead_ms + self.clock.rate_percent
+        return ClockAhead(ahead_ms - 0.1, ahead_ms + 0.1) if self.is_up() else None
 
     def was_taken_down(self) -> bool:
         return not self.running and not self.unasked

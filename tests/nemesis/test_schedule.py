@@ -198,7 +198,10 @@ def _edit(change):
         (_edit(lambda d: d.update(surprise=1)), "unknown field `surprise`"),
         (_edit(lambda d: d["faults"][0].update(at_ms="soon")), "Expected `int`"),
         (_edit(lambda d: d["faults"][0].update(at_ms=-1)), "less than 0 ms"),
-        (_edit(lambda d: d["faults"][0].update(nemesis="locusts")), "'locusts' that is not known; known are crash"),
+        (
+            _edit(lambda d: d["faults"][0].update(nemesis="locusts")),
+            "'locusts' that is not known; known are clock, crash",
+        ),
         (_edit(lambda d: d["faults"][0].update(id="f2")), "two faults are called 'f2'"),
         (_edit(lambda d: d["faults"][0]["fault"].update(kind="cuddle")), "fault f1 is not a partition fault"),
         (_edit(lambda d: d["faults"][0]["fault"].update(links=[["c99", "n1"]])), "names c99, but the clients"),

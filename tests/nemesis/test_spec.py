@@ -59,7 +59,7 @@ def test_options_with_several_words_are_written_with_a_dash_and_durations_may_be
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("", "known are crash"),
+        ("", "known are clock"),
         ("partitoin", "did you mean partition?"),
         ("partition+", "nemesis '' is not known"),
         ("none+pause", "none stands alone"),

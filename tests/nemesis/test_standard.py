@@ -15,8 +15,10 @@ from nemesis.schedule import Planned, Schedule, decode_fault, draw_schedule, par
 from nemesis.standard import LANES, STILL
 from tests.nemesis.fakes import topology
 
-ELSEWHERE = {"node shut down", "node without power", "link held"}
-"""Classes that `standard` leaves to other nemeses: they need a server's or root's help, or are drawn by chance."""
+CLOCKS = {"node clock stepped", "node clock drifting", "node clock strobing"}
+ELSEWHERE = {"node shut down", "node without power", "link held", *CLOCKS}
+"""Classes that `standard` leaves to other nemeses: they need a server's, a compiler's or root's help, or are drawn by
+chance. A clock also breaks locks that are as correct as they can be."""
 
 
 def draw(spec: str = "standard", seed: int = 7, duration_ms: float = 60_000, of: Topology | None = None) -> Schedule:
