@@ -166,9 +166,9 @@ class Backend(ABC, Generic[N]):
     def restore(self, links: Collection[LinkKey], owner: str, called_off: CalledOff = never) -> None:
         self._proxy().impair([self._links[key] for key in links], owner, None, called_off)
 
-    def heal(self) -> None:
+    def heal(self, called_off: CalledOff = never) -> None:
         if self._api is not None:
-            self._api.heal_all(self._links.values(), self._patience.is_over)
+            self._api.heal_all(self._links.values(), lambda: called_off() or self._patience.is_over())
 
     def probe(self, links: Sequence[LinkKey], timeout_ms: float = 100) -> dict[LinkKey, ProbeResult]:
         by_probe: dict[ProbeLinks, dict[LinkKey, Address]] = {}

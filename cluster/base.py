@@ -316,8 +316,9 @@ class Cluster(Protocol):
         probe shows whether bytes pass again."""
         ...
 
-    def heal(self) -> None:
-        """Remove every impairment from every link, regardless of its owner, and read back that none is left."""
+    def heal(self, called_off: CalledOff = never) -> None:
+        """Remove every impairment from every link, regardless of its owner, and read back that none is left. Raises
+        NotInTimeError if that took too long or was called off."""
         ...
 
     def probe(self, links: Sequence[LinkKey], timeout_ms: float = 100) -> dict[LinkKey, ProbeResult]:

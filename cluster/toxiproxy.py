@@ -75,11 +75,12 @@ class ToxiproxyServer(ToxiproxyApi):
         took too long or was called off.
         """
         links = list(links)
+        deadline_s = monotonic() + self._heal_s
         with self._changing:
             problems = self._make(links, Plan.heal_everyone, self._heal_s, called_off)
             if retired := [link for link in links if link.state is not None and has_retired(link.state)]:
                 sleep(_SETTLED_S)
-                problems += self._make(retired, Plan.remove_retired, self._heal_s, called_off)
+                problems += self._make(retired, Plan.remove_retired, deadline_s - monotonic(), called_off)
         if problems:
             raise problems[0]
 

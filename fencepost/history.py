@@ -293,10 +293,12 @@ class ClientEnd(msgspec.Struct, omit_defaults=True):
 
 class Timeline(msgspec.Struct):
     """The phases of a run (`timeline.json`), on CLOCK_MONOTONIC: load and faults start, every fault is healed, clients
-    are asked to end, the last client has ended. None: not reached (interrupted or crashed)."""
+    are asked to end, the last client has ended. None: not reached (interrupted or crashed). `unhealed`: why not every
+    fault was healed in time."""
 
     start_ns: Int64
     healed_ns: Int64 | None = None
     stop_ns: Int64 | None = None
     end_ns: Int64 | None = None
     interrupted: bool = False
+    unhealed: str | None = None

@@ -43,7 +43,7 @@ def make_run(prepared: Prepared, results: Path, *, expect_violation: bool, out: 
 def _never_began(folder: RunFolder) -> bool:
     """Whether the user asked to stop while everything was coming up."""
     timeline = folder.read_timeline()
-    return timeline is not None and timeline.interrupted and timeline.healed_ns is None
+    return timeline is not None and timeline.interrupted and timeline.stop_ns is None
 
 
 def record_and_show(prepared: Prepared, results: Path, out: Console) -> RunFolder:

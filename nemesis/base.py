@@ -96,12 +96,14 @@ class Topology:
 @dataclass(frozen=True, slots=True)
 class World:
     """What a fault acts on during the run. `called_off`: whether what is under way should be given up, because the load
-    is over or the user asked to stop."""
+    is over or the user asked to stop. `out_of_time`: whether nothing is looked at again and again any more, because the
+    user asked to stop a moment ago, or the time for healing is over."""
 
     cluster: Cluster
     clients: Mapping[str, Client]
     topology: Topology
     called_off: CalledOff = never
+    out_of_time: CalledOff = never
 
 
 class LateError(BrokenEnvironmentError):

@@ -98,7 +98,7 @@ class Latency(msgspec.Struct, frozen=True):
             for _ in range(TRIES if least_ms < EASILY_NOISE_MS else 1):
                 results |= world.cluster.probe(looked_at, timeout_ms)
                 fast += [link for link in looked_at if link not in fast and not slow(link, results[link])]
-            if not fast:
+            if not fast or world.out_of_time():
                 break
         late = sorted(result.elapsed_ms for result in results.values() if result.answered)
         words = [f"{len(impact.slow_links) - len(fast)} of {len(self.links)} links slow"]

@@ -50,9 +50,9 @@ def probe_until(
     timeout_ms: float,
     retry_for_s: float,
 ) -> tuple[Results, list[LinkName]]:
-    """Probe the links until every result is good, for about `retry_for_s` beyond the first try; what was good once is
-    not asked again, and each try waits twice as long as the one before, up to `retry_for_s`. Returns each link's last
-    result, and the links that never were good."""
+    """Probe the links until every result is good, for about `retry_for_s` beyond the first try, unless the run is out
+    of time; what was good once is not asked again, and each try waits twice as long as the one before, up to
+    `retry_for_s`. Returns each link's last result, and the links that never were good."""
     results: Results = {}
     longest_ms = max(timeout_ms, retry_for_s * 1000)
     pending = list(links)
@@ -60,7 +60,7 @@ def probe_until(
     while pending:
         results |= world.cluster.probe(pending, timeout_ms)
         pending = [link for link in pending if not good(link, results[link])]
-        if time.monotonic() > deadline:
+        if time.monotonic() > deadline or world.out_of_time():
             break
         timeout_ms = min(2 * timeout_ms, longest_ms)
     return results, pending

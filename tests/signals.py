@@ -37,20 +37,25 @@ CLUSTERS = ("process", "docker")
 @dataclass(frozen=True, slots=True)
 class Trial:
     """`gone_s`: how long after the signal nothing was left; None: something stayed, which `left` names. `torn`: what is
-    wrong with what had been recorded."""
+    wrong with what had been recorded. `said`: the command's last line."""
 
     number: signal.Signals
     after_s: float
     gone_s: float | None
     left: Sequence[str]
     torn: Sequence[str]
+    said: str
 
     @property
     def is_clean(self) -> bool:
         return self.gone_s is not None and not self.torn
 
     def __str__(self) -> str:
-        outcome = f"left: {', '.join(self.left)}" if self.gone_s is None else f"nothing left {self.gone_s:.1f} s later"
+        outcome = (
+            f"left: {', '.join(self.left)}; it said: {self.said}"
+            if self.gone_s is None
+            else f"nothing left {self.gone_s:.1f} s later"
+        )
         return f"{self.number.name} after {self.after_s:.2f} s: {outcome}" + "".join(f"; {line}" for line in self.torn)
 
 
@@ -92,8 +97,9 @@ def strike(folder: Path, cluster: str, number: signal.Signals, after_s: float, *
     gone = becomes_true(lambda: not left(), within_s=WITHIN_S, every_s=0.1)
     gone_s, remaining = time.monotonic() - struck_s, [] if gone else left()
     process.kill()
-    process.communicate()
-    return Trial(number, after_s, gone_s if gone else None, remaining, _torn(folder))
+    out, err = process.communicate()
+    said = (out + err).strip().splitlines()[-1:] or ["nothing"]
+    return Trial(number, after_s, gone_s if gone else None, remaining, _torn(folder), said[0])
 
 
 def _descendants(pid: int) -> list[psutil.Process]:
@@ -180,6 +186,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--cluster", choices=(*CLUSTERS, "both"), default="both")
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args(argv)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a script's background jobs inherit that it is ignored
     clusters = CLUSTERS if given.cluster == "both" else (given.cluster,)
     random, bad = Random(given.seed), 0
     with tempfile.TemporaryDirectory(prefix="fencepost-signals-") as place:

@@ -103,7 +103,7 @@ def _never_ended(run: Recorded) -> Iterator[ClientEnd]:
     """Clients that were still acquiring when the harness gave up waiting for them to end, although no fault can have
     been in force since it asked them to."""
     stop_ns = run.timeline.stop_ns
-    if stop_ns is None or run.timeline.interrupted:
+    if stop_ns is None or run.timeline.interrupted or run.timeline.healed_ns is None:
         return
     if any(until >= stop_ns for _, _, until in longest_windows(run.faults)):
         return

@@ -152,4 +152,7 @@ def _cut_short(run: Recorded) -> tuple[str, ...]:
         return ("the run was interrupted",)
     if run.timeline.end_ns is None:
         return ("the run was cut short: it has no end on record",)
+    if run.timeline.healed_ns is None:
+        why = run.timeline.unhealed or "it is not on record why"
+        return (f"not everything was healed in time when the load was over: {why}",)
     return ()

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from cluster.base import NotInTimeError, never
+from cluster.base import NotInTimeError
 from fencepost.errors import FencepostError
 from fencepost.history import FaultEvent, Impact
 from nemesis.base import Evidence, Fault, HasClass, LateError, World
@@ -72,15 +72,14 @@ class ActiveFaults:
 
         All links are healed together first. If that fails, nothing waits for links any more.
         """
-        if not self._held:
-            return
         began_ns = monotonic_ns()
         failure: FencepostError | None = None
+        out_of_time = self._world.out_of_time
         try:
-            self._world.cluster.heal()
+            self._world.cluster.heal(out_of_time)
         except FencepostError as error:
             failure = error
-        world = replace(self._world, called_off=never if failure is None else lambda: True)
+        world = replace(self._world, called_off=out_of_time if failure is None else lambda: True)
         for fault_id in reversed(list(self._held)):
             try:
                 self._heal(fault_id, began_ns, world)

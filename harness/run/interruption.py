@@ -12,7 +12,8 @@ from typing import Any
 
 class Interruption:
     """Whether the user asked to stop. Ctrl-C, SIGTERM or a closed terminal end the load; teardown is never
-    interrupted. Where one watches within another, as a run among many does, both learn of it.
+    interrupted. Where one watches within another, as a run among many does, both learn of it. What is ignored since
+    before, as SIGHUP is under `nohup`, stays ignored.
     """
 
     def __init__(self) -> None:
@@ -31,7 +32,8 @@ class Interruption:
     @contextmanager
     def watch(self) -> Iterator[Interruption]:
         for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            self._before[each] = signal.signal(each, self._ask)
+            if signal.getsignal(each) is not signal.SIG_IGN:
+                self._before[each] = signal.signal(each, self._ask)
         try:
             yield self
         finally:

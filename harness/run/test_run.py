@@ -7,15 +7,17 @@ import os
 from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
-from functools import partial
 from time import monotonic_ns, sleep
+from types import TracebackType
 from typing import Protocol
 
 import hiredis
 
+from cluster.at_once import at_once
 from cluster.base import PROXY, RESOURCE, CalledOffError, NotInTimeError
 from cluster.lifetime import StateFolder
 from cluster.live_run import write_addresses
+from cluster.waiting import Patience
 from fencepost.errors import BrokenEnvironmentError, FencepostError
 from fencepost.files import NO_SPACE, disk_error
 from fencepost.history import HARNESS, ClientEnd, FaultEvent, Timeline
@@ -32,6 +34,7 @@ from harness.run.witness import Witness
 from harness.store.run_folder import RunFolder
 from nemesis.base import Topology, World
 from nemesis.steps import do_all
+from workloads.control import NEVER_NS
 from workloads.kinds import find_workload
 from workloads.redis_resource import RedisResource
 from workloads.registry import manifest_of
@@ -43,12 +46,34 @@ _HURRY_NS = 500_000_000
 """How long clients have to come back once the user asked to stop."""
 _NO_ANSWER = (OSError, hiredis.ReplyError)
 """How a request to the resource fails."""
+_HEAL_WITHIN_NS = 12_000_000_000
+"""How long it may take to heal everything and to see that it is healed. A proxy that hundreds of clients keep busy may
+not do it; then the run ends all the same, and nobody knows what a recovery would have shown."""
 _NEEDED = {PROXY: "Toxiproxy", RESOURCE: "the resource"}
 """What a run cannot go on without."""
 
 
 class StalledResourceError(BrokenEnvironmentError):
     """The resource did not answer: it was too slow, or its connection broke. It may still do."""
+
+
+class _Problems:
+    """What went wrong on the way, while the rest was done all the same; a context manager that collects it. `failure`:
+    what the run breaks off for; `late`: what was not waited for any longer."""
+
+    def __init__(self) -> None:
+        self.failure: FencepostError | None = None
+        self.late: NotInTimeError | None = None
+
+    def __enter__(self) -> None:
+        return
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> bool:
+        if isinstance(error, NotInTimeError):
+            self.late = self.late or error
+        elif isinstance(error, FencepostError):
+            self.failure = self.failure or error
+        return isinstance(error, FencepostError)
 
 
 class Scenario(Protocol):
@@ -89,6 +114,8 @@ class TestRun:
         self._display = display
         self._make_client = make_client
         self._head_start_ns = head_start_ns
+        self._patience = Patience(lambda: bool(self.interruption))
+        self._heal_by_ns = NEVER_NS
         self._timeline: Timeline | None = None
         self._accepted: Counter[str] = Counter()
         self._drained_at_ns = 0
@@ -144,7 +171,7 @@ class TestRun:
         """What faults act upon."""
         config = self.config
         topology = Topology(config.client_names, config.node_names, config.ttl_ms)
-        return World(self._cluster, self.slots, topology, called_off=lambda: bool(self.interruption))
+        return World(self._cluster, self.slots, topology, lambda: bool(self.interruption), self._is_out_of_time)
 
     @property
     def observe(self) -> Callable[[FaultEvent], None]:
@@ -201,29 +228,29 @@ class TestRun:
         for slot in self.slots.values():
             slot.agree_start(start_ns)
 
-        failure: FencepostError | None = None
-        for step in (partial(scenario.play, self), scenario.heal, self._restore):
-            try:
-                step()
-            except FencepostError as error:
-                if not (self.interruption and isinstance(error, NotInTimeError)):  # then it is not waited for
-                    failure = failure or error
-        timeline.healed_ns = monotonic_ns()
+        problems = _Problems()
+        with problems:
+            scenario.play(self)
+        self._heal_by_ns = monotonic_ns() + _HEAL_WITHIN_NS
+        for heal in (scenario.heal, self._restore):
+            with problems:
+                heal()
         timeline.interrupted = bool(self.interruption)
+        if problems.late is None:
+            timeline.healed_ns = monotonic_ns()
+        else:
+            timeline.unhealed = str(problems.late)
         self.folder.write_timeline(timeline)
 
-        try:
-            if failure is None:
+        if timeline.healed_ns is not None and problems.failure is None:
+            with problems:
                 self._recover(timeline.healed_ns + int(self.config.recovery_ms * 1e6))
-        except FencepostError as error:
-            failure = error
         timeline.interrupted = bool(self.interruption)
-        died = self._end_clients(timeline)
-        failure = failure or died
+        self._end_clients(timeline, problems)
         self._show("reading the resource")
         self._final_read()
-        if failure is not None:
-            raise failure
+        if problems.failure is not None:
+            raise problems.failure
 
     def _recover(self, end_ns: int) -> None:
         while (left_ns := end_ns - monotonic_ns()) > 0 and not self.interruption:
@@ -231,16 +258,17 @@ class TestRun:
             sleep(min(0.02, left_ns / 1e9))
 
     def _restore(self) -> None:
-        """Whatever the faults did, the nodes are up, the links are whole and no client stands still."""
-        nodes = self._cluster.nodes.values()
-        down = [node for node in nodes if node.was_taken_down()]
+        """Whatever the faults did, no client stands still and the nodes are up."""
         do_all([slot.resume for slot in self.slots.values()])
-        do_all([self._cluster.heal, *(node.resume for node in nodes), *(node.start for node in down)])
+        nodes = self._cluster.nodes.values()
+        at_once([*(node.resume for node in nodes), *(node.start for node in nodes if node.was_taken_down())])
 
-    def _end_clients(self, timeline: Timeline) -> BrokenEnvironmentError | None:
-        """Ask every client to end; cut off those that do not come back although everything is healed. Returns what the
-        first one died of that did not end as it should."""
-        died: BrokenEnvironmentError | None = None
+    def _is_out_of_time(self) -> bool:
+        """Whether nothing is awaited any more, be it that the user asked to stop or that healing took too long."""
+        return self._patience.is_over() or monotonic_ns() > self._heal_by_ns
+
+    def _end_clients(self, timeline: Timeline, problems: _Problems) -> None:
+        """Ask every client to end; cut off those that do not come back in time. One that died is a problem."""
         config = self.config
         timeline.stop_ns = monotonic_ns()
         for slot in self.slots.values():
@@ -253,10 +281,8 @@ class TestRun:
                 timeline.interrupted = bool(self.interruption)
                 break
             for slot in waiting:
-                try:
+                with problems:  # the others are to end as ever
                     slot.reap()
-                except BrokenEnvironmentError as error:  # the others are to end as ever
-                    died = died or error
             with suppress(BrokenEnvironmentError):
                 self._notice()
             self._show("waiting for the clients to end")
@@ -264,7 +290,6 @@ class TestRun:
         self._cut_off_all()
         timeline.end_ns = monotonic_ns()
         self.folder.write_timeline(timeline)
-        return died
 
     def _end_of_patience(self, stop_ns: int, grace_ns: int) -> int:
         asked_ns = self.interruption.asked_ns

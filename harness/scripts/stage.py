@@ -12,7 +12,7 @@ from itertools import count
 from time import monotonic, sleep
 from typing import Final
 
-from cluster.base import CutKind
+from cluster.base import CutKind, NotInTimeError
 from fencepost.errors import BrokenEnvironmentError, UsageError
 from fencepost.history import LOCK_STEPS, Op
 from fencepost.units import Duration
@@ -97,6 +97,7 @@ class Stage:
         event = self._active.inject(fault_id, nemesis, fault)
         self._say(f"{event.what}: {event.seen}")
         if not event.holds:
+            self.tick()
             raise BrokenEnvironmentError(f"the step `{event.what}` had no effect: {event.seen}")
         return fault_id
 
@@ -106,7 +107,11 @@ class Stage:
         self.tick()
         if fault_id not in self._active:
             return
-        event = self._active.heal(fault_id)
+        try:
+            event = self._active.heal(fault_id)
+        except NotInTimeError as late:
+            self.tick()
+            raise BrokenEnvironmentError(f"a step was not healed in time: {late}") from late
         self._say(f"healed {event.what}: {event.seen}")
         if not event.holds:
             raise BrokenEnvironmentError(f"the step `{event.what}` was not healed: {event.seen}")

@@ -30,3 +30,15 @@ def test_nobody_asked_nobody_is_told() -> None:
     with Interruption().watch() as interruption:
         pass
     assert not interruption
+
+
+def test_what_was_ignored_before_stays_ignored() -> None:
+    """As SIGHUP is under nohup, and Ctrl-C in a job that a script started in the background."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with Interruption().watch() as interruption:
+            signal.raise_signal(signal.SIGHUP)
+            assert not interruption
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from cluster.base import NotInTimeError
+from cluster.base import NotInTimeError, ProbeResult
 from cluster.server import Holdings
 from fencepost.errors import BrokenEnvironmentError
 from fencepost.history import FaultEvent
@@ -226,3 +226,14 @@ def test_a_server_that_the_end_of_the_run_did_not_wait_for_is_recorded_as_perhap
     (event,) = events
     assert (event.nodes, event.holds) == (("n1",), False)
     assert event.seen.startswith("not injected in time: ")
+
+
+def test_once_the_time_for_healing_is_over_no_link_is_probed_again_and_again() -> None:
+    world, events = FakeWorld(topology(clients=2)), list[FaultEvent]()
+    player = Player(two_faults_at_once(), replace(world.world, out_of_time=lambda: True), events.append, AtOnce())
+    player.play(0)
+    world.cluster.probes.clear()
+    world.cluster.links["c1", "n2"].probe = lambda *_: ProbeResult(False, False, False, 1.0)  # type: ignore[method-assign]
+    player.heal_all()
+    assert world.cluster.probes == [(("c1", "n2"),)]
+    assert not next(event for event in events if event.event == "healed" and event.fault == "f2").holds

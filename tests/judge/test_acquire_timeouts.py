@@ -113,6 +113,9 @@ def test_a_fault_that_was_in_force_at_the_end_or_an_interrupted_run_excuses_the_
     broken_off = cut_off()
     broken_off.timeline.stop_ns = None
     assert check(broken_off.recorded()).findings == ()
+    unhealed = cut_off()
+    unhealed.timeline.healed_ns = None
+    assert check(unhealed.recorded()).findings == ()
 
 
 def test_calls_that_take_too_long_and_calls_that_never_end_are_two_findings() -> None:

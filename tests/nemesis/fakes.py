@@ -233,7 +233,7 @@ class FakeCluster:
             sleep(0.001)
         raise NotInTimeError(f"{len(links)} of {len(links)} links did not {what} in time")
 
-    def heal(self) -> None:
+    def heal(self, called_off: CalledOff = never) -> None:
         for link in self.links.values():
             link.cuts.clear()
             link.delays.clear()

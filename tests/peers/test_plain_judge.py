@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -58,6 +59,16 @@ def fresh(path: Path, seed: int, size: int) -> Path:
 def test_the_judges_agree_on_random_folders(tmp_path: Path, seed: int, size: int) -> None:
     folder = fresh(tmp_path, seed, size)
     assert by_the_product(folder) == by_the_plain_judge(folder)
+
+
+@pytest.mark.parametrize("seed", [0, 2, 3, 4])
+def test_the_judges_agree_on_a_run_that_was_not_healed_in_time(tmp_path: Path, seed: int) -> None:
+    folder = fresh(tmp_path, seed, 4)
+    timeline = json.loads((folder / "timeline.json").read_text())
+    (folder / "timeline.json").write_text(json.dumps(timeline | {"healed_ns": None}))
+    judged = by_the_product(folder)
+    assert judged == by_the_plain_judge(folder)
+    assert judged["verdict"] != "valid"
 
 
 @settings(UNHURRIED, max_examples=40)

@@ -108,5 +108,6 @@ def _otherwise(folder: Folder, sections: list[Section], lost: bool, did_not_end:
         folder.planned_faults > 0 and not observed,
         folder.final is None and not lost,
         timeline is None or timeline.get("interrupted", False) or timeline.get("end_ns") is None,
+        timeline is not None and timeline.get("healed_ns") is None,
     ]
     return "unknown" if any(doubts) else "valid"
