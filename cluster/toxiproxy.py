@@ -77,7 +77,7 @@ class ToxiproxyServer(ToxiproxyApi):
         links = list(links)
         deadline_s = monotonic() + self._heal_s
         with self._changing:
-            problems = self._make(links, Plan.heal_everyone, self._heal_s, called_off)
+            problems = self._make(links, Plan.heal_everyone, self._heal_s, called_off, is_thorough=True)
             if retired := [link for link in links if link.state is not None and has_retired(link.state)]:
                 sleep(_SETTLED_S)
                 problems += self._make(retired, Plan.remove_retired, deadline_s - monotonic(), called_off)
@@ -85,34 +85,45 @@ class ToxiproxyServer(ToxiproxyApi):
             raise problems[0]
 
     def _make(
-        self, links: Collection[ToxicLink], draw: Draw, within_s: float, called_off: CalledOff
+        self,
+        links: Collection[ToxicLink],
+        draw: Draw,
+        within_s: float,
+        called_off: CalledOff,
+        *,
+        is_thorough: bool = False,
     ) -> list[BrokenEnvironmentError]:
         """Draw a plan for each link, and carry all of them out together. Returns what went wrong, one error a link; the
         last one is about all links that did not answer in time.
 
         The server may still carry out what was asked in a try that was given up, also between the reading of a state
-        and what is asked then. So a link whose state was not known, and that does not become what was planned, is
-        planned anew.
+        and what is asked then, or much later. So a link of which a try was given up, and that does not become what was
+        planned, is planned anew; when the time is up it is late, not wrong.
         """
         deadline_s = monotonic() + within_s
-        unsure = {link for link in links if link.state is None}
-        failed = self._try(links, draw, deadline_s, called_off)
+        unsure = {link for link in links if link.state is None or link.was_given_up}
+        failed = self._try(links, draw, deadline_s, called_off, is_thorough)
         while again := [link for link in unsure if not isinstance(failed.get(link), PortTakenError | None)]:
             if called_off() or monotonic() + _SETTLED_S >= deadline_s:
                 break
             sleep(_SETTLED_S)
             failed = {link: error for link, error in failed.items() if link not in again}
-            failed |= self._try(again, draw, deadline_s, called_off)
-        problems = [error for error in failed.values() if error is not None]
+            failed |= self._try(again, draw, deadline_s, called_off, is_thorough)
+        problems = [
+            error
+            for link, error in failed.items()
+            if isinstance(error, PortTakenError) or (error is not None and not link.was_given_up)
+        ]
         if late := len(failed) - len(problems):
             took_s = monotonic() - deadline_s + within_s
             problems.append(NotInTimeError(f"{late} of {len(links)} links had not changed after {took_s:.1f} s"))
         return problems
 
     def _try(
-        self, links: Collection[ToxicLink], draw: Draw, deadline_s: float, called_off: CalledOff
+        self, links: Collection[ToxicLink], draw: Draw, deadline_s: float, called_off: CalledOff, is_thorough: bool
     ) -> dict[ToxicLink, BrokenEnvironmentError | None]:
-        """Ask once, and return the links that did not change: with what went wrong, or None if they did not answer."""
+        """Ask once, and return the links that did not change: with what went wrong, or None if they did not answer.
+        Unless it `is_thorough`, a link of which nothing is wanted that was not read back before is not asked again."""
         if unknown := {link.proxy_name: link for link in links if link.state is None}:
             found = self.change(dict.fromkeys(unknown, ()), deadline_s - monotonic(), called_off)
             for name, link in unknown.items():
@@ -120,13 +131,13 @@ class ToxiproxyServer(ToxiproxyApi):
         plans = {link: link.plan(link.state) for link in links if link.state is not None}
         for plan in plans.values():
             draw(plan)
-        asked = {link.proxy_name: plan.requests for link, plan in plans.items()}
+        asked = {link.proxy_name: plan.requests for link, plan in plans.items() if plan.requests or is_thorough}
         answers = self.change(asked, deadline_s - monotonic(), called_off)
         failed: dict[ToxicLink, BrokenEnvironmentError | None] = {link: None for link in links if link not in plans}
         for link, plan in plans.items():
-            answer, link.state = answers[link.proxy_name], None
+            answer, link.state = answers.get(link.proxy_name, plan.state), None
             if answer is None:
-                failed[link] = None
+                failed[link], link.was_given_up = None, True
                 continue
             try:
                 link.adopt(plan, answer)
@@ -136,10 +147,12 @@ class ToxiproxyServer(ToxiproxyApi):
 
 
 class ToxicLink:
-    """`cluster.base.Link` on one proxy. `state`: what was read back last; None if nobody knows."""
+    """`cluster.base.Link` on one proxy. `state`: what was read back last; None if nobody knows. `was_given_up`: the
+    server may still carry out what was asked of it before."""
 
     def __init__(self, server: ToxiproxyServer, key: LinkKey, state: ProxyState) -> None:
         self.state: ProxyState | None = state
+        self.was_given_up = False
         self._server = server
         self._client, self._node = key
         self._address = state.listen

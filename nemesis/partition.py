@@ -111,7 +111,10 @@ class Partition(msgspec.Struct, frozen=True, omit_defaults=True):
             answers = world.cluster.probe(others, PROBE_TIMEOUT_MS)
             words.append(f"{sum(a.answered for a in answers.values())} of {len(others)} untouched links answer")
         if open_links:
-            words.append(f"not as planned: {', '.join(f'{c}-{n} ({_seen(results[c, n])})' for c, n in open_links)}")
+            told = [f"{c}-{n} ({_seen(results[c, n])})" for c, n in open_links[:_LINKS_TOLD]]
+            if (more := len(open_links) - _LINKS_TOLD) > 0:
+                told.append(f"and {more} more")
+            words.append(f"not as planned: {', '.join(told)}")
         return Evidence(holds=cut == len(self.links), seen="; ".join(words))
 
     def heal(self, world: World, owner: str, impact: Impact) -> Evidence:
@@ -128,6 +131,8 @@ class Partition(msgspec.Struct, frozen=True, omit_defaults=True):
         by_node = {n: (c, n) for n in topology.nodes for c in reversed(topology.clients) if (c, n) not in cut}
         return list(by_node.values())
 
+
+_LINKS_TOLD = 8
 
 _CLASSES: dict[tuple[CutKind, Direction], FaultClass] = {
     ("drop", "both"): "link silent",

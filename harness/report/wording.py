@@ -18,6 +18,7 @@ _BLAME: Final[Mapping[Blame, str]] = {
     "harness": "the harness itself is to blame",
 }
 _NAMES_SHOWN: Final = 8
+_LONGEST_TEXT: Final = 200
 _KEPT: Final[Mapping[Requirement, str]] = {
     "lease": "no overlap blamed on the lock",
     "exclusion": "no overlap at all",
@@ -79,4 +80,8 @@ def _plain(value: object) -> str:
         return text + "".join(f", {name} {value[name]}" for name in ("value", "token") if value.get(name) is not None)
     if isinstance(value, Mapping):
         return "(" + ", ".join(f"{k} {_plain(v)}" for k, v in value.items()) + ")"
-    return f"{value:z,.1f}" if isinstance(value, float) else str(value)
+    return f"{value:z,.1f}" if isinstance(value, float) else _cut(str(value))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST_TEXT else f"{text[: _LONGEST_TEXT - 1]}…"

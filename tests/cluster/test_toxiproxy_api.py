@@ -116,6 +116,27 @@ def test_a_reset_that_leaves_a_toxic_raises(fake: Fake) -> None:
         server.heal_all([ToxicLink(server, ("c1", "n1"), WHOLE)])
 
 
+def test_what_is_known_to_be_healed_is_not_asked_for_again(fake: Fake) -> None:
+    """Healing everything has read all links back; the faults that did it to them need not wait for a busy server."""
+    server = ToxiproxyServer(fake(lambda method, path: None))
+    server.impair([ToxicLink(server, ("c1", "n1"), WHOLE)], "f1", None, lambda: True)
+
+
+def test_a_change_that_was_given_up_and_comes_late_is_no_broken_proxy(fake: Fake) -> None:
+    """What the first fault asked for takes effect at any time after it was given up, also under the second one."""
+    hangs, late = [True], {"name": "f1:latency:upstream", "type": "latency", "stream": "upstream", "attributes": {}}
+    server = ToxiproxyServer(
+        fake(lambda method, path: None if hangs else (200, {**PROXY, "toxics": [late]})), timeout_s=0.3
+    )
+    link = ToxicLink(server, ("c1", "n1"), WHOLE)
+    with pytest.raises(NotInTimeError):
+        link.cut("f1", "hold", "to-node")
+    hangs.clear()
+    for _ in range(2):
+        with pytest.raises(NotInTimeError, match="1 of 1 links had not changed"):
+            link.cut("f2", "drop", "both")
+
+
 def test_everything_is_healed_although_the_server_is_too_slow_for_a_fault(fake: Fake) -> None:
     one_at_a_time, disabled = threading.Lock(), {f"c{number}-n1" for number in range(60)}
 

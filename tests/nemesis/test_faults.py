@@ -88,6 +88,16 @@ def test_silence_of_another_kind_or_direction_than_planned_is_a_miss(fake: FakeW
     assert "not as planned: c1-n1" in evidence.seen
 
 
+def test_of_many_links_that_are_not_as_planned_the_first_are_named() -> None:
+    fake = FakeWorld(topology(clients=12, nodes=1))
+    links = tuple((f"c{number}", "n1") for number in range(1, 13))
+    brief = Partition("some-links", "drop", "both", links, probe_ms=5)
+    for link in fake.cluster.links.values():
+        link.deaf = True
+    evidence = brief.probe(fake.world, brief.inject(fake.world, "f1"))
+    assert evidence.seen.endswith("c8-n1 (answered after 1 ms), and 4 more"), evidence.seen
+
+
 def test_a_cut_to_a_node_that_is_down_is_believed_for_its_silence_and_says_so(fake: FakeWorld) -> None:
     fake.cluster.nodes["n1"].kill()
     fault = partition("drop", "from-node")

@@ -31,6 +31,11 @@ def test_an_example_names_eight_of_many() -> None:
     assert wording.example({"clients": tuple("abcdefghij")}).endswith("g and h and 2 more")
 
 
+def test_an_example_cuts_a_long_text_short() -> None:
+    assert wording.example({"what": "x" * 200}) == f"what {'x' * 200}"
+    assert wording.example({"what": "x" * 201}) == f"what {'x' * 199}…"
+
+
 def test_an_example_reads_like_a_sentence() -> None:
     side = {"client": "c1", "life": 1, "section": 4, "start_ms": 1200.0, "end_ms": 1274.5}
     text = wording.example({"key": "k1", "overlap_from_ms": 1234.56, "earlier": side})
