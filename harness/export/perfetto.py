@@ -142,6 +142,7 @@ def _fault(window: Window) -> Slice:
         "cut links": event.cut_links,
         "slow links": event.slow_links,
         "nodes": event.nodes,
+        "wrong clocks": event.wrong_clocks,
         "paused clients": event.paused_clients,
         "killed clients": event.killed_clients,
     }
@@ -176,7 +177,7 @@ def _clients(run: Recorded) -> Iterator[tuple[str, list[Slice]]]:
 def _nodes(run: Recorded, found: Iterable[Window]) -> Iterator[tuple[str, list[Slice]]]:
     tracks: dict[tuple[str, str], list[Slice]] = {(node, ""): [] for node in run.config.node_names}
     for window in found:
-        for node in window.event.nodes:
+        for node in (*window.event.nodes, *window.event.wrong_clocks):
             tracks.setdefault((node, ""), []).append(_fault(window))
     if run.watched is not None:
         for held in records(run.watched.holdings):

@@ -103,6 +103,11 @@ def test_a_trace_shows_clients_nodes_faults_and_overlaps() -> None:
     assert [event["name"] for event in tracks["nodes", "n1 k1"]] == ["mine"]
 
 
+def test_a_trace_shows_whose_clock_was_wrong() -> None:
+    tracks = trace(History().fault("f1", 0, 100, wrong_clocks=("n3",)).recorded())
+    assert [event["args"]["wrong clocks"] for event in tracks["nodes", "n3"]] == ["n3"]
+
+
 def test_a_trace_obeys_no_foreign_text() -> None:
     assert b"\\u001b" not in exported(sample().recorded(), "perfetto")
 
