@@ -21,6 +21,7 @@ from harness.options import replay_command
 from harness.report.progress import Progress
 from harness.run.scheduled import Enough, Prepared, perform
 from harness.run.setup import Setup
+from harness.run.snapshot import Display
 from harness.store.manifest import recording
 from harness.store.run_folder import RunFolder
 from harness.verdict import EXIT_CODES, Verdict
@@ -69,7 +70,7 @@ def new_folder(prepared: Prepared, results: Path) -> RunFolder:
     return folder
 
 
-def record_run(prepared: Prepared, folder: RunFolder, progress: Progress, enough: Enough | None = None) -> None:
+def record_run(prepared: Prepared, folder: RunFolder, progress: Display, enough: Enough | None = None) -> None:
     """Make the run. It ends early once `enough` has been seen. Raises FencepostError if it broke off."""
     Thread(target=_import_the_judge).start()
     with RunState.create(folder.path.name) as state, recording(folder):

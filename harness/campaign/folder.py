@@ -29,7 +29,8 @@ _SCHEMA: Final = 1
 
 class RunLine(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """One finished run. `folder`: its name in the folder of runs. `error`: why it broke off; then it has no figures and
-    is made again when the campaign is resumed. `violation`: the verdict's text."""
+    is made again when the campaign is resumed. `violation`: the verdict's text. `at_once`: how many runs were made at
+    the same time."""
 
     cell: str
     seed: int
@@ -40,10 +41,17 @@ class RunLine(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     error: str | None = None
     violation: str | None = None
     figures: Figures | None = None
+    at_once: int = 1
 
     @property
     def slot(self) -> Slot:
         return Slot(self.cell, self.seed)
+
+    @property
+    def is_final(self) -> bool:
+        """Whether it need not be made again. What others disturbed is made again alone."""
+        disturbed = self.at_once > 1 and self.figures is not None and bool(self.figures.disturbed)
+        return self.error is None and not disturbed
 
 
 class Campaign(msgspec.Struct, frozen=True, kw_only=True):

@@ -23,8 +23,11 @@ REPORTS = Path("results/reports")
 """Where reports are kept, seen from the working directory, unless something else is said."""
 
 
-def compare(grid: Grid, report: Path | None, results: Path, *, yes: bool, command: str, out: Console) -> int:
-    """Make the runs of the grid that are not there yet, and write the report. 0: all of them are finished; 2: not.
+def compare(
+    grid: Grid, report: Path | None, results: Path, *, workers: int, yes: bool, command: str, out: Console
+) -> int:
+    """Make the runs of the grid that are not there yet, so many at once, and write the report. 0: all of them are
+    finished; 2: not.
     Raises FencepostError: the report is written then as well, if a run was made."""
     plan = make_plan(grid, yes=yes)
     commit = revision_in_words()
@@ -39,7 +42,7 @@ def compare(grid: Grid, report: Path | None, results: Path, *, yes: bool, comman
             )
         remove_leftovers(out)
         try:
-            finished = play(plan, folder, results, commit, out)
+            finished = play(plan, folder, results, commit, out, workers=workers)
         finally:
             write_report(folder, plan)
         out.print(f"report: {folder.path / 'index.html'}", soft_wrap=True)

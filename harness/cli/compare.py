@@ -39,6 +39,10 @@ class Arguments(msgspec.Struct, frozen=True, kw_only=True):
     report: Annotated[
         Path | None, Option("--report", "folder of the report", metavar="DIR", shown_default="results/reports/NAME")
     ] = None
+    workers: Annotated[
+        int,
+        Option("--workers", "runs made side by side on this machine; those that measure costs are made alone", low=1),
+    ] = 1
     yes: Annotated[bool, Option("--yes", "allow more than 10,000 runs")] = False
     results: Results = RESULTS
 
@@ -60,6 +64,7 @@ def _compare(call: Call, out: Console) -> int:
         grid,
         arguments.report,
         arguments.results,
+        workers=arguments.workers,
         yes=arguments.yes,
         command=shlex.join(["fencepost", *call.words]),
         out=out,
@@ -67,7 +72,7 @@ def _compare(call: Call, out: Console) -> int:
 
 
 COMMAND = Command(
-    description="Run every configuration of a grid with the same seeds, one run after the other, and compare them.",
+    description="Run every configuration of a grid with the same seeds, and compare them.",
     arguments=Arguments,
     do=_compare,
     usage="fencepost compare (--axis NAME=VALUE,VALUE … | --grid FILE) [options] [-- options of fencepost test]",
@@ -75,6 +80,7 @@ COMMAND = Command(
   fencepost compare --axis lock=redlock,redlock-ng --axis nemesis=pause,crash --seeds 10 -- --duration 20s
   fencepost compare --axis "nemesis=crash:targets=majority,restart-delay=0;none" --axis clients=4,16
   fencepost compare --grid fsync --quick
+  fencepost compare --grid libraries --workers 4
 
 The same command resumes after an interruption. A finished run is never made again.
 exit codes: 0 all runs are finished, 2 some are not, 254 bad arguments, 255 the harness or its environment failed

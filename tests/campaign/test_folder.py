@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from fencepost.errors import BrokenEnvironmentError, UsageError
-from harness.campaign import play as playing
+from harness.campaign import one_run
 from harness.campaign.folder import Campaign, CampaignFolder, RunLine
 from harness.campaign.play import Plan, make_plan, play
 from harness.cli.main import run
@@ -78,8 +78,8 @@ class Pretended:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *, breaking: set[int] = frozenset()) -> None:  # type: ignore[assignment]
         self.made: list[tuple[str, int]] = []
         self.breaking = breaking
-        monkeypatch.setattr(playing, "record_run", self._record)
-        monkeypatch.setattr(playing, "judge_and_draw", self._judge)
+        monkeypatch.setattr(one_run, "record_run", self._record)
+        monkeypatch.setattr(one_run, "judge_and_draw", self._judge)
 
     def _record(self, prepared: object, folder: RunFolder, progress: object, enough: object) -> None:
         config = folder.read_config()
@@ -127,7 +127,7 @@ def test_it_says_how_many_runs_and_how_long_before_the_first_one(
         said.append(capsys.readouterr().out)
         raise BrokenEnvironmentError("that is enough")
 
-    monkeypatch.setattr(playing, "record_run", record)
+    monkeypatch.setattr(one_run, "record_run", record)
     with pytest.raises(BrokenEnvironmentError):
         played(plan, tmp_path, Console(width=200))
     assert "6 runs (2 cells, 3 seeds each)" in said[0]

@@ -1,0 +1,63 @@
+"""Live progress of runs side by side: one row per worker."""
+
+from __future__ import annotations
+
+import threading
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.table import Table
+
+from fencepost.text import printable
+from harness.campaign.side_by_side import Showing
+from harness.report.progress import REFRESHES_PER_S
+from harness.report.terminal import Text
+
+
+class WorkersView:
+    """Shows what every worker does, on a terminal only, for as long as the `with` block lasts. `heading`: how far the
+    campaign is."""
+
+    def __init__(self, console: Console) -> None:
+        self.heading = ""
+        self._console = console
+        self._newest: dict[str, Showing] = {}
+        self._lock = threading.Lock()
+        self._live: Live | None = None
+
+    @property
+    def is_live(self) -> bool:
+        """Whether there is a terminal that shows it."""
+        return self._live is not None
+
+    def update(self, shown: Showing) -> None:
+        with self._lock:
+            self._newest[shown[0]] = shown
+
+    def __enter__(self) -> Self:
+        if self._console.is_terminal and not self._console.is_dumb_terminal:
+            self._live = Live(
+                console=self._console, get_renderable=self.view, refresh_per_second=REFRESHES_PER_S, transient=True
+            )
+            self._live.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        live, self._live = self._live, None
+        if live is not None:
+            try:
+                live.stop()
+            finally:
+                self._console.show_cursor(True)
+
+    def view(self) -> RenderableType:
+        """What a terminal shows now."""
+        table = Table.grid(padding=(0, 2))
+        with self._lock:
+            newest = sorted(self._newest.items())
+        for name, (_, cell, seed, phase, elapsed_s, total_s) in newest:
+            run = f"{printable(cell)}, seed {seed}"
+            table.add_row(f"  worker {printable(name)}", run, printable(phase), f"{elapsed_s:.0f} of {total_s:.0f} s")
+        return Group(Text(self.heading, no_wrap=True, overflow="ellipsis"), table)

@@ -1,0 +1,94 @@
+"""Runs side by side, as a user makes them: a worker is killed, and a campaign is interrupted."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from cluster.waiting import becomes_true
+from tests.campaign.test_whole_campaign import ARGUMENTS, lines_of
+from tests.harness import runs
+
+WITHIN_S = 120
+
+
+@pytest.fixture
+def campaign(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    """Two runs of two seconds at the same time, both under load."""
+    own = [*ARGUMENTS]
+    own[own.index("--seeds") + 1] = "1"
+    process = runs.start(tmp_path, *own[:1], "--workers", "2", *own[1:])
+    under_load = (tmp_path / "results" / "runs").glob
+    assert becomes_true(
+        lambda: process.poll() is not None or len(list(under_load("2*/timeline.json"))) == 2, within_s=WITHIN_S
+    )
+    yield process
+    if process.poll() is None:
+        process.terminate()
+        process.communicate(timeout=60)
+
+
+def hub_of(process: subprocess.Popen[str]) -> psutil.Process:
+    """The process of Dask's scheduler."""
+    (hub,) = (each for each in psutil.Process(process.pid).children() if "harness.campaign.hub" in each.cmdline())
+    return hub
+
+
+def workers_of(process: subprocess.Popen[str]) -> list[psutil.Process]:
+    """The workers, each with the process that makes its runs below it."""
+    return [each for each in hub_of(process).children() if any("spawn_main" in word for word in each.cmdline())]
+
+
+def is_left(process: psutil.Process) -> bool:
+    return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+
+
+def test_a_worker_that_is_killed_costs_its_run_which_is_made_again(
+    campaign: subprocess.Popen[str], tmp_path: Path
+) -> None:
+    family = psutil.Process(campaign.pid).children(recursive=True)
+    heard = [
+        socket.laddr.ip
+        for each in [psutil.Process(campaign.pid), hub_of(campaign), *workers_of(campaign)]
+        for socket in each.net_connections("inet")
+        if socket.status == psutil.CONN_LISTEN
+    ]
+    assert heard, "workers and their scheduler talk to each other"
+    assert set(heard) == {"127.0.0.1"}, "nobody else on the network can"
+    workers_of(campaign)[0].kill()
+    code, out, err = runs.finish(campaign, WITHIN_S)
+    assert code == 0, out + err
+    assert err == ""
+    assert "2 runs to make, 2 at once" in out
+    together = [line for line in lines_of(tmp_path) if line.get("at_once") == 2]
+    assert sorted(str(line["cell"]) for line in together) == ["control-quorum-of-two", "redlock"], "each once"
+    last = {line["cell"]: line for line in lines_of(tmp_path)}
+    for line in last.values():
+        folder = tmp_path / "results" / "runs" / str(line["folder"])
+        assert (folder / "verdict.json").is_file()
+        assert "error" not in line
+        alone = line.get("at_once", 1) == 1
+        assert alone or not line["figures"].get("disturbed"), "disturbed ones were made again alone"  # type: ignore[attr-defined]
+    begun = [path for path in (tmp_path / "results" / "runs").glob("2*") if path.is_dir()]
+    assert len(begun) == len(lines_of(tmp_path)) + 1, "the run of the worker that was killed counts for nothing"
+    assert becomes_true(lambda: not any(map(is_left, family)) and not runs.state_left(tmp_path), within_s=30)
+
+
+def test_ctrl_c_takes_every_run_down_and_keeps_what_there_is(campaign: subprocess.Popen[str], tmp_path: Path) -> None:
+    family = psutil.Process(campaign.pid).children(recursive=True)
+    assert len(family) > 20, "two runs with their servers and clients"
+    os.killpg(campaign.pid, signal.SIGINT)  # as a terminal does
+    code, out, err = runs.finish(campaign, WITHIN_S)
+    assert code == 2, out + err
+    assert err == ""
+    assert "interrupted; 0 runs of 2 made" in out
+    assert [each for each in family if is_left(each)] == []
+    assert runs.state_left(tmp_path) == []
+    assert not list((tmp_path / "tmp").glob("fencepost-workers-*"))
+    assert "This campaign is not finished" in (tmp_path / "report" / "index.html").read_text()
