@@ -27,6 +27,7 @@ from cluster.lifetime import state_parent
 from cluster.sweep import UnaskedError
 from cluster.waiting import becomes_true
 from fencepost.errors import BrokenEnvironmentError
+from fencepost.setup.machine import IS_CLONE
 
 ENGINE_ERRORS = (DockerException, requests.RequestException, OSError)
 """What the SDK raises when the engine refuses, fails or does not answer."""
@@ -46,7 +47,8 @@ class NoEngineError(BrokenEnvironmentError):
     def __init__(self, cause: BaseException) -> None:
         self.found = f"no Docker engine answers at {engine_address()} ({cause})"
         self.cannot_have_runs = isinstance(cause, FileNotFoundError | PermissionError)
-        super().__init__(f"{self.found}; start it, or `make setup-docker` on Debian as root, or use --cluster process")
+        install = "`make setup-docker` on Debian as root, or " if IS_CLONE else ""
+        super().__init__(f"{self.found}; start it, or {install}use --cluster process")
 
 
 def engine_address() -> str:

@@ -32,6 +32,7 @@ from cluster.base import CalledOff, never
 from cluster.engine import ENGINE_ERRORS, words_of
 from cluster.waiting import becomes_true
 from fencepost.errors import BrokenEnvironmentError
+from fencepost.setup.machine import SET_UP
 
 REGISTRY_ANSWER_S = 3
 """How long a registry has to confirm that it knows an image."""
@@ -106,7 +107,7 @@ def _provide(client: DockerClient, recipe: Recipe, called_off: CalledOff) -> Ima
     if files is None or built_as is None:
         raise BrokenEnvironmentError(
             f"no registry answers for {recipe.published}, and this host has no program to build an image from; "
-            "install it with `make setup`, or pull the image where there is a network"
+            f"install it with `{SET_UP}`, or pull the image where there is a network"
         )
     return _image(_build(client, files, built_as, recipe.inside), built_as, "built-from-host", recipe.inside)
 

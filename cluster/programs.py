@@ -20,7 +20,7 @@ from cluster.registry import server_named, servers
 from cluster.server import Server
 from fencepost.errors import BrokenEnvironmentError, UsageError
 from fencepost.files import checked_path, kind_of
-from fencepost.setup.machine import tools_folder
+from fencepost.setup.machine import SET_UP, tools_folder
 
 TOXIPROXY: Final = "fencepost-toxiproxy"
 _TOXIPROXY_VERSION = re.compile(rf"{TOXIPROXY} version (\S+)")
@@ -81,7 +81,7 @@ def _user_path(choice: str) -> Path:
 
 
 def find_toxiproxy() -> ToxiproxyProgram:
-    """Our build of Toxiproxy (`tools/toxiproxy`). Raises BrokenEnvironmentError if there is none that runs."""
+    """Our build of Toxiproxy (`fencepost/setup/toxiproxy`). Raises BrokenEnvironmentError if none runs."""
     path = _find(TOXIPROXY)
     said = _TOXIPROXY_VERSION.search(output := _answer(path, "-version"))
     if said is None:
@@ -107,7 +107,7 @@ def _find(*names: str) -> Path:
             return ours / name
         if found := shutil.which(name):
             return Path(found)
-    raise BrokenEnvironmentError(f"no {' or '.join(names)} in {ours} or on PATH; run `make setup`")
+    raise BrokenEnvironmentError(f"no {' or '.join(names)} in {ours} or on PATH; run `{SET_UP}`")
 
 
 def _installed(server: Server) -> ServerProgram:
@@ -135,7 +135,7 @@ def _answer(path: Path, option: str) -> str:
     try:
         state = path.stat()
     except OSError as error:
-        raise BrokenEnvironmentError(f"{path} {option} cannot be run: {error}; run `make setup`") from error
+        raise BrokenEnvironmentError(f"{path} {option} cannot be run: {error}; run `{SET_UP}`") from error
     return _asked(path, option, (state.st_ino, state.st_mtime_ns, state.st_size))
 
 
@@ -146,10 +146,8 @@ def _asked(path: Path, option: str, _identity: tuple[int, int, int]) -> str:
             [path, option], stdin=subprocess.DEVNULL, capture_output=True, timeout=10, text=True, errors="replace"
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise BrokenEnvironmentError(f"{path} {option} cannot be run: {error}; run `make setup`") from error
+        raise BrokenEnvironmentError(f"{path} {option} cannot be run: {error}; run `{SET_UP}`") from error
     output = (done.stdout + done.stderr).strip()
     if done.returncode != 0:
-        raise BrokenEnvironmentError(
-            f"{path} {option} ended with {done.returncode}: {output[:200]!r}; run `make setup`"
-        )
+        raise BrokenEnvironmentError(f"{path} {option} ended with {done.returncode}: {output[:200]!r}; run `{SET_UP}`")
     return output

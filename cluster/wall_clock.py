@@ -1,8 +1,8 @@
 """The wall clock of one process, which can be set while the process runs.
 
-A small library of ours (`tools/clock/clock.c`, built by set-up) is preloaded into the process and answers in place of
-libc when the process asks for the wall clock. Its setting is a file that it maps and that is written here, so the
-process itself is told nothing. CLOCK_MONOTONIC stays as it is.
+A small library of ours (`fencepost/setup/clock/clock.c`, built by set-up) is preloaded into the process and answers in
+place of libc when the process asks for the wall clock. Its setting is a file that it maps and that is written here, so
+the process itself is told nothing. CLOCK_MONOTONIC stays as it is.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from fencepost.errors import BrokenEnvironmentError, UsageError
-from fencepost.setup.machine import tools_folder
+from fencepost.setup.machine import SET_UP, tools_folder
 
 LIBRARY: Final = "fencepost-clock.so"
 _PAGE: Final = "setting"
@@ -105,7 +105,7 @@ def find_clock_library() -> Path:
     if not library.is_file():
         raise UsageError(
             f"no wall clock can be set here: {library} is missing, because set-up found no C compiler or was not run; "
-            "install one (gcc) and run `make setup`, or leave out the nemesis clock and --clocks"
+            f"install one (gcc) and run `{SET_UP}`, or leave out the nemesis clock and --clocks"
         )
     return library
 

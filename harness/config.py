@@ -9,12 +9,13 @@ from cluster.persistence import FileSystem, Policy
 from fencepost.errors import UsageError
 from fencepost.history import task_names
 from fencepost.options import Option, check_bounds
+from fencepost.setup.machine import IS_CLONE
 from workloads.kinds import find_workload
 from workloads.options import ClientOptions
 
 Requirement = Literal["lease", "exclusion", "data", "liveness"]
 ClusterChoice = Literal["auto", "process", "docker"]
-RESULTS: Final = Path("results/runs")
+RESULTS: Final = Path("results/runs" if IS_CLONE else "fencepost-runs")
 """Where runs are kept, relative to the working directory, unless `--results` says otherwise."""
 
 Seed = Annotated[

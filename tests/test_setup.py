@@ -20,11 +20,15 @@ from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from cluster.wall_clock import LIBRARY
 from fencepost.setup import python as setup
 from fencepost.setup.progress import Clock, perform_all
+from fencepost.setup.servers import REDIS_WHEELS, VALKEY_WHEEL
 from fencepost.setup.toolchains import GO
+from fencepost.setup.wall_clock import COMPILERS, clock_step
 from fencepost.setup.workshop import SetupError, Step, Workshop, replace
 from workloads.languages.java import JAVA
 from workloads.languages.node import NODE
@@ -33,7 +37,6 @@ ROOT = Path(__file__).resolve().parent.parent
 TOOLS = ROOT / "tools"
 sys.path.insert(0, str(TOOLS))
 import lock  # noqa: E402 - the programs of set-up are no package
-import steps as install  # noqa: E402
 
 PIN = re.compile(
     r"[\w.-]+==[\w.+!-]+( ; [\w.]+ ([<>]=?|==|!=) '[\w.]+')? \\\n(    --hash=sha256:[0-9a-f]{64}( \\\n|\n|$))+"
@@ -78,7 +81,7 @@ def test_a_package_whose_hash_is_another_one_is_not_installed(shop: Workshop, tm
 
 
 def test_every_wheel_that_set_up_may_unpack_has_its_hashes(shop: Workshop) -> None:
-    pinned = {str(chain.wheel) for chain in (GO, JAVA, NODE)} | {*install.REDIS_WHEELS, install.VALKEY_WHEEL}
+    pinned = {str(chain.wheel) for chain in (GO, JAVA, NODE)} | {*REDIS_WHEELS, VALKEY_WHEEL}
     for pin in pinned:
         lines = setup.pin_of(setup.WHEELS, pin.partition("==")[0])
         assert lines is not None
@@ -119,9 +122,19 @@ def test_no_committed_file_names_the_host_of_a_package_registry() -> None:
 
 def test_the_lock_holds_what_the_project_asks_for() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    asked = {*project["project"]["dependencies"], *project["dependency-groups"]["dev"]}
-    locked = {line.removesuffix(" \\").lower() for line in (ROOT / "requirements.lock").read_text().splitlines()}
-    assert {pin for pin in asked if pin.lower() not in locked} == set()
+    asked = [*map(Requirement, project["project"]["dependencies"] + project["dependency-groups"]["dev"])]
+    pins = re.findall(r"^([\w.-]+)==([^\s;]+)", (ROOT / "requirements.lock").read_text(), re.MULTILINE)
+    locked = {(canonicalize_name(name), version) for name, version in pins}
+    for each in asked:
+        versions = [version for name, version in locked if name == canonicalize_name(each.name)]
+        assert versions, each
+        assert all(version in each.specifier for version in versions), each
+
+
+def test_a_package_asks_for_no_exact_version() -> None:
+    """It shares its environment with others, whose packages may need another one."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    assert [each for each in project["project"]["dependencies"] if re.search(r"===?(?!.*\*)", each)] == []
 
 
 # -- the interpreter
@@ -240,7 +253,7 @@ def test_of_two_set_ups_one_waits_for_the_other(tmp_path: Path) -> None:
 
 def compilers(folder: Path, script: str) -> None:
     folder.mkdir()
-    for name in install.COMPILERS:
+    for name in COMPILERS:
         (folder / name).write_text(f"#!/bin/sh\n{script}\n")
         (folder / name).chmod(0o755)
 
@@ -253,7 +266,7 @@ def test_the_clock_is_built_with_the_machines_compiler(
         tmp_path / "programs", 'while [ $# -gt 1 ] && [ "$1" != -o ]; do shift; done; cp "$0" "$2" 2>/dev/null; exit 0'
     )
     monkeypatch.setenv("PATH", f"{tmp_path / 'programs'}:{os.environ['PATH']}")
-    step = install.clock_step(shop)
+    step = clock_step(shop)
     assert step is not None
     assert step.products == (shop.tools / "lib" / LIBRARY,)
     shop.tools.mkdir(exist_ok=True)
@@ -266,7 +279,7 @@ def test_without_a_compiler_that_works_there_is_no_clock(
 ) -> None:
     compilers(tmp_path / "programs", "echo errno.h: no such file; exit 1")
     monkeypatch.setenv("PATH", str(tmp_path / "programs"))
-    assert install.clock_step(shop) is None
+    assert clock_step(shop) is None
 
 
 # -- the whole, without a network: the servers are on PATH and nothing has to be downloaded
@@ -324,14 +337,14 @@ class Machine:
         (self.tree / "backend.py").write_text(BACKEND)
         self.programs.mkdir()
         upstream = place / "upstream"
-        for mend in json.loads((ROOT / "tools/toxiproxy/mends.json").read_text()):
+        for mend in json.loads((ROOT / "fencepost/setup/toxiproxy/mends.json").read_text()):
             file = upstream / mend["file"]
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(mend["before"])
             file.chmod(0o444)
         self.program("go", FAKE_GO.replace("{upstream}", str(upstream)))
         self.program("redis-server", "echo Redis server v=7.0.15 sha=0")
-        for name in install.COMPILERS:
+        for name in COMPILERS:
             self.program(name, "exit 1")
 
     def program(self, name: str, script: str) -> None:

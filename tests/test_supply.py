@@ -48,7 +48,7 @@ def test_what_a_foreign_lock_is_made_from_has_checksums() -> None:
 
 
 def test_our_toxiproxy_is_built_from_modules_with_checksums() -> None:
-    sums = (ROOT / "tools/toxiproxy/go.sum").read_text()
-    required = re.findall(r"^\t(\S+) (v\S+)", (ROOT / "tools/toxiproxy/go.mod").read_text(), re.MULTILINE)
+    sums = (ROOT / "fencepost/setup/toxiproxy/go.sum").read_text()
+    required = re.findall(r"^\t(\S+) (v\S+)", (ROOT / "fencepost/setup/toxiproxy/go.mod").read_text(), re.MULTILINE)
     assert ("github.com/Shopify/toxiproxy/v2", "v2.12.0") in required
     assert [each for each in required if not re.search(rf"^{re.escape(' '.join(each))} h1:", sums, re.MULTILINE)] == []

@@ -10,10 +10,12 @@ import sys
 from checkout import ROOT
 
 # isort: split
-from steps import COMPILERS, clock_step, environment_step, server_steps
+from steps import environment_step
 
 from fencepost.setup.progress import Clock, end_on_signals, perform_all
 from fencepost.setup.python import prepare_pip
+from fencepost.setup.servers import server_steps
+from fencepost.setup.wall_clock import NO_COMPILER, clock_step
 from fencepost.setup.workshop import SetupError, Workshop
 
 
@@ -47,9 +49,7 @@ def _bring(shop: Workshop, clock: Clock) -> int:
     clock.say(f"Python {sys.version.split()[0]} at {sys.executable}")
     clock.announce(todo)
     if clock_library is None:
-        clock.say(
-            f"no C compiler that works ({', '.join(COMPILERS)}), so the nemesis clock will not run; all else will"
-        )
+        clock.say(NO_COMPILER)
     prepare_pip(shop)
     if not perform_all(shop, clock, todo):
         return 1

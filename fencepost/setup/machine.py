@@ -5,14 +5,27 @@ from __future__ import annotations
 import os
 import shutil
 from pathlib import Path
+from typing import Final
 
 from fencepost.setup.workshop import SetupError, Workshop
 
+_HOME: Final = Path(__file__).resolve().parent.parent.parent
+IS_CLONE: Final = (_HOME / "Makefile").is_file()
+"""Whether this is a clone, which `make` sets up; otherwise fencepost was installed as a package."""
+SET_UP: Final = "make setup" if IS_CLONE else "fencepost setup"
+"""What brings everything that the main job needs."""
+
 
 def tools_folder() -> Path:
-    """Where set-up puts programs and foreign locks: `$FENCEPOST_TOOLS`, else `.tools` in the checkout."""
-    named = os.environ.get("FENCEPOST_TOOLS")
-    return Path(named).absolute() if named else Path(__file__).resolve().parent.parent.parent / ".tools"
+    """Where set-up puts programs and foreign locks: `$FENCEPOST_TOOLS`, else `.tools` in the clone, else `fencepost` in
+    the user's data folder (XDG Base Directory Specification: `$XDG_DATA_HOME` if it is absolute, else ~/.local/share).
+    """
+    if named := os.environ.get("FENCEPOST_TOOLS"):
+        return Path(named).absolute()
+    if IS_CLONE:
+        return _HOME / ".tools"
+    data = Path(os.environ.get("XDG_DATA_HOME", ""))
+    return (data if data.is_absolute() else Path.home() / ".local/share") / "fencepost"
 
 
 def on_path(program: str, *, without: Path | None = None) -> Path | None:

@@ -8,7 +8,7 @@ import sys
 import zipfile
 from pathlib import Path
 
-from fencepost.setup.machine import apt_install, has_apt
+from fencepost.setup.machine import IS_CLONE, apt_install, has_apt
 from fencepost.setup.workshop import SetupError, Workshop, replace
 
 PYTHON = Path(getattr(sys, "_base_executable", None) or sys.executable)
@@ -85,9 +85,10 @@ def _prepare_pip(shop: Workshop) -> None:
         if has_apt():
             apt_install(shop, "pip", "python3-venv")
         elif not _has(shop, "virtualenv"):
+            named = "name another Python: make setup PYTHON=…" if IS_CLONE else "install fencepost with another Python"
             raise SetupError(
                 f"{PYTHON} has neither ensurepip, pip 22.3 or newer, nor virtualenv; have an administrator "
-                "run `apt-get install python3-venv`, or name another Python: make setup PYTHON=…"
+                f"run `apt-get install python3-venv`, or {named}"
             )
     if not _has(shop, "ensurepip") and _can_install_elsewhere(shop):
         return

@@ -29,7 +29,7 @@ from cluster.registry import servers
 from cluster.sandbox import why_not
 from cluster.wall_clock import find_clock_library
 from fencepost.errors import BrokenEnvironmentError, FencepostError
-from fencepost.setup.machine import tools_folder
+from fencepost.setup.machine import IS_CLONE, SET_UP, tools_folder
 from fencepost.setup.workshop import short
 from harness.cli.command import Call, Command
 from harness.config import RunConfig
@@ -40,7 +40,6 @@ from workloads.manifest import Manifest
 from workloads.options import ClientOptions
 from workloads.registry import foreign_locks
 
-_SET_UP = "make setup"
 _DEFAULT_SERVER = RunConfig(seed=0).server
 _TOXIPROXY = "2.12."
 _ROOM_MIB = 1024
@@ -65,7 +64,7 @@ def examine() -> tuple[Check, ...]:
     return (
         _python(),
         _server(_DEFAULT_SERVER),
-        _program("toxiproxy", _toxiproxy, _SET_UP, essential=True),
+        _program("toxiproxy", _toxiproxy, SET_UP, essential=True),
         *_foreign_locks(),
         _sandbox(),
         _stopping(),
@@ -74,7 +73,7 @@ def examine() -> tuple[Check, ...]:
         _docker(),
         _root(),
         _loop_devices(),
-        _program("clocks", lambda: str(short(find_clock_library())), "install a C compiler (gcc), then make setup"),
+        _program("clocks", lambda: str(short(find_clock_library())), f"install a C compiler (gcc), then {SET_UP}"),
         _run_queue(),
         _leftovers(),
     )
@@ -122,7 +121,7 @@ def _server(name: str) -> Check:
         return f"{program.version}, {short(program.path)}"
 
     program = servers()[name].programs[0]
-    fix = _SET_UP if platform.machine() == "x86_64" or name == _DEFAULT_SERVER else f"install {program}"
+    fix = SET_UP if platform.machine() == "x86_64" or name == _DEFAULT_SERVER else f"install {program}"
     return _program(program, found, fix, essential=name == _DEFAULT_SERVER)
 
 
@@ -144,7 +143,7 @@ def _foreign_locks() -> Iterator[Check]:
     for lock in locks:
         if lock.name == default:
             wrong = wrong_with(lock)
-            yield Check(f"lock {default}", wrong is None, wrong or lock.library, _SET_UP if wrong else "", True)
+            yield Check(f"lock {default}", wrong is None, wrong or lock.library, SET_UP if wrong else "", True)
     for name in sorted({lock.language for lock in locks}):
         yield _locks_in([lock for lock in locks if lock.language == name])
 
@@ -209,7 +208,11 @@ def _docker() -> Check:
             client.close()
     except (NoEngineError, *ENGINE_ERRORS) as error:
         debian_root = os.geteuid() == 0 and Path("/etc/debian_version").exists()
-        fix = "make setup-docker" if debian_root else "start an engine that this user may use, or CLUSTER=process"
+        fix = (
+            "make setup-docker"
+            if debian_root and IS_CLONE
+            else "start an engine that this user may use, or use --cluster process"
+        )
         return Check("Docker engine", False, error.found if isinstance(error, NoEngineError) else words_of(error), fix)
     return Check("Docker engine", True, f"{version['Version']}, API {version['ApiVersion']}")
 

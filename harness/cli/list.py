@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 
 from fencepost.options import Option
+from fencepost.setup.machine import IS_CLONE
 from harness.cli.command import Call, Command
 from harness.config import RESULTS
 from harness.options import Results
@@ -37,11 +38,12 @@ def _list(call: Call, out: Console) -> int:
     arguments: Arguments = call.arguments
     runs = [run for run in list_runs(arguments.results) if f"{run.when:%Y%m%dT%H%M%SZ}" >= arguments.since]
     runs = runs[-arguments.last if arguments.last else 0 :]
-    nothing = f"no runs in {arguments.results} yet; `make test-partition` makes one"
+    nothing = f"no runs in {arguments.results} yet; `{_FIRST}` makes one"
     if arguments.since:
         nothing = f"no runs in {arguments.results} since {arguments.since}"
     out.print((render_findings if arguments.findings else render_listing)(runs) if runs else nothing)
     return 0
 
 
+_FIRST: Final = "make test-partition" if IS_CLONE else "fencepost test"
 COMMAND = Command(description="List recorded runs, oldest first.", arguments=Arguments, do=_list)

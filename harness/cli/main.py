@@ -31,7 +31,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "list": "list recorded runs",
     "export": "write a recorded run in the format of another tool",
     "shell": "look into a live run: a shell where its servers can be reached",
-    "setup": "install foreign locks",
+    "setup": "install servers, the proxy and foreign locks",
     "doctor": "say what this machine can do, and how to fix what is missing",
     "clean": "remove resources left by crashed runs",
 }

@@ -1,4 +1,4 @@
-"""`fencepost setup`: install foreign locks."""
+"""`fencepost setup`: install what runs need: servers and the proxy, and foreign locks."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
-from fencepost.errors import BrokenEnvironmentError, UsageError
+from fencepost.errors import BrokenEnvironmentError
 from fencepost.options import Option
 from harness.cli.command import Call, Command
+from workloads.options import ClientOptions
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from fencepost.setup.workshop import Step
     from workloads.manifest import Manifest
 
 
@@ -34,19 +36,23 @@ def _setup(call: Call, out: Console) -> int:
     if arguments.list:
         _show(foreign_locks(), out)
         return 0
-    if not arguments.lock and not arguments.all:
-        raise UsageError("name what to install: --lock NAME or --all; --list shows the foreign locks")
     wanted = list(foreign_locks()) if arguments.all else []
     for name in arguments.lock:
         wanted += _foreign(name, out, quiet=arguments.quiet)
-    return install(wanted, quiet=arguments.quiet)
+    if arguments.lock or arguments.all:
+        return install(wanted, quiet=arguments.quiet)
+    return install(_foreign(ClientOptions().lock, out, quiet=arguments.quiet), servers=True, quiet=arguments.quiet)
 
 
-def install(locks: Sequence[Manifest], *, quiet: bool = False) -> int:
-    """Install what is not installed yet, and return the exit code. Prints a line for each lock; `quiet`: only for those
-    that had to be installed. Needs no network, and waits for nobody, if nothing has to be installed."""
+def install(locks: Sequence[Manifest], *, servers: bool = False, quiet: bool = False) -> int:
+    """Install what is not installed yet, and return the exit code. `servers`: these too, and the proxy. Prints a line
+    for each lock; `quiet`: only for those that had to be installed. Needs no network, and waits for nobody, if nothing
+    has to be installed."""
     from fencepost.setup.machine import tools_folder
     from fencepost.setup.progress import Clock, end_on_signals, perform_all
+    from fencepost.setup.python import prepare_pip
+    from fencepost.setup.servers import server_steps
+    from fencepost.setup.wall_clock import NO_COMPILER, clock_step
     from fencepost.setup.workshop import Workshop, short
     from workloads.installation import installed_folder, step_of, wrong_with
 
@@ -58,12 +64,23 @@ def install(locks: Sequence[Manifest], *, quiet: bool = False) -> int:
         for lock in locks:
             if one_each[lock.installed_as] not in wrong:
                 clock.say(f"{lock.name} is installed: {short(installed_folder(lock))}")
-    if not wrong:
+    steps: list[Step] = []
+    if servers:
+        clock_library = clock_step(shop)
+        steps = [*server_steps(shop), *([clock_library] if clock_library else [])]
+    if not wrong and all(shop.is_done(step) for step in steps):
+        if servers and not quiet:
+            clock.say(f"the servers and the proxy are installed: {short(shop.bin)}")
         return 0
     try:
         with shop.alone(waiting=lambda: clock.say("another set-up of this folder is running; waiting for it")):
-            todo = [step_of(lock) for lock in wrong if wrong_with(lock)]
+            todo = [step for step in steps if not shop.is_done(step)]
+            todo += [step_of(lock) for lock in wrong if wrong_with(lock)]
             clock.announce(todo)
+            if servers and clock_library is None:
+                clock.say(NO_COMPILER)
+            shop.bin.mkdir(parents=True, exist_ok=True)
+            prepare_pip(shop)
             return 0 if perform_all(shop, clock, todo) else BrokenEnvironmentError.exit_code
     except KeyboardInterrupt:
         shop.stop()
@@ -98,8 +115,11 @@ def _show(locks: Sequence[Manifest], out: Console) -> None:
 
 
 COMMAND = Command(
-    description="Install foreign locks: their toolchains, unless they are on PATH, and their pinned packages. "
-    "A lock that is installed needs no network.",
+    description="""
+Install what runs need. Without --lock and --all: the servers, the proxy, and the lock that is tested by default.
+A foreign lock is installed with its toolchain, unless that is on PATH, and its pinned packages. What is installed needs
+no network. Nothing needs root. Everything is in one folder: .tools in a clone, otherwise `fencepost` in your data
+folder ($XDG_DATA_HOME, or ~/.local/share). FENCEPOST_TOOLS names another one.""",
     arguments=Arguments,
     do=_setup,
 )

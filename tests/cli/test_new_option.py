@@ -51,6 +51,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tree = tmp_path_factory.mktemp("tree")
     for package in PACKAGES:
         shutil.copytree(ROOT / package, tree / package, ignore=shutil.ignore_patterns("__pycache__"))
+    (tree / "Makefile").touch()  # a clone
     (tree / ".tools").symlink_to((ROOT / ".tools").resolve())
     options = tree / "workloads" / "options.py"
     before, head, after = options.read_text().partition("class ClientOptions(")

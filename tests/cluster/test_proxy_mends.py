@@ -1,4 +1,5 @@
-"""What set-up mends in Toxiproxy (`tools/toxiproxy/mends.json`): links still change while connections die behind them.
+"""What set-up mends in Toxiproxy (`fencepost/setup/toxiproxy/mends.json`): links still change while connections die
+behind them.
 
 A change holds the lock of its proxy until every connection has let it through. The tests keep it waiting on a
 connection in which nothing moves, so that what happens meanwhile always happens in the same order.
