@@ -17,16 +17,17 @@ everybody out for long. This costs time and no safety.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import numpy as np
+from msgspec.structs import replace
 
 from fencepost.text import milliseconds, plural
 from harness.config import Requirement
 from harness.figures import CheckerFigures, Row
-from harness.history.fault_windows import merged, reach
+from harness.history.fault_windows import FOREVER_NS, merged, reach
 from harness.history.groups import Ints
 from harness.history.key_owners import rows_of
 from harness.history.obstacles import Obstacle, find_obstacle, in_words
@@ -134,7 +135,7 @@ def _gaps(run: Recorded, waits: Sequence[_Wait]) -> Iterator[_Gap]:
     """The gaps of all keys, each once, however many clients waited in it."""
     for key in dict.fromkeys(wait.key for wait in waits):
         own = [wait for wait in waits if wait.key == key]
-        starts, taken = _taken(run, key)
+        starts, taken = _taken(run, key, _deaf(run, key))
         free = [gap for wait in own for gap in _free(wait, starts, taken) if gap[1] - gap[0] >= _least_ns(run)]
         first, last = min(wait.since_ns for wait in own), max(wait.until_ns for wait in own)
         for since, until in merged(free, first, last):
@@ -143,13 +144,33 @@ def _gaps(run: Recorded, waits: Sequence[_Wait]) -> Iterator[_Gap]:
             yield _Gap(key, since, until, clients, find_obstacle(run, key, clients, since, until))
 
 
-def _taken(run: Recorded, key: str) -> tuple[Ints, list[tuple[int, int]]]:
-    """When sections of the key began, and when anybody was inside or may have held the lock."""
+def _deaf(run: Recorded, key: str) -> Iterator[tuple[int, int]]:
+    """When a client tried for the key that could not reach a majority of the nodes. Its requests may arrive where its
+    replies are lost: then it takes the nodes' keys again and again, and can know nothing of it."""
+    tries = run.ops[((run.ops["f"] == "acquire") & (run.ops["key"] == key)).to_numpy(np.bool_)]
+    invoke, complete = (tries[name].to_numpy(np.int64) for name in ("invoke_ns", "complete_ns"))
+    config = run.config
+    links = [replace(event, paused_clients=(), killed_clients=()) for event in run.faults]
+    stretches = reach(config.user_names, config.node_names, links, (), run.timeline.start_ns, int(complete.max()))
+    own = {client: (tries["client"] == client).to_numpy(np.bool_) for client in config.user_names}
+    for began, done, able in stretches:
+        for client in own.keys() - able.keys():
+            meanwhile = own[client] & (invoke < done) & (complete > began)
+            yield from zip(
+                np.maximum(invoke[meanwhile], began).tolist(),
+                np.minimum(complete[meanwhile], done).tolist(),
+                strict=True,
+            )
+
+
+def _taken(run: Recorded, key: str, deaf: Iterable[tuple[int, int]]) -> tuple[Ints, list[tuple[int, int]]]:
+    """When sections of the key began, and when anybody was inside or may have held the lock, or took the keys without
+    knowing."""
     own = run.sections[(run.sections["key"] == key).to_numpy(np.bool_)]
     start = own["start_ns"].to_numpy(np.int64)
     until = np.minimum(own["end_ns"].to_numpy(np.int64), own["deadline_max_ns"].to_numpy(np.int64))
-    busy = zip(start.tolist(), np.maximum(until, start).tolist(), strict=True)
-    return start, merged(busy, int(start.min(initial=0)), int(until.max(initial=0)))
+    busy = [*zip(start.tolist(), np.maximum(until, start).tolist(), strict=True), *deaf]
+    return start, merged(busy, 0, FOREVER_NS)
 
 
 def _free(wait: _Wait, starts: Ints, taken: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
@@ -187,6 +208,7 @@ def _no_way_in(run: Recorded, gaps: Sequence[_Gap], blame: Blame) -> Finding:
             "clients": gap.clients,
             "obstacle": gap.obstacle.kind,
             "nodes": gap.obstacle.nodes,
+            "absent": gap.obstacle.absent,
         }
         for gap in shown
     )

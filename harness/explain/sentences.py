@@ -210,7 +210,8 @@ def _left_behind(run: Recorded, evidence: Evidence, case: Case) -> Told:
 
 def _no_way_in(run: Recorded, evidence: Evidence, case: Case) -> Told:
     example = case.example
-    obstacle = Obstacle(example["obstacle"], tuple(printable(str(node)) for node in example["nodes"]))
+    nodes, absent = (tuple(printable(str(node)) for node in example.get(name, ())) for name in ("nodes", "absent"))
+    obstacle = Obstacle(example["obstacle"], nodes, absent)
     clients = [printable(str(client)) for client in example["clients"]]
     return Told(
         f"For {lasting(float(example['for_ms']) * 1e6)} from +{float(example['at_ms']):,.1f} ms on, nobody was inside "

@@ -1,44 +1,59 @@
-"""What kept everybody out of a lock that was free, as far as the record shows."""
+"""What kept everybody out of a lock that was free, as far as the record shows.
+
+A node that is not there is no excuse, for the others are a majority; but what the witness saw on the others may say
+more. In this order:
+
+- most tries ended with an error, or a try had its value on a majority of the nodes and was not let in: the lock wants
+  the node that is absent;
+- keys that stayed there when their owners were done with them left no majority free: they were stuck;
+- on so many nodes that no majority is left, no try set the key although they were in reach: the lock did not ask them.
+  Something else was set by way of the proxy meanwhile, so the proxy did not stand still;
+- a node was absent; tries got some nodes and never enough; or the lock said that somebody held it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from fencepost.text import listed
 from harness.history.fault_windows import longest_windows, merged
+from harness.history.vain_tries import MOST, VainTries
 
 if TYPE_CHECKING:
     from harness.history.recorded import Recorded
 
-Kind = Literal["down", "hung", "out of reach", "stuck keys", "split votes", "said held", "wrong clock", "unknown"]
-_MOST: Final = 0.5
-"""What was so for more than this share of a time explains it."""
+Kind = Literal["down", "hung", "out of reach", "stuck keys", "nothing set", "split votes", "said held", "wrong clock", "unknown"]
 
 
 @dataclass(frozen=True, slots=True)
 class Obstacle:
     """`nodes`: those that were `down`, `hung` (they were there and did not answer) or `out of reach` of the clients
-    (cut off or slow) for most of the time; or on which keys were stuck. `said held`: nothing was seen, but the lock
-    said that somebody held it. `wrong clock`: keys may have lived longer there than the lock had asked for."""
+    (cut off or slow) for most of the time; on which keys were stuck; or on which nothing was set. `absent`: which
+    others were not there for most of the time. `said held`: nothing was seen, but the lock said that somebody held it.
+    `wrong clock`: keys may have lived longer there than the lock had asked for."""
 
     kind: Kind
     nodes: tuple[str, ...] = ()
+    absent: tuple[str, ...] = ()
 
 
 def in_words(obstacle: Obstacle) -> str:
     """`n3 was hung`."""
     nodes = listed(obstacle.nodes) if obstacle.nodes else ""
+    was = "was" if len(obstacle.nodes) == 1 else "were"
     match obstacle.kind:
         case "down" | "hung" | "out of reach":
-            return f"{nodes} {'was' if len(obstacle.nodes) == 1 else 'were'} {obstacle.kind}"
+            return f"{nodes} {was} {obstacle.kind}"
         case "wrong clock":
             return f"the {'clock' if len(obstacle.nodes) == 1 else 'clocks'} of {nodes} had been wrong"
         case "stuck keys":
-            return f"keys that nobody owned were stuck on {nodes}"
+            return f"keys that nobody owned were stuck on {nodes}{_while(obstacle.absent)}"
+        case "nothing set":
+            return f"no try set the key on {nodes}, which {was} free and in reach{_while(obstacle.absent)}"
         case "split votes":
             return "tries got some of the nodes, but never a majority"
         case "said held":
@@ -47,23 +62,39 @@ def in_words(obstacle: Obstacle) -> str:
             return "nothing is known to have been in the way, and it is not known whether requests arrived"
 
 
+def _while(absent: Sequence[str]) -> str:
+    if not absent:
+        return ""
+    return f", while {listed(absent)} {'was' if len(absent) == 1 else 'were'} not there"
+
+
 def find_obstacle(run: Recorded, key: str, clients: Sequence[str], since_ns: int, until_ns: int) -> Obstacle:
     """`clients` tried for the key all this time."""
     if wrong := run.wrong_clocks.nodes(since_ns, until_ns):
         return Obstacle("wrong clock", wrong)
-    if (fault := _of_faults(run, clients, since_ns, until_ns)) is not None:
-        return fault
-    if (seen := _of_keys(run, key, since_ns, until_ns)) is not None:
-        return seen
     ops = run.ops
-    tries = ((ops["f"] == "acquire") & (ops["key"] == key) & (ops["outcome"] == "fail")).to_numpy(np.bool_)
+    tries = ((ops["f"] == "acquire") & (ops["key"] == key)).to_numpy(np.bool_)
     within = (ops["invoke_ns"].to_numpy(np.int64) >= since_ns) & (ops["complete_ns"].to_numpy(np.int64) <= until_ns)
     tries = tries & within
-    held = int((ops["reason"][tries] == "held").sum())
-    return Obstacle("said held" if held > _MOST * tries.sum() else "unknown")
+    refused = tries & (ops["outcome"] == "fail").to_numpy(np.bool_)
+    absent = _absent(run, clients, since_ns, until_ns)
+    seen = VainTries.of(run, key, since_ns, until_ns)
+    broke_off = tries.sum() - refused.sum() > MOST * tries.sum()
+    if seen is not None and not (absent and (broke_off or seen.had_a_majority())):
+        missing = absent.nodes if absent else ()
+        if nodes := seen.stuck(missing):
+            return Obstacle("stuck keys", nodes, missing)
+        if nodes := seen.nothing_set(missing):
+            return Obstacle("nothing set", nodes, missing)
+    if absent is not None:
+        return absent
+    if seen is not None and seen.are_split():
+        return Obstacle("split votes")
+    held = int((ops["reason"][refused] == "held").sum())
+    return Obstacle("said held" if held > MOST * refused.sum() else "unknown")
 
 
-def _of_faults(run: Recorded, clients: Sequence[str], since_ns: int, until_ns: int) -> Obstacle | None:
+def _absent(run: Recorded, clients: Sequence[str], since_ns: int, until_ns: int) -> Obstacle | None:
     """The nodes that were not there for most of the time."""
     by_kind: dict[Kind, list[str]] = {"hung": [], "down": [], "out of reach": []}
     for node in run.config.node_names:
@@ -74,24 +105,7 @@ def _of_faults(run: Recorded, clients: Sequence[str], since_ns: int, until_ns: i
             if all((client, node) in (*event.cut_links, *event.slow_links) for client in clients):
                 times["out of reach"].append((began, done))
         for kind, windows in times.items():
-            if sum(b - a for a, b in merged(windows, since_ns, until_ns)) > _MOST * (until_ns - since_ns):
+            if sum(b - a for a, b in merged(windows, since_ns, until_ns)) > MOST * (until_ns - since_ns):
                 by_kind[kind].append(node)
                 break
     return next((Obstacle(kind, tuple(nodes)) for kind, nodes in by_kind.items() if nodes), None)
-
-
-def _of_keys(run: Recorded, key: str, since_ns: int, until_ns: int) -> Obstacle | None:
-    """What the witness saw on the nodes: keys that stayed, or came and went."""
-    if run.owners is None:
-        return None
-    holdings = run.owners.holdings
-    own = holdings[(holdings["lock_key"] == key).to_numpy(np.bool_)]
-    from_ns, to_ns = (own[name].to_numpy(np.int64) for name in ("from_max_ns", "to_min_ns"))
-    there = np.minimum(to_ns, until_ns) - np.maximum(from_ns, since_ns)
-    majority = run.config.nodes // 2 + 1
-    node = own["node"].astype(str).to_numpy()
-    stuck = sorted(set(node[there > _MOST * (until_ns - since_ns)]))
-    if run.config.nodes - len(stuck) < majority:
-        return Obstacle("stuck keys", tuple(stuck))
-    came = (own["from_min_ns"].to_numpy(np.int64) >= since_ns) & (from_ns <= until_ns)
-    return Obstacle("split votes") if len(set(node[came])) >= majority else None

@@ -11,8 +11,6 @@ from harness.history.obstacles import Obstacle, in_words
 from harness.verdict import Finding
 from tests.judge.histories import History, ms
 
-NODES = ("n1", "n2", "n3")
-
 
 def tried(since: float, until: float, *, client: str = "c2", reason: Any = "held", **config: Any) -> History:
     """c1 was inside from 10 to 100; then `client` tried in vain."""
@@ -56,8 +54,11 @@ def test_who_is_refused_for_several_ttls_while_nobody_is_inside_found_no_way_in(
         "of the nodes (TTL 1000 ms): the lock said that somebody held it"
     )
     assert finding.examples == (
-        {"key": "k1", "at_ms": 200, "for_ms": 3800, "clients": ("c2",), "obstacle": "said held", "nodes": ()},
-    )
+        {
+            "key": "k1", "at_ms": 200, "for_ms": 3800, "clients": ("c2",),
+            "obstacle": "said held", "nodes": (), "absent": (),
+        },
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -90,6 +91,31 @@ def test_only_whom_certainly_a_majority_was_in_reach() -> None:
     assert gaps(tried(200, 5200).fault("f", 2000, 2200, **cut)) == [3000]
     assert gaps(tried(200, 6000).fault("f", 300, 5900, paused_clients=("c2",))) == []
     assert gaps(tried(200, 4000).fault("f", 2000, 2100, cut_links=(("c1", "n1"), ("c1", "n2")))) == [3800]
+
+
+def deaf(began: float, healed: float, *, client: str = "c1", **hit: Any) -> list[float]:
+    """The gaps if another client tries from 1000 to 3000 while it cannot reach a majority for a time."""
+    hit = hit or {"cut_links": ((client, "n1"), (client, "n2"))}
+    return gaps(more(tried(200, 5000, clients=3), 1000, 3000, "c1", section=2).fault("f", began, healed, **hit))
+
+
+def test_not_while_somebody_tries_whose_replies_may_be_lost() -> None:
+    assert deaf(900, 3100) == []
+    assert deaf(900, 1800) == [3200]
+    assert deaf(2500, 4500) == []
+    assert deaf(1800, 1900) == [3100]
+    assert deaf(3000, 5000) == deaf(300, 1000) == [4800]
+    assert deaf(900, 3100, client="c3") == [4800]
+    assert deaf(900, 3100, cut_links=(("c1", "n1"),)) == [4800]
+    assert deaf(900, 3100, paused_clients=("c1",)) == [4800]
+    assert gaps(tried(200, 4000).fault("f", 900, 3100, killed_clients=("c1",))) == [3800]
+
+
+def test_whose_replies_of_another_key_are_lost_takes_that_key_only() -> None:
+    history = tried(200, 5000).fault("f", 900, 3100, cut_links=(("c1", "n1"), ("c1", "n2")))
+    for at in range(1000, 3000, 110):
+        history.op("c1", "acquire", "fail", 2, at, at + 100, key="k2")
+    assert gaps(history) == [4800]
 
 
 def test_several_clients_that_wait_in_one_gap_are_one_gap() -> None:
@@ -135,7 +161,8 @@ def why(history: History) -> tuple[str, tuple[str, ...]]:
     assert finding.breaks == (() if finding.blame == "undecided" else ("liveness",))
     obstacle: Any = example["obstacle"]
     nodes: Any = example["nodes"]
-    assert in_words(Obstacle(obstacle, nodes)) in finding.text
+    absent: Any = example["absent"]
+    assert in_words(Obstacle(obstacle, nodes, absent)) in finding.text
     return obstacle, nodes
 
 
@@ -200,37 +227,6 @@ def test_several_faults_of_a_node_count_together() -> None:
     assert why(history) == ("hung", ("n3",))
 
 
-def stuck(*nodes: str, since: float = 300, until: float = 4000) -> History:
-    history = tried(200, 4000, reason=None).watch(*NODES)
-    for node in nodes:
-        history.seen(node, "set", since, "left").seen(node, "deleted", until)
-    return history
-
-
-def test_keys_that_are_stuck() -> None:
-    assert why(stuck("n1", "n3")) == ("stuck keys", ("n1", "n3"))
-    assert why(stuck("n1")) == ("unknown", ())
-    assert why(stuck("n1", "n3", since=2099)) == ("stuck keys", ("n1", "n3"))
-    assert why(stuck("n1", "n3", since=2100)) == ("split votes", ())
-    assert why(stuck("n1", "n3", since=150, until=2099)) == ("unknown", ())
-
-
-def test_votes_that_were_split() -> None:
-    history = tried(200, 4000, reason=None).watch(*NODES)
-    for at in range(300, 3900, 400):
-        history.seen("n1", "set", at, f"a{at}").seen("n1", "deleted", at + 50)
-        history.seen("n2", "set", at, f"b{at}").seen("n2", "deleted", at + 50)
-    assert why(history) == ("split votes", ())
-    assert only(history).text.endswith("tries got some of the nodes, but never a majority")
-
-
-@pytest.mark.parametrize(
-    ("at", "kind"), [(199.9, "unknown"), (200, "split votes"), (4000, "split votes"), (4000.1, "unknown")]
-)
-def test_a_vote_counts_if_it_came_within_the_gap(at: float, kind: str) -> None:
-    assert why(stuck("n1", "n3", since=at, until=at + 50)) == (kind, ())
-
-
 def test_certain_and_uncertain_gaps_are_told_apart() -> None:
     history = more(tried(200, 4000, reason="held"), 200, 0)
     for at in range(300, 6000, 110):
@@ -254,6 +250,9 @@ def test_obstacles_in_words() -> None:
     assert in_words(Obstacle("hung", ("n3",))) == "n3 was hung"
     assert in_words(Obstacle("down", ("n1", "n2"))) == "n1 and n2 were down"
     assert in_words(Obstacle("stuck keys", ("n1", "n2"))) == "keys that nobody owned were stuck on n1 and n2"
+    free = in_words(Obstacle("nothing set", ("n1", "n2"), ("n3",)))
+    assert free == "no try set the key on n1 and n2, which were free and in reach, while n3 was not there"
+    assert in_words(Obstacle("stuck keys", ("n1",), ("n2", "n3"))).endswith(" on n1, while n2 and n3 were not there")
 
 
 # Clients that starve.

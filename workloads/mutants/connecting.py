@@ -46,7 +46,7 @@ class _Once(Connection):
     "a connection that ended is made again",
     conditions="busy",
     finding="no-way-in",
-    cause="unknown",
+    cause="nothing set",
 )
 class NeverConnectsAgain(Redlock):
     """After enough short outages it has lost a majority of the nodes for good."""

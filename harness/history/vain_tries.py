@@ -1,0 +1,119 @@
+"""What the witness saw of tries that let nobody in, while the lock was free.
+
+Each try sets its value on the nodes that are free, and takes it back where it was refused. So the nodes show whether a
+try had a majority, whether the keys of tries stayed when these were over, and where none was ever set.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
+
+from harness.history.fault_windows import merged
+from harness.history.key_owners import left_ns, rows_of, tries_by_key
+
+if TYPE_CHECKING:
+    from harness.history.recorded import Recorded
+
+MOST: Final = 0.5
+"""What was so for more than this share of a time explains it."""
+
+
+class _Row(NamedTuple):
+    """The columns of `Owners.holdings` that matter here."""
+
+    node: str
+    section: int
+    value: str | None
+    from_min_ns: int
+    from_max_ns: int
+    to_min_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class VainTries:
+    """`rows`: what the nodes held of the key in this time, in each node's order. `done`: when the owner of each row was
+    done with it. `watched`: the nodes that were in sight for most of the time. `is_forwarding`: whether anything was
+    set on any node in this time, so that requests arrived."""
+
+    nodes: tuple[str, ...]
+    since_ns: int
+    until_ns: int
+    rows: list[_Row]
+    done: list[int]
+    watched: frozenset[str]
+    is_forwarding: bool
+
+    @classmethod
+    def of(cls, run: Recorded, key: str, since_ns: int, until_ns: int) -> Self | None:
+        """None where the key was never seen on any node."""
+        owners, watched = run.owners, run.watched
+        if owners is None or watched is None:
+            return None
+        every = [(key_of, _Row._make(row)) for key_of, *row in rows_of(owners.holdings, "lock_key", *_Row._fields)]
+        own = [row for key_of, row in every if key_of == key]
+        if not own:
+            return None
+        in_sight = Counter[str]()
+        for node, seen, lost in rows_of(watched.watch_windows, "node", "from_ns", "to_ns"):
+            in_sight[str(node)] += max(min(lost, until_ns) - max(seen, since_ns), 0)
+        tries = tries_by_key(run, owners, left_ns(run))[key]
+        rows = [row for row in own if row.from_max_ns <= until_ns and row.to_min_ns >= since_ns]
+        return cls(
+            run.config.node_names,
+            since_ns,
+            until_ns,
+            rows,
+            # Nobody is inside, so a key of a former section has no owner.
+            [row.from_max_ns if row.section >= 0 else tries.last_owner(row.from_max_ns)[0] for row in rows],
+            frozenset(node for node, for_ns in in_sight.items() if for_ns > MOST * (until_ns - since_ns)),
+            any(since_ns <= row.from_min_ns and row.from_max_ns <= until_ns for _, row in every),
+        )
+
+    def had_a_majority(self) -> bool:
+        """Whether a value that was set in this time was on a majority of the nodes."""
+        where: defaultdict[str, set[str]] = defaultdict(set)
+        for row in self._set_now():
+            if row.value is not None:
+                where[row.value].add(row.node)
+        return any(len(nodes) >= self._majority for nodes in where.values())
+
+    def stuck(self, absent: tuple[str, ...]) -> tuple[str, ...]:
+        """The nodes whose keys had no owner, if these and the absent ones left no majority free for most of the
+        time."""
+        spans: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
+        for row, done_ns in zip(self.rows, self.done, strict=True):
+            stays = row.to_min_ns - max(row.from_max_ns, self.since_ns) > MOST * (self.until_ns - self.since_ns)
+            if row.node not in absent:
+                spans[row.node].append((row.from_max_ns if stays else max(done_ns, row.from_max_ns), row.to_min_ns))
+        merged_spans = {node: merged(own, self.since_ns, self.until_ns) for node, own in spans.items()}
+        edges = sorted({edge for own in merged_spans.values() for span in own for edge in span})
+        blocked_ns, found = 0, set()
+        for left, right in pairwise(edges):
+            taken = {node for node, own in merged_spans.items() if any(a <= left and right <= b for a, b in own)}
+            if self._leave_no_majority({*taken, *absent}):
+                blocked_ns += right - left
+                found |= taken
+        return tuple(sorted(found)) if blocked_ns > MOST * (self.until_ns - self.since_ns) else ()
+
+    def nothing_set(self, absent: tuple[str, ...]) -> tuple[str, ...]:
+        """The nodes that were there and in sight, and had no key of any try, if without them no majority is left."""
+        touched = {row.node for row in self.rows}
+        free = tuple(node for node in self.nodes if node in self.watched and node not in (*absent, *touched))
+        return free if self.is_forwarding and self._leave_no_majority(set(free)) else ()
+
+    def are_split(self) -> bool:
+        """Whether keys came on a majority of the nodes."""
+        return len({row.node for row in self._set_now()}) >= self._majority
+
+    @property
+    def _majority(self) -> int:
+        return len(self.nodes) // 2 + 1
+
+    def _leave_no_majority(self, missing: set[str]) -> bool:
+        return len(self.nodes) - len(missing) < self._majority
+
+    def _set_now(self) -> list[_Row]:
+        return [row for row in self.rows if row.from_min_ns >= self.since_ns]
