@@ -60,6 +60,9 @@ class NodeEvent:
     def whose(self) -> tuple[str | None, int | None, str | None]:
         return self.client, self.section, self.value
 
+    def sets(self, value: str | None) -> bool:
+        return self.what == "granted" and self.value is not None and self.value == value
+
     def may_follow(self, other: NodeEvent) -> bool:
         """Whether this may have happened after the other, on the same node."""
         if self.order is not None and other.order is not None:
@@ -84,13 +87,39 @@ class Span(NamedTuple):
 class Evidence:
     """`events`: by key and node, in order. `rounds`: the acquiring rounds by client and section, in order. `watched`:
     by node, from when to when the witness saw everything; `recognised`: the keys for which it saw a known lease;
-    `gone`: by key and node, the deletions and expiries that it saw."""
+    `seen`: by key and node, all that it saw, in the node's order."""
 
     events: Mapping[tuple[str, str], Sequence[NodeEvent]] = field(default_factory=dict)
     rounds: Mapping[Owner, Sequence[Round]] = field(default_factory=dict)
     watched: Mapping[str, Sequence[tuple[int, int]]] = field(default_factory=dict)
     recognised: frozenset[str] = frozenset()
-    gone: Mapping[tuple[str, str], Sequence[NodeEvent]] = field(default_factory=dict)
+    seen: Mapping[tuple[str, str], Sequence[NodeEvent]] = field(default_factory=dict)
+
+    def gone(self, granted: NodeEvent) -> list[NodeEvent]:
+        """The deletions and expiries of this key that the witness saw."""
+        events = self.seen.get((granted.key, granted.node), ())
+        return [event for event in events if event.what in ("deleted", "expired")]
+
+    def end_of(self, granted: NodeEvent) -> NodeEvent | None:
+        """What ended the value that was set: it was deleted, it expired, or another one was set over it. None if the
+        witness did not see it from then on."""
+        events = self.seen.get((granted.key, granted.node), ())
+        ours = [place for place, event in enumerate(events) if event.sets(granted.value)]
+        if not ours:
+            return None
+        ended = (e for e in events[ours[0] + 1 :] if e.what != "prolonged" and not e.sets(granted.value))
+        first = next(ended, None)
+        if first is None or not self.saw_all(granted.node, granted.key, events[ours[0]].after_ns, first.by_ns):
+            return None
+        return first
+
+    def never_set(self, one: Round, node: str, until_ns: int) -> bool:
+        """Whether the witness saw everything since this round, and no SET of its value on the node."""
+        events = self.seen.get((one.key, node), ())
+        return self.saw_all(node, one.key, one.asked_ns, until_ns) and not any(
+            event.sets(one.value) or (event.what == "granted" and event.value is None and event.by_ns >= one.asked_ns)
+            for event in events
+        )
 
     def on(self, node: str, key: str) -> Sequence[NodeEvent]:
         return self.events.get((key, node), ())
@@ -150,10 +179,9 @@ def assemble(
             if event.what == "expired"
             or (event.what == "granted" and event.client is not None and (event.node, event.value) not in known)
         ]
-    gone: dict[tuple[str, str], list[NodeEvent]] = {}
+    all_seen: dict[tuple[str, str], list[NodeEvent]] = {}
     for event in witnessed.events:
-        if event.what in ("deleted", "expired"):
-            gone.setdefault((event.key, event.node), []).append(event)
+        all_seen.setdefault((event.key, event.node), []).append(event)
     events: dict[tuple[str, str], list[NodeEvent]] = {}
     for event in sorted([*answered, *added], key=lambda event: (event.by_ns, event.order or 0, event.after_ns)):
         events.setdefault((event.key, event.node), []).append(event)
@@ -161,7 +189,7 @@ def assemble(
     for client, one in sorted(told, key=lambda pair: pair[1].asked_ns):
         if one.f == "acquire":
             acquiring.setdefault((client, one.section), []).append(one)
-    return Evidence(events, acquiring, witnessed.watched, frozenset(witnessed.names.values()), gone)
+    return Evidence(events, acquiring, witnessed.watched, frozenset(witnessed.names.values()), all_seen)
 
 
 def _owners(told: Iterable[tuple[str, Round]], held: Iterable[tuple[str, Held]]) -> dict[str, tuple[str, int, str]]:

@@ -19,6 +19,8 @@ from harness.history.recorded import Recorded
 
 NOT_SET: Final = "not set"
 """Instead of a reply, if the witness watched the node and saw no key of the client."""
+BELIED: Final = "belied"
+"""Instead of a yes, if the witness watched the node and saw no key of the client: the reply was to something else."""
 
 How = Literal["deleted", "went down", "expired", "overwritten", "unknown"]
 
@@ -118,6 +120,8 @@ def _said(evidence: Evidence, faults: Sequence[Window], node: str, side: Side) -
     word = None
     if granting is not None:
         word = next((reply.said for reply in granting.replies if reply.node == node), None)
+        if word == "OK" and evidence.never_set(granting, node, side.start_ns):
+            return Said(BELIED)
     granted = next(
         (
             event
@@ -150,6 +154,11 @@ def _loss(run: Recorded, evidence: Evidence, faults: Sequence[Window], granted: 
     grants = [e for e in events if e.what == "granted" and e.whose != granted.whose and e.by_ns >= granted.by_ns]
     following = min([again, *grants], key=lambda e: e.by_ns)
     until_ns = following.by_ns
+    ended = evidence.end_of(granted)
+    if ended is not None and ended.what == "granted":
+        return Loss("overwritten", granted, until_ns)
+    if ended is not None and ended.what == "expired":
+        return Loss("expired", granted, until_ns, by=ended)
     gone = [e for e in events if e.what in ("deleted", "expired")]
     gone = [e for e in gone if e.may_follow(granted) and following.may_follow(e)]
     for event in sorted(gone, key=lambda e: not e.surely_follows(granted)):  # certainly later ones first
@@ -168,13 +177,18 @@ def _loss(run: Recorded, evidence: Evidence, faults: Sequence[Window], granted: 
     late = next((e for e in gone if e.what == "deleted" and e.whose != granted.whose), None)
     if late is not None:
         return Loss("deleted", granted, until_ns, by=late)
-    seen_gone = evidence.gone.get((granted.key, granted.node), ())
-    seen = [e for e in seen_gone if e.may_follow(granted) and following.may_follow(e)]
+    if ended is not None:
+        return Loss("deleted", granted, until_ns, by=ended)
+    if not evidence.saw_all(granted.node, granted.key, granted.after_ns, until_ns):
+        return Loss("unknown", granted, until_ns)
+    # One of these must have been the loss, for the node granted the lock to both.
+    seen = [e for e in evidence.gone(granted) if e.may_follow(granted) and following.may_follow(e)]
+    if not seen:
+        return Loss("overwritten", granted, until_ns)
+    if all(e.what == "expired" for e in seen):
+        return Loss("expired", granted, until_ns, by=seen[-1])
     by_somebody = next((e for e in seen if e.what == "deleted" and e.surely_follows(granted)), None)
-    if by_somebody is not None:
-        return Loss("deleted", granted, until_ns, by=by_somebody)
-    watched = evidence.saw_all(granted.node, granted.key, granted.after_ns, until_ns)
-    return Loss("overwritten" if not seen and watched else "unknown", granted, until_ns)
+    return Loss("unknown" if by_somebody is None else "deleted", granted, until_ns, by=by_somebody)
 
 
 def _down_between(faults: Sequence[Window], node: str, from_ns: int, until_ns: int) -> Window | None:

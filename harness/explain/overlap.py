@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from fencepost.text import listed
 from harness.explain.cases import Side
-from harness.explain.nodes import Loss, NodePart, Said, went_down
+from harness.explain.nodes import BELIED, Loss, NodePart, Said, went_down
 from harness.explain.phrases import (
     at,
     brought_down,
@@ -213,11 +213,13 @@ def _counts(run: Recorded, parts: Sequence[NodePart], earlier: Side, later: Side
 
 def _absent(parts: Sequence[NodePart], said: Sequence[Said]) -> str:
     silent = [part.node for part, one in zip(parts, said, strict=True) if one.word == "silent" and not one.heard]
-    if not silent:
-        return ""
+    belied = [part.node for part, one in zip(parts, said, strict=True) if one.word == BELIED]
     faults = {one.cut.event.nemesis for one in said if one.cut is not None}
     why = f": {listed(sorted(faults))}" if faults else ""
-    return f" ({listed(silent)} did not reply{why})"
+    told = [f"{listed(silent)} did not reply{why}"] if silent else []
+    if belied:
+        told.append(f"the yes of {listed(belied)} was to another request, for the key was not set there")
+    return f" ({'; '.join(told)})" if told else ""
 
 
 def _lease(side: Side) -> str:

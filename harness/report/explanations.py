@@ -15,7 +15,7 @@ from rich.table import Table
 from fencepost.text import listed, plural, printable
 from harness.explain.cases import Side
 from harness.explain.explanation import Explained, Explanation
-from harness.explain.nodes import NOT_SET, NodePart, Said
+from harness.explain.nodes import BELIED, NOT_SET, NodePart, Said
 from harness.explain.phrases import at, lasting, outage
 from harness.explain.remarks import remarks
 from harness.history.fault_windows import FOREVER_NS, Window
@@ -206,6 +206,8 @@ def _said(run: Recorded, said: Said) -> str:
         return f"yes {_bare(run, said.granted.by_ns)}{'' if said.heard else ', reply lost'}"
     if said.word is None:
         return "not recorded"
+    if said.word == BELIED:
+        return "yes, but no key"
     if said.word in ("silent", NOT_SET):
         answer = "no reply" if said.word == "silent" else "no key"
         return answer + (f" ({printable(said.cut.event.nemesis)})" if said.cut is not None else "")

@@ -24,6 +24,7 @@ def test_two_clients_in_the_same_slot_are_explained_like_an_overlap() -> None:
         .let_in("c2", 11, 50, "OK OK OK", name="k1#2")
         .killed("n2", 12, 20)
         .let_in("c3", 30, 60, "nil OK OK", name="k1#1")
+        .saw(29.5, "set", "n2 n3", "c3", key="k1#1")
         .told("over-capacity")
     )
     assert told.sentence == (
@@ -45,6 +46,7 @@ def test_the_witness_adds_what_happened_to_a_slot() -> None:
         .saw(10, "set", "n1 n2", "c1", key="k1#1")
         .saw(20, "expired", "n2", "c1", key="k1#1")
         .let_in("c3", 30, 60, "nil OK OK", name="k1#1")
+        .saw(29.5, "set", "n2 n3", "c3", key="k1#1")
         .told("over-capacity")
     )
     assert "c1's key on n2 had expired by +21.0 ms, before the TTL of 100 ms had passed" in told.sentence

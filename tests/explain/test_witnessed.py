@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from fencepost.history import KeyEvent
+from harness.explain.sentences import Told
 from tests.explain.stories import Story
 from tests.judge.histories import ms
 
@@ -81,7 +85,7 @@ def test_a_lock_whose_keys_the_witness_does_not_recognise_is_not_said_to_have_no
 
 def test_a_grant_whose_reply_was_lost_is_shown_but_does_not_count() -> None:
     story = Story().let_in("c1", 10, 50, "OK OK nil").let_in("c2", 30, 60, "silent silent OK").watched()
-    story.saw(29.5, "set", "n2", "c2")
+    story.saw(9.5, "set", "n1 n2", "c1").saw(29.5, "set", "n2 n3", "c2")
     told = story.told("overlap")
     assert told.sentence.startswith(
         "c2 acquired the lock although only n3 had granted it (n1 and n2 did not reply): fewer"
@@ -94,9 +98,72 @@ def test_a_grant_whose_reply_was_lost_is_shown_but_does_not_count() -> None:
 def test_clients_replies_show_who_deleted_a_key_that_the_witness_saw_deleted() -> None:
     story = Story().let_in("c1", 10, 50, "OK OK OK").asked("c3", "acquire", 15, "nil nil nil")
     story.asked("c3", "undo", 17, "1 1 1").watched().saw(9.5, "set", "n1 n2 n3", "c1").saw(17.5, "deleted", "n1 n2 n3")
+    story.saw(29.5, "set", "n1 n2 n3", "c2")
     assert (
         "c3, which did not own the key, deleted it" in story.let_in("c2", 30, 60, "OK OK OK").told("overlap").sentence
     )
+
+
+def belied(**set_on_n2: str | None) -> Story:
+    """n2 said yes to c2; the witness saw c2's key on n3 only, and what else is given on n2."""
+    story = Story().let_in("c1", 10, 50, "OK OK nil").let_in("c2", 30, 60, "nil OK OK").watched()
+    story.saw(9.5, "set", "n1 n2", "c1").saw(29.5, "set", "n3", "c2")
+    if set_on_n2:
+        story.witnessed.append(KeyEvent("n2", ms(30), "set", "k1", set_on_n2["value"], 100, ms(29)))
+    return story
+
+
+def test_a_yes_that_was_to_another_request() -> None:
+    told = belied().told("overlap")
+    assert told.sentence == (
+        "c2 acquired the lock although only n3 had granted it (the yes of n2 was to another request, for the key was "
+        "not set there): fewer than the majority of 2 of 3 nodes, and no node granted it to both."
+    )
+    assert told.cause == "too few nodes"
+    assert not told.parts[1].later.yes
+
+
+@pytest.mark.parametrize("value", ["c2-1", None])
+def test_a_yes_to_a_set_that_was_seen_or_may_have_been(value: str | None) -> None:
+    assert belied(value=value).told("overlap").cause == "overwritten"
+    assert belied(value="other").told("overlap").cause == "too few nodes"
+
+
+def test_a_yes_of_a_node_that_was_out_of_sight() -> None:
+    story = belied()
+    story.witnessed = [event for event in story.witnessed if event.node != "n2"]
+    assert story.told("overlap").cause == "unknown"
+
+
+def test_a_key_that_expired_before_it_could_be_read() -> None:
+    """One of what the witness saw in between must have been the loss."""
+
+    def told(*gone: Any) -> Told:
+        story = Story().let_in("c1", 10, 50, "OK OK nil").let_in("c2", 30, 60, "nil OK OK").watched()
+        story.saw(9.5, "set", "n1", "c1").saw(9.5, "set", "n2")
+        story.witnessed += [KeyEvent("n2", ms(10.6 + at), one, "k1", None, 1, ms(8)) for at, one in enumerate(gone)]
+        return story.saw(29.5, "set", "n2 n3", "c2").told("overlap")
+
+    assert told("expired").cause == told("set", "expired", "expired").cause == "expired"
+    assert told("expired").sentence.startswith("c1's key on n2 had expired by +10.6 ms, before the TTL of 100 ms had")
+    assert told().cause == "overwritten"
+    assert told("deleted").cause == told("expired", "set", "deleted").cause == "unknown"
+
+
+@pytest.mark.parametrize("what", ["set", "expired", "deleted"])
+def test_what_ended_the_very_value_that_was_seen(what: Any) -> None:
+    """In the witness's order, whatever the times of the replies allow."""
+    story = Story(clients=3).let_in("c1", 10, 50, "OK OK nil").let_in("c2", 30, 60, "nil OK OK").watched()
+    story.saw(9.5, "set", "n1 n2", "c1")
+    for at, one in enumerate(("prolonged", what, "set", "expired", "set", "deleted")):
+        story.witnessed.append(KeyEvent("n2", ms(10 + at), one, "k1", "c1-1" if not at else None, 1, ms(8)))
+    assert story.saw(29.5, "set", "n2 n3", "c2").told("overlap").cause == {"set": "overwritten"}.get(what, what)
+
+
+def test_a_value_that_was_set_once_more_has_not_ended() -> None:
+    story = Story().let_in("c1", 10, 50, "OK OK nil").let_in("c2", 30, 60, "nil OK OK").watched()
+    story.saw(9.5, "set", "n1 n2", "c1").saw(15, "set", "n2", "c1").saw(20, "expired", "n2")
+    assert story.saw(29.5, "set", "n2 n3", "c2").told("overlap").cause == "expired"
 
 
 def test_a_key_that_was_overwritten() -> None:

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from harness.history.vain_tries import VainTries
-from tests.judge.histories import History, ms
 from tests.judge import test_kept_out
+from tests.judge.histories import History, ms
 from tests.judge.test_kept_out import only, tried
 
 NODES = ("n1", "n2", "n3")
