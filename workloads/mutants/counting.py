@@ -60,8 +60,8 @@ class _Forgetful(Connection):
     "a late reply counts",
     "a reply belongs to the request that it answers",
     conditions="busy",
-    finding="overlap",
-    cause="too few nodes",
+    finding="unfounded-belief",
+    cause="not set",
 )
 class LateReplyCounts(Redlock):
     """On slow links, the grant of an attempt that was given up and undone counts as the grant of the next attempt."""
