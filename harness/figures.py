@@ -117,3 +117,11 @@ class CheckerFigures(msgspec.Struct, frozen=True):
     def totals(self) -> Mapping[str, int]:
         """Counts that a campaign adds up over the runs of a configuration, by name."""
         return {}
+
+
+class KeyFigures(CheckerFigures, frozen=True):
+    """Figures about keys: on the page, their rows are sentences among those about the keys on the nodes."""
+
+    def parts(self) -> Iterable[Part]:
+        for row in self.rows():
+            yield Part(KEYS_ON_NODES, order=row.order, sentences=(row.text,))

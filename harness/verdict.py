@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, Literal, TypeVar
 
 import msgspec
@@ -19,6 +20,7 @@ VERDICT_SCHEMA: Final = 2
 """What `verdict.json` is written with. 1: checkers had other names, and figures were not typed."""
 
 F = TypeVar("F", bound=CheckerFigures)
+T = TypeVar("T")
 
 
 class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -42,6 +44,12 @@ class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
         """When the first one happened, in ms since the start; None where that is not told. It is among the examples."""
         times = [example.get(name) for example in self.examples for name in ("at_ms", "from_ms", "overlap_from_ms")]
         return min((time for time in times if isinstance(time, int | float)), default=None)
+
+
+def shown(found: Sequence[T], worst: T) -> list[T]:
+    """The examples of a finding: the first three, and the worst."""
+    first = list(found[:3])
+    return first if any(one is worst for one in first) else [*first, worst]
 
 
 class Answer(msgspec.Struct, frozen=True):

@@ -18,7 +18,7 @@ import pandas as pd
 
 from fencepost.history import ClientEnd
 from fencepost.text import count, milliseconds
-from harness.figures import KEYS_ON_NODES, CheckerFigures, Part, Row
+from harness.figures import KeyFigures, Row
 from harness.history.fault_windows import FOREVER_NS, longest_windows, merged
 from harness.history.groups import Ints
 from harness.history.recorded import Recorded
@@ -29,7 +29,7 @@ SLACK_MS: Final = 250
 """A process that is ready to run may have to wait for a processor; this much is not held against the lock."""
 
 
-class Figures(CheckerFigures, frozen=True):
+class Figures(KeyFigures, frozen=True):
     """`limit_ms`: what a call was allowed; `declared`: whether the lock said so itself. `acquires`: calls. `overruns`:
     those that took longer than the limit and `SLACK_MS`. `longest_ms`: the longest call; None without calls. Neither
     counts the time for which the client was stopped. `excused`: calls that were too long only because of that."""
@@ -51,10 +51,6 @@ class Figures(CheckerFigures, frozen=True):
                 f"({milliseconds(self.limit_ms)}), up to {milliseconds(self.longest_ms)}",
                 order=90,
             )
-
-    def parts(self) -> Iterator[Part]:
-        for row in self.rows():
-            yield Part(KEYS_ON_NODES, order=23, sentences=(row.text,))
 
 
 def check(run: Recorded) -> Answer:
@@ -91,7 +87,7 @@ def _overruns(run: Recorded, calls: pd.DataFrame, took: Ints, ran: Ints, over: I
             {
                 "client": str(call.client),
                 "section": int(call.section),
-                "at_ms": (int(call.invoke_ns) - run.timeline.start_ns) / 1e6,
+                "at_ms": run.at_ms(call.invoke_ns),
                 "took_ms": float(took[row]) / 1e6,
                 "stopped_ms": float(took[row] - ran[row]) / 1e6,
             }
@@ -122,7 +118,7 @@ def _unending(run: Recorded, ends: Sequence[ClientEnd]) -> Finding:
         {
             "client": end.client,
             "life": end.life,
-            "at_ms": (end.at_ns - run.timeline.start_ns) / 1e6,
+            "at_ms": run.at_ms(end.at_ns),
             "waited_ms": waited,
         }
         for end, waited in zip(ends[:3], waited_ms, strict=False)

@@ -134,7 +134,7 @@ def _example(run: Recorded, blame: OverlapBlame, row: int, inside: int) -> dict[
     entered = sections.iloc[-1]
     result: dict[str, object] = {
         "key": str(entered.key),
-        "at_ms": (int(entered.start_ns) - run.timeline.start_ns) / 1e6,
+        "at_ms": run.at_ms(entered.start_ns),
         "inside": inside,
         "permits": run.config.permits,
         "entered": side_of(run, entered),

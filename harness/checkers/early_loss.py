@@ -46,7 +46,7 @@ def check(run: Recorded) -> Answer:
             "life": int(row["life"]),
             "section": int(row["section"]),
             "key": str(row["key"]),
-            "at_ms": (int(row["complete_ns"]) - run.timeline.start_ns) / 1e6,
+            "at_ms": run.at_ms(row["complete_ns"]),
             "validity_left_ms": (int(row["deadline_min_ns"]) - int(row["complete_ns"])) / 1e6,
         }
         for row in lost.sort_values("complete_ns").head(5).to_dict("records")

@@ -161,7 +161,7 @@ def example_of(run: Recorded, blame: OverlapBlame, earlier: int, later: int) -> 
     until_ns = min(side[name] for side in (a, b) for name in ends)
     result: dict[str, object] = {
         "key": str(a.key),
-        "overlap_from_ms": _ms(run, b.start_ns),
+        "overlap_from_ms": run.at_ms(b.start_ns),
         "overlap_ms": float(until_ns - b.start_ns) / 1e6,
         "earlier": side_of(run, a),
         "later": side_of(run, b),
@@ -179,13 +179,9 @@ def side_of(run: Recorded, section: pd.Series) -> dict[str, object]:
         "client": str(section.client),
         "life": int(section.life),
         "section": int(section.section),
-        "start_ms": _ms(run, section.start_ns),
-        "end_ms": _ms(run, section.end_ns),
+        "start_ms": run.at_ms(section.start_ns),
+        "end_ms": run.at_ms(section.end_ns),
         "ended": str(section.ended),
-        "deadline_min_ms": _ms(run, section.deadline_min_ns),
-        "deadline_max_ms": _ms(run, section.deadline_max_ns),
+        "deadline_min_ms": run.at_ms(section.deadline_min_ns),
+        "deadline_max_ms": run.at_ms(section.deadline_max_ns),
     }
-
-
-def _ms(run: Recorded, at_ns: int) -> float:
-    return (int(at_ns) - run.timeline.start_ns) / 1e6

@@ -95,5 +95,5 @@ def _names(events: list[FaultEvent]) -> str:
 
 
 def _example(run: Recorded, event: FaultEvent) -> dict[str, object]:
-    at_ms = (event.began_ns - run.timeline.start_ns) / 1e6
+    at_ms = run.at_ms(event.began_ns)
     return {"fault": event.fault, "what": event.what, "at_ms": at_ms, "seen": event.seen}

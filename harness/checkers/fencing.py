@@ -204,7 +204,7 @@ def _not_increasing(run: Recorded, disorder: Ints) -> list[Finding]:
                 "section": int(section.section),
                 "key": str(section.key),
                 "token": int(section.token),
-                "start_ms": (int(section.start_ns) - run.timeline.start_ns) / 1e6,
+                "start_ms": run.at_ms(section.start_ns),
             }
             for _, section in some.head(5).iterrows()
         )

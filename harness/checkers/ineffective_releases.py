@@ -17,17 +17,17 @@ from typing import Final, NamedTuple
 
 from fencepost.text import milliseconds, out_of, plural
 from harness.checkers.acquire_timeouts import SLACK_MS
-from harness.figures import KEYS_ON_NODES, CheckerFigures, Part, Row
+from harness.figures import KeyFigures, Row
 from harness.history.backing import Backing
 from harness.history.fault_windows import hits_link, longest_windows
 from harness.history.key_owners import rows_of
-from harness.history.recorded import Recorded
-from harness.verdict import Answer, Finding
+from harness.history.recorded import Recorded, named
+from harness.verdict import Answer, Finding, shown
 
 _SLACK_NS: Final = SLACK_MS * 1_000_000
 
 
-class Figures(CheckerFigures, frozen=True):
+class Figures(KeyFigures, frozen=True):
     """`releases`: those that were answered with yes, of sections whose keys are known. `ineffective`: those that left
     no majority free; `longest_ms`: for how long at most, 0 without any."""
 
@@ -40,10 +40,6 @@ class Figures(CheckerFigures, frozen=True):
             releases = out_of(self.ineffective, self.releases, "release", "releases")
             text = f"{releases} left the keys on so many nodes that nobody could get in, for up to"
             yield Row("released", f"{text} {milliseconds(self.longest_ms)}", order=83)
-
-    def parts(self) -> Iterator[Part]:
-        for row in self.rows():
-            yield Part(KEYS_ON_NODES, order=25, sentences=(row.text,))
 
 
 class _Ineffective(NamedTuple):
@@ -76,8 +72,7 @@ def check(run: Recorded) -> Answer:
         f"{len(found)} of {plural(len(released), 'release')} left the keys on so many healthy nodes that nobody could "
         f"get in, for up to {milliseconds(longest.length_ns / 1e6)}, although the lock said that it was released"
     )
-    shown = [*found[:3], *([] if longest in found[:3] else [longest])]
-    examples = tuple(_example(run, one) for one in shown)
+    examples = tuple(_example(run, one) for one in shown(found, longest))
     return Answer(figures, (Finding("release-without-effect", "lock", text, ("liveness",), len(found), examples),))
 
 
@@ -127,11 +122,8 @@ def _disturbed(run: Recorded, client: str, node: str, from_ns: int, to_ns: int) 
 def _example(run: Recorded, one: _Ineffective) -> dict[str, object]:
     section = run.sections.iloc[one.section]
     return {
-        "client": str(section.client),
-        "life": int(section.life),
-        "section": int(section.section),
-        "key": str(section.key),
-        "at_ms": (one.released_ns - run.timeline.start_ns) / 1e6,
+        **named(section),
+        "at_ms": run.at_ms(one.released_ns),
         "for_ms": one.length_ns / 1e6,
         "nodes": one.nodes,
         "set_again": one.set_again,

@@ -32,7 +32,7 @@ from harness.history.groups import Ints
 from harness.history.key_owners import rows_of
 from harness.history.obstacles import Obstacle, find_obstacle, in_words
 from harness.history.recorded import Recorded
-from harness.verdict import Answer, Blame, Finding
+from harness.verdict import Answer, Blame, Finding, shown
 
 LEAST_TTLS: Final = 3
 LEAST_MS: Final = 2_000
@@ -199,18 +199,17 @@ def _no_way_in(run: Recorded, gaps: Sequence[_Gap], blame: Blame) -> Finding:
         f"client that tried could reach a majority of the nodes (TTL {run.lease_ms:.0f} ms): "
         f"{in_words(longest.obstacle)}{_crowd_in_words(longest)}"
     )
-    shown = [*gaps[:3], *([] if longest in gaps[:3] else [longest])]
     examples = tuple(
         {
             "key": gap.key,
-            "at_ms": (gap.since_ns - run.timeline.start_ns) / 1e6,
+            "at_ms": run.at_ms(gap.since_ns),
             "for_ms": gap.length_ns / 1e6,
             "clients": gap.clients,
             "obstacle": gap.obstacle.kind,
             "nodes": gap.obstacle.nodes,
             "absent": gap.obstacle.absent,
         }
-        for gap in shown
+        for gap in shown(gaps, longest)
     )
     breaks: tuple[Requirement, ...] = ("liveness",) if blame == "lock" else ()
     return Finding("no-way-in", blame, text, breaks, len(gaps), examples)
@@ -232,9 +231,9 @@ def _starved(run: Recorded, waits: Sequence[_Wait]) -> Finding:
         {
             "client": wait.client,
             "key": wait.key,
-            "at_ms": (wait.since_ns - run.timeline.start_ns) / 1e6,
+            "at_ms": run.at_ms(wait.since_ns),
             "for_ms": (wait.until_ns - wait.since_ns) / 1e6,
         }
-        for wait in [*waits[:3], *([] if longest in waits[:3] else [longest])]
+        for wait in shown(waits, longest)
     )
     return Finding("starved-client", "lock", text, ("liveness",), len(waits), examples)

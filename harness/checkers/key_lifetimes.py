@@ -15,17 +15,17 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from fencepost.text import count, milliseconds, out_of, plural
-from harness.figures import KEYS_ON_NODES, CheckerFigures, Part, Row
+from harness.figures import KeyFigures, Row
 from harness.history.backing import Backing
-from harness.history.recorded import Recorded
+from harness.history.recorded import Recorded, named
 from harness.history.sections import SLEW
-from harness.verdict import Answer, Finding
+from harness.verdict import Answer, Finding, shown
 
 MARGIN_NS: Final = 5_000_000
 """Libraries and servers count in milliseconds; this much is not held against the lock."""
 
 
-class Figures(CheckerFigures, frozen=True):
+class Figures(KeyFigures, frozen=True):
     """`sections`: those whose keys' time to live is known on enough nodes. `short`: those whose lease ends later;
     `longest_ms`: by how much at most, 0 without any."""
 
@@ -37,10 +37,6 @@ class Figures(CheckerFigures, frozen=True):
         if self.short:
             sections = out_of(self.short, self.sections, "section", "sections")
             yield Row("lifetime", f"{sections} promised for up to {milliseconds(self.longest_ms)} too long", order=82)
-
-    def parts(self) -> Iterator[Part]:
-        for row in self.rows():
-            yield Part(KEYS_ON_NODES, order=24, sentences=(row.text,))
 
 
 class _Short(NamedTuple):
@@ -70,8 +66,7 @@ def check(run: Recorded) -> Answer:
         f"in {count(len(short))} of {plural(len(known), 'section')} a client was told that it holds the lock for up to "
         f"{milliseconds(longest.excess_ns / 1e6)} longer than the keys on a majority of the nodes live"
     )
-    shown = [*short[:3], *([] if longest in short[:3] else [longest])]
-    examples = tuple(_example(run, one) for one in shown)
+    examples = tuple(_example(run, one) for one in shown(short, longest))
     return Answer(figures, (Finding("lease-outlasts-keys", "lock", text, ("lease",), len(short), examples),))
 
 
@@ -87,13 +82,9 @@ def _known(run: Recorded, backing: Backing) -> Iterator[_Short]:
 
 def _example(run: Recorded, short: _Short) -> dict[str, object]:
     section = run.sections.iloc[short.section]
-    begin_ns = run.timeline.start_ns
     return {
-        "client": str(section.client),
-        "life": int(section.life),
-        "section": int(section.section),
-        "key": str(section.key),
-        "at_ms": (int(section.start_ns) - begin_ns) / 1e6,
-        "lease_until_ms": (short.lease_ns - begin_ns) / 1e6,
-        "keys_until_ms": (short.keys_ns - begin_ns) / 1e6,
+        **named(section),
+        "at_ms": run.at_ms(section.start_ns),
+        "lease_until_ms": run.at_ms(short.lease_ns),
+        "keys_until_ms": run.at_ms(short.keys_ns),
     }

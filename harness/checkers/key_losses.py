@@ -13,13 +13,13 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
-from harness.figures import KEYS_ON_NODES, CheckerFigures, Part, Row
+from harness.figures import KeyFigures, Row
 from harness.history.key_owners import Owners, rows_of
 from harness.history.recorded import Recorded
 from harness.verdict import Answer, Blame, Finding
 
 
-class Figures(CheckerFigures, frozen=True):
+class Figures(KeyFigures, frozen=True):
     """`deleted`, `overwritten`: keys that were surely lost so, each on one node, between the grant and the release.
     `shared_values`: values seen on nodes that several sections used."""
 
@@ -32,10 +32,6 @@ class Figures(CheckerFigures, frozen=True):
         lost = ", ".join(f"{how} {number:,}" for how, number in counts.items() if number)
         if lost:
             yield Row("key loss", f"on single nodes, while held: {lost}", order=81)
-
-    def parts(self) -> Iterator[Part]:
-        for row in self.rows():
-            yield Part(KEYS_ON_NODES, order=22, sentences=(row.text,))
 
 
 def check(run: Recorded) -> Answer:
@@ -85,7 +81,7 @@ def _single(run: Recorded, owners: Owners, losses: dict[str, pd.DataFrame]) -> l
                 "key": key,
                 "client": str(run.sections["client"].iloc[section]),
                 "section": int(run.sections["section"].iloc[section]),
-                "at_ms": (to_max_ns - run.timeline.start_ns) / 1e6,
+                "at_ms": run.at_ms(to_max_ns),
             }
             for node, key, section, to_max_ns in rows_of(rows.head(3), "node", "lock_key", "section", "to_max_ns")
         )
@@ -102,7 +98,7 @@ def _shared(run: Recorded, owners: Owners) -> list[Finding]:
         {
             "value": value[:60],
             "sections": len(rows),
-            "at_ms": (int(run.sections["start_ns"].iloc[rows[1]]) - run.timeline.start_ns) / 1e6,
+            "at_ms": run.at_ms(run.sections["start_ns"].iloc[rows[1]]),
             "of": tuple(
                 f"{run.sections['client'].iloc[row]} in section {run.sections['section'].iloc[row]}" for row in rows[:2]
             ),

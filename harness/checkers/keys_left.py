@@ -16,11 +16,11 @@ from typing import Final, Literal, NamedTuple
 
 from fencepost.history import FaultEvent
 from fencepost.text import count, listed, milliseconds
-from harness.figures import KEYS_ON_NODES, CheckerFigures, Part, Row
+from harness.figures import KeyFigures, Row
 from harness.history.fault_windows import hits_link, longest_windows
 from harness.history.key_owners import Owners, left_ns, rows_of, tries_by_key
 from harness.history.recorded import Recorded
-from harness.verdict import Answer, Finding
+from harness.verdict import Answer, Finding, shown
 
 SLACK_MS: Final = 250
 _SLACK_NS: Final = SLACK_MS * 1_000_000
@@ -35,7 +35,7 @@ _WORDS: Final[dict[After, str]] = {
 }
 
 
-class Figures(CheckerFigures, frozen=True):
+class Figures(KeyFigures, frozen=True):
     """Keys on single nodes that nothing kept the lock from deleting: after releases that were answered with yes, and
     after refused attempts. `left_…`: those that stayed."""
 
@@ -49,10 +49,6 @@ class Figures(CheckerFigures, frozen=True):
             left = f"{count(self.left_by_releases)} of {count(self.after_releases)} after releases"
             tried = f"{count(self.left_by_attempts)} of {count(self.after_attempts)} after refused attempts"
             yield Row("left", f"keys that stayed on healthy nodes: {left}, {tried}", order=84)
-
-    def parts(self) -> Iterator[Part]:
-        for row in self.rows():
-            yield Part(KEYS_ON_NODES, order=26, sentences=(row.text,))
 
 
 class _Key(NamedTuple):
@@ -187,9 +183,9 @@ def _habit(run: Recorded, after: After, keys: list[_Key], left: list[_Key]) -> I
             "node": key.node,
             "key": key.key,
             **({} if key.client is None else {"by": key.client}),
-            "at_ms": (key.done_ns - run.timeline.start_ns) / 1e6,
+            "at_ms": run.at_ms(key.done_ns),
             "for_ms": (key.until_ns - key.done_ns) / 1e6,
         }
-        for key in [longest, *(key for key in left[:3] if key is not longest)]
+        for key in shown(left, longest)
     )
     yield Finding("keys-left-behind", "lock", text, (), len(left), examples)

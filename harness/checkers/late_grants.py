@@ -24,9 +24,9 @@ from harness.checkers.acquire_timeouts import SLACK_MS, stood_still_ns
 from harness.figures import CheckerFigures, Row
 from harness.history.groups import Ints
 from harness.history.key_owners import rows_of
-from harness.history.recorded import Recorded
+from harness.history.recorded import Recorded, named
 from harness.history.sections import derive_leases
-from harness.verdict import Answer, Finding
+from harness.verdict import Answer, Finding, shown
 
 By = Literal["deadline", "keys"]
 SLACK_NS: Final = SLACK_MS * 1_000_000
@@ -66,8 +66,7 @@ def check(run: Recorded) -> Answer:
         f"{count(len(late))} of {plural(len(run.sections), 'grant')} reached the client when nothing of the lease was "
         f"left, up to {milliseconds(longest.late_ns / 1e6 + SLACK_MS)} after its end"
     )
-    shown = [*late[:3], *([] if longest in late[:3] else [longest])]
-    examples = tuple(_example(run, one) for one in shown)
+    examples = tuple(_example(run, one) for one in shown(late, longest))
     return Answer(figures, (Finding("late-grant", "lock", text, ("lease",), len(late), examples),))
 
 
@@ -98,11 +97,8 @@ def _late(run: Recorded) -> Iterator[_Late]:
 def _example(run: Recorded, late: _Late) -> dict[str, object]:
     section = run.sections.iloc[late.section]
     return {
-        "client": str(section.client),
-        "life": int(section.life),
-        "section": int(section.section),
-        "key": str(section.key),
-        "at_ms": (int(section.start_ns) - run.timeline.start_ns) / 1e6,
+        **named(section),
+        "at_ms": run.at_ms(section.start_ns),
         "shown_by": late.shown_by,
         "over_for_ms": (int(section.start_ns) - late.over_ns) / 1e6,
     }

@@ -32,7 +32,7 @@ from harness.config import Requirement
 from harness.figures import CheckerFigures
 from harness.history.groups import Bools, Ints
 from harness.history.key_owners import rows_of
-from harness.history.recorded import Recorded
+from harness.history.recorded import Recorded, named
 from harness.history.sections import SLEW, derive_leases
 from harness.verdict import Answer, Finding
 
@@ -186,10 +186,10 @@ def _finding(
     breaks: tuple[Requirement, ...],
     which: Bools,
     how_much_ns: np.ndarray,
-    named: str,
+    amount: str,
     text: str,
 ) -> Finding:
-    """`named`: what an example calls its `how_much_ns`, in ms."""
+    """`amount`: what an example calls its `how_much_ns`, in ms."""
     rows = np.flatnonzero(which)
     rows = rows[np.argsort(leases["complete_ns"].to_numpy(np.int64)[rows], kind="stable")]
     worst = rows[np.argmax(how_much_ns[rows])]
@@ -198,13 +198,10 @@ def _finding(
         lease = leases.iloc[row]
         examples.append(
             {
-                "client": str(lease.client),
-                "life": int(lease.life),
-                "section": int(lease.section),
-                "key": str(lease.key),
-                "at_ms": (int(lease.complete_ns) - run.timeline.start_ns) / 1e6,
+                **named(lease),
+                "at_ms": run.at_ms(lease.complete_ns),
                 "validity_ms": None if pd.isna(lease.validity_ms) else float(lease.validity_ms),
-                named: float(how_much_ns[row]) / 1e6,
+                amount: float(how_much_ns[row]) / 1e6,
             }
         )
     words = text.format(count=len(rows), most=f"{how_much_ns[worst] / 1e6:.1f}")

@@ -79,7 +79,7 @@ def check(run: Recorded) -> Answer:
         opportunities=sum(bool(event.keys_at_stake) for event in crashes),
         violations=len(violated),
         violated_opportunities=len(at_stake),
-        first_violation_ms=None if first_ns is None else (first_ns - run.timeline.start_ns) / 1e6,
+        first_violation_ms=None if first_ns is None else run.at_ms(first_ns),
     )
     unknown = ("the hunt found no opportunity to take a node down",) if hunted and not crashes else ()
     return Answer(figures, unknown=unknown)

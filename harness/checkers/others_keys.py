@@ -1,4 +1,4 @@
-"""Did an extension change a key that somebody else owned?
+"""Did a request change a key that somebody else owned?
 
 An extension prolongs the client's own keys. A lock that does not compare, or compares too early, prolongs or overwrites
 the key of whoever got it in the meantime, and counts that node as its own. The witness sees both:
@@ -8,6 +8,9 @@ the key of whoever got it in the meantime, and counts that node as its own. The 
 - *prolonged*: meanwhile another client's key was given more time, though that client had not yet asked for an
   extension, or had only tried to acquire. Nothing is said while a fault may have held up requests of that client, nor
   of locks that renew by themselves: those that prolonged a key when nobody had asked for an extension.
+
+And no request of any kind may delete what somebody else holds. A key is *deleted* by others if its owner had asked for
+nothing since it was let in, and what it had asked for before must have arrived, and others were asking for something.
 """
 
 from __future__ import annotations
@@ -16,36 +19,38 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Final, Literal, NamedTuple
 
+import numpy as np
+
 from fencepost.text import listed, plural
-from harness.figures import KEYS_ON_NODES, CheckerFigures, Part, Row
+from harness.figures import KeyFigures, Row
 from harness.history.fault_windows import FOREVER_NS, hits_link, longest_windows
 from harness.history.key_owners import Owners, rows_of
 from harness.history.recorded import Recorded
 from harness.verdict import Answer, Finding
 
 ARRIVES_WITHIN_NS: Final = 250_000_000
-"""What an extension asked for may arrive so long after it had returned."""
+"""What was asked for may arrive so long after the answer."""
 
-How = Literal["overwritten", "prolonged"]
+How = Literal["overwritten", "prolonged", "deleted"]
+_WHAT: Final = {"extend": "extension", "release": "release", "acquire": "attempt"}
 
 
-class Figures(CheckerFigures, frozen=True):
+class Figures(KeyFigures, frozen=True):
     """`extensions`: those that were asked for. `overwritten`, `prolonged`: keys of others, on single nodes, that they
-    changed."""
+    changed; `deleted`: those that any request deleted."""
 
     extensions: int
     overwritten: int
     prolonged: int
+    deleted: int = 0
 
     def rows(self) -> Iterator[Row]:
         counts = {"overwrote": self.overwritten, "prolonged": self.prolonged}
         done = " and ".join(f"{how} {plural(number, 'key')}" for how, number in counts.items() if number)
         if done:
             yield Row("extended", f"extensions {done} of other clients", order=85)
-
-    def parts(self) -> Iterator[Part]:
-        for row in self.rows():
-            yield Part(KEYS_ON_NODES, order=27, sentences=(row.text,))
+        if self.deleted:
+            yield Row("deleted", f"requests deleted {plural(self.deleted, 'key')} of other clients", order=85)
 
 
 class _Extension(NamedTuple):
@@ -64,19 +69,22 @@ class _Row(NamedTuple):
     ended: str
     from_min_ns: int
     from_max_ns: int
+    to_min_ns: int
     to_max_ns: int
     renewals: tuple[int, ...]
 
 
 class _Touched(NamedTuple):
-    """The key of section `of` on the node, changed by an extension of section `by`; both by their places. `of`: -1 for
-    that of an attempt."""
+    """The key of section `of`, by its place, on the node; -1 for that of an attempt. `by`: whose request changed it;
+    None if several were asking. `asked`: what was under way, as in `c1's extension`."""
 
     how: How
     node: str
-    by: int
+    key: str
+    by: str | None
     of: int
     at_ns: int
+    asked: tuple[str, ...] = ()
 
 
 def check(run: Recorded) -> Answer:
@@ -85,10 +93,12 @@ def check(run: Recorded) -> Answer:
     if owners is None or not owners.are_shown:
         return Answer()
     extensions, first_asked = _extensions(run)
-    touched = [*_overwritten(owners, extensions), *_prolonged(run, owners, extensions, first_asked)]
+    touched = [*_overwritten(run, owners, extensions), *_prolonged(run, owners, extensions, first_asked)]
+    deleted = list(_deleted(run, owners, first_asked))
     number = {how: sum(one.how == how for one in touched) for how in ("overwritten", "prolonged")}
-    figures = Figures(sum(map(len, extensions.values())), number["overwritten"], number["prolonged"])
-    return Answer(figures, (_finding(run, touched),) if touched else ())
+    figures = Figures(sum(map(len, extensions.values())), number["overwritten"], number["prolonged"], len(deleted))
+    findings = [_finding(run, some, what) for some, what in ((touched, _EXTENDED), (deleted, _DELETED)) if some]
+    return Answer(figures, tuple(findings))
 
 
 def _extensions(run: Recorded) -> tuple[dict[str, list[_Extension]], dict[int, int]]:
@@ -107,7 +117,8 @@ def _extensions(run: Recorded) -> tuple[dict[str, list[_Extension]], dict[int, i
     return by_key, first
 
 
-def _overwritten(owners: Owners, extensions: dict[str, list[_Extension]]) -> Iterator[_Touched]:
+def _overwritten(run: Recorded, owners: Owners, extensions: dict[str, list[_Extension]]) -> Iterator[_Touched]:
+    clients = run.sections["client"].astype(str).tolist()
     before: dict[tuple[str, str], _Row] = {}
     for row in map(_Row._make, rows_of(owners.holdings, *_Row._fields)):
         last, before[row.node, row.lock_key] = before.get((row.node, row.lock_key)), row
@@ -117,7 +128,8 @@ def _overwritten(owners: Owners, extensions: dict[str, list[_Extension]]) -> Ite
             one.section == row.section and one.from_ns <= row.from_min_ns and row.from_max_ns <= one.to_ns
             for one in extensions.get(row.lock_key, ())
         ):
-            yield _Touched("overwritten", row.node, row.section, last.section, row.from_max_ns)
+            by = clients[row.section]
+            yield _Touched("overwritten", row.node, row.lock_key, by, last.section, row.from_max_ns)
 
 
 def _prolonged(
@@ -147,7 +159,8 @@ def _prolonged(
             by = [one for one in meanwhile if sections[one.section][0] != client and _is_there(own[one.section], at_ns)]
             if not by:
                 return []  # this lock renews by itself
-            found.append(_Touched("prolonged", row.node, by[0].section, row.section, at_ns))
+            who = str(sections[by[0].section][0])
+            found.append(_Touched("prolonged", row.node, row.lock_key, who, row.section, at_ns))
     return found
 
 
@@ -156,23 +169,67 @@ def _is_there(own: list[_Row], at_ns: int) -> bool:
     return any(row.from_min_ns <= at_ns <= row.to_max_ns for row in own)
 
 
-def _finding(run: Recorded, touched: list[_Touched]) -> Finding:
+def _deleted(run: Recorded, owners: Owners, first_asked: dict[int, int]) -> Iterator[_Touched]:
+    if run.config.renewal_ms is not None or run.permits > 1:
+        return  # What renews by itself may also give up by itself; holders of permits may share a key.
+    sections = list(rows_of(run.sections, "client", "asked_ns", "start_ns", "end_ns"))
+    faults = longest_windows(run.faults)
+    asking = _Asking(run)
+    for row in map(_Row._make, rows_of(owners.holdings, *_Row._fields)):
+        if row.section < 0 or row.ended != "deleted":
+            continue
+        client, asked_ns, start_ns, end_ns = sections[row.section]
+        since_ns = max(start_ns + ARRIVES_WITHIN_NS, row.from_max_ns)
+        if row.to_min_ns < since_ns or row.to_max_ns >= min(end_ns, first_asked.get(row.section, FOREVER_NS)):
+            continue
+        held_up_ns = asked_ns - ARRIVES_WITHIN_NS
+        if any(hits_link(e, client, row.node) and a <= row.to_max_ns and b >= held_up_ns for e, a, b in faults):
+            continue
+        if others := asking.meanwhile(row.lock_key, str(client), row.to_min_ns, row.to_max_ns):
+            who = sorted({one for one, _ in others})
+            asked = tuple(f"{one}'s {_WHAT[f]}" for one, f in sorted(set(others)))
+            by = who[0] if len(who) == 1 else None
+            yield _Touched("deleted", row.node, row.lock_key, by, row.section, row.to_max_ns, asked)
+
+
+class _Asking:
+    """Who was asking for something, by key."""
+
+    def __init__(self, run: Recorded) -> None:
+        ops = run.ops[run.ops["f"].isin(list(_WHAT)).to_numpy(bool)]
+        self._ops = {str(key): own for key, own in ops.groupby(ops["key"].astype(str), sort=False)}
+
+    def meanwhile(self, key: str, owner: str, from_ns: int, to_ns: int) -> list[tuple[str, str]]:
+        """The clients but the owner whose requests may have arrived in this time, and what they asked for."""
+        ops = self._ops[key]
+        began = ops["invoke_ns"].to_numpy(np.int64) <= from_ns
+        may_arrive = began & (ops["complete_ns"].to_numpy(np.int64) + ARRIVES_WITHIN_NS >= to_ns)
+        found = rows_of(ops[may_arrive], "client", "f")
+        return [(str(client), str(f)) for client, f in found if str(client) != owner]
+
+
+_EXTENDED: Final = (
+    "extensions changed {keys} of other clients, on {nodes}: an extension may prolong only what still has its own value"
+)
+_DELETED: Final = (
+    "requests deleted {keys} of other clients, on {nodes}: a request may delete only what still has its own value"
+)
+
+
+def _finding(run: Recorded, touched: list[_Touched], text: str) -> Finding:
     nodes = listed(sorted({one.node for one in touched}))
-    text = (
-        f"extensions changed {plural(len(touched), 'key')} of other clients, on {nodes}: an extension may prolong only "
-        "what still has its own value"
-    )
     clients = run.sections["client"].astype(str).tolist()
-    keys = run.sections["key"].astype(str).tolist()
     examples = tuple(
         {
             "how": one.how,
             "node": one.node,
-            "key": keys[one.by],
-            "by": clients[one.by],
+            "key": one.key,
+            **({} if one.by is None else {"by": one.by}),
             **({} if one.of < 0 else {"of": clients[one.of]}),
-            "at_ms": (one.at_ns - run.timeline.start_ns) / 1e6,
+            **({"asked": one.asked} if one.asked else {}),
+            "at_ms": run.at_ms(one.at_ns),
         }
         for one in sorted(touched, key=lambda one: one.at_ns)[:3]
     )
+    text = text.format(keys=plural(len(touched), "key"), nodes=nodes)
     return Finding("anothers-key", "lock", text, ("lease",), len(touched), examples)

@@ -18,8 +18,8 @@ from fencepost.text import milliseconds, of_sections
 from harness.config import Requirement
 from harness.figures import KEYS_ON_NODES, CheckerFigures, Part, Row
 from harness.history.backing import LOSSES, Backing, Loss, Stretch
-from harness.history.recorded import Recorded
-from harness.verdict import Answer, Blame, Finding
+from harness.history.recorded import Recorded, named
+from harness.verdict import Answer, Blame, Finding, shown
 
 
 class Figures(CheckerFigures, frozen=True):
@@ -102,8 +102,7 @@ def _unfounded(run: Recorded, backing: Backing, stretches: list[Stretch]) -> tup
         )
         blame: Blame = "lock" if by_lock else "undecided"
         breaks: tuple[Requirement, ...] = ("lease",) if by_lock else ()
-        shown = [longest, *(stretch for stretch in some[:3] if stretch is not longest)]
-        examples = tuple(_example(run, backing, stretch) for stretch in shown)
+        examples = tuple(_example(run, backing, stretch) for stretch in shown(some, longest))
         findings.append(Finding("unfounded-belief", blame, text, breaks, len(some), examples))
     return tuple(findings)
 
@@ -111,11 +110,8 @@ def _unfounded(run: Recorded, backing: Backing, stretches: list[Stretch]) -> tup
 def _example(run: Recorded, backing: Backing, stretch: Stretch) -> dict[str, object]:
     section = run.sections.iloc[stretch.section]
     return {
-        "client": str(section.client),
-        "life": int(section.life),
-        "section": int(section.section),
-        "key": str(section.key),
-        "from_ms": (stretch.from_ns - run.timeline.start_ns) / 1e6,
+        **named(section),
+        "from_ms": run.at_ms(stretch.from_ns),
         "for_ms": stretch.length_ns / 1e6,
         "cause": backing.cause(stretch),
         "nodes": tuple(f"{node} {loss}" for node, loss in stretch.losses),

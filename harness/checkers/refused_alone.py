@@ -27,8 +27,8 @@ from harness.config import Requirement
 from harness.figures import CheckerFigures
 from harness.history.fault_windows import longest_windows, reach
 from harness.history.groups import Bools, Groups, Ints, address, codes_in, codes_of
-from harness.history.recorded import Recorded
-from harness.verdict import Answer, Blame, Finding
+from harness.history.recorded import Recorded, named
+from harness.verdict import Answer, Blame, Finding, shown
 
 LEAST_TRIES: Final = 3
 LEAST_TTLS: Final = 0.5
@@ -77,15 +77,12 @@ _WHY: Final[dict[Blame, str]] = {
 def _finding(run: Recorded, spells: list[_Spell], blame: Blame, why: str) -> Finding:
     worst = max(spells, key=lambda spell: spell.length_ns)
     examples = []
-    for spell in [*spells[:3], *([] if any(spell is worst for spell in spells[:3]) else [worst])]:
+    for spell in shown(spells, worst):
         op = run.ops.iloc[int(spell.rows[0])]
         examples.append(
             {
-                "client": str(op.client),
-                "life": int(op.life),
-                "section": int(op.section),
-                "key": str(op.key),
-                "at_ms": (spell.since_ns - run.timeline.start_ns) / 1e6,
+                **named(op),
+                "at_ms": run.at_ms(spell.since_ns),
                 "for_ms": spell.length_ns / 1e6,
                 "tries": len(spell.rows),
             }

@@ -13,14 +13,14 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from fencepost.text import count, plural
-from harness.figures import KEYS_ON_NODES, CheckerFigures, Part, Row
+from harness.figures import KeyFigures, Row
 from harness.history.backing import Backing
 from harness.history.key_owners import rows_of
 from harness.history.recorded import Recorded
 from harness.verdict import Answer, Finding
 
 
-class Figures(CheckerFigures, frozen=True):
+class Figures(KeyFigures, frozen=True):
     """`extensions`: granted ones, of sections whose values are known. `unheld`: those that too few nodes can have
     granted."""
 
@@ -31,10 +31,6 @@ class Figures(CheckerFigures, frozen=True):
         if self.unheld:
             text = f"{count(self.unheld)} of {plural(self.extensions, 'extension')} granted without a majority"
             yield Row("unheld", text, order=86)
-
-    def parts(self) -> Iterator[Part]:
-        for row in self.rows():
-            yield Part(KEYS_ON_NODES, order=28, sentences=(row.text,))
 
 
 class _Granted(NamedTuple):
@@ -78,7 +74,7 @@ def _finding(run: Recorded, backing: Backing, granted: list[_Granted], unheld: l
                 "client": str(section.client),
                 "section": int(section.section),
                 "key": str(section.key),
-                "at_ms": (one.answered_ns - run.timeline.start_ns) / 1e6,
+                "at_ms": run.at_ms(one.answered_ns),
                 "held_by": tuple(backing.possible_holders(*one)),
             }
         )

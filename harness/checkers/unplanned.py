@@ -64,18 +64,16 @@ class Figures(CheckerFigures, frozen=True):
 
 def check(run: Recorded) -> Answer:
     """No figures where nothing failed that was not planned. What was over before the load began disturbed nobody."""
-
-    def ms(at_ns: int) -> float:
-        return (at_ns - run.timeline.start_ns) / 1e6
-
     failures = tuple(
-        Failure(window.event.what, ms(window.from_ns), None if window.to_ns is None else ms(window.to_ns))
+        Failure(window.event.what, run.at_ms(window.from_ns), None if window.to_ns is None else run.at_ms(window.to_ns))
         for window in windows(run.faults)
         if window.event.unplanned and (window.to_ns is None or window.to_ns > run.timeline.start_ns)
     )
     early = sorted((event for event in run.faults if event.event == "undone"), key=lambda event: event.done_ns)
     undone = tuple(
-        Undone(event.what, whom, ms(event.done_ns)) for event in early for whom in (*event.nodes, *event.paused_clients)
+        Undone(event.what, whom, run.at_ms(event.done_ns))
+        for event in early
+        for whom in (*event.nodes, *event.paused_clients)
     )
     return Answer(Figures(failures, undone)) if failures or undone else Answer()
 

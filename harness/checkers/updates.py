@@ -182,7 +182,7 @@ def _missing(run: Recorded, acknowledged: pd.DataFrame, missing: Ints) -> list[F
             "section": int(op.section),
             "key": str(op.key),
             "value": int(op.value),
-            "at_ms": (int(op.complete_ns) - run.timeline.start_ns) / 1e6,
+            "at_ms": run.at_ms(op.complete_ns),
         }
         for _, op in ops.head(5).iterrows()
     )

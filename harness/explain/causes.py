@@ -87,7 +87,8 @@ def of_finding(finding: Finding, example: Any) -> Cause | None:
         case "unfounded-belief":
             return _OF_LOSSES.get(example["cause"], "unknown")
         case "anothers-key":
-            return "overwritten" if example["how"] == "overwritten" else "prolonged"
+            how: Cause = example["how"]
+            return how
     return None
 
 

@@ -29,7 +29,7 @@ _FORGETFUL: Final = {
 
 def at(run: Recorded, moment_ns: int) -> str:
     """`+2,310.4 ms`, since the start of the load."""
-    return f"{(moment_ns - run.timeline.start_ns) / 1e6:+z,.1f} ms"
+    return f"{run.at_ms(moment_ns):+z,.1f} ms"
 
 
 def lasting(span_ns: float) -> str:

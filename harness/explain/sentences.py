@@ -176,11 +176,18 @@ def _ineffective(run: Recorded, evidence: Evidence, case: Case) -> Told:
 
 def _anothers_key(run: Recorded, evidence: Evidence, case: Case) -> Told:
     example = case.example
-    by, of = printable(str(example["by"])), printable(str(example.get("of", "another client")))
+    of, node = printable(str(example.get("of", "another client"))), printable(str(example["node"]))
+    when = f"+{float(example['at_ms']):,.1f} ms"
+    if example["how"] == "deleted":
+        under_way = listed([printable(str(one)) for one in example["asked"]])
+        return Told(
+            f"The key of {of} on {node} was deleted by {when}, although {of} had asked for nothing since it was let "
+            f"in. What can have deleted it: {under_way}. The lock did not compare the value, or not in the same step."
+        )
     did = "set its own value in place of" if example["how"] == "overwritten" else "prolonged"
     return Told(
-        f"An extension of {by} {did} the key of {of} on {printable(str(example['node']))}, at "
-        f"+{float(example['at_ms']):,.1f} ms: the lock did not compare the value, or not in the same step."
+        f"An extension of {printable(str(example['by']))} {did} the key of {of} on {node}, at {when}: the lock did not "
+        "compare the value, or not in the same step."
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -56,6 +57,10 @@ class Recorded:
     doubts: tuple[str, ...] = ()
     """Why the run cannot be called valid, whatever its checkers say: it did not end as planned."""
 
+    def at_ms(self, at_ns: int) -> float:
+        """Milliseconds since the start of the load, as examples tell them."""
+        return (int(at_ns) - self.timeline.start_ns) / 1e6
+
     @cached_property
     def lease_ms(self) -> float:
         """The longest time for which the lock's keys may have been set: the TTL, or more if the lock granted more."""
@@ -98,3 +103,8 @@ class Recorded:
         """This run, with `sections_by_key` and `writes_by_key` already computed."""
         vars(self).update(sections_by_key=sections, writes_by_key=writes)
         return self
+
+
+def named(row: Any) -> dict[str, object]:
+    """The section that a row of sections or of operations is about, as examples name it."""
+    return {"client": str(row.client), "life": int(row.life), "section": int(row.section), "key": str(row.key)}

@@ -27,6 +27,7 @@ def part(how: Any) -> NodePart:
     [
         ("no-way-in", {"obstacle": "hung"}, "absent node"),
         ("no-way-in", {"obstacle": "stuck keys"}, "stuck keys"),
+        ("no-way-in", {"obstacle": "nothing set"}, "nothing set"),
         ("no-way-in", {"obstacle": "unknown"}, "unknown"),
         ("release-without-effect", {"set_again": True}, "set again"),
         ("release-without-effect", {"set_again": False}, "stayed"),
@@ -36,6 +37,7 @@ def part(how: Any) -> NodePart:
         ("unfounded-belief", {"cause": "gone unread"}, "unknown"),
         ("anothers-key", {"how": "overwritten"}, "overwritten"),
         ("anothers-key", {"how": "prolonged"}, "prolonged"),
+        ("anothers-key", {"how": "deleted"}, "deleted"),
         ("no-validity", {}, None),
     ],
 )

@@ -189,3 +189,113 @@ def test_an_extension_of_another_key_touches_nothing_of_this_one() -> None:
 def test_an_extension_of_a_section_that_nobody_granted_is_left_out() -> None:
     history = two(extend=(60, 70)).op("c1", "extend", "ok", 7, 600, 650).seen("n1", "prolonged", 620, "v2", ttl=400)
     assert touched(history) == (0, 0)
+
+
+# Keys that somebody else deleted.
+
+
+def deleted(
+    at: float = 760,
+    since: float | None = None,
+    *,
+    f: str = "extend",
+    asked: tuple[float, float] = (700, 765),
+    **more: Any,
+) -> History:
+    """n1 has had c2's key since 490; c2 is inside from 500 to 1,000 and asks for nothing. c1 asks meanwhile."""
+    history = two(extend=(60, 70), clients=3, **more)
+    history.op("c1", f, "fail", 1 if f == "extend" else 2, *asked)
+    return history.seen("n1", "deleted", at, since=since)
+
+
+def by(history: History) -> list[Any]:
+    found = check(history.seen("n1", "blind", 1_300).recorded()).findings
+    return [example["asked"] for one in found for example in one.examples if example["how"] == "deleted"]
+
+
+def test_a_key_that_another_client_deletes_breaks_the_lease() -> None:
+    answer = check(deleted().seen("n1", "blind", 1_300).recorded())
+    assert answer.figures == Figures(extensions=2, overwritten=0, prolonged=0, deleted=1)
+    assert [row.text for row in answer.figures.rows()] == ["requests deleted 1 key of other clients"]
+    (finding,) = answer.findings
+    assert (finding.kind, finding.blame, finding.breaks, finding.count) == ("anothers-key", "lock", ("lease",), 1)
+    assert finding.text == (
+        "requests deleted 1 key of other clients, on n1: a request may delete only what still has its own value"
+    )
+    asked = ("c1's extension",)
+    assert finding.examples == (
+        {"how": "deleted", "node": "n1", "key": "k1", "by": "c1", "of": "c2", "asked": asked, "at_ms": 760},
+    )
+
+
+@pytest.mark.parametrize(("f", "what"), [("extend", "extension"), ("release", "release"), ("acquire", "attempt")])
+def test_whatever_the_other_client_asked_for(f: str, what: str) -> None:
+    assert by(deleted(f=f)) == [(f"c1's {what}",)]
+    assert by(deleted(f="read")) == []
+
+
+def test_several_that_asked_meanwhile_are_all_told() -> None:
+    history = deleted().op("c3", "acquire", "fail", 1, 700, 800).op("c3", "acquire", "fail", 1, 650, 660)
+    (finding,) = check(history.seen("n1", "blind", 1_300).recorded()).findings
+    assert finding.examples[0]["asked"] == ("c1's extension", "c3's attempt")
+    assert "by" not in finding.examples[0]
+
+
+@pytest.mark.parametrize(("asked", "found"), [((760, 765), 1), ((760.1, 765), 0), ((500, 510), 1), ((500, 509.9), 0)])
+def test_the_request_must_have_been_able_to_arrive_then(asked: tuple[float, float], found: int) -> None:
+    assert len(by(deleted(asked=asked))) == found
+
+
+def test_a_request_that_may_have_come_after_it_did_not_delete_it() -> None:
+    assert by(deleted(since=759, asked=(759.5, 765))) == []
+    assert by(deleted(since=759.5, asked=(759.5, 765))) == [("c1's extension",)]
+
+
+def test_a_request_for_another_key_deletes_nothing_of_this_one() -> None:
+    history = two(extend=(60, 70)).op("c1", "acquire", "fail", 2, 700, 765, key="k2").seen("n1", "deleted", 760)
+    assert by(history) == []
+
+
+@pytest.mark.parametrize(("at", "found"), [(749.9, 0), (750, 1), (999.9, 1), (1_000, 0)])
+def test_what_its_owner_asked_for_before_or_after_may_have_deleted_it(at: float, found: int) -> None:
+    assert len(by(deleted(at, asked=(700, 1_200)))) == found
+
+
+@pytest.mark.parametrize("f", ["extend", "held", "reenter"])
+def test_its_owner_may_give_up_as_soon_as_it_has_asked(f: str) -> None:
+    assert by(deleted().op("c2", f, "fail", 1, 760, 770)) == []
+    assert len(by(deleted().op("c2", f, "fail", 1, 760.1, 770))) == 1
+
+
+def test_the_key_must_have_been_there_for_all_that_time() -> None:
+    history = two(extend=(60, 1_200)).seen("n1", "deleted", 510).seen("n1", "set", 770, "v2").seen("n1", "deleted", 780)
+    assert by(history.seen("n2", "blind", 1_300)) == [("c1's extension",)]
+    assert by(deleted(760, since=749.9)) == []
+
+
+@pytest.mark.parametrize("value", [None, "of an attempt"])
+def test_only_the_key_of_a_section_has_an_owner_that_asks_for_nothing(value: str | None) -> None:
+    history = two(extend=(60, 1_200)).seen("n1", "deleted", 500).seen("n1", "set", 510, value)
+    assert by(history.seen("n1", "deleted", 800)) == []
+
+
+def test_a_key_that_expires_or_is_overwritten_was_not_deleted() -> None:
+    history = two(extend=(60, 70), clients=3).op("c3", "acquire", "fail", 1, 700, 765)
+    assert by(history.seen("n1", "expired", 760)) == []
+
+
+@pytest.mark.parametrize(("healed", "found"), [(248.9, 1), (249, 0)])
+def test_a_request_that_its_owner_had_made_before_may_have_been_held_up(healed: float, found: int) -> None:
+    for hit in ({"nodes": ("n1",)}, {"cut_links": (("c2", "n1"),)}):
+        assert len(by(deleted().fault("f", 100, healed, **hit))) == found
+    assert len(by(deleted().fault("f", 100, healed, cut_links=(("c1", "n1"), ("c2", "n2"))))) == 1
+    assert len(by(deleted().fault("f", 760, 900, nodes=("n1",)))) == 0
+    assert len(by(deleted().fault("f", 760.1, 900, nodes=("n1",)))) == 1
+
+
+def test_locks_that_renew_by_themselves_may_give_up_by_themselves() -> None:
+    assert by(deleted(renewal_ms=100)) == []
+
+
+def test_holders_of_permits_may_share_a_key() -> None:
+    assert by(deleted(workload="semaphore", permits=2)) == []
