@@ -52,6 +52,11 @@ def shown(found: Sequence[T], worst: T) -> list[T]:
     return first if any(one is worst for one in first) else [*first, worst]
 
 
+def worst_first(found: Sequence[T], worst: T) -> list[T]:
+    """The same, and the worst one comes first."""
+    return [worst, *(one for one in found[:3] if one is not worst)]
+
+
 class Answer(msgspec.Struct, frozen=True):
     """A checker's answer. `figures`: what it measured; None where the run gave it nothing to measure. `unknown`: why
     the run cannot be called valid, if it cannot."""

@@ -20,7 +20,7 @@ from harness.figures import KeyFigures, Row
 from harness.history.fault_windows import hits_link, longest_windows
 from harness.history.key_owners import Owners, left_ns, rows_of, tries_by_key
 from harness.history.recorded import Recorded
-from harness.verdict import Answer, Finding, shown
+from harness.verdict import Answer, Finding, worst_first
 
 SLACK_MS: Final = 250
 _SLACK_NS: Final = SLACK_MS * 1_000_000
@@ -186,6 +186,6 @@ def _habit(run: Recorded, after: After, keys: list[_Key], left: list[_Key]) -> I
             "at_ms": run.at_ms(key.done_ns),
             "for_ms": (key.until_ns - key.done_ns) / 1e6,
         }
-        for key in shown(left, longest)
+        for key in worst_first(left, longest)
     )
     yield Finding("keys-left-behind", "lock", text, (), len(left), examples)

@@ -25,7 +25,7 @@ from harness.history.key_holdings import Watched
 from harness.history.key_owners import Owners, left_ns, rows_of, tries_by_key
 from harness.history.late_renewals import Done, LateRenewals
 from harness.history.recorded import Recorded
-from harness.verdict import Answer, Finding, shown
+from harness.verdict import Answer, Finding, worst_first
 
 Cause = Literal["not released", "given up", "client gone", "set too late", "back from disk"]
 CAUSES: Final[tuple[Cause, ...]] = ("not released", "given up", "client gone", "set too late", "back from disk")
@@ -276,6 +276,6 @@ def _outlasting(run: Recorded, orphans: list[_Orphan]) -> tuple[Finding, ...]:
             "from_ms": run.at_ms(orphan.from_ns),
             "for_ms": orphan.length_ns / 1e6,
         }
-        for orphan in shown(over, longest)
+        for orphan in worst_first(over, longest)
     )
     return (Finding("orphan-outlasts-ttl", "lock", text, ("liveness",), len(over), examples),)

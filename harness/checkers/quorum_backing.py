@@ -19,7 +19,7 @@ from harness.config import Requirement
 from harness.figures import KEYS_ON_NODES, CheckerFigures, Part, Row
 from harness.history.backing import LOSSES, Backing, Loss, Stretch
 from harness.history.recorded import Recorded, named
-from harness.verdict import Answer, Blame, Finding, shown
+from harness.verdict import Answer, Blame, Finding, worst_first
 
 
 class Figures(CheckerFigures, frozen=True):
@@ -102,7 +102,7 @@ def _unfounded(run: Recorded, backing: Backing, stretches: list[Stretch]) -> tup
         )
         blame: Blame = "lock" if by_lock else "undecided"
         breaks: tuple[Requirement, ...] = ("lease",) if by_lock else ()
-        examples = tuple(_example(run, backing, stretch) for stretch in shown(some, longest))
+        examples = tuple(_example(run, backing, stretch) for stretch in worst_first(some, longest))
         findings.append(Finding("unfounded-belief", blame, text, breaks, len(some), examples))
     return tuple(findings)
 

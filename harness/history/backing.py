@@ -52,10 +52,23 @@ Where a fault is known to have set the clock, any expiry may be the clock's."""
 
 
 class Own(NamedTuple):
+    """What a node held for a section; the columns of `Owners.holdings`."""
+
     from_min_ns: int
+    from_max_ns: int
     to_max_ns: int
     ended: str
     expires_ns: int
+    renewals: tuple[int, ...]
+
+    @property
+    def expired_early(self) -> bool:
+        """Whether it was gone before its time. What was gone before its TTL could be read had been given next to none;
+        by the lock, for clocks do not step just then."""
+        last_set_ns = self.renewals[-1] if self.renewals else self.from_max_ns
+        if self.expires_ns >= FOREVER_NS and self.to_max_ns <= last_set_ns + CLOCK_SLACK_NS:
+            return False
+        return self.to_max_ns < self.expires_ns - CLOCK_SLACK_NS
 
 
 class Stretch(NamedTuple):
@@ -248,8 +261,8 @@ class Backing:
             if last.ended in ("deleted", "overwritten", "set unread"):
                 return "gone unread"
         if last.ended == "expired":
-            is_early = last.to_max_ns < last.expires_ns - CLOCK_SLACK_NS
-            return "expired early" if is_early or self.clocks.touch(node, asked, at_ns) else "expired"
+            is_early = last.expired_early or self.clocks.touch(node, asked, at_ns)
+            return "expired early" if is_early else "expired"
         if last.ended == "deleted":
             return "deleted"
         return "overwritten" if last.ended == "overwritten" else "lost by the node"

@@ -8,7 +8,7 @@ more. In this order:
 - keys that stayed there when their owners were done with them left no majority free: they were stuck;
 - on so many nodes that no majority is left, no try set the key although they were in reach: the lock did not ask them.
   Something else was set by way of the proxy meanwhile, so the proxy did not stand still;
-- a node was absent; tries got some nodes and never enough; or the lock said that somebody held it.
+- tries got some nodes and never enough; a node was absent; or the lock said that somebody held it.
 """
 
 from __future__ import annotations
@@ -40,6 +40,12 @@ class Obstacle:
     nodes: tuple[str, ...] = ()
     absent: tuple[str, ...] = ()
 
+    @property
+    def is_the_locks(self) -> bool:
+        """Whether a correct lock would have got by. With a node less, each round may last until the lock gives up on
+        that node, and those who compete may split the votes for long."""
+        return self.kind not in ("unknown", "wrong clock") and not (self.kind == "split votes" and self.absent)
+
 
 def in_words(obstacle: Obstacle) -> str:
     """`n3 was hung`."""
@@ -55,7 +61,7 @@ def in_words(obstacle: Obstacle) -> str:
         case "nothing set":
             return f"no try set the key on {nodes}, which {was} free and in reach{_while(obstacle.absent)}"
         case "split votes":
-            return "tries got some of the nodes, but never a majority"
+            return f"tries got some of the nodes, but never a majority{_while(obstacle.absent)}"
         case "said held":
             return "the lock said that somebody held it"
         case "unknown":
@@ -86,10 +92,10 @@ def find_obstacle(run: Recorded, key: str, clients: Sequence[str], since_ns: int
             return Obstacle("stuck keys", nodes, missing)
         if nodes := seen.nothing_set(missing):
             return Obstacle("nothing set", nodes, missing)
+        if seen.are_split():
+            return Obstacle("split votes", (), missing)
     if absent is not None:
         return absent
-    if seen is not None and seen.are_split():
-        return Obstacle("split votes")
     held = int((ops["reason"][refused] == "held").sum())
     return Obstacle("said held" if held > MOST * refused.sum() else "unknown")
 

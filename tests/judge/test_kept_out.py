@@ -68,6 +68,13 @@ def test_several_ttls_are_three_and_two_seconds_at_least(ttl_ms: int, until: flo
     assert gaps(tried(200, until, ttl_ms=ttl_ms)) == gap
 
 
+@pytest.mark.parametrize(("limit_ms", "gap"), [(1000, [3000]), (1000.1, [])])
+def test_several_acquires_that_the_lock_allows_itself_count_too(limit_ms: float, gap: list[float]) -> None:
+    history = tried(200, 3200, ttl_ms=100)
+    history.acquire_limit_ms = limit_ms
+    assert gaps(history) == gap
+
+
 def test_a_longer_lease_that_the_lock_granted_counts() -> None:
     assert gaps(tried(200, 3500).op("c1", "extend", "ok", 1, 90, 95, granted_ms=1200.0, deadline_ns=ms(1000))) == []
 
@@ -157,7 +164,8 @@ def test_gaps_of_several_keys_are_told_apart() -> None:
 def why(history: History) -> tuple[str, tuple[str, ...]]:
     finding = only(history)
     example = finding.examples[0]
-    assert finding.blame == ("undecided" if example["obstacle"] == "unknown" else "lock")
+    is_lively = example["obstacle"] == "split votes" and example["absent"]
+    assert finding.blame == ("undecided" if example["obstacle"] == "unknown" or is_lively else "lock")
     assert finding.breaks == (() if finding.blame == "undecided" else ("liveness",))
     obstacle: Any = example["obstacle"]
     nodes: Any = example["nodes"]
@@ -252,6 +260,8 @@ def test_obstacles_in_words() -> None:
     assert in_words(Obstacle("stuck keys", ("n1", "n2"))) == "keys that nobody owned were stuck on n1 and n2"
     free = in_words(Obstacle("nothing set", ("n1", "n2"), ("n3",)))
     assert free == "no try set the key on n1 and n2, which were free and in reach, while n3 was not there"
+    split = in_words(Obstacle("split votes", (), ("n3",)))
+    assert split == "tries got some of the nodes, but never a majority, while n3 was not there"
     assert in_words(Obstacle("stuck keys", ("n1",), ("n2", "n3"))).endswith(" on n1, while n2 and n3 were not there")
 
 

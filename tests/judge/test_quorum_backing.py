@@ -192,6 +192,16 @@ def test_keys_that_expire_within_the_validity_because_nobody_gave_them_more() ->
     assert only(history).blame == "lock"
 
 
+@pytest.mark.parametrize(("expired", "cause"), [(40, "expired"), (40.1, "expired early")])
+def test_a_key_whose_extension_was_over_before_it_could_be_read_was_given_next_to_none(
+    expired: float, cause: str
+) -> None:
+    history = granted_by("n1", "n2", end=100).seen("n3", "set", 3, "other")
+    for node in ("n1", "n2"):
+        history.seen(node, "prolonged", 15, "v1", ttl=200).seen(node, "prolonged", 20).seen(node, "expired", expired)
+    assert unfounded(history) == (cause, 100 - expired)
+
+
 @pytest.mark.parametrize(("expired", "cause"), [(88, "expired"), (87.9, "expired early")])
 def test_a_node_that_expires_a_key_before_its_time_is_to_blame_for_it(expired: float, cause: str) -> None:
     history = granted_by("n1", "n2", end=100).seen("n3", "set", 3, "other")
@@ -465,7 +475,8 @@ def test_a_value_that_was_set_anew_unread_is_lost_with_that_one() -> None:
     assert unread_after_own() is None
     assert unread_after_own(("deleted", 30)) == ("gone unread", 20)
     assert unread_after_own(("set", 30)) == ("gone unread", 20)
-    assert unread_after_own(("expired", 40)) == ("expired early", 10)  # how long it was to live is not known
+    assert unread_after_own(("expired", 40.1)) == ("expired early", 9.9)  # how long it was to live is not known
+    assert unread_after_own(("expired", 40)) == ("expired", 10)  # next to none
 
 
 def test_a_value_that_came_late_and_was_still_there_was_not_lost() -> None:

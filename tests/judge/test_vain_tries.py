@@ -50,6 +50,15 @@ def test_votes_that_were_split() -> None:
     assert only(history).text.endswith("tries got some of the nodes, but never a majority")
 
 
+def test_votes_that_are_split_while_a_node_is_down_are_nobody_s_fault() -> None:
+    """A lock that waits for the node in vain has few rounds in this time."""
+    history = seen().fault("f", 150, 3900, **DOWN)
+    held(held(history, "n1", 300, 700, "a"), "n2", 300, 700, "b")
+    assert why(history) == ("split votes", ())
+    assert only(history).examples[0]["absent"] == ("n3",)
+    assert only(history).blame == "undecided"
+
+
 @pytest.mark.parametrize(
     ("at", "kind"), [(199.9, "unknown"), (200, "split votes"), (4000, "split votes"), (4000.1, "unknown")]
 )
