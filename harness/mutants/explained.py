@@ -33,13 +33,14 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def said_of(mutant: Mutant, lines: Sequence[RunLine]) -> Said | None:
-    """What the first explanations said in these runs of the mutant; None if its finding was never explained."""
+    """What the first explanations said in these runs of the mutant; where nothing explains its finding, that speaks for
+    itself. None if it was never found."""
     named = (
         next((found for found in line.figures.blamed if found.kind == mutant.finding), None)
         for line in lines
         if line.figures
     )
-    said = [(found.cause or "", found.why) for found in named if found and found.why]
+    said = [(found.cause or "", found.why or found.text) for found in named if found]
     if not said:
         return None
     counts = Counter(cause for cause, _ in said)
@@ -47,27 +48,36 @@ def said_of(mutant: Mutant, lines: Sequence[RunLine]) -> Said | None:
     return Said(should=mutant.cause, causes=dict(counts.most_common()), why=why)
 
 
+def cells(rows: Sequence[tuple[str, Said]]) -> list[tuple[str, str, str]]:
+    """For each mutant what should be said and what is, in words."""
+    return [
+        (
+            name,
+            _WORDS[said.should],
+            "; ".join(f"{_WORDS[cause]}: {runs}" for cause, runs in said.causes.items()),
+        )
+        for name, said in rows
+    ]
+
+
+def conclusion(rows: Sequence[tuple[str, Said]]) -> str:
+    """One sentence; empty if nothing was explained."""
+    right = sum(said.is_right for _, said in rows)
+    return f"It names the right cause in every run of {right} of {plural(len(rows), 'mutant')}." if rows else ""
+
+
 def explanations(rows: Sequence[tuple[str, Said]]) -> list[str]:
     """The table in Markdown, with its heading; `rows`: with the mutants' names. Empty if nothing was explained."""
     if not rows:
         return []
-    right = sum(said.is_right for _, said in rows)
     return [
         "## What `fencepost explain` says",
         "",
-        f"It names the right cause in every run of {right} of {plural(len(rows), 'mutant')}.",
+        conclusion(rows),
         "",
         *table(
             ("mutant", "it should say", "it says: runs", "in one of them"),
-            [
-                (
-                    name,
-                    _WORDS[said.should],
-                    "; ".join(f"{_WORDS[cause]}: {runs}" for cause, runs in said.causes.items()),
-                    said.why,
-                )
-                for name, said in rows
-            ],
+            [(*cell, said.why) for cell, (_, said) in zip(cells(rows), rows, strict=True)],
         ),
         "",
     ]

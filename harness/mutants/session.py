@@ -17,6 +17,7 @@ from harness.campaign.order import Slot
 from harness.campaign.play import make_plan, play
 from harness.campaign.session import revision_in_words
 from harness.checkers.judge import blamed_so_far
+from harness.mutants import explained
 from harness.mutants.grid import mutants_grid
 from harness.mutants.table import Row, comparison, conclusion, document, in_words, markdown, rows_of
 from harness.run.prepare import remove_leftovers
@@ -59,6 +60,9 @@ def prove(
         rows = rows_of(lines)
         out.print(render(rows))
         out.print(f"{conclusion(rows)} {comparison(rows)}".rstrip())
+        if said := [(row.name, row.said) for row in rows if row.said]:
+            out.print(render_said(said))
+            out.print(f"fencepost explain: {explained.conclusion(said)}")
         out.print(f"table: {folder.path / 'table.md'}", soft_wrap=True)
     finally:
         folder.close()
@@ -76,6 +80,16 @@ def render(rows: list[Row]) -> Table:
             table.add_column(name, overflow="fold")
     for row in cells.rows:
         table.add_row(row[0], *row[2:])
+    return table
+
+
+def render_said(rows: list[tuple[str, explained.Said]]) -> Table:
+    """What `fencepost explain` should say of each mutant, and what it says in how many runs."""
+    table = Table(box=None, pad_edge=False)
+    for name in ("mutant", "explain should say", "it says: runs"):
+        table.add_column(name, overflow="fold")
+    for row in explained.cells(rows):
+        table.add_row(*row)
     return table
 
 

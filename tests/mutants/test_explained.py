@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from io import StringIO
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from harness.campaign.folder import RunLine
 from harness.campaign.measure import Blamed, Figures
 from harness.explain.causes import IN_WORDS
-from harness.mutants.explained import explanations, said_of
+from harness.mutants.explained import conclusion, explanations, said_of
+from harness.mutants.session import render_said
 from workloads.mutants import MUTANTS
 
 FREES = MUTANTS["frees without comparing"]
@@ -38,9 +41,15 @@ def test_the_right_cause_in_every_run_is_right() -> None:
     assert said.is_right
 
 
-def test_runs_without_the_finding_or_an_explanation_say_nothing() -> None:
-    assert said_of(FREES, [line("deleted", kind="no-way-in"), line("deleted", why="")]) is None
+def test_runs_without_the_finding_say_nothing() -> None:
+    assert said_of(FREES, [line("deleted", kind="no-way-in")]) is None
     assert said_of(FREES, []) is None
+
+
+def test_a_finding_that_nothing_explains_speaks_for_itself() -> None:
+    said = said_of(MUTANTS["forgets the drift"], [line(None, why="", kind="no-drift-allowance")])
+    assert said is not None
+    assert (said.causes, said.why, said.is_right) == ({"": 1}, "text", True)
 
 
 def test_the_table_says_what_it_should_say_and_what_it_says() -> None:
@@ -51,6 +60,19 @@ def test_the_table_says_what_it_should_say_and_what_it_says() -> None:
     assert "| the key was deleted by a client that did not own it: 1; what the finding says: 1 |" in text
     assert "| c1 did it |" in text
     assert explanations([]) == []
+    assert conclusion([]) == ""
+
+
+def test_the_terminal_shows_it_too() -> None:
+    said = said_of(FREES, [line("deleted", "c1 did it"), line("unknown", "nobody knows")])
+    assert said is not None
+    text = StringIO()
+    out = Console(width=200, file=text)
+    out.print(render_said([("frees without comparing", said)]))
+    shown = " ".join(text.getvalue().split())
+    assert shown.endswith(
+        "did not own it the key was deleted by a client that did not own it: 1; the record does not show it: 1"
+    )
 
 
 @pytest.mark.parametrize("name", MUTANTS)
