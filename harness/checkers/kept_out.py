@@ -94,7 +94,7 @@ def check(run: Recorded) -> Answer:
     )
     blames: dict[Blame, list[_Gap]] = {"lock": [], "undecided": []}
     for gap in gaps:
-        blames["lock" if gap.obstacle.is_the_locks and len(gap.clients) <= CROWD else "undecided"].append(gap)
+        blames["lock" if gap.obstacle.is_the_locks and len(run.config.user_names) <= CROWD else "undecided"].append(gap)
     findings = [_no_way_in(run, own, blame) for blame, own in blames.items() if own]
     if starved:
         findings.append(_starved(run, starved))
@@ -197,7 +197,7 @@ def _no_way_in(run: Recorded, gaps: Sequence[_Gap], blame: Blame) -> Finding:
     text = (
         f"{times} nobody got in for up to {milliseconds(longest.length_ns / 1e6)} although the lock was free and a "
         f"client that tried could reach a majority of the nodes (TTL {run.lease_ms:.0f} ms): "
-        f"{in_words(longest.obstacle)}{_crowd_in_words(longest)}"
+        f"{in_words(longest.obstacle)}{_crowd_in_words(run)}"
     )
     examples = tuple(
         {
@@ -215,9 +215,9 @@ def _no_way_in(run: Recorded, gaps: Sequence[_Gap], blame: Blame) -> Finding:
     return Finding("no-way-in", blame, text, breaks, len(gaps), examples)
 
 
-def _crowd_in_words(gap: _Gap) -> str:
-    clients = len(gap.clients)
-    return f"; {clients} clients tried, so that slow answers or split votes may explain it" if clients > CROWD else ""
+def _crowd_in_words(run: Recorded) -> str:
+    clients = len(run.config.user_names)
+    return f"; {clients} clients ran, so that slow answers or split votes may explain it" if clients > CROWD else ""
 
 
 def _starved(run: Recorded, waits: Sequence[_Wait]) -> Finding:
