@@ -26,7 +26,9 @@ from harness.history.vain_tries import MOST, VainTries
 if TYPE_CHECKING:
     from harness.history.recorded import Recorded
 
-Kind = Literal["down", "hung", "out of reach", "stuck keys", "nothing set", "split votes", "said held", "wrong clock", "unknown"]
+Kind = Literal[
+    "down", "hung", "out of reach", "stuck keys", "nothing set", "split votes", "said held", "wrong clock", "unknown"
+]
 
 
 @dataclass(frozen=True, slots=True)
