@@ -168,7 +168,11 @@ def example_of(run: Recorded, blame: OverlapBlame, earlier: int, later: int) -> 
     }
     if blame != "lock":
         deadline = "deadline_max_ns" if blame == "client" else "deadline_min_ns"
-        late = [who for who, side in (("earlier", a), ("later", b)) if side[deadline] < b.start_ns]
+        late = [
+            who
+            for who, side in (("earlier", a), ("later", b))
+            if side[deadline] < b.start_ns or (blame == "client" and has_lapsed(side, b.start_ns))
+        ]
         result["outlived" if blame == "client" else "may_have_outlived"] = late
     return result
 
@@ -185,3 +189,8 @@ def side_of(run: Recorded, section: pd.Series) -> dict[str, object]:
         "deadline_min_ms": run.at_ms(section.deadline_min_ns),
         "deadline_max_ms": run.at_ms(section.deadline_max_ns),
     }
+
+
+def has_lapsed(section: pd.Series, at_ns: int) -> bool:
+    """Whether its client certainly had no lease then, although it got an extension later."""
+    return bool(section.get("lapsed_from_ns", 0) < at_ns < section.get("lapsed_to_ns", 0))

@@ -32,6 +32,7 @@ from harness.config import Requirement
 from harness.figures import CheckerFigures
 from harness.history.groups import Bools, Ints
 from harness.history.key_owners import rows_of
+from harness.history.lapses import find_lapses
 from harness.history.recorded import Recorded, named
 from harness.history.sections import SLEW, derive_leases
 from harness.verdict import Answer, Finding
@@ -68,7 +69,7 @@ def check(run: Recorded) -> Answer:
     in_bounds = np.isfinite(told) & ~over
     tight = shown & in_bounds & (by_clock > -SLEW * ttl_ns)
     bare = ~shown & in_bounds & (by_length > -SLEW * ttl_ns)
-    late, late_ns = _late_extensions(leases, earliest, told)
+    late, late_ns = _late_extensions(leases)
     gap = _after_a_gap(run, leases, late)
     of = f"of {len(leases)} leases"
     ttl = "lease time as granted" if differs.any() else f"TTL of {run.config.ttl_ms} ms"
@@ -139,24 +140,13 @@ def check(run: Recorded) -> Answer:
     return Answer(figures, findings)
 
 
-def _late_extensions(leases: pd.DataFrame, earliest: Ints, told: np.ndarray) -> tuple[Bools, np.ndarray]:
+def _late_extensions(leases: pd.DataFrame) -> tuple[Bools, np.ndarray]:
     """Which leases are extensions that were computed after the previous lease had expired under every reading of the
     record, and how long after, in ns."""
+    section = leases.groupby(["client", "life", "section"], observed=True, sort=False).ngroup()
+    lapses = find_lapses(leases, np.asarray(section, np.int64))
     late, late_ns = np.zeros(len(leases), np.bool_), np.zeros(len(leases))
-    if not (leases["f"] == "extend").any():
-        return late, late_ns
-    complete = leases["complete_ns"].to_numpy(np.int64)
-    section = leases.groupby(["client", "life", "section"], observed=True, sort=False).ngroup().to_numpy(np.int64)
-    order = np.lexsort((complete, section))
-    before, this = order[:-1], order[1:]
-    # What follows a lease in its section is an extension.
-    at_return = leases["told_at_return"].to_numpy(np.bool_)
-    same = (section[before] == section[this]) & (np.isfinite(told[this]) | at_return[this])
-    before, this = before[same], this[same]
-    length = np.ceil(np.where(at_return[this], 0, told[this])).astype(np.int64)
-    computed = np.where(at_return[this], leases["computed_min_ns"].to_numpy(np.int64)[this], earliest[this] - length)
-    late_ns[this] = computed - leases["deadline_max_ns"].to_numpy(np.int64)[before]
-    late[this] = late_ns[this] > 0
+    late[lapses.rows], late_ns[lapses.rows] = True, lapses.to_ns - lapses.from_ns
     return late, late_ns
 
 

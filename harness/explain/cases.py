@@ -42,6 +42,12 @@ class Side:
     requested_ns: int | None
     extensions: int
     token: int | None
+    lapsed_from_ns: int = 0
+    lapsed_to_ns: int = 0
+
+    def has_lapsed(self, at_ns: int) -> bool:
+        """Whether the client certainly had no lease then, although it got an extension later."""
+        return self.lapsed_from_ns < at_ns < self.lapsed_to_ns
 
     @property
     def was_void(self) -> bool:
@@ -130,6 +136,8 @@ def _side(run: Recorded, client: str, section: object) -> Side | None:
         requested_ns=requested_ns,
         extensions=int(row.get("extensions", 0)),
         token=_whole(row.get("token")),
+        lapsed_from_ns=int(row.get("lapsed_from_ns", 0)),
+        lapsed_to_ns=int(row.get("lapsed_to_ns", 0)),
     )
 
 

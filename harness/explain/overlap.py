@@ -45,11 +45,18 @@ def by_lock(run: Recorded, parts: Sequence[NodePart], earlier: Side, later: Side
 def by_client(run: Recorded, earlier: Side, later: Side) -> str:
     """One of them had outlived its lease."""
     meet_ns = later.start_ns
-    late = [side for side in (earlier, later) if side.deadline_max_ns < meet_ns]
+    late = [side for side in (earlier, later) if side.deadline_max_ns < meet_ns or side.has_lapsed(meet_ns)]
     texts = []
     for side in late:
         other = later if side is earlier else earlier
         lease = f"its {_lease(side)}"
+        if side.has_lapsed(meet_ns):
+            before, after = lasting(meet_ns - side.lapsed_from_ns), lasting(side.lapsed_to_ns - meet_ns)
+            texts.append(
+                f"{side.client} {what_kept(run, side)}; its lease had expired {before} before {other.client} entered, "
+                f"and no extension of it can have come until {after} after that"
+            )
+            continue
         if side.deadline_max_ns < side.start_ns:
             over = lasting(side.start_ns - side.deadline_max_ns)
             texts.append(

@@ -15,14 +15,15 @@ end of i's window is applied to that whole range as a candidate, and the maximum
 Each range is covered by two ranges whose length is a power of two, and long ranges pass their maximum on to shorter
 ones.
 
-Only sections that touch another one are considered, so a history without overlaps costs one pass.
+Only sections that touch another one are considered, so a history without overlaps costs one pass. Where leases lapsed,
+the pairs are listed after all, unless there are too many: then overlaps within a lapse stay undecided.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from typing import Final, TypeVar
@@ -31,7 +32,7 @@ import numpy as np
 import pandas as pd
 
 from harness.history.groups import Bools, Codes, Groups, Ints
-from harness.history.overlaps import BLAMES, OverlapBlame, Windows, touching
+from harness.history.overlaps import BLAMES, MOST_PAIRS, OverlapBlame, Windows, overlapping_pairs, touching
 from harness.history.reaches import Places, last_reached, open_windows
 
 S = TypeVar("S")
@@ -71,7 +72,10 @@ def count_overlaps(sections: pd.DataFrame, by_key: Groups | None = None) -> dict
     rows = touching(sections, by_key)
     if not len(rows):
         return {}
-    crowd = _Crowd(Windows.of(sections, rows))
+    windows = Windows.of(sections, rows)
+    crowd = _Crowd(replace(windows, lapsed=None))
+    if windows.lapsed is not None and int(crowd.met["section"].sum()) <= MOST_PAIRS:
+        return _listed(sections)
     kinds: dict[OverlapBlame, Kind] = {}
     for place, blame in enumerate(BLAMES):
         counts = crowd.counts(place)
@@ -80,6 +84,27 @@ def count_overlaps(sections: pd.DataFrame, by_key: Groups | None = None) -> dict
             longest_ns, longest = crowd.longest(place, later)
             first = tuple((int(rows[i]), int(rows[j])) for i, j in islice(crowd.pairs(place, later), _FIRST))
             kinds[blame] = Kind(total, first, (int(rows[longest[0]]), int(rows[longest[1]])), longest_ns)
+    return kinds
+
+
+def _listed(sections: pd.DataFrame) -> dict[OverlapBlame, Kind]:
+    """The same, pair by pair."""
+    pairs = overlapping_pairs(sections)
+    start, end, certain, possible = (
+        sections[name].to_numpy(np.int64) for name in ("start_ns", "end_ns", "deadline_min_ns", "deadline_max_ns")
+    )
+    until = {"section": end, "possible": np.minimum(end, possible), "certain": np.minimum(end, certain)}
+    kinds: dict[OverlapBlame, Kind] = {}
+    for blame in BLAMES:
+        own = pairs.blamed(blame)
+        if not len(own):
+            continue
+        earlier, later = pairs.earlier[own], pairs.later[own]
+        ends = until[_BETWEEN[blame][0]]
+        length = np.minimum(ends[earlier], ends[later]) - start[later]
+        at = int(np.argmax(length))
+        each = list(zip(earlier.tolist(), later.tolist(), strict=True))
+        kinds[blame] = Kind(len(own), tuple(each[:_FIRST]), each[at], int(length[at]))
     return kinds
 
 

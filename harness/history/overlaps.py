@@ -7,7 +7,8 @@ certainly within the validity that its lock reported; the *possible window* is t
 
 Two overlapping sections are the **lock**'s fault if their certain windows overlap, a **client**'s if not even their
 possible windows overlap, and **undecided** otherwise. A window that ends before it starts (the lease had expired when
-the client entered) is empty and overlaps nothing.
+the client entered) is empty and overlaps nothing. A possible window may have a gap, in which the client certainly had
+no lease although it got an extension later; an overlap that is all within it is a client's fault too.
 
 This module lists pairs, up to a limit. `harness.history.overlap_counts` counts all of them and lists none.
 """
@@ -44,6 +45,8 @@ class Windows:
     end: Ints
     certain_until: Ints
     possible_until: Ints
+    lapsed: tuple[Ints, Ints] | None = None
+    """From when to when no lease was left; None if nobody's lapsed."""
 
     @classmethod
     def of(cls, sections: pd.DataFrame, rows: Ints) -> Windows:
@@ -59,6 +62,12 @@ class Windows:
             end=sections["end_ns"].to_numpy(np.int64)[chosen],
             certain_until=sections["deadline_min_ns"].to_numpy(np.int64)[chosen],
             possible_until=sections["deadline_max_ns"].to_numpy(np.int64)[chosen],
+            lapsed=(
+                sections["lapsed_from_ns"].to_numpy(np.int64)[chosen],
+                sections["lapsed_to_ns"].to_numpy(np.int64)[chosen],
+            )
+            if "lapsed_to_ns" in sections
+            else None,
         )
 
     def __len__(self) -> int:
@@ -81,6 +90,12 @@ class Windows:
         meet = self.start[later]
         certain = (meet <= self.certain_until[earlier]) & (meet <= self.certain_until[later])
         possible = (meet <= self.possible_until[earlier]) & (meet <= self.possible_until[later])
+        if self.lapsed is not None:
+            began, done = self.lapsed
+            until = np.minimum(self.end, self.possible_until)
+            until = np.minimum(until[earlier], until[later])
+            for side in (earlier, later):
+                possible &= ~((began[side] < meet) & (until < done[side]))
         return np.where(certain, 0, np.where(possible, 2, 1)).astype(np.int8)
 
 

@@ -8,6 +8,8 @@ ended            "release", "killed" (by the nemesis) or "open" (the run, or the
 deadline_min_ns  the earliest time at which the reported validity may have ended
 deadline_max_ns  the latest such time; equal to deadline_min_ns if the lock reported its deadline
 validity_ms, granted_ms, requested_ns, token, token_source (each may be missing), extensions
+lapsed_from_ns, lapsed_to_ns  the longest time in which the client certainly had no lease, before an extension that came
+                 too late; both 0 if there is none. Only where some section of the run has one
 
 If the client asked the lock whether it still holds it, or acquired it once more, the section is vouched for until the
 last yes.
@@ -30,6 +32,7 @@ from fencepost.errors import UsageError
 from fencepost.history import ClientEnd, FaultEvent
 from harness.history.fault_windows import FOREVER_NS, longest_windows, merged
 from harness.history.groups import Codes, Groups, Ints, address, codes_in, known, look_up, width_of
+from harness.history.lapses import find_lapses
 
 ENDED: Final = ("release", "killed", "open")
 POSITION: Final = "position"
@@ -63,11 +66,12 @@ def derive_sections(ops: pd.DataFrame, ends: Sequence[ClientEnd], faults: Sequen
     grants = ops[names].iloc[granting].reset_index(drop=True)
     start: Ints = grants["complete_ns"].to_numpy(np.int64)
     end, ended = _ends(ops, ids, at, ends)
-    earliest, latest, extensions = _chain(derive_leases(ops, faults), ids, ids.section[granting])
-    earliest, latest = _vouched(ops, ids, at, earliest, latest)
+    leases = derive_leases(ops, faults)
+    told, latest, extensions = _chain(leases, ids, ids.section[granting])
+    earliest, latest = _vouched(ops, ids, at, told, latest)
     token, source = _tokens(ops, ids, at, grants)
     asked = ids.groups.first_times(ops["invoke_ns"].to_numpy(np.int64), FOREVER_NS, (ops["f"] == "acquire").to_numpy())
-    return pd.DataFrame(
+    sections = pd.DataFrame(
         {
             "client": grants["client"],
             "life": grants["life"],
@@ -87,6 +91,14 @@ def derive_sections(ops: pd.DataFrame, ends: Sequence[ClientEnd], faults: Sequen
             "extensions": extensions,
         }
     )
+    of_lease = ids.section[leases.index.to_numpy()].astype(np.int64)
+    lapses = find_lapses(leases, of_lease)
+    if not len(lapses.rows):
+        return sections
+    lapsed_from, lapsed_to = lapses.longest_of(of_lease, ids.section[granting].astype(np.int64))
+    # Who was told meanwhile that the lock is still held had a lease.
+    has_none = earliest == told
+    return sections.assign(lapsed_from_ns=lapsed_from * has_none, lapsed_to_ns=lapsed_to * has_none)
 
 
 def derive_leases(ops: pd.DataFrame, faults: Sequence[FaultEvent]) -> pd.DataFrame:

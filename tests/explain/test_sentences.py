@@ -384,3 +384,16 @@ def test_a_key_that_outlasts_the_ttl() -> None:
         "n1 kept a key of k1 that had no owner for 359 ms, from +41.0 ms on (not released); keys are to live for 100 "
         "ms."
     )
+
+
+def test_who_had_no_lease_until_an_extension_came_too_late() -> None:
+    story = (
+        Story()
+        .section("c1", 10, None, deadline=100)
+        .op("c1", "extend", "ok", 1, 120, 160, validity_ms=150.0, deadline_ns=ms(300))
+    )
+    story.op("c1", "release", "ok", 1, 280, 281).section("c2", 110, 140)
+    assert story.told("overlap").sentence == (
+        "c1 stayed inside for 270 ms without a recorded pause; its lease had expired 10 ms before c2 entered, and no "
+        f"extension of it can have come until 40 ms after that. {LOCK_DID_NOTHING_WRONG}"
+    )

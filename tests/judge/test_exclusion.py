@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from harness.checkers.exclusion import check
-from tests.judge.histories import History
+from tests.judge.histories import History, ms
 
 
 def blames(history: History) -> dict[str, int]:
@@ -108,3 +108,51 @@ def test_the_examples_name_the_first_and_the_longest() -> None:
     assert examples[0]["overlap_from_ms"] == 10
     assert examples[-1]["overlap_ms"] == answer.figures.longest_overlap_ms == 15
     assert answer.findings[0].count == 6
+
+
+# Overlaps within a lapse: c1's lease ended at 100, and an extension was computed at 150, until 300.
+
+
+def lapsed(start: float, end: float, deadline: Any = None, **more: Any) -> list[str]:
+    history = History().section("c1", 0, None, deadline=100)
+    history.op("c1", "extend", "ok", 1, 120, 160, validity_ms=150.0, deadline_ns=ms(300))
+    history.op("c1", "release", "ok", 1, 280, 281).section("c2", start, end, deadline=deadline, **more)
+    return [finding.blame for finding in check(history.recorded()).findings]
+
+
+def test_an_overlap_that_is_all_within_a_lapse_is_the_clients() -> None:
+    assert lapsed(110, 140) == ["client"]
+    assert lapsed(110, 150) == ["undecided"]
+    assert lapsed(100, 140) == ["lock"]
+    assert lapsed(100.1, 149.9) == ["client"]
+    assert lapsed(110, 200, deadline=149) == ["client"]
+    assert lapsed(110, 200, deadline=(149, 150)) == ["undecided"]
+
+
+def test_what_comes_after_a_lapse_stays_undecided() -> None:
+    assert lapsed(160, 170) == ["undecided"]
+
+
+def test_the_lapse_of_either_side_counts() -> None:
+    history = History().section("c1", 0, 200, deadline=200).section("c2", 110, None, asked=20, deadline=100)
+    history.op("c2", "extend", "ok", 1, 120, 260, validity_ms=100.0, deadline_ns=ms(350))
+    history.op("c2", "release", "ok", 1, 280, 281)
+    (finding,) = check(history.recorded()).findings
+    assert (finding.blame, finding.count) == ("client", 1)
+    assert finding.examples[0]["outlived"] == ["later"]
+
+
+def test_pairs_of_all_kinds_beside_a_lapse_are_counted_and_the_longest_is_told() -> None:
+    history = History(clients=5).section("c1", 0, None, deadline=100)
+    history.op("c1", "extend", "ok", 1, 120, 160, validity_ms=150.0, deadline_ns=ms(300))
+    history.op("c1", "release", "ok", 1, 280, 281).section("c2", 50, 60).section("c3", 105, 112).section("c4", 113, 149)
+    history.section("c5", 170, 290, deadline=210).section("c2", 290, 300, number=2)
+    answer = check(history.recorded())
+    figures: Any = answer.figures
+    assert figures.overlaps == {"lock": 1, "client": 3, "undecided": 1}
+    assert figures.longest_overlap_ms == 40
+    by_blame = {finding.blame: finding for finding in answer.findings}
+    assert [e["overlap_ms"] for e in by_blame["client"].examples] == [7, 36, 0]
+    assert [e["outlived"] for e in by_blame["client"].examples] == [["earlier"]] * 3
+    assert [e["overlap_ms"] for e in by_blame["undecided"].examples] == [40]
+    assert [e["overlap_ms"] for e in by_blame["lock"].examples] == [10]

@@ -294,3 +294,63 @@ def test_of_several_such_answers_the_latest_counts_and_each_for_its_own_section(
 def test_such_an_answer_does_not_shorten_a_lease() -> None:
     section = only(History().section("c1", 10, 90, deadline=110).op("c1", "held", "ok", 1, 50, 55, granted_ms=20.0))
     assert (section["deadline_min"], section["deadline_max"]) == (110, 110)
+
+
+# Leases that lapsed.
+
+
+def extended(*extensions: tuple[float, float, float]) -> History:
+    """c1 is inside from 0 on with a lease until 100; each extension: computed, answered, its deadline."""
+    history = History().section("c1", 0, None, deadline=100)
+    for computed, answered, deadline in extensions:
+        history.op(
+            "c1",
+            "extend",
+            "ok",
+            1,
+            computed - 1,
+            answered,
+            validity_ms=deadline - computed,
+            deadline_ns=ms(deadline),
+        )
+    return history
+
+
+def lapse(history: History) -> tuple[float, float] | None:
+    sections = history.recorded().sections
+    if "lapsed_to_ns" not in sections:
+        return None
+    row = sections.iloc[0]
+    return (row.lapsed_from_ns - ms(0)) / 1e6, (row.lapsed_to_ns - ms(0)) / 1e6
+
+
+def test_a_lease_lapses_until_an_extension_is_computed_too_late() -> None:
+    assert lapse(extended((110, 120, 215))) == (100, 110)
+    assert lapse(extended((100.1, 120, 215))) == (100, 100.1)
+    assert lapse(extended((100, 120, 215))) is None
+    assert lapse(History().section("c1", 0, 50)) is None
+
+
+def test_the_longest_of_several_lapses_is_kept() -> None:
+    assert lapse(extended((110, 120, 215), (235, 240, 300))) == (215, 235)
+    assert lapse(extended((120, 121, 215), (225, 240, 300))) == (100, 120)
+    assert lapse(extended((110, 111, 150), (140, 141, 230))) == (100, 110)
+
+
+def test_each_section_has_its_own_lapses() -> None:
+    history = extended((110, 120, 215)).section("c2", 0, 50).section("c3", 1, None, deadline=101)
+    history.op("c3", "extend", "ok", 1, 110, 120, validity_ms=100.0, deadline_ns=ms(205))
+    sections = history.recorded().sections
+    lapses = {row.client: (row.lapsed_from_ns, row.lapsed_to_ns) for row in sections.itertuples()}
+    assert lapses == {"c1": (ms(100), ms(110)), "c2": (0, 0), "c3": (ms(101), ms(105))}
+
+
+def test_who_was_told_meanwhile_that_the_lock_is_held_had_a_lease() -> None:
+    assert lapse(extended((110, 120, 215)).op("c1", "held", "ok", 1, 105, 106)) == (-ms(0) / 1e6, -ms(0) / 1e6)
+
+
+def test_an_extension_that_tells_no_time_shows_no_lapse() -> None:
+    history = History().section("c1", 0, None, deadline=100).op("c1", "extend", "ok", 1, 110, 120)
+    assert lapse(history) is None
+    history = History().section("c1", 0, None, deadline=100).op("c1", "extend", "ok", 1, 110, 120, granted_ms=100.0)
+    assert lapse(history) == (100, 110)

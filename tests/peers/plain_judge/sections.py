@@ -44,6 +44,8 @@ class Section:
     leases: list[Lease] = field(default_factory=list)
     late_at: list[int] = field(default_factory=list)
     """When extensions came that were too late."""
+    lapse: Interval = (0, 0)
+    """The longest time without a lease before an extension."""
     certain_so_far: bool = True
     """No extension came after the lease before it may have expired."""
 
@@ -64,7 +66,9 @@ def meet(a: Interval, b: Interval) -> bool:
 def blame(a: Section, b: Section) -> str:
     if meet(a.certain, b.certain):
         return "lock"
-    return "undecided" if meet(a.possible, b.possible) else "client"
+    met = max(a.possible[0], b.possible[0]), min(a.possible[1], b.possible[1])
+    without = any(one.lapse[0] < met[0] and met[1] < one.lapse[1] for one in (a, b))
+    return "undecided" if met[0] <= met[1] and not without else "client"
 
 
 def overlaps(sections: Sequence[Section]) -> list[tuple[Section, Section]]:
@@ -124,6 +128,9 @@ def _section(
             is_told = extension.validity_ms is not None or extension.told_at_return
             if is_told and extension.computed_ns > section.latest:
                 section.late_at.append(op["complete_ns"])
+                lapse = (section.latest, extension.computed_ns)
+                if lapse[1] - lapse[0] >= section.lapse[1] - section.lapse[0]:
+                    section.lapse = lapse
             if op["complete_ns"] <= section.earliest and section.certain_so_far:
                 section.earliest = extension.deadline[0]
             else:
