@@ -101,7 +101,7 @@ class ToxiproxyServer(ToxiproxyApi):
         planned, is planned anew; when the time is up it is late, not wrong.
         """
         deadline_s = monotonic() + within_s
-        unsure = {link for link in links if link.state is None or link.was_given_up}
+        unsure = {link for link in links if link.was_given_up}
         failed = self._try(links, draw, deadline_s, called_off, is_thorough)
         while again := [link for link in unsure if not isinstance(failed.get(link), PortTakenError | None)]:
             if called_off() or monotonic() + _SETTLED_S >= deadline_s:
