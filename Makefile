@@ -90,8 +90,9 @@ SLOW_ANSWERS = --nemesis latency:interval=2s,duration=4s,kind=delay,delay=300ms-
 
 test-controls: base ## locks that are broken on purpose: each must be caught as a violation blamed on the lock
 	@set -e; for lock in $(CONTROLS); do \
-		case $$lock in *validity*) faults="$(SLOW_ANSWERS)" ;; *) faults="--nemesis partition+pause" ;; esac; \
-		$(TEST) --expect violation --lock $$lock $$faults $(if $(DURATION),,--duration 20s) $(COMMON); done
+		case $$lock in *validity*) how="$(SLOW_ANSWERS)" ;; *) how="--nemesis partition+pause" ;; esac; \
+		case $$lock in *semaphore*) how="$$how --workload semaphore --permits 2" ;; esac; \
+		$(TEST) --expect violation --lock $$lock $$how $(if $(DURATION),,--duration 20s) $(COMMON); done
 	@.venv/bin/fencepost list --last $(words $(CONTROLS))
 
 test-standard: lock-under-test ## every class of fault, several at once, under loads that change
