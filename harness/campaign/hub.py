@@ -1,37 +1,43 @@
-"""The process that hosts Dask's scheduler and workers on this machine: `python -m harness.campaign.hub COUNT FOLDER`.
+"""The process that hosts Dask's scheduler and workers on this machine: `python -m harness.campaign.hub COUNT`.
 
 It has a session of its own, so that a Ctrl-C at the terminal reaches neither the workers nor those that replace them.
 It says where the scheduler listens. It ends with everything below it when its input does, also when the command is
-killed.
+killed, and then nothing is left of it.
 """
 
 from __future__ import annotations
 
 import logging
 import sys
+from tempfile import TemporaryDirectory
 from typing import Final
 
 from distributed import LocalCluster
 
+from cluster.lifetime import temporary_folder
+
 _LOOPBACK: Final = "127.0.0.1"
 
 
-def main(count: int, folder: str) -> None:
+def main(count: int) -> None:
     """Nothing listens beyond loopback."""
-    with LocalCluster(
-        n_workers=count,
-        threads_per_worker=1,
-        processes=True,
-        host=_LOOPBACK,
-        dashboard_address=None,
-        local_directory=folder,
-        memory_limit=None,
-        silence_logs=logging.CRITICAL,
-    ) as cluster:
+    with (
+        TemporaryDirectory(prefix="fencepost-workers-", dir=temporary_folder()) as folder,
+        LocalCluster(
+            n_workers=count,
+            threads_per_worker=1,
+            processes=True,
+            host=_LOOPBACK,
+            dashboard_address=None,
+            local_directory=folder,
+            memory_limit=None,
+            silence_logs=logging.CRITICAL,
+        ) as cluster,
+    ):
         sys.stdout.write(f"{cluster.scheduler_address}\n")
         sys.stdout.flush()
         sys.stdin.read()
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), sys.argv[2])
+    main(int(sys.argv[1]))

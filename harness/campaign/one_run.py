@@ -29,8 +29,8 @@ HasShownEnough = Callable[[Slot, RunFolder], bool]
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True):
-    """A run to make. `words`: its options of `fencepost test`. `results`: where its folder goes. `at_once`: how many
-    runs are made at the same time on this machine."""
+    """A run to make. `words`: its options of `fencepost test`. `results`: where its folder goes; empty if it is to be
+    sent to whoever ordered it. `at_once`: how many runs are made at the same time."""
 
     cell: str
     seed: int

@@ -14,6 +14,7 @@ from harness.campaign import export
 from harness.campaign.aggregate import summaries
 from harness.campaign.folder import Campaign, CampaignFolder
 from harness.campaign.grid import Grid
+from harness.campaign.hands import Hands
 from harness.campaign.page import render_page
 from harness.campaign.play import Plan, make_plan, play
 from harness.run.environment import revision
@@ -24,10 +25,9 @@ REPORTS = Path("results/reports")
 
 
 def compare(
-    grid: Grid, report: Path | None, results: Path, *, workers: int, yes: bool, command: str, out: Console
+    grid: Grid, report: Path | None, results: Path, *, hands: Hands, yes: bool, command: str, out: Console
 ) -> int:
-    """Make the runs of the grid that are not there yet, so many at once, and write the report. 0: all of them are
-    finished; 2: not.
+    """Make the runs of the grid that are not there yet, and write the report. 0: all of them are finished; 2: not.
     Raises FencepostError: the report is written then as well, if a run was made."""
     plan = make_plan(grid, yes=yes)
     commit = revision_in_words()
@@ -42,7 +42,7 @@ def compare(
             )
         remove_leftovers(out)
         try:
-            finished = play(plan, folder, results, commit, out, workers=workers)
+            finished = play(plan, folder, results, commit, out, hands=hands)
         finally:
             write_report(folder, plan)
         out.print(f"report: {folder.path / 'index.html'}", soft_wrap=True)

@@ -1,132 +1,217 @@
-"""Runs side by side, through Dask (`distributed`): its scheduler hands each run to an idle worker, and to another
-one if that worker dies.
+"""Runs side by side, on the workers of a Dask cluster (`distributed`).
 
-A worker plays one run at a time, in a process of its own (`harness.campaign.worker`). What it made comes back as a
-line; only the command writes the record.
+Each run is given to an idle worker by name, so that a worker that must not make runs gets none, and none makes two at a
+time. A worker makes it in a process of its own (`harness.campaign.worker`). What it made comes back as a line, and the
+folder with it if it lies on another machine; only the command writes the record, so whatever becomes of workers and
+schedulers, each run stands there once.
 """
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from collections import deque
-from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
-from tempfile import TemporaryDirectory, TemporaryFile
-from typing import Any, Final, Protocol
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from cluster.lifetime import temporary_folder
 from fencepost.errors import BrokenEnvironmentError, FencepostError
+from fencepost.text import printable
 from harness.campaign import worker
+from harness.campaign.dask_cluster import AWAY_S
+from harness.campaign.equipment import Equipment
 from harness.campaign.one_run import Made, Order
+from harness.campaign.worker import Refused
 from harness.run.messages import Failed, decode, encode
+from harness.store.parcel import unpack
+
+if TYPE_CHECKING:
+    from distributed import Client, Future
 
 _LOOK_EVERY_S: Final = 0.2
-_COME_UP_S: Final = 60.0
-_COME_DOWN_S: Final = 60.0
-_RETRIES: Final = 2
-"""How often a run is made again whose worker or player has died. One that always dies has failed."""
+_FETCH_S: Final = 30.0
+_TRIES: Final = 3
+"""How often a run is begun whose worker dies or breaks it off. One that never ends has failed."""
+_BREAKS_IN_A_ROW: Final = 2
+"""A worker on which so many runs break off gets no more, as long as there are others."""
 
 Showing = tuple[str, str, int, str, float, float]
 """A worker's name, and of its run: cell, seed, phase, seconds since the start of the load, and of how many."""
 
 
 class View(Protocol):
-    """Whoever shows how the workers are getting on. Called from any thread."""
+    """Whoever shows how the workers are getting on. `update` is called from any thread."""
 
     def update(self, shown: Showing) -> None: ...
 
+    def say(self, line: str) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """A run that a worker was given. `worker`: its address."""
+
+    order: Order
+    worker: str
+    name: str
+
 
 class Workers:
-    """Dask workers that are ready. `count`: how many."""
+    """The workers of a cluster, at most so many at a time. `results`: where run folders go that lie elsewhere; None if
+    the workers write there themselves."""
 
-    def __init__(self, client: Any, count: int) -> None:
+    def __init__(
+        self, client: Client, wanted: Equipment, view: View, *, most: int | None = None, results: Path | None = None
+    ) -> None:
         self._client = client
-        self.count = count
+        self._wanted = encode(wanted)
+        self._view = view
+        self._most = most
+        self._results = results
+        self._seen = set[str]()
+        self._used = set[str]()
+        self._refused = dict[str, str]()
+        self._broke = Counter[str]()
+        self._tries = Counter[Order]()
+        self._changed = threading.Event()
+        client.subscribe_topic(worker.TOPIC, lambda event: view.update(tuple(event[1])))
 
     def play(
         self, orders: Sequence[Order], limit_s: Callable[[Order], float], is_interrupted: Callable[[], bool]
     ) -> Generator[tuple[Order, Made], None, None]:
         """Make the runs, in this order as far as they begin; yields what was made as it comes. Ends early when
-        interrupted: runs under way are taken down and not among those yielded. Raises BrokenEnvironmentError."""
-        from distributed import wait
-
-        waiting, under_way = deque(orders), dict[Any, Order]()
+        interrupted: runs under way are taken down and not among those yielded. Raises BrokenEnvironmentError if nobody
+        is there to make them."""
+        waiting, given = deque(orders), dict[Any, _Given]()
+        last_seen_s = time.monotonic()
         try:
-            while (waiting or under_way) and not is_interrupted():
-                while waiting and len(under_way) < self.count:
-                    order = waiting.popleft()
-                    future = self._client.submit(
-                        worker.play, encode(order), limit_s(order), pure=False, retries=_RETRIES
-                    )
-                    under_way[future] = order
-                with suppress(TimeoutError):
-                    wait(list(under_way), timeout=_LOOK_EVERY_S, return_when="FIRST_COMPLETED")
-                for future in [each for each in under_way if each.done()]:
-                    made = _made(future)
-                    yield under_way.pop(future), made
+            while (waiting or given) and not is_interrupted():
+                present = self._present()
+                if present:
+                    last_seen_s = time.monotonic()
+                elif time.monotonic() > last_seen_s + AWAY_S:
+                    raise BrokenEnvironmentError(f"the scheduler had no worker for {AWAY_S:.0f} s")
+                for order, made in self._ended(given, present):
+                    if made is None:
+                        waiting.appendleft(order)
+                    else:
+                        yield order, made
+                self._give(waiting, given, present or {}, limit_s)
+                self._changed.wait(_LOOK_EVERY_S)
+                self._changed.clear()
         finally:
-            if under_way:
-                self._client.cancel(list(under_way), force=True)
+            self._take_down(given)
 
+    def _present(self) -> Mapping[str, str] | None:
+        """The addresses of the workers that may make runs, and their names; None while the scheduler is away. Raises
+        BrokenEnvironmentError if it is gone for good, or if every worker that was ever there was refused."""
+        if self._client.status == "closed":
+            raise BrokenEnvironmentError("the scheduler of the workers is gone, and did not come back")
+        if self._client.status != "running":
+            return None
+        found = {address: str(info["name"]) for address, info in self._client.scheduler_info()["workers"].items()}
+        self._seen |= found.keys()
+        if self._seen and self._seen == self._refused.keys():
+            whys = "; ".join(sorted(set(self._refused.values())))
+            raise BrokenEnvironmentError(f"no worker can make these runs: {whys}")
+        return {address: name for address, name in found.items() if address not in self._refused}
 
-@contextmanager
-def local_workers(count: int, view: View) -> Iterator[Workers]:
-    """So many workers on this machine, for as long as the block lasts. At its end, runs under way are taken down.
-    Raises BrokenEnvironmentError if they do not come up."""
-    from distributed import Client
+    def _ended(
+        self, given: dict[Future[Any], _Given], present: Mapping[str, str] | None
+    ) -> Iterator[tuple[Order, Made | None]]:
+        """The runs that are no longer under way, and what became of each; None if it is to be made again."""
+        for future, run in list(given.items()):
+            if future.done():
+                del given[future]
+                yield run.order, self._outcome(future, run, present or {})
+            elif present is not None and run.worker not in present:
+                del given[future]
+                future.cancel()  # should the worker come back, it is not to make this run behind our back
+                yield run.order, self._died(run, "its worker was gone")
 
-    with ExitStack() as stack:
-        folder = stack.enter_context(TemporaryDirectory(prefix="fencepost-workers-", dir=temporary_folder()))
-        address = stack.enter_context(_hub(count, folder))
-        try:
-            client = stack.enter_context(Client(address, timeout=_COME_UP_S))
-            client.wait_for_workers(count, timeout=_COME_UP_S)
-        except (OSError, TimeoutError) as error:
-            raise BrokenEnvironmentError(f"the workers do not come up: {error}") from error
-        client.subscribe_topic(worker.TOPIC, lambda event: view.update(tuple(event[1])))
-        try:
-            yield Workers(client, count)
-        finally:
-            with suppress(Exception):  # a worker that is gone has nothing left to take down
-                client.run(worker.leave, on_error="ignore")
+    def _give(
+        self,
+        waiting: deque[Order],
+        given: dict[Future[Any], _Given],
+        present: Mapping[str, str],
+        limit_s: Callable[[Order], float],
+    ) -> None:
+        """Give runs to the workers that are idle."""
+        busy = {run.worker for run in given.values()}
+        most = len(present) if self._most is None else self._most
+        idle = [each for each in present if each not in busy and each not in self._refused]
+        for address in idle[: max(0, most - len(busy))]:
+            if not waiting:
+                return
+            order = waiting.popleft()
+            self._tries[order] += 1
+            self._used.add(address)
+            future = self._client.submit(
+                worker.play, encode(order), limit_s(order), self._wanted, workers=[address], pure=False
+            )
+            future.add_done_callback(lambda _: self._changed.set())
+            given[future] = _Given(order, address, printable(present[address]))
 
+    def _outcome(self, future: Future[Any], run: _Given, present: Mapping[str, str]) -> Made | None:
+        """What became of a run; None if it is to be made again."""
+        if future.status == "finished":
+            try:
+                answer, parcel = future.result(timeout=_FETCH_S)
+            except (CancelledError, OSError):  # the worker died with what it had made
+                return self._died(run, "its worker was gone")
+            match decode(answer, Made | Refused):  # type: ignore[arg-type]
+                case Refused(why):
+                    self._refuse(run, why)
+                    return None
+                case Made() as made:
+                    if parcel and self._results is not None and made.line is not None:
+                        unpack(parcel, made.line.folder, self._results)
+                    return self._counted(made, run, present)
+        if future.status == "cancelled":  # the scheduler is away, which is not this run's doing
+            self._tries[run.order] -= 1
+            return None
+        error = future.exception()
+        if isinstance(error, ImportError):
+            self._refuse(run, f"it cannot import fencepost: {error}")
+            return None
+        if isinstance(error, FencepostError):
+            return self._died(run, str(error))
+        return Made(failure=Failed("internal", f"worker {run.name} cannot make the run: {error!r}"))
 
-@contextmanager
-def _hub(count: int, folder: str) -> Iterator[str]:
-    """Where the scheduler of these workers listens."""
-    path = os.pathsep.join(each for each in sys.path if each)
-    with TemporaryFile() as printed:
-        hub = subprocess.Popen(
-            [sys.executable, "-m", "harness.campaign.hub", str(count), folder],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=printed,
-            start_new_session=True,
-            env={**os.environ, "PYTHONPATH": path},
-        )
-        assert hub.stdin is not None
-        assert hub.stdout is not None
-        try:
-            if not (address := hub.stdout.readline().decode().strip()):
-                printed.seek(0)
-                last = printed.read().decode(errors="replace").strip().rpartition("\n")[2]
-                raise BrokenEnvironmentError(f"the workers do not come up: {last}")
-            yield address
-        finally:
-            hub.stdin.close()
-            with suppress(subprocess.TimeoutExpired):
-                hub.wait(_COME_DOWN_S)
-            hub.kill()
-            hub.wait()
-            hub.stdout.close()
+    def _refuse(self, run: _Given, why: str) -> None:
+        self._tries[run.order] -= 1
+        self._refused[run.worker] = f"worker {run.name}: {why}"
+        self._view.say(f"worker {run.name} is given no runs: {printable(why)}")
 
+    def _died(self, run: _Given, why: str) -> Made | None:
+        if self._tries[run.order] < _TRIES:
+            return None
+        return Made(failure=Failed("environment", f"no worker lived to its end, {_TRIES} times ({why})"))
 
-def _made(future: Any) -> Made:
-    if future.status == "finished":
-        return decode(future.result(), Made)
-    error = future.exception()
-    if isinstance(error, FencepostError):
-        return Made(failure=Failed.of(error))
-    return Made(failure=Failed("environment", f"its worker died again and again ({error})"))
+    def _counted(self, made: Made, run: _Given, present: Mapping[str, str]) -> Made | None:
+        """A run that broke off for a reason that its machine may have is given to another worker. So is one that was
+        taken down because its worker is leaving."""
+        if made.line is None and made.failure is None:
+            return None
+        if made.failure is None or made.failure.kind != "environment":
+            self._broke[run.worker] = 0
+            return made
+        if len(present) < 2 or self._tries[run.order] >= _TRIES:
+            return made
+        self._broke[run.worker] += 1
+        self._view.say(f"a run broke off on worker {run.name}, and is made again: {printable(made.failure.text)}")
+        if self._broke[run.worker] >= _BREAKS_IN_A_ROW:
+            self._refuse(run, f"runs break off there: {made.failure.text}")
+        return None
+
+    def _take_down(self, given: Mapping[Future[Any], _Given]) -> None:
+        """Take down what is under way, and wait until nothing of it is left."""
+        if self._client.status != "running":
+            return
+        with suppress(Exception):  # a worker that is gone has nothing left to take down
+            self._client.cancel(list(given), force=True)
+            keys = [future.key for future in given]
+            self._client.run(worker.rest, keys, workers=sorted(self._used), on_error="ignore")

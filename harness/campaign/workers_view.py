@@ -36,6 +36,10 @@ class WorkersView:
         with self._lock:
             self._newest[shown[0]] = shown
 
+    def say(self, line: str) -> None:
+        """Print a line that stays."""
+        self._console.print(line, soft_wrap=True)
+
     def __enter__(self) -> Self:
         if self._console.is_terminal and not self._console.is_dumb_terminal:
             self._live = Live(

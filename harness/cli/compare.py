@@ -40,15 +40,25 @@ class Arguments(msgspec.Struct, frozen=True, kw_only=True):
         Path | None, Option("--report", "folder of the report", metavar="DIR", shown_default="results/reports/NAME")
     ] = None
     workers: Annotated[
-        int,
-        Option("--workers", "runs made side by side on this machine; those that measure costs are made alone", low=1),
-    ] = 1
+        int | None,
+        Option(
+            "--workers",
+            "runs made side by side; those that measure costs are made alone",
+            low=1,
+            shown_default="1, or all workers of --scheduler",
+        ),
+    ] = None
+    scheduler: Annotated[
+        str | None,
+        Option("--scheduler", "make the runs on the workers of this Dask scheduler", metavar="tcp://HOST:PORT"),
+    ] = None
     yes: Annotated[bool, Option("--yes", "allow more than 10,000 runs")] = False
     results: Results = RESULTS
 
 
 def _compare(call: Call, out: Console) -> int:
     from harness.campaign.grid import check, common_options, from_axes, load_grid, with_options
+    from harness.campaign.hands import Hands
     from harness.campaign.session import compare
 
     arguments: Arguments = call.arguments
@@ -64,7 +74,7 @@ def _compare(call: Call, out: Console) -> int:
         grid,
         arguments.report,
         arguments.results,
-        workers=arguments.workers,
+        hands=Hands.found(arguments.workers, arguments.scheduler),
         yes=arguments.yes,
         command=shlex.join(["fencepost", *call.words]),
         out=out,
@@ -81,6 +91,7 @@ COMMAND = Command(
   fencepost compare --axis "nemesis=crash:targets=majority,restart-delay=0;none" --axis clients=4,16
   fencepost compare --grid fsync --quick
   fencepost compare --grid libraries --workers 4
+  fencepost compare --grid libraries --scheduler tcp://10.0.0.1:8786
 
 The same command resumes after an interruption. A finished run is never made again.
 exit codes: 0 all runs are finished, 2 some are not, 254 bad arguments, 255 the harness or its environment failed

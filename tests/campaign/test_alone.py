@@ -11,10 +11,11 @@ import pytest
 from rich.console import Console
 
 from fencepost.errors import BrokenEnvironmentError
+from harness.campaign import dask_cluster, side_by_side
 from harness.campaign import play as playing
-from harness.campaign import side_by_side
 from harness.campaign.folder import CampaignFolder
 from harness.campaign.grid import Grid
+from harness.campaign.hands import Hands
 from harness.campaign.one_run import Made, Order
 from harness.campaign.play import make_plan, play
 from harness.run.messages import Failed
@@ -42,16 +43,17 @@ class Company:
         self._outcome = outcome
 
         @contextmanager
-        def workers(count: int, view: object) -> Iterator[Company]:
+        def cluster(count: int) -> Iterator[None]:
             self.count = count
-            yield self
+            yield
 
         def make(order: Order, *_: object) -> Made:
             self.alone.append((order.cell, order.seed))
             assert order.at_once == 1
             return outcome(order)
 
-        monkeypatch.setattr(side_by_side, "local_workers", workers)
+        monkeypatch.setattr(dask_cluster, "local_cluster", cluster)
+        monkeypatch.setattr(side_by_side, "Workers", lambda *_, **__: self)
         monkeypatch.setattr(playing, "make", make)
 
     def play(self, orders: Sequence[Order], *_: object) -> Generator[tuple[Order, Made], None, None]:
@@ -70,7 +72,7 @@ def played(grid: Grid, path: Path, *, workers: int = 4) -> bool:
     folder = CampaignFolder.claim(path / "r", made.campaign(grid))
     try:
         out = Console(width=200)
-        return play(make_plan(grid, yes=False), folder, path / "runs", "rev", out, workers=workers)
+        return play(make_plan(grid, yes=False), folder, path / "runs", "rev", out, hands=Hands(workers))
     finally:
         folder.close()
 

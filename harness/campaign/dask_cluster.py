@@ -1,0 +1,98 @@
+"""A Dask cluster to make runs on: workers of our own on this machine, or somebody's anywhere.
+
+Somebody's is any cluster that has a scheduler (`dask worker`, Kubernetes, SLURM, SSH). How it is secured is its owner's
+business: with `tls://…`, certificates are those of Dask's own configuration.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from tempfile import TemporaryFile
+from typing import TYPE_CHECKING, Final
+
+from fencepost.errors import BrokenEnvironmentError, UsageError
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+_ANSWER_S: Final = 5.0
+_COME_UP_S: Final = 60.0
+_COME_DOWN_S: Final = 60.0
+AWAY_S: Final = 300.0
+"""How long a scheduler may be away, or be without workers, before a campaign gives up."""
+
+
+@contextmanager
+def local_cluster(count: int) -> Iterator[Client]:
+    """So many workers on this machine, for as long as the block lasts. Raises BrokenEnvironmentError if they do not
+    come up."""
+    with _hub(count) as address:
+        try:
+            client = _client(address, _COME_UP_S)
+            client.wait_for_workers(count, timeout=_COME_UP_S)
+        except (OSError, TimeoutError) as error:
+            raise BrokenEnvironmentError(f"the workers do not come up: {error}") from error
+        with client:
+            yield client
+
+
+def count_workers(address: str) -> int:
+    """How many workers the scheduler at this address, like `tcp://10.0.0.1:8786`, has now. Raises UsageError if none
+    answers there."""
+    try:
+        with _client(address, _ANSWER_S) as client:
+            return len(client.scheduler_info()["workers"])
+    except (OSError, TimeoutError, ValueError, TypeError, RuntimeError) as error:
+        words = str(error).partition("\n")[0]
+        raise UsageError(f"--scheduler {address}: no Dask scheduler answers there ({words})") from error
+
+
+@contextmanager
+def cluster_at(address: str) -> Iterator[Client]:
+    """The cluster of this scheduler, which may be restarted meanwhile. Raises BrokenEnvironmentError."""
+    try:
+        client = _client(address, AWAY_S)
+    except (OSError, TimeoutError) as error:
+        raise BrokenEnvironmentError(f"the scheduler at {address} does not answer any more: {error}") from error
+    with client:
+        yield client
+
+
+def _client(address: str, timeout_s: float) -> Client:
+    from distributed import Client
+
+    return Client(address, timeout=timeout_s)  # type: ignore[no-untyped-call]
+
+
+@contextmanager
+def _hub(count: int) -> Iterator[str]:
+    """Where the scheduler of these workers listens."""
+    path = os.pathsep.join(each for each in sys.path if each)
+    with TemporaryFile() as printed:
+        hub = subprocess.Popen(
+            [sys.executable, "-m", "harness.campaign.hub", str(count)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=printed,
+            start_new_session=True,
+            env={**os.environ, "PYTHONPATH": path},
+        )
+        assert hub.stdin is not None
+        assert hub.stdout is not None
+        try:
+            if not (address := hub.stdout.readline().decode().strip()):
+                printed.seek(0)
+                last = printed.read().decode(errors="replace").strip().rpartition("\n")[2]
+                raise BrokenEnvironmentError(f"the workers do not come up: {last}")
+            yield address
+        finally:
+            hub.stdin.close()
+            with suppress(subprocess.TimeoutExpired):
+                hub.wait(_COME_DOWN_S)
+            hub.kill()
+            hub.wait()
+            hub.stdout.close()
