@@ -23,7 +23,7 @@ from cluster.lifetime import RunState, StateFolder, state_parent
 from cluster.mounts import LOOP_MAJOR, is_mounted, mounts_below, release_image, works_in
 from cluster.owner import Owner
 from cluster.persistence import FileSystem
-from cluster.programs import find_tool
+from cluster.system_tools import find_tool
 from cluster.waiting import VERB_LIMIT_S, becomes_true
 from fencepost.errors import BrokenEnvironmentError, FencepostError, UsageError
 

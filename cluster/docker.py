@@ -29,15 +29,13 @@ from cluster.container import ContainerNode
 from cluster.engine import (
     CALLS_AT_ONCE,
     ENGINE_ERRORS,
-    RUN_LABEL,
-    STATE_LABEL,
     Subnet,
     connect,
     create_network,
     inspected,
-    remove_run,
     words_of,
 )
+from cluster.engine_sweep import RUN_LABEL, STATE_LABEL, remove_run
 from cluster.images import Image, Recipe, provide
 from cluster.lifetime import StateFolder
 from cluster.owner import Owner
@@ -123,7 +121,7 @@ class DockerCluster(Backend[ContainerNode]):
             try:
                 self._save_logs()
             finally:
-                remove_run(engine, self._labels)
+                remove_run(self._labels)
         except ENGINE_ERRORS as error:
             raise BrokenEnvironmentError(f"{self._prefix} was not taken down cleanly: {words_of(error)}") from error
         finally:

@@ -25,9 +25,6 @@ from fencepost.setup.machine import SET_UP, tools_folder
 TOXIPROXY: Final = "fencepost-toxiproxy"
 _TOXIPROXY_VERSION = re.compile(rf"{TOXIPROXY} version (\S+)")
 
-_ROOTS_PATH = ("/usr/sbin", "/sbin")
-_PACKAGES = {"mkfs.ext4": "e2fsprogs", "mkfs.xfs": "xfsprogs", "mount": "mount", "umount": "mount"}
-
 
 @dataclass(frozen=True, slots=True)
 class ServerProgram:
@@ -87,16 +84,6 @@ def find_toxiproxy() -> ToxiproxyProgram:
     if said is None:
         raise BrokenEnvironmentError(f"{path} -version answered {output[:80]!r}: that is no {TOXIPROXY}")
     return ToxiproxyProgram(path, said[1])
-
-
-def find_tool(name: str) -> Path:
-    """A tool of the system, also one for root that is not on everybody's PATH. Raises BrokenEnvironmentError if there
-    is none."""
-    found = shutil.which(name, path=os.pathsep.join((os.environ.get("PATH", os.defpath), *_ROOTS_PATH)))
-    if found is None:
-        package = _PACKAGES.get(name)
-        raise BrokenEnvironmentError(f"no {name} on PATH" + (f"; install {package}" if package else ""))
-    return Path(found)
 
 
 def _find(*names: str) -> Path:

@@ -6,7 +6,8 @@ of the file without one means that it died, and the reaper then removes everythi
 (`cluster.sweep.sweep_one`).
 
 It waits as a bare interpreter that has imported nothing, which takes 10 ms to start and nothing afterwards; only when
-there is something to do does it load the rest. It is not part of the run: it does not carry the run's mark, so that
+there is something to do does it load the rest, and nothing that takes long to load: it has seconds, also on a busy
+machine. It is not part of the run: it does not carry the run's mark, so that
 neither it nor a sweep ends it, it has its own session, and it ignores the signals by which users and systems ask
 the harness to stop.
 """
@@ -84,7 +85,7 @@ def main(folder: Path) -> None:
         end_processes(folder.name)
 
     from cluster.disk import sweep_disks
-    from cluster.engine import sweep_docker
+    from cluster.engine_sweep import sweep_docker
     from cluster.sweep import sweep_one
 
     # Disks last: a container may still use one.

@@ -18,7 +18,7 @@ from typing import Final
 
 from cluster import sandbox
 from cluster.disk import check_disks
-from cluster.engine import engine_answers
+from cluster.engine_http import engine_answers
 from cluster.persistence import FileSystem
 from cluster.wall_clock import find_clock_library
 from fencepost.errors import UsageError
@@ -86,6 +86,7 @@ _WHY_NOT: Final[Mapping[str, Callable[[], str]]] = {
     "ext4": _disks("ext4"),
     "mounts": _mounts,
     "xfs": _disks("xfs"),
+    "openssl": lambda: "" if shutil.which("openssl") else "no openssl on PATH, to make a certificate",
     "node": _node,
     "go": _go,
     "rust": _rust,

@@ -16,7 +16,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +25,8 @@ from random import Random
 
 import psutil
 
-from cluster.engine import RUN_LABEL, connect
+from cluster.engine import connect
+from cluster.engine_sweep import RUN_LABEL
 from cluster.waiting import becomes_true
 from tests.cluster.reapers import WITHIN_S, left_of
 from tests.harness import runs
@@ -84,14 +86,14 @@ def strike(folder: Path, cluster: str, number: signal.Signals, after_s: float, *
     spaces = {space for each in family if (space := _network_namespace(each.pid)) is not None}
     volumes = _volumes(folder) if cluster == "docker" else []
     process.send_signal(number)
-    struck_s = time.monotonic()
+    struck_s, struck_at = time.monotonic(), time.time()
 
     def left() -> list[str]:
         found = [f"process {each.pid}" for each in family if _lives(each)]
         found += [line for state in folder.glob("tmp/fencepost-*/[!.]*") for line in left_of(state)]
         for run in folder.glob("results/runs/2*"):
             found += runs.processes_of(run)
-        found += [f"network namespace {space}" for space in spaces & _inhabited_namespaces()]
+        found += [f"network namespace {space}" for space in spaces & _inhabited_namespaces(struck_at)]
         return found + (_in_the_engine(folder, volumes) if cluster == "docker" else [])
 
     gone = becomes_true(lambda: not left(), within_s=WITHIN_S, every_s=0.1)
@@ -125,8 +127,15 @@ def _network_namespace(pid: int) -> str | None:
     return None
 
 
-def _inhabited_namespaces() -> set[str]:
-    return {space for pid in psutil.pids() if (space := _network_namespace(pid)) is not None}
+def _inhabited_namespaces(struck_at: float) -> set[str]:
+    """The network namespaces of the processes that are older than the signal: another run's new namespace may have got
+    the number of one that is gone."""
+    found = set()
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            if process.create_time() <= struck_at and (space := _network_namespace(process.pid)) is not None:
+                found.add(space)
+    return found
 
 
 def _run_ids(folder: Path) -> set[str]:
@@ -180,24 +189,54 @@ def _torn(folder: Path) -> list[str]:
     return problems
 
 
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One trial that is to be made. `moment`: when, as a share of the undisturbed run."""
+
+    name: str
+    cluster: str
+    number: signal.Signals
+    moment: float
+    disks: bool
+
+    @property
+    def where(self) -> str:
+        return f"{self.cluster}{' with disks' if self.disks else ''}"
+
+    def strike(self, place: Path, lengths: Mapping[str, float]) -> Trial:
+        return strike(
+            place / self.name, self.cluster, self.number, self.moment * lengths[self.cluster], disks=self.disks
+        )
+
+
+def _planned(number: int, clusters: Sequence[str], seed: int) -> Plan:
+    random = Random(f"{seed} {number}")
+    cluster, sent = clusters[number % len(clusters)], SIGNALS[number // len(clusters) % len(SIGNALS)]
+    disks = cluster == "process" and psutil.Process().uids().effective == 0 and random.random() < 0.25
+    return Plan(f"{number}", cluster, sent, random.random(), disks)
+
+
 def main(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--count", type=int, default=20, help="signals in all")
     parser.add_argument("--cluster", choices=(*CLUSTERS, "both"), default="both")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--at-once", type=int, default=1, help="runs at the same time: each finds a busier machine")
     given = parser.parse_args(argv)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a script's background jobs inherit that it is ignored
     clusters = CLUSTERS if given.cluster == "both" else (given.cluster,)
-    random, bad = Random(given.seed), 0
-    with tempfile.TemporaryDirectory(prefix="fencepost-signals-") as place:
-        lengths = {cluster: length_s(Path(place) / cluster, cluster) for cluster in clusters}
-        for number in range(given.count):
-            cluster, sent = clusters[number % len(clusters)], SIGNALS[number // len(clusters) % len(SIGNALS)]
-            moment = random.uniform(0, lengths[cluster])
-            disks = cluster == "process" and psutil.Process().uids().effective == 0 and random.random() < 0.25
-            trial = strike(Path(place) / f"{number}", cluster, sent, moment, disks=disks)
+    bad = 0
+    with tempfile.TemporaryDirectory(prefix="fencepost-signals-") as name, ThreadPoolExecutor(given.at_once) as pool:
+        place = Path(name)
+        lengths = {
+            cluster: max(pool.map(lambda n, on=cluster: length_s(place / f"{on}-{n}", on), range(given.at_once)))  # type: ignore[misc]
+            for cluster in clusters
+        }
+        planned = [_planned(number, clusters, given.seed) for number in range(given.count)]
+        trials = pool.map(lambda each: each.strike(place, lengths), planned)
+        for number, (plan, trial) in enumerate(zip(planned, trials, strict=True)):
             bad += not trial.is_clean
-            print(f"{number + 1} of {given.count}, {cluster}{' with disks' if disks else ''}: {trial}", flush=True)  # noqa: T201
+            print(f"{number + 1} of {given.count}, {plan.where}: {trial}", flush=True)  # noqa: T201
     print(f"{given.count} signals, {bad} of them left something behind or tore a record")  # noqa: T201
     return 1 if bad else 0
 

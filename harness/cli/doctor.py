@@ -23,10 +23,12 @@ from rich.console import Console
 from rich.table import Table
 
 from cluster import lifetime
-from cluster.engine import ENGINE_ERRORS, NoEngineError, connect, words_of
-from cluster.programs import find_server, find_tool, find_toxiproxy
+from cluster.engine import ENGINE_ERRORS, connect, words_of
+from cluster.engine_http import NoEngineError
+from cluster.programs import find_server, find_toxiproxy
 from cluster.registry import servers
 from cluster.sandbox import why_not
+from cluster.system_tools import find_tool
 from cluster.wall_clock import find_clock_library
 from fencepost.errors import BrokenEnvironmentError, FencepostError
 from fencepost.setup.machine import IS_CLONE, SET_UP, tools_folder

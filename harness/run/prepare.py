@@ -9,6 +9,8 @@ from rich.console import Console
 
 from cluster.access import Access
 from cluster.disk import check_disks, sweep_disks
+from cluster.engine_http import engine_answers
+from cluster.engine_sweep import sweep_docker
 from cluster.programs import ServerProgram, find_server, find_toxiproxy
 from cluster.sandbox import why_not
 from cluster.spec import RESOURCE_POLICY, ClusterSpec
@@ -102,9 +104,9 @@ def choose_backend(choice: ClusterChoice) -> ClusterKind:
     without an engine."""
     if choice == "process":
         return "process"
-    from cluster.engine import connect, engine_answers
-
     if choice == "docker":
+        from cluster.engine import connect
+
         connect().close()
         return "docker"
     return "docker" if engine_answers() else "process"
@@ -115,8 +117,6 @@ def remove_leftovers(out: Console) -> Swept:
 
     What cannot be removed is said too, and stops nobody: no run shares anything with it.
     """
-    from cluster.engine import sweep_docker
-
     swept = sweep([sweep_docker, sweep_disks])  # disks last: a container may still use one
     for run in swept.runs:
         ended = f", ended {', '.join(run.processes)}" if run.processes else ""

@@ -9,7 +9,8 @@ import pytest
 
 from cluster.base import CalledOffError
 from cluster.docker import DockerCluster
-from cluster.engine import RUN_LABEL, connect
+from cluster.engine import connect
+from cluster.engine_sweep import RUN_LABEL
 from cluster.lifetime import RunState
 from cluster.process import ProcessCluster
 from tests.cluster.reapers import left_of

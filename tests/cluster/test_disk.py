@@ -15,7 +15,7 @@ import pytest
 
 from cluster import disk as disk_module
 from cluster.disk import Disk, check_disks, make_disks, remove_disks, sweep_disks
-from cluster.engine import sweep_docker
+from cluster.engine_sweep import sweep_docker
 from cluster.fsync import fsync_latency_ms
 from cluster.lifetime import RunState
 from cluster.owner import Owner
@@ -219,7 +219,7 @@ def test_without_root_there_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.mark.needs("ext4")
 def test_without_mkfs_there_is_one_line_that_names_the_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr("cluster.programs._ROOTS_PATH", ())
+    monkeypatch.setattr("cluster.system_tools._ROOTS_PATH", ())
     with pytest.raises(UsageError, match=r"no mkfs.ext4 on PATH; install e2fsprogs"):
         check_disks("ext4")
 

@@ -18,7 +18,8 @@ from docker.models.containers import Container
 
 from cluster.base import PROXY, RESOURCE
 from cluster.docker import DockerCluster
-from cluster.engine import RUN_LABEL, STATE_LABEL, connect, create_network, remove_run, sweep_docker
+from cluster.engine import connect, create_network
+from cluster.engine_sweep import RUN_LABEL, STATE_LABEL, remove_run, sweep_docker
 from cluster.lifetime import RunState
 from cluster.persistence import POLICIES, Policy
 from cluster.programs import ServerProgram, find_server
@@ -218,7 +219,7 @@ def test_a_network_that_cannot_be_removed_hides_no_other_dead_run(
     up: DockerCluster, engine: docker.DockerClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A container of somebody else is in it."""
-    monkeypatch.setattr("cluster.engine._CALL_S", 1)
+    monkeypatch.setattr("cluster.engine_sweep._REMOVED_WITHIN_S", 1)
     kept, removed = (
         engine.networks.create(
             f"fencepost-{name}", internal=True, labels={RUN_LABEL: name, STATE_LABEL: str(tmp_path / name)}
@@ -426,7 +427,7 @@ def test_a_subnet_that_another_run_took_in_between_is_tried_again(
             assert len(subnet.addresses(10)) == 10
             assert str(subnet.gateway) not in subnet.addresses(10)
         finally:
-            remove_run(engine, labels)
+            remove_run(labels)
 
 
 _STARTS_AND_WAITS = """

@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from cluster.engine import connect, engine_answers, sweep_docker
+from cluster.engine import connect
+from cluster.engine_http import engine_answers
+from cluster.engine_sweep import sweep_docker
 from cluster.sweep import sweep, sweep_one
 from fencepost.errors import BrokenEnvironmentError
 from harness.cli.main import run

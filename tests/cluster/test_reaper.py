@@ -14,7 +14,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from cluster.engine import RUN_LABEL, connect, sweep_docker
+from cluster.engine import connect
+from cluster.engine_sweep import RUN_LABEL, sweep_docker
 from cluster.lifetime import RunState
 from cluster.sweep import sweep
 from cluster.waiting import becomes_true
@@ -183,6 +184,17 @@ def test_a_reaper_and_sweeps_at_the_same_time_leave_nothing_and_disturb_nobody(s
         assert becomes_true(gone, within_s=WITHIN_S)
         assert living.path.exists()
         assert reaper_of(living.path) is not None
+
+
+def test_a_reaper_loads_nothing_that_takes_long(tmp_path: Path) -> None:
+    """It has seconds, and on a busy machine every tenth of a second of work is one."""
+    work = "import sys, pathlib, cluster.reaper as it; it.main(pathlib.Path(sys.argv[1])); print(*sys.modules)"
+    (tmp_path / "state").mkdir(mode=0o700)
+    done = subprocess.run(
+        [sys.executable, "-c", work, tmp_path / "state" / "dead"], capture_output=True, text=True, check=True
+    )
+    assert {"cluster.engine_sweep", "cluster.disk"} <= set(done.stdout.split())
+    assert not {"docker", "requests", "urllib3", "numpy", "redis", "cluster.programs"} & set(done.stdout.split())
 
 
 def test_a_run_that_could_not_be_created_is_not_reaped(folder: Path) -> None:

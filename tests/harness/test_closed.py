@@ -13,7 +13,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from cluster.engine import RUN_LABEL, connect
+from cluster.engine import connect
+from cluster.engine_sweep import RUN_LABEL
 from cluster.live_run import LiveRun, find_live_run
 from cluster.run_processes import RUN_VARIABLE
 from tests.harness import runs

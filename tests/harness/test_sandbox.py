@@ -17,7 +17,8 @@ import psutil
 import pytest
 
 import fencepost
-from cluster.engine import RUN_LABEL, connect
+from cluster.engine import connect
+from cluster.engine_sweep import RUN_LABEL
 from cluster.lifetime import state_parent
 from cluster.waiting import becomes_true
 from tests.cluster.reapers import WITHIN_S, left_of
