@@ -50,8 +50,9 @@ class VainTries:
     def of(cls, run: Recorded, key: str, since_ns: int, until_ns: int) -> Self | None:
         """None where the key was never seen on any node."""
         owners, watched = run.owners, run.watched
-        if owners is None or watched is None:
+        if owners is None:
             return None
+        assert watched is not None, "else nothing would be known of owners"
         every = [(key_of, _Row._make(row)) for key_of, *row in rows_of(owners.holdings, "lock_key", *_Row._fields)]
         own = [row for key_of, row in every if key_of == key]
         if not own:

@@ -85,6 +85,34 @@ def test_beats_before_the_load_and_after_its_end_do_not_count() -> None:
     assert found.clients.longest_ms == 0
 
 
+def test_a_beat_that_is_due_at_the_beginning_or_comes_at_the_very_end_counts() -> None:
+    for line in (beats(-50, 52), beats(948, 52)):
+        found = figures({"c1": [line]})
+        assert found is not None
+        assert found.clients is not None
+        assert found.clients.longest_ms == 2
+
+
+def test_what_was_waited_counts_where_all_of_the_line_is_within_the_load() -> None:
+    for line, percent in (
+        (beats(-1, 50, waited=50), 0),
+        (beats(951, 50, waited=50), 0),
+        (beats(950, 50, waited=5), 10),
+    ):
+        found = figures({"c1": [beats(100, 50), line]})
+        assert found is not None
+        assert found.clients is not None
+        assert found.clients.waited_percent == pytest.approx(percent / 2)
+
+
+def test_the_harness_that_lost_most_to_the_hypervisor_counts() -> None:
+    lives = [(HARNESS, life, [beats(0, 50, stolen=stolen)]) for life, stolen in ((1, 1), (2, 5), (3, 2))]
+    run = replace(History().recorded(), lags=tuple(lags(lives, (), ms(0), ms(1_000))))
+    found = disturbance.check(run).figures
+    assert isinstance(found, Figures)
+    assert found.stolen_percent == 10
+
+
 def test_waiting_is_a_share_of_the_time_of_the_client_that_waited_longest() -> None:
     found = figures({"c1": [beats(0, 50, 50, waited=5)], "c2": [beats(0, 50, 50, waited=20), beats(100, 50, 50)]})
     assert found is not None
@@ -97,6 +125,14 @@ def test_a_client_that_a_fault_had_stopped_was_not_late() -> None:
     assert found is not None
     assert found.clients is not None
     assert found.clients.longest_ms == 0, "the beats that touch the pause do not count"
+
+
+@pytest.mark.parametrize(("at", "late_ms"), [(119.999, 69.999), (120, 0)])
+def test_a_beat_just_before_a_stop_may_have_been_held_up_by_it(at: float, late_ms: float) -> None:
+    """The stop may have begun 100 ms before it was recorded."""
+    found = figures({"c1": [beats(0, at)]}, pause("c1", 220, 600))
+    assert found is not None
+    assert (found.clients.longest_ms if found.clients else 0) == pytest.approx(late_ms)
 
 
 @pytest.mark.parametrize(("client", "unplanned"), [("c2", False), ("c1", True)])

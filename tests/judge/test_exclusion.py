@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from harness.checkers.exclusion import check
 from tests.judge.histories import History, ms
 
@@ -113,10 +115,14 @@ def test_the_examples_name_the_first_and_the_longest() -> None:
 # Overlaps within a lapse: c1's lease ended at 100, and an extension was computed at 150, until 300.
 
 
-def lapsed(start: float, end: float, deadline: Any = None, **more: Any) -> list[str]:
-    history = History().section("c1", 0, None, deadline=100)
+def a_lapse(first: Any = 100) -> History:
+    history = History().section("c1", 0, None, deadline=first)
     history.op("c1", "extend", "ok", 1, 120, 160, validity_ms=150.0, deadline_ns=ms(300))
-    history.op("c1", "release", "ok", 1, 280, 281).section("c2", start, end, deadline=deadline, **more)
+    return history.op("c1", "release", "ok", 1, 280, 281)
+
+
+def lapsed(start: float, end: float, deadline: Any = None, first: Any = 100) -> list[str]:
+    history = a_lapse(first).section("c2", start, end, deadline=deadline)
     return [finding.blame for finding in check(history.recorded()).findings]
 
 
@@ -127,6 +133,19 @@ def test_an_overlap_that_is_all_within_a_lapse_is_the_clients() -> None:
     assert lapsed(100.1, 149.9) == ["client"]
     assert lapsed(110, 200, deadline=149) == ["client"]
     assert lapsed(110, 200, deadline=(149, 150)) == ["undecided"]
+
+
+def test_a_lapse_begins_after_the_latest_end_of_the_lease_and_ends_before_the_next() -> None:
+    assert lapsed(100, 140, first=(99, 100)) == ["undecided"]
+    assert lapsed(100.1, 140, first=(99, 100)) == ["client"]
+
+
+@pytest.mark.parametrize(("start", "late"), [(100, ["later"]), (100.1, ["earlier", "later"]), (150, ["later"])])
+def test_who_is_within_a_lapse_outlived_a_lease(start: float, late: list[str]) -> None:
+    """c2 is late itself, so that the overlap is a client's in any case."""
+    (finding,) = check(a_lapse().section("c2", start, 160, deadline=90).recorded()).findings
+    assert finding.blame == "client"
+    assert finding.examples[0]["outlived"] == late
 
 
 def test_what_comes_after_a_lapse_stays_undecided() -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from harness.checkers.judge import judge
 from harness.scripts.expect import (
+    failed_by,
     lost_updates,
     no_lost_updates,
     no_overlaps,
@@ -29,6 +30,16 @@ def test_an_overlap_can_be_expected_with_its_blame() -> None:
     assert [overlaps_blamed_on("lock").holds(of(h)) for h in (APART, BY_THE_LOCK, BY_THE_CLIENT)] == [0, 1, 0]
     assert [no_overlaps_blamed_on("lock").holds(of(h)) for h in (APART, BY_THE_LOCK, BY_THE_CLIENT)] == [1, 0, 1]
     assert [no_overlaps().holds(of(h)) for h in (APART, BY_THE_LOCK, BY_THE_CLIENT)] == [1, 0, 0]
+
+
+def test_the_part_of_the_lock_that_failed_can_be_expected() -> None:
+    never_asked = History().section("c1", 10, 60, asked=5).section("c2", 30, 50, asked=25)
+    never_asked.watch("n1", "n2", "n3").shows("c1", "v1").shows("c2", "v2").seen("n1", "set", 8, "v1", ttl=100)
+    for node in ("n1", "n2", "n3"):
+        never_asked.seen(node, "blind", 900)
+    verdict = of(never_asked)
+    assert [failed_by(part).holds(verdict) for part in ("library", "servers", "clock")] == [1, 0, 0]
+    assert not failed_by("library").holds(of(APART))
 
 
 def test_the_number_of_sections_can_be_expected() -> None:

@@ -118,6 +118,11 @@ def test_not_while_somebody_tries_whose_replies_may_be_lost() -> None:
     assert gaps(tried(200, 4000).fault("f", 900, 3100, killed_clients=("c1",))) == [3800]
 
 
+def test_a_long_try_takes_the_keys_only_while_its_client_is_deaf() -> None:
+    history = tried(200, 5000, clients=3).op("c1", "acquire", "fail", 2, 1000, 4000)
+    assert gaps(history.fault("f", 3300, 3400, cut_links=(("c1", "n1"), ("c1", "n2")))) == [3100]
+
+
 def test_whose_replies_of_another_key_are_lost_takes_that_key_only() -> None:
     history = tried(200, 5000).fault("f", 900, 3100, cut_links=(("c1", "n1"), ("c1", "n2")))
     for at in range(1000, 3000, 110):

@@ -234,6 +234,13 @@ def test_whatever_the_other_client_asked_for(f: str, what: str) -> None:
     assert by(deleted(f="read")) == []
 
 
+def test_the_first_section_of_a_run_may_be_the_one_whose_key_was_deleted() -> None:
+    history = (
+        History(ttl_ms=400).watch("n1").section("c1", 10, 900).shows("c1", "v1").seen("n1", "set", 9, "v1", ttl=2_000)
+    )
+    assert by(history.op("c2", "acquire", "fail", 1, 600, 610).seen("n1", "deleted", 605)) == [("c2's attempt",)]
+
+
 def test_several_that_asked_meanwhile_are_all_told() -> None:
     history = deleted().op("c3", "acquire", "fail", 1, 700, 800).op("c3", "acquire", "fail", 1, 650, 660)
     (finding,) = check(history.seen("n1", "blind", 1_300).recorded()).findings

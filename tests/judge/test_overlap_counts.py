@@ -10,10 +10,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.history import overlaps
+from harness.history import overlap_counts, overlaps
 from harness.history.groups import TimeLine
-from harness.history.overlap_counts import count_overlaps, overlapped_keys
-from harness.history.overlaps import BLAMES, NO_OVERLAP, blames_between, overlapping_pairs, touching
+from harness.history.overlap_counts import Kind, count_overlaps, overlapped_keys
+from harness.history.overlaps import (
+    BLAMES,
+    NO_OVERLAP,
+    OverlapBlame,
+    blames_between,
+    overlapping_pairs,
+    touching,
+)
 
 Row = tuple[str, int, str, int, int, int, int]
 COLUMNS = ["client", "life", "key", "start_ns", "end_ns", "deadline_min_ns", "deadline_max_ns"]
@@ -57,12 +64,7 @@ tables = st.lists(rows, max_size=14).map(
 )
 
 
-@settings(max_examples=300, deadline=None)
-@given(tables)
-def test_counts_firsts_and_longest_equal_those_of_comparing_every_pair(table: list[Row]) -> None:
-    expected = by_hand(table)
-    sections = frame(table)
-    kinds = count_overlaps(sections)
+def compare(table: list[Row], kinds: dict[OverlapBlame, Kind], expected: dict[str, list[tuple[int, int, int]]]) -> None:
     assert {blame: kind.count for blame, kind in kinds.items()} == {blame: len(p) for blame, p in expected.items()}
     for blame, kind in kinds.items():
         pairs = expected[blame]
@@ -75,6 +77,16 @@ def test_counts_firsts_and_longest_equal_those_of_comparing_every_pair(table: li
         i, j = kind.longest
         ((_, length, _),) = by_hand([table[i], table[j]])[blame]
         assert length == kind.longest_ns
+
+
+@settings(max_examples=300, deadline=None)
+@given(tables)
+def test_counts_firsts_and_longest_equal_those_of_comparing_every_pair(table: list[Row]) -> None:
+    """With lapses, pairs are listed; nobody's lease lapses here."""
+    expected = by_hand(table)
+    sections = frame(table)
+    for counted in (sections, sections.assign(lapsed_from_ns=0, lapsed_to_ns=0)):
+        compare(table, count_overlaps(counted), expected)
     names = {row[2] for row in table}
     assert overlapped_keys(sections) == {k for k in names if by_hand([row for row in table if row[2] == k])}
 
@@ -111,6 +123,14 @@ def test_if_everything_overlaps_the_pairs_are_counted_without_listing_them() -> 
     assert kind.count == count * (count - 1) // 2
     assert kind.first == ((0, 1), (0, 2), (1, 2))
     assert kind.longest_ns == 10 * count - 1
+
+
+@pytest.mark.parametrize(("most", "blame"), [(3, "client"), (2, "undecided")])
+def test_lapses_are_looked_at_as_long_as_the_pairs_can_be_listed(most: int, blame: str) -> None:
+    sections = frame([(f"c{n}", 1, "k1", 5 + n, 9, 2, 20) for n in range(3)])
+    with patch.object(overlap_counts, "MOST_PAIRS", most):
+        (found,) = count_overlaps(sections.assign(lapsed_from_ns=2, lapsed_to_ns=15))
+    assert found == blame
 
 
 def test_a_list_ends_at_its_limit() -> None:

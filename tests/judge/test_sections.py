@@ -197,7 +197,7 @@ def test_a_log_that_grants_a_section_twice_is_refused() -> None:
         History().section("c1", 0, None).section("c1", 20, 30).sections()
 
 
-@pytest.mark.parametrize("number", [2**31, 2**40, 2**60])
+@pytest.mark.parametrize("number", [2**31, 2**40, 2**60, 5 - 2**40, -(2**62)])
 def test_sections_are_told_apart_however_large_their_numbers_are(number: int) -> None:
     sections = History().section("c1", 0, 10, number=5).section("c1", 20, 30, number=number).sections()
     assert [(section["start"], section["end"]) for section in sections] == [(0, 10), (20, 30)]

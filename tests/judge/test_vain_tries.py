@@ -9,7 +9,7 @@ import pytest
 from harness.history.vain_tries import VainTries
 from tests.judge import test_kept_out
 from tests.judge.histories import History, ms
-from tests.judge.test_kept_out import only, tried
+from tests.judge.test_kept_out import more, only, tried
 
 NODES = ("n1", "n2", "n3")
 DOWN: dict[str, Any] = {"nodes": ("n3",), "how_down": "kill", "keys_at_stake": ()}
@@ -94,6 +94,18 @@ def test_stuck_for_more_than_half_of_the_time(last: float, kind: str) -> None:
     assert why(history)[0] == kind
 
 
+@pytest.mark.parametrize(("until", "kind"), [(2200.1, "stuck keys"), (2200, "split votes")])
+def test_a_key_that_stays_for_more_than_half_of_the_time_is_nobody_s_although_its_try_goes_on(
+    until: float, kind: str
+) -> None:
+    """What stays for 1900 ms of 3800 may be a try's that goes on until 2100; later keys are nobody's for 150 ms."""
+    history = tried(0, 0).op("c2", "acquire", "fail", 1, 200, 2100).watch(*NODES)
+    more(history, 2250, 4000)
+    for node in ("n1", "n2"):
+        held(held(history, node, 300, until, "a"), node, 3000, 3200, "b")
+    assert why(history)[0] == kind
+
+
 def test_keys_that_are_stuck_at_different_times_leave_a_majority_free() -> None:
     history = seen()
     for at in (300, 2100):
@@ -157,6 +169,15 @@ def test_a_try_that_had_a_majority_within_this_time(since: float) -> None:
     history = seen()
     for node in ("n1", "n2"):
         history.seen(node, "set", since, "a")
+    vain = VainTries.of(history.recorded(), "k1", ms(200), ms(4000))
+    assert vain is not None
+    assert vain.had_a_majority()
+
+
+def test_one_of_the_tries_that_had_a_majority_is_enough() -> None:
+    history = held(seen(), "n3", 300, 400, "b")
+    for node in ("n1", "n2"):
+        held(history, node, 500, 600, "a")
     vain = VainTries.of(history.recorded(), "k1", ms(200), ms(4000))
     assert vain is not None
     assert vain.had_a_majority()
