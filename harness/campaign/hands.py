@@ -1,28 +1,58 @@
-"""On what the runs of a campaign are made."""
+"""On what the runs of a campaign are made, and how many at once."""
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import Final
+
+from fencepost.errors import UsageError
+
+_AUTO: Final = "auto"
+_MOST_PER_CORE: Final = 4
+"""More never went undisturbed."""
+
+
+@dataclass(frozen=True, slots=True)
+class AtOnce:
+    """How many runs a user wants at the same time. `count`: None for as many as do not disturb each other."""
+
+    count: int | None
+
+    @classmethod
+    def parse(cls, text: str) -> AtOnce:
+        """Raises UsageError."""
+        if text == _AUTO:
+            return cls(None)
+        if not text.isascii() or not text.isdecimal() or not 1 <= int(text[:9]) <= 10_000 or len(text) > 5:
+            raise UsageError(f"{text[:40]!r} is not a number from 1 to 10000, nor {_AUTO}")
+        return cls(int(text))
+
+    def __str__(self) -> str:
+        return _AUTO if self.count is None else str(self.count)
 
 
 @dataclass(frozen=True, slots=True)
 class Hands:
-    """On what the runs are made that may be made at the same time. `count`: how many at once; `scheduler`: the address
-    of a Dask scheduler whose workers make them, otherwise this machine does."""
+    """On what the runs are made that may be made at the same time. `count`: how many at once at most; `is_finding`:
+    whether fewer are made if so many disturb each other; `scheduler`: the address of a Dask scheduler whose workers
+    make them, otherwise this machine does."""
 
     count: int = 1
     scheduler: str | None = None
+    is_finding: bool = False
 
     @classmethod
-    def found(cls, workers: int | None, scheduler: str | None) -> Hands:
+    def found(cls, wanted: AtOnce | None, scheduler: str | None) -> Hands:
         """As a user asks for them. Raises UsageError if the scheduler does not answer."""
+        is_finding = wanted is not None and wanted.count is None
         if scheduler is None:
-            return cls(workers or 1)
+            alone = 1 if wanted is None else _MOST_PER_CORE * (os.cpu_count() or 1)
+            return cls((wanted.count if wanted else None) or alone, is_finding=is_finding)
         from harness.campaign.dask_cluster import count_workers
 
         there = max(1, count_workers(scheduler))
-        return cls(min(there, workers or there), scheduler)
+        return cls(min(there, (wanted.count if wanted else None) or there), scheduler, is_finding)
 
     @property
     def are_many(self) -> bool:
@@ -30,7 +60,8 @@ class Hands:
 
     @property
     def in_words(self) -> str:
-        return f"{self.count} at once" + (f" on workers of {self.scheduler}" if self.scheduler else "")
+        number = f"up to {self.count} at once" if self.is_finding else f"{self.count} at once"
+        return number + (f" on workers of {self.scheduler}" if self.scheduler else "")
 
 
 ALONE: Final = Hands()

@@ -19,6 +19,7 @@ from harness.campaign.grid import Grid
 from harness.campaign.hands import ALONE, Hands
 from harness.campaign.one_run import HasShownEnough, Order, make
 from harness.campaign.order import Estimate, Slot, in_order
+from harness.campaign.pace import FindingPace, Pace
 from harness.campaign.record import Outcomes, Record, in_words
 from harness.config import RunConfig
 from harness.options import parse_run
@@ -129,13 +130,14 @@ def _side_by_side(plan: Plan, orders: Sequence[Order], record: Record, hands: Ha
 
     there = cluster_at(hands.scheduler) if hands.scheduler else local_cluster(min(hands.count, len(orders)))
     with WorkersView(record.out) as view, there as client:
-        ready = Workers(client, wanted, view, most=hands.count, results=results if hands.scheduler else None)
-        view.heading = f"[{record.heading(list(left), hands.count)}]"
+        pace = FindingPace(hands.count) if hands.is_finding else Pace(hands.count)
+        ready = Workers(client, wanted, view, pace, results=results if hands.scheduler else None)
+        view.heading = f"[{record.heading(list(left), pace.count)}]"
         with closing(ready.play(orders, limit_s, lambda: bool(record.interruption))) as outcomes:
             for order, made in outcomes:
                 del left[order.slot]
                 yield order, made
-                view.heading = f"[{record.heading(list(left), hands.count)}]"
+                view.heading = f"[{record.heading(list(left), pace.count)}]"
                 if not view.is_live:
                     verdict = made.line.verdict if made.line else "broke off"
                     record.out.print(f"{view.heading} {order.cell}, seed {order.seed}: {verdict}", soft_wrap=True)

@@ -18,12 +18,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+import msgspec
+
 from fencepost.errors import BrokenEnvironmentError, FencepostError
 from fencepost.text import printable
 from harness.campaign import worker
 from harness.campaign.dask_cluster import AWAY_S
 from harness.campaign.equipment import Equipment
 from harness.campaign.one_run import Made, Order
+from harness.campaign.order import Slot
+from harness.campaign.pace import Pace
 from harness.campaign.worker import Refused
 from harness.run.messages import Failed, decode, encode
 from harness.store.parcel import unpack
@@ -60,22 +64,22 @@ class _Given:
 
 
 class Workers:
-    """The workers of a cluster, at most so many at a time. `results`: where run folders go that lie elsewhere; None if
-    the workers write there themselves."""
+    """The workers of a cluster, as many at a time as the pace says. `results`: where run folders go that lie elsewhere;
+    None if the workers write there themselves."""
 
     def __init__(
-        self, client: Client, wanted: Equipment, view: View, *, most: int | None = None, results: Path | None = None
+        self, client: Client, wanted: Equipment, view: View, pace: Pace, *, results: Path | None = None
     ) -> None:
         self._client = client
         self._wanted = encode(wanted)
         self._view = view
-        self._most = most
+        self._pace = pace
         self._results = results
         self._seen = set[str]()
         self._used = set[str]()
         self._refused = dict[str, str]()
         self._broke = Counter[str]()
-        self._tries = Counter[Order]()
+        self._tries = Counter[Slot]()
         self._changed = threading.Event()
         client.subscribe_topic(worker.TOPIC, lambda event: view.update(tuple(event[1])))
 
@@ -98,6 +102,8 @@ class Workers:
                     if made is None:
                         waiting.appendleft(order)
                     else:
+                        if change := self._pace.learn(order, made):
+                            self._view.say(change)
                         yield order, made
                 self._give(waiting, given, present or {}, limit_s)
                 self._changed.wait(_LOOK_EVERY_S)
@@ -141,13 +147,12 @@ class Workers:
     ) -> None:
         """Give runs to the workers that are idle."""
         busy = {run.worker for run in given.values()}
-        most = len(present) if self._most is None else self._most
         idle = [each for each in present if each not in busy and each not in self._refused]
-        for address in idle[: max(0, most - len(busy))]:
+        for address in idle[: max(0, self._pace.count - len(busy))]:
             if not waiting:
                 return
-            order = waiting.popleft()
-            self._tries[order] += 1
+            order = msgspec.structs.replace(waiting.popleft(), at_once=self._pace.count)
+            self._tries[order.slot] += 1
             self._used.add(address)
             future = self._client.submit(
                 worker.play, encode(order), limit_s(order), self._wanted, workers=[address], pure=False
@@ -171,7 +176,7 @@ class Workers:
                         unpack(parcel, made.line.folder, self._results)
                     return self._counted(made, run, present)
         if future.status == "cancelled":  # the scheduler is away, which is not this run's doing
-            self._tries[run.order] -= 1
+            self._tries[run.order.slot] -= 1
             return None
         error = future.exception()
         if isinstance(error, ImportError):
@@ -182,12 +187,12 @@ class Workers:
         return Made(failure=Failed("internal", f"worker {run.name} cannot make the run: {error!r}"))
 
     def _refuse(self, run: _Given, why: str) -> None:
-        self._tries[run.order] -= 1
+        self._tries[run.order.slot] -= 1
         self._refused[run.worker] = f"worker {run.name}: {why}"
         self._view.say(f"worker {run.name} is given no runs: {printable(why)}")
 
     def _died(self, run: _Given, why: str) -> Made | None:
-        if self._tries[run.order] < _TRIES:
+        if self._tries[run.order.slot] < _TRIES:
             return None
         return Made(failure=Failed("environment", f"no worker lived to its end, {_TRIES} times ({why})"))
 
@@ -199,7 +204,7 @@ class Workers:
         if made.failure is None or made.failure.kind != "environment":
             self._broke[run.worker] = 0
             return made
-        if len(present) < 2 or self._tries[run.order] >= _TRIES:
+        if len(present) < 2 or self._tries[run.order.slot] >= _TRIES:
             return made
         self._broke[run.worker] += 1
         self._view.say(f"a run broke off on worker {run.name}, and is made again: {printable(made.failure.text)}")

@@ -10,6 +10,7 @@ import msgspec
 
 from fencepost.errors import UsageError
 from fencepost.options import Option
+from harness.campaign.hands import AtOnce, Hands
 from harness.cli.command import Call, Command
 from harness.config import RESULTS
 from harness.options import Results
@@ -40,11 +41,11 @@ class Arguments(msgspec.Struct, frozen=True, kw_only=True):
         Path | None, Option("--report", "folder of the report", metavar="DIR", shown_default="results/reports/NAME")
     ] = None
     workers: Annotated[
-        int | None,
+        AtOnce | None,
         Option(
             "--workers",
-            "runs made side by side; those that measure costs are made alone",
-            low=1,
+            "runs made side by side, but for those that measure costs; auto: as many as do not disturb each other",
+            metavar="N|auto",
             shown_default="1, or all workers of --scheduler",
         ),
     ] = None
@@ -58,7 +59,6 @@ class Arguments(msgspec.Struct, frozen=True, kw_only=True):
 
 def _compare(call: Call, out: Console) -> int:
     from harness.campaign.grid import check, common_options, from_axes, load_grid, with_options
-    from harness.campaign.hands import Hands
     from harness.campaign.session import compare
 
     arguments: Arguments = call.arguments
@@ -90,7 +90,7 @@ COMMAND = Command(
   fencepost compare --axis lock=redlock,redlock-ng --axis nemesis=pause,crash --seeds 10 -- --duration 20s
   fencepost compare --axis "nemesis=crash:targets=majority,restart-delay=0;none" --axis clients=4,16
   fencepost compare --grid fsync --quick
-  fencepost compare --grid libraries --workers 4
+  fencepost compare --grid libraries --workers auto
   fencepost compare --grid libraries --scheduler tcp://10.0.0.1:8786
 
 The same command resumes after an interruption. A finished run is never made again.

@@ -6,12 +6,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from fencepost.errors import BrokenEnvironmentError
 from harness.campaign import side_by_side
 from harness.campaign.equipment import Equipment
 from harness.campaign.one_run import Made, Order
+from harness.campaign.pace import FindingPace, Pace
 from harness.campaign.player_process import PlayerDiedError
 from harness.campaign.side_by_side import Showing, Workers
 from harness.campaign.worker import Refused
@@ -107,9 +109,9 @@ def broken(text: str) -> Made:
     return Made(failure=Failed("environment", text))
 
 
-def played(paper: Paper, *cells: str, most: int | None = None) -> tuple[dict[str, Made], list[str]]:
+def played(paper: Paper, *cells: str) -> tuple[dict[str, Made], list[str]]:
     told = Told()
-    workers = Workers(paper, EQUIPMENT, told, most=most, results=Path())  # type: ignore[arg-type]
+    workers = Workers(paper, EQUIPMENT, told, Pace(9), results=Path())  # type: ignore[arg-type]
     outcomes = workers.play([order(cell) for cell in cells], lambda _: 60.0, lambda: False)
     return {of.cell: outcome for of, outcome in outcomes}, told.lines
 
@@ -117,7 +119,7 @@ def played(paper: Paper, *cells: str, most: int | None = None) -> tuple[dict[str
 def test_no_worker_has_two_runs_and_no_more_work_than_wanted() -> None:
     paper = Paper(lambda name, of: "pending" if name == "slow" else finished(of), "slow", "a", "b")
     told = Told()
-    workers = Workers(paper, EQUIPMENT, told, most=2)  # type: ignore[arg-type]
+    workers = Workers(paper, EQUIPMENT, told, Pace(2))  # type: ignore[arg-type]
     outcomes = workers.play([order(cell) for cell in "uvwxyz"], lambda _: 60.0, lambda: len(paper.given) >= 5)
     assert len(list(outcomes)) >= 3
     assert [name for name, _ in paper.given].count("slow") == 1
@@ -214,6 +216,44 @@ def test_what_a_worker_is_called_cannot_steer_the_terminal() -> None:
     )
     assert told
     assert not any("\x1b" in line for line in told)
+
+
+def paced(most: int, too_many: int, runs: int = 60) -> tuple[list[int], list[str]]:
+    """How many runs were made at the same time, run by run, if so many disturb each other; and what was said."""
+
+    def answer(name: str, of: Order) -> Answer:
+        disturbed = ("clients woke up late",) if of.at_once >= too_many else ()
+        return Made(msgspec.structs.replace(made.line(of.cell, 1, disturbed=disturbed), at_once=of.at_once))
+
+    paper, told = Paper(answer, *(f"w{n}" for n in range(most))), Told()
+    workers = Workers(paper, EQUIPMENT, told, FindingPace(most))  # type: ignore[arg-type]
+    outcomes = list(workers.play([order(str(n)) for n in range(runs)], lambda _: 60.0, lambda: False))
+    assert len(outcomes) == runs
+    return [outcome.line.at_once for _, outcome in outcomes if outcome.line], told.lines
+
+
+def test_there_are_more_runs_at_once_as_long_as_they_go_undisturbed() -> None:
+    at_once, told = paced(most=8, too_many=9)
+    assert [at_once.count(number) for number in (1, 2, 4)] == [2, 4, 8]
+    assert set(at_once[14:]) == {8}
+    assert told[-1] == "8 at once from here on: 8 runs went undisturbed with 4 at once"
+
+
+def test_half_as_many_are_made_when_two_were_disturbed() -> None:
+    at_once, told = paced(most=8, too_many=4)
+    assert set(at_once[-40:]) == {2}
+    assert at_once.count(4) <= 5
+    assert told[-1] == "2 at once from here on: 4 disturb each other too much (clients woke up late)"
+
+
+def test_runs_that_are_disturbed_even_alone_are_made_one_at_a_time() -> None:
+    at_once, told = paced(most=8, too_many=1, runs=9)
+    assert set(at_once) == {1}
+    assert told == ["1 run at a time, although even alone they are disturbed (clients woke up late)"]
+
+
+def test_no_more_at_once_than_there_are() -> None:
+    assert max(paced(most=3, too_many=9)[0]) == 3
 
 
 @pytest.mark.parametrize(
