@@ -25,7 +25,7 @@ from cluster.owner import Owner
 from cluster.persistence import FileSystem
 from cluster.system_tools import find_tool
 from cluster.waiting import VERB_LIMIT_S, becomes_true
-from fencepost.errors import BrokenEnvironmentError, FencepostError, UsageError
+from fencepost.errors import BrokenEnvironmentError, FencepostError, LackingMachineError
 
 _FOLDER = "disks"
 _IMAGE = ".img"
@@ -175,9 +175,9 @@ def remove_disks(disks: Mapping[str, Disk]) -> None:
 
 
 def check_disks(file_system: FileSystem) -> None:
-    """Raise UsageError, in one line, if this machine cannot cut the power of a disk. Known by doing it once."""
+    """Raise LackingMachineError if this machine cannot cut the power of a disk. Known by doing it once."""
     if os.geteuid() != 0:
-        raise UsageError(
+        raise LackingMachineError(
             f"disks whose power can be cut need root, and this is user {os.geteuid()}; "
             "run as root, or leave out power cuts and --disks"
         )
@@ -192,7 +192,9 @@ def check_disks(file_system: FileSystem) -> None:
             finally:
                 remove_disks(disks)
     except FencepostError as error:
-        raise UsageError(f"no disk's power can be cut here: {error}; leave out power cuts and --disks") from error
+        raise LackingMachineError(
+            f"no disk's power can be cut here: {error}; leave out power cuts and --disks"
+        ) from error
 
 
 def sweep_disks(is_alive: Callable[[Path], bool], *, parent: Path | None = None) -> list[str]:

@@ -28,6 +28,8 @@ class NoEngineError(BrokenEnvironmentError):
     """No Docker engine answers. `found`: what was tried and why it failed, without what to do about it.
     `cannot_have_runs`: there is none, or none that this user may talk to, so it has nothing of this user's runs."""
 
+    kind = "lacking"
+
     def __init__(self, cause: BaseException) -> None:
         self.found = f"no Docker engine answers at {engine_address()} ({cause})"
         self.cannot_have_runs = isinstance(cause, FileNotFoundError | PermissionError)

@@ -10,19 +10,31 @@ from typing import ClassVar
 
 
 class FencepostError(Exception):
-    """The base of all errors that fencepost raises. `exit_code` is the exit code of the command line."""
+    """The base of all errors that fencepost raises. `exit_code` is the exit code of the command line; `kind` is what
+    other programs go by."""
 
     exit_code: ClassVar[int] = 255
+    kind: ClassVar[str] = "internal"
 
 
 class UsageError(FencepostError):
     """The user asked for something impossible. Raised before anything starts (exit 254)."""
 
     exit_code = 254
+    kind = "usage"
+
+
+class LackingMachineError(UsageError):
+    """The run needs something that other machines have and this one has not: root, disks. Raised before anything
+    starts (exit 254)."""
+
+    kind = "lacking"
 
 
 class BrokenEnvironmentError(FencepostError):
     """Something outside of fencepost is missing or broken: a server, Docker, the disk, a lock command (exit 255)."""
+
+    kind = "environment"
 
 
 class InternalError(FencepostError):

@@ -26,6 +26,12 @@ Expected = Annotated[
     Literal["valid", "violation"],
     Option("--expect", "with `violation`, finding one is exit code 0", "the result", commands=()),
 ]
+JsonFile = Annotated[
+    Path | None,
+    Option(
+        "--json", "also write the result to this file, for programs (docs/result.md)", "the result", "FILE", commands=()
+    ),
+]
 
 
 class RunArguments(RunConfig, frozen=True, kw_only=True):
@@ -44,6 +50,7 @@ class RunArguments(RunConfig, frozen=True, kw_only=True):
     seed: Seed = msgspec.field(default_factory=partial(SystemRandom().randrange, 10**6))
     expect: Expected = "valid"
     results: Results = RESULTS
+    json: JsonFile = None
 
 
 def options_of(command: str) -> tuple[Declared, ...]:

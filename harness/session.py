@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, Final, get_args
 
 import msgspec
 from rich.console import Console
@@ -30,21 +30,34 @@ if TYPE_CHECKING:
     from harness.explain.explanation import Explained
     from harness.history.recorded import Recorded
 
+_NEVER_BEGAN: Final = "interrupted before the load began: there is nothing to judge"
 
-def make_run(prepared: Prepared, results: Path, *, expect_violation: bool, out: Console) -> int:
-    """Make a run, judge it and show the result; returns the exit code. Raises FencepostError if the run broke off; its
-    folder keeps what was recorded until then."""
+
+def make_run(
+    prepared: Prepared, results: Path, *, expect_violation: bool, out: Console, json: Path | None = None
+) -> int:
+    """Make a run, judge it and show the result, which is also written to `json`; returns the exit code. Raises
+    FencepostError if the run broke off; its folder keeps what was recorded until then."""
     folder = record_and_show(prepared, results, out)
     if _never_began(folder):
-        out.print("interrupted before the load began: there is nothing to judge")
+        out.print(_NEVER_BEGAN)
+        if json is not None:
+            _write_unjudged(json, prepared.setup.config, folder)
         return EXIT_CODES["unknown"]
-    return report_run(folder, expect_violation=expect_violation, out=out)
+    return report_run(folder, expect_violation=expect_violation, out=out, json=json)
 
 
 def _never_began(folder: RunFolder) -> bool:
     """Whether the user asked to stop while everything was coming up."""
     timeline = folder.read_timeline()
     return timeline is not None and timeline.interrupted and timeline.stop_ns is None
+
+
+def _write_unjudged(json: Path, config: RunConfig, folder: RunFolder) -> None:
+    from harness.report.result import result_of, write_result
+
+    verdict = Verdict("unknown", config.require, (), (_NEVER_BEGAN,), {})
+    write_result(json, result_of(config, verdict, folder.path, replay_command(config, folder.path / "schedule.json")))
 
 
 def record_and_show(prepared: Prepared, results: Path, out: Console) -> RunFolder:
@@ -114,9 +127,10 @@ def judge_and_draw(folder: RunFolder) -> Judged:
     return Judged(recorded, verdict, environment, replay, explained)
 
 
-def report_run(folder: RunFolder, *, expect_violation: bool, out: Console) -> int:
-    """Judge a run folder, write its page and print the summary; returns the exit code."""
+def report_run(folder: RunFolder, *, expect_violation: bool, out: Console, json: Path | None = None) -> int:
+    """Judge a run folder, write its page, print the summary, and write the result to `json`; returns the exit code."""
     from harness.checkers.judge import exit_code
+    from harness.report.result import result_of, write_result
     from harness.report.summary import render_summary
 
     judged = judge_and_draw(folder)
@@ -129,6 +143,9 @@ def report_run(folder: RunFolder, *, expect_violation: bool, out: Console) -> in
         explained=judged.explained,
     )
     out.print(summary, crop=False)  # paths stay whole
+    if json is not None:
+        config = judged.recorded.config
+        write_result(json, result_of(config, judged.verdict, folder.path, judged.replay, judged.explained))
     return exit_code(judged.verdict, expect_violation=expect_violation)
 
 

@@ -8,7 +8,7 @@ import msgspec
 
 from harness.cli.command import ARecordedRun, Call, Command
 from harness.config import RESULTS
-from harness.options import Expected
+from harness.options import Expected, JsonFile
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -17,17 +17,23 @@ if TYPE_CHECKING:
 class Arguments(msgspec.Struct, frozen=True, kw_only=True):
     run: ARecordedRun = RESULTS / "latest"
     expect: Expected = "valid"
+    json: JsonFile = None
 
 
 def _analyze(call: Call, out: Console) -> int:
+    from harness.report.result import errors_written
     from harness.session import report_run
     from harness.store.run_folder import RunFolder
 
     arguments: Arguments = call.arguments
-    folder = RunFolder.open(arguments.run)
-    return report_run(folder, expect_violation=arguments.expect == "violation", out=out)
+    with errors_written(arguments.json):
+        folder = RunFolder.open(arguments.run)
+        expects = arguments.expect == "violation"
+        return report_run(folder, expect_violation=expects, out=out, json=arguments.json)
 
 
 COMMAND = Command(
-    description="Judge a recorded run again, and write its verdict and its page.", arguments=Arguments, do=_analyze
+    description="Judge a recorded run again, and write its verdict and its page.",
+    arguments=Arguments,
+    do=_analyze,
 )

@@ -16,7 +16,7 @@ _HEAD = """# Options
 
 All options of `fencepost test`, made from their declarations by `python -m harness.cli.reference`. Some other commands
 have an option too; there it replaces what the recorded run or the experiment has. Every option except `--seed`,
-`--expect` and `--results` can be an axis of `fencepost compare`, and can follow its `--`.
+`--expect`, `--results` and `--json` can be an axis of `fencepost compare`, and can follow its `--`.
 
 A time is a number with a unit: `us`, `ms`, `s`, `m` or `h`.
 """

@@ -12,15 +12,19 @@ if TYPE_CHECKING:
 
 
 def _test(call: Call, out: Console) -> int:
+    from harness.report.result import errors_written
+
     arguments: RunArguments = call.arguments
-    config = config_from(arguments)
+    with errors_written(arguments.json):
+        config = config_from(arguments)
 
-    from harness.run.prepare import prepare, remove_leftovers
-    from harness.session import make_run
+        from harness.run.prepare import prepare, remove_leftovers
+        from harness.session import make_run
 
-    prepared = prepare(config)
-    remove_leftovers(out)
-    return make_run(prepared, arguments.results, expect_violation=arguments.expect == "violation", out=out)
+        prepared = prepare(config)
+        remove_leftovers(out)
+        expects = arguments.expect == "violation"
+        return make_run(prepared, arguments.results, expect_violation=expects, out=out, json=arguments.json)
 
 
 def _epilog() -> str:

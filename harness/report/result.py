@@ -1,0 +1,124 @@
+"""A judged run for other programs: what `--json FILE` writes (docs/result.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from fencepost.errors import FencepostError, UsageError
+from fencepost.files import kind_of, on_disk, write_whole
+from harness.config import RunConfig
+from harness.explain.explanation import Explained
+from harness.report.explanations import explanations_of
+from harness.report.wording import headline
+from harness.verdict import Blame, Finding, Verdict, Word, ordered
+
+RESULT_SCHEMA: Final = 1
+"""Raised when a field changes its meaning or goes; new fields do not raise it."""
+
+
+class FoundInRun(msgspec.Struct, frozen=True, kw_only=True):
+    """A finding. `breaks`: whether it breaks what was required. `first_ms`: when it first happened, counted from the
+    start of the load. `why`: how that came about; empty if that was not explained."""
+
+    kind: str
+    blame: Blame
+    text: str
+    breaks: bool
+    count: int
+    first_ms: float | None
+    why: str
+
+
+class Result(msgspec.Struct, frozen=True, kw_only=True):
+    """A run that was judged. `story`: the verdict in words, and how the first finding came about. `unknown`: why the
+    run cannot be called valid. `page`: the picture of the run. `replay`: the command that makes it again."""
+
+    schema: int = RESULT_SCHEMA
+    verdict: Word
+    require: str
+    story: str
+    findings: tuple[FoundInRun, ...]
+    unknown: tuple[str, ...]
+    lock: str
+    nemesis: str
+    seed: int
+    folder: str
+    page: str
+    replay: str
+
+
+class _Error(msgspec.Struct, frozen=True):
+    kind: str
+    text: str
+
+
+class NoResult(msgspec.Struct, frozen=True, kw_only=True):
+    """There is no verdict, because of this error. Its `kind` is that of the error's class (`fencepost.errors`)."""
+
+    schema: int = RESULT_SCHEMA
+    verdict: None = None
+    error: _Error
+
+
+def result_of(
+    config: RunConfig, verdict: Verdict, folder: Path, replay: str, explained: Sequence[Explained] = ()
+) -> Result:
+    """The result of a judged run; findings that break what was required come first."""
+    findings = tuple(_found(finding, verdict, explained) for finding in ordered(verdict))
+    word, says = headline(verdict)
+    why = findings[0].why if findings and verdict.verdict == "violation" else ""
+    return Result(
+        verdict=verdict.verdict,
+        require=verdict.require,
+        story="\n".join(filter(None, (f"{word} — {says}", why))),
+        findings=findings,
+        unknown=verdict.unknown,
+        lock=config.lock_name,
+        nemesis=config.nemesis,
+        seed=config.seed,
+        folder=str(folder.absolute()),
+        page=str(folder.absolute() / "report.html"),
+        replay=replay,
+    )
+
+
+def _found(finding: Finding, verdict: Verdict, explained: Sequence[Explained]) -> FoundInRun:
+    told = explanations_of(finding, explained)
+    return FoundInRun(
+        kind=finding.kind,
+        blame=finding.blame,
+        text=finding.text,
+        breaks=verdict.require in finding.breaks,
+        count=finding.count,
+        first_ms=finding.first_ms,
+        why=f"{told[0].sentence} {told[0].because}".strip() if told else "",
+    )
+
+
+def write_result(path: Path, result: Result | NoResult) -> None:
+    """Raises BrokenEnvironmentError if it cannot be written."""
+    with on_disk(path):
+        write_whole(path, msgspec.json.format(msgspec.json.encode(result), indent=2))
+
+
+@contextmanager
+def errors_written(path: Path | None) -> Iterator[None]:
+    """An error that ends the block is written there as well. What was there before is removed first, so the file is
+    always of this call. Raises UsageError for a path that cannot be written."""
+    if path is None:
+        yield
+        return
+    if kind_of(path.parent) != "folder" or kind_of(path) not in ("file", None):
+        raise UsageError(f"--json {path}: there is no such folder, or something else is there")
+    with on_disk(path):
+        path.unlink(missing_ok=True)
+    try:
+        yield
+    except FencepostError as error:
+        write_result(path, NoResult(error=_Error(error.kind, str(error))))
+        raise
