@@ -137,6 +137,7 @@ lint: base ## ruff, mypy, and the import contracts between folders
 	.venv/bin/ruff format --check
 	.venv/bin/mypy
 	.venv/bin/mypy tools/*.py
+	cd pytest_plugin && ../.venv/bin/mypy --config-file ../pyproject.toml -p pytest_fencepost
 	.venv/bin/lint-imports
 
 lock: ## resolve requirements.lock again from pyproject.toml

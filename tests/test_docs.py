@@ -18,11 +18,13 @@ from fencepost.__main__ import main
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("cluster", "fencepost", "harness", "nemesis", "workloads")
-FOLDERS = (*PACKAGES, "benchmarks", "docs", "results", "tests", "tools")
+FOLDERS = (*PACKAGES, "benchmarks", "docs", "examples", "pytest_plugin", "results", "tests", "tools")
 GENERATED = ("results/runs", "results/mutants", "results/reports/NAME")
 """Folders that exist only after a command has written them."""
 INVENTED = ("my_lock.py", "my_experiments.py", "FILE.py")
 """Files of an imagined user."""
+FIXTURE = ("fencepost.run",)
+"""What the fixture of the pytest plugin has, which is called like the package."""
 
 PATH = re.compile(rf"(?<![\w./<-])(?:{'|'.join(FOLDERS)})/[\w./*<>{{}}-]*")
 FILE = re.compile(r"(?<![\w./*<>-])\w+\.py\b")
@@ -36,9 +38,8 @@ TARGET = re.compile(r"\bmake (?:-\w+ )?([a-z][a-z-]*)")
 COMMAND = re.compile(r"\bfencepost ([a-z]+)((?:[^\n`#\\]|\\\n)*)")
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 
-DOCUMENTS = sorted(
-    path for pattern in ("*.md", "docs/*.md", "results/*.md", "tests/peers/*.md") for path in ROOT.glob(pattern)
-)
+PLACES = ("*.md", "docs/*.md", "examples/*/*.md", "pytest_plugin/*.md", "results/*.md", "tests/peers/*.md")
+DOCUMENTS = sorted(path for pattern in PLACES for path in ROOT.glob(pattern))
 SOURCES = sorted(
     path
     for folder in FOLDERS
@@ -88,7 +89,7 @@ def missing_path(mention: str) -> str | None:
 def missing_name(mention: str) -> str | None:
     """The mention, if it is no module of ours and no attribute of one."""
     parts = re.split("[.:]", mention)
-    if parts[-1] in ("json", "jsonl", "py", "md"):
+    if mention in FIXTURE or parts[-1] in ("json", "jsonl", "py", "md"):
         return None
     for length in range(len(parts), 0, -1):
         with contextlib.suppress(ModuleNotFoundError):
@@ -180,5 +181,6 @@ def test_every_option_exists(document: Path) -> None:
     absent = [option for command, rest in COMMAND.findall(code) for option in misplaced_options(command, rest)]
     commands = re.findall(r"^ +([a-z]+)  ", help_of(), re.MULTILINE)
     known = {option for command in commands for option in OPTION.findall(help_of(command))}
+    known |= set(OPTION.findall((ROOT / "pytest_plugin/pytest_fencepost/plugin.py").read_text()))
     absent += [option for option in OPTION.findall(COMMAND.sub("", code)) if option not in known]
     assert not absent

@@ -1,0 +1,1 @@
+../../../workloads/adapters/python/fencepost_adapter.py

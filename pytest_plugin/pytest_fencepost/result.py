@@ -1,0 +1,65 @@
+"""What a run of fencepost found, as a test sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+SCHEMA = 1
+"""Of the file that `fencepost test --json` writes."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that was found. `blame`: lock, client, undecided, resource or harness. `breaks`: whether it breaks what
+    was required. `first_ms`: when it first happened, counted from the start of the load. `why`: how that came about."""
+
+    kind: str
+    blame: str
+    text: str
+    breaks: bool
+    count: int
+    first_ms: float | None
+    why: str
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run that was judged. `verdict`: valid, violation or unknown. `story`: the verdict in words, and how the first
+    finding came about. `unknown`: why it cannot be called valid. `folder`: everything that was recorded. `picture`: a
+    page to open in a browser. `replay`: a command that makes the run again."""
+
+    verdict: str
+    require: str
+    story: str
+    findings: tuple[Finding, ...]
+    unknown: tuple[str, ...]
+    lock: str
+    nemesis: str
+    seed: int
+    folder: Path
+    picture: Path
+    replay: str
+
+    @property
+    def valid(self) -> bool:
+        """Whether nothing that was required was seen to break. False for a run that showed neither."""
+        return self.verdict == "valid"
+
+    def __repr__(self) -> str:
+        return f"<run of {self.lock} under {self.nemesis}, seed {self.seed}: {self.verdict}>"
+
+
+def run_from(told: Mapping[str, Any]) -> Run:
+    """The run in a file of `fencepost test --json`. Raises KeyError or TypeError for any other document."""
+    return Run(
+        **{name: told[name] for name in ("verdict", "require", "story", "lock", "nemesis", "seed", "replay")},
+        findings=tuple(
+            Finding(**{name: each[name] for name in Finding.__dataclass_fields__}) for each in told["findings"]
+        ),
+        unknown=tuple(told["unknown"]),
+        folder=Path(told["folder"]),
+        picture=Path(told["page"]),
+    )
