@@ -1,0 +1,150 @@
+"""The GitHub Action: what its step does, run here as GitHub runs it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parent.parent
+ACTION = yaml.safe_load((ROOT / "action.yml").read_text())
+FAKE = """
+import json, os, sys
+from pathlib import Path
+options = dict(word.removeprefix("--").partition("=")[::2] for word in sys.argv[2:])
+with open("calls", "a") as calls:
+    calls.write(json.dumps(options) + "\\n")
+result, code = json.loads(os.environ["ANSWERS"])[options["seed"]]
+if result:
+    Path(options["json"]).write_text(json.dumps(result))
+sys.exit(code)
+"""
+
+
+def result(verdict: str, story: str) -> dict[str, Any]:
+    return {"schema": 1, "verdict": verdict, "story": story, "folder": "/w/fencepost-runs/20261231T235959Z-mine-7"}
+
+
+VALID = (result("valid", "VALID — no overlap"), 0)
+VIOLATION = (result("violation", "VIOLATION — the lock is to blame\nc3 and c7 met."), 1)
+UNKNOWN = (result("unknown", "UNKNOWN — nobody acquired the lock"), 2)
+BROKEN = ({"schema": 1, "verdict": None, "error": {"kind": "environment", "text": "no redis-server"}}, 255)
+SILENT = ({}, 255)
+
+
+def act(folder: Path, answers: dict[str, Any], **inputs: str) -> tuple[int, str, str, str]:
+    """Exit code, summary, output, stderr."""
+    (folder / "fake.py").write_text(FAKE)
+    defaults = {"LOCK_COMMAND": "node lock.mjs", "NEMESIS": "partition", "SEEDS": " ".join(answers), "DURATION": "5s"}
+    environment = {f"INPUT_{name}": value for name, value in (defaults | inputs).items()} | {
+        "FENCEPOST": shlex.join([sys.executable, str(folder / "fake.py")]),
+        "ANSWERS": json.dumps(answers),
+        "GITHUB_STEP_SUMMARY": str(folder / "summary.md"),
+        "GITHUB_OUTPUT": str(folder / "output"),
+        "PYTHONPATH": "/authors/path",
+    }
+    done = subprocess.run(
+        [sys.executable, ROOT / "tools/action.py"],
+        cwd=folder,
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    written = [folder / "summary.md", folder / "output"]
+    return done.returncode, *(path.read_text() if path.exists() else "" for path in written), done.stderr
+
+
+def calls(folder: Path) -> list[dict[str, str]]:
+    return [json.loads(line) for line in (folder / "calls").read_text().splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("answers", "code", "verdict"),
+    [
+        ([VALID, VALID], 0, "valid"),
+        ([VALID, UNKNOWN], 2, "unknown"),
+        ([UNKNOWN, VIOLATION, VALID], 1, "violation"),
+        ([VIOLATION, BROKEN], 255, "failed"),
+        ([SILENT, VALID], 255, "failed"),
+    ],
+)
+def test_the_worst_run_decides_and_all_are_in_the_summary(
+    answers: list[Any], code: int, verdict: str, tmp_path: Path
+) -> None:
+    done, summary, output, _ = act(tmp_path, {str(seed): answer for seed, answer in enumerate(answers)})
+    assert (done, output) == (code, f"verdict={verdict}\n")
+    rows = [line for line in summary.splitlines() if re.match(r"\| (valid|violation|unknown|failed) \|", line)]
+    assert len(rows) == len(answers)
+
+
+def test_the_summary_tells_the_story_of_a_violation_and_how_to_see_it_again(tmp_path: Path) -> None:
+    _, summary, _, _ = act(tmp_path, {"7": VIOLATION, "8": VALID})
+    assert "| violation | `7` | VIOLATION — the lock is to blame |" in summary
+    assert "c3 and c7 met." in summary
+    assert "fencepost replay 20261231T235959Z-mine-7" in summary
+    assert "Seed 8" not in summary
+
+
+def test_what_a_lock_says_is_no_markup(tmp_path: Path) -> None:
+    _, summary, _, _ = act(tmp_path, {"7": (result("violation", "<img src=x>|**bold**\n[a](b)"), 1)})
+    assert "<img" not in summary
+    assert "**bold**" not in summary
+    assert "[a](b)" not in summary
+
+
+def test_a_command_is_passed_on_with_the_other_inputs(tmp_path: Path) -> None:
+    assert act(tmp_path, {"7": VALID}, OPTIONS="--ttl=2s '--name=my lock'")[0] == 0
+    (call,) = calls(tmp_path)
+    assert call.pop("json")
+    assert call == {
+        "lock-command": "node lock.mjs",
+        "nemesis": "partition",
+        "duration": "5s",
+        "results": "fencepost-runs",
+        "ttl": "2s",
+        "name": "my lock",
+        "seed": "7",
+    }
+
+
+def test_a_class_runs_under_the_author_s_interpreter_and_path(tmp_path: Path) -> None:
+    act(tmp_path, {"7": VALID}, LOCK_COMMAND="", LOCK_CLASS="my_pkg.locks:MyLock", PYTHON="python3.13")
+    (call,) = calls(tmp_path)
+    env, path, python, start, target = shlex.split(call["lock-command"])
+    assert (env, python, target, call["name"]) == ("env", "python3.13", "my_pkg.locks:MyLock", "MyLock")
+    assert path == f"PYTHONPATH={ROOT / 'pytest_plugin'}:{tmp_path}:/authors/path"
+    assert (Path(start) / "__main__.py").is_file()
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        ({"LOCK_COMMAND": ""}, "give one of the inputs `lock-class` and `lock-command`"),
+        ({"LOCK_CLASS": "a:B"}, "give one of the inputs `lock-class` and `lock-command`"),
+        ({"LOCK_COMMAND": "", "LOCK_CLASS": "a"}, "lock-class 'a' names no class; write package.module:Class"),
+        ({"SEEDS": " "}, "the input `seeds` names no number"),
+        ({"OPTIONS": "'"}, "No closing quotation"),
+    ],
+)
+def test_bad_inputs_start_nothing(inputs: dict[str, str], message: str, tmp_path: Path) -> None:
+    code, summary, _, said = act(tmp_path, {"7": VALID}, **inputs)
+    assert (code, summary, said) == (254, "", f"fencepost: {message}\n")
+    assert not (tmp_path / "calls").exists()
+
+
+def test_every_input_reaches_the_step_and_none_is_pasted_into_a_shell() -> None:
+    (step,) = [step for step in ACTION["runs"]["steps"] if step.get("id") == "runs"]
+    read = set(re.findall(r'_input\([\'"](\w+)', (ROOT / "tools/action.py").read_text()))
+    assert {f"INPUT_{name}" for name in read} == step["env"].keys()
+    given = {re.fullmatch(r"\$\{\{ inputs\.([a-z-]+) \}\}", value)[1] for value in step["env"].values()}  # type: ignore[index]
+    assert given | {"artifact"} == ACTION["inputs"].keys()
+    assert "${{" not in "".join(step.get("run", "") for step in ACTION["runs"]["steps"])
