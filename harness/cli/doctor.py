@@ -178,7 +178,8 @@ def _sandbox() -> Check:
 
 def _stopping() -> Check:
     """Whether a child process can be stopped: some sandboxes forbid the signal."""
-    child = subprocess.Popen(["sleep", "60"], stdin=subprocess.DEVNULL)
+    sleeper = [sys.executable, "-I", "-S", "-c", "import time; time.sleep(60)"]
+    child = subprocess.Popen(sleeper, stdin=subprocess.DEVNULL)
     try:
         os.kill(child.pid, signal.SIGSTOP)
         _, status = os.waitpid(child.pid, os.WUNTRACED)
