@@ -8,9 +8,10 @@ import msgspec
 import pandas as pd
 
 from fencepost.markdown import block, code, escaped, joined, table
-from harness.campaign import facts
+from harness.campaign import facts, tables
 from harness.campaign.aggregate import UNITS, Summary, contrasts
 from harness.campaign.folder import Campaign, RunLine
+from harness.campaign.matrices import LEFT_BEHIND, Matrix, left_behind, matrices
 from harness.campaign.measure import quantile_ms
 from harness.checkers.disturbance import Figures as Machine
 from harness.config import RunConfig
@@ -30,16 +31,16 @@ def markdown(
         some = [s for s in found if s.part == part]
         out += [f"### {escaped(part.title)}", "", *_paragraphs([part.text] if part.text else [])]
         out += _paragraphs([" ".join(facts.answer(part, some))])
-        out += _in_tables(facts.matrices(part, some))
-        if left_behind := _in_tables(facts.left_behind(part, some)):
-            out += [f"What stayed behind: {facts.LEFT_BEHIND}:", ""]
-            out += left_behind
-        compared = [facts.comparison(contrast) for contrast in contrasts(part, some)]
+        out += _in_tables(matrices(part, some))
+        if left := _in_tables(left_behind(part, some)):
+            out += [f"What stayed behind: {LEFT_BEHIND}:", ""]
+            out += left
+        compared = [tables.comparison(contrast) for contrast in contrasts(part, some)]
         if compared:
-            out += ["Comparisons:", "", *table(facts.HEADS[part.kind], compared), ""]
-    out += ["## Every configuration", "", *table(facts.FIGURES, [facts.figures_row(s) for s in found]), ""]
+            out += ["Comparisons:", "", *table(tables.HEADS[part.kind], compared), ""]
+    out += ["## Every configuration", "", *table(tables.FIGURES, [tables.figures_row(s) for s in found]), ""]
     for summary in found:
-        out += [f"### {escaped(summary.cell.name)}", "", *table(("", ""), facts.details(summary)), ""]
+        out += [f"### {escaped(summary.cell.name)}", "", *table(("", ""), tables.details(summary)), ""]
         out += [*block(facts.command(grid, summary.cell.name)), ""]
         out += [f"Runs: {', '.join(map(code, summary.folders)) or 'none yet'}", ""]
     return "\n".join([*out, "## Do it again", "", *block(campaign.command), ""])
@@ -160,9 +161,9 @@ def _paragraphs(texts: Iterable[str]) -> list[str]:
     return [line for text in texts for line in (escaped(text), "")]
 
 
-def _in_tables(matrices: Iterable[facts.Matrix]) -> list[str]:
+def _in_tables(each: Iterable[Matrix]) -> list[str]:
     out = []
-    for matrix in matrices:
+    for matrix in each:
         if matrix.title:
             out += [f"**{escaped(matrix.title)}**", ""]
         rows = [[name, *(joined([box.value, box.note]) if box else "" for box in boxes)] for name, boxes in matrix.rows]

@@ -7,10 +7,11 @@ from itertools import product
 from typing import Any
 
 from fencepost.text import count, plural, printable
-from harness.campaign import facts, plots
+from harness.campaign import facts, plots, tables
 from harness.campaign.aggregate import Contrast, Summary, contrasts
 from harness.campaign.folder import Campaign, RunLine
 from harness.campaign.grid import Part
+from harness.campaign.matrices import left_behind, matrices
 from harness.config import RunConfig
 from harness.report.html import render, script_json
 
@@ -58,7 +59,7 @@ def render_page(
         cells=[
             {
                 "name": printable(s.cell.name),
-                "rows": facts.details(s),
+                "rows": tables.details(s),
                 "command": printable(facts.command(grid, s.cell.name)),
                 "seeds": s.part.seeds,
                 "first_seed": grid.first_seed,
@@ -80,23 +81,23 @@ def _part(part: Part, found: list[Summary]) -> dict[str, Any]:
         "text": printable(part.text),
         "kind": part.kind,
         "answer": facts.answer(part, found),
-        "matrices": list(facts.matrices(part, found)),
-        "left_behind": list(facts.left_behind(part, found)),
+        "matrices": list(matrices(part, found)),
+        "left_behind": list(left_behind(part, found)),
         "rates": plots.rates(found) if part.kind == "safety" and any(s.verdicts for s in found) else None,
         "legend": plots.legend(part.axes[axes[0]]) if axes else None,
         "throughput": _panels(part, found, numeric) if numeric and numeric != axes[0] else [],
         "numeric": numeric,
         "latencies": _panels(part, found, None) if axes else [],
-        "figures": [facts.figures_row(s) for s in found],
-        "figure_heads": facts.FIGURES,
-        "heads": facts.HEADS[part.kind],
+        "figures": [tables.figures_row(s) for s in found],
+        "figure_heads": tables.FIGURES,
+        "heads": tables.HEADS[part.kind],
         "asked": _rows([c for c in compared if not c.axis]),
         "contrasts": _rows([c for c in compared if c.axis]),
     }
 
 
 def _rows(compared: Sequence[Contrast]) -> list[list[str]]:
-    return [[printable(text) for text in facts.comparison(contrast)] for contrast in compared]
+    return [[printable(text) for text in tables.comparison(contrast)] for contrast in compared]
 
 
 def _panels(part: Part, found: Sequence[Summary], against: str | None) -> list[dict[str, Any]]:

@@ -3,34 +3,30 @@
 from __future__ import annotations
 
 import threading
+from contextlib import ExitStack
 from types import TracebackType
 from typing import Self
 
 from rich.console import Console, Group, RenderableType
-from rich.live import Live
 from rich.table import Table
 
 from fencepost.text import printable
 from harness.campaign.side_by_side import Showing
-from harness.report.progress import REFRESHES_PER_S
+from harness.report.live import live
 from harness.report.terminal import Text
 
 
 class WorkersView:
     """Shows what every worker does, on a terminal only, for as long as the `with` block lasts. `heading`: how far the
-    campaign is."""
+    campaign is. `is_live`: whether there is a terminal that shows it."""
 
     def __init__(self, console: Console) -> None:
         self.heading = ""
+        self.is_live = False
         self._console = console
         self._newest: dict[str, Showing] = {}
         self._lock = threading.Lock()
-        self._live: Live | None = None
-
-    @property
-    def is_live(self) -> bool:
-        """Whether there is a terminal that shows it."""
-        return self._live is not None
+        self._shown = ExitStack()
 
     def update(self, shown: Showing) -> None:
         with self._lock:
@@ -41,20 +37,12 @@ class WorkersView:
         self._console.print(line, soft_wrap=True)
 
     def __enter__(self) -> Self:
-        if self._console.is_terminal and not self._console.is_dumb_terminal:
-            self._live = Live(
-                console=self._console, get_renderable=self.view, refresh_per_second=REFRESHES_PER_S, transient=True
-            )
-            self._live.start()
+        self.is_live = self._shown.enter_context(live(self._console, self.view))
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        live, self._live = self._live, None
-        if live is not None:
-            try:
-                live.stop()
-            finally:
-                self._console.show_cursor(True)
+        self.is_live = False
+        self._shown.close()
 
     def view(self) -> RenderableType:
         """What a terminal shows now."""

@@ -6,19 +6,19 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import ExitStack
 from types import TracebackType
 from typing import Final
 
 from rich.console import Console, Group, RenderableType
-from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
 from fencepost.text import plural, printable
+from harness.report.live import live
 from harness.report.terminal import Terminal, Text
 from harness.run.snapshot import Snapshot
 
-REFRESHES_PER_S: Final = 8
 _RATE_WINDOW_S: Final = 2.0
 _FAULTS_SHOWN: Final = 6
 _FAULT_WIDTH: Final = 100
@@ -78,10 +78,8 @@ def _counts(now: Snapshot, ops_per_s: float) -> str:
 class Progress:
     """Shows the latest snapshot for as long as the `with` block lasts.
 
-    It installs no signal handler, so Ctrl-C reaches the caller as ever, and leaves the cursor as it found it on every
-    way out. A terminal is redrawn at most eight times a second by rich's own thread, whatever the caller's pace; where
-    there is no terminal a line is written at most every `plain_interval_s`. `heading`: which run
-    of many this is; without a terminal it is the whole line.
+    It installs no signal handler, so Ctrl-C reaches the caller as ever. Where there is no terminal a line is written at
+    most every `plain_interval_s`. `heading`: which run of many this is; without a terminal it is the whole line.
     """
 
     def __init__(
@@ -99,19 +97,11 @@ class Progress:
         self._next_line_s = float("-inf")
         self._now: Snapshot | None = None
         self._recent: deque[tuple[float, int]] = deque()
-        self._live: Live | None = None
+        self._shown = ExitStack()
+        self._is_live = False
 
     def __enter__(self) -> Progress:
-        if self._console.is_terminal and not self._console.is_dumb_terminal:
-            self._live = Live(
-                console=self._console,
-                get_renderable=self._view,
-                refresh_per_second=REFRESHES_PER_S,
-                transient=True,
-                redirect_stdout=sys.stdout.isatty(),  # what others print appears above; a pipe stays a pipe
-                redirect_stderr=True,
-            )
-            self._live.start()
+        self._is_live = self._shown.enter_context(live(self._console, self._view))
         return self
 
     def update(self, now: Snapshot) -> None:
@@ -120,19 +110,15 @@ class Progress:
         while len(self._recent) > 2 and self._recent[0][0] < now.elapsed_s - _RATE_WINDOW_S:
             self._recent.popleft()
         self._now = now
-        if self._live is None and self._clock() >= self._next_line_s:
+        if not self._is_live and self._clock() >= self._next_line_s:
             self._next_line_s = self._clock() + self._plain_interval_s
             self._console.print(Text(self._heading or plain_line(now, self._ops_per_s())), soft_wrap=True)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        live, self._live = self._live, None
-        if live is not None:
-            try:
-                live.stop()
-            finally:
-                self._console.show_cursor(True)
+        self._is_live = False
+        self._shown.close()
 
     def _ops_per_s(self) -> float:
         if len(self._recent) < 2:

@@ -7,8 +7,9 @@ import pytest
 from harness.campaign.aggregate import summaries
 from harness.campaign.disturbed import disturbances
 from harness.campaign.export import cells_frame, document, markdown, runs_frame
-from harness.campaign.facts import details, matrices
 from harness.campaign.folder import RunLine
+from harness.campaign.matrices import matrices
+from harness.campaign.tables import details
 from harness.checkers.disturbance import Figures, Late, LateFault
 from harness.options import parse_run
 from tests.campaign.made import campaign, grid, line
