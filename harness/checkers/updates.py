@@ -120,14 +120,23 @@ def matched(acknowledged: pd.DataFrame, writes: pd.DataFrame) -> tuple[Bools, Bo
     return np.isin(theirs, ours), ~np.isin(ours, theirs)
 
 
-def lost_updates(run: Recorded, losers: Ints, winners: Ints) -> list[Finding]:
-    """`losers`: rows of the writes that were acknowledged and lost; `winners`: of the writes that overwrote them."""
+def lost_updates(run: Recorded, losers: Ints, winners: Ints, told: Bools) -> list[Finding]:
+    """`losers`: rows of the writes that were acknowledged and lost; `winners`: of the writes that overwrote them.
+    `told`: by row, whether the write was acknowledged.
+
+    A write that was never acknowledged may arrive at any time after its client has left. If it then overwrites one of a
+    later section, the client is to blame, which left without knowing what became of its write.
+    """
     if not len(losers):
         return []
     table = run.writes
     position = positions_of(table.iloc[np.concatenate([losers, winners])], run.sections)
-    whose = blames_between(run.sections, position[: len(losers)], position[len(losers) :]).astype(np.int64)
+    loser_at, winner_at = position[: len(losers)], position[len(losers) :]
+    whose = blames_between(run.sections, loser_at, winner_at).astype(np.int64)
     apart = whose == NO_OVERLAP
+    straggled = apart & ~told[winners] & (winner_at >= 0) & (winner_at < loser_at)  # sections are ordered by start
+    whose[straggled] = BLAMES.index("client")
+    apart &= ~straggled
     if apart.any():
         all_told = run.final_values is not None and run.timeline.end_ns is not None
         excused = table["key"].iloc[losers].isin(overlapped_keys(run.sections)).to_numpy(np.bool_) | (not all_told)
@@ -143,7 +152,8 @@ def lost_updates(run: Recorded, losers: Ints, winners: Ints) -> list[Finding]:
             Finding(
                 kind="lost-update",
                 blame=blame,
-                text=f"{times} acknowledged {'update was' if times == 1 else 'updates were'} lost {_WHOSE[blame]}",
+                text=f"{times} acknowledged {'update was' if times == 1 else 'updates were'} lost "
+                f"{_whose(blame, int(straggled[which].sum()), times)}",
                 breaks=ALL if blame == "harness" else ("data",),
                 count=times,
                 examples=tuple(
@@ -153,6 +163,15 @@ def lost_updates(run: Recorded, losers: Ints, winners: Ints) -> list[Finding]:
             )
         )
     return findings
+
+
+def _whose(blame: Blame, straggled: int, times: int) -> str:
+    """`straggled`: how many of them were lost by a write that arrived after its client had left."""
+    if straggled == times:
+        late = "a write that arrived after its" if times == 1 else "writes that arrived after their"
+        return f"by {late} client had left"
+    more = f", or by a write that arrived after its client had left ({straggled})" if straggled else ""
+    return f"{_WHOSE[blame]}{more}"
 
 
 def shown(writes: pd.DataFrame, row: int) -> dict[str, object]:

@@ -271,10 +271,13 @@ def _not_on_record(case: Case) -> Told:
 
 
 def _when(run: Recorded, write: Mapping[str, Any]) -> str:
-    """By when a write was made, if its operation was recorded."""
+    """By when a write was made, or given up, if its operation was recorded."""
     ops = ops_of(run, str(write["client"]), int(write["section"]))
     ops = ops[(ops["f"] == "write") & (ops["value"] == write["value"]).fillna(False).to_numpy(bool)]
-    return f" by {at(run, int(ops['complete_ns'].iloc[0]))}" if len(ops) else ""
+    if not len(ops):
+        return ""
+    moment = at(run, int(ops["complete_ns"].iloc[0]))
+    return f" by {moment}" if ops["outcome"].iloc[0] == "ok" else f" (late: it had been given up at {moment})"
 
 
 def _read(run: Recorded, write: Mapping[str, Any]) -> tuple[int | None, str]:

@@ -219,6 +219,15 @@ def test_a_lost_update_names_the_reads_and_how_both_came_to_be_inside() -> None:
     assert told.because.startswith("Both were inside: n2 had granted the lock to c1, was killed")
 
 
+def test_a_lost_update_by_a_late_write_says_that_its_client_had_given_it_up() -> None:
+    story = Story().let_in("c1", 10, 20, "OK OK OK").let_in("c2", 30, 60, "OK OK OK")
+    told = story.write("c2", 1, at=45).write("c1", 1, at=15, told=False).told("lost-update")
+    assert told.sentence == (
+        "c2 wrote 1 by +46.0 ms, which was acknowledged; c1 overwrote it with 1 (late: it had been given up at "
+        "+16.0 ms). One update is lost."
+    )
+
+
 def test_a_lost_update_without_any_overlap_blames_the_harness() -> None:
     story = Story().section("c1", 10, 20).section("c2", 30, 40).write("c1", 1, at=12).write("c2", 1, at=32)
     assert story.told("lost-update").sentence.endswith(

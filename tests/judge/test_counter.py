@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fencepost.history import Write
 from harness.checkers.counter import Figures, check
 from harness.verdict import Finding
 from tests.judge.histories import History
@@ -74,6 +75,46 @@ def test_keys_are_counted_apart() -> None:
 def test_a_loss_without_any_overlap_breaks_everything_because_the_harness_must_be_wrong() -> None:
     history = History().section("c1", 0, 10).section("c2", 20, 30).write("c1", 1).write("c2", 1)
     assert findings(history)["lost-update", "harness"].breaks == ("lease", "exclusion", "data", "liveness")
+
+
+def late(told: bool, **first: float) -> History:
+    """The first holder's write arrives when it has long left, after the second holder's."""
+    history = History().section("c1", 0, 10, **first).section("c2", 20, 30).write("c2", 1)
+    return history.write("c1", 1, told=told)
+
+
+def test_a_write_that_its_client_gave_up_on_may_arrive_late_and_that_is_the_client_s_fault() -> None:
+    found = findings(late(told=False))
+    assert set(found) == {("lost-update", "client")}
+    assert found["lost-update", "client"].breaks == ("data",)
+    assert found["lost-update", "client"].text == (
+        "1 acknowledged update was lost by a write that arrived after its client had left"
+    )
+
+
+def test_a_client_that_was_told_that_its_write_is_done_left_nothing_on_its_way() -> None:
+    assert set(findings(late(told=True))) == {("lost-update", "harness")}
+
+
+def test_a_later_holder_s_unacknowledged_write_cannot_have_read_the_past() -> None:
+    history = History().section("c1", 0, 10).section("c2", 20, 30).write("c1", 1).write("c2", 1, told=False)
+    assert set(findings(history)) == {("lost-update", "harness")}
+
+
+def test_a_write_of_a_killed_client_may_arrive_late_too() -> None:
+    history = History().section("c1", 0, None).end("c1", "killed", 10).section("c2", 120, 130).write("c2", 1)
+    history.writes.append(Write("k1", 0, "c1", 1, 1))
+    assert set(findings(history)) == {("lost-update", "client")}
+
+
+def test_losses_by_late_writes_and_by_late_clients_are_one_finding() -> None:
+    history = late(told=False).section("c1", 100, 500, number=2).section("c2", 220, 240, number=2)
+    history.write("c2", 2, number=2).write("c1", 2, number=2)
+    finding = findings(history)["lost-update", "client"]
+    assert finding.count == 2
+    assert finding.text.endswith(
+        "by a client that had outlived its validity, or by a write that arrived after its client had left (1)"
+    )
 
 
 def test_an_overlap_of_another_key_is_no_excuse() -> None:

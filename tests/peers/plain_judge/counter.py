@@ -51,16 +51,22 @@ def cost(folder: Folder, sections: list[Section]) -> Cost:
 
 def _lost_updates(found: Cost, writes: list[Line], acknowledged: set[Any], of: Of, excused: bool) -> None:
     """`excused`: sections of the key overlapped, or the record is not whole."""
+
+    def told(write: Line) -> bool:
+        return (write["client"], write["section"], write["value"]) in acknowledged
+
     for i, write in enumerate(writes):
         over = next((w for w in writes[i + 1 :] if w["value"] <= write["value"]), None)
         if over is None:
             continue
-        if (write["client"], write["section"], write["value"]) not in acknowledged:
+        if not told(write):
             found.lost_unacknowledged += 1
             continue
         mine, theirs = of.get((write["client"], write["section"])), of.get((over["client"], over["section"]))
         if mine and theirs and mine.life != theirs.life and meet((mine.start, mine.end), (theirs.start, theirs.end)):
             found.lost[blame(mine, theirs)] += 1
+        elif mine and theirs and theirs.start < mine.start and not told(over):
+            found.lost["client"] += 1
         elif excused:
             found.lost["undecided"] += 1
         else:
