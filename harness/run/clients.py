@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from time import monotonic, monotonic_ns, sleep
+from typing import ClassVar
 
 import msgspec
 import psutil
@@ -46,6 +47,8 @@ class ClientSlot:
     and restart it in threads of their own, one verb at a time, so that nobody takes it for one that died by itself.
     What it says of itself may be read by any thread at any time.
     """
+
+    RESOURCE_TIMEOUT_MS: ClassVar[float] = RESOURCE_TIMEOUT_MS
 
     def __init__(
         self,
@@ -121,7 +124,7 @@ class ClientSlot:
             options=config,
             nodes=[self._dialled(node) for node in config.node_names],
             resource=self._dialled_resource(),
-            resource_timeout_ms=RESOURCE_TIMEOUT_MS,
+            resource_timeout_ms=self.RESOURCE_TIMEOUT_MS,
             lock_log=str(self._folder.logs / f"{stem}.lock.log"),
             tasks=tasks,
             description=str(self._scratch / f"{stem}.lock.json"),

@@ -21,11 +21,14 @@ _LOOK_EVERY_MS = 20
 
 
 class DrivenClientSlot(ClientSlot):
-    """A slot whose process waits for orders; otherwise a client like any other."""
+    """A slot whose process waits for orders; otherwise a client like any other. It is patient with the resource,
+    because a script may hold up what it asks for."""
 
+    RESOURCE_TIMEOUT_MS = ANSWER_WITHIN_S * 500
     _orders: int | None = None
     _answers: int | None = None
     _unread = b""
+    _under_way: Order | None = None
 
     def start(self) -> None:
         self._close_pipes()
@@ -43,19 +46,30 @@ class DrivenClientSlot(ClientSlot):
         if self.is_alive():
             await_ready([self], READY_WITHIN_S, lambda: False)
 
-    def tell(self, order: Order, meanwhile: Callable[[], object]) -> Op:
-        """Send an order and return what its step recorded. Calls `meanwhile` repeatedly until then; it may raise.
-
-        Raises UsageError for a step that is impossible now, BrokenEnvironmentError for a client that died or does not
-        answer.
-        """
+    def tell(self, order: Order) -> None:
+        """Send an order; `answer` waits for its step. Raises UsageError for a client that cannot take a step now."""
+        if self._under_way is not None:
+            raise UsageError(f"{self.name} is still at {self._under_way.do} and cannot {order.do}; finish that first")
         if self._orders is None or not self.is_alive():
             raise UsageError(f"{self.name} is not alive and cannot {order.do}; restart it first")
         if self.is_paused():
             raise UsageError(f"{self.name} is paused and cannot {order.do}; resume it first")
         with suppress(BrokenPipeError):  # it has just died; the wait for its answer notices
             os.write(self._orders, msgspec.json.encode(order) + b"\n")
+        self._under_way = order
+
+    def answer(self, meanwhile: Callable[[], object]) -> Op:
+        """What the step under way recorded. Calls `meanwhile` repeatedly until then; it may raise.
+
+        Raises UsageError for a step that is impossible now, BrokenEnvironmentError for a client that died or does not
+        answer.
+        """
+        if (order := self._under_way) is None:
+            raise UsageError(f"{self.name} has no step to finish")
+        if self.is_paused():
+            raise UsageError(f"{self.name} is paused and cannot finish {order.do}; resume it first")
         answer = msgspec.json.decode(self._line(order, meanwhile), type=Answer)
+        self._under_way = None
         if answer.op is None:
             raise UsageError(answer.misfit or f"{self.name} did not {order.do}")
         return answer.op
@@ -101,5 +115,5 @@ class DrivenClientSlot(ClientSlot):
             if fd is not None:
                 with suppress(OSError):
                     os.close(fd)
-        self._orders = self._answers = None
+        self._orders = self._answers = self._under_way = None
         self._unread = b""

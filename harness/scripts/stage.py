@@ -12,7 +12,7 @@ from itertools import count
 from time import monotonic, sleep
 from typing import Final
 
-from cluster.base import CutKind, NotInTimeError
+from cluster.base import RESOURCE, CutKind, NotInTimeError
 from fencepost.errors import BrokenEnvironmentError, UsageError
 from fencepost.history import LOCK_STEPS, Op
 from fencepost.units import Duration
@@ -40,7 +40,7 @@ class Stage:
 
     def __init__(self, test_run: TestRun, say: Callable[[str], None]) -> None:
         self._test_run = test_run
-        self._say = say
+        self.say = say
         self._active = ActiveFaults(test_run.world, test_run.observe)
         self._numbers = count(1)
         self._clients = {
@@ -75,7 +75,7 @@ class Stage:
 
     def wait(self, time: str) -> None:
         """Let time pass: `500ms`, `2s`, `1.2ttl`."""
-        self._say(f"wait {time}")
+        self.say(f"wait {time}")
         self.wait_until(monotonic() + self.seconds(time))
 
     def seconds(self, time: str) -> float:
@@ -95,7 +95,7 @@ class Stage:
         self.tick()
         fault_id = f"s{next(self._numbers)}"
         event = self._active.inject(fault_id, nemesis, fault)
-        self._say(f"{event.what}: {event.seen}")
+        self.say(f"{event.what}: {event.seen}")
         if not event.holds:
             self.tick()
             raise BrokenEnvironmentError(f"the step `{event.what}` had no effect: {event.seen}")
@@ -112,7 +112,7 @@ class Stage:
         except NotInTimeError as late:
             self.tick()
             raise BrokenEnvironmentError(f"a step was not healed in time: {late}") from late
-        self._say(f"healed {event.what}: {event.seen}")
+        self.say(f"healed {event.what}: {event.seen}")
         if not event.holds:
             raise BrokenEnvironmentError(f"the step `{event.what}` was not healed: {event.seen}")
 
@@ -128,10 +128,19 @@ class Stage:
 
     def tell(self, slot: DrivenClientSlot, order: Order) -> Op:
         """Have a client take one step; returns what it recorded."""
+        return self.begin(slot, order)()
+
+    def begin(self, slot: DrivenClientSlot, order: Order) -> Callable[[], Op]:
+        """Have a client begin a step; what is returned waits for it and returns what it recorded."""
         self.tick()
-        op = slot.tell(order, self.tick)
-        self._say(f"{slot.name} {order.do}{' ' + order.key if order.key else ''}: {_in_words(op)}")
-        return op
+        slot.tell(order)
+
+        def finish() -> Op:
+            op = slot.answer(self.tick)
+            self.say(f"{slot.name} {order.do}{' ' + order.key if order.key else ''}: {_in_words(op)}")
+            return op
+
+        return finish
 
 
 class DrivenClient:
@@ -143,6 +152,7 @@ class DrivenClient:
         self._slot = slot
         self._cut: str | None = None
         self._hit: str | None = None
+        self._held: str | None = None
 
     @property
     def name(self) -> str:
@@ -171,6 +181,23 @@ class DrivenClient:
     def step(self, name: str) -> Op:
         """A step of the workload, by name (docs/workloads.md lists them)."""
         return self._stage.tell(self._slot, Order(name))
+
+    def begin(self, name: str, key: str = "") -> Callable[[], Op]:
+        """Begin a step that something holds up; the script goes on. What is returned finishes it: it waits, and returns
+        what the client recorded. A client takes one step at a time."""
+        self._stage.say(f"{self.name} begins {name}")
+        return self._stage.begin(self._slot, Order(name, key))
+
+    def hold_requests(self, server: str = RESOURCE) -> None:
+        """From now on what the client sends to this server (a node, or the resource) arrives only when
+        `let_requests_go` is called."""
+        self._held = self._stage.inject("partition", Partition("script", "hold", "to-node", ((self.name, server),)))
+
+    def let_requests_go(self) -> None:
+        """What was held arrives now, late."""
+        if self._held:
+            self._stage.heal(self._held)
+        self._held = None
 
     def token(self) -> Op:
         """Draw a fencing token for the lock that is held."""

@@ -8,6 +8,7 @@ from functools import partial
 from time import monotonic, sleep
 
 from cluster.base import (
+    RESOURCE,
     Address,
     CalledOff,
     Condition,
@@ -198,8 +199,9 @@ class FakeCluster:
 
     def __post_init__(self) -> None:
         self.nodes = {name: FakeNode(name, self.calls) for name in self.of.nodes}
-        self.links = {(c, n): FakeLink(c, n, self.calls) for c in self.of.clients for n in self.of.nodes}
-        self.resource = FakeNode("resource", self.calls)
+        self.resource = FakeNode(RESOURCE, self.calls)
+        servers = (*self.of.nodes, RESOURCE)
+        self.links = {(c, s): FakeLink(c, s, self.calls) for c in self.of.clients for s in servers}
 
     def start(self, called_off: CalledOff = never) -> None: ...
 
@@ -241,7 +243,8 @@ class FakeCluster:
     def probe(self, links: Sequence[tuple[str, str]], timeout_ms: float = 100) -> dict[tuple[str, str], ProbeResult]:
         self.probes.append(tuple(links))
         self.waited_ms.append(timeout_ms)
-        return {link: self.links[link].probe(self.nodes[link[1]], timeout_ms) for link in links}
+        servers = {**self.nodes, RESOURCE: self.resource}
+        return {link: self.links[link].probe(servers[link[1]], timeout_ms) for link in links}
 
     def parts(self) -> Sequence[Part]:
         return [*self.nodes.values(), self.resource]
