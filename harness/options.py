@@ -58,17 +58,21 @@ def options_of(command: str) -> tuple[Declared, ...]:
     return tuple(each for each in declared(RunArguments) if command in each.option.commands)
 
 
-def axis_named(name: str) -> Declared:
-    """The option that a campaign calls by this name: the flag without its dashes, or enough of its beginning. Raises
-    UsageError if there is none, or if the campaign itself decides it."""
+def axis_named(name: str, command: str = "test") -> Declared:
+    """The option of a campaign's runs that it calls by this name: the flag without its dashes, or enough of its
+    beginning. `command`: what makes the runs, `test` or `script`. Raises UsageError if there is none, or if the
+    campaign itself decides it."""
     options = {each.name: each for each in declared(RunArguments)}
     found = [name] if name in options else [each for each in options if each.startswith(name)]
     if len(found) != 1:
         near = ", ".join(found or get_close_matches(name, options, n=1))
         question = f", did you mean {near}?" if near else ";"
         raise UsageError(f"{name!r} is not an option of `fencepost test`{question} see `fencepost test --help`")
-    if "compare" not in options[found[0]].option.commands:
+    commands = options[found[0]].option.commands
+    if "compare" not in commands:
         raise UsageError(f"--{found[0]} belongs to the campaign; it cannot be an option of its runs")
+    if command != "test" and command not in commands:
+        raise UsageError(f"--{found[0]} is no option of `fencepost {command}`; see `fencepost {command} --help`")
     return options[found[0]]
 
 
@@ -85,9 +89,18 @@ def config_from(arguments: RunArguments) -> RunConfig:
 
 def parse_run(words: Sequence[str]) -> RunConfig:
     """The run that these arguments of `fencepost test` ask for. Raises UsageError."""
-    parser, options = Parser(prog="fencepost test"), declared(RunArguments)
+    return config_from(RunArguments(**_parsed("test", words, declared(RunArguments))))
+
+
+def parse_replacements(command: str, words: Sequence[str]) -> dict[str, Any]:
+    """What these arguments of another command replace in the configuration of its run, by field. Raises UsageError."""
+    return _parsed(command, words, options_of(command))
+
+
+def _parsed(command: str, words: Sequence[str], options: Collection[Declared]) -> dict[str, Any]:
+    parser = Parser(prog=f"fencepost {command}")
     add_options(parser, options)
-    return config_from(RunArguments(**values_of(parser.parse_args(words), options)))
+    return values_of(parser.parse_args(words), options)
 
 
 def replay_command(config: RunConfig, schedule: Path, experiment: Mapping[str, Any] | None = None) -> str:

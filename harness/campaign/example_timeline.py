@@ -1,4 +1,5 @@
-"""One example of a violation: the timeline around an overlap, and what happened as text."""
+"""One example for the page: the timeline around an overlap, or that of a whole scripted run, and what happened as
+text."""
 
 from __future__ import annotations
 
@@ -62,3 +63,9 @@ def moment_of(run: Recorded) -> dict[str, object] | None:
     told = "; ".join(f"at {(ns - origin) / 1e9:.3f} s {what}" for ns, what in sorted(steps))
     told += f". For {milliseconds(both_ms)} both were inside, each within the validity that it had been told."
     return {"data": data, "show": show, "text": told[0].upper() + told[1:], "from_s": (begin_ns - origin) / 1e9}
+
+
+def whole_run(run: Recorded, claim: str) -> dict[str, object]:
+    """All of a scripted run, which is short; the text is what it tests."""
+    data = timeline(replace(run, faults=()), windows(run.faults))
+    return {"data": data, "show": 0, "text": " ".join(claim.split()), "from_s": 0.0}

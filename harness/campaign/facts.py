@@ -114,7 +114,10 @@ def machine_line(machine: Mapping[str, object]) -> str:
 
 def command(grid: Grid, cell: str, seed: int | None = None) -> str:
     """The command that makes a run of this cell again."""
-    return shlex.join(["fencepost", "test", *grid.words(cell, grid.first_seed if seed is None else seed)])
+    _, played = grid.cells[cell]
+    script = [played.script] if played.script else []
+    words = grid.words(cell, grid.first_seed if seed is None else seed)
+    return shlex.join(["fencepost", played.command, *script, *words])
 
 
 def _common(config: RunConfig, all_of_them: Sequence[RunConfig]) -> str:

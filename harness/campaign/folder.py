@@ -13,7 +13,7 @@ import fcntl
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -30,7 +30,8 @@ _SCHEMA: Final = 1
 class RunLine(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """One finished run. `folder`: its name in the folder of runs. `error`: why it broke off; then it has no figures and
     is made again when the campaign is resumed. `violation`: the verdict's text. `at_once`: how many runs were made at
-    the same time."""
+    the same time. `outcome`: of a scripted experiment, whether its expectation held; `unknown` if the run shows
+    neither."""
 
     cell: str
     seed: int
@@ -42,6 +43,7 @@ class RunLine(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     violation: str | None = None
     figures: Figures | None = None
     at_once: int = 1
+    outcome: Literal["held", "failed", "unknown"] | None = None
 
     @property
     def slot(self) -> Slot:

@@ -26,11 +26,18 @@ GRIDS: Final = Path(__file__).parent / "grids"
 class Cell(msgspec.Struct, frozen=True, omit_defaults=True):
     """One configuration. `options`: names and values of options of `fencepost test`; an option that takes no value,
     like `disks`, has an empty one. `at`: its place on each axis, as text for people; cells that differ in one place
-    are compared with each other."""
+    are compared with each other. `script`: the scripted experiment that is played, if it is not a random run; then
+    `options` are those of `fencepost script`, and seeds only count the repetitions."""
 
     name: str
     options: dict[str, str]
     at: dict[str, str]
+    script: str = ""
+
+    @property
+    def command(self) -> str:
+        """The command that makes a run of it."""
+        return "script" if self.script else "test"
 
 
 class Part(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -90,9 +97,9 @@ class Grid(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
         return sum(part.seeds * len(part.cells) for part in self.parts)
 
     def words(self, name: str, seed: int) -> list[str]:
-        """The arguments of `fencepost test` for this cell and seed."""
+        """The options of `fencepost test` for this cell and seed; of a scripted cell those of `fencepost script`."""
         part, cell = self.cells[name]
-        options = {**part.options, **cell.options, "seed": str(seed)}
+        options = {**part.options, **cell.options, **({} if cell.script else {"seed": str(seed)})}
         return [f"--{option}={value}" if value else f"--{option}" for option, value in options.items()]
 
 
@@ -188,9 +195,9 @@ def check(grid: Grid) -> Grid:
         for name in (name for pair in part.pairs for name in pair):
             if name not in {cell.name for cell in part.cells}:
                 raise UsageError(f"the grid {grid.name} compares the cell {name!r}, which is not in {part.title!r}")
-        for options in (part.options, *(cell.options for cell in part.cells)):
-            for name, value in options.items():
-                if value and not axis_named(name).takes_value:
+        for cell in part.cells:
+            for name, value in {**part.options, **cell.options}.items():
+                if value and not axis_named(name, cell.command).takes_value:
                     raise UsageError(f"--{name} takes no value, but the grid {grid.name} gives it {value!r}")
     if any(part.seeds < 1 for part in grid.parts):
         raise UsageError("--seeds must be 1 or more")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
@@ -11,15 +11,19 @@ from typing import Any
 
 import msgspec
 
-from fencepost.errors import FencepostError
-from harness.campaign.example_timeline import moment_of
+from fencepost.errors import FencepostError, UsageError
+from harness.campaign.example_timeline import moment_of, whole_run
 from harness.campaign.folder import RunLine
 from harness.campaign.measure import measure
 from harness.campaign.order import Slot
-from harness.options import parse_run
+from harness.config import RunConfig
+from harness.options import parse_replacements, parse_run
 from harness.run.messages import Failed
-from harness.run.prepare import prepare
+from harness.run.prepare import prepare, prepare_setup
+from harness.run.setup import Setup
 from harness.run.snapshot import Display
+from harness.scripts import play as scripted
+from harness.scripts.experiment import Experiment, find_experiments
 from harness.session import judge_and_draw, new_folder, record_run
 from harness.store.run_folder import RunFolder
 from harness.verdict import Verdict, breaking
@@ -29,8 +33,9 @@ HasShownEnough = Callable[[Slot, RunFolder], bool]
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True):
-    """A run to make. `words`: its options of `fencepost test`. `results`: where its folder goes; empty if it is to be
-    sent to whoever ordered it. `at_once`: how many runs are made at the same time."""
+    """A run to make. `words`: its options of `fencepost test`, or of `fencepost script` if it plays the experiment
+    `script`. `results`: where its folder goes; empty if it is to be sent to whoever ordered it. `at_once`: how many
+    runs are made at the same time."""
 
     cell: str
     seed: int
@@ -38,6 +43,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     results: str
     revision: str
     at_once: int = 1
+    script: str = ""
 
     @property
     def slot(self) -> Slot:
@@ -46,11 +52,22 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
 
 class Made(msgspec.Struct, frozen=True, tag=True):
     """What became of it. `line`: for the record; None if somebody asked to stop, because such a run does not count.
-    `moment`: of its first violation, for the page. `failure`: why it broke off."""
+    `moment`: of its first violation, for the page; of a scripted one the whole run. `failure`: why it broke off."""
 
     line: RunLine | None = None
     moment: dict[str, Any] | None = None
     failure: Failed | None = None
+
+
+def config_of(script: str, words: Sequence[str]) -> RunConfig:
+    """The configuration of such a run, after everything was checked that can be. Raises UsageError and
+    BrokenEnvironmentError."""
+    if script:
+        _, setup = _scripted(script, words)
+        return setup.config
+    config = parse_run(words)
+    prepare(config)
+    return config
 
 
 def make(
@@ -61,12 +78,11 @@ def make(
 ) -> Made:
     """Make the run and judge it. `showing`: entered while the run is on. Raises FencepostError if it cannot begin."""
     began = monotonic()
-    prepared = prepare(parse_run(order.words))
-    run = new_folder(prepared, Path(order.results))
+    experiment, run, record = _begun(order, enough)
     failure: FencepostError | None = None
     try:
         with showing as display:
-            record_run(prepared, run, display, enough and partial(enough, order.slot, run))
+            record(display)
     except FencepostError as error:
         failure = error
     if is_interrupted() or ((timeline := run.read_timeline()) is not None and timeline.interrupted):
@@ -76,9 +92,35 @@ def make(
     judged = judge_and_draw(run)
     recorded, verdict = judged.recorded, judged.verdict
     figures = measure(recorded, verdict, judged.environment, judged.explained)
-    line = _line(order, run, verdict.verdict, began, violation=_violation(verdict), figures=figures)
-    moment = moment_of(recorded)
+    more = {"violation": _violation(verdict), "figures": figures}
+    if experiment is not None:
+        more["outcome"] = scripted.judge_expectation(experiment, verdict).name.lower()
+    moment = moment_of(recorded) if experiment is None else whole_run(recorded, experiment.claim)
+    line = _line(order, run, verdict.verdict, began, **more)
     return Made(line, {"folder": run.name, "seed": order.seed, **moment} if moment else None)
+
+
+def _begun(
+    order: Order, enough: HasShownEnough | None
+) -> tuple[Experiment | None, RunFolder, Callable[[Display], None]]:
+    """The experiment, if one is played; the new folder; and what fills it."""
+    results = Path(order.results)
+    if order.script:
+        experiment, setup = _scripted(order.script, order.words)
+        run = scripted.new_folder(experiment, setup, order.script, results)
+        return experiment, run, partial(scripted.record, experiment, setup, order.script, run)
+    prepared = prepare(parse_run(order.words))
+    run = new_folder(prepared, results)
+    return None, run, lambda display: record_run(prepared, run, display, enough and partial(enough, order.slot, run))
+
+
+def _scripted(script: str, words: Sequence[str]) -> tuple[Experiment, Setup]:
+    """The experiment of this name, and what its run stands on. Raises UsageError for several, or none."""
+    experiments = find_experiments(script)
+    if len(experiments) != 1:
+        raise UsageError(f"{script} is {len(experiments)} experiments; name one of them")
+    (experiment,) = experiments
+    return experiment, prepare_setup(experiment.config(**parse_replacements("script", words)))
 
 
 def _line(order: Order, run: RunFolder, verdict: str, began: float, **more: Any) -> RunLine:

@@ -17,16 +17,14 @@ from harness.campaign.equipment import equipment
 from harness.campaign.folder import CampaignFolder
 from harness.campaign.grid import Grid
 from harness.campaign.hands import ALONE, Hands
-from harness.campaign.one_run import HasShownEnough, Order, make
+from harness.campaign.one_run import HasShownEnough, Order, config_of, make
 from harness.campaign.order import Estimate, Slot, in_order
 from harness.campaign.pace import FindingPace, Pace
 from harness.campaign.record import Outcomes, Record, in_words
 from harness.config import RunConfig
-from harness.options import parse_run
 from harness.report.progress import Progress
 from harness.run.interruption import Interruption
 from harness.run.outside import more_runs_follow
-from harness.run.prepare import prepare
 
 MOST_RUNS: Final = 10_000
 _PLAIN_INTERVAL_S: Final = math.inf
@@ -53,8 +51,7 @@ def make_plan(grid: Grid, *, yes: bool) -> Plan:
     configs = {}
     for name in grid.cells:
         try:
-            configs[name] = parse_run(grid.words(name, grid.first_seed))
-            prepare(configs[name])
+            configs[name] = config_of(grid.cells[name][1].script, grid.words(name, grid.first_seed))
         except UsageError as error:
             raise UsageError(f"cell {name!r}: {error}") from None
     return Plan(grid, configs)
@@ -88,6 +85,7 @@ def play(
                     cell=slot.cell,
                     seed=slot.seed,
                     words=tuple(plan.grid.words(*slot)),
+                    script=plan.grid.cells[slot.cell][1].script,
                     results="" if hands.scheduler else str(results.absolute()),
                     revision=revision,
                     at_once=hands.count,

@@ -59,7 +59,7 @@ class Experiment:
     def config(self, **chosen: Any) -> RunConfig:
         """The run's configuration; what the user chose replaces what the experiment says. Raises UsageError for what
         cannot mean anything."""
-        fixed: dict[str, Any] = {"seed": 0, "nemesis": self.name, "recovery_ms": 0}
+        fixed: dict[str, Any] = {"seed": 0, "nemesis": self.name, "duration_ms": _LASTS_ABOUT_MS, "recovery_ms": 0}
         try:
             config = RunConfig(**(fixed | dict(self.settings) | chosen))
             config.check()
@@ -74,6 +74,9 @@ class Experiment:
         except OSError:
             return ""
 
+
+_LASTS_ABOUT_MS: Final = 3_000
+"""A script ends by itself; this is what a campaign plans with."""
 
 _USUAL: Final[Mapping[str, Any]] = {"lock": "redlock", "ttl_ms": 3_000, "node_timeout_ms": 200, "clients": 2}
 """What an experiment has unless it says otherwise. The TTL is long, so that a busy machine has the time to bring a node

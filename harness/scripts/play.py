@@ -13,8 +13,9 @@ from fencepost.errors import FencepostError
 from harness.checkers.judge import recorded_verdict
 from harness.report.progress import Progress
 from harness.run.setup import Setup
+from harness.run.snapshot import Display
 from harness.scripts.experiment import Experiment, describe
-from harness.scripts.steps import play_steps
+from harness.scripts.steps import Say, play_steps
 from harness.session import report_run, say_what_is_missing, setup_in_words
 from harness.store.manifest import recording
 from harness.store.run_folder import RunFolder
@@ -34,17 +35,14 @@ def make_experiment(
 ) -> tuple[Outcome, RunFolder]:
     """Run an experiment, judge it, show it, and return the outcome and the run's folder. Raises FencepostError if it
     broke off; everything recorded until then stays in the run's folder."""
-    folder = RunFolder.create(results, setup.config)
-    folder.write_experiment(describe(experiment, setup.config, target))
+    folder = new_folder(experiment, setup, target, results)
     out.print(f"{experiment.name}: {' '.join(experiment.claim.split())}")
     out.print(f"expected: {experiment.expect.says}")
     out.print(f"{setup_in_words(setup)}, persistence {setup.config.persistence}")
     say_what_is_missing(setup, out)
     try:
-        with RunState.create(folder.path.name) as state, Progress(out, plain_interval_s=float("inf")) as progress:
-            say = partial(out.print, soft_wrap=True)
-            with recording(folder):
-                play_steps(experiment, target, setup, folder, state, progress, say)
+        with Progress(out, plain_interval_s=float("inf")) as progress:
+            record(experiment, setup, target, folder, progress, partial(out.print, soft_wrap=True))
     except FencepostError:
         out.print(f"the experiment broke off; `fencepost analyze {folder.path}` judges what was recorded")
         raise
@@ -56,6 +54,21 @@ def make_experiment(
     out.print(f"expected: {experiment.expect.says} — {words[outcome]}")
     out.print()
     return outcome, folder
+
+
+def new_folder(experiment: Experiment, setup: Setup, target: str, results: Path) -> RunFolder:
+    """Create a folder in `results` for a run of the experiment. `target`: what the command line calls it."""
+    folder = RunFolder.create(results, setup.config)
+    folder.write_experiment(describe(experiment, setup.config, target))
+    return folder
+
+
+def record(
+    experiment: Experiment, setup: Setup, target: str, folder: RunFolder, display: Display, say: Say = lambda _: None
+) -> None:
+    """Play the steps; `say` is given a line for each. Raises FencepostError if it broke off."""
+    with RunState.create(folder.path.name) as state, recording(folder):
+        play_steps(experiment, target, setup, folder, state, display, say)
 
 
 def judge_expectation(experiment: Experiment, verdict: Verdict) -> Outcome:

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from fencepost.errors import UsageError
+from harness.campaign import facts
 from harness.campaign.grid import (
     GRIDS,
     Cell,
@@ -19,6 +20,7 @@ from harness.campaign.grid import (
     with_options,
 )
 from harness.campaign.order import Estimate, in_order
+from harness.campaign.play import make_plan
 from harness.options import parse_run
 
 
@@ -189,3 +191,25 @@ def test_the_numbers_of_an_axis_are_those_of_its_option_whatever_its_values_are_
 def test_an_axis_of_one_value_has_no_numbers() -> None:
     (part,) = grid_of("lock=redlock,redlock-ng", "clients=2").parts
     assert part.numbers("clients") == {}
+
+
+def test_a_cell_may_play_an_experiment_with_the_options_of_script() -> None:
+    cell = Cell("crash", {"cluster": "process"}, {"experiment": "crash"}, script="crash-without-persistence")
+    grid = check(Grid(name="g", title="", question="", parts=(Part(title="p", cells=(cell,), seeds=2),)))
+    assert grid.words("crash", 2) == ["--cluster=process"], "a seed only counts repetitions"
+    assert facts.command(grid, "crash") == "fencepost script crash-without-persistence --cluster=process"
+    plan = make_plan(grid, yes=False)
+    assert plan.configs["crash"].nemesis == "crash-without-persistence"
+
+
+def test_an_option_that_a_script_does_not_have_is_refused() -> None:
+    cell = Cell("crash", {"duration": "5s"}, {}, script="crash-without-persistence")
+    with pytest.raises(UsageError, match="--duration is no option of `fencepost script`"):
+        check(Grid(name="g", title="", question="", parts=(Part(title="p", cells=(cell,), seeds=1),)))
+
+
+def test_several_experiments_are_no_cell() -> None:
+    cell = Cell("all", {}, {}, script="all")
+    grid = check(Grid(name="g", title="", question="", parts=(Part(title="p", cells=(cell,), seeds=1),)))
+    with pytest.raises(UsageError, match="name one of them"):
+        make_plan(grid, yes=False)
