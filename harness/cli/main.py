@@ -24,6 +24,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "compare": "make many runs over a grid of configurations, and a report",
     "mutants": "run broken versions of the reference lock until each is caught",
     "script": "play a scripted experiment",
+    "claims": "settle what is said about locks on Redis, by experiment",
     "replay": "make a recorded run again",
     "shrink": "find the fewest and shortest faults that still show a run's violation",
     "analyze": "judge a recorded run again",

@@ -1,0 +1,1 @@
+"""The claims of the debate about locks on Redis: each is an experiment that ends in confirmed, refuted or undecided."""

@@ -1,0 +1,122 @@
+"""From the runs on record to an answer: confirmed, refuted or undecided, by rule.
+
+An experiment is a forced interleaving, so it says what can happen, not how often. Evidence that is missing decides
+nothing: a claim of which runs are missing or unknown, or whose control did not show what it must, is undecided.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fencepost.text import plural
+from harness.campaign.folder import RunLine
+from harness.campaign.statistics import Rate, rate
+from harness.claims.table import Answer, Claim, Trial
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """The runs of one trial. `expects`: the expectation that it states before it runs. `unknown`: runs that show
+    neither. `missing`: runs that were planned and are not there. `cannot`: why this machine cannot play it; empty if
+    it can."""
+
+    trial: Trial
+    expects: str
+    held: int
+    failed: int
+    unknown: int
+    missing: int
+    folders: tuple[str, ...]
+    cannot: str = ""
+
+    @property
+    def rate(self) -> Rate:
+        """How often the expectation held, with its exact interval."""
+        return rate(self.held, self.held + self.failed)
+
+    @property
+    def always_the_same(self) -> bool:
+        """Whether all runs had one outcome."""
+        return not (self.held and self.failed)
+
+    @property
+    def supporting(self) -> int:
+        """Runs that speak for the claim."""
+        return self.failed if self.trial.role == "contradicts" else self.held
+
+    @property
+    def contradicting(self) -> int:
+        """Runs that speak against it."""
+        return self.held if self.trial.role == "contradicts" else self.failed
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """A claim with its answer. `why`: one sentence."""
+
+    claim: Claim
+    answer: Answer
+    why: str
+    tried: tuple[Tried, ...]
+
+    @property
+    def as_predicted(self) -> bool | None:
+        """None where nothing was predicted or decided."""
+        if self.claim.prediction is None or self.answer == "undecided":
+            return None
+        return self.answer == self.claim.prediction
+
+
+def settle(claim: Claim, tried: Sequence[Tried]) -> Settled:
+    """Apply the rule to what was tried, in the order of the claim's trials."""
+    answer, why = _rule(claim, tried)
+    return Settled(claim, answer, why, tuple(tried))
+
+
+def tried_of(trial: Trial, expects: str, planned: int, lines: Sequence[RunLine], cannot: str = "") -> Tried:
+    """Count the runs of a trial. `lines`: of its cell; those that broke off do not count."""
+    finished = [line for line in lines if line.error is None]
+    counts = Counter(line.outcome for line in finished)
+    return Tried(
+        trial=trial,
+        expects=expects,
+        held=counts["held"],
+        failed=counts["failed"],
+        unknown=counts["unknown"],
+        missing=0 if cannot else max(0, planned - len(finished)),
+        folders=tuple(line.folder for line in finished),
+        cannot=cannot,
+    )
+
+
+def _rule(claim: Claim, tried: Sequence[Tried]) -> tuple[Answer, str]:
+    controls = [each for each in tried if each.trial.role == "control"]
+    tests = [each for each in tried if each.trial.role != "control"]
+    if cannot := next((each for each in tried if each.cannot), None):
+        return "undecided", f"This machine cannot play {cannot.trial.script}: {cannot.cannot}."
+    if missing := sum(each.missing for each in tried):
+        return "undecided", f"{plural(missing, 'run')} {'is' if missing == 1 else 'are'} still to be made."
+    for each in controls:
+        if each.failed:
+            runs = plural(each.held + each.failed, "run")
+            return "undecided", f"The control {each.trial.script} did not show what it must in {each.failed} of {runs}."
+        if not each.held:
+            return "undecided", f"All runs of the control {each.trial.script} ended unknown."
+    supporting, contradicting = sum(t.supporting for t in tests), sum(t.contradicting for t in tests)
+    if claim.says == "can" and supporting:
+        return "confirmed", f"It happened in {supporting} of {plural(supporting + contradicting, 'run')}."
+    if claim.says == "always" and contradicting:
+        worst = max(tests, key=lambda each: each.contradicting)
+        return "refuted", (
+            f"{worst.trial.script} shows the opposite in {worst.contradicting} of "
+            f"{plural(worst.supporting + worst.contradicting, 'run')}."
+        )
+    if unknown := sum(each.unknown for each in tests):
+        return "undecided", f"{plural(unknown, 'run')} ended unknown and must be made again."
+    if not supporting + contradicting:
+        return "undecided", "No run was judged."
+    if claim.says == "can":
+        return "refuted", f"It never happened in {plural(contradicting, 'run')} that force it."
+    return "confirmed", f"It held in all {plural(supporting, 'run')} that try to break it."

@@ -1,0 +1,185 @@
+"""The table of claims, as data: what a document says, which experiments test it, and what we predict.
+
+A claim is added here when its experiments exist; nothing else needs an edit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final, Literal
+
+import msgspec
+
+Role = Literal["supports", "contradicts", "control"]
+"""What an experiment means to a claim if its expectation holds. `control`: it has to hold before the claim is judged.
+It repeats the steps with the one thing changed on which the claim depends, so it shows that the experiment would have
+seen the opposite."""
+
+Answer = Literal["confirmed", "refuted", "undecided"]
+
+
+class Document(msgspec.Struct, frozen=True):
+    """A source. `url` is empty if the text has no lasting address of its own."""
+
+    title: str
+    url: str = ""
+
+
+class Trial(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An experiment of `harness/scripts/experiments/` that tests a claim. `options`: of `fencepost script`, by name."""
+
+    script: str
+    role: Role = "supports"
+    options: dict[str, str] = {}
+
+    @property
+    def cell(self) -> str:
+        """What its runs are filed under. Claims that share an experiment share its runs."""
+        return " ".join([self.script, *(f"--{name} {value}".rstrip() for name, value in self.options.items())])
+
+
+class Claim(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """One claim. `sources`: who makes it, by the names in `DOCUMENTS`. `gist`: what they say, in our words.
+
+    `says`: `can` claims that something is possible, so one run that shows it confirms it. `always` claims that
+    something holds, so one run that does not show it refutes it. `prediction`: what we expected before any run; None
+    where the documents disagree and we had no opinion. `remark`: what a reader has to know about the answer."""
+
+    name: str
+    sources: tuple[str, ...]
+    gist: str
+    says: Literal["can", "always"]
+    trials: tuple[Trial, ...]
+    prediction: Answer | None = None
+    remark: str = ""
+
+
+DOCUMENTS: Final[Mapping[str, Document]] = MappingProxyType(
+    {
+        "proposal": Document(
+            "S. Sanfilippo, “A proposal for more reliable locks using Redis” (2014)", "http://antirez.com/news/77"
+        ),
+        "overview": Document("G. Collins, “Distributed locks with Redis: SETNX, Redlock and their controversies”"),
+        "reply": Document("S. Sanfilippo, “Is Redlock safe?” (2016)", "http://antirez.com/news/101"),
+        "questions": Document("“Redis distributed locks”, questions and answers on the debate (2023)"),
+        "analysis": Document(
+            "M. Kleppmann, “How to do distributed locking” (2016), and articles that quote it",
+            "https://martin.kleppmann.com/2016/02/08/how-to-do-distributed-locking.html",
+        ),
+    }
+)
+
+CLAIMS: Final[tuple[Claim, ...]] = (
+    Claim(
+        name="crash-no-persistence",
+        sources=("proposal", "questions", "analysis"),
+        gist="A node that crashes and restarts empty lets a second client reach a majority while the first one still "
+        "holds the lock.",
+        says="can",
+        trials=(Trial("crash-without-persistence"), Trial("crash-with-aof-everysec", "control")),
+        prediction="confirmed",
+    ),
+    Claim(
+        name="clean-shutdown-aof",
+        sources=("proposal",),
+        gist="With an append-only file, a clean shutdown and restart keeps the lock.",
+        says="always",
+        trials=(Trial("clean-shutdown-with-aof"), Trial("crash-without-persistence", "control")),
+        prediction="confirmed",
+    ),
+    Claim(
+        name="everysec-process-crash",
+        sources=("proposal", "analysis"),
+        gist="An append-only file that is fsynced once a second survives a crash of the server's process.",
+        says="always",
+        trials=(Trial("crash-with-aof-everysec"), Trial("crash-without-persistence", "control")),
+        prediction="confirmed",
+        remark="The documents speak of crashes and of power outages alike. The kernel outlives the process and keeps "
+        "what was written, fsynced or not, so only a power outage makes a difference.",
+    ),
+    Claim(
+        name="everysec-power-loss",
+        sources=("proposal", "analysis"),
+        gist="With an fsync once a second, a power outage can lose a key that was just granted.",
+        says="can",
+        trials=(Trial("power-cut-with-aof-everysec"), Trial("power-cut-with-aof-always", "control")),
+        prediction="confirmed",
+    ),
+    Claim(
+        name="always-power-loss",
+        sources=("proposal", "reply"),
+        gist="With fsync=always the lock is safe in the face of any kind of restart.",
+        says="always",
+        trials=(Trial("power-cut-with-aof-always"), Trial("power-cut-with-aof-everysec", "control")),
+        prediction="confirmed",
+    ),
+    Claim(
+        name="delayed-restart",
+        sources=("proposal", "reply", "questions"),
+        gist="Without any persistence, it is safe to keep a crashed node down for longer than the longest TTL.",
+        says="always",
+        trials=(Trial("restart-after-the-ttl"), Trial("restart-within-the-ttl", "control")),
+        prediction="confirmed",
+    ),
+    Claim(
+        name="clock-step",
+        sources=("reply", "analysis"),
+        gist="If the wall clock of one node jumps ahead, two clients can hold the lock at the same time.",
+        says="can",
+        trials=(Trial("clock-step"), Trial("clock-step-elsewhere", "control")),
+        prediction="confirmed",
+    ),
+    Claim(
+        name="late-write",
+        sources=("analysis",),
+        gist="Checking the expiry just before the write does not help: the write may arrive late.",
+        says="can",
+        trials=(
+            Trial("late-write"),
+            Trial("late-write-of-a-dead-client"),
+            Trial("late-write-with-a-token", "control"),
+        ),
+        prediction="confirmed",
+        remark="The write may even outlive its client.",
+    ),
+    Claim(
+        name="fencing",
+        sources=("overview", "questions", "analysis"),
+        gist="A fencing token that grows, checked by the resource, makes the write of a client that outlived its lease "
+        "harmless.",
+        says="always",
+        trials=(
+            Trial("fencing-of-reads-and-writes"),
+            Trial("late-write-with-a-token"),
+            Trial("no-fencing", "control"),
+            Trial("late-write", "control"),
+        ),
+        prediction="confirmed",
+        remark="The token must come with reads as well as writes; the next row says why.",
+    ),
+    Claim(
+        name="fencing-writes-only",
+        sources=("overview", "questions", "analysis"),
+        gist="It is enough if writes carry the fencing token, as the documents draw it.",
+        says="always",
+        trials=(
+            Trial("fencing-of-writes-after-a-write"),
+            Trial("fencing-of-writes-alone", "contradicts"),
+            Trial("fencing-of-reads-and-writes", "control"),
+        ),
+        prediction="refuted",
+        remark="The documents draw the late write after the next holder's write, and there the token works. A late "
+        "write that lands between the next holder's read and its write carries the largest token that the resource has "
+        "seen. It is accepted and then overwritten.",
+    ),
+    Claim(
+        name="unique-token-cas",
+        sources=("reply",),
+        gist="A unique token with check-and-set protects the data as well as a growing one.",
+        says="always",
+        trials=(Trial("fencing-by-the-unique-value"), Trial("no-fencing-of-a-register", "control")),
+        prediction=None,
+        remark="The resource must offer a check-and-set, and the client must leave its token there before it reads.",
+    ),
+)

@@ -1,0 +1,97 @@
+"""What was found out about the claims, as sentences and rows for every form of the page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from fencepost.text import count, listed, plural
+from harness.campaign import facts, wording
+from harness.campaign.grid import Grid
+from harness.claims.settle import Settled, Tried
+from harness.claims.table import DOCUMENTS, Role
+
+INTRODUCTION: Final = (
+    "Much is said about locks on Redis: that they are safe, that they are not, and what would make them so. Each row "
+    "is one claim from that debate, in our words, with what real servers and real client processes did when an "
+    "experiment tried to show it.",
+    "A scripted experiment forces one interleaving, step by step, and states what it expects before it runs. The judge "
+    "does not know the script; it looks only at the recorded history. Next to each experiment runs a control: the same "
+    "steps with the one thing changed on which the claim depends. A claim is decided only if its control showed what "
+    "it must.",
+    "What is possible has to be seen once. What always holds is refuted by one run. An experiment shows what can "
+    "happen, not how often it does.",
+)
+
+HEADS: Final = ("claim", "what is said", "who says it", "answer", "evidence", "predicted")
+TRIAL_HEADS: Final = (
+    "experiment",
+    "it",
+    "expected",
+    "held in how many runs (exact 95 % interval)",
+    "unknown",
+    "missing",
+)
+
+_ROLES: Final[dict[Role, str]] = {
+    "supports": "supports the claim",
+    "contradicts": "contradicts the claim",
+    "control": "is the control",
+}
+
+
+def row(settled: Settled) -> tuple[str, ...]:
+    """A row under `HEADS`."""
+    claim = settled.claim
+    return (
+        claim.name,
+        claim.gist,
+        "; ".join(DOCUMENTS[source].title for source in claim.sources),
+        settled.answer,
+        evidence(settled),
+        prediction(settled),
+    )
+
+
+def evidence(settled: Settled) -> str:
+    """The sentence of the rule, and what else a reader has to know."""
+    varying = [each.trial.script for each in settled.tried if not each.always_the_same]
+    said = [settled.why]
+    if varying:
+        said.append(f"The outcome of {listed(varying)} was not always the same.")
+    if settled.claim.remark:
+        said.append(settled.claim.remark)
+    return " ".join(said)
+
+
+def prediction(settled: Settled) -> str:
+    """`confirmed`; `refuted: not as predicted`; `open` where nothing was predicted."""
+    if settled.claim.prediction is None:
+        return "open"
+    return f"{settled.claim.prediction}{': not as predicted' if settled.as_predicted is False else ''}"
+
+
+def trial_row(tried: Tried) -> tuple[str, ...]:
+    """A row under `TRIAL_HEADS`."""
+    return (
+        tried.trial.cell,
+        _ROLES[tried.trial.role],
+        tried.expects,
+        wording.counted(tried.rate),
+        count(tried.unknown),
+        count(tried.missing),
+    )
+
+
+def command(grid: Grid, tried: Tried) -> str:
+    """The command that makes one of its runs; empty for an experiment that was left out."""
+    return facts.command(grid, tried.trial.cell) if tried.trial.cell in grid.cells else ""
+
+
+def headline(settled: Sequence[Settled]) -> str:
+    """`12 claims: 9 confirmed, 2 refuted, 1 undecided; 1 not as predicted`."""
+    answers = [each.answer for each in settled]
+    counted = [f"{answers.count(word)} {word}" for word in ("confirmed", "refuted", "undecided") if word in answers]
+    surprises = sum(each.as_predicted is False for each in settled)
+    text = f"{plural(len(settled), 'claim')}: {', '.join(counted)}"
+    return f"{text}; {surprises} not as predicted" if surprises else text

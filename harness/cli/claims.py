@@ -1,0 +1,84 @@
+"""`fencepost claims`: settle the claims of the debate about locks on Redis by experiment."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+
+from fencepost.options import Option
+from harness.campaign.hands import AtOnce, Hands
+from harness.cli.command import Call, Command
+from harness.config import RESULTS
+from harness.options import Results
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+class Arguments(msgspec.Struct, frozen=True, kw_only=True):
+    list: Annotated[bool, Option("--list", "list the claims and the experiments that settle them")] = False
+    only: Annotated[
+        tuple[str, ...], Option("--only", "only this claim; may be given more than once", metavar="NAME")
+    ] = ()
+    quick: Annotated[bool, Option("--quick", "three runs of each experiment")] = False
+    repeats: Annotated[
+        int | None, Option("--repeats", "runs of each experiment", shown_default="20; quick: 3", low=1)
+    ] = None
+    workers: Annotated[
+        AtOnce | None,
+        Option(
+            "--workers",
+            "runs at the same time; auto: as many as do not disturb each other",
+            metavar="N|auto",
+            shown_default="1",
+        ),
+    ] = None
+    report: Annotated[
+        Path | None, Option("--report", "folder of the page", metavar="DIR", shown_default="results/claims/NAME")
+    ] = None
+    results: Results = RESULTS
+
+
+def _claims(call: Call, out: Console) -> int:
+    from harness.claims.grid import chosen
+    from harness.claims.session import run_claims
+
+    arguments: Arguments = call.arguments
+    if arguments.list:
+        for claim in chosen(arguments.only):
+            out.print(f"{claim.name}: {claim.gist}")
+            for trial in claim.trials:
+                out.print(f"    {trial.role:<11} {trial.cell}")
+            out.print(f"    predicted   {claim.prediction or 'nothing'}")
+        return 0
+    return run_claims(
+        arguments.report,
+        arguments.results,
+        only=arguments.only,
+        repeats=(3 if arguments.quick else 20) if arguments.repeats is None else arguments.repeats,
+        cluster=call.replaced.get("cluster"),
+        hands=Hands.found(arguments.workers, None),
+        command=shlex.join(["fencepost", *call.words]),
+        out=out,
+    )
+
+
+COMMAND = Command(
+    description="""
+Settle what is said about locks on Redis: play the experiments of each claim several times, and say which claims
+are confirmed, refuted or undecided, with the evidence. See docs/experiments.md.""",
+    arguments=Arguments,
+    do=_claims,
+    replaces="for all runs",
+    epilog="""examples:
+  fencepost claims --quick --workers 2
+  fencepost claims --only clock-step --only fencing --report /tmp/two-claims
+
+The same command resumes after an interruption. A finished run is never made again.
+exit codes: 0 every claim is decided, 1 one is undecided although all runs are there, 2 runs are missing, 254 bad
+arguments, 255 the harness or its environment failed
+""",
+)

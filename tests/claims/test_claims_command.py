@@ -1,0 +1,74 @@
+"""`fencepost claims` as a user runs it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from fencepost.errors import UsageError
+from harness.claims.grid import chosen, unplayable
+from harness.claims.session import settle_all
+from harness.claims.table import CLAIMS
+from harness.cli.main import run
+from harness.run import prepare
+from tests.harness import runs
+
+WORDS = ("claims", "--only", "crash-no-persistence", "--repeats", "1", "--cluster", "process")
+
+
+def test_a_claim_is_settled_by_its_experiments_and_a_second_call_makes_no_run(tmp_path: Path) -> None:
+    code, out, err = runs.fencepost(tmp_path, *WORDS)
+    assert code == 0, out + err
+    assert "1 claim: 1 confirmed." in out
+    report = tmp_path / "results" / "claims" / "crash-no-persistence-x1-process"
+    (claim,) = json.loads((report / "claims.json").read_bytes())["claims"]
+    assert (claim["name"], claim["answer"]) == ("crash-no-persistence", "confirmed")
+    for trial in claim["trials"]:
+        assert (trial["held"], trial["failed"], trial["missing"]) == (1, 0, 0)
+        (folder,) = trial["folders"]
+        assert (tmp_path / "results" / "runs" / folder / "experiment.json").exists()
+        assert runs.processes_of(tmp_path / "results" / "runs" / folder) == []
+    assert (report / "index.html").read_text().count("data-timeline=") == 1
+    lines = (report / "runs.jsonl").read_bytes()
+
+    code, out, err = runs.fencepost(tmp_path, *WORDS)
+    assert code == 0, out + err
+    assert "found 2 of them finished" in out
+    assert (report / "runs.jsonl").read_bytes() == lines
+
+
+def test_the_list_shows_every_claim_with_its_experiments(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["claims", "--list"]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    for claim in CLAIMS:
+        assert f"{claim.name}: {claim.gist}" in out
+        assert all(trial.cell in out for trial in claim.trials)
+
+
+def test_an_unknown_claim_is_one_clear_line(capfd: pytest.CaptureFixture[str]) -> None:
+    assert run(["claims", "--only", "clock-stop"]) == 254
+    _, err = capfd.readouterr()
+    assert "did you mean clock-step?" in err
+    assert len(err.splitlines()) == 1
+
+
+def test_claims_that_this_machine_cannot_test_are_left_out_and_all_of_them_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(kind: str) -> None:
+        raise UsageError(f"no {kind} disk here")
+
+    monkeypatch.setattr(prepare, "check_disks", refuse)
+    claims = chosen(["always-power-loss", "crash-no-persistence"])
+    cannot = unplayable(claims, "process")
+    assert sorted(cannot) == ["power-cut-with-aof-always", "power-cut-with-aof-everysec"]
+    settled = settle_all(claims, 1, [], cannot)
+    assert [each.why for each in settled][1] == (
+        "This machine cannot play power-cut-with-aof-always: no ext4 disk here."
+    )
+    monkeypatch.chdir(tmp_path)
+    assert run(["claims", "--only", "always-power-loss", "--cluster", "process"]) == 254
+    assert "no ext4 disk here" in capfd.readouterr().err
+    assert list(tmp_path.iterdir()) == []
