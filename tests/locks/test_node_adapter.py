@@ -28,7 +28,7 @@ def adapter(tmp_path: Path) -> Written:
 
     def write(methods: str) -> list[str]:
         path = tmp_path / "adapter.mjs"
-        names = "boundedCall, fail, info, nowNs, ok, serve, untilWallClock, warmUp"
+        names = "boundedCall, fail, info, nowNs, ok, serve, timedCall, untilWallClock, warmUp"
         path.write_text(
             f"import {{ {names} }} from '{HALF}'\n"
             "const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms))\n"
@@ -101,6 +101,33 @@ def test_the_bounds_include_the_time_of_computing_if_the_process_is_stopped_afte
     assert lease.requested_ns is not None
     assert lease.computed_before_ns is not None
     assert lease.computed_after_ns <= lease.requested_ns <= lease.computed_before_ns - 150_000_000
+
+
+SAYS_YES = """
+    async acquire() {
+      let askedNs
+      const library = async () => { await sleep(20); askedNs = nowNs(); await sleep(200); return true }
+      const { bounds } = await timedCall(library)
+      return ok({ value: 'v', requested_ns: askedNs, ...bounds })
+    }
+"""
+"""A library that asks the nodes, waits for their replies and says yes. The test learns when it asked."""
+
+
+def test_a_lease_of_which_the_library_says_nothing_but_yes_may_have_begun_when_the_nodes_were_asked(
+    adapter: Written, tmp_path: Path
+) -> None:
+    lock = opened(adapter(SAYS_YES), tmp_path / "log")
+    try:
+        lease = lock.acquire("k", 1000)
+    finally:
+        lock.close()
+    assert lease is not None
+    assert lease.validity_ms is None
+    assert lease.computed_after_ns is not None
+    assert lease.requested_ns is not None
+    assert lease.computed_before_ns is not None
+    assert lease.computed_after_ns <= lease.requested_ns <= lease.computed_before_ns - 190_000_000
 
 
 def test_a_deadline_of_the_wall_clock_is_converted_to_within_a_tenth_of_a_millisecond(

@@ -33,6 +33,9 @@ import java.util.concurrent.TimeUnit;
  *       blocking in a system call: for a library that reads its sockets in the calling thread, the lower bound is the
  *       start of the call.
  * </ul>
+ *
+ * <p>A library that says yes and nothing else computes no validity. Its lease began at some time between the start and the
+ * end of the call: the nodes count from the request, and the library waited for their replies after that.
  */
 public final class FencepostAdapter {
     /** What {@link #serve} needs. An exception is answered with info, because it is unknown how far the call got. */

@@ -15,12 +15,14 @@
 //
 // - A deadline of the wall clock, compared with Date.now(): `untilWallClock`. It reports a `deadline_ns` and no validity: a
 //   validity that the adapter computed would be too short, or negative, if the process was stopped before it could.
-// - A duration, or nothing but "yes": `boundedCall`. Its upper bound is a timestamp taken right after the call. Its lower
-//   bound uses the event loop: while anything is ready to run, the loop does not wait for events. So if the library
-//   neither waits nor sleeps between computing its result and resolving its promise, the loop waited only *before* the
-//   result was computed. Node counts for how long the loop has waited. The result was computed no earlier than the start
-//   of the call plus the time for which the loop waited during it. Running other callbacks, garbage collection, waiting
-//   for a processor and being stopped are not waiting for events: all of these keep the bound where it is.
+// - A duration: `boundedCall`. Its upper bound is a timestamp taken right after the call. Its lower bound uses the event
+//   loop: while anything is ready to run, the loop does not wait for events. So if the library neither waits nor sleeps
+//   between computing its result and resolving its promise, the loop waited only *before* the result was computed. Node
+//   counts for how long the loop has waited. The result was computed no earlier than the start of the call plus the time
+//   for which the loop waited during it. Running other callbacks, garbage collection, waiting for a processor and being
+//   stopped are not waiting for events: all of these keep the bound where it is.
+// - Nothing but "yes": `timedCall`, whose bounds are the start and the end of the call. Nothing narrower is true: the nodes
+//   count the TTL from the request, and the library waited for their replies after that.
 //
 // The same works in any language whose event loop counts the time it waits. Elsewhere, the time after the computation is
 // bounded by what the kernel counts (processor time plus waiting for a processor; see the Python half).
@@ -46,14 +48,22 @@ export const fail = (fields = {}) => ({ outcome: 'fail', ...fields })
 /** Unknown whether it happened. */
 export const info = (error) => ({ outcome: 'info', error: oneLine(error) })
 
-/** Awaits `call()`. Returns its result, and `bounds`: the fields that bound when the result was computed. */
+/** Awaits `call()`. Returns its result, and `bounds`: the fields that bound when a lease began of which the library says
+ * nothing but yes. */
+export async function timedCall(call) {
+  const beganNs = nowNs()
+  const result = await call()
+  return { result, bounds: { computed_after_ns: beganNs, computed_before_ns: nowNs() } }
+}
+
+/** Awaits `call()`. Returns its result, and `bounds`: the fields that bound when the duration in it was computed. */
 export async function boundedCall(call) {
   const waitedBeforeNs = waitedNs()
   const beganNs = nowNs()
   const result = await call()
   const endedNs = nowNs()
   const computedAfterNs = Math.min(beganNs + waitedNs() - waitedBeforeNs, endedNs)
-  return { result, beganNs, bounds: { computed_after_ns: computedAfterNs, computed_before_ns: endedNs } }
+  return { result, bounds: { computed_after_ns: computedAfterNs, computed_before_ns: endedNs } }
 }
 
 /** The fields of a lease that ends when Date.now() reaches `expirationMs`, with the earliest reading of that time. */

@@ -14,6 +14,8 @@ from too late, the lock is blamed for time that something else took. `BoundedCal
   the second field of /proc/thread-self/schedstat. The processor time is its first field, but that lags by up to a tick
   for a running thread; CLOCK_THREAD_CPUTIME_ID is the same figure, up to date.
 - Neither includes the time for which the process was *stopped* (SIGSTOP); the harness knows it and widens the bound.
+- A library that says yes and nothing else computes no validity. The bounds of its lease are the start and the end of
+  the call: the nodes count from the request, and the library waited for their replies after that.
 - Without schedstat, the timestamp before the call is the lower bound: wider, but still correct. The same holds when
   several tasks share the lock: a thread may then wait for another one, which is in neither number.
 

@@ -5,9 +5,10 @@
 //!
 //! - [`granted_until`]: the library returns a deadline, an [`Instant`]. Nothing has to be estimated.
 //! - [`granted_for`]: it returns a duration. The duration counts from the moment at which the library computed it.
-//! - [`granted`]: it returns yes and nothing else. The lease lasts for the TTL, from some moment within the call.
+//! - [`granted`]: it returns yes and nothing else. The lease lasts for the TTL, from some moment within the call. The bounds
+//!   for that are [`timed`]'s: the nodes count from the request, and the library waited for their replies after that.
 //!
-//! When did the library compute it? The judge needs bounds for that moment: if a validity counted from too late a time,
+//! When did the library compute a duration? The judge needs bounds for that moment: if it counted from too late a time,
 //! the lock would be blamed for time that something else took.
 //!
 //! - [`timed`] takes a timestamp right before the call and one right after it. These bounds always hold.
@@ -124,7 +125,7 @@ pub fn granted_for(value: &[u8], validity_ms: f64, call: Call) -> Answer {
     granted(value, call).with("validity_ms", validity_ms)
 }
 
-/// Answers an acquire or an extension for a library that says yes and nothing else.
+/// Answers an acquire or an extension for a library that says yes and nothing else, with the bounds of [`timed`].
 pub fn granted(value: &[u8], call: Call) -> Answer {
     with_value(value)
         .with("computed_after_ns", call.after_ns)
