@@ -1,4 +1,6 @@
-"""Toys from outside the source tree: each is one file, found without any other edit, and used in a real run."""
+"""Toys from outside the source tree: each is one file, found without any other edit, and used in a real run.
+
+Toy locks in other languages are in `tests/locks/test_added_locks.py`."""
 
 from __future__ import annotations
 
@@ -9,7 +11,6 @@ import pytest
 
 from fencepost.errors import UsageError
 from fencepost.extensions import VARIABLE, extended
-from fencepost.setup.machine import tools_folder
 from tests.harness import runs
 
 TOYS = Path(__file__).parent / "toys"
@@ -34,36 +35,11 @@ def test_a_toy_nemesis_a_toy_lock_and_a_toy_checker_make_a_run_together(
     code, out, err = runs.fencepost(tmp_path, "test", "--help")
     assert "the first client stands still" in " ".join(out.split())
     assert "A toy lock: SET NX PX on the first node" in " ".join(out.split())
+    assert "A toy in a program of its own" in " ".join(out.split())
     monkeypatch.delenv(VARIABLE)
     code, out, err = runs.fencepost(tmp_path, "analyze", str(folder))
     assert code == 0, out + err
     assert "busiest" not in out, "and the run can be judged without the toys"
-
-
-def test_a_toy_lock_in_a_program_of_its_own_is_a_folder_and_is_installed_when_it_is_asked_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "tools").mkdir()
-    (tmp_path / "tools" / "bin").symlink_to((tools_folder() / "bin").resolve())
-    monkeypatch.setenv("FENCEPOST_TOOLS", str(tmp_path / "tools"))
-    monkeypatch.setenv(VARIABLE, str(TOYS))
-    given = runs.short_run("--nemesis", "none", "--lock", "first-node")
-    code, out, err = runs.fencepost(tmp_path, *given)
-    told = "fencepost: the lock first-node is not installed: run `fencepost setup --lock first-node`\n"
-    assert (code, out, err) == (254, "", told)
-    code, out, err = runs.fencepost(tmp_path, "setup", "--lock", "first-node")
-    assert (code, err) == (0, "")
-    code, out, err = runs.fencepost(tmp_path, *given)
-    assert code == 0, out + err
-    folder = runs.only_run(tmp_path)
-    figures = json.loads((folder / "verdict.json").read_text())["figures"]
-    assert figures["busiest"]["sections"] > 0
-    manifest = json.loads((folder / "environment.json").read_text())["manifest"]
-    assert (manifest["library"], manifest["settings"]) == ("a socket", {"name": "toy"})
-    page = (folder / "report.html").read_text()
-    assert "toy: so that its values can be told from others" in page, "the report says how it is configured, and why"
-    code, out, err = runs.fencepost(tmp_path, "test", "--help")
-    assert "A toy in a program of its own" in " ".join(out.split())
 
 
 def test_a_toy_server_without_key_events_makes_a_run_that_says_that_it_was_not_watched(

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 import redis
 
-from fencepost.setup.machine import tools_folder
 from fencepost.text import text_of
 from harness.checkers.judge import recorded_verdict
 from harness.store.run_folder import RunFolder
@@ -26,9 +25,6 @@ from workloads.registry import manifest_of, open_lock
 REDSYNC = pytest.param("redsync", marks=pytest.mark.needs("lock:redsync"))
 RSLOCK = pytest.param("rslock", marks=pytest.mark.needs("lock:rslock"))
 TTL_MS = 10_000
-ROOT = Path(__file__).parents[2]
-TOYS = ROOT / "tests" / "toys"
-TOY = TOYS / "workloads" / "locks" / "foreign" / "redislock"
 
 Open = Callable[[str], ForeignLock]
 
@@ -219,29 +215,3 @@ def test_hundreds_of_sections_without_faults_give_no_finding(name: str, tmp_path
     assert verdict.findings == ()
     assert code == 0, out + err
     assert len(load_recorded(run).sections) >= 200
-
-
-def test_the_documents_show_the_toy_lock_in_go() -> None:
-    document = (ROOT / "docs" / "foreign-locks.md").read_text()
-    assert f"```go\n{(TOY / 'adapter.go').read_text()}```" in document
-    assert f"```toml\n{(TOY / 'lock.toml').read_text()}```" in document
-
-
-@pytest.mark.timeout(600)  # it compiles, and what it compiles may not be in the cache yet
-@pytest.mark.needs("lock:redsync")
-def test_a_lock_in_go_is_added_from_outside_the_source_tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "tools").mkdir()
-    for shared in ("bin", "cache", "toolchains", "pip"):  # only its installation is new
-        if (there := (tools_folder() / shared).resolve()).exists():
-            (tmp_path / "tools" / shared).symlink_to(there)
-    monkeypatch.setenv("FENCEPOST_TOOLS", str(tmp_path / "tools"))
-    monkeypatch.setenv("FENCEPOST_PATH", str(TOYS))
-    code, out, err = runs.fencepost(tmp_path, "setup", "--lock", "redislock", timeout_s=600)
-    assert (code, err) == (0, ""), out
-    load = ["--lock", "redislock", "--nodes", "1", "--nemesis", "none", "--extend", "1", "--hold", "0"]
-    code, out, err = runs.fencepost(tmp_path, *runs.short_run(*load))
-    assert code == 0, out + err
-    run = RunFolder.open(runs.only_run(tmp_path))
-    assert len(load_recorded(run).sections) >= 50
-    environment = json.loads((run.path / "environment.json").read_text())
-    assert environment["manifest"]["configured"]["retries"] == "none: the library's own"
