@@ -130,7 +130,7 @@ claims: base ## what is said about locks on Redis, settled by experiment; QUICK=
 no-blame: base lock-under-test ## is a correct lock ever blamed? 64 clients, too few processors, clients that are stopped or frozen; as root
 	.venv/bin/python -m tests.no_blame $(if $(SEED),--seed $(SEED)) $(ARGS)
 
-no-blame-under-faults: base lock-under-test ## the same of eight correct locks under every nemesis: half an hour; as root
+no-blame-under-faults: base lock-under-test ## the same of correct locks, in every workload, under every nemesis: 45 minutes; as root
 	.venv/bin/python -m tests.no_blame_under_faults $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 signals: base ## end short runs by signals at random moments; nothing may be left (COUNT=20 CLUSTER=both)

@@ -1,7 +1,7 @@
 """Correct locks that do things differently than the reference. No finding may ever blame one of them.
 
-`CORRECT` says with which options each is played. Two threads that share one lock object, and a thread that renews, are
-the shipped locks with other options.
+`CORRECT` says with which options each is played. Two threads that share one lock object, a thread that renews, and
+other workloads are the shipped locks with other options.
 """
 
 from __future__ import annotations
@@ -102,4 +102,8 @@ CORRECT: Final[dict[str, tuple[str, ...]]] = {
     "slow but right": ("--lock", "tests.correct_locks:SlowButRight"),
     "tells no time": ("--lock", "tests.correct_locks:TellsNoTime"),
     "shows nothing": ("--lock", "tests.correct_locks:ShowsNothing"),
+    "a register": ("--lock", "redlock", "--workload", "register", "--fencing", "unique"),
+    "nothing but the lock": ("--lock", "redlock", "--workload", "acquire-release"),
+    "a semaphore": ("--lock", "semaphore", "--workload", "semaphore", "--permits", "2"),
+    "a semaphore that counts": ("--lock", "semaphore-counted", "--workload", "semaphore", "--permits", "2"),
 }
