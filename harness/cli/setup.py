@@ -107,7 +107,8 @@ def _show(locks: Sequence[Manifest], out: Console) -> None:
     from workloads.installation import wrong_with
 
     table = Table(box=None, pad_edge=False)
-    for heading in ("lock", "language", "library", "state"):
+    table.add_column("lock", no_wrap=True)  # so that a name can be copied
+    for heading in ("language", "library", "state"):
         table.add_column(heading, overflow="fold")
     for lock in locks:
         table.add_row(lock.name, lock.language, lock.library, wrong_with(lock) or "is installed")
