@@ -67,6 +67,41 @@ def test_acquire_release_shows_how_the_lock_is_passed_on(tmp_path: Path) -> None
     assert "counter" not in page
 
 
+DEFERENTIAL = '''
+import time
+
+from workloads.connection import pack
+from workloads.locks.redlock import Redlock
+
+
+class Deferential(Redlock):
+    """Whoever was refused tries again only after the lock has been free for 20 ms. Somebody else is always quicker."""
+
+    refused = False
+
+    def acquire(self, key, ttl_ms):
+        if self.refused and any(self.is_taken(key) for _ in range(10)):
+            return None
+        lease = super().acquire(key, ttl_ms)
+        self.refused = lease is None
+        return lease
+
+    def is_taken(self, key):
+        time.sleep(0.002)
+        return 1 in self._ask(pack("EXISTS", key))
+'''
+
+
+def test_a_lock_that_starves_its_clients_is_caught_without_any_data(tmp_path: Path) -> None:
+    (tmp_path / "my_lock.py").write_text(DEFERENTIAL)
+    given = ("--workload", "acquire-release", "--nemesis", "none", "--require", "liveness", "--duration", "5s")
+    load = ("--lock", "my_lock:Deferential", "--ttl", "200ms", "--node-timeout", "20ms", "--hold", "5ms")
+    verdict = judged(tmp_path, *given, *load, expect=1)
+    assert ("starved-client", "lock") in kinds(verdict)
+    [hungry, *_] = verdict["figures"]["kept_out"]["starved"]
+    assert hungry in {"c1", "c2", "c3"}
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
