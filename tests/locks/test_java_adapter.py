@@ -25,8 +25,18 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.locks.LockSupport;
 
-public final class Toy implements FencepostAdapter.Adapter {
+public class Toy implements FencepostAdapter.Adapter {
     private final Map<String, Object> settings;
+
+    private static final class Renewing extends Toy implements FencepostAdapter.Renewing {
+        private Renewing(Map<String, Object> settings) {
+            super(settings);
+        }
+
+        public Map<String, Object> held(String key, String value) {
+            return value.equals("v") ? FencepostAdapter.ok() : FencepostAdapter.fail("it is another one");
+        }
+    }
 
     private Toy(Map<String, Object> settings) {
         this.settings = settings;
@@ -37,7 +47,7 @@ public final class Toy implements FencepostAdapter.Adapter {
             if (nodes.isEmpty()) {
                 throw new IllegalStateException("no nodes");
             }
-            return new Toy(settings);
+            return nodes.get(0).host().equals("renews") ? new Renewing(settings) : new Toy(settings);
         });
     }
 
@@ -209,7 +219,15 @@ def test_tasks_do_not_wait_for_each_other_and_answers_name_their_task(command: l
     assert [answer.get("task") for answer in found] == [None, 2, 1, 1]
 
 
-def test_an_adapter_does_not_open_for_renewal(command: list[str]) -> None:
+def test_a_library_that_renews_is_asked_whether_the_lock_is_held(command: list[str]) -> None:
+    renews = OPEN | {"nodes": [{"host": "renews", "port": 1, "url": ""}], "settings": {"renewal_ms": 100}}
+    held = [{"do": "held", "key": "k", "value": value} for value in "vw"]
+    opened, *found = answers(command, renews, *held)
+    assert opened["outcome"] == "ok"
+    assert found == [{"outcome": "ok"}, {"outcome": "fail", "error": "it is another one"}]
+
+
+def test_a_library_that_does_not_renew_says_so(command: list[str]) -> None:
     [answer] = answers(command, OPEN | {"settings": {"renewal_ms": 100}})
     assert answer["outcome"] == "fail"
     assert "--renewal" in str(answer["error"])

@@ -52,6 +52,12 @@ public final class FencepostAdapter {
         Map<String, Object> release(String key, String value) throws Exception;
     }
 
+    /** An adapter of a library that renews its leases by itself (--renewal). */
+    public interface Renewing extends Adapter {
+        /** {@link #ok} if the library says that the lease is still held, {@link #fail} if it says that it is not. */
+        Map<String, Object> held(String key, String value) throws Exception;
+    }
+
     /** {@code password} is null if the node asks for none; {@code url} contains it, too. */
     public record Node(String host, int port, String url, String password) {}
 
@@ -191,10 +197,10 @@ public final class FencepostAdapter {
                 case "open":
                     List<Node> nodes = ((List<?>) request.get("nodes")).stream().map(FencepostAdapter::node).toList();
                     Map<String, Object> settings = object(request.get("settings"));
-                    if (settings.get("renewal_ms") != null) {
-                        return fail("adapters in Java cannot say whether a lock is still held (--renewal)");
-                    }
                     adapter = opener.open(nodes, settings);
+                    if (settings.get("renewal_ms") != null && !(adapter instanceof Renewing)) {
+                        return fail("this adapter cannot say whether a lock is still held (--renewal)");
+                    }
                     return ok("describe", adapter.describe());
                 case "acquire":
                     return adapter.acquire(key, (Long) request.get("ttl_ms"));
@@ -202,6 +208,8 @@ public final class FencepostAdapter {
                     return adapter.extend(key, value, (Long) request.get("ttl_ms"));
                 case "release":
                     return adapter.release(key, value);
+                case "held":
+                    return ((Renewing) adapter).held(key, value);
                 case "close":
                     return ok();
                 default:
