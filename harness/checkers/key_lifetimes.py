@@ -11,14 +11,17 @@ A node that was out of sight for any part of the section, and a time to live tha
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from itertools import groupby
 from typing import Final, NamedTuple
 
 from fencepost.text import count, milliseconds, out_of, plural
 from harness.figures import KeyFigures, Row
 from harness.history.backing import Backing
+from harness.history.key_owners import rows_of
 from harness.history.recorded import Recorded, named
-from harness.history.sections import SLEW
+from harness.history.sections import SLEW, derive_leases
 from harness.verdict import Answer, Finding, shown
 
 MARGIN_NS: Final = 5_000_000
@@ -39,16 +42,27 @@ class Figures(KeyFigures, frozen=True):
             yield Row("lifetime", f"{sections} promised for up to {milliseconds(self.longest_ms)} too long", order=82)
 
 
-class _Short(NamedTuple):
-    """`section`: its place. `lease_ns`, `keys_ns`: when the lease and its keys end."""
+class _Lease(NamedTuple):
+    """`section`: its place. `asked_ns`, `told_ns`: when the lock was asked for it, and answered. `until_ns`: the end of
+    the lease. `keys_by_ns`: the keys of this lease were set by then."""
 
     section: int
-    lease_ns: int
+    asked_ns: int
+    told_ns: int
+    until_ns: int
+    keys_by_ns: int
+    is_extension: bool
+
+
+class _Known(NamedTuple):
+    """A lease, and when its keys end."""
+
+    lease: _Lease
     keys_ns: int
 
     @property
     def excess_ns(self) -> int:
-        return self.lease_ns - self.keys_ns
+        return self.lease.until_ns - self.keys_ns
 
 
 def check(run: Recorded) -> Answer:
@@ -57,34 +71,79 @@ def check(run: Recorded) -> Answer:
         return Answer()
     known = list(_known(run, run.backing))
     margin_ns = MARGIN_NS + round(run.lease_ms * 1e6 * SLEW)
-    short = [one for one in known if one.excess_ns > margin_ns]
-    figures = Figures(len(known), len(short), max((one.excess_ns for one in short), default=0) / 1e6)
+    short = list(_worst_of_each(one for one in known if one.excess_ns > margin_ns))
+    sections = len({one.lease.section for one in known})
+    figures = Figures(sections, len(short), max((one.excess_ns for one in short), default=0) / 1e6)
     if not short:
         return Answer(figures)
     longest = max(short, key=lambda one: one.excess_ns)
     text = (
-        f"in {count(len(short))} of {plural(len(known), 'section')} a client was told that it holds the lock for up to "
+        f"in {count(len(short))} of {plural(sections, 'section')} a client was told that it holds the lock for up to "
         f"{milliseconds(longest.excess_ns / 1e6)} longer than the keys on a majority of the nodes live"
     )
-    examples = tuple(_example(run, one) for one in shown(short, longest))
+    examples = tuple(_example(run, run.backing, one) for one in shown(short, longest))
     return Answer(figures, (Finding("lease-outlasts-keys", "lock", text, ("lease",), len(short), examples),))
 
 
-def _known(run: Recorded, backing: Backing) -> Iterator[_Short]:
-    """The sections whose leases can be compared with their keys, in order."""
-    start, end, deadline = (run.sections[name].tolist() for name in ("start_ns", "end_ns", "deadline_min_ns"))
-    for section in sorted(backing.owners.values):
-        # The earliest reading may end the lease before the attempt that granted it had set its keys.
-        keys_ns = backing.lives_until(section, max(start[section], min(end[section], deadline[section])))
+def _known(run: Recorded, backing: Backing) -> Iterator[_Known]:
+    """The leases that can be compared with their keys, in the order of the sections."""
+    for lease in _leases(run, backing):
+        keys_ns = backing.lives_until(lease.section, lease.asked_ns, lease.keys_by_ns)
         if keys_ns is not None:
-            yield _Short(section, deadline[section], keys_ns)
+            yield _Known(lease, keys_ns)
 
 
-def _example(run: Recorded, short: _Short) -> dict[str, object]:
-    section = run.sections.iloc[short.section]
+def _leases(run: Recorded, backing: Backing) -> Iterator[_Lease]:
+    names = ("asked_ns", "start_ns", "deadline_min_ns", "end_ns")
+    extended, asks = _extended(run)
+    for section, (*first, end_ns) in enumerate(rows_of(run.sections, *names)):
+        if section not in backing.owners.values:
+            continue
+        told = extended.get(section, [tuple(first)])
+        told[0] = (first[0], *told[0][1:])  # an earlier round of the same call may have set the keys
+        for place, (asked_ns, told_ns, until_ns) in enumerate(told):
+            if place == len(told) - 1:
+                until_ns = max(until_ns, first[-1])  # a lock that was asked may have vouched for more
+            following = [at_ns for at_ns in asks.get(section, ()) if at_ns > told_ns]
+            # The earliest reading may end the lease before the attempt that granted it had set its keys.
+            keys_by_ns = max(told_ns, min(end_ns, until_ns, *following))
+            yield _Lease(section, asked_ns, told_ns, until_ns, keys_by_ns, place > 0)
+
+
+def _extended(run: Recorded) -> tuple[dict[int, list[tuple[int, int, int]]], dict[int, list[int]]]:
+    """By place, of the sections whose extension was asked for: their leases in order (asked, told, until), and when
+    each extension was asked for."""
+    asked = run.ops[(run.ops["f"] == "extend").to_numpy(bool)]
+    if not len(asked):
+        return {}, {}
+    of_section = ("client", "life", "section")
+    places = {of: place for place, of in enumerate(rows_of(run.sections, *of_section))}
+    asks: defaultdict[int, list[int]] = defaultdict(list)
+    for *of, at_ns in rows_of(asked, *of_section, "invoke_ns"):
+        asks[places.get(tuple(of), -1)].append(at_ns)
+    leases: defaultdict[int, list[tuple[int, int, int]]] = defaultdict(list)
+    granted = derive_leases(run.ops, run.faults).sort_values("complete_ns")
+    for *of, asked_ns, told_ns, until_ns in rows_of(
+        granted, *of_section, "invoke_ns", "complete_ns", "deadline_min_ns"
+    ):
+        if (place := places.get(tuple(of), -1)) in asks:
+            leases[place].append((asked_ns, told_ns, until_ns))
+    return leases, asks
+
+
+def _worst_of_each(short: Iterable[_Known]) -> Iterator[_Known]:
+    """The lease of each section that is too long by most."""
+    for _, of_section in groupby(short, key=lambda one: one.lease.section):
+        yield max(of_section, key=lambda one: one.excess_ns)
+
+
+def _example(run: Recorded, backing: Backing, short: _Known) -> dict[str, object]:
+    lease = short.lease
+    anew = backing.set_anew(lease.section, lease.asked_ns, lease.keys_by_ns)
     return {
-        **named(section),
-        "at_ms": run.at_ms(section.start_ns),
-        "lease_until_ms": run.at_ms(short.lease_ns),
+        **named(run.sections.iloc[lease.section]),
+        "at_ms": run.at_ms(lease.told_ns),
+        "lease_until_ms": run.at_ms(lease.until_ns),
         "keys_until_ms": run.at_ms(short.keys_ns),
+        **({"prolonged_on": tuple(anew)} if lease.is_extension else {}),
     }

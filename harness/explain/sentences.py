@@ -157,9 +157,19 @@ def _late_grant(run: Recorded, evidence: Evidence, case: Case) -> Told:
 def _outlasts(run: Recorded, evidence: Evidence, case: Case) -> Told:
     example = case.example
     lease, keys = float(example["lease_until_ms"]), float(example["keys_until_ms"])
+    client, too_long = printable(str(example["client"])), lasting((lease - keys) * 1e6)
+    anew = example.get("prolonged_on")
+    if anew is not None and len(anew) < run.config.nodes // 2 + 1:
+        nodes = f"only {listed([printable(str(node)) for node in anew])}" if anew else "no node"
+        return Told(
+            f"An extension at {float(example['at_ms']):+,.1f} ms told {client} that it holds the lock until "
+            f"{lease:+,.1f} ms, although {nodes} can have prolonged its key by then; by {keys:+,.1f} ms the keys "
+            f"expire on so many nodes that no majority is left: the lease is {too_long} too long.",
+            cause="not prolonged",
+        )
     return Told(
-        f"{example['client']} was told that it holds the lock until {lease:+,.1f} ms, but by {keys:+,.1f} ms the keys "
-        f"expire on so many nodes that no majority is left: the lease is {lasting((lease - keys) * 1e6)} too long."
+        f"{client} was told that it holds the lock until {lease:+,.1f} ms, but by {keys:+,.1f} ms the keys expire on "
+        f"so many nodes that no majority is left: the lease is {too_long} too long."
     )
 
 

@@ -9,16 +9,14 @@ that does not show what it sets on the nodes.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections import Counter
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
-import numpy as np
-
 from harness.history.fault_windows import FOREVER_NS
-from harness.history.key_owners import Owners, rows_of
+from harness.history.key_owners import Owners
+from harness.history.node_line import NodeLine
 from harness.history.wrong_clocks import WrongClocks
 
 if TYPE_CHECKING:
@@ -46,30 +44,6 @@ and came back without it; it may have been there, and gone, while the node was o
 OF_THE_LOCK: Final[frozenset[Loss]] = frozenset({"deleted", "overwritten", "gone unread", "expired", "never set"})
 """Losses that only the lock's own requests can cause."""
 
-CLOCK_SLACK_NS: Final = 20_000_000
-"""A node that expires a key this long before its time did not do what the lock asked: its clock ran fast or stepped.
-Where a fault is known to have set the clock, any expiry may be the clock's."""
-
-
-class Own(NamedTuple):
-    """What a node held for a section; the columns of `Owners.holdings`."""
-
-    from_min_ns: int
-    from_max_ns: int
-    to_max_ns: int
-    ended: str
-    expires_ns: int
-    renewals: tuple[int, ...]
-
-    @property
-    def expired_early(self) -> bool:
-        """Whether it was gone before its time. What was gone before its TTL could be read had been given next to none;
-        by the lock, for clocks do not step just then."""
-        last_set_ns = self.renewals[-1] if self.renewals else self.from_max_ns
-        if self.expires_ns >= FOREVER_NS and self.to_max_ns <= last_set_ns + CLOCK_SLACK_NS:
-            return False
-        return self.to_max_ns < self.expires_ns - CLOCK_SLACK_NS
-
 
 class Stretch(NamedTuple):
     """A time in which certainly too few nodes held a section's value, and why each did not. `unseen`: how many nodes
@@ -87,27 +61,11 @@ class Stretch(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class _Line:
-    """What one node held of one key, as lists in the node's order, with the value of each holding."""
-
-    own: dict[int, list[Own]]
-    """By section, the holdings that were set for it."""
-    unread: list[Own]
-    """Those whose value was gone before it could be read."""
-    value: list[str | None]
-    from_min: list[int]
-    to_max: list[int]
-    expires_max: list[int]
-    reach: list[int]
-    """The largest `to_max` up to here."""
-
-
-@dataclass(frozen=True, slots=True)
 class Backing:
     """What each node held, by (node, key), and when it was in sight."""
 
     owners: Owners
-    lines: dict[tuple[str, str], _Line]
+    lines: dict[tuple[str, str], NodeLine]
     used: dict[str, list[str]]
     """The nodes that each key was ever set on."""
     watch_windows: dict[str, tuple[list[int], list[int]]]
@@ -123,22 +81,7 @@ class Backing:
         used: dict[str, list[str]] = {}
         for name, rows in holdings.groupby([holdings["node"].astype(str), "lock_key"], sort=True):
             node, key = map(str, name)
-            to_max = rows["to_max_ns"].to_numpy(np.int64)
-            own: dict[int, list[Own]] = {}
-            unread = []
-            for section, value, *rest in rows_of(rows, "section", "value", *Own._fields):
-                own.setdefault(section, []).append(Own._make(rest))
-                if value is None:
-                    unread.append(Own._make(rest))
-            lines[node, key] = _Line(
-                own,
-                unread,
-                rows["value"].tolist(),
-                rows["from_min_ns"].tolist(),
-                to_max.tolist(),
-                rows["expires_max_ns"].tolist(),
-                np.maximum.accumulate(to_max).tolist(),
-            )
+            lines[node, key] = NodeLine.of(rows)
             used.setdefault(key, []).append(node)
         watch_windows = {
             str(node): (rows["from_ns"].tolist(), rows["to_ns"].tolist())
@@ -232,14 +175,9 @@ class Backing:
         spans.append((at, until))
         return [(a, b) for a, b in spans if a < b]
 
-    def _perhaps_own(self, line: _Line, section: int, start: int, until: int) -> list[int]:
+    def _perhaps_own(self, line: NodeLine, section: int, start: int, until: int) -> list[int]:
         """The places in the line, touching this time, whose value is the section's or is not known."""
-        values = self.owners.values[section]
-        return [
-            place
-            for place in range(bisect_left(line.reach, start), bisect_right(line.from_min, until))
-            if line.value[place] is None or line.value[place] in values
-        ]
+        return line.perhaps(self.owners.values[section], start, until)
 
     def _loss(self, node: str, section: int, at_ns: int) -> Loss:
         """Why the node does not hold the section's value shortly before `at_ns`."""
@@ -267,30 +205,40 @@ class Backing:
             return "deleted"
         return "overwritten" if last.ended == "overwritten" else "lost by the node"
 
-    def lives_until(self, section: int, to_ns: int) -> int | None:
-        """By when the keys that were set for the section by `to_ns` have certainly expired on so many nodes that no
-        majority is left, if nobody deletes them before; None if that is not known, or no majority ever had them."""
+    def lives_until(self, section: int, from_ns: int, to_ns: int) -> int | None:
+        """By when the section's keys that were there, or were set, from the one time on, as they had been prolonged by
+        the other, have certainly expired on so many nodes that no majority is left, if nobody deletes them before; None
+        if that is not known, or no majority had them."""
         used = self.nodes(section)
         if not used:
             return None
-        ends = sorted((self._lives_until(node, section, to_ns) for node in used), reverse=True)
+        ends = sorted((self._lives_until(node, section, from_ns, to_ns) for node in used), reverse=True)
         until_ns = ends[len(used) // 2]
         return None if until_ns in (0, FOREVER_NS) else until_ns
 
-    def _lives_until(self, node: str, section: int, to_ns: int) -> int:
+    def _lives_until(self, node: str, section: int, from_ns: int, to_ns: int) -> int:
         """The same for one node: forever if that is not known, 0 if it never had the key."""
-        asked = self.asked[section]
-        if self.clocks.touch(node, asked, to_ns):
-            return FOREVER_NS
-        windows = zip(*self.watch_windows.get(node, ([], [])), strict=True)
-        if not any(seen <= asked and to_ns <= lost for seen, lost in windows):
+        if self.clocks.touch(node, from_ns, to_ns) or not self._in_sight(node, from_ns, to_ns):
             return FOREVER_NS
         line = self.lines[node, self.key[section]]
-        ends = [
-            FOREVER_NS if line.value[place] is None else line.expires_max[place]
-            for place in self._perhaps_own(line, section, asked, to_ns)
-        ]
-        return max(ends, default=0)
+        places = self._perhaps_own(line, section, from_ns, to_ns)
+        return max((line.lives_until(place, to_ns) for place in places), default=0)
+
+    def set_anew(self, section: int, from_ns: int, to_ns: int) -> list[str]:
+        """The nodes that may have set the section's key in this time, or its time to live."""
+        found = []
+        for node in self.nodes(section):
+            line = self.lines[node, self.key[section]]
+            places = self._perhaps_own(line, section, from_ns, to_ns)
+            was_set = any(line.may_be_set_anew(place, from_ns, to_ns) for place in places)
+            if was_set or not self._in_sight(node, from_ns, to_ns):
+                found.append(node)
+        return found
+
+    def _in_sight(self, node: str, from_ns: int, to_ns: int) -> bool:
+        """Whether the node was in sight all that time."""
+        windows = zip(*self.watch_windows.get(node, ([], [])), strict=True)
+        return any(seen <= from_ns and to_ns <= lost for seen, lost in windows)
 
     def cause(self, stretch: Stretch) -> Loss:
         """The loss that most of the nodes had. It is normal that a minority never held the value."""

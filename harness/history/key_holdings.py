@@ -11,6 +11,8 @@ ended            "deleted", "expired", "overwritten" (by another value), "set un
 expires_ns       it cannot have expired before this by the node's clock
 expires_max_ns   it has certainly expired by then, by the node's clock; forever if its time to live was not read
 renewals         when its time to live was set anew, each at the latest, in order
+before_renewals  for each of these, no earlier than when it was, and by when the key would have certainly expired
+                 without it; forever if its time to live before was not read
 run              a number for each run of the node's server; -1 if watching ended before that was known
 is_hash          the key was a hash, and the value its fields
 
@@ -45,6 +47,7 @@ _HOLDING: Final = (
     "is_hash",
     "renewals",
     "expires_max_ns",
+    "before_renewals",
 )
 _NUMBERS: Final = (
     "from_min_ns",
@@ -73,8 +76,9 @@ class _Holding:
     row: list[Any]
     expires_ns: int
 
-    def renew(self, event: KeyEvent) -> None:
+    def renew(self, event: KeyEvent, since_ns: int) -> None:
         """Its time to live was set anew."""
+        self.row[14] = (*self.row[14], (since_ns, self.row[13]))
         self.expires_ns, self.row[13] = _expiry(event), _latest_expiry(event)
         self.row[12] = (*self.row[12], event.at_ns)
 
@@ -110,7 +114,7 @@ def derive_holdings(events: Iterable[KeyEvent]) -> tuple[pd.DataFrame, pd.DataFr
         since_ns = node.blind_ns if event.since_ns is None else event.since_ns
         match event.event:
             case "set" if _is_same(node.held.get(event.key), event):
-                node.held[event.key].renew(event)
+                node.held[event.key].renew(event, since_ns)
             case "set" | "seen":
                 before = node.held.pop(event.key, None)
                 if before is not None:
@@ -128,14 +132,14 @@ def derive_holdings(events: Iterable[KeyEvent]) -> tuple[pd.DataFrame, pd.DataFr
                     node.run,
                     event.is_hash,
                 ]
-                row += [(), _latest_expiry(event)]
+                row += [(), _latest_expiry(event), ()]
                 rows.append(row)
                 if node.watch_window is None:
                     node.runless.append(row)
                 node.held[event.key] = _Holding(row, _expiry(event))
             case "prolonged":
                 if (holding := node.held.get(event.key)) is not None:
-                    holding.renew(event)
+                    holding.renew(event, since_ns)
             case "deleted" | "expired":
                 if (holding := node.held.pop(event.key, None)) is not None:
                     _end(holding, event.event, since_ns, at_ns)

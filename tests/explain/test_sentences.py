@@ -308,6 +308,24 @@ def test_a_lease_that_is_longer_than_its_keys() -> None:
     )
 
 
+@pytest.mark.parametrize(("on", "who"), [("n1", "only n1"), ("", "no node")])
+def test_an_extension_that_too_few_nodes_prolonged(on: str, who: str) -> None:
+    story = Story().watched().section("c1", 10, 140, deadline=105).shows("c1", "v1")
+    story.op("c1", "extend", "ok", 1, 60, 65, deadline_ns=ms(160), validity_ms=95)
+    for node in ("n1", "n2", "n3"):
+        story.seen(node, "watching", 0, "id").seen(node, "set", 8, "v1", ttl=100, read=9)
+        if node == on:
+            story.seen(node, "prolonged", 62, "v1", ttl=100, read=63)
+        story.seen(node, "blind", 700)
+    told = story.told("lease-outlasts-keys")
+    assert told.sentence == (
+        f"An extension at +65.0 ms told c1 that it holds the lock until +160.0 ms, although {who} can have prolonged "
+        "its key by then; by +110.0 ms the keys expire on so many nodes that no majority is left: the lease is 50 ms "
+        "too long."
+    )
+    assert told.cause == "not prolonged"
+
+
 def test_a_time_in_which_nobody_got_in_names_the_node_that_was_hung() -> None:
     story = Story(ttl_ms=1000).section("c1", 10, 100).fault("f", 150, 3900, nodes=("n3",))
     for at in range(200, 3900, 100):

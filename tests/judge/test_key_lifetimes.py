@@ -8,7 +8,7 @@ import pytest
 
 from harness.checkers.key_lifetimes import Figures, check
 from harness.verdict import Answer, Finding
-from tests.judge.histories import History
+from tests.judge.histories import History, ms
 
 NODES = ("n1", "n2", "n3")
 
@@ -194,3 +194,107 @@ def test_the_longest_is_told_and_shown_with_the_first_ones() -> None:
     finding = only(history)
     assert (finding.count, [example["section"] for example in finding.examples]) == (5, [1, 2, 3, 5])
     assert watched(history).longest_ms == pytest.approx(69)
+
+
+# Sections whose lease is extended: each lease is compared with the keys as they were until the next extension.
+
+
+def extended(*prolonged: tuple[str, float], again: float | None = None, **more: Any) -> History:
+    """c1 has the lock from 10 on, until 105; it asks for an extension at 60 and has it at 65, until 160. The nodes
+    prolong its keys by 100 ms at these times. At `again` it asks once more, and then gets 100 ms on all nodes."""
+    history = kept(100, 100, 100, end=more.pop("end", 140))
+    history.op("c1", "extend", "ok", 1, 60, 65, deadline_ns=ms(more.pop("until", 160)), validity_ms=95)
+    for node, at in sorted(prolonged, key=lambda one: one[1]):
+        history.seen(node, "prolonged", at, "v1", since=at - 1, ttl=100, read=at)
+    if again is not None:
+        outcome = more.pop("outcome", "ok")
+        history.op("c1", "extend", outcome, 1, again, again + 5, deadline_ns=ms(again + 100), validity_ms=95)
+        for node in NODES:
+            history.seen(node, "prolonged", again + 2, "v1", since=again + 1, ttl=100, read=again + 3)
+    assert not more
+    return history
+
+
+ALL = tuple((node, 62.0) for node in NODES)
+
+
+def test_an_extension_that_a_majority_prolonged_is_good_for_what_was_told() -> None:
+    assert short(extended(*ALL)) == []
+    assert short(extended(*ALL[:2])) == []
+    assert short(extended(*ALL, again=90)) == []
+
+
+def test_an_extension_that_too_few_nodes_prolonged_promises_too_much() -> None:
+    finding = only(extended(ALL[0]))
+    assert finding.examples == (
+        {
+            "client": "c1",
+            "life": 1,
+            "section": 1,
+            "key": "k1",
+            "at_ms": 65,
+            "lease_until_ms": 160,
+            "keys_until_ms": 110,
+            "prolonged_on": ("n1",),
+        },
+    )
+    assert short(extended()) == [50]
+
+
+@pytest.mark.parametrize("outcome", ["ok", "fail", "info"])
+def test_a_later_extension_does_not_make_up_for_it(outcome: str) -> None:
+    assert short(extended(ALL[0], again=90, outcome=outcome)) == [50]
+
+
+@pytest.mark.parametrize(("at", "found"), [(90, []), (91, []), (91.1, [50])])
+def test_keys_may_be_prolonged_until_the_next_extension_is_asked_for(at: float, found: list[float]) -> None:
+    """It was seen at `at` and may have been a millisecond earlier."""
+    assert short(extended(ALL[0], ("n2", at), again=90)) == found
+
+
+@pytest.mark.parametrize(("at", "found"), [(141, []), (141.1, [50])])
+def test_or_until_the_client_leaves(at: float, found: list[float]) -> None:
+    assert short(extended(ALL[0], ("n2", at))) == found
+
+
+@pytest.mark.parametrize(("at", "found"), [(131, []), (131.1, [20])])
+def test_or_until_the_lease_is_over(at: float, found: list[float]) -> None:
+    assert short(extended(ALL[0], ("n2", at), until=130)) == found
+
+
+def test_the_first_lease_is_compared_with_the_keys_as_they_were_set() -> None:
+    def set_for_less(*, again: bool) -> list[float]:
+        history = kept(60, 60, 60, end=140)
+        if again:
+            history.op("c1", "extend", "ok", 1, 60, 65, deadline_ns=ms(155), validity_ms=90)
+            for node in NODES:
+                history.seen(node, "prolonged", 62, "v1", since=61, ttl=100, read=63)
+        return short(history)
+
+    assert set_for_less(again=False) == [35]
+    assert set_for_less(again=True) == [35]
+
+
+def test_each_section_counts_once_with_the_lease_that_is_too_long_by_most() -> None:
+    history = extended(until=170, again=90)
+    history.section("c1", 300, 310, number=2, deadline=395).shows("c1", "v2", number=2)
+    for node in NODES:
+        history.seen(node, "deleted", 141).seen(node, "set", 299, "v2", ttl=100, read=300)
+    assert watched(history) == Figures(sections=2, short=1, longest_ms=60)
+    assert only(history).examples[0]["at_ms"] == 65
+
+
+def test_an_extension_of_a_section_that_nobody_granted_is_left_out() -> None:
+    history = kept(100, 100, 100, end=140).op("c1", "extend", "ok", 7, 60, 65, deadline_ns=ms(999), validity_ms=934)
+    assert short(history) == []
+
+
+def test_nodes_that_were_out_of_sight_may_have_prolonged_it() -> None:
+    history = extended(ALL[0])
+    history.key_events = [event for event in history.key_events if event.node != "n2"]
+    history.watch("n2").seen("n2", "set", 8, "v1", since=6, ttl=100, read=9).seen("n2", "blind", 50)
+    assert short(history.seen("n2", "watching", 900, "n2-second")) == []
+    history.key_events = [event for event in history.key_events if event.node not in ("n1", "n3")]
+    for node in ("n1", "n3"):
+        history.watch(node).seen(node, "set", 8, "v1", since=6, ttl=100, read=9)
+    assert only(history).examples[0]["prolonged_on"] == ("n2",)

@@ -1,0 +1,104 @@
+"""What one node held of one key, in the node's order, and how long each of these lived."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Container
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from harness.history.fault_windows import FOREVER_NS
+from harness.history.key_owners import rows_of
+
+CLOCK_SLACK_NS: Final = 20_000_000
+"""A node that expires a key this long before its time did not do what the lock asked: its clock ran fast or stepped.
+Where a fault is known to have set the clock, any expiry may be the clock's."""
+
+
+class Own(NamedTuple):
+    """What a node held for a section; the columns of `Owners.holdings`."""
+
+    from_min_ns: int
+    from_max_ns: int
+    to_max_ns: int
+    ended: str
+    expires_ns: int
+    renewals: tuple[int, ...]
+
+    @property
+    def expired_early(self) -> bool:
+        """Whether it was gone before its time. What was gone before its TTL could be read had been given next to none;
+        by the lock, for clocks do not step just then."""
+        last_set_ns = self.renewals[-1] if self.renewals else self.from_max_ns
+        if self.expires_ns >= FOREVER_NS and self.to_max_ns <= last_set_ns + CLOCK_SLACK_NS:
+            return False
+        return self.to_max_ns < self.expires_ns - CLOCK_SLACK_NS
+
+
+@dataclass(frozen=True, slots=True)
+class NodeLine:
+    """What one node held of one key, as lists in the node's order, with the value of each holding."""
+
+    own: dict[int, list[Own]]
+    """By section, the holdings that were set for it."""
+    unread: list[Own]
+    """Those whose value was gone before it could be read."""
+    value: list[str | None]
+    from_min: list[int]
+    from_max: list[int]
+    to_max: list[int]
+    expires_max: list[int]
+    renewals: list[tuple[int, ...]]
+    before_renewals: list[tuple[tuple[int, int], ...]]
+    reach: list[int]
+    """The largest `to_max` up to here."""
+
+    @classmethod
+    def of(cls, rows: pd.DataFrame) -> NodeLine:
+        """From the rows of `Owners.holdings` of one key on one node."""
+        own: dict[int, list[Own]] = {}
+        unread = []
+        for section, value, *rest in rows_of(rows, "section", "value", *Own._fields):
+            own.setdefault(section, []).append(Own._make(rest))
+            if value is None:
+                unread.append(Own._make(rest))
+        to_max = rows["to_max_ns"].to_numpy(np.int64)
+        return cls(
+            own,
+            unread,
+            rows["value"].tolist(),
+            rows["from_min_ns"].tolist(),
+            rows["from_max_ns"].tolist(),
+            to_max.tolist(),
+            rows["expires_max_ns"].tolist(),
+            rows["renewals"].tolist(),
+            rows["before_renewals"].tolist(),
+            np.maximum.accumulate(to_max).tolist(),
+        )
+
+    def perhaps(self, values: Container[str], start: int, until: int) -> list[int]:
+        """The places, touching this time, that have one of these values, or one that is not known."""
+        return [
+            place
+            for place in range(bisect_left(self.reach, start), bisect_right(self.from_min, until))
+            if (value := self.value[place]) is None or value in values
+        ]
+
+    def lives_until(self, place: int, by_ns: int) -> int:
+        """By when this holding has certainly expired, as far as what happened by `by_ns` decides it; forever if that is
+        not known. Where it is not known whether a renewal was before that, the longer life counts."""
+        if self.value[place] is None:
+            return FOREVER_NS
+        expiries = [expires_ns for _, expires_ns in self.before_renewals[place]] + [self.expires_max[place]]
+        surely = bisect_right(self.renewals[place], by_ns)
+        perhaps = sum(since_ns <= by_ns for since_ns, _ in self.before_renewals[place])
+        return max(expiries[surely : perhaps + 1])
+
+    def may_be_set_anew(self, place: int, from_ns: int, by_ns: int) -> bool:
+        """Whether this holding may have been set, or its time to live, between the two."""
+        since = [self.from_min[place], *(since_ns for since_ns, _ in self.before_renewals[place])]
+        until = [self.from_max[place], *self.renewals[place]]
+        return any(a <= by_ns and b >= from_ns for a, b in zip(since, until, strict=True))
