@@ -9,13 +9,17 @@ the key of whoever got it in the meantime, and counts that node as its own. The 
   extension, or had only tried to acquire. Nothing is said while a fault may have held up requests of that client, nor
   of locks that renew by themselves: those that prolonged a key when nobody had asked for an extension.
 
+Nobody prolongs what an attempt has set, so no fault can have held that up. Two kinds of locks do all the same, and
+their attempts prove nothing: those that set a key first and its time to live later, and those that try again with the
+same value, and prolong what they find.
+
 And no request of any kind may delete what somebody else holds. A key is *deleted* by others if its owner had asked for
 nothing since it was let in, and what it had asked for before must have arrived, and others were asking for something.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import Final, Literal, NamedTuple
 
@@ -66,12 +70,14 @@ class _Row(NamedTuple):
     lock_key: str
     section: int
     value: str | None
+    began: str
     ended: str
     from_min_ns: int
     from_max_ns: int
     to_min_ns: int
     to_max_ns: int
     renewals: tuple[int, ...]
+    before_renewals: tuple[tuple[int, int], ...]
 
 
 class _Touched(NamedTuple):
@@ -143,25 +149,38 @@ def _prolonged(
     own: defaultdict[int, list[_Row]] = defaultdict(list)
     for row in rows:
         own[row.section].append(row)
+    once = _is_set_once(rows)
     found = []
     for row in rows:
         if row.value is None:
             continue
-        # Nobody extends what an attempt has set.
-        whose = (None, row.from_min_ns, row.from_max_ns, FOREVER_NS) if row.section < 0 else sections[row.section]
+        is_attempt = row.section < 0
+        whose = (None, row.from_min_ns, row.from_max_ns, FOREVER_NS) if is_attempt else sections[row.section]
         client, asked_ns, start_ns, end_ns = whose
         until_ns = min(end_ns, first_asked.get(row.section, FOREVER_NS))
         hits = [(since, until) for event, since, until in faults if hits_link(event, client, row.node)]
-        for at_ns in row.renewals:
-            if not start_ns <= at_ns < until_ns or any(a <= at_ns and b >= asked_ns for a, b in hits):
+        for at_ns, (_, would_expire_ns) in zip(row.renewals, row.before_renewals, strict=True):
+            if not start_ns <= at_ns < until_ns or (is_attempt and would_expire_ns >= FOREVER_NS):
+                continue
+            held_up = any(a <= at_ns and b >= asked_ns for a, b in hits)
+            if held_up and not (is_attempt and once):
                 continue
             meanwhile = [one for one in extensions.get(row.lock_key, ()) if one.from_ns <= at_ns <= one.to_ns]
             by = [one for one in meanwhile if sections[one.section][0] != client and _is_there(own[one.section], at_ns)]
-            if not by:
+            if by:
+                who = str(sections[by[0].section][0])
+                found.append(_Touched("prolonged", row.node, row.lock_key, who, row.section, at_ns))
+            elif not held_up:
                 return []  # this lock renews by itself
-            who = str(sections[by[0].section][0])
-            found.append(_Touched("prolonged", row.node, row.lock_key, who, row.section, at_ns))
     return found
+
+
+def _is_set_once(rows: list[_Row]) -> bool:
+    """Whether each value was set only once on a node: then each attempt has a value of its own."""
+    values = Counter(
+        (row.node, row.lock_key, row.value) for row in rows if row.value is not None and row.began == "set"
+    )
+    return max(values.values(), default=1) == 1
 
 
 def _is_there(own: list[_Row], at_ns: int) -> bool:

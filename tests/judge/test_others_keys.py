@@ -130,20 +130,47 @@ def test_a_lock_may_prolong_its_key_while_it_acquires_or_when_it_is_released() -
         assert prolonged(at, extend=(980, 990)) == (0, found)
 
 
-def attempted(at: float, *, value: str | None = "of an attempt", **fault: Any) -> tuple[int, int]:
+def attempted(at: float, *, value: str | None = "of an attempt", ttl: int | None = 400, **fault: Any) -> History:
     """n1 holds the key of an attempt from 510 on, which is given more time then."""
-    history = two().seen("n1", "deleted", 500).seen("n1", "set", 510, value, ttl=400)
+    history = two().seen("n1", "deleted", 500).seen("n1", "set", 510, value, ttl=ttl, read=511)
     if fault:
         history.fault("f", **fault)
-    return touched(history.seen("n1", "prolonged", at, value, ttl=400))
+    return history.seen("n1", "prolonged", at, value, ttl=400, read=at)
+
+
+IN_FORCE: dict[str, Any] = {"began": 480, "healed": 700, "slow_links": (("c5", "n1"),)}
 
 
 def test_the_key_of_an_attempt_is_prolonged_by_nobody() -> None:
-    assert attempted(620) == (0, 1)
-    assert attempted(620, value=None) == (0, 0), "it may be c1's own"
-    assert attempted(599) == (0, 0), "nobody was extending: this lock renews by itself"
-    assert attempted(620, began=480, healed=509.9, slow_links=(("c5", "n1"),)) == (0, 1)
-    assert attempted(620, began=480, healed=510, slow_links=(("c5", "n1"),)) == (0, 0)
+    assert touched(attempted(620)) == (0, 1)
+    assert touched(attempted(620, value=None)) == (0, 0), "it may be c1's own"
+    assert touched(attempted(599)) == (0, 0), "nobody was extending: this lock renews by itself"
+    assert touched(attempted(620).seen("n1", "prolonged", 901, "of an attempt", ttl=400)) == (0, 0), "so does this one"
+
+
+def test_no_fault_can_have_held_up_what_nobody_asks_for() -> None:
+    assert touched(attempted(620, **IN_FORCE)) == (0, 1)
+    assert touched(attempted(599, **IN_FORCE)) == (0, 0), "an earlier extension of c1 may have come late"
+    assert touched(attempted(599, **IN_FORCE).seen("n1", "prolonged", 620, "of an attempt", ttl=400)) == (0, 1)
+
+
+def test_a_lock_may_set_a_key_first_and_its_time_to_live_later() -> None:
+    for fault in ({}, IN_FORCE):
+        assert touched(attempted(620, ttl=None, **fault)) == (0, 0)
+        again = attempted(620, ttl=None, **fault).seen("n1", "prolonged", 630, "of an attempt", ttl=400)
+        assert touched(again) == (0, 1), "it had a time to live by then"
+
+
+@pytest.mark.parametrize(("value", "event", "found"), [("x", "set", 0), ("x", "seen", 1), (None, "set", 1)])
+def test_an_attempt_may_prolong_what_an_earlier_one_left_if_both_have_one_value(
+    value: str | None, event: str, found: int
+) -> None:
+    def twice(**fault: Any) -> History:
+        history = attempted(620, **fault).seen("n2", "deleted", 700)
+        return history.seen("n2", event, 710, value).seen("n2", "deleted", 720).seen("n2", "set", 730, value)
+
+    assert touched(twice(**IN_FORCE)) == (0, found)
+    assert touched(twice()) == (0, 1), "nothing held it up"
 
 
 @pytest.mark.parametrize(("gone", "found"), [(609.9, 0), (610, 1)])
