@@ -127,10 +127,10 @@ class _Written(msgspec.Struct, frozen=True):
     listed: tuple[Cell, ...]
 
 
-def blamed_so_far(folder: RunFolder) -> frozenset[str]:
-    """The kinds of findings blamed on the lock that a run shows so far, while it is still on."""
-    verdict = judge(load_recorded(folder, is_over=False), checkers().keys() - _NEED_THE_END)
-    return frozenset(finding.kind for finding in verdict.findings if finding.blame == "lock")
+def judge_so_far(folder: RunFolder) -> tuple[Recorded, Verdict]:
+    """Judge a run while it is still on, by the checkers whose findings stay whatever comes; nothing is written."""
+    run = load_recorded(folder, is_over=False)
+    return run, judge(run, checkers().keys() - _NEED_THE_END)
 
 
 def judge_table(path: Path, config: RunConfig) -> Verdict:

@@ -11,6 +11,7 @@ import msgspec
 from fencepost.markdown import table
 from fencepost.text import plural
 from harness.campaign.folder import RunLine
+from harness.campaign.measure import Blamed
 from harness.explain.causes import IN_WORDS
 from workloads.mutants import Mutant
 
@@ -18,34 +19,46 @@ _WORDS: Final[dict[str, str]] = {str(cause): words for cause, words in IN_WORDS.
 
 
 class Said(msgspec.Struct, frozen=True, kw_only=True):
-    """How the finding that names a mutant was explained. `should`: the cause that must be named, one of those of
-    `harness.explain.causes`; `causes`: in how many runs which was. `why`: a sentence of one run, one with the right
-    cause if there is any."""
+    """How the findings that name a mutant were explained. `should`: the causes of which one must be named
+    (`harness.explain.causes`), one for each of these findings; `causes`: in how many runs which was; `wrong`: in how
+    many runs it was not that of its finding. `why`: a sentence of one run, one with the right cause if there is any."""
 
-    should: str
+    should: tuple[str, ...]
     causes: dict[str, int]
     why: str
+    wrong: int = 0
 
     @property
     def is_right(self) -> bool:
         """Whether the cause was the right one in every run."""
-        return self.causes.keys() == {self.should}
+        return not self.wrong
 
 
 def said_of(mutant: Mutant, lines: Sequence[RunLine]) -> Said | None:
     """What the first explanations said in these runs of the mutant; where nothing explains its finding, that speaks for
     itself. None if it was never found."""
-    named = (
-        next((found for found in line.figures.blamed if found.kind == mutant.finding), None)
+    should = {mutant.finding: mutant.cause, **mutant.also}
+    said = [
+        (found.cause or "", found.why or found.text, (found.cause or "") == should[found.kind])
         for line in lines
         if line.figures
-    )
-    said = [(found.cause or "", found.why or found.text) for found in named if found]
+        if (found := _naming(mutant, line.figures.blamed))
+    ]
     if not said:
         return None
-    counts = Counter(cause for cause, _ in said)
-    why = next((why for cause, why in said if cause == mutant.cause), said[0][1])
-    return Said(should=mutant.cause, causes=dict(counts.most_common()), why=why)
+    why = next((why for _, why, is_right in said if is_right), said[0][1])
+    return Said(
+        should=tuple(dict.fromkeys(should.values())),
+        causes=dict(Counter(cause for cause, _, _ in said).most_common()),
+        why=why,
+        wrong=sum(not is_right for _, _, is_right in said),
+    )
+
+
+def _naming(mutant: Mutant, blamed: Sequence[Blamed]) -> Blamed | None:
+    """The finding that names the mutant: the declared one, if it is there."""
+    named = [found for found in blamed if mutant.is_named_by(found.kind, found.cause)]
+    return min(named, key=lambda found: found.kind != mutant.finding, default=None)
 
 
 def cells(rows: Sequence[tuple[str, Said]]) -> list[tuple[str, str, str]]:
@@ -53,7 +66,7 @@ def cells(rows: Sequence[tuple[str, Said]]) -> list[tuple[str, str, str]]:
     return [
         (
             name,
-            _WORDS[said.should],
+            " or ".join(_WORDS[cause] for cause in said.should),
             "; ".join(f"{_WORDS[cause]}: {runs}" for cause, runs in said.causes.items()),
         )
         for name, said in rows

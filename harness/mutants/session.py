@@ -16,7 +16,8 @@ from harness.campaign.folder import Campaign, CampaignFolder
 from harness.campaign.order import Slot
 from harness.campaign.play import make_plan, play
 from harness.campaign.session import revision_in_words
-from harness.checkers.judge import blamed_so_far
+from harness.checkers.judge import judge_so_far
+from harness.explain.explanation import explain
 from harness.mutants import explained
 from harness.mutants.grid import mutants_grid
 from harness.mutants.table import Row, comparison, conclusion, document, in_words, markdown, rows_of
@@ -96,4 +97,14 @@ def render_said(rows: list[tuple[str, explained.Said]]) -> Table:
 def _is_named(slot: Slot, run: RunFolder) -> bool:
     """Whether a run shows what it was made for; that of a correct lock never does."""
     mutant = MUTANTS.get(slot.cell.partition(" · ")[0])
-    return mutant is not None and mutant.finding in blamed_so_far(run)
+    if mutant is None:
+        return False
+    recorded, verdict = judge_so_far(run)
+    kinds = {finding.kind for finding in verdict.findings if finding.blame == "lock"}
+    if mutant.finding in kinds or not kinds & mutant.also.keys():
+        return mutant.finding in kinds
+    return any(
+        mutant.is_named_by(one.finding.kind, one.explanations[0].cause)
+        for one in explain(recorded, verdict, run)
+        if one.finding.blame == "lock" and one.explanations
+    )

@@ -17,13 +17,13 @@ from harness.campaign.folder import Campaign, RunLine
 from harness.campaign.measure import Blamed
 from harness.mutants.explained import Said, explanations, said_of
 from harness.mutants.grid import LIMIT_MS, NEMESES
-from workloads.mutants import CONDITIONS, CONTROLS, MUTANTS, PLAIN, STANDARD
+from workloads.mutants import CONDITIONS, CONTROLS, MUTANTS, PLAIN, STANDARD, Mutant
 
 
 class Field(msgspec.Struct, frozen=True, kw_only=True):
     """One lock under one kind of fault. `caught`: the runs with any finding that blames the lock; `named`: those with
-    the finding that names the mutant; `times_ms`: from the start of a run to the first such finding. `kinds`: how many
-    runs had each kind of finding."""
+    a finding that names the mutant; `times_ms`: from the start of a run to the first such finding. `kinds`: how many
+    runs had each kind of finding; `others`: how many had one that does not name it."""
 
     runs: int
     caught: int
@@ -31,12 +31,13 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
     times_ms: tuple[float, ...]
     median_ms: float | None
     kinds: dict[str, int]
+    others: dict[str, int] = {}
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """One lock. `finding`: the kind that names it, None for a correct lock. `text`: the verdict's text about it.
-    `source`: where a real library made the mistake, if that is known. `said`: how the finding was explained; None if it
-    never was."""
+    """One lock. `finding`: the kind that names it, None for a correct lock; `also`: others that may name it. `text`:
+    the verdict's text about it. `source`: where a real library made the mistake, if that is known. `said`: how the
+    finding was explained; None if it never was."""
 
     name: str
     line: str
@@ -46,6 +47,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     fields: dict[str, Field]
     text: str | None
     said: Said | None = None
+    also: tuple[str, ...] = ()
 
     @property
     def is_right(self) -> bool:
@@ -63,9 +65,10 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def others(self) -> Counter[str]:
-        """The other findings that blame the lock and the number of runs with each, the most frequent first."""
-        total = sum((Counter(field.kinds) for field in self.fields.values()), Counter[str]())
-        return Counter({kind: count for kind, count in total.most_common() if kind != self.finding})
+        """The findings that blame the lock and do not name it, and the number of runs with each, the most frequent
+        first."""
+        total = sum((Counter(field.others) for field in self.fields.values()), Counter[str]())
+        return Counter(dict(total.most_common()))
 
 
 def rows_of(lines: Sequence[RunLine]) -> list[Row]:
@@ -76,11 +79,12 @@ def rows_of(lines: Sequence[RunLine]) -> list[Row]:
             by_cell.setdefault(line.cell, []).append(line)
     rows = []
     for mutant in MUTANTS.values():
-        fields, text = _fields(mutant.name, mutant.finding, by_cell)
+        fields, text = _fields(mutant.name, mutant, by_cell)
         row = Row(
             name=mutant.name, line=mutant.line, conditions=mutant.conditions.name, finding=mutant.finding,
             source=mutant.source, fields=fields, text=text,
             said=said_of(mutant, [line for kind in NEMESES for line in by_cell.get(f"{mutant.name} · {kind}", ())]),
+            also=tuple(mutant.also),
         )  # fmt: skip
         rows.append(row)
     for name, (_, conditions) in CONTROLS.items():
@@ -94,7 +98,7 @@ def rows_of(lines: Sequence[RunLine]) -> list[Row]:
 
 
 def _fields(
-    name: str, finding: str | None, by_cell: Mapping[str, list[RunLine]]
+    name: str, mutant: Mutant | None, by_cell: Mapping[str, list[RunLine]]
 ) -> tuple[dict[str, Field], str | None]:
     fields: dict[str, Field] = {}
     texts: list[tuple[float, str]] = []
@@ -103,7 +107,7 @@ def _fields(
         if not lines:
             continue
         blamed = [line.figures.blamed if line.figures else () for line in lines]
-        named = [_moments(found, finding) for found in blamed]
+        named = [_moments(found, mutant) for found in blamed]
         sooner = [at for moments in named for at, _ in moments[:1]]
         fields[nemesis] = Field(
             runs=len(lines),
@@ -112,15 +116,20 @@ def _fields(
             times_ms=tuple(sooner),
             median_ms=median(sooner) if sooner else None,
             kinds=dict(Counter(item.kind for found in blamed for item in found)),
+            others=dict(Counter(item.kind for found in blamed for item in found if not _names(mutant, item))),
         )
         texts += [moment for moments in named for moment in moments]
     return fields, min(texts)[1] if texts else None
 
 
-def _moments(found: Sequence[Blamed], finding: str | None) -> list[tuple[float, str]]:
-    """When each matching finding happened, and its text. For a correct lock any finding matches."""
-    wanted = [item for item in found if finding is None or item.kind == finding]
-    return sorted((item.at_ms or 0.0, item.text) for item in wanted)
+def _moments(found: Sequence[Blamed], mutant: Mutant | None) -> list[tuple[float, str]]:
+    """When each matching finding happened, and its text."""
+    return sorted((item.at_ms or 0.0, item.text) for item in found if _names(mutant, item))
+
+
+def _names(mutant: Mutant | None, item: Blamed) -> bool:
+    """For a correct lock any finding matches."""
+    return mutant is None or mutant.is_named_by(item.kind, item.cause)
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +227,7 @@ def markdown(campaign: Campaign, lines: Sequence[RunLine]) -> str:
     out += [escaped(f"{conclusion(rows)} {comparison(rows)}".rstrip()), ""]
     out += [
         "Each mutant is the reference lock with one line wrong ([mutants](../docs/mutants.md)). A cell shows in how "
-        "many runs the verdict had the finding that names the mutant, and the median time from the start of a run to "
+        "many runs the verdict had a finding that names the mutant, and the median time from the start of a run to "
         "the first event that shows the mistake. In brackets: runs with other findings that blame the lock. A dash: "
         "these faults did not find it. `plain` is `partition+latency+pause+crash` with the load that a run has by "
         "default. The last rows are correct locks under the same loads, and all mutants together.",
@@ -239,7 +248,7 @@ def markdown(campaign: Campaign, lines: Sequence[RunLine]) -> str:
                 (
                     row.name,
                     row.source or MISSING,
-                    code(row.finding),
+                    joined([code(kind) for kind in (row.finding, *row.also)], Markdown(" or ")),
                     row.text or MISSING,
                     Markdown(", ".join(f"{code(kind)} {count}" for kind, count in row.others.items()) or MISSING),
                 )

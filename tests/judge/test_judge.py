@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from harness.checkers.judge import blamed_so_far, exit_code, judge
+from harness.checkers.judge import exit_code, judge, judge_so_far
 from harness.verdict import Verdict
 from tests.judge.histories import History
 from tests.judge.test_store import written
@@ -92,7 +92,8 @@ def test_of_a_run_that_is_still_on_only_what_the_lock_is_to_blame_for_is_told(tm
     histories = [overlap("lease"), lapse("exclusion")]
     for history in histories:
         history.timeline.end_ns = None
-    assert [blamed_so_far(written(tmp_path, history)) for history in histories] == [{"overlap"}, set()]
+    verdicts = [judge_so_far(written(tmp_path, history))[1] for history in histories]
+    assert [[one.kind for one in verdict.findings if one.blame == "lock"] for verdict in verdicts] == [["overlap"], []]
 
 
 def test_a_run_in_which_nobody_acquired_anything_is_unknown() -> None:

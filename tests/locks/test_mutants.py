@@ -41,7 +41,7 @@ OVERRIDDEN = {
     "frees without comparing": "release_request",
     "compares, then frees": "_free",
     "frees a majority": "ask_to_release",
-    "frees only what it was granted": "_free",
+    "frees until one is silent": "ask_to_release",
     "leaves refused attempts": "_free",
     "extends once more after the release": "release",
     "releases another name": "release",
@@ -99,7 +99,17 @@ def test_a_mutant_is_opened_by_its_class_and_is_not_in_the_list_of_locks(mutant:
 
 @every
 def test_a_mutant_is_named_by_a_finding_that_a_checker_makes(mutant: Mutant) -> None:
-    assert any(f'"{mutant.finding}"' in _source(checker.check.__module__) for checker in checkers().values())
+    for finding in (mutant.finding, *mutant.also):
+        assert any(f'"{finding}"' in _source(checker.check.__module__) for checker in checkers().values())
+
+
+def test_another_name_counts_only_if_it_is_explained_by_the_right_cause() -> None:
+    late = MUTANTS["a late reply counts"]
+    assert late.is_named_by("unfounded-belief", None)
+    assert late.is_named_by("overlap", "too few nodes")
+    assert not late.is_named_by("overlap", "deleted")
+    assert not late.is_named_by("overlap", None)
+    assert not late.is_named_by("no-way-in", None)
 
 
 def _source(module: str) -> str:

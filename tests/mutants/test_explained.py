@@ -6,6 +6,7 @@ from io import StringIO
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from rich.console import Console
 
 from harness.campaign.folder import RunLine
@@ -30,7 +31,7 @@ def line(cause: str | None, why: str = "why", kind: str = "overlap") -> RunLine:
 def test_what_was_said_is_counted_and_a_right_sentence_is_shown() -> None:
     said = said_of(FREES, [line("unknown", "nobody knows"), line("deleted", "c1 did it"), line("deleted", "c2 did it")])
     assert said is not None
-    assert (said.should, said.causes, said.why) == ("deleted", {"deleted": 2, "unknown": 1}, "c1 did it")
+    assert (said.should, said.causes, said.why) == (("deleted",), {"deleted": 2, "unknown": 1}, "c1 did it")
     assert not said.is_right
     assert said_of(FREES, [line("unknown", "nobody knows")]).why == "nobody knows"  # type: ignore[union-attr]
 
@@ -75,7 +76,31 @@ def test_the_terminal_shows_it_too() -> None:
     )
 
 
+def test_another_finding_that_names_it_has_a_cause_of_its_own() -> None:
+    late = MUTANTS["a late reply counts"]
+    both = line("too few nodes", "c2 had two", "overlap"), line("not set", "c1 had none", "unfounded-belief")
+    said = said_of(late, both)
+    assert said is not None
+    assert (said.should, said.is_right) == (("not set", "too few nodes"), True)
+    assert "| too few nodes ever had the key or too few nodes had granted it |" in "\n".join(explanations([("", said)]))
+    wrong = said_of(late, [*both, line("too few nodes", kind="unfounded-belief")])
+    assert wrong is not None
+    assert (wrong.causes, wrong.is_right) == ({"too few nodes": 2, "not set": 1}, False)
+    assert said_of(late, [line("deleted", kind="overlap")]) is None, "it names something else"
+
+
+def test_the_declared_finding_is_explained_rather_than_another_one_that_names_it() -> None:
+    figures = line("not set", "c1 had none", "unfounded-belief").figures
+    assert figures is not None
+    overlap = Blamed("overlap", 0.5, "text", "too few nodes", "c2 had two")
+    run = replace(line(None), figures=replace(figures, blamed=(overlap, *figures.blamed)))
+    said = said_of(MUTANTS["a late reply counts"], [run])
+    assert said is not None
+    assert said.why == "c1 had none"
+
+
 @pytest.mark.parametrize("name", MUTANTS)
 def test_every_mutant_declares_a_cause_if_its_finding_does_not_say_all(name: str) -> None:
     mutant = MUTANTS[name]
     assert mutant.cause in (IN_WORDS if mutant.finding in TOLD else ("",))
+    assert all(cause in IN_WORDS for cause in mutant.also.values())

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from fencepost.errors import UsageError
 from harness.campaign.folder import Campaign, RunLine
@@ -50,6 +51,23 @@ def test_another_finding_is_shown_and_does_not_name_it() -> None:
     assert not found.is_right
     assert "(1 of 1)" in in_words([found]).rows[0]
     assert found.text is None
+
+
+def test_another_finding_that_is_explained_rightly_names_it_too() -> None:
+    def found(*blamed: Blamed) -> Row:
+        run = line("a late reply counts", "standard", 1)
+        assert run.figures is not None
+        return row(replace(run, figures=replace(run.figures, blamed=blamed)))
+
+    early, right = Blamed("unfounded-belief", 9.0, "belief"), Blamed("overlap", 5.0, "both", "too few nodes")
+    both = found(early, right)
+    assert (both.fields["standard"].named, both.fields["standard"].median_ms, both.text) == (1, 5.0, "both")
+    assert both.others == {}
+    campaign = Campaign(grid=mutants_grid(1, 1, "process", quick=True), revision="1a", command="it", machine={})
+    names = "| `unfounded-belief` or `overlap` |"
+    assert names in markdown(campaign, [line("a late reply counts", "standard", 1)])
+    wrong = found(Blamed("overlap", 5.0, "both", "deleted"))
+    assert (wrong.fields["standard"].named, wrong.others) == (0, {"overlap": 1})
 
 
 @pytest.mark.parametrize(("seeds", "right"), [((1, 1, 1), True), ((1, 1, 0), False), ((0, 0, 0), False)])

@@ -62,6 +62,7 @@ class _Forgetful(Connection):
     conditions="busy",
     finding="unfounded-belief",
     cause="not set",
+    also={"overlap": "too few nodes"},
 )
 class LateReplyCounts(Redlock):
     """On slow links, the grant of an attempt that was given up and undone counts as the grant of the next attempt."""

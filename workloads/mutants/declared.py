@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 from workloads.locks.redlock import Redlock
@@ -118,7 +118,8 @@ class Mutant:
     exposes it under a single kind of fault. `finding`: the kind of finding that names it, as in a verdict. `source`:
     where a real library made this mistake; empty if none is known. `lock`: its name for `--lock`. `original`: the class
     of which it overrides one member. `cause`: what an explanation of that finding must name as the cause
-    (`harness.explain.causes`); empty if the finding itself says all."""
+    (`harness.explain.causes`); empty if the finding itself says all. `also`: other findings that are as true a
+    description of the mistake, if they are explained by this cause."""
 
     name: str
     line: str
@@ -129,6 +130,12 @@ class Mutant:
     original: type[Redlock]
     broken: type[Redlock]
     cause: str = ""
+    also: Mapping[str, str] = field(default_factory=dict)
+
+    def is_named_by(self, finding: str, cause: str | None) -> bool:
+        """Whether a finding with this explanation names the mistake. Whether `finding` itself is explained rightly is
+        a question of its own."""
+        return finding == self.finding or (bool(cause) and self.also.get(finding) == cause)
 
 
 MUTANTS: Final[dict[str, Mutant]] = {}
@@ -143,7 +150,14 @@ Broken = TypeVar("Broken", bound=type[Redlock])
 
 
 def mutant(
-    name: str, line: str, *, conditions: str, finding: str, cause: str = "", source: str = ""
+    name: str,
+    line: str,
+    *,
+    conditions: str,
+    finding: str,
+    cause: str = "",
+    also: Mapping[str, str] | None = None,
+    source: str = "",
 ) -> Callable[[Broken], Broken]:
     """Declare a mutant; the class itself is unchanged. `cause`: one of those of `harness.explain.causes`. `source`: an
     issue or a change in a project on GitHub, as `owner/name#1`."""
@@ -152,7 +166,9 @@ def mutant(
         original = broken.__mro__[1]
         assert issubclass(original, Redlock)
         lock = f"workloads.mutants:{broken.__name__}"
-        MUTANTS[name] = Mutant(name, line, CONDITIONS[conditions], finding, source, lock, original, broken, cause)
+        MUTANTS[name] = Mutant(
+            name, line, CONDITIONS[conditions], finding, source, lock, original, broken, cause, also or {}
+        )
         return broken
 
     return declare

@@ -29,6 +29,7 @@ end"""
     "a majority must extend the key",
     conditions="long work, impatient",
     finding="extension-without-majority",
+    also={"lease-outlasts-keys": "not prolonged"},
 )
 class ExtendedByAnyNode(Redlock):
     """Cut off from a majority, the client continues to work while the keys expire there."""

@@ -63,21 +63,22 @@ class FreesAMajority(Redlock):
 
 
 @mutant(
-    "frees only what it was granted",
-    "release on all nodes, also on those that did not reply",
+    "frees until one is silent",
+    "release on all nodes, also if one of them does not reply",
     conditions="alone",
-    finding="refused-alone",
-    source="redisson/redisson#1606",
+    finding="keys-left-behind",
+    source="glasslion/redlock#11",
 )
-class FreesOnlyWhatItWasGranted(Redlock):
-    """A node whose reply was lost or late keeps the key of a refused attempt until it expires."""
+class FreesUntilOneIsSilent(Redlock):
+    """The nodes that would be asked after one that is down keep the key until it expires."""
 
-    def _free(self, f: RoundName, key: str, value: str, patient: bool = True) -> list[Reply]:
-        if f == "release":
-            return super()._free(f, key, value, patient)
-        *_, heard = self._mine.rounds[-1]
-        granted = [place for place, reply, _ in heard if self.grants(reply)]
-        return [self._pool.ask(self.release_request(key, value), only=place)[0] for place in granted]
+    def ask_to_release(self, request: bytes, patient: bool) -> list[Reply]:
+        replies: list[Reply] = [SILENT] * len(self._pool)
+        for index in range(len(self._pool)):
+            replies[index] = self._pool.ask(request, only=index, patient=patient)[0]
+            if replies[index] is SILENT:
+                break
+        return replies
 
 
 @mutant(
