@@ -63,6 +63,12 @@ class NodeEvent:
     def sets(self, value: str | None) -> bool:
         return self.what == "granted" and self.value is not None and self.value == value
 
+    def may_be(self, other: NodeEvent) -> bool:
+        """Whether both may tell of the same thing on the same node."""
+        if self.order is not None and other.order is not None:
+            return self.order == other.order
+        return self.after_ns <= other.by_ns and other.after_ns <= self.by_ns
+
     def may_follow(self, other: NodeEvent) -> bool:
         """Whether this may have happened after the other, on the same node."""
         if self.order is not None and other.order is not None:
@@ -104,12 +110,13 @@ class Evidence:
         """What ended the value that was set: it was deleted, it expired, or another one was set over it. None if the
         witness did not see it from then on."""
         events = self.seen.get((granted.key, granted.node), ())
-        ours = [place for place, event in enumerate(events) if event.sets(granted.value)]
+        # A lock may use one value again and again: only what was set at that time can be what was granted.
+        ours = [place for place, event in enumerate(events) if event.sets(granted.value) and granted.may_be(event)]
         if not ours:
             return None
-        ended = (e for e in events[ours[0] + 1 :] if e.what != "prolonged" and not e.sets(granted.value))
+        ended = (e for e in events[ours[-1] + 1 :] if e.what != "prolonged" and not e.sets(granted.value))
         first = next(ended, None)
-        if first is None or not self.saw_all(granted.node, granted.key, events[ours[0]].after_ns, first.by_ns):
+        if first is None or not self.saw_all(granted.node, granted.key, events[ours[-1]].after_ns, first.by_ns):
             return None
         return first
 
@@ -167,9 +174,9 @@ def assemble(
 ) -> Evidence:
     """The evidence from rounds and held values, each given with its client, and from the witness's events."""
     told = list(rounds)
-    owners = _owners(told, held)
+    shown = _shown(told, held)
     answered = [event for client, one in told for reply in one.replies for event in _answered(client, one, reply)]
-    witnessed = _Witnessed.of(seen, owners)
+    witnessed = _Witnessed.of(seen, shown)
     added = witnessed.events
     if any(one.replies for _, one in told):
         known = {(event.node, event.value) for event in answered if event.what == "granted"}
@@ -192,9 +199,8 @@ def assemble(
     return Evidence(events, acquiring, witnessed.watched, frozenset(witnessed.names.values()), all_seen)
 
 
-def _owners(told: Iterable[tuple[str, Round]], held: Iterable[tuple[str, Held]]) -> dict[str, tuple[str, int, str]]:
-    """The owner of each value, as client, section and key, without values that have several owners. The key is the one
-    on the nodes if a round shows it."""
+def _shown(told: Iterable[tuple[str, Round]], held: Iterable[tuple[str, Held]]) -> dict[str, set[tuple[str, int, str]]]:
+    """The owners of each value, as client, section and key. The key is the one on the nodes if a round shows it."""
     owners: dict[str, set[tuple[str, int, str]]] = {}
     for client, one in told:
         owners.setdefault(one.value, set()).add((client, one.section, one.key))
@@ -202,7 +208,7 @@ def _owners(told: Iterable[tuple[str, Round]], held: Iterable[tuple[str, Held]])
         who = owners.setdefault(value.value, set())
         if (client, value.section) not in {(owner, section) for owner, section, _ in who}:
             who.add((client, value.section, value.key))
-    return {value: next(iter(who)) for value, who in owners.items() if len(who) == 1}
+    return owners
 
 
 def _answered(client: str, one: Round, reply: NodeReply) -> Iterator[NodeEvent]:
@@ -214,15 +220,17 @@ def _answered(client: str, one: Round, reply: NodeReply) -> Iterator[NodeEvent]:
 @dataclass(frozen=True, slots=True)
 class _Witnessed:
     """What the witness saw, and by node when it saw everything. `names`: a lock's key may have a different name on the
-    nodes; the value of a lease shows which key is meant."""
+    nodes; the value of a lease shows which key is meant. A value that has several owners shows none of them."""
 
     events: list[NodeEvent]
     watched: dict[str, list[tuple[int, int]]]
     names: dict[str, str]
 
     @classmethod
-    def of(cls, seen: Iterable[KeyEvent], owners: Mapping[str, tuple[str, int, str]]) -> _Witnessed:
+    def of(cls, seen: Iterable[KeyEvent], shown: Mapping[str, set[tuple[str, int, str]]]) -> _Witnessed:
         found = cls([], {}, {})
+        keys = {value: {key for _, _, key in who} for value, who in shown.items()}
+        owners = {value: next(iter(who)) for value, who in shown.items() if len(who) == 1}
         raw: list[tuple[int, KeyEvent]] = []
         since: dict[str, int] = {}
         for order, one in enumerate(seen):
@@ -232,8 +240,8 @@ class _Witnessed:
                 found.watched.setdefault(one.node, []).append((since.pop(one.node), one.at_ns))
             elif one.event in _SEEN:
                 raw.append((order, one))
-                if (owner := owners.get(one.value or "")) is not None:
-                    found.names[one.key] = owner[2]
+                if len(names := keys.get(one.value or "", ())) == 1:
+                    found.names[one.key] = next(iter(names))
         for node, began_ns in since.items():
             found.watched.setdefault(node, []).append((began_ns, FOREVER_NS))
         for order, one in raw:

@@ -6,6 +6,7 @@ The terminal and the page show the same lines.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import count
 from typing import Final
 
 from rich.console import Group, RenderableType
@@ -37,6 +38,7 @@ def render_explained(run: Recorded, verdict: Verdict, explained: Sequence[Explai
         return Text(f"{verdict.verdict}: nothing to explain, because nothing was found")
     deciding = breaking(verdict)
     told: dict[tuple[tuple[str, int], ...], str] = {}
+    numbers = count(1)
     parts: list[RenderableType] = []
     for one in explained:
         finding = one.finding
@@ -44,9 +46,11 @@ def render_explained(run: Recorded, verdict: Verdict, explained: Sequence[Explai
         head = f"{printable(finding.text).rstrip('.')} ({blame(finding.blame)}{decides})"
         parts += [Text(head, style="bold"), Text("")]
         for explanation in one.explanations:
-            number = str(len(told) + 1)
-            before = told.setdefault(explanation.names, number) if explanation.names else number
-            parts += _one(run, explanation, number if before == number else "", before)
+            before = told.get(explanation.names, "")
+            number = "" if before else str(next(numbers))
+            if explanation.names:
+                told.setdefault(explanation.names, number)
+            parts += _one(run, explanation, number, before)
         if one.explanations and (left := finding.count - len(one.explanations)) > 0:
             parts += [Text(f"{left:,} more of this kind; --limit shows more", style="dim"), Text("")]
     if said:

@@ -72,8 +72,8 @@ def many() -> Story:
 def test_the_whole_story_of_an_overlap(tmp_path: Path) -> None:
     assert shown(restarted(), tmp_path) == (
         """\
-1 pair of sections overlapped, by up to 20.0 ms; both clients were within the validity that their
-lock had told them (the lock is to blame)
+1 pair of sections overlapped, by up to 20 ms; both clients were within the validity that their lock
+had told them (the lock is to blame)
 
 1. c1 and c2 were inside k1 at the same time for 20 ms, from +30.0 ms
    n2 had granted the lock to c1, was killed 2.0 ms later, came back 7.0 ms later without the key
@@ -130,6 +130,17 @@ def test_two_sections_are_drawn_once_however_many_findings_are_about_them(tmp_pa
     text = shown(restarted().write("c1", 1, at=40).write("c2", 1, at=45), tmp_path)
     assert text.count("node  to c1") == 1
     assert "One update is lost. The two sections are those of number 1." in " ".join(text.split())
+
+
+def test_each_case_has_a_number_of_its_own_also_without_sections(tmp_path: Path) -> None:
+    story = restarted()
+    story.acquire_limit_ms = 10
+    for at in (100, 600):
+        story.op("c2", "acquire", "fail", 2, at, at + 400)
+    text = shown(story, tmp_path)
+    heads = [line for line in text.splitlines() if line[:1].isdigit() and line[1:2] == "."]
+    assert [line[:2] for line in heads] == ["1.", "2.", "3."]
+    assert [line[3:] for line in heads[1:]] == ["acquire overrun"] * 2
 
 
 @pytest.mark.parametrize(

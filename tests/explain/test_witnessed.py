@@ -166,6 +166,19 @@ def test_a_value_that_was_set_once_more_has_not_ended() -> None:
     assert story.saw(29.5, "set", "n2 n3", "c2").told("overlap").cause == "expired"
 
 
+@pytest.mark.parametrize("what", ["set", "expired", "deleted"])
+def test_a_value_that_comes_again_ended_after_it_was_granted_and_not_the_time_before(what: Any) -> None:
+    """All of c1's sections have one value; in its first one the key was deleted."""
+    story = Story(clients=3).let_in("c1", 3, 5, "OK OK nil", value="c1-1")
+    story.let_in("c1", 10, 50, "OK OK nil", number=2, value="c1-1").let_in("c2", 30, 60, "nil OK OK").watched()
+    for at, one in ((2.5, "set"), (6, "deleted"), (9.5, "set"), (20, what)):
+        value = "c1-1" if one == "set" and at < 20 else None
+        nodes = ("n1", "n2") if at < 20 else ("n2",)
+        story.witnessed += [KeyEvent(node, ms(at + 0.2), one, "k1", value, 1, ms(at - 0.2)) for node in nodes]
+    told = story.saw(29.5, "set", "n2 n3", "c2").told("overlap")
+    assert told.cause == {"set": "overwritten"}.get(what, what)
+
+
 def test_a_key_that_was_overwritten() -> None:
     story = foreign().saw(9, "set", "n1 n2", "c1").saw(29, "set", "n2 n3", "c2")
     assert story.told("overlap").sentence == (
