@@ -77,8 +77,8 @@ def check(run: Recorded) -> Answer:
 def _overruns(run: Recorded, calls: pd.DataFrame, took: Ints, ran: Ints, over: Ints, limit_ms: float) -> Finding:
     longest = int(over[np.argmax(ran[over])])
     text = (
-        f"{len(over)} of {len(calls)} acquire calls took longer than the lock allows them ({limit_ms:g} ms), "
-        f"up to {ran[longest] / 1e6:.0f} ms"
+        f"{len(over)} of {len(calls)} acquire calls took longer than the lock allows them "
+        f"({milliseconds(limit_ms)}), up to {milliseconds(float(ran[longest]) / 1e6)}"
     )
     examples = []
     for row in dict.fromkeys([longest, *over[:3].tolist()]):

@@ -28,6 +28,7 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
+from fencepost.text import milliseconds
 from harness.config import Requirement
 from harness.figures import CheckerFigures
 from harness.history.groups import Bools, Ints
@@ -80,7 +81,7 @@ def check(run: Recorded) -> Answer:
             over,
             excess_ns,
             "too_long_by_ms",
-            f"{{count}} {of} were given a validity that ends after the {ttl}, by up to {{most}} ms",
+            f"{{count}} {of} were given a validity that ends after the {ttl}, by up to {{most}}",
         ),
         (
             "no-validity",
@@ -89,7 +90,7 @@ def check(run: Recorded) -> Answer:
             np.abs(told),
             "over_for_ms",
             f"{{count}} {of} were granted with no validity left: by the lock's own account they had expired, up to "
-            "{most} ms before",
+            "{most} before",
         ),
         (
             "no-drift-allowance",
@@ -98,7 +99,7 @@ def check(run: Recorded) -> Answer:
             ttl_ns + by_clock,
             "after_request_ms",
             f"{{count}} {of} leave no allowance for clocks that run at different rates: their validity ends up to "
-            f"{{most}} ms after the request, with a {ttl}",
+            f"{{most}} after the request, with a {ttl}",
         ),
         (
             "no-drift-allowance",
@@ -107,7 +108,7 @@ def check(run: Recorded) -> Answer:
             ttl_ns + by_length,
             "validity_of_ms",
             f"{{count}} {of} leave no allowance for clocks that run at different rates: their validity is up to "
-            f"{{most}} ms, with a {ttl}",
+            f"{{most}}, with a {ttl}",
         ),
         (
             "late-extension",
@@ -115,7 +116,7 @@ def check(run: Recorded) -> Answer:
             late & gap,
             late_ns,
             "late_by_ms",
-            f"{{count}} {of} are extensions that were granted up to {{most}} ms after the lease had expired, when for "
+            f"{{count}} {of} are extensions that were granted up to {{most}} after the lease had expired, when for "
             "some time no majority of the nodes had held the client's key",
         ),
         (
@@ -124,7 +125,7 @@ def check(run: Recorded) -> Answer:
             late & ~gap,
             late_ns,
             "late_by_ms",
-            f"{{count}} {of} are extensions that were granted up to {{most}} ms after the lease had expired; nothing "
+            f"{{count}} {of} are extensions that were granted up to {{most}} after the lease had expired; nothing "
             "shows that a majority of the nodes had lost the client's key by then",
         ),
     )
@@ -194,5 +195,5 @@ def _finding(
                 amount: float(how_much_ns[row]) / 1e6,
             }
         )
-    words = text.format(count=len(rows), most=f"{how_much_ns[worst] / 1e6:.1f}")
+    words = text.format(count=len(rows), most=milliseconds(float(how_much_ns[worst]) / 1e6))
     return Finding(kind, "lock", words, breaks, len(rows), tuple(examples))

@@ -231,7 +231,7 @@ def _no_recovery(run: Recorded, first_ms: float | None) -> tuple[Finding, ...]:
     if given_ms < _TTLS_TO_RECOVER * run.lease_ms or not _anybody_tried(run, free_ns):
         return ()
     text = (
-        f"nobody acquired the lock within {given_ms:.0f} ms after everything was healed"
+        f"nobody acquired the lock within {milliseconds(given_ms)} after everything was healed"
         f"{' and its last holder was out' if free_ns > healed_ns else ''} (TTL {run.lease_ms:.0f} ms)"
     )
     if len(run.config.user_names) > CROWD:

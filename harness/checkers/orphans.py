@@ -266,7 +266,7 @@ def _outlasting(run: Recorded, orphans: list[_Orphan]) -> tuple[Finding, ...]:
     longest = max(over, key=lambda orphan: orphan.length_ns)
     text = (
         f"{len(over)} {'key' if len(over) == 1 else 'keys'} without an owner stayed on a node for longer than the TTL "
-        f"({run.lease_ms:.0f} ms), up to {longest.length_ns / 1e6:.0f} ms"
+        f"({run.lease_ms:.0f} ms), up to {milliseconds(longest.length_ns / 1e6)}"
     )
     examples = tuple(
         {

@@ -97,8 +97,8 @@ def _unfounded(run: Recorded, backing: Backing, stretches: list[Stretch]) -> tup
         words = ", ".join(f"{loss} {causes[loss]}" for loss in LOSSES if causes[loss])
         text = (
             f"in {len(some)} {'section' if len(some) == 1 else 'sections'} a client was told that it held the lock "
-            f"although certainly no majority of the nodes held its key, for up to {longest.length_ns / 1e6:.1f} ms "
-            f"({words})"
+            "although certainly no majority of the nodes held its key, for up to "
+            f"{milliseconds(longest.length_ns / 1e6)} ({words})"
         )
         blame: Blame = "lock" if by_lock else "undecided"
         breaks: tuple[Requirement, ...] = ("lease",) if by_lock else ()

@@ -23,6 +23,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import pandas as pd
 
+from fencepost.text import milliseconds
 from harness.config import Requirement
 from harness.figures import CheckerFigures
 from harness.history.fault_windows import longest_windows, reach
@@ -89,8 +90,8 @@ def _finding(run: Recorded, spells: list[_Spell], blame: Blame, why: str) -> Fin
         )
     times = "once" if len(spells) == 1 else f"{len(spells)} times"
     text = (
-        f"{times} a client was refused for up to {worst.length_ns / 1e6:.0f} ms although it could reach a majority and "
-        f"nobody else was inside or trying (TTL {run.lease_ms:.0f} ms): {why}"
+        f"{times} a client was refused for up to {milliseconds(worst.length_ns / 1e6)} although it could reach a "
+        f"majority and nobody else was inside or trying (TTL {run.lease_ms:.0f} ms): {why}"
     )
     breaks: tuple[Requirement, ...] = ("liveness",) if blame == "lock" else ()
     return Finding("refused-alone", blame, text, breaks, len(spells), tuple(examples))

@@ -53,7 +53,7 @@ def test_the_worst_is_told_and_shown_with_the_first_ones() -> None:
     for number, validity_ms in enumerate((110.0, 120.0, 130.0, 500.0, 140.0), 1):
         history.op("c1", "acquire", "ok", number, 200 * number, 200 * number + 1, validity_ms=validity_ms)
     finding = check(history.recorded()).findings[0]
-    assert "by up to 400.0 ms" in finding.text
+    assert "by up to 400 ms" in finding.text
     assert [example["too_long_by_ms"] for example in finding.examples] == [10, 20, 30, 400]
 
 

@@ -360,7 +360,7 @@ def test_several_show_the_longest_first() -> None:
     assert finding.count == 2
     assert [example["client"] for example in finding.examples] == ["c2", "c1"]
     assert "2 sections" in finding.text
-    assert finding.text.endswith("for up to 20.0 ms (deleted 2)")
+    assert finding.text.endswith("for up to 20 ms (deleted 2)")
     assert judged(history).figures.longest_ms == 20
 
 
