@@ -46,7 +46,7 @@ def play(lock: str, faults: str, settings: Sequence[str], folder: Path) -> list[
     code, out, err = runs.fencepost(folder, "test", *arguments, timeout_s=180)
     if code not in (0, 1, 2):
         return [f"exit code {code}: {(err.strip() or out.strip()).splitlines()[-1]}"]
-    run = fencepost.load(runs.only_run(folder))
+    run = fencepost.load(folder / "results" / "runs" / "latest")  # with --keep, an earlier one may be there
     wrong = ("lock", "resource", "harness")
     blamed = [each for each in run.verdict.findings if each.blame == "lock" or (each.blame in wrong and each.breaks)]
     blamed = [each for each in blamed if (lock, each.kind) not in TRUE]
