@@ -62,6 +62,7 @@ _OF_OBSTACLES: Final[dict[str, Cause]] = {
     "down": "absent node",
     "hung": "absent node",
     "out of reach": "absent node",
+    "absent in turn": "absent node",
     "stuck keys": "stuck keys",
     "nothing set": "nothing set",
     "split votes": "split votes",

@@ -4,7 +4,7 @@ A node that is not there is no excuse, for the others are a majority; but what t
 more. In this order:
 
 - most tries ended with an error, or a try had its value on a majority of the nodes and was not let in: the lock wants
-  the node that is absent;
+  the node that is absent, or each of those that were absent in turn;
 - keys that stayed there when their owners were done with them left no majority free: they were stuck;
 - on so many nodes that no majority is left, no try set the key although they were in reach: the lock did not ask them.
   Something else was set by way of the proxy meanwhile, so the proxy did not stand still;
@@ -27,16 +27,26 @@ if TYPE_CHECKING:
     from harness.history.recorded import Recorded
 
 Kind = Literal[
-    "down", "hung", "out of reach", "stuck keys", "nothing set", "split votes", "said held", "wrong clock", "unknown"
+    "down",
+    "hung",
+    "out of reach",
+    "absent in turn",
+    "stuck keys",
+    "nothing set",
+    "split votes",
+    "said held",
+    "wrong clock",
+    "unknown",
 ]
 
 
 @dataclass(frozen=True, slots=True)
 class Obstacle:
     """`nodes`: those that were `down`, `hung` (they were there and did not answer) or `out of reach` of the clients
-    (cut off or slow) for most of the time; on which keys were stuck; or on which nothing was set. `absent`: which
-    others were not there for most of the time. `said held`: nothing was seen, but the lock said that somebody held it.
-    `wrong clock`: keys may have lived longer there than the lock had asked for."""
+    (cut off or slow) for most of the time; those of which one or another was not there for most of it; on which keys
+    were stuck; or on which nothing was set. `absent`: which others were not there for most of the time. `said held`:
+    nothing was seen, but the lock said that somebody held it. `wrong clock`: keys may have lived longer there than the
+    lock had asked for."""
 
     kind: Kind
     nodes: tuple[str, ...] = ()
@@ -56,6 +66,8 @@ def in_words(obstacle: Obstacle) -> str:
     match obstacle.kind:
         case "down" | "hung" | "out of reach":
             return f"{nodes} {was} {obstacle.kind}"
+        case "absent in turn":
+            return f"{nodes} were not there, one after the other"
         case "wrong clock":
             return f"the {'clock' if len(obstacle.nodes) == 1 else 'clocks'} of {nodes} had been wrong"
         case "stuck keys":
@@ -85,8 +97,11 @@ def find_obstacle(run: Recorded, key: str, clients: Sequence[str], since_ns: int
     within = (ops["invoke_ns"].to_numpy(np.int64) >= since_ns) & (ops["complete_ns"].to_numpy(np.int64) <= until_ns)
     tries = tries & within
     refused = tries & (ops["outcome"] == "fail").to_numpy(np.bool_)
-    absent = _absent(run, clients, since_ns, until_ns)
+    absences = _absences(run, clients, since_ns, until_ns)
+    absent = _absent(absences, until_ns - since_ns)
     seen = VainTries.of(run, key, since_ns, until_ns)
+    if absent is None and seen is not None and seen.had_a_majority():
+        absent = _absent_in_turn(absences, since_ns, until_ns)
     broke_off = tries.sum() - refused.sum() > MOST * tries.sum()
     if seen is not None and not (absent and (broke_off or seen.had_a_majority())):
         missing = absent.nodes if absent else ()
@@ -102,18 +117,43 @@ def find_obstacle(run: Recorded, key: str, clients: Sequence[str], since_ns: int
     return Obstacle("said held" if held > MOST * refused.sum() else "unknown")
 
 
-def _absent(run: Recorded, clients: Sequence[str], since_ns: int, until_ns: int) -> Obstacle | None:
-    """The nodes that were not there for most of the time."""
-    by_kind: dict[Kind, list[str]] = {"hung": [], "down": [], "out of reach": []}
+_Times = dict[Kind, list[tuple[int, int]]]
+
+
+def _absences(run: Recorded, clients: Sequence[str], since_ns: int, until_ns: int) -> dict[str, _Times]:
+    """By node, and by how it was not there, when that was: disjoint, in order."""
+    found = {}
     for node in run.config.node_names:
-        times: dict[Kind, list[tuple[int, int]]] = {kind: [] for kind in by_kind}
+        times: _Times = {"hung": [], "down": [], "out of reach": []}
         for event, began, done in longest_windows(run.faults):
             if node in event.nodes:
                 times["down" if event.took_nodes_down else "hung"].append((began, done))
             if all((client, node) in (*event.cut_links, *event.slow_links) for client in clients):
                 times["out of reach"].append((began, done))
+        found[node] = {kind: merged(windows, since_ns, until_ns) for kind, windows in times.items()}
+    return found
+
+
+def _absent(absences: dict[str, _Times], length_ns: int) -> Obstacle | None:
+    """The nodes that were not there for most of the time."""
+    by_kind: dict[Kind, list[str]] = {"hung": [], "down": [], "out of reach": []}
+    for node, times in absences.items():
         for kind, windows in times.items():
-            if sum(b - a for a, b in merged(windows, since_ns, until_ns)) > MOST * (until_ns - since_ns):
+            if _total_ns(windows) > MOST * length_ns:
                 by_kind[kind].append(node)
                 break
     return next((Obstacle(kind, tuple(nodes)) for kind, nodes in by_kind.items() if nodes), None)
+
+
+def _absent_in_turn(absences: dict[str, _Times], since_ns: int, until_ns: int) -> Obstacle | None:
+    """Several nodes, of which one or another was not there for most of the time."""
+    of_nodes = {node: [window for windows in times.values() for window in windows] for node, times in absences.items()}
+    nodes = tuple(node for node, windows in of_nodes.items() if _total_ns(windows))
+    together = merged((window for windows in of_nodes.values() for window in windows), since_ns, until_ns)
+    if len(nodes) < 2 or _total_ns(together) <= MOST * (until_ns - since_ns):
+        return None
+    return Obstacle("absent in turn", nodes)
+
+
+def _total_ns(windows: Sequence[tuple[int, int]]) -> int:
+    return sum(until - since for since, until in windows)

@@ -259,6 +259,7 @@ def test_a_crowd_may_keep_itself_out(crowd: int, blame: str) -> None:
 def test_obstacles_in_words() -> None:
     assert in_words(Obstacle("hung", ("n3",))) == "n3 was hung"
     assert in_words(Obstacle("down", ("n1", "n2"))) == "n1 and n2 were down"
+    assert in_words(Obstacle("absent in turn", ("n1", "n3"))) == "n1 and n3 were not there, one after the other"
     assert in_words(Obstacle("stuck keys", ("n1", "n2"))) == "keys that nobody owned were stuck on n1 and n2"
     free = in_words(Obstacle("nothing set", ("n1", "n2"), ("n3",)))
     assert free == "no try set the key on n1 and n2, which were free and in reach, while n3 was not there"

@@ -152,6 +152,18 @@ def test_a_lock_that_wants_the_node_that_is_down() -> None:
     assert why(history) == ("down", ("n3",))
 
 
+def test_a_lock_that_wants_every_node_while_one_after_the_other_is_not_there() -> None:
+    def turns(first: tuple[float, float], second: tuple[float, float], value: str = "a") -> History:
+        history = seen().fault("f", *first, **DOWN).fault("g", *second, cut_links=(("c2", "n1"),))
+        return held(held(history, "n1", 300, 700, value), "n2", 300, 700, "a")
+
+    assert why(turns((200, 1200), (1200, 2101))) == ("absent in turn", ("n1", "n3"))
+    assert why(turns((200, 1200), (1200, 2100)))[0] == "split votes", "somebody was absent for half of the time"
+    assert why(turns((200, 1200), (1200, 2200), value="b"))[0] == "split votes", "no try had a majority"
+    assert why(turns((200, 2101), (3950, 4000))) == ("down", ("n3",))
+    assert why(turns((100, 199), (300, 2101)))[0] != "absent in turn", "it was one node"
+
+
 @pytest.mark.parametrize(
     ("since", "value"), [(199.9, "a"), (300, None), (4000.1, "a")], ids=["before", "unread", "after"]
 )
