@@ -23,9 +23,12 @@ Sweeper = Callable[[Callable[[Path], bool]], Sequence[str]]
 (False also for a folder that is gone), removes everything that belongs to dead runs, and returns a line for each thing
 removed."""
 
-_QUIET_S = 1.0
-"""How long nothing new must appear before a dead run counts as cleaned up. A container that the engine was creating
-when the harness died appears within a fraction of this."""
+_APPEARS_WITHIN_S = 1.0
+"""How long after the death of its harness something of a run may still appear, as a container that the engine was
+creating at that moment."""
+_QUIET_S = 0.4
+"""How long nothing must have been found before a dead run counts as cleaned up: an engine that is slow to remove may be
+slow to create, too."""
 _LOOK_EVERY_S = 0.1
 _GIVE_UP_S = 60.0
 
@@ -105,8 +108,8 @@ def sweep_one(folder: Path, sweepers: Sequence[Sweeper]) -> None:
             if monotonic() > deadline:
                 raise BrokenEnvironmentError(f"another process holds the lock of {folder}")
             sleep(_LOOK_EVERY_S)
-    quiet_since = monotonic()
-    while monotonic() - quiet_since < _QUIET_S:
+    began = quiet_since = monotonic()
+    while monotonic() < max(began + _APPEARS_WITHIN_S, quiet_since + _QUIET_S):
         try:
             if end_processes(folder.name) or _removed(sweepers, folder):
                 quiet_since = monotonic()

@@ -15,7 +15,7 @@ import pytest
 
 from cluster.lifetime import RunState, is_alive
 from cluster.run_processes import RUN_VARIABLE
-from cluster.sweep import sweep
+from cluster.sweep import sweep, sweep_one
 from fencepost.errors import BrokenEnvironmentError
 from tests.cluster.reapers import kill_reaper, processes_of
 
@@ -247,3 +247,36 @@ def test_a_parent_folder_that_others_can_enter_is_refused(parent: Path, tmp_path
     link.symlink_to(tmp_path / "target")
     with pytest.raises(BrokenEnvironmentError, match="mode 0700"):
         sweep(parent=link)
+
+
+@pytest.mark.parametrize(
+    ("found_at_s", "ends_at_s"),
+    [
+        ([], 1.0),  # what appears late appears within a second of the harness's death
+        ([0.0, 0.5], 1.0),  # the time that removal takes is a part of it
+        ([0.9], 1.3),
+        ([0.9, 1.2], 1.6),  # an engine that is slow to remove may be slow to create
+        ([2.5], 1.0),
+    ],
+)
+def test_a_dead_run_counts_as_cleaned_up_soon_after_the_last_that_was_found(
+    parent: Path, monkeypatch: pytest.MonkeyPatch, found_at_s: list[float], ends_at_s: float
+) -> None:
+    now_s = 0.0
+    appearing = list(found_at_s)
+
+    def sleep(for_s: float) -> None:
+        nonlocal now_s
+        now_s += for_s
+
+    def sweeper(_: object) -> list[str]:
+        found = [f"a thing of {at}" for at in appearing if at <= now_s + 1e-9]
+        del appearing[: len(found)]
+        return found
+
+    monkeypatch.setattr("cluster.sweep.monotonic", lambda: now_s)
+    monkeypatch.setattr("cluster.sweep.sleep", sleep)
+    (parent / "dead").mkdir(parents=True)
+    sweep_one(parent / "dead", [sweeper])
+    assert now_s == pytest.approx(ends_at_s, abs=0.11)
+    assert not (parent / "dead").exists()
