@@ -14,7 +14,7 @@ CONTROLS = $(subst _,-,$(patsubst workloads/locks/%.py,%,$(wildcard workloads/lo
 .NOTPARALLEL:
 .PHONY: help base lock-under-test setup setup-docker doctor test test-partition test-latency test-pause test-crash \
         test-power test-controls test-standard test-all report-fsync mutants claims flips same-verdicts no-blame \
-        no-blame-under-faults signals lint lock clean
+        no-blame-under-faults signals tampered lint lock clean
 
 help: ## show this page
 	@echo "fencepost finds out by experiment whether a distributed lock on Redis keeps its promise."
@@ -135,6 +135,9 @@ no-blame-under-faults: base lock-under-test ## the same of correct locks, in eve
 
 signals: base ## end short runs by signals at random moments; nothing may be left (COUNT=20 CLUSTER=both)
 	.venv/bin/python -m tests.signals --count $(or $(COUNT),20) $(if $(CLUSTER),--cluster $(CLUSTER)) $(ARGS)
+
+tampered: base ## damage recorded runs in every way; none may be believed (COUNT=1000)
+	.venv/bin/python -m tests.tampered --count $(or $(COUNT),1000) $(ARGS)
 
 lint: base ## ruff, mypy, and the import contracts between folders
 	.venv/bin/ruff check

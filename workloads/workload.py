@@ -81,6 +81,11 @@ class Workload:
     guards_data: ClassVar[bool] = False
     scripts: ClassVar[tuple[str, ...]] = ()
 
+    @property
+    def is_loop(self) -> bool:
+        """Whether its clients work in the loop of `run`, and so release every lock before they finish."""
+        return type(self).run is Workload.run
+
     def check(self, options: ClientOptions) -> None:
         """Raise UsageError, naming the option, for options that mean nothing to this workload, or not together."""
         if options.renewal_ms is not None and options.extensions:

@@ -1,7 +1,7 @@
 """Do the parts of a run's folder agree with each other? What cannot have been recorded so is damage, and no verdict.
 
-This is for folders without a manifest: runs that broke off, and older ones. How a client writes its log is known of
-older runs only; today's clients may do several things at a time.
+This is for folders without a manifest: runs that broke off, and older ones. That a client does one thing at a time is
+known of older runs only; what it does inside its section is its workload's business today.
 """
 
 from __future__ import annotations
@@ -12,22 +12,28 @@ import pandas as pd
 from fencepost.errors import UsageError
 from fencepost.history import HARNESS, task_names
 from harness.history.groups import Bools, Groups, codes_of
+from harness.history.key_holdings import held_frame
 from harness.history.key_owners import rows_of
 from harness.history.recorded import Recorded
 from harness.history.sections import positions_of
 from harness.store.manifest import FIRST_SCHEMA
 from harness.store.run_folder import RunFolder, client_logs
+from workloads.kinds import find_workload
 
 
 def check_soundness(folder: RunFolder, run: Recorded) -> None:
     """Raises UsageError, naming the file. The run must be over: while it is on, its files are of different times."""
     _names(folder, run)
     _times(folder, run)
+    _lives(folder, run)
+    _holds(folder, run)
+    _unfinished(folder, run)
     _writes(folder, run)
     _nodes(folder, run)
     if folder.schema() < FIRST_SCHEMA:
-        _lives(folder, run)
-        _unfinished(folder, run)
+        _steps(folder, run)
+    else:
+        _held(folder, run)
 
 
 def _names(folder: RunFolder, run: Recorded) -> None:
@@ -87,16 +93,61 @@ def _times(folder: RunFolder, run: Recorded) -> None:
             raise _damaged(folder, "nemesis.jsonl", f"{event.fault} was {event.event} before that began")
 
 
+def _lives(folder: RunFolder, run: Recorded) -> None:
+    """A client lives one life after the other, and does nothing after the end of one."""
+    spans = run.ops.groupby(["client", "life"], observed=True).agg(
+        first=("invoke_ns", "min"), last=("complete_ns", "max")
+    )
+    ended = {(end.client, end.life): end.at_ns for end in run.ends}
+    before: tuple[str, int, int] | None = None
+    for client, life, first, last in rows_of(spans.sort_index().reset_index(), "client", "life", "first", "last"):
+        log = f"clients/{client}.{life}.jsonl"
+        if before is not None and before[0] == client and first < before[2]:
+            raise _damaged(folder, log, f"it begins before life {before[1]} of {client} is over")
+        if last > ended.get((client, life), last):
+            raise _damaged(folder, log, "an operation is later than the end of its client")
+        before = client, life, last
+
+
+def _holds(folder: RunFolder, run: Recorded) -> None:
+    """A client acquires and releases one lock after the other."""
+    ops = run.ops[run.ops["f"].isin(["acquire", "release"])]
+    if not len(ops):
+        return
+    clients = Groups.of(codes_of(ops["client"]))
+    invoke, complete = (clients.take(ops[name].to_numpy(np.int64)) for name in ("invoke_ns", "complete_ns"))
+    flags = np.zeros(len(ops), np.bool_)
+    flags[clients.order[1:]] = clients.within(invoke[1:] < complete[:-1])
+    _no_row(folder, ops, flags, "it begins before what is written above it is over")
+
+
+def _held(folder: RunFolder, run: Recorded) -> None:
+    """Every value of a lease belongs to a granted section of its key."""
+    held = run.watched.held if run.watched else held_frame(folder.read_held())
+    wrong = _ungranted(held, run)
+    if wrong.any():
+        lease = held.iloc[int(np.flatnonzero(wrong)[0])]
+        log = f"{lease.client}.{lease.life}.jsonl"
+        what = f"it has a lease of section {lease.section}, but clients/{log} has no such section of {lease.key}"
+        raise _damaged(folder, f"held/{log}", what)
+
+
+def _ungranted(rows: pd.DataFrame, run: Recorded) -> Bools:
+    """Which of the rows name a section that was not granted on their key."""
+    position = positions_of(rows, run.sections)
+    wrong = position < 0
+    known = ~wrong
+    keys = run.sections["key"].astype(str).to_numpy()
+    wrong[known] = keys[position[known]] != rows["key"].astype(str).to_numpy()[known]
+    return wrong
+
+
 def _writes(folder: RunFolder, run: Recorded) -> None:
     """Every accepted write belongs to a granted section of its key, and none is missing in between."""
     writes, by_key = run.writes, run.writes_by_key
     if not len(writes):
         return
-    position = positions_of(writes, run.sections)
-    wrong = position < 0
-    known = ~wrong
-    keys = run.sections["key"].astype(str).to_numpy()
-    wrong[known] = keys[position[known]] != writes["key"].astype(str).to_numpy()[known]
+    wrong = _ungranted(writes, run)
     if wrong.any():
         write = writes.iloc[int(np.flatnonzero(wrong)[0])]
         log = f"clients/{write.client}.….jsonl"
@@ -108,7 +159,7 @@ def _writes(folder: RunFolder, run: Recorded) -> None:
         raise _damaged(folder, "resource.jsonl", "the numbers of a key's writes do not count 1, 2, 3, …")
 
 
-def _lives(folder: RunFolder, run: Recorded) -> None:
+def _steps(folder: RunFolder, run: Recorded) -> None:
     """A client does one thing at a time, and numbers its sections on from life to life."""
     ops = run.ops
     if not len(ops):
@@ -126,9 +177,8 @@ def _lives(folder: RunFolder, run: Recorded) -> None:
 
 
 def _unfinished(folder: RunFolder, run: Recorded) -> None:
-    """The clients of a fenced counter release before they finish. (A script's need not.)"""
-    is_load = run.config.workload == "fenced-counter" and folder.read_experiment() is None
-    if not is_load or run.timeline.end_ns is None:
+    """Clients that work in the usual loop release before they finish. (A script's need not.)"""
+    if not find_workload(run.config.workload).is_loop or folder.read_experiment() is not None:
         return
     finished = {(end.client, end.life) for end in run.ends if end.how == "finished"}
     inside = run.sections[run.sections["ended"] == "open"]

@@ -8,6 +8,9 @@ from pathlib import Path
 
 from tests.peers.plain_judge.folder import DamagedError, Folder
 
+LOADS = ("acquire-release", "fenced-counter", "register", "semaphore")
+"""The workloads whose clients release every lock before they finish."""
+
 
 def broke_off(path: Path, folder: Folder) -> bool:
     """Whether the run did not end as planned. Raises DamagedError if the files are not what the run left."""
@@ -50,11 +53,16 @@ def _check_lives(path: Path, folder: Folder, *, is_old: bool) -> None:
     for life, gaps in folder.gaps.items():
         if life not in folder.ops or any(gap["to_ns"] < gap["from_ns"] for gap in gaps):
             raise DamagedError(f"{life} has gaps and no log, or a gap that ends before it begins")
-    section = dict.fromkeys(known, 0)
+    section, over_ns = dict.fromkeys(known, 0), dict.fromkeys(known, 0)
     for life, ops in sorted(folder.ops.items()):
         if life[0] not in known or (over and life not in folder.ends):
             raise DamagedError(f"{life} is unknown, or has no end")
-        before, first = 0, True
+        before, first, left_ns = 0, True, 0
+        if ops and min(op["invoke_ns"] for op in ops) < over_ns[life[0]]:
+            raise DamagedError(f"{life} begins before the life before it is over")
+        over_ns[life[0]] = max((op["complete_ns"] for op in ops), default=over_ns[life[0]])
+        if life in folder.ends and ops and over_ns[life[0]] > folder.ends[life]["at_ns"]:
+            raise DamagedError(f"{life} does something after its end")
         for op in ops:
             if op["complete_ns"] < op["invoke_ns"] or op["invoke_ns"] < timeline.get("start_ns", 0):
                 raise DamagedError(f"{life}: {op} ends before it starts, or starts before the run")
@@ -63,12 +71,18 @@ def _check_lives(path: Path, folder: Folder, *, is_old: bool) -> None:
             repeated = op["section"] < section[life[0]] or (first and op["section"] == section[life[0]])
             if is_old and (op["invoke_ns"] < before or repeated):
                 raise DamagedError(f"{life}: {op} is out of order")
+            if op["f"] in ("acquire", "release"):
+                if op["invoke_ns"] < left_ns:
+                    raise DamagedError(f"{life}: {op} begins before the one before it is over")
+                left_ns = op["complete_ns"]
             before, first, section[life[0]] = op["complete_ns"], False, op["section"]
-        granted = {op["section"] for op in ops if op["f"] == "acquire" and op["outcome"] == "ok"}
-        left = {op["section"] for op in ops if op["f"] == "release"}
-        is_load = folder.config["workload"] == "fenced-counter" and not (path / "experiment.json").exists()
-        if is_old and is_load and over and folder.ends[life]["how"] == "finished" and granted - left:
+        granted = {(op["section"], op["key"]) for op in ops if op["f"] == "acquire" and op["outcome"] == "ok"}
+        left = {(op["section"], op["key"]) for op in ops if op["f"] == "release"}
+        is_load = folder.config["workload"] in LOADS and not (path / "experiment.json").exists()
+        if is_load and life in folder.ends and folder.ends[life]["how"] == "finished" and granted - left:
             raise DamagedError(f"{life} finished inside")
+        if not is_old and {(held["section"], held["key"]) for held in folder.held.get(life, [])} - granted:
+            raise DamagedError(f"{life} held what it was not granted")
 
 
 def _check_writes(folder: Folder) -> None:

@@ -1,0 +1,136 @@
+"""Is a damaged run ever believed? `python -m tests.tampered [--count 1000] [--runs FOLDER] [--seed 1]`
+
+Records a few short runs (or takes those in FOLDER), damages copies of them in every way of `tests.judge.tampering`, and
+lets `fencepost analyze` judge each. Half of the copies are whole before that, so their manifests vouch for them; these
+must be refused in one line that names the file. The others look as a killed harness leaves them. They may be refused or
+unknown, never valid, and a violation only if they were one before.
+
+Prints how often each damage had which outcome, and ends with 1 if one was not as it must be.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from tests.fuzz.command import outcome
+from tests.harness import runs
+from tests.judge.tampering import KINDS, tamper
+
+RECORDED: Final = (
+    ("--nemesis", "crash", "--lock", "redlock"),
+    ("--nemesis", "partition+pause", "--lock", "control-quorum-of-two", "--duration", "6s"),
+    ("--nemesis", "pause", "--lock", "semaphore", "--workload", "semaphore", "--permits", "2"),
+    ("--nemesis", "latency", "--lock", "redlock", "--extend", "2", "--tasks", "2"),
+)
+"""What makes a correct run, a violation, one with several permits, and one with several threads in a client."""
+
+NAMES: Final = {0: "valid", 1: "violation", 2: "unknown", 254: "refused", 255: "failed"}
+AS_KILLED, WHOLE = "killed", "whole"
+
+
+def record(place: Path) -> list[Path]:
+    """The folders of short runs that were made now."""
+    for number, arguments in enumerate(RECORDED):
+        (folder := place / f"{number}").mkdir(parents=True)
+        code, out, err = runs.fencepost(folder, *runs.short_run(*arguments))
+        if code not in (0, 1, 2):
+            raise AssertionError(out + err)
+    return [runs.only_run(folder) for folder in sorted(place.iterdir())]
+
+
+def as_killed(run: Path) -> None:
+    """No manifest, no last read, no end of the run."""
+    for name in ("manifest.json", "final.json"):
+        (run / name).unlink()
+    timeline = json.loads((run / "timeline.json").read_text())
+    (run / "timeline.json").write_text(json.dumps({"start_ns": timeline["start_ns"]}))
+
+
+def copied(run: Path, place: Path, state: str) -> Path:
+    copy = place / "results" / "runs" / run.name
+    shutil.rmtree(copy, ignore_errors=True)
+    shutil.copytree(run, copy, ignore=shutil.ignore_patterns("verdict.json", "history.parquet", "report.html"))
+    if state == AS_KILLED:
+        as_killed(copy)
+    return copy
+
+
+def judged(run: Path, place: Path) -> tuple[int, str]:
+    """The exit code, and why it was refused. Raises AssertionError for a traceback or an error of several lines."""
+    code, _, error = outcome("analyze", str(run), folder=place)
+    return code, error
+
+
+def damage(run: Path, seed: int) -> tuple[str, Path]:
+    """As `tamper`. Another file is taken instead of one that a killed harness does not leave; another damage, if the
+    run has no file for it."""
+    for again in range(seed, seed + 10 * len(KINDS), len(KINDS)):
+        with suppress(FileNotFoundError, ValueError, IndexError):
+            return tamper(run, again)
+    return damage(run, seed + 1)
+
+
+def try_one(run: Path, place: Path, seed: int, state: str, untouched: int) -> tuple[str, str, str | None]:
+    """How a copy was damaged, what came of it, and what is wrong with that."""
+    copy = copied(run, place, state)
+    how, file = damage(copy, seed)
+    try:
+        code, error = judged(copy, place)
+    except AssertionError as wrong:
+        return how, "failed", " ".join(str(wrong).split())[:300]
+    wrong = None
+    if code == 255 or (state == WHOLE and code != 254) or code == 0 or (code == 1 and untouched != 1):
+        wrong = f"{NAMES[untouched]} became {NAMES[code]}"
+    elif code == 254 and state == WHOLE and file.name not in error and how != "swap two logs":
+        wrong = f"does not name {file.name}: {error.strip()}"
+    return how, NAMES[code], wrong
+
+
+def main(argv: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--count", type=int, default=1000, help="damaged copies in all")
+    parser.add_argument("--runs", type=Path, help="a folder with recorded runs (default: record some now)")
+    parser.add_argument("--seed", type=int, default=1)
+    given = parser.parse_args(argv)
+    with tempfile.TemporaryDirectory(prefix="fencepost-tampered-") as temporary:
+        place = Path(temporary)
+        found = record(place / "made") if given.runs is None else sorted(
+            path.parent for path in given.runs.resolve().glob("*/manifest.json") if not path.parent.is_symlink()
+        )  # fmt: skip
+        untouched = {
+            (run, state): judged(copied(run, place, state), place)[0] for run in found for state in (WHOLE, AS_KILLED)
+        }
+        for (run, state), code in untouched.items():
+            _say(f"{run.name}, {state}: {NAMES[code]}")
+        seen: Counter[tuple[str, str, str]] = Counter()
+        bad = 0
+        for number in range(given.count):
+            (run, state), before = list(untouched.items())[number % len(untouched)]
+            # Each run meets each damage: the damage follows the seed, and moves on once all had it.
+            how, what, wrong = try_one(run, place, given.seed * given.count + number // len(untouched), state, before)
+            seen[state, how, what] += 1
+            if wrong:
+                bad += 1
+                _say(f"{number}: {run.name}, {state}, {how}: {wrong}")
+    for (state, how, what), times in sorted(seen.items()):
+        _say(f"{times:5} {state:7} {how:45} {what}")
+    _say(f"{given.count} damaged runs, {bad} of them believed, changed in silence or refused without the file's name")
+    return 1 if bad else 0
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
