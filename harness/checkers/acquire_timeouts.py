@@ -2,7 +2,8 @@
 
 A lock may declare how long its acquire takes at most (`acquire_limit_ms` in its description of itself); then that is
 the limit. Otherwise the limit is the TTL, because a lease that takes longer to get than it lasts is worth nothing. Time
-for which the client was stopped does not count: the record says what was stopped, and when.
+for which the client was stopped does not count: the record says what was stopped, and when. Nor does time for which it
+can have waited for a processor: of each second it is on record how long that was, but not when.
 
 A call that is still under way when the harness gives up waiting for its client, seconds after everything was healed,
 has no limit at all.
@@ -10,13 +11,14 @@ has no limit at all.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Final
 
 import numpy as np
 import pandas as pd
 
-from fencepost.history import ClientEnd
+from fencepost.history import ClientEnd, task_names
 from fencepost.text import count, milliseconds
 from harness.figures import KeyFigures, Row
 from harness.history.fault_windows import FOREVER_NS, longest_windows, merged
@@ -134,11 +136,45 @@ def stood_still_ns(calls: pd.DataFrame, run: Recorded) -> Ints:
     stood = np.zeros(len(calls), np.int64)
     invoke, complete = (calls[name].to_numpy(np.int64) for name in ("invoke_ns", "complete_ns"))
     pauses = pause_windows(run.faults)
-    for client in pauses.keys() | run.kept_waiting.keys():
+    waits = _waits(run)
+    for client in pauses.keys() | run.kept_waiting.keys() | waits.keys():
         own = np.flatnonzero(calls["client"] == client)
+        times = invoke[own], complete[own]
         windows = merged([*pauses.get(client, ()), *run.kept_waiting.get(client, ())], 0, FOREVER_NS)
-        stood[own] = _overlap(invoke[own], complete[own], windows)
-    return stood
+        stood[own] = _overlap(*times, windows)
+        if client in waits:
+            # The record of longer waits and this one tell of the same waiting.
+            paused = _overlap(*times, merged(pauses.get(client, ()), 0, FOREVER_NS))
+            stood[own] = np.maximum(stood[own], paused + _waited(*times, waits[client]))
+    within: Ints = np.minimum(stood, complete - invoke)
+    return within
+
+
+def _waits(run: Recorded) -> dict[str, Ints]:
+    """`Lags.waits` of all lives of each client."""
+    waits: defaultdict[str, list[Ints]] = defaultdict(list)
+    for lags in run.lags:
+        for task in task_names(lags.process, run.config.tasks):
+            waits[task].append(lags.waits)
+    return {task: np.concatenate(rows) for task, rows in waits.items()}
+
+
+def _waited(invoke: Ints, complete: Ints, waits: Ints) -> Ints:
+    """For how much of each call its client can have waited for a processor. A client that is killed takes the record of
+    its last second along, so it can have waited for all of a time without a record."""
+    waited = complete - invoke
+    waits = waits[np.argsort(waits[:, 0])]
+    second = np.searchsorted(waits[:, 1], invoke, side="right")
+    calls = np.flatnonzero(second < len(waits))
+    while len(calls):
+        from_ns, until_ns, waited_ns = waits[second[calls]].T
+        common = np.minimum(complete[calls], until_ns) - np.maximum(invoke[calls], from_ns)
+        met = common > 0
+        calls = calls[met]
+        waited[calls] -= np.maximum(common - waited_ns, 0)[met]
+        second[calls] += 1
+        calls = calls[second[calls] < len(waits)]
+    return waited
 
 
 def _overlap(invoke: Ints, complete: Ints, windows: Sequence[tuple[int, int]]) -> Ints:

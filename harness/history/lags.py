@@ -23,13 +23,14 @@ _SLACK_NS: Final = 100_000_000
 class Lags:
     """Of one life of a process. `late_ms`: of each beat within the run that no fault held up. `waited_ns`: for how much
     of `over_ns` its threads waited for a processor; `stolen_ns`: for how much of it the processors were given to
-    others."""
+    others. `waits`: the same bit by bit, a row for about each second: from, until, and how long they waited in it."""
 
     process: str
     late_ms: npt.NDArray[np.float64]
     over_ns: int
     waited_ns: int
     stolen_ns: int
+    waits: npt.NDArray[np.int64]
 
 
 def lags(
@@ -65,6 +66,7 @@ def _lags_of(
         over_ns=sum(_until_ns(line) - line.from_ns for line in within),
         waited_ns=sum(line.waited_ns for line in within),
         stolen_ns=sum(line.stolen_ns for line in within),
+        waits=np.array([(line.from_ns, _until_ns(line), line.waited_ns) for line in lines], np.int64).reshape(-1, 3),
     )
 
 

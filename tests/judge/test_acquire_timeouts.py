@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from fencepost.history import ClientEnd
 from harness.checkers.acquire_timeouts import SLACK_MS, Figures, check
+from harness.history.lags import Lags
 from harness.verdict import Answer
 from tests.judge.histories import History, ms
 
@@ -49,6 +53,54 @@ def test_the_time_for_which_the_client_was_stopped_is_not_counted() -> None:
     assert (answer.figures.overruns, answer.figures.excused) == (0, 1)
     (finding,) = judged(tried(1001).fault("f1", 200, 800, paused_clients=("c1",))).findings
     assert finding.examples[0]["stopped_ms"] == 650
+
+
+def judged_with_waits(history: History, *lives: Sequence[tuple[float, float, float]]) -> Figures:
+    """With what is on record of how long c1 waited for a processor: from, until, and how much of it."""
+    lags = [
+        Lags("c1", np.zeros(0), 0, 0, 0, np.array([(ms(a), ms(b), round(c * 1e6)) for a, b, c in rows], np.int64))
+        for rows in lives
+    ]
+    history.acquire_limit_ms = 100
+    return check(replace(history.recorded(), lags=tuple(lags))).figures
+
+
+@pytest.mark.parametrize(
+    ("waits", "longest_ms"),
+    [
+        ([(0, 1000, 300), (1000, 2000, 0)], 1200 - 300),  # all of it can have been in the call
+        ([(0, 110, 300), (110, 2000, 0)], 1200 - 100),  # no more than what the call has of that second
+        ([(0, 700, 100), (700, 1100, 50), (1100, 2000, 30)], 1200 - 180),
+        ([(0, 10, 10), (10, 1210, 0), (1210, 2000, 500)], 1200),  # before and after it
+        ([(0, 1000, 0)], 1200 - 210),  # of the rest nobody knows
+        ([(1000, 1100, 0)], 100),
+        ([(1210, 2000, 0)], 0),
+    ],
+)
+def test_the_time_for_which_the_client_can_have_waited_for_a_processor_is_not_counted(
+    waits: list[tuple[float, float, float]], longest_ms: float
+) -> None:
+    history = tried(1200).op("c2", "acquire", "fail", 1, 10, 12)
+    figures = judged_with_waits(history, waits)
+    assert figures.longest_ms == pytest.approx(max(2, longest_ms))
+    assert (figures.overruns, figures.excused) == (int(longest_ms > 350), int(longest_ms <= 350))
+
+
+def test_the_waits_of_all_lives_of_a_client_count() -> None:
+    lives = [(1000, 2000, 100)], [(0, 1000, 200)]
+    assert judged_with_waits(tried(1200), *lives).longest_ms == pytest.approx(1200 - 300)
+
+
+def test_waiting_that_is_on_record_twice_counts_once_and_a_pause_besides() -> None:
+    history = tried(1200).fault("f1", 200, 300, paused_clients=("c1",))
+    history.kept_waiting = {"c1": [(ms(500), ms(600))]}
+    assert judged_with_waits(history, [(0, 2000, 60)]).longest_ms == pytest.approx(1200 - 150 - 100)
+    assert judged_with_waits(history, [(0, 2000, 130)]).longest_ms == pytest.approx(1200 - 150 - 130)
+
+
+def test_no_more_is_taken_off_a_call_than_it_took() -> None:
+    history = tried(200).fault("f1", 0, 100, paused_clients=("c1",))
+    assert judged_with_waits(history, [(0, 2000, 500)]).longest_ms == 0
 
 
 def test_a_pause_of_another_client_excuses_nobody() -> None:
