@@ -90,7 +90,11 @@ def _program(known: Mapping[str, object], part: str) -> str | None:
     return f"{name} {version}" if name and version else None
 
 
-NOT_VOUCHED_FOR: Final = "recorded by an older fencepost: a file that was cut since then may go unnoticed"
+def record(run: Recorded) -> list[str]:
+    """What a reader must know about a record that no manifest vouches for."""
+    if run.doubts:
+        return ["broken off, so no manifest vouches for it: a file that was changed since then may go unnoticed"]
+    return [] if run.is_vouched_for else ["by an older fencepost: a file that was cut since then may go unnoticed"]
 
 
 def run_facts(run: Recorded, environment: Mapping[str, object]) -> list[str]:
@@ -103,7 +107,7 @@ def run_facts(run: Recorded, environment: Mapping[str, object]) -> list[str]:
         cluster_line(run, environment),
         persistence_line(run, environment),
         ran(run),
-        *([] if run.is_vouched_for else [NOT_VOUCHED_FOR]),
+        *(f"record {text}" for text in record(run)),
     ]
 
 

@@ -82,7 +82,7 @@ def _done(run: Recorded, verdict: Verdict, environment: Mapping[str, object]) ->
         ("cluster", facts.cluster_line(run, environment)),
         ("disk", facts.persistence_line(run, environment)),
         *((row.label, row.text) for row in offered.rows(verdict) if row.is_input),
-        *([] if run.is_vouched_for else [("record", facts.NOT_VOUCHED_FOR)]),
+        *(("record", text) for text in facts.record(run)),
     ]
 
 

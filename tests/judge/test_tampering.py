@@ -180,12 +180,17 @@ def test_a_run_that_lost_its_manifest_is_listed_as_damaged(recorded: Path, tmp_p
     assert listed(folder) == "damaged"
 
 
-def test_only_of_an_older_run_it_is_said_that_nothing_vouches_for_it(recorded: Path, tmp_path: Path) -> None:
-    old, verdict = judge_folder(RunFolder.open(recorded / VALID))
-    new, _ = judge_folder(with_manifest(recorded / VALID, tmp_path / "run"))
+def test_only_of_a_run_without_a_manifest_it_is_said_that_nothing_vouches_for_it(
+    recorded: Path, tmp_path: Path
+) -> None:
+    old, new = RunFolder.open(recorded / VALID), with_manifest(recorded / VALID, tmp_path / "whole")
     told = []
-    for run in (old, new):
+    for folder in (old, new, broken_off(recorded, tmp_path, VIOLATION)):
+        run, verdict = judge_folder(folder)
         console = Console(file=StringIO(), width=200)
         console.print(render_summary(run, verdict, tmp_path, "again", {}))
-        told.append("recorded by an older fencepost" in console.file.getvalue())
-    assert told == [True, False]
+        told += [line.strip() for line in console.file.getvalue().splitlines() if "may go unnoticed" in line]
+    assert told == [
+        "record    by an older fencepost: a file that was cut since then may go unnoticed",
+        "record    broken off, so no manifest vouches for it: a file that was changed since then may go unnoticed",
+    ]
