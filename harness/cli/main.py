@@ -30,6 +30,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "analyze": "judge a recorded run again",
     "explain": "say how each violation happened",
     "list": "list recorded runs",
+    "serve": "show recorded runs in a browser",
     "export": "write a recorded run in the format of another tool",
     "shell": "look into a live run: a shell where its servers can be reached",
     "setup": "install servers, the proxy and foreign locks",

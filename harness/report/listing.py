@@ -77,11 +77,11 @@ def _tested(run: RunListed) -> str:
 
 def list_runs(results: Path = RESULTS) -> tuple[RunListed, ...]:
     """The runs in `results`, oldest first; what is no run folder is left out. Empty if there is no such folder."""
-    runs = [_listed(path) for path in _run_folders(results)]
+    runs = [listed(path) for path in run_folders(results)]
     return tuple(sorted(runs, key=lambda run: run.when))
 
 
-def _run_folders(results: Path) -> list[Path]:
+def run_folders(results: Path) -> list[Path]:
     """What looks like a run's folder, also if it cannot be read."""
     if kind_of(results) != "folder":
         return []
@@ -99,7 +99,7 @@ def _has_config(path: Path) -> bool:
         return True
 
 
-def _listed(path: Path) -> RunListed:
+def listed(path: Path) -> RunListed:
     """Whatever is wrong with one folder does not keep the others from being listed."""
     folder = RunFolder(path)
     try:

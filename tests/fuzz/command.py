@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import io
 import os
@@ -56,6 +57,7 @@ def nothing_starts() -> Iterator[None]:
         "harness.run.prepare.why_not": lambda: None,
         "harness.cli.setup.install": lambda *_, **__: 0,
         "harness.cli.shell._run": lambda *_: 0,
+        "harness.serve.server.serve": lambda *_: asyncio.sleep(0),
     }
     with contextlib.ExitStack() as stack:
         for name, stub in stubs.items():

@@ -1,0 +1,45 @@
+"""`fencepost serve`: recorded runs in a browser."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+
+from fencepost.options import Option
+from harness.cli.command import Call, Command
+from harness.config import RESULTS
+from harness.options import Results
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+class Arguments(msgspec.Struct, frozen=True, kw_only=True):
+    port: Annotated[
+        int, Option("--port", "where it listens, on 127.0.0.1", low=0, high=65_535, shown_default="any free one")
+    ] = 0
+    results: Results = RESULTS
+
+
+def _serve(call: Call, out: Console) -> int:
+    import asyncio
+
+    from harness.serve.index import Index, kept_file
+    from harness.serve.server import serve
+
+    arguments: Arguments = call.arguments
+
+    def ready(address: str) -> None:
+        out.print(f"{arguments.results} is shown at {address} until Ctrl-C", soft_wrap=True)
+
+    asyncio.run(serve(Index(arguments.results, kept_file(arguments.results)), arguments.port, ready))
+    return 0
+
+
+COMMAND = Command(
+    description="Show recorded runs in a browser on this machine: a list to search, and each run with its files.",
+    arguments=Arguments,
+    do=_serve,
+    epilog="The address has a token in it: whoever does not know it, on this machine or in another page, sees nothing.",
+)

@@ -1,0 +1,75 @@
+"""The pages: the list of runs, and one run. Made of templates, without scripts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from urllib.parse import quote
+
+from fencepost.errors import UsageError
+from fencepost.text import printable
+from harness.checkers.judge import recorded_verdict
+from harness.report.html import render
+from harness.report.wording import blame, headline
+from harness.serve.choice import ON_A_PAGE, Choice
+from harness.serve.files import files_of
+from harness.serve.index import RunSummary, summary_of
+from harness.store.run_folder import RunFolder
+from harness.verdict import Verdict, ordered
+
+
+def list_page(root: str, results: Path, runs: Sequence[RunSummary], choice: Choice) -> str:
+    """The runs that were chosen. `root`: what every address begins with."""
+    chosen = choice.chosen(runs)
+    pages = max(-(-len(chosen) // ON_A_PAGE), 1)
+    return render(
+        "runs.html.j2",
+        root=root,
+        results=str(results),
+        runs=[(run, address(root, run.name)) for run in choice.on_page(chosen)],
+        choice=choice,
+        fields=[
+            ("lock", choice.lock, sorted({run.lock for run in runs if run.lock})),
+            ("nemesis", choice.nemesis, sorted({run.nemesis for run in runs if run.nemesis})),
+            ("verdict", choice.verdict, sorted({run.verdict for run in runs})),
+        ],
+        shown=len(chosen),
+        total=len(runs),
+        newer=choice.at(choice.page - 1) if choice.page > 1 else None,
+        older=choice.at(choice.page + 1) if choice.page < pages else None,
+        pages=pages,
+    )
+
+
+def run_page(root: str, path: Path) -> str:
+    """One run: its verdict, its findings and its files."""
+    summary, folder = summary_of(path), RunFolder(path)
+    here = address(root, path.name)
+    files = [(each.name, each.bytes, here + "files/" + quote(each.name)) for each in files_of(path)]
+    verdict = _verdict(folder) if summary.verdict in ("valid", "violation", "unknown") else None
+    word, says = headline(verdict) if verdict else (summary.verdict.upper(), "")
+    return render(
+        "run.html.j2",
+        root=root,
+        run=summary,
+        word=word,
+        says=says,
+        verdict=verdict.verdict if verdict else "",
+        findings=[(printable(each.text), blame(each.blame)) for each in ordered(verdict)] if verdict else (),
+        files=files,
+        picture=next((link for name, _, link in files if name == "report.html"), None),
+        zip=here + "zip",
+        path=str(path),
+    )
+
+
+def address(root: str, run: str) -> str:
+    """Where a run is shown."""
+    return f"{root}runs/{quote(run, safe='')}/"
+
+
+def _verdict(folder: RunFolder) -> Verdict | None:
+    try:
+        return recorded_verdict(folder)
+    except UsageError:
+        return None

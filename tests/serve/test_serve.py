@@ -1,0 +1,286 @@
+"""`fencepost serve`, asked as a browser and as an attacker would ask it."""
+
+from __future__ import annotations
+
+import http.client
+import io
+import os
+import shutil
+import signal
+import subprocess
+import time
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from urllib.parse import quote, urlsplit
+
+import msgspec
+import pytest
+
+from harness.checkers.judge import judge_folder
+from harness.config import RunConfig
+from harness.serve.choice import ON_A_PAGE, Choice
+from harness.serve.index import Index, RunSummary, summary_of
+from harness.serve.pages import list_page
+from harness.store.run_folder import RunFolder
+from harness.verdict import VERDICT_SCHEMA
+from tests.harness.runs import command
+
+ROOT = Path(__file__).parent.parent.parent
+HOSTILE = "<script>alert(1)</script>"
+
+
+@dataclass
+class Served:
+    host: str
+    root: str
+    results: Path
+
+    def ask(self, path: str, method: str = "GET", **headers: str) -> tuple[int, http.client.HTTPMessage, bytes]:
+        """`path`: below the token, or from the root if it begins with a slash; sent as it is."""
+        connection = http.client.HTTPConnection(self.host, timeout=30)
+        try:
+            connection.putrequest(
+                method, path if path.startswith("/") else self.root + path, skip_host="Host" in headers
+            )
+            for name, value in headers.items():
+                connection.putheader(name, value)
+            connection.endheaders()
+            answer = connection.getresponse()
+            return answer.status, answer.headers, answer.read()
+        finally:
+            connection.close()
+
+    def page(self, path: str) -> str:
+        status, headers, body = self.ask(path)
+        assert (status, headers["Content-Type"]) == (200, "text/html; charset=UTF-8"), body
+        return body.decode()
+
+
+def a_run(results: Path, seed: int, **settings: object) -> Path:
+    """A run that was judged (nothing was recorded, so it is unknown)."""
+    folder = RunFolder.create(results, RunConfig(seed=seed, **settings))  # type: ignore[arg-type]
+    judge_folder(folder)
+    return folder.path
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    place = tmp_path_factory.mktemp("serve")
+    results = place / "runs"
+    a_run(results, 1, lock="redlock")
+    path = a_run(results, 2, lock_command="node lock.mjs", name="mine", nemesis="crash")
+    (path / "report.html").write_text("<!doctype html><title>picture</title>")
+    (path / "logs" / f"{HOSTILE.replace('/', '')}.log").write_text("said")
+    (place / "secret").write_text("secret")
+    (path / "logs" / "link").symlink_to(place / "secret")
+    (results / "linked").symlink_to(path)
+    hostile = results / f"20260101T000000.000000Z-{HOSTILE.replace('/', '')}"
+    hostile.mkdir()
+    (hostile / "config.json").write_text("{")
+    server = subprocess.Popen(
+        command("serve", "--results", str(results)),
+        env=os.environ | {"PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": str(place / "cache")},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert server.stdout is not None
+        address = urlsplit(server.stdout.readline().split(" at ")[1].split()[0])
+        yield Served(address.netloc, address.path, results)
+    finally:
+        server.send_signal(signal.SIGINT)
+        assert server.wait(30) == 0
+
+
+def run_of(served: Served, seed: int) -> Path:
+    return next(path for path in served.results.iterdir() if path.name.endswith(f"-{seed}") and not path.is_symlink())
+
+
+def test_the_newest_run_comes_first_and_each_has_its_page(served: Served) -> None:
+    page = served.page("")
+    assert "3 runs, newest first" in page
+    assert page.index("mine, crash") < page.index("redlock, partition")
+    link = f"{served.root}runs/{quote(run_of(served, 2).name, safe='')}/"
+    assert f'href="{link}"' in page
+    run = served.page(link)
+    assert "mine under crash" in run
+    assert "UNKNOWN" in run
+
+
+@pytest.mark.parametrize(
+    ("asked", "shown"),
+    [
+        ("?lock=mine", ["mine, crash"]),
+        ("?nemesis=partition", ["redlock, partition"]),
+        ("?verdict=unknown", ["mine, crash", "redlock, partition"]),
+        ("?verdict=damaged", []),
+        ("?text=REDLOCK", ["redlock, partition"]),
+        ("?text=no+such+thing", []),
+        ("?page=0&lock=mine", ["mine, crash"]),
+    ],
+)
+def test_runs_are_chosen_by_lock_nemesis_verdict_and_text(asked: str, shown: list[str], served: Served) -> None:
+    page = served.page(asked)
+    assert [name for name in ("mine, crash", "redlock, partition") if name in page] == shown
+
+
+def test_the_files_of_a_run_are_shown_and_come_as_one_zip(served: Served) -> None:
+    path = run_of(served, 2)
+    here = f"runs/{quote(path.name)}/"
+    status, headers, body = served.ask(f"{here}files/config.json")
+    assert (status, headers["Content-Type"], body) == (
+        *(200, "text/plain; charset=utf-8"),
+        (path / "config.json").read_bytes(),
+    )
+    status, headers, body = served.ask(f"{here}zip")
+    assert (status, headers["Content-Type"]) == (200, "application/zip")
+    with zipfile.ZipFile(io.BytesIO(body)) as archive:
+        assert archive.testzip() is None
+        names = archive.namelist()
+    assert f"{path.name}/config.json" in names
+    assert not [name for name in names if name.endswith("link")]
+
+
+def test_a_run_s_own_page_runs_as_another_site_that_reaches_nothing(served: Served) -> None:
+    status, headers, _ = served.ask(f"runs/{quote(run_of(served, 2).name)}/files/report.html")
+    assert status == 200
+    policy = headers["Content-Security-Policy"]
+    assert "sandbox allow-scripts;" in policy
+    assert "default-src 'none'" in policy
+    assert "allow-same-origin" not in policy
+
+
+def test_our_pages_run_no_script_and_say_nowhere_where_they_are(served: Served) -> None:
+    status, headers, _ = served.ask("")
+    assert status == 200
+    assert "default-src 'none'; style-src 'unsafe-inline'" in headers["Content-Security-Policy"]
+    assert "script-src" not in headers["Content-Security-Policy"]
+    assert (headers["Referrer-Policy"], headers["X-Content-Type-Options"]) == ("no-referrer", "nosniff")
+    assert "Access-Control-Allow-Origin" not in headers
+
+
+def test_hostile_names_are_text(served: Served) -> None:
+    name = run_of(served, 2).name
+    for path in ("", f"runs/{quote(name)}/", "?text=%3Cscript%3Ealert(1)", "?lock=%22%3E%3Cscript%3E"):
+        assert "<script" not in served.page(path)
+    assert "&lt;script&gt;" in served.page("")
+
+
+@pytest.mark.parametrize("path", ["/", "/wrong/", "/wrong/runs/x/", "//", "/wrong/runs/x/files/config.json"])
+def test_without_the_token_nothing_is_shown(path: str, served: Served) -> None:
+    status, _, body = served.ask(path)
+    assert (status, body) == (403, b"Use the whole address that `fencepost serve` printed.\n")
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Host": "evil.example"},
+        {"Host": "127.0.0.1"},
+        {"Origin": "http://evil.example"},
+        {"Origin": "null"},
+        {"Origin": "http://127.0.0.1:1"},
+    ],
+)
+def test_other_hosts_and_other_sites_are_refused(headers: dict[str, str], served: Served) -> None:
+    assert served.ask("", **headers)[0] == 403
+    assert served.ask("")[0] == 200
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS"])
+def test_nothing_can_be_changed(method: str, served: Served) -> None:
+    assert served.ask("", method)[0] == 405
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "../../secret",
+        "..%2f..%2fsecret",
+        "%2e%2e/%2e%2e/secret",
+        "logs/../../../secret",
+        "/etc/passwd",
+        "%2fetc%2fpasswd",
+        "logs/link",
+        "logs",
+        "logs/",
+        "config.json%00",
+        "no-such-file",
+        "x" * 5000,
+    ],
+)
+def test_no_path_leads_out_of_a_run_s_folder(name: str, served: Served) -> None:
+    status, _, body = served.ask(f"runs/{quote(run_of(served, 2).name)}/files/{name}")
+    assert status == 404, body
+    assert b"secret" not in body
+
+
+@pytest.mark.parametrize("name", ["..", "%2e%2e", ".", "..%2fruns", "linked", "no-such-run", "%00"])
+def test_no_other_folder_is_a_run(name: str, served: Served) -> None:
+    for below in ("", "zip", "files/config.json"):
+        assert served.ask(f"runs/{name}/{below}")[0] == 404
+
+
+def test_a_run_is_read_anew_only_when_its_folder_has_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, kept = a_run(tmp_path / "runs", 1), tmp_path / "cache" / "index.json"
+    (first,) = Index(tmp_path / "runs", kept).runs()
+    read: list[Path] = []
+    monkeypatch.setattr("harness.serve.index.summary_of", lambda path: read.append(path) or summary_of(path))
+    index = Index(tmp_path / "runs", kept)
+    assert (list(index.runs()), read) == ([first], [])
+    (path / "verdict.json").unlink()
+    (changed,) = index.runs()
+    assert (changed.verdict, read) == ("unjudged", [path])
+    shutil.rmtree(path)
+    assert (list(index.runs()), list(Index(tmp_path / "runs", kept).runs())) == ([], [])
+    assert b"partition" not in kept.read_bytes()
+
+
+def test_five_thousand_known_runs_are_listed_in_less_than_a_second(tmp_path: Path) -> None:
+    """By the processor's time, so that a busy machine changes nothing."""
+    results, kept = tmp_path / "runs", tmp_path / "index.json"
+    known = {}
+    for number in range(5000):
+        path = results / f"20260101T{number // 3600:02}{number // 60 % 60:02}{number % 60:02}.000000Z-run"
+        path.mkdir(parents=True)
+        (path / "config.json").touch()
+        summary = {"name": path.name, "when": datetime(2026, 1, 1, tzinfo=UTC), "verdict": "valid", "lock": "redlock"}
+        known[path.name] = (path.stat().st_mtime_ns, summary)
+    kept.write_bytes(msgspec.json.encode({"schema": (1, VERDICT_SCHEMA), "runs": known}))
+    began_s = time.process_time()
+    page = list_page("/token/", results, Index(results, kept).runs(), Choice(lock="redlock"))
+    assert time.process_time() - began_s < 1
+    assert "5000 runs, newest first" in page
+    assert page.count("redlock, ") == ON_A_PAGE
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b'{"schema": [0, 0], "runs": {}}', b'{"schema": [1, 2], "runs": 5}'])
+def test_an_index_that_cannot_be_used_is_made_anew(content: bytes, tmp_path: Path) -> None:
+    a_run(tmp_path / "runs", 1)
+    kept = tmp_path / "index.json"
+    kept.write_bytes(content)
+    assert len(Index(tmp_path / "runs", kept).runs()) == 1
+
+
+def test_pages_hold_a_hundred_runs_and_lead_to_each_other() -> None:
+    run = msgspec.convert({"name": "r", "when": "2026-01-01T00:00:00Z", "verdict": "valid", "lock": "a b"}, RunSummary)
+    choice = Choice(lock="a b", page=2)
+    assert len(choice.on_page([run] * (ON_A_PAGE + 5))) == 5
+    assert choice.at(1) == "?lock=a+b&page=1"
+    for page in ("", "0", "-1", "x", "²", "9" * 5000):
+        assert Choice.read(lambda name, page=page: page if name == "page" else "") == Choice()  # type: ignore[misc]
+
+
+def test_a_port_that_is_taken_is_told_in_one_line(served: Served) -> None:
+    done = subprocess.run(
+        [*command("serve", "--port", served.host.partition(":")[2]), "--results", str(served.results)],
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (254, "", 1)
+    assert "choose another one" in done.stderr
