@@ -25,6 +25,8 @@ from harness.verdict import VERDICT_SCHEMA
 
 _SCHEMA: Final = (1, VERDICT_SCHEMA)
 """Of the file: what is kept, and which verdicts it was made from."""
+JUDGED: Final = ("valid", "violation", "unknown")
+"""The words of `RunSummary.verdict` that are verdicts."""
 
 
 class RunSummary(msgspec.Struct, frozen=True):

@@ -13,7 +13,7 @@ from harness.report.html import render
 from harness.report.wording import blame, headline
 from harness.serve.choice import ON_A_PAGE, Choice
 from harness.serve.files import files_of
-from harness.serve.index import RunSummary, summary_of
+from harness.serve.index import JUDGED, RunSummary, summary_of
 from harness.store.run_folder import RunFolder
 from harness.verdict import Verdict, ordered
 
@@ -46,7 +46,7 @@ def run_page(root: str, path: Path) -> str:
     summary, folder = summary_of(path), RunFolder(path)
     here = address(root, path.name)
     files = [(each.name, each.bytes, here + "files/" + quote(each.name)) for each in files_of(path)]
-    verdict = _verdict(folder) if summary.verdict in ("valid", "violation", "unknown") else None
+    verdict = _verdict(folder) if summary.verdict in JUDGED else None
     word, says = headline(verdict) if verdict else (summary.verdict.upper(), "")
     return render(
         "run.html.j2",

@@ -21,6 +21,7 @@ from tornado.web import Application, HTTPError, RequestHandler
 from fencepost.boundary import say_error, unexpected
 from fencepost.errors import FencepostError, UsageError
 from harness.serve.access import A_RUN_S_FILE, HEADERS, OUR_PAGE, Access
+from harness.serve.beside import two_runs_page
 from harness.serve.choice import Choice
 from harness.serve.files import file_named, run_named, write_zip
 from harness.serve.index import Index
@@ -57,6 +58,7 @@ def _application(index: Index, access: Access, reader: ThreadPoolExecutor) -> Ap
     shared = {"index": index, "access": access, "reader": reader}
     paths = [
         (r"/[^/]+/", _List),
+        (r"/[^/]+/two", _TwoRuns),
         (r"/[^/]+/runs/([^/]+)/", _Run),
         (r"/[^/]+/runs/([^/]+)/zip", _Zip),
         (r"/[^/]+/runs/([^/]+)/files/(.+)", _File),
@@ -92,6 +94,8 @@ class _Handler(RequestHandler):
         said = {403: "Use the whole address that `fencepost serve` printed.", 404: "There is nothing here."}
         error = what["exc_info"][1] if "exc_info" in what else None
         text = str(error) if isinstance(error, FencepostError) else said.get(status_code, "This cannot be shown.")
+        if isinstance(error, UsageError):
+            self.set_status(400)
         self.set_header("Content-Type", "text/plain; charset=utf-8")
         self.finish(f"{text}\n")
 
@@ -115,6 +119,15 @@ class _List(_Handler):
         choice = Choice.read(lambda name: self.get_query_argument(name, ""))
         runs = await self.read(self.index.runs)
         self.finish(list_page(self.access.root, self.index.results, runs, choice))
+
+
+class _TwoRuns(_Handler):
+    async def get(self) -> None:
+        names = self.get_query_arguments("run", strip=False)
+        if len(names) != 2:
+            raise UsageError("Choose two runs in the list, and only two.")
+        folders = [self.run_folder(name) for name in names]
+        self.finish(await self.read(two_runs_page, self.access.root, *folders))
 
 
 class _Run(_Handler):

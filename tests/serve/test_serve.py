@@ -99,6 +99,10 @@ def run_of(served: Served, seed: int) -> Path:
     return next(path for path in served.results.iterdir() if path.name.endswith(f"-{seed}") and not path.is_symlink())
 
 
+def hostile_run(served: Served) -> str:
+    return next(path.name for path in served.results.iterdir() if "script" in path.name)
+
+
 def test_the_newest_run_comes_first_and_each_has_its_page(served: Served) -> None:
     page = served.page("")
     assert "3 runs, newest first" in page
@@ -142,6 +146,21 @@ def test_the_files_of_a_run_are_shown_and_come_as_one_zip(served: Served) -> Non
         names = archive.namelist()
     assert f"{path.name}/config.json" in names
     assert not [name for name in names if name.endswith("link")]
+
+
+def test_two_runs_are_shown_side_by_side_with_what_was_asked_differently(served: Served) -> None:
+    first, second = (quote(run_of(served, seed).name) for seed in (1, 2))
+    page = served.page(f"two?run={first}&run={second}")
+    different, _, alike = page.partition("Asked alike")
+    assert "<th>nemesis</th><td>partition</td><td>crash</td>" in different
+    assert "<th>clients</th><td>10</td><td>10</td>" in alike
+    assert "<script" not in served.page(f"two?run={second}&run={quote(hostile_run(served), safe='')}")
+
+
+@pytest.mark.parametrize("asked", ["", "?run=a", "?run=a&run=b&run=c"])
+def test_only_two_runs_go_side_by_side(asked: str, served: Served) -> None:
+    assert served.ask(f"two{asked}")[::2] == (400, b"Choose two runs in the list, and only two.\n")
+    assert served.ask("two?run=..&run=linked")[0] == 404
 
 
 def test_a_run_s_own_page_runs_as_another_site_that_reaches_nothing(served: Served) -> None:
