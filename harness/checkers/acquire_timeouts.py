@@ -28,10 +28,9 @@ from harness.history.sections import pause_windows
 from harness.verdict import Answer, Finding
 
 SLACK_MS: Final = 250
-"""This much is not held against the lock. A call passes two processes, the client's and perhaps one of the lock's own;
-the record shows that one of them stood still from 100 ms on (`harness.history.gaps`), and taking a processor away for
-less than 20 ms of each 50 ms does not count as waiting for it. It is the same for every TTL, because it is a property
-of the machine."""
+"""This much is not held against the lock. A call passes two processes, the client's and perhaps one of the lock's own.
+The record shows that one of them stood still only from 100 ms on (`harness.history.gaps`), and of the second one not
+how long it waited for a processor. It is the same for every TTL, because it is a property of the machine."""
 
 
 class Figures(KeyFigures, frozen=True):

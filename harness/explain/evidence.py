@@ -109,16 +109,21 @@ class Evidence:
     def end_of(self, granted: NodeEvent) -> NodeEvent | None:
         """What ended the value that was set: it was deleted, it expired, or another one was set over it. None if the
         witness did not see it from then on."""
-        events = self.seen.get((granted.key, granted.node), ())
-        # A lock may use one value again and again: only what was set at that time can be what was granted.
-        ours = [place for place, event in enumerate(events) if event.sets(granted.value) and granted.may_be(event)]
-        if not ours:
+        seen = self.set_of(granted)
+        if seen is None:
             return None
-        ended = (e for e in events[ours[-1] + 1 :] if e.what != "prolonged" and not e.sets(granted.value))
-        first = next(ended, None)
-        if first is None or not self.saw_all(granted.node, granted.key, events[ours[-1]].after_ns, first.by_ns):
+        events = self.seen[granted.key, granted.node]
+        following = events[events.index(seen) + 1 :]
+        first = next((e for e in following if e.what != "prolonged" and not e.sets(granted.value)), None)
+        if first is None or not self.saw_all(granted.node, granted.key, seen.after_ns, first.by_ns):
             return None
         return first
+
+    def set_of(self, granted: NodeEvent) -> NodeEvent | None:
+        """The SET of this grant, if the witness saw it. A lock may use one value again and again: only what was set at
+        that time can be it."""
+        events = self.seen.get((granted.key, granted.node), ())
+        return next((e for e in reversed(events) if e.sets(granted.value) and granted.may_be(e)), None)
 
     def never_set(self, one: Round, node: str, until_ns: int) -> bool:
         """Whether the witness saw everything since this round, and no SET of its value on the node."""

@@ -94,7 +94,10 @@ def _part(
         return NodePart(node, to_earlier, to_later, down=down, others=others)
     first = (earlier, to_earlier.granted), (later, to_later.granted)
     orders = [first, first[::-1]] if to_earlier.granted.by_ns <= to_later.granted.by_ns else [first[::-1], first]
-    if orders[0][1][1].surely_follows(orders[0][0][1]):
+    seen = evidence.set_of(to_earlier.granted), evidence.set_of(to_later.granted)
+    if seen[0] is not None and seen[1] is not None:
+        orders = [first if seen[1].surely_follows(seen[0]) else first[::-1]]  # in the order of the node itself
+    elif orders[0][1][1].surely_follows(orders[0][0][1]):
         del orders[1]  # otherwise the replies may have been read in a different order than they were sent
     tried = [(order, _loss(run, evidence, faults, order[0][1], order[1][1])) for order in orders]
     order, loss = next((one for one in tried if one[1].how != "unknown"), tried[0])

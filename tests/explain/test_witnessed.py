@@ -166,6 +166,20 @@ def test_a_value_that_was_set_once_more_has_not_ended() -> None:
     assert story.saw(29.5, "set", "n2 n3", "c2").told("overlap").cause == "expired"
 
 
+@pytest.mark.parametrize("first", ["c1", "c2"])
+def test_the_node_s_own_order_decides_who_came_first_where_the_replies_were_late(first: str) -> None:
+    """Both replies were read at 30. Who came last has deleted the key since."""
+    story = Story(clients=3).watched().asked("c1", "acquire", 9, "OK OK nil", done=30)
+    story.asked("c2", "acquire", 10, "nil OK OK", done=30.1).section("c1", 30, 50, asked=9).section(
+        "c2", 31, 60, asked=10
+    )
+    second = "c2" if first == "c1" else "c1"
+    story.saw(12, "set", "n1", "c1").saw(15, "set", "n2", first).saw(20, "set", "n2", second).saw(13, "set", "n3", "c2")
+    told = story.saw(70, "deleted", "n2").told("overlap")
+    assert told.cause == "overwritten"
+    assert f"n2 had granted the lock to {first}, and granted it to another client by" in told.sentence
+
+
 @pytest.mark.parametrize("what", ["set", "expired", "deleted"])
 def test_a_value_that_comes_again_ended_after_it_was_granted_and_not_the_time_before(what: Any) -> None:
     """All of c1's sections have one value; in its first one the key was deleted."""
