@@ -17,6 +17,8 @@ Requirement = Literal["lease", "exclusion", "data", "liveness"]
 ClusterChoice = Literal["auto", "process", "docker"]
 RESULTS: Final = Path("results/runs" if IS_CLONE else "fencepost-runs")
 """Where runs are kept, relative to the working directory, unless `--results` says otherwise."""
+REPORTS: Final = Path("results/reports")
+"""Where campaigns keep their reports, relative to the working directory, unless `--report` says otherwise."""
 
 Seed = Annotated[
     int,

@@ -17,11 +17,9 @@ from harness.campaign.grid import Grid
 from harness.campaign.hands import Hands
 from harness.campaign.page import render_page
 from harness.campaign.play import Plan, make_plan, play
+from harness.config import REPORTS
 from harness.run.environment import revision
 from harness.run.prepare import remove_leftovers
-
-REPORTS = Path("results/reports")
-"""Where reports are kept, seen from the working directory, unless something else is said."""
 
 
 def compare(

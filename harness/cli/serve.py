@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
 from fencepost.options import Option
 from harness.cli.command import Call, Command
-from harness.config import RESULTS
+from harness.config import REPORTS, RESULTS
 from harness.options import Results
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ class Arguments(msgspec.Struct, frozen=True, kw_only=True):
         int, Option("--port", "where it listens, on 127.0.0.1", low=0, high=65_535, shown_default="any free one")
     ] = 0
     results: Results = RESULTS
+    reports: Annotated[Path, Option("--reports", "folder of the reports of campaigns", metavar="DIR")] = REPORTS
 
 
 def _serve(call: Call, out: Console) -> int:
@@ -33,7 +35,8 @@ def _serve(call: Call, out: Console) -> int:
     def ready(address: str) -> None:
         out.print(f"{arguments.results} is shown at {address} until Ctrl-C", soft_wrap=True)
 
-    asyncio.run(serve(Index(arguments.results, kept_file(arguments.results)), arguments.port, ready))
+    index = Index(arguments.results, kept_file(arguments.results))
+    asyncio.run(serve(index, arguments.reports, arguments.port, ready))
     return 0
 
 

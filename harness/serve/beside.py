@@ -28,11 +28,13 @@ class _Judged(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class _Side:
-    """`asked`: its configuration; empty if that cannot be read. `figures`: what `fencepost list` shows of it."""
+    """`asked`: its configuration; empty if that cannot be read. `figures`: what `fencepost list` shows of it,
+    and `legends` what their names do not say."""
 
     summary: RunSummary
     asked: Mapping[str, str]
     figures: Mapping[str, str]
+    legends: Sequence[str]
     findings: Sequence[str]
 
 
@@ -47,6 +49,7 @@ def two_runs_page(root: str, first: Path, second: Path) -> str:
         different=[row for row in asked if row[1] != row[2]],
         alike=[row for row in asked if row[1] == row[2]],
         figures=_rows(sides[0].figures, sides[1].figures),
+        legends=[*dict.fromkeys((*sides[0].legends, *sides[1].legends))],
     )
 
 
@@ -56,9 +59,10 @@ def _side(path: Path) -> _Side:
         asked = {name: _plain(value) for name, value in msgspec.to_builtins(folder.read_config()).items()}
         judged = (folder.read_verdict(_Judged) if summary.verdict in JUDGED else None) or _Judged()
     except UsageError:
-        return _Side(summary, {}, {}, ())
+        return _Side(summary, {}, {}, (), ())
     figures = {cell.column: cell.text for cell in judged.listed}
-    return _Side(summary, asked, figures, [printable(finding.text) for finding in judged.findings])
+    legends = [cell.legend for cell in judged.listed if cell.legend]
+    return _Side(summary, asked, figures, legends, [printable(finding.text) for finding in judged.findings])
 
 
 def _rows(first: Mapping[str, str], second: Mapping[str, str]) -> Rows:

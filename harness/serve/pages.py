@@ -18,8 +18,8 @@ from harness.store.run_folder import RunFolder
 from harness.verdict import Verdict, ordered
 
 
-def list_page(root: str, results: Path, runs: Sequence[RunSummary], choice: Choice) -> str:
-    """The runs that were chosen. `root`: what every address begins with."""
+def list_page(root: str, results: Path, runs: Sequence[RunSummary], choice: Choice, reports: Sequence[str] = ()) -> str:
+    """The runs that were chosen, and the `reports` of campaigns. `root`: what every address begins with."""
     chosen = choice.chosen(runs)
     pages = max(-(-len(chosen) // ON_A_PAGE), 1)
     return render(
@@ -38,6 +38,7 @@ def list_page(root: str, results: Path, runs: Sequence[RunSummary], choice: Choi
         newer=choice.at(choice.page - 1) if choice.page > 1 else None,
         older=choice.at(choice.page + 1) if choice.page < pages else None,
         pages=pages,
+        reports=[(name, f"{root}reports/{quote(name, safe='')}/index.html") for name in reports],
     )
 
 

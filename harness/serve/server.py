@@ -23,7 +23,7 @@ from fencepost.errors import FencepostError, UsageError
 from harness.serve.access import A_RUN_S_FILE, HEADERS, OUR_PAGE, Access
 from harness.serve.beside import two_runs_page
 from harness.serve.choice import Choice
-from harness.serve.files import file_named, run_named, write_zip
+from harness.serve.files import file_named, report_named, reports_in, run_named, write_zip
 from harness.serve.index import Index
 from harness.serve.pages import list_page, run_page
 
@@ -32,7 +32,7 @@ _PIECE: Final = 1 << 16
 _SHOWN_AS_TEXT: Final = (".json", ".jsonl", ".log", ".txt", "")
 
 
-async def serve(index: Index, port: int, ready: Callable[[str], None]) -> None:
+async def serve(index: Index, reports: Path, port: int, ready: Callable[[str], None]) -> None:
     """Answer until SIGINT or SIGTERM. `ready` gets the address to open. Raises UsageError if the port is taken."""
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -46,7 +46,7 @@ async def serve(index: Index, port: int, ready: Callable[[str], None]) -> None:
     port = sockets[0].getsockname()[1]
     access = Access.fresh(port)
     with ThreadPoolExecutor(1) as reader:
-        server = HTTPServer(_application(index, access, reader))
+        server = HTTPServer(_application(index, reports, access, reader))
         server.add_sockets(sockets)
         ready(f"http://{LOOPBACK}:{port}{access.root}")
         await stop.wait()
@@ -54,14 +54,15 @@ async def serve(index: Index, port: int, ready: Callable[[str], None]) -> None:
         await server.close_all_connections()
 
 
-def _application(index: Index, access: Access, reader: ThreadPoolExecutor) -> Application:
-    shared = {"index": index, "access": access, "reader": reader}
+def _application(index: Index, reports: Path, access: Access, reader: ThreadPoolExecutor) -> Application:
+    shared = {"index": index, "reports": reports, "access": access, "reader": reader}
     paths = [
         (r"/[^/]+/", _List),
         (r"/[^/]+/two", _TwoRuns),
         (r"/[^/]+/runs/([^/]+)/", _Run),
         (r"/[^/]+/runs/([^/]+)/zip", _Zip),
         (r"/[^/]+/runs/([^/]+)/files/(.+)", _File),
+        (r"/[^/]+/reports/([^/]+)/(.+)", _ReportFile),
     ]
     return Application(
         [(path, handler, shared) for path, handler in paths],
@@ -74,8 +75,8 @@ def _application(index: Index, access: Access, reader: ThreadPoolExecutor) -> Ap
 class _Handler(RequestHandler):
     """What every answer has in common. Files are read in one other thread, one request after the other."""
 
-    def initialize(self, index: Index, access: Access, reader: ThreadPoolExecutor) -> None:
-        self.index, self.access, self._reader = index, access, reader
+    def initialize(self, index: Index, reports: Path, access: Access, reader: ThreadPoolExecutor) -> None:
+        self.index, self.reports, self.access, self._reader = index, reports, access, reader
 
     def set_default_headers(self) -> None:
         self.clear_header("Server")
@@ -118,7 +119,8 @@ class _List(_Handler):
     async def get(self) -> None:
         choice = Choice.read(lambda name: self.get_query_argument(name, ""))
         runs = await self.read(self.index.runs)
-        self.finish(list_page(self.access.root, self.index.results, runs, choice))
+        reports = await self.read(reports_in, self.reports)
+        self.finish(list_page(self.access.root, self.index.results, runs, choice, reports))
 
 
 class _TwoRuns(_Handler):
@@ -152,8 +154,11 @@ class _Zip(_Handler):
 
 
 class _File(_Zip):
+    def folder(self, name: str) -> Path:
+        return self.run_folder(name)
+
     async def get(self, name: str, file: str) -> None:  # type: ignore[override]
-        path = await self.read(file_named, self.run_folder(name), file)
+        path = await self.read(file_named, self.folder(name), file)
         if path is None:
             raise HTTPError(404)
         kind = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
@@ -163,3 +168,11 @@ class _File(_Zip):
         self.set_header("Content-Security-Policy", A_RUN_S_FILE)
         with path.open("rb") as opened:
             await self._send(opened)
+
+
+class _ReportFile(_File):
+    def folder(self, name: str) -> Path:
+        folder = report_named(self.reports, name)
+        if folder is None:
+            raise HTTPError(404)
+        return folder

@@ -12,8 +12,11 @@ from synthetic import Made, make_run
 from cluster.engine_http import NoEngineError
 from fencepost.__main__ import main
 from fencepost.errors import BrokenEnvironmentError, FencepostError, InternalError, LackingMachineError, UsageError
+from harness.config import RunConfig
 from harness.explain.explanation import Explained, Explanation
 from harness.report.result import errors_written, result_of, write_result
+from harness.session import _write_unjudged
+from harness.store.run_folder import RunFolder
 
 FOLDER = Path("runs/20260101T000000Z-fenced-counter-mine-partition-7")
 
@@ -85,3 +88,11 @@ def test_a_file_that_cannot_be_written_is_told_before_the_run(
 def test_bad_arguments_of_a_run_are_in_the_file(tmp_path: Path) -> None:
     assert main(["test", "--json", str(tmp_path / "result.json"), "--lock", "nobody"]) == 254
     assert json.loads((tmp_path / "result.json").read_text())["error"]["kind"] == "usage"
+
+
+def test_a_run_that_was_stopped_before_its_load_began_is_unknown(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path / "runs", RunConfig(seed=7))
+    _write_unjudged(tmp_path / "result.json", RunConfig(seed=7), folder)
+    result = json.loads((tmp_path / "result.json").read_text())
+    assert (result["verdict"], result["seed"], result["folder"]) == ("unknown", 7, str(folder.path))
+    assert result["story"] == "UNKNOWN — interrupted before the load began: there is nothing to judge"

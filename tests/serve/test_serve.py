@@ -80,8 +80,13 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     hostile = results / f"20260101T000000.000000Z-{HOSTILE.replace('/', '')}"
     hostile.mkdir()
     (hostile / "config.json").write_text("{")
+    for name in ("fsync", HOSTILE.replace("/", "")):
+        (place / "reports" / name).mkdir(parents=True)
+        (place / "reports" / name / "campaign.json").write_text("{}")
+        (place / "reports" / name / "index.html").write_text("the report")
+    (place / "reports" / "linked").symlink_to(place)
     server = subprocess.Popen(
-        command("serve", "--results", str(results)),
+        command("serve", "--results", str(results), "--reports", str(place / "reports")),
         env=os.environ | {"PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": str(place / "cache")},
         stdout=subprocess.PIPE,
         text=True,
@@ -155,6 +160,17 @@ def test_two_runs_are_shown_side_by_side_with_what_was_asked_differently(served:
     assert "<th>nemesis</th><td>partition</td><td>crash</td>" in different
     assert "<th>clients</th><td>10</td><td>10</td>" in alike
     assert "<script" not in served.page(f"two?run={second}&run={quote(hostile_run(served), safe='')}")
+
+
+def test_reports_of_campaigns_are_listed_and_open_as_what_another_site_made(served: Served) -> None:
+    page = served.page("")
+    assert f'href="{served.root}reports/fsync/index.html"' in page
+    assert "linked" not in page
+    status, headers, body = served.ask("reports/fsync/index.html")
+    assert (status, body) == (200, b"the report")
+    assert "sandbox" in headers["Content-Security-Policy"]
+    for path in ("linked/secret", "../secret", "fsync/../../secret", "fsync/..%2f..%2fsecret", "nobody/index.html"):
+        assert served.ask(f"reports/{path}")[0] == 404
 
 
 @pytest.mark.parametrize("asked", ["", "?run=a", "?run=a&run=b&run=c"])
