@@ -3,8 +3,8 @@
 Records a few short runs (or takes those in FOLDER), damages copies of them in every way of `tests.judge.tampering`, and
 lets `fencepost analyze` judge each. Half of the copies are whole before that, so their manifests vouch for them; these
 must be refused in one line that names the file. The others look as a killed harness leaves them. They may be refused or
-unknown, never valid, and a violation only if they were one before; a digit that became another one cannot
-be noticed there, which `analyze` must say.
+unknown, never valid, and a violation only if they were one before. A digit that became another one cannot be noticed
+there, but `analyze` must say that nothing vouches for the record.
 
 Prints how often each damage had which outcome, and ends with 1 if one was not as it must be.
 """
