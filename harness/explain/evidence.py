@@ -119,6 +119,15 @@ class Evidence:
             return None
         return first
 
+    def was_unread_before(self, granted: NodeEvent) -> bool:
+        """Whether the witness saw this grant's SET come over a value that it had had no time to read."""
+        seen = self.set_of(granted)
+        if seen is None:
+            return False
+        events = [e for e in self.seen[granted.key, granted.node] if e.what != "prolonged"]
+        place = events.index(seen)
+        return place > 0 and events[place - 1].what == "granted" and events[place - 1].value is None
+
     def set_of(self, granted: NodeEvent) -> NodeEvent | None:
         """The SET of this grant, if the witness saw it. A lock may use one value again and again: only what was set at
         that time can be it."""

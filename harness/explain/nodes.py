@@ -158,7 +158,9 @@ def _loss(run: Recorded, evidence: Evidence, faults: Sequence[Window], granted: 
     following = min([again, *grants], key=lambda e: e.by_ns)
     until_ns = following.by_ns
     ended = evidence.end_of(granted)
-    if ended is not None and ended.what == "granted":
+    if ended is not None and ended.surely_follows(following):
+        return Loss("unknown", granted, until_ns)  # it was still there: the other one came first
+    if (ended is not None and ended.what == "granted") or (ended is None and evidence.was_unread_before(following)):
         return Loss("overwritten", granted, until_ns)
     if ended is not None and ended.what == "expired":
         return Loss("expired", granted, until_ns, by=ended)

@@ -180,6 +180,18 @@ def test_the_node_s_own_order_decides_who_came_first_where_the_replies_were_late
     assert f"n2 had granted the lock to {first}, and granted it to another client by" in told.sentence
 
 
+def test_who_was_overwritten_before_the_witness_could_read_it_came_first() -> None:
+    """A former holder's key expires on n2, c1 sets it, and c2 sets it at once. Both replies are read at 30."""
+    story = Story(clients=3).watched().asked("c1", "acquire", 9, "OK OK nil", done=30.1)
+    story.asked("c2", "acquire", 9.2, "nil OK OK", done=30).section("c1", 31, 50, asked=9).section(
+        "c2", 31, 60, asked=9
+    )
+    story.saw(12, "set", "n1", "c1").saw(12, "expired", "n2").saw(14, "set", "n2").saw(14.1, "set", "n2", "c2")
+    told = story.saw(13, "set", "n3", "c2").saw(70, "deleted", "n2").told("overlap")
+    assert told.cause == "overwritten"
+    assert "n2 had granted the lock to c1, and granted it to another client by" in told.sentence
+
+
 @pytest.mark.parametrize("what", ["set", "expired", "deleted"])
 def test_a_value_that_comes_again_ended_after_it_was_granted_and_not_the_time_before(what: Any) -> None:
     """All of c1's sections have one value; in its first one the key was deleted."""
