@@ -102,6 +102,7 @@ class LeavesRefusedAttempts(Redlock):
     conditions="busy",
     finding="release-without-effect",
     cause="set again",
+    also={"anothers-key": "overwritten"},
     source="samcook/RedLock.net#64",
 )
 class ExtendsOnceMoreAfterTheRelease(Redlock):
