@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime
@@ -25,6 +26,9 @@ from harness.verdict import VERDICT_SCHEMA
 
 _SCHEMA: Final = (1, VERDICT_SCHEMA)
 """Of the file: what is kept, and which verdicts it was made from."""
+_SETTLED_NS: Final = 2_000_000_000
+"""A folder that changed within this time is read anew the next time: file systems tell times in ticks, and a second
+change within the same tick would not be seen."""
 JUDGED: Final = ("valid", "violation", "unknown")
 """The words of `RunSummary.verdict` that are verdicts."""
 
@@ -86,13 +90,15 @@ class Index:
 
     def runs(self) -> Sequence[RunSummary]:
         """All runs, newest first. Raises UsageError if the folder cannot be read."""
-        known = {path.name: self._of(path) for path in run_folders(self.results)}
+        settled_ns = time.time_ns() - _SETTLED_NS
+        read = {path.name: self._of(path) for path in run_folders(self.results)}
+        known = {name: each for name, each in read.items() if each[0] < settled_ns}
         if known != self._known:
             self._known = known
             with suppress(OSError):  # the next start takes longer, and nothing is lost
                 self._file.parent.mkdir(parents=True, exist_ok=True)
                 write_whole(self._file, msgspec.json.encode(_Kept(runs=known)))
-        return sorted((summary for _, summary in known.values()), key=lambda run: (run.when, run.name), reverse=True)
+        return sorted((summary for _, summary in read.values()), key=lambda run: (run.when, run.name), reverse=True)
 
     def _of(self, path: Path) -> tuple[int, RunSummary]:
         changed_ns = path.lstat().st_mtime_ns

@@ -261,6 +261,7 @@ def test_no_other_folder_is_a_run(name: str, served: Served) -> None:
 
 def test_a_run_is_read_anew_only_when_its_folder_has_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path, kept = a_run(tmp_path / "runs", 1), tmp_path / "cache" / "index.json"
+    os.utime(path, (1, 1))
     (first,) = Index(tmp_path / "runs", kept).runs()
     read: list[Path] = []
     monkeypatch.setattr("harness.serve.index.summary_of", lambda path: read.append(path) or summary_of(path))
@@ -283,6 +284,7 @@ def test_five_thousand_known_runs_are_listed_in_less_than_a_second(tmp_path: Pat
         path.mkdir(parents=True)
         (path / "config.json").touch()
         summary = {"name": path.name, "when": datetime(2026, 1, 1, tzinfo=UTC), "verdict": "valid", "lock": "redlock"}
+        os.utime(path, (1, 1))
         known[path.name] = (path.stat().st_mtime_ns, summary)
     kept.write_bytes(msgspec.json.encode({"schema": (1, VERDICT_SCHEMA), "runs": known}))
     began_s = time.process_time()
@@ -290,6 +292,16 @@ def test_five_thousand_known_runs_are_listed_in_less_than_a_second(tmp_path: Pat
     assert time.process_time() - began_s < 1
     assert "5000 runs, newest first" in page
     assert page.count("redlock, ") == ON_A_PAGE
+
+
+def test_a_run_that_has_just_changed_is_read_again(tmp_path: Path) -> None:
+    """The file system may tell two changes the same time."""
+    path, index = a_run(tmp_path / "runs", 1), Index(tmp_path / "runs", tmp_path / "index.json")
+    changed = path.stat()
+    assert [run.verdict for run in index.runs()] == ["unknown"]
+    (path / "verdict.json").unlink()
+    os.utime(path, ns=(changed.st_atime_ns, changed.st_mtime_ns))
+    assert [run.verdict for run in index.runs()] == ["unjudged"]
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b'{"schema": [0, 0], "runs": {}}', b'{"schema": [1, 2], "runs": 5}'])
