@@ -72,6 +72,31 @@ DOCUMENTS: Final[Mapping[str, Document]] = MappingProxyType(
 
 CLAIMS: Final[tuple[Claim, ...]] = (
     Claim(
+        name="naive-del",
+        sources=("proposal", "overview", "questions"),
+        gist="Releasing with a plain DEL can delete the lock of another client.",
+        says="can",
+        trials=(Trial("release-by-plain-del"), Trial("release-after-comparing", "control")),
+        prediction="confirmed",
+    ),
+    Claim(
+        name="setnx-no-expiry",
+        sources=("overview", "questions", "analysis"),
+        gist="SETNX without an expiry deadlocks when the holder dies.",
+        says="can",
+        trials=(Trial("death-without-an-expiry"), Trial("death-with-an-expiry", "control")),
+        prediction="confirmed",
+        remark="“Never” is one and a half TTLs here; the key has no expiry, so waiting longer changes nothing.",
+    ),
+    Claim(
+        name="setnx-then-expire",
+        sources=("overview", "questions"),
+        gist="SETNX and EXPIRE as two commands deadlock when the client dies between the two.",
+        says="can",
+        trials=(Trial("death-between-setnx-and-expire"), Trial("death-after-set-nx-px", "control")),
+        prediction="confirmed",
+    ),
+    Claim(
         name="crash-no-persistence",
         sources=("proposal", "questions", "analysis"),
         gist="A node that crashes and restarts empty lets a second client reach a majority while the first one still "
@@ -121,6 +146,23 @@ CLAIMS: Final[tuple[Claim, ...]] = (
         says="always",
         trials=(Trial("restart-after-the-ttl"), Trial("restart-within-the-ttl", "control")),
         prediction="confirmed",
+    ),
+    Claim(
+        name="pause-in-acquire",
+        sources=("reply",),
+        gist="A pause between the request and the reply does no harm, because the client looks at the time.",
+        says="always",
+        trials=(Trial("pause-in-acquire"), Trial("pause-in-acquire-unchecked", "control")),
+        prediction="confirmed",
+    ),
+    Claim(
+        name="slow-replies",
+        sources=("reply",),
+        gist="The same holds for replies that the network delays.",
+        says="always",
+        trials=(Trial("slow-replies"), Trial("pause-in-acquire-unchecked", "control")),
+        prediction="confirmed",
+        remark="A client that gives every node a small time limit does not even wait for them.",
     ),
     Claim(
         name="clock-step",
@@ -174,6 +216,32 @@ CLAIMS: Final[tuple[Claim, ...]] = (
         "seen. It is accepted and then overwritten.",
     ),
     Claim(
+        name="token-after-lock",
+        sources=("reply",),
+        gist="A token from a counter is as good if the client draws it after it was granted the lock.",
+        says="always",
+        trials=(
+            Trial("token-after-lock-before-read"),
+            Trial("token-after-lock-and-read", "contradicts"),
+            Trial("token-with-the-lock", "control"),
+        ),
+        prediction=None,
+        remark="It depends on the reads. A read that carries the token is covered. A read between the grant and the "
+        "token is not: after a pause there, the late client draws the larger token, and its write is accepted. A token "
+        "that is granted with the lock covers both.",
+    ),
+    Claim(
+        name="token-by-majority",
+        sources=("analysis",),
+        gist="Counters on a majority of the nodes are no substitute: after a crash their tokens go back.",
+        says="can",
+        trials=(
+            Trial("tokens-by-majority"),
+            Trial("tokens-by-majority-on-disk", "control"),
+        ),
+        prediction="confirmed",
+    ),
+    Claim(
         name="unique-token-cas",
         sources=("reply",),
         gist="A unique token with check-and-set protects the data as well as a growing one.",
@@ -181,5 +249,63 @@ CLAIMS: Final[tuple[Claim, ...]] = (
         trials=(Trial("fencing-by-the-unique-value"), Trial("no-fencing-of-a-register", "control")),
         prediction=None,
         remark="The resource must offer a check-and-set, and the client must leave its token there before it reads.",
+    ),
+    Claim(
+        name="unique-token-order",
+        sources=("reply",),
+        gist="With unique tokens, order is not needed.",
+        says="always",
+        trials=(
+            Trial("unique-value-of-a-late-client", "contradicts"),
+            Trial("token-of-a-late-client", "control"),
+        ),
+        prediction=None,
+        remark="No update is lost. But a client whose lease is over can push the rightful holder out: it leaves its "
+        "token later, and the holder's write is refused. Tokens that grow refuse the late client instead.",
+    ),
+    Claim(
+        name="extension",
+        sources=("proposal", "questions"),
+        gist="A lock that is extended on a majority within its validity stays exclusive.",
+        says="always",
+        trials=(Trial("extended-in-time"), Trial("never-extended", "control")),
+        prediction="confirmed",
+    ),
+    Claim(
+        name="extension-forever",
+        sources=("analysis",),
+        gist="A holder that may extend its lock without a limit can keep everybody else out.",
+        says="can",
+        trials=(Trial("extended-in-time"), Trial("never-extended", "control")),
+        prediction="confirmed",
+        remark="The holder was watched for three TTLs.",
+    ),
+    Claim(
+        name="crashed-client",
+        sources=("proposal", "overview"),
+        gist="The lock of a dead client comes free when its TTL is over.",
+        says="always",
+        trials=(
+            Trial("death-of-a-redlock-holder"),
+            Trial("death-with-an-expiry"),
+            Trial("death-without-an-expiry", "control"),
+        ),
+        prediction="confirmed",
+    ),
+    Claim(
+        name="minority-down",
+        sources=("proposal", "overview"),
+        gist="The lock can be acquired while a majority of the nodes is up.",
+        says="always",
+        trials=(Trial("two-of-five-down"), Trial("two-of-five-hung"), Trial("three-of-five-down", "control")),
+        prediction="confirmed",
+    ),
+    Claim(
+        name="semaphore",
+        sources=("analysis",),
+        gist="A counting semaphore in which a majority of the nodes is enough admits more holders than permits.",
+        says="can",
+        trials=(Trial("semaphore-by-majority"), Trial("semaphore-of-locks", "control")),
+        prediction="confirmed",
     ),
 )

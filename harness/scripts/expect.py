@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from fencepost.errors import UsageError
-from harness.checkers import exclusion, fencing
+from harness.checkers import capacity, exclusion, fencing
 from harness.checkers.updates import UpdateFigures
 from harness.history.failing_parts import IN_WORDS, Part
 from harness.history.overlaps import OverlapBlame
@@ -48,6 +48,24 @@ def no_overlaps() -> Expectation:
     return Expectation("never two holders at the same time", lambda verdict: _exclusion(verdict).overlapping_pairs == 0)
 
 
+def capacity_exceeded() -> Expectation:
+    """More clients than permits were inside at the same time, and the lock is to blame."""
+    return Expectation(
+        "more holders than permits, blamed on the lock",
+        lambda verdict: _figures(verdict, capacity.Figures).beyond["lock"] > 0,
+    )
+
+
+def capacity_kept(grants: int) -> Expectation:
+    """Never more clients than permits, and this many grants in all."""
+
+    def holds(verdict: Verdict) -> bool:
+        found = _figures(verdict, capacity.Figures)
+        return not any(found.beyond.values()) and found.sections == grants
+
+    return Expectation(f"never more holders than permits, and {grants} grants in all", holds)
+
+
 def sections(number: int) -> Expectation:
     """Clients acquired the lock this many times. Prevents an experiment in which nothing happened from passing."""
     return Expectation(f"{number} sections in all", lambda verdict: _exclusion(verdict).sections == number)
@@ -67,6 +85,23 @@ def stale_writes_refused() -> Expectation:
         "the resource refuses a stale write",
         lambda verdict: _figures(verdict, fencing.Figures).stale_writes_rejected > 0,
     )
+
+
+def no_writes_refused() -> Expectation:
+    return Expectation(
+        "no write is refused", lambda verdict: _figures(verdict, fencing.Figures).stale_writes_rejected == 0
+    )
+
+
+def tokens_went_back() -> Expectation:
+    """A section got a token that is not larger than that of a section that had already ended."""
+    return Expectation(
+        "a token repeats or goes back", lambda verdict: _figures(verdict, fencing.Figures).tokens_not_increasing > 0
+    )
+
+
+def no_tokens_went_back() -> Expectation:
+    return Expectation("tokens grow", lambda verdict: _figures(verdict, fencing.Figures).tokens_not_increasing == 0)
 
 
 def _exclusion(verdict: Verdict) -> exclusion.Figures:

@@ -7,12 +7,12 @@ experiment, because it would prove nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import count
 from time import monotonic, sleep
 from typing import Final
 
-from cluster.base import RESOURCE, CutKind, NotInTimeError
+from cluster.base import RESOURCE, CutKind, Direction, NotInTimeError
 from fencepost.errors import BrokenEnvironmentError, UsageError
 from fencepost.history import LOCK_STEPS, Op
 from fencepost.units import Duration
@@ -29,6 +29,7 @@ from nemesis.shutdown import Shutdown
 from workloads.driven_client import Order
 
 _TICK_S: Final = 0.01
+_KEY_WITHIN_S: Final = 10.0
 
 
 class StopRequested(Exception):  # noqa: N818 - it ends a script, but nothing failed
@@ -88,6 +89,21 @@ class Stage:
         while (left_s := moment - monotonic()) > 0:
             sleep(min(left_s, _TICK_S))
             self.tick()
+
+    def wait_for_key(self, nodes: Sequence[str], key: str) -> None:
+        """Wait until all of these nodes hold the key. Raises BrokenEnvironmentError if they do not within seconds, or
+        if their server cannot list its keys."""
+        if (reader := self._test_run.world.cluster.key_reader()) is None:
+            raise BrokenEnvironmentError("the nodes' server cannot list its keys")
+        deadline = monotonic() + _KEY_WITHIN_S
+        with reader:
+            while not all(key in reader.look().get(node, ()) for node in nodes):
+                if monotonic() > deadline:
+                    raise BrokenEnvironmentError(
+                        f"{', '.join(nodes)} did not all hold {key} within {_KEY_WITHIN_S:g} s"
+                    )
+                self.tick()
+        self.say(f"{', '.join(nodes)} hold {key}")
 
     def inject(self, nemesis: str, fault: Fault) -> str:
         """Inject any fault of any nemesis and return its id, for `heal`. Raises BrokenEnvironmentError if it had no
@@ -188,12 +204,16 @@ class DrivenClient:
         self._stage.say(f"{self.name} begins {name}")
         return self._stage.begin(self._slot, Order(name, key))
 
-    def hold_requests(self, server: str = RESOURCE) -> None:
-        """From now on what the client sends to this server (a node, or the resource) arrives only when
-        `let_requests_go` is called."""
-        self._held = self._stage.inject("partition", Partition("script", "hold", "to-node", ((self.name, server),)))
+    def hold_requests(self, *servers: str) -> None:
+        """From now on what the client sends to these nodes (without any: to the resource) arrives only when `let_go` is
+        called."""
+        self._hold("to-node", servers)
 
-    def let_requests_go(self) -> None:
+    def hold_replies(self, *servers: str) -> None:
+        """From now on what these nodes (without any: the resource) reply arrives only when `let_go` is called."""
+        self._hold("from-node", servers)
+
+    def let_go(self) -> None:
         """What was held arrives now, late."""
         if self._held:
             self._stage.heal(self._held)
@@ -233,6 +253,12 @@ class DrivenClient:
         """Start a new process in its place, after `kill`."""
         self._recover()
 
+    def _hold(self, direction: Direction, servers: tuple[str, ...]) -> None:
+        if self._held:
+            raise UsageError(f"what {self.name} sends or is sent is already held; let it go first")
+        links = tuple((self.name, server) for server in servers or (RESOURCE,))
+        self._held = self._stage.inject("partition", Partition("script", "hold", direction, links))
+
     def _recover(self) -> None:
         if self._hit:
             self._stage.heal(self._hit)
@@ -270,6 +296,11 @@ class Nodes:
         self._stage.wait_until(self._down_since + self._stage.seconds(after))
         self._stage.heal(self._down)
         self._down = None
+        return self
+
+    def hold(self, key: str) -> Nodes:
+        """Wait until each of them holds this key, whosever it is. Raises BrokenEnvironmentError if they do not."""
+        self._stage.wait_for_key(self.names, key)
         return self
 
     def step_clock(self, by: str) -> Nodes:

@@ -33,7 +33,7 @@ def held_write(stage: Stage, *, tokens: bool = False, dies: bool = False) -> Non
         two.token()
     two.read()
     two.write()
-    one.let_requests_go()
+    one.let_go()
     if not dies:
         written()
 
