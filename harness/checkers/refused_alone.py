@@ -9,7 +9,8 @@ do not expire in time.
 
 The lock is blamed only if that is on record: it said itself that somebody held the lock, or the witness saw the keys on
 so many nodes that no majority was free. Otherwise the requests may not have arrived (a proxy that stands still answers
-nobody), and nothing is decided.
+nobody), and nothing is decided. And nobody was alone while the nodes show that somebody came and went: a value that was
+set on a majority of them and deleted again. That may be a thread of a client, of which the record knows nothing.
 
 This costs time but not safety, so it breaks only `liveness`.
 """
@@ -56,7 +57,7 @@ class Figures(CheckerFigures, frozen=True):
 
 
 def check(run: Recorded) -> Answer:
-    spells = _spells(run)
+    spells = [spell for spell in _spells(run) if not _somebody_came_and_went(run, spell)]
     figures = Figures(len(spells), max((spell.length_ns for spell in spells), default=0) / 1e6)
     if not spells:
         return Answer(figures)
@@ -95,6 +96,17 @@ def _finding(run: Recorded, spells: list[_Spell], blame: Blame, why: str) -> Fin
     )
     breaks: tuple[Requirement, ...] = ("liveness",) if blame == "lock" else ()
     return Finding("refused-alone", blame, text, breaks, len(spells), tuple(examples))
+
+
+def _somebody_came_and_went(run: Recorded, spell: _Spell) -> bool:
+    """Whether the witness saw a value that was set on a majority of the nodes during the spell, and deleted there."""
+    if run.owners is None:
+        return False
+    keys = run.owners.holdings
+    here = (keys["lock_key"] == str(run.ops["key"].iloc[int(spell.rows[0])])) & (keys["ended"] == "deleted")
+    within = (keys["from_min_ns"] >= spell.since_ns) & (keys["to_max_ns"] <= spell.until_ns)
+    nodes = keys[(here & within).to_numpy(np.bool_)].groupby("value", observed=True)["node"].nunique()
+    return bool((nodes > run.config.nodes // 2).any())
 
 
 def _found_keys(run: Recorded, spells: list[_Spell]) -> list[bool]:

@@ -68,7 +68,7 @@ def test_a_lock_that_says_that_somebody_holds_it_has_found_keys() -> None:
 def left_on(*nodes: str, key: str = "k1", since: float = 290, until: float = 400) -> History:
     history = told([None, None, None]).watch("n1", "n2", "n3")
     for node in nodes:
-        history.seen(node, "set", since, "left", key=key).seen(node, "deleted", until, key=key)
+        history.seen(node, "set", since, f"left on {node}", key=key).seen(node, "deleted", until, key=key)
     return history
 
 
@@ -85,6 +85,39 @@ def test_keys_that_came_or_went_during_a_try_may_not_have_been_in_its_way() -> N
     assert blamed(left_on("n1", "n2", since=300.1)) == ["lock"], "two tries of three"
     assert blamed(left_on("n1", "n2", since=320)) == ["lock"]
     assert blamed(left_on("n1", "n2", until=339)) == ["lock"]
+
+
+@pytest.mark.parametrize(
+    ("spans", "verdict"),
+    [
+        ({"n1": (300, 359), "n2": (310, 340)}, []),
+        ({"n1": (299.9, 340), "n2": (310, 340)}, ["lock"]),
+        ({"n1": (310, 359.1), "n2": (310, 340)}, ["lock"]),
+        ({"n1": (310, 340)}, ["lock"]),
+    ],
+)
+def test_nobody_is_alone_while_somebody_comes_and_goes(
+    spans: dict[str, tuple[float, float]], verdict: list[str]
+) -> None:
+    """A thread that is not on record, say, is let in and leaves again."""
+    history = told(["held", "held", "held"]).watch("n1", "n2", "n3")
+    for node, (since, until) in spans.items():
+        history.seen(node, "set", since, "another's").seen(node, "deleted", until)
+    assert blamed(history) == verdict
+
+
+def test_what_comes_and_goes_must_be_one_value_of_this_key_that_was_read_and_deleted() -> None:
+    def came_and_went(first: str | None, second: str | None, how: Any = "deleted", key: str = "k1") -> list[str]:
+        history = told(["held", "held", "held"]).watch("n1", "n2", "n3")
+        for node, value in (("n1", first), ("n2", second)):
+            history.seen(node, "set", 310, value, key=key).seen(node, how, 340, key=key)
+        return blamed(history.seen("n3", "set", 100, "z").seen("n3", "deleted", 110))
+
+    assert came_and_went("a", "a") == []
+    assert came_and_went("a", "b") == ["lock"]
+    assert came_and_went(None, None) == ["lock"]
+    assert came_and_went("a", "a", how="expired") == ["lock"]
+    assert came_and_went("a", "a", key="k2") == ["lock"]
 
 
 def test_what_one_node_held_twice_is_one_node() -> None:
