@@ -148,6 +148,18 @@ CLAIMS: Final[tuple[Claim, ...]] = (
         prediction="confirmed",
     ),
     Claim(
+        name="pause-in-section",
+        sources=("reply", "questions", "analysis"),
+        gist="A holder that is stopped beyond its validity works beside the next holder, whatever the lock.",
+        says="always",
+        trials=(
+            Trial("pause-in-section"),
+            Trial("pause-in-section-on-one-node"),
+            Trial("section-within-the-lease", "control"),
+        ),
+        prediction="confirmed",
+    ),
+    Claim(
         name="pause-in-acquire",
         sources=("reply",),
         gist="A pause between the request and the reply does no harm, because the client looks at the time.",
@@ -171,6 +183,16 @@ CLAIMS: Final[tuple[Claim, ...]] = (
         says="can",
         trials=(Trial("clock-step"), Trial("clock-step-elsewhere", "control")),
         prediction="confirmed",
+    ),
+    Claim(
+        name="clock-drift",
+        sources=("reply",),
+        gist="It is enough that clocks count time with an error of at most 10 %.",
+        says="always",
+        trials=(Trial("drift-of-ten-percent", "contradicts"), Trial("drift-of-half-a-percent", "control")),
+        prediction="refuted",
+        remark="Not with the allowance of 1 % and 2 ms that implementations use. The allowance has to be larger than "
+        "the drift between nodes and clients.",
     ),
     Claim(
         name="late-write",
@@ -237,9 +259,12 @@ CLAIMS: Final[tuple[Claim, ...]] = (
         says="can",
         trials=(
             Trial("tokens-by-majority"),
+            Trial("tokens-by-majority-without-a-crash"),
             Trial("tokens-by-majority-on-disk", "control"),
         ),
         prediction="confirmed",
+        remark="They go back even without a crash: the counts of the nodes differ, because refused attempts raise some "
+        "of them.",
     ),
     Claim(
         name="unique-token-cas",
@@ -298,6 +323,22 @@ CLAIMS: Final[tuple[Claim, ...]] = (
         gist="The lock can be acquired while a majority of the nodes is up.",
         says="always",
         trials=(Trial("two-of-five-down"), Trial("two-of-five-hung"), Trial("three-of-five-down", "control")),
+        prediction="confirmed",
+    ),
+    Claim(
+        name="partition-penalty",
+        sources=("proposal", "analysis"),
+        gist="Clients that are cut off before they release make the lock unavailable for its TTL.",
+        says="can",
+        trials=(Trial("cut-off-before-the-release"), Trial("cut-off-after-the-release", "control")),
+        prediction="confirmed",
+    ),
+    Claim(
+        name="release-partial",
+        sources=("proposal",),
+        gist="A client that was refused must release the keys that it got, or the next one has to wait for their TTL.",
+        says="can",
+        trials=(Trial("partial-locks-kept"), Trial("partial-locks-released", "control")),
         prediction="confirmed",
     ),
     Claim(

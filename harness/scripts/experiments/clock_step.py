@@ -1,4 +1,4 @@
-"""A node's wall clock steps while it holds a key: what does the lock still hold?
+"""A node's wall clock steps or drifts while it holds a key: what does the lock still hold?
 
 The lock is held on n1, n2 and n3. A clock steps ahead by more than the TTL, and another client asks n3, n4 and n5.
 """
@@ -31,3 +31,24 @@ def clock_step_elsewhere(stage: Stage) -> None:
     two.acquire("k1")  # refused
     one.release()
     two.enter("k1")
+
+
+def whole_lease(stage: Stage, percent: float) -> None:
+    """The clocks of three nodes run fast, and the first client uses nearly all of its validity."""
+    one, two = stage.clients("c1", "c2")
+    stage.nodes("n1", "n2", "n3").drift_clock(percent)
+    one.acquire("k1")
+    stage.wait("0.95ttl")
+    two.acquire("k1")
+
+
+@experiment(clocks=True, ttl_ms=10_000, expect=overlaps_blamed_on("lock") & failed_by("clock"))
+def drift_of_ten_percent(stage: Stage) -> None:
+    """Keys on nodes whose clocks run fast by 10 % are gone before the validity is over, which allows for 1 %."""
+    whole_lease(stage, 10)
+
+
+@experiment(clocks=True, ttl_ms=10_000, expect=no_overlaps() & sections(1))
+def drift_of_half_a_percent(stage: Stage) -> None:
+    """Keys on nodes whose clocks run fast by half a percent outlast the validity."""
+    whole_lease(stage, 0.5)

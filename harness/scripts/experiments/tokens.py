@@ -84,6 +84,20 @@ def tokens_by_majority_on_disk(stage: Stage) -> None:
     crash_between_holders(stage)
 
 
+@experiment(lock="redlock-token", expect=tokens_went_back() & sections(2))
+def tokens_by_majority_without_a_crash(stage: Stage) -> None:
+    """Refused attempts raise the counts of two nodes. A majority with one of them gives a large token, and the next
+    majority, without them, a small one."""
+    one, two = stage.clients("c1", "c2")
+    one.sees("n1", "n2")
+    one.acquire("k1")  # refused
+    one.sees("n1", "n4", "n5")
+    one.acquire("k1")
+    one.release()
+    two.sees("n3", "n4", "n5")
+    two.acquire("k1")
+
+
 def stalled_before_its_read(stage: Stage, *, tokens: bool) -> None:
     """The first client reads when its lease is over and the second one has read. Then both write."""
     one, two = stage.clients("c1", "c2")
