@@ -23,8 +23,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(argv: Sequence[str]) -> int:
     from fencepost import check_module_names
+    from fencepost.memory import check_address_space
 
     check_module_names()
+    check_address_space()
     from harness.cli.main import run
 
     return run(argv)

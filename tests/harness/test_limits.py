@@ -14,6 +14,7 @@ import pytest
 
 from cluster.run_processes import RUN_VARIABLE, end_processes
 from cluster.waiting import is_readable
+from fencepost.boundary import exit_code_of
 from tests.harness.runs import ROOT
 
 
@@ -43,10 +44,29 @@ def test_a_limit_that_is_too_small_is_named_before_anything_starts(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_without_memory_to_judge_there_is_one_line_and_no_verdict(tmp_path: Path) -> None:
-    done = with_limit("-v 150000", tmp_path, "analyze", "nothing")
-    assert done.returncode in (254, 255), done
+@pytest.mark.parametrize("kib", [120_000, 140_000, 150_000, 300_000, 524_287])
+def test_too_little_memory_is_told_in_one_line_before_a_library_ends_the_process(tmp_path: Path, kib: int) -> None:
+    """With the first of them OpenBLAS would call exit(1), which is a verdict; with the second, it would send SIGINT."""
+    done = with_limit(f"-v {kib}", tmp_path, "analyze", "nothing")
+    assert done.returncode == 254, done
     assert len(done.stderr.splitlines()) == 1, done.stderr
+    assert f"and this shell allows {kib // 1024} (ulimit -v)" in done.stderr
+
+
+def test_enough_memory_for_the_libraries_is_enough(tmp_path: Path) -> None:
+    done = with_limit(f"-v {1024 * (512 + 16 * (os.cpu_count() or 1))}", tmp_path, "analyze", "nothing")
+    assert done.returncode == 254, done
+    assert "there is no run folder nothing" in done.stderr
+
+
+def test_memory_that_runs_out_later_is_told_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    def judge() -> int:
+        raise MemoryError
+
+    assert exit_code_of(judge) == 255
+    told = capsys.readouterr().err
+    assert "not enough memory, or too small a limit (ulimit -v)" in told
+    assert told.count("\n") == 1
 
 
 @pytest.fixture
