@@ -90,6 +90,10 @@ class Seen:
         rows: list[Any] = [tuple(self.sections[place][name] for name in columns) for place in (one, other)]
         return next(iter(by_hand(rows)), None)
 
+    def is_earlier(self, one: int | None, other: int | None) -> bool:
+        """Whether the one section stands before the other in the table."""
+        return one is not None and other is not None and one < other
+
     def before(self, place: int) -> list[dict[Any, Any]]:
         return [write for write in self.writes[:place] if write["key"] == self.writes[place]["key"]]
 
@@ -122,6 +126,8 @@ def test_lost_unrecorded_and_impossible_writes_equal_those_of_comparing_every_pa
                 if section["key"] == write["key"] == seen.sections[j]["key"]
             )
             unsure = "undecided" if crowded or not whole else "harness"
+            if seen.is_earlier(by[0]["of"], write["of"]) and known[seen.writes.index(by[0])] not in said:
+                unsure = "client"  # its write arrived after it had left
             lost.append((seen.blame(write["of"], by[0]["of"]) or unsure, write, by[0]))
         elif by:
             expected["unacknowledged", ""] += 1

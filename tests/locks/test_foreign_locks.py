@@ -20,7 +20,8 @@ EVERY = [
     for lock in foreign_locks()
     if lock.folder.is_relative_to(Path(__file__).parents[2])
 ]
-TTL_MS = 10_000
+TTL_MS = 60_000
+"""Longer than any lock goes on trying."""
 
 
 @pytest.fixture
