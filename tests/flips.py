@@ -61,6 +61,11 @@ _WIDER: Final = "groups lie one behind the other on a line of numbers: a wider g
 _SLOWER: Final = "says only when the slower of two ways is taken; both find the same"
 EQUIVALENT: Final[dict[tuple[str, str, str], str]] = {
     (
+        "harness/checkers/acquire_timeouts.py",
+        "_waited",
+        "met = common >= 0",
+    ): "nothing is taken off a call for a time of which it has nothing",
+    (
         "harness/checkers/fencing.py",
         "_stale",
         "by_key = by_key.keep(by_key.spread(by_key.within(ranks[1:] <= ranks[:-1])))",

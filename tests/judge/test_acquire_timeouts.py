@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from fencepost.history import ClientEnd
-from harness.checkers.acquire_timeouts import SLACK_MS, Figures, check
+from harness.checkers.acquire_timeouts import SLACK_MS, Figures, _waited, check
 from harness.history.lags import Lags
 from harness.verdict import Answer
 from tests.judge.histories import History, ms
@@ -75,6 +75,7 @@ def judged_with_waits(history: History, *lives: Sequence[tuple[float, float, flo
         ([(0, 1000, 0)], 1200 - 210),  # of the rest nobody knows
         ([(1000, 1100, 0)], 100),
         ([(1210, 2000, 0)], 0),
+        ([(0, 5, 0)], 0),
     ],
 )
 def test_the_time_for_which_the_client_can_have_waited_for_a_processor_is_not_counted(
@@ -84,6 +85,11 @@ def test_the_time_for_which_the_client_can_have_waited_for_a_processor_is_not_co
     figures = judged_with_waits(history, waits)
     assert figures.longest_ms == pytest.approx(max(2, longest_ms))
     assert (figures.overruns, figures.excused) == (int(longest_ms > 350), int(longest_ms <= 350))
+
+
+def test_a_nanosecond_in_common_is_enough_to_be_sure_of_it() -> None:
+    waits = np.array([(0, 10, 0), (10, 20, 0)], np.int64)
+    assert _waited(np.array([0]), np.array([11]), waits).tolist() == [0]
 
 
 def test_the_waits_of_all_lives_of_a_client_count() -> None:

@@ -284,6 +284,21 @@ def test_each_section_counts_once_with_the_lease_that_is_too_long_by_most() -> N
     assert only(history).examples[0]["at_ms"] == 65
 
 
+def test_of_two_leases_that_are_too_long_the_worse_one_counts() -> None:
+    history = kept(60, 60, 60, end=140).op("c1", "extend", "ok", 1, 60, 65, deadline_ns=ms(160), validity_ms=95)
+    assert short(history) == [90]
+    assert watched(history).short == 1
+
+
+def test_a_lock_that_was_asked_vouches_for_more_than_the_last_extension() -> None:
+    assert short(extended(*ALL, end=200)) == []
+    assert short(extended(*ALL, end=200).op("c1", "held", "ok", 1, 180, 181)) == [17]
+
+
+def test_an_extension_that_was_asked_for_as_the_one_before_was_told_is_not_surely_a_later_one() -> None:
+    assert short(extended(ALL[0], again=65)) == []
+
+
 def test_an_extension_of_a_section_that_nobody_granted_is_left_out() -> None:
     history = kept(100, 100, 100, end=140).op("c1", "extend", "ok", 7, 60, 65, deadline_ns=ms(999), validity_ms=934)
     assert short(history) == []
