@@ -23,6 +23,7 @@ from cluster.docker import DockerCluster
 from cluster.lifetime import RunState
 from cluster.persistence import POLICIES, Policy
 from cluster.process import ProcessCluster
+from cluster.server_node import ServerNode
 from cluster.waiting import becomes_true
 from tests.specs import spec_of
 
@@ -158,6 +159,35 @@ def test_what_was_acknowledged_survives_as_far_as_the_policy_promises(
 ) -> None:
     policy, outcomes = case
     outcomes[end].check(PROMISED[policy][ENDS.index(end)])
+
+
+@pytest.mark.parametrize("backend", ["process", pytest.param("docker", marks=pytest.mark.needs("engine"))])
+@pytest.mark.parametrize("state", ["up", "paused", "killed"])
+def test_a_server_stands_still_while_its_disk_is_cut(
+    backend: str, state: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise it may answer OK to a write whose fsync was overtaken by the cut, once in some thirty cuts."""
+    with ExitStack() as stack:
+        node = bring_up(backend, "aof-always", tmp_path, stack).nodes["n1"]
+        assert isinstance(node, ServerNode)
+        disk = node._disk
+        assert disk is not None
+        cut, seen = disk.cut_power, []
+
+        def watched() -> None:
+            seen.append((node._is_running(), node._is_paused()))
+            cut()
+
+        monkeypatch.setattr(disk, "cut_power", watched)
+        if state == "paused":
+            node.pause()
+        elif state == "killed":
+            node.kill()
+        node.cut_power()
+        assert seen == [(False, False) if state == "killed" else (True, True)]
+        assert not node.is_up()
+        node.start()
+        assert resp.ask(node.address, ("PING",), timeout_ms=5_000) == ["PONG"]
 
 
 def test_time_passes_for_a_lease_while_its_node_is_down(tmp_path: Path) -> None:
