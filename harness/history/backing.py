@@ -94,6 +94,10 @@ class Backing:
         """The nodes that the section's lock uses; none if its key was never seen."""
         return self.used.get(self.key[section], [])
 
+    def was_seen_with(self, node: str, section: int) -> bool:
+        """Whether the node was ever seen with what was set for the section."""
+        return bool(self.lines[node, self.key[section]].own.get(section))
+
     def was_watched(self, section: int, until_ns: int) -> bool:
         """Whether it would have shown that the section had no majority behind it: from the request for it to this time,
         a majority of the nodes that its lock may use was always in sight."""

@@ -25,7 +25,7 @@ IN_WORDS: Final[dict[Part, str]] = {
 
 def failing_part(backing: Backing, sections: tuple[int, int], from_ns: int, to_ns: int) -> Part:
     """Which part failed in the overlap of these two sections, by place, in this time: the library's own requests are
-    enough to explain it; or nodes also had to forget keys, or to expire them early."""
+    enough to explain it; or nodes also had to forget keys that they were seen with, or to expire them early."""
     found: set[Part] = {_part(backing, section, from_ns, to_ns) for section in sections}
     return next(part for part in PARTS if part in found)
 
@@ -34,10 +34,16 @@ def _part(backing: Backing, section: int, from_ns: int, to_ns: int) -> Part:
     stretch = backing.unbacked(section, from_ns, to_ns) if section in backing.owners.values else None
     if stretch is None:
         return "unknown"
-    losses: Counter[Loss] = Counter(loss for _, loss in stretch.losses)
+    # A node that was never seen with the value may have forgotten it, or was never given it.
+    seen: Counter[Loss] = Counter(
+        loss for node, loss in stretch.losses if loss != "lost by the node" or backing.was_seen_with(node, section)
+    )
+    forgot, early = seen["lost by the node"], seen["expired early"]
     used = len(backing.nodes(section))
-    left = used - sum(losses[loss] for loss in OF_THE_LOCK)
+    left = used - sum(seen[loss] for loss in OF_THE_LOCK)
     majority = used // 2 + 1
     if left < majority:
         return "library"
-    return "servers" if losses["lost by the node"] >= losses["expired early"] else "clock"
+    if left - forgot - early >= majority:
+        return "unknown"
+    return "servers" if forgot >= early else "clock"

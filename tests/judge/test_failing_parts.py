@@ -60,6 +60,11 @@ def test_keys_that_restarted_servers_no_longer_had() -> None:
     assert failed(set_on(restarted(history, "n1"), "v2", 28, "n1", "n3")) == {"servers": 1}
 
 
+def test_a_server_that_was_never_seen_with_the_value_may_have_had_nothing_to_forget() -> None:
+    history = restarted(set_on(two(), "v1", 8, "n1"), "n2")
+    assert failed(set_on(history, "v2", 28, "n2", "n3")) == {"unknown": 1}
+
+
 def test_keys_that_a_fast_clock_expired() -> None:
     history = set_on(two(), "v1", 8, "n1", "n2")
     for node in ("n1", "n2"):
