@@ -1,0 +1,38 @@
+"""The nightly job tests every foreign lock that there is, and asks for the list itself."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import yaml
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def test_every_foreign_lock_is_installed_tested_and_played(tmp_path: Path) -> None:
+    jobs = yaml.safe_load((ROOT / ".github/workflows/nightly.yml").read_text())["jobs"]
+    foreign = jobs["foreign"]
+    told = re.fullmatch(
+        r"\$\{\{ fromJSON\(needs\.([\w-]+)\.outputs\.(\w+)\) \}\}", foreign["strategy"]["matrix"]["lock"]
+    )
+    assert told, "a list in the workflow would go stale"
+    lists, output = told.groups()
+    assert foreign["needs"] == lists
+    [listing] = [step["run"] for step in jobs[lists]["steps"] if step.get("id") == "list"]
+    assert jobs[lists]["outputs"][output] == f"${{{{ steps.list.outputs.{output} }}}}"
+
+    written = tmp_path / "output"
+    environment = os.environ | {"GITHUB_OUTPUT": str(written), "FENCEPOST_PATH": ""}
+    subprocess.run(["bash", "-e", "-c", listing], cwd=ROOT, env=environment, check=True, timeout=60)
+    name, _, names = written.read_text().partition("=")
+    folders = (ROOT / "workloads/locks/foreign").glob("*/lock.toml")
+    assert name == output
+    assert sorted(json.loads(names)) == sorted(path.parent.name.replace("_", "-") for path in folders)
+
+    played = "\n".join(step["run"] for step in foreign["steps"] if "run" in step)
+    for command in ("fencepost setup", "pytest tests/locks", "fencepost test"):
+        assert re.search(rf"{command} .*\$\{{\{{ matrix\.lock \}}\}}", played), command
