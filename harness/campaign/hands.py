@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import Final
+from typing import Annotated, Final
 
 from fencepost.errors import UsageError
+from fencepost.options import Option
 
 _AUTO: Final = "auto"
 _MOST_PER_CORE: Final = 4
@@ -30,6 +31,17 @@ class AtOnce:
 
     def __str__(self) -> str:
         return _AUTO if self.count is None else str(self.count)
+
+
+SideBySide = Annotated[
+    AtOnce | None,
+    Option(
+        "--workers",
+        "runs at the same time; auto: as many as do not disturb each other",
+        metavar="N|auto",
+        shown_default="1",
+    ),
+]
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
+from pkgutil import resolve_name
 from time import monotonic
 from typing import Any
 
@@ -28,14 +29,13 @@ from harness.session import judge_and_draw, new_folder, record_run
 from harness.store.run_folder import RunFolder
 from harness.verdict import Verdict, breaking
 
-HasShownEnough = Callable[[Slot, RunFolder], bool]
-"""Whether the run under way has shown all that is wanted; asked now and then."""
-
 
 class Order(msgspec.Struct, frozen=True, kw_only=True):
     """A run to make. `words`: its options of `fencepost test`, or of `fencepost script` if it plays the experiment
     `script`. `results`: where its folder goes; empty if it is to be sent to whoever ordered it. `at_once`: how many
-    runs are made at the same time."""
+    runs are made at the same time. `ends_when`: the name (`module:function`) of a function of the slot and the run's
+    folder, which is asked now and then whether the run under way has shown all that is wanted; empty if it is to go on
+    to its end."""
 
     cell: str
     seed: int
@@ -44,6 +44,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     revision: str
     at_once: int = 1
     script: str = ""
+    ends_when: str = ""
 
     @property
     def slot(self) -> Slot:
@@ -74,11 +75,10 @@ def make(
     order: Order,
     showing: AbstractContextManager[Display],
     is_interrupted: Callable[[], bool],
-    enough: HasShownEnough | None = None,
 ) -> Made:
     """Make the run and judge it. `showing`: entered while the run is on. Raises FencepostError if it cannot begin."""
     began = monotonic()
-    experiment, run, record = _begun(order, enough)
+    experiment, run, record = _begun(order)
     failure: FencepostError | None = None
     try:
         with showing as display:
@@ -100,9 +100,7 @@ def make(
     return Made(line, {"folder": run.name, "seed": order.seed, **moment} if moment else None)
 
 
-def _begun(
-    order: Order, enough: HasShownEnough | None
-) -> tuple[Experiment | None, RunFolder, Callable[[Display], None]]:
+def _begun(order: Order) -> tuple[Experiment | None, RunFolder, Callable[[Display], None]]:
     """The experiment, if one is played; the new folder; and what fills it."""
     results = Path(order.results)
     if order.script:
@@ -111,7 +109,8 @@ def _begun(
         return experiment, run, partial(scripted.record, experiment, setup, order.script, run)
     prepared = prepare(parse_run(order.words))
     run = new_folder(prepared, results)
-    return None, run, lambda display: record_run(prepared, run, display, enough and partial(enough, order.slot, run))
+    enough = partial(resolve_name(order.ends_when), order.slot, run) if order.ends_when else None
+    return None, run, lambda display: record_run(prepared, run, display, enough)
 
 
 def _scripted(script: str, words: Sequence[str]) -> tuple[Experiment, Setup]:

@@ -17,7 +17,7 @@ from harness.campaign.equipment import equipment
 from harness.campaign.folder import CampaignFolder
 from harness.campaign.grid import Grid
 from harness.campaign.hands import ALONE, Hands
-from harness.campaign.one_run import HasShownEnough, Order, config_of, make
+from harness.campaign.one_run import Order, config_of, make
 from harness.campaign.order import Estimate, Slot, in_order
 from harness.campaign.pace import FindingPace, Pace
 from harness.campaign.record import Outcomes, Record, in_words
@@ -63,14 +63,13 @@ def play(
     results: Path,
     revision: str,
     out: Console,
-    enough: HasShownEnough | None = None,
     again: str = "the same command",
     hands: Hands = ALONE,
+    ends_when: str = "",
 ) -> bool:
     """Make the runs that `folder` has not yet; whether all of them are there now. Ctrl-C ends it with what there is.
-    `enough` is asked now and then whether the run under way has shown all that is wanted; it needs runs one at a time.
-    `again`: what goes on then. Where many `hands` make runs, those that measure costs, and those that the others
-    disturbed too much, are made alone on this machine afterwards.
+    `again`: what goes on then. `ends_when`: what ends a run early (`Order`). Where many `hands` make runs, those that
+    measure costs, and those that the others disturbed too much, are made alone on this machine afterwards.
 
     A run that breaks off is recorded as such, and made again when the campaign is resumed; three in a row end it.
     Raises FencepostError then, and UsageError if the lines on record are not of this grid.
@@ -89,6 +88,7 @@ def play(
                     results="" if hands.scheduler else str(results.absolute()),
                     revision=revision,
                     at_once=hands.count,
+                    ends_when=ends_when,
                 )
                 for slot in slots
             ]
@@ -99,17 +99,17 @@ def play(
             if todo and not interruption:
                 out.print(f"{plural(len(todo), 'run')} to make alone, because others would disturb or disturbed them")
         if todo and not interruption:
-            record.take(_one_by_one(orders(todo, ALONE), record, enough))
+            record.take(_one_by_one(orders(todo, ALONE), record))
     return not _unmade(plan, folder)
 
 
-def _one_by_one(orders: Sequence[Order], record: Record, enough: HasShownEnough | None) -> Outcomes:
+def _one_by_one(orders: Sequence[Order], record: Record) -> Outcomes:
     with more_runs_follow():
         for done, order in enumerate(orders):
             left = record.heading([each.slot for each in orders[done:]])
             heading = f"[{left}] {order.cell}, seed {order.seed}"
             progress = Progress(record.out, plain_interval_s=_PLAIN_INTERVAL_S, heading=heading)
-            yield order, make(order, progress, lambda: bool(record.interruption), enough)
+            yield order, make(order, progress, lambda: bool(record.interruption))
 
 
 def _side_by_side(plan: Plan, orders: Sequence[Order], record: Record, hands: Hands, results: Path) -> Outcomes:

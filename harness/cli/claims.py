@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 
 from fencepost.options import Option
-from harness.campaign.hands import AtOnce, Hands
+from harness.campaign.hands import Hands, SideBySide
 from harness.cli.command import Call, Command
 from harness.config import RESULTS
 from harness.options import Results
@@ -27,15 +27,7 @@ class Arguments(msgspec.Struct, frozen=True, kw_only=True):
     repeats: Annotated[
         int | None, Option("--repeats", "runs of each experiment", shown_default="20; quick: 3", low=1)
     ] = None
-    workers: Annotated[
-        AtOnce | None,
-        Option(
-            "--workers",
-            "runs at the same time; auto: as many as do not disturb each other",
-            metavar="N|auto",
-            shown_default="1",
-        ),
-    ] = None
+    workers: SideBySide = None
     report: Annotated[
         Path | None, Option("--report", "folder of the page", metavar="DIR", shown_default="results/claims/NAME")
     ] = None

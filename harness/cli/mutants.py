@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 
 from fencepost.options import Option
+from harness.campaign.hands import Hands, SideBySide
 from harness.cli.command import Call, Command
 from harness.config import RESULTS
 from harness.options import Results
@@ -31,6 +32,7 @@ class Arguments(msgspec.Struct, frozen=True, kw_only=True):
         Option("--seeds", "runs of each mutant under the standard faults", shown_default="3; quick: 1", low=1),
     ] = None
     first_seed: Annotated[int, Option("--first-seed", "the seeds are N, N+1, …", low=0)] = 1
+    workers: SideBySide = None
     report: Annotated[
         Path | None, Option("--report", "folder of the table", metavar="DIR", shown_default="results/mutants/TIME")
     ] = None
@@ -50,6 +52,7 @@ def _mutants(call: Call, out: Console) -> int:
         quick=arguments.quick,
         only=arguments.only,
         faults=arguments.faults,
+        hands=Hands.found(arguments.workers, None),
         command=shlex.join(["fencepost", *call.words]),
         out=out,
     )
@@ -66,6 +69,7 @@ and faults. The table shows which faults expose which mutant, how soon, and what
   fencepost mutants --quick
   fencepost mutants --only "half is enough" --only "reference, busy"
   fencepost mutants --faults standard --faults plain
+  fencepost mutants --faults standard --workers 2
   fencepost mutants --seeds 5 --report results/mutants/mine    (resumes after an interruption)
 
 exit codes: 0 every mutant was caught and named within 60 s and no correct lock was blamed, 1 otherwise, 2 runs are

@@ -7,12 +7,14 @@ import platform
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Final
 
 from rich.console import Console
 from rich.table import Table
 
 from fencepost.files import write_whole
 from harness.campaign.folder import Campaign, CampaignFolder
+from harness.campaign.hands import Hands
 from harness.campaign.order import Slot
 from harness.campaign.play import make_plan, play
 from harness.campaign.session import revision_in_words
@@ -27,6 +29,7 @@ from workloads.mutants import MUTANTS
 
 REPORTS = Path("results/mutants")
 """Where the tables are kept, one folder each, seen from the working directory."""
+_IS_NAMED: Final = f"{__name__}:is_named"
 
 
 def prove(
@@ -39,6 +42,7 @@ def prove(
     quick: bool,
     only: Sequence[str],
     faults: Sequence[str],
+    hands: Hands,
     command: str,
     out: Console,
 ) -> int:
@@ -53,7 +57,7 @@ def prove(
         remove_leftovers(out)
         try:
             again = f"the same command with --report {folder.path}"
-            finished = play(plan, folder, results, campaign.revision, out, _is_named, again)
+            finished = play(plan, folder, results, campaign.revision, out, again, hands, _IS_NAMED)
         finally:
             lines = folder.lines()
             write_whole(folder.path / "table.md", markdown(folder.campaign, lines))
@@ -94,7 +98,7 @@ def render_said(rows: list[tuple[str, explained.Said]]) -> Table:
     return table
 
 
-def _is_named(slot: Slot, run: RunFolder) -> bool:
+def is_named(slot: Slot, run: RunFolder) -> bool:
     """Whether a run shows what it was made for; that of a correct lock never does."""
     mutant = MUTANTS.get(slot.cell.partition(" · ")[0])
     if mutant is None:
