@@ -21,6 +21,8 @@ from too late, the lock is blamed for time that something else took. `BoundedCal
 
 With several tasks (`--tasks`), `serve` calls the adapter from as many threads at once, one for each task. An adapter of
 a library that renews its leases has a method `held(key, value)`, for `--renewal`.
+
+A library for asyncio is served by `fencepost_adapter_async`.
 """
 
 import base64
@@ -32,6 +34,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterable, Sequence
+from contextvars import ContextVar
 from importlib.metadata import version
 from pathlib import Path
 from queue import SimpleQueue
@@ -85,6 +88,30 @@ class BoundedCall:
         return {"computed_after_ns": after_ns, "computed_before_ns": self.ended_ns}
 
 
+class Attempts:
+    """When the newest attempt of this thread, or of this task of asyncio, began.
+
+    For a library that says yes and nothing else, and tries several times in one call: the lease began no earlier than
+    the attempt that succeeded. The library makes each attempt by calling `method` of `target`, which is watched here
+    and not changed.
+    """
+
+    def __init__(self, target: Any, method: str) -> None:
+        began_ns: ContextVar[int] = ContextVar("began_ns")
+        original = getattr(target, method)
+
+        def watched(*args: Any, **options: Any) -> Any:
+            began_ns.set(time.monotonic_ns())
+            return original(*args, **options)
+
+        setattr(target, method, watched)
+        self._began_ns = began_ns
+
+    def bounds(self) -> dict[str, int]:
+        """To be called right after the library said yes."""
+        return {"computed_after_ns": self._began_ns.get(), "computed_before_ns": time.monotonic_ns()}
+
+
 def ok(**fields: object) -> Answer:
     """The fields are those of the protocol. A `value` may be bytes; `extend` and `release` then get the same bytes."""
     value = fields.get("value")
@@ -129,37 +156,41 @@ def describe_redis(client: Any) -> Answer:
     }
 
 
+class Answers:
+    """The stdout of the protocol. A library's own output must not mix with the answers: its stdout is our stderr."""
+
+    def __init__(self) -> None:
+        self._file = os.fdopen(os.dup(sys.stdout.fileno()), "wb", buffering=0)
+        os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+
+    def write(self, answer: Answer, request: dict[str, Any]) -> None:
+        if "task" in request:
+            answer["task"] = request["task"]
+        self._file.write(json.dumps(answer).encode() + b"\n")  # one write, so that threads do not mix their lines
+
+
 def serve(open_adapter: Callable[[Nodes, Settings], Adapter]) -> None:
     """Answer requests until stdin ends. An exception while opening is answered with `fail`; tracebacks go to stderr."""
-    # A library's own output must not mix with the answers: its stdout is our stderr.
-    answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb", buffering=0)
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    answers = Answers()
     adapter: Any = None
     tasks: dict[int, SimpleQueue[dict[str, Any]]] = {}
 
-    def respond(request: dict[str, Any]) -> None:
-        answer = _answer(adapter, request)
-        if "task" in request:
-            answer["task"] = request["task"]
-        answers.write(json.dumps(answer).encode() + b"\n")  # one write, so that threads do not mix their lines
-
     def work_for_task(requests: "SimpleQueue[dict[str, Any]]") -> None:
         while True:
-            respond(requests.get())
+            request = requests.get()
+            answers.write(_answer(adapter, request), request)
 
     for line in sys.stdin:
         request = json.loads(line)
         if request["do"] == "open":
             try:
                 adapter = open_adapter(request["nodes"], request["settings"])
-                if request["settings"].get("renewal_ms") is not None and not hasattr(adapter, "held"):
-                    raise NotImplementedError("this adapter cannot say whether a lock is still held (--renewal)")
+                check_opened(adapter, request["settings"])
             except Exception as error:
-                traceback.print_exc()
-                answers.write(json.dumps(fail(error)).encode() + b"\n")
+                answers.write(raised(error, request), request)
                 continue
         if "task" not in request:
-            respond(request)
+            answers.write(_answer(adapter, request), request)
         elif request["task"] in tasks:
             tasks[request["task"]].put(request)
         else:
@@ -168,29 +199,49 @@ def serve(open_adapter: Callable[[Nodes, Settings], Adapter]) -> None:
             threading.Thread(target=work_for_task, args=(queue,), daemon=True).start()
         if request["do"] == "close":
             break
-    # Exit immediately: threads in which a library still waits for a hung node must not keep the process alive.
+    leave()
+
+
+def leave() -> None:
+    """Exit immediately: threads in which a library still waits for a hung node must not keep the process alive."""
     sys.stderr.flush()
     os._exit(0)
 
 
-def _answer(adapter: Adapter, request: dict[str, Any]) -> Answer:
+def check_opened(adapter: Any, settings: Settings) -> None:
+    """Raises NotImplementedError if the adapter cannot do what the settings ask for."""
+    if settings.get("renewal_ms") is not None and not hasattr(adapter, "held"):
+        raise NotImplementedError("this adapter cannot say whether a lock is still held (--renewal)")
+
+
+def call(adapter: Any, request: dict[str, Any]) -> Any:
+    """Do what is asked, and return the adapter's answer; that of an adapter for asyncio has to be awaited first."""
     verb = request["do"]
+    if verb == "open":
+        return ok(describe=adapter.describe())
+    if verb == "acquire":
+        return adapter.acquire(request["key"], request["ttl_ms"])
+    if verb == "extend":
+        return adapter.extend(request["key"], _value(request), request["ttl_ms"])
+    if verb == "release":
+        return adapter.release(request["key"], _value(request))
+    if verb == "held":
+        return adapter.held(request["key"], _value(request))
+    return ok() if verb == "close" else fail("this adapter does not support " + verb)
+
+
+def raised(error: Exception, request: dict[str, Any]) -> Answer:
+    """The answer to a request during which the adapter raised this. It is unknown how far the call got."""
+    traceback.print_exception(error)
+    return fail(error) if request["do"] == "open" else info(error)
+
+
+def _answer(adapter: Adapter, request: dict[str, Any]) -> Answer:
     try:
-        if verb == "open":
-            return ok(describe=adapter.describe())
-        if verb == "acquire":
-            return adapter.acquire(request["key"], request["ttl_ms"])
-        if verb == "extend":
-            return adapter.extend(request["key"], _value(request), request["ttl_ms"])
-        if verb == "release":
-            return adapter.release(request["key"], _value(request))
-        if verb == "held":
-            answer: Answer = adapter.held(request["key"], _value(request))  # type: ignore[attr-defined]
-            return answer
-        return ok() if verb == "close" else fail("this adapter does not support " + verb)
+        answer: Answer = call(adapter, request)
+        return answer
     except Exception as error:
-        traceback.print_exc()
-        return fail(error) if verb == "open" else info(error)
+        return raised(error, request)
 
 
 def _busy_ns() -> int | None:

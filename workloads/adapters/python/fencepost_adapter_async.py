@@ -1,0 +1,86 @@
+"""The adapters' side of the lock protocol for a library that is used with asyncio: all of the adapter's methods are
+coroutines, but for `describe`.
+
+One event loop in the main thread runs for as long as the adapter does. So a library's own tasks (a watchdog that
+extends a lease) go on between two requests, as they do in a user's program, and several tasks (`--tasks`) are tasks of
+this loop that share one lock object.
+
+Requests are read by the loop as well. There is no other thread, so the bounds of `BoundedCall` hold here, too: between
+computing a result and returning it, a coroutine that awaits nothing was running, or waited for a processor.
+"""
+
+import asyncio
+import contextlib
+import inspect
+import json
+import sys
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, Protocol
+
+from fencepost_adapter import Answer, Answers, Nodes, Settings, Value, call, check_opened, leave, raised
+
+WARM_UP_S = 10.0
+"""The longest wait for nodes while opening. The answer to `open` must arrive within 30 s."""
+_MAX_LINE_BYTES = 1 << 20
+
+
+class AsyncAdapter(Protocol):
+    """What `serve` needs; `held(key, value)` is optional. As in `fencepost_adapter.Adapter`, an exception is answered
+    with `info`."""
+
+    async def acquire(self, key: str, ttl_ms: int) -> Answer: ...
+
+    async def extend(self, key: str, value: Value, ttl_ms: int) -> Answer: ...
+
+    async def release(self, key: str, value: Value) -> Answer: ...
+
+    def describe(self) -> Answer: ...
+
+
+async def warm_up(connecting: Iterable[Awaitable[Any]]) -> None:
+    """Wait until these have connected: for a client of redis-py, its `ping()`. A node that is down is left to the
+    library."""
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(asyncio.gather(*connecting, return_exceptions=True), WARM_UP_S)
+
+
+def serve(open_adapter: Callable[[Nodes, Settings], Awaitable[AsyncAdapter]]) -> None:
+    """Answer requests until stdin ends. An exception while opening is answered with `fail`; tracebacks go to stderr."""
+    asyncio.run(_serve(open_adapter, Answers()))
+
+
+async def _serve(open_adapter: Callable[[Nodes, Settings], Awaitable[AsyncAdapter]], answers: Answers) -> None:
+    adapter: Any = None
+    under_way: set[asyncio.Task[None]] = set()
+
+    async def respond(request: dict[str, Any]) -> None:
+        try:
+            answer = call(adapter, request)
+            if inspect.isawaitable(answer):
+                answer = await answer
+        except Exception as error:
+            answer = raised(error, request)
+        answers.write(answer, request)
+
+    async for line in await _stdin():
+        request = json.loads(line)
+        if request["do"] == "open":
+            try:
+                adapter = await open_adapter(request["nodes"], request["settings"])
+                check_opened(adapter, request["settings"])
+            except Exception as error:
+                answers.write(raised(error, request), request)
+                continue
+        if request["do"] == "close":
+            await respond(request)
+            break
+        task = asyncio.create_task(respond(request))
+        under_way.add(task)
+        task.add_done_callback(under_way.discard)
+    leave()
+
+
+async def _stdin() -> asyncio.StreamReader:
+    reader = asyncio.StreamReader(limit=_MAX_LINE_BYTES)
+    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    return reader
