@@ -10,6 +10,7 @@ import pytest
 from cluster.lifetime import RunState
 from harness.cli.doctor import Check, examine, exit_code, render
 from harness.report.terminal import Terminal
+from workloads.registry import foreign_locks
 
 
 def named(checks: tuple[Check, ...], name: str) -> Check:
@@ -33,8 +34,10 @@ def test_one_line_a_language_says_which_locks_are_installed(tmp_path: Path, monk
     monkeypatch.setenv("FENCEPOST_TOOLS", str(tmp_path))
     checks = examine()
     line = named(checks, "locks in Python")
-    assert line.found == "pottery is not installed; redlock-ng is not installed; redlock-py is not installed"
-    assert line.fix == "fencepost setup --lock pottery --lock redlock-ng --lock redlock-py"
+    names = list(dict.fromkeys(lock.installed_as for lock in foreign_locks() if lock.language == "python"))
+    assert {"pottery", "redlock-ng", "redlock-py"} <= set(names)
+    assert line.found == f"not installed: {', '.join(names)}"
+    assert line.fix == f"fencepost setup --lock {' --lock '.join(names)}"
     assert not line.essential
     assert named(checks, "lock redlock-ng").essential
 

@@ -155,9 +155,10 @@ def _locks_in(locks: Sequence[Manifest]) -> Check:
     language = language_of(locks[0])
     wrong = {lock.installed_as: what for lock in locks if (what := wrong_with(lock))}
     good = [lock.name for lock in locks if lock.installed_as not in wrong]
-    found = [f"{name} {what}" for name, what in wrong.items()]
-    if good:
-        found.insert(0, f"installed: {', '.join(good)}")
+    found = [f"installed: {', '.join(good)}"] if good else []
+    for what in dict.fromkeys(wrong.values()):
+        names = ", ".join(name for name in wrong if wrong[name] == what)
+        found.append(f"{what.removeprefix('is ')}: {names}")
     fix = ""
     if wrong:
         fix = language.missing(tools_folder()) or " ".join(["fencepost setup", *(f"--lock {name}" for name in wrong)])
