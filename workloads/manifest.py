@@ -18,7 +18,8 @@ A foreign lock is a folder with this file, its adapter and the pinned packages t
 `command = ["{installed}/node", "--jitless", "{folder}/adapter.mjs"]` replaces the command that the language would run.
 
 A variant is another folder with the same library in another configuration: `variant_of = "NAME"`, a summary of its own,
-and the settings and reasons that differ. It has no adapter, and is installed with the lock that it varies.
+the settings and reasons that differ, and `shows` if that differs. It has no adapter, and is installed with the lock
+that it varies.
 """
 
 from __future__ import annotations
@@ -83,6 +84,7 @@ class Manifest:
 
 class _Common(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     summary: str
+    shows: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
     settings: dict[str, Any] = msgspec.field(default_factory=dict)
     configured: dict[str, str] = msgspec.field(default_factory=dict)
 
@@ -92,7 +94,6 @@ class _Whole(_Common, frozen=True, kw_only=True, forbid_unknown_fields=True):
     library: str
     adapter: str
     packages: str | None = None
-    shows: tuple[str, ...] = ()
     command: tuple[str, ...] = ()
 
 
@@ -129,9 +130,6 @@ def _whole(name: str, folder: Path, raw: _Whole, languages: tuple[str, ...]) -> 
     path = folder / FILE
     if raw.language not in languages:
         raise UsageError(f"{path}: the language {raw.language!r} is not one of {', '.join(languages)}")
-    for shown in raw.shows:
-        if shown not in SHOWN:
-            raise UsageError(f"{path}: shows has {shown!r}, which is not one of {', '.join(SHOWN)}")
     for key, file in (("adapter", raw.adapter), ("packages", raw.packages)):
         if file is not None and not (folder / file).exists():
             raise UsageError(f"{path}: {key} is {file!r}, but there is no such file beside it")
@@ -145,7 +143,7 @@ def _whole(name: str, folder: Path, raw: _Whole, languages: tuple[str, ...]) -> 
         summary=raw.summary,
         adapter=raw.adapter,
         packages=raw.packages,
-        shows=raw.shows,
+        shows=raw.shows or (),
         command=raw.command,
         settings=raw.settings,
         configured=raw.configured,
@@ -167,7 +165,7 @@ def _variant(name: str, folder: Path, raw: _Variant, base: Manifest | None) -> M
         summary=raw.summary,
         adapter=base.adapter,
         packages=base.packages,
-        shows=base.shows,
+        shows=base.shows if raw.shows is msgspec.UNSET else raw.shows,
         command=base.command,
         settings=_overlaid(base.settings, raw.settings),
         configured={**base.configured, **raw.configured},
@@ -203,9 +201,13 @@ def _converted(path: Path, table: dict[str, Any], kind: type[_Raw]) -> _Raw:
                 + (f", did you mean {near[0]!r}?" if near else f"; known are {', '.join(known)}")
             )
     try:
-        return msgspec.convert(table, kind)
+        converted = msgspec.convert(table, kind)
     except msgspec.ValidationError as error:
         raise UsageError(f"{path}: {_plain(str(error))}") from None
+    for shown in converted.shows or ():
+        if shown not in SHOWN:
+            raise UsageError(f"{path}: shows has {shown!r}, which is not one of {', '.join(SHOWN)}")
+    return converted
 
 
 def _plain(message: str) -> str:

@@ -30,7 +30,8 @@ class LockOptions(msgspec.Struct, frozen=True, kw_only=True):
     `acquire_mode`: for recipes that offer both. `node_timeout_ms`: the longest wait for one node. `retry_delay_ms`:
     the upper end of the random delay between rounds. `permits`: how many clients a semaphore lets in at once.
     `renewal_ms`: the lock renews its lease by itself, and a client stays inside for as long as the lock says, which it
-    asks this often; None: neither. `tasks`: how many threads of one client process share the lock object.
+    asks this often; None: neither. `ttl_ms`: the lease time that every acquire asks for; some libraries have it as a
+    setting. `tasks`: how many threads of one client process share the lock object.
     """
 
     acquire_mode: Annotated[
@@ -86,6 +87,12 @@ class LockOptions(msgspec.Struct, frozen=True, kw_only=True):
             unit="ms",
         ),
     ] = None
+    ttl_ms: Annotated[
+        int,
+        Option(
+            "--ttl", "lease time asked for", "load", low=10, high=3_600_000, unit="ms", commands=("compare", "script")
+        ),
+    ] = 1_000
     tasks: Annotated[
         int, Option("--tasks", "tasks of each client process that share one lock object", "load", low=1, high=64)
     ] = 1
@@ -135,12 +142,6 @@ class ClientOptions(LockOptions, frozen=True, kw_only=True):
         ),
     ] = "none"
     keys: Annotated[int, Option("--keys", "keys that the clients compete for", "load", low=1, high=100_000)] = 1
-    ttl_ms: Annotated[
-        int,
-        Option(
-            "--ttl", "lease time asked for", "load", low=10, high=3_600_000, unit="ms", commands=("compare", "script")
-        ),
-    ] = 1_000
     hold: Annotated[
         Hold,
         Option(

@@ -64,8 +64,8 @@ def test_a_lock_is_added_without_any_edit_installed_and_played(
         assert reason in page, "the report says how it is configured, and why"
 
 
-def test_the_documents_show_the_toy_in_go() -> None:
+def test_the_documents_show_a_lock_of_the_source_tree() -> None:
     document = (runs.ROOT / "docs" / "foreign-locks.md").read_text()
-    [lock] = [folder for folder, language in LANGUAGES.items() if language == "go"]
+    lock = runs.ROOT / "workloads" / "locks" / "foreign" / "redislock"
     assert f"```go\n{(lock / 'adapter.go').read_text()}```" in document
     assert f"```toml\n{(lock / FILE).read_text()}```" in document

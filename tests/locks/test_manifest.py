@@ -96,6 +96,15 @@ def test_a_variant_has_its_own_settings_and_shares_the_rest(tmp_path: Path) -> N
     assert locks["patient"].adapter_path == locks["toy"].adapter_path
 
 
+def test_a_variant_shows_what_its_base_shows_unless_it_says_otherwise(tmp_path: Path) -> None:
+    base, variant = WHOLE + 'shows = ["value"]', 'variant_of = "toy"\nsummary = "x"\n'
+    locks = read(tmp_path, toy=base, same=variant, fenced=variant + 'shows = ["value", "token"]')
+    assert locks["same"].shows == ("value",)
+    assert locks["fenced"].shows == ("value", "token")
+    with pytest.raises(UsageError, match="shows has 'colour'"):
+        read(tmp_path, base=base, odd=variant + 'shows = ["colour"]')
+
+
 def test_a_broken_manifest_ends_the_command_before_anything_starts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

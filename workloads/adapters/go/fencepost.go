@@ -65,8 +65,9 @@ type Node struct {
 func (n Node) Addr() string { return fmt.Sprintf("%s:%d", n.Host, n.Port) }
 
 // Settings are the harness's lock options, which an adapter may use or ignore, and the [settings] of the lock's manifest,
-// undecoded. Tasks: how many share the lock.
+// undecoded. TTLMs: what every acquire will ask for. Tasks: how many share the lock.
 type Settings struct {
+	TTLMs         float64         `json:"ttl_ms"`
 	NodeTimeoutMs float64         `json:"node_timeout_ms"`
 	RetryDelayMs  float64         `json:"retry_delay_ms"`
 	Seed          uint64          `json:"seed"`
@@ -74,6 +75,11 @@ type Settings struct {
 	RenewalMs     *float64        `json:"renewal_ms"`
 	Manifest      json.RawMessage `json:"manifest"`
 }
+
+// TTL is the lease time that every acquire will ask for, for a library that has it as a setting.
+func (s Settings) TTL() time.Duration { return milliseconds(s.TTLMs) }
+
+func milliseconds(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }
 
 // exitGrace is how long calls that are under way when stdin ends may still take.
 const exitGrace = time.Second
@@ -142,7 +148,7 @@ func answer(asked request, lock *Lock, open func([]Node, Settings) (Lock, error)
 		}
 		answer.Task = asked.Task
 	}()
-	ttl := time.Duration(asked.TTLMs * float64(time.Millisecond))
+	ttl := milliseconds(asked.TTLMs)
 	switch asked.Do {
 	case "open":
 		opened, err := open(asked.Nodes, asked.Settings)
@@ -329,6 +335,18 @@ func Refused(reason string, err any) Answer {
 
 // Info answers that nobody can know whether it happened.
 func Info(err any) Answer { return Answer{Outcome: "info", Error: oneLine(err)} }
+
+// Version returns the version of a module that the adapter was built with; empty if it was built without.
+func Version(module string) string {
+	if build, known := debug.ReadBuildInfo(); known {
+		for _, each := range build.Deps {
+			if each.Path == module {
+				return each.Version
+			}
+		}
+	}
+	return ""
+}
 
 func oneLine(err any) string {
 	if err == nil {

@@ -9,7 +9,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"runtime/debug"
+	"runtime"
 	"sync"
 	"time"
 
@@ -120,7 +120,10 @@ func (a *adapter) mutex(value string) *redsync.Mutex {
 
 func (a *adapter) Describe() map[string]any {
 	options := a.clients[0].Options()
-	described := map[string]any{
+	return map[string]any{
+		"library":                 "redsync " + fencepost.Version("github.com/go-redsync/redsync/v4"),
+		"go-redis":                fencepost.Version("github.com/redis/go-redis/v9"),
+		"go":                      runtime.Version(),
 		"fail_fast":               a.settings.FailFast,
 		"context_timeout_enabled": options.ContextTimeoutEnabled,
 		"dial_timeout_s":          options.DialTimeout.Seconds(),
@@ -128,18 +131,6 @@ func (a *adapter) Describe() map[string]any {
 		"write_timeout_s":         options.WriteTimeout.Seconds(),
 		"socket_retries":          options.MaxRetries,
 	}
-	if build, ok := debug.ReadBuildInfo(); ok {
-		described["go"] = build.GoVersion
-		for _, module := range build.Deps {
-			switch module.Path {
-			case "github.com/go-redsync/redsync/v4":
-				described["library"] = "redsync " + module.Version
-			case "github.com/redis/go-redis/v9":
-				described["go-redis"] = module.Version
-			}
-		}
-	}
-	return described
 }
 
 // reason reads from the library's error why it refused. An error of `Lock` is about its last try.

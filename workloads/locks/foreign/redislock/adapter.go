@@ -4,6 +4,7 @@ package main
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"fencepost"
@@ -14,7 +15,7 @@ import (
 
 type adapter struct {
 	library *redislock.Client
-	held    map[string]*redislock.Lock
+	held    sync.Map // the library's lock of each token
 }
 
 func main() { fencepost.Serve(open) }
@@ -22,48 +23,56 @@ func main() { fencepost.Serve(open) }
 func open(nodes []fencepost.Node, _ fencepost.Settings) (fencepost.Lock, error) {
 	client := redis.NewClient(&redis.Options{Addr: nodes[0].Addr(), Password: nodes[0].Password})
 	client.Ping(context.Background()) // connects now; if the node is down, the library will notice
-	return &adapter{redislock.New(client), map[string]*redislock.Lock{}}, nil
+	return &adapter{library: redislock.New(client)}, nil
 }
 
 func (a *adapter) Acquire(key string, ttl time.Duration) fencepost.Answer {
 	var lock *redislock.Lock
 	var err error
 	call := fencepost.Timed(func() { lock, err = a.library.Obtain(context.Background(), key, ttl, nil) })
-	if err != nil {
-		return refusal(err)
+	switch {
+	case errors.Is(err, redislock.ErrNotObtained):
+		return fencepost.Refused("held", err)
+	case err != nil:
+		return fencepost.Info(err)
 	}
-	a.held[lock.Token()] = lock
+	a.held.Store(lock.Token(), lock)
 	return fencepost.Granted(lock.Token(), call)
 }
 
 func (a *adapter) Extend(key, value string, ttl time.Duration) fencepost.Answer {
 	var err error
-	call := fencepost.Timed(func() { err = a.held[value].Refresh(context.Background(), ttl, nil) })
+	call := fencepost.Timed(func() { err = a.lock(value).Refresh(context.Background(), ttl, nil) })
 	if err != nil {
-		return refusal(err)
+		return failure(err)
 	}
 	return fencepost.Granted(value, call)
 }
 
 func (a *adapter) Release(key, value string) fencepost.Answer {
-	err := a.held[value].Release(context.Background())
-	delete(a.held, value)
+	err := a.lock(value).Release(context.Background())
+	a.held.Delete(value)
 	if err != nil {
-		return refusal(err)
+		return failure(err)
 	}
 	return fencepost.OK()
 }
 
 func (a *adapter) Describe() map[string]any {
-	return map[string]any{"library": "redislock v0.9.4", "go-redis": "v9.23.0"}
+	return map[string]any{
+		"library":  "redislock " + fencepost.Version("github.com/bsm/redislock"),
+		"go-redis": fencepost.Version("github.com/redis/go-redis/v9"),
+	}
 }
 
-// refusal tells a definite no from errors after which nobody knows what the server did.
-func refusal(err error) fencepost.Answer {
-	switch {
-	case errors.Is(err, redislock.ErrNotObtained):
-		return fencepost.Refused("held", err)
-	case errors.Is(err, redislock.ErrLockNotHeld):
+func (a *adapter) lock(value string) *redislock.Lock {
+	lock, _ := a.held.Load(value)
+	return lock.(*redislock.Lock)
+}
+
+// failure tells a lock that is no longer held from errors after which nobody knows what the server did.
+func failure(err error) fencepost.Answer {
+	if errors.Is(err, redislock.ErrNotObtained) || errors.Is(err, redislock.ErrLockNotHeld) {
 		return fencepost.Fail(err)
 	}
 	return fencepost.Info(err)

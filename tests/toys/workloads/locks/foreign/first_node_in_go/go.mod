@@ -1,0 +1,3 @@
+module first-node
+
+go 1.24
