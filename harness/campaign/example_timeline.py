@@ -1,5 +1,5 @@
-"""One example for the page: the timeline around an overlap, or that of a whole scripted run, and what happened as
-text."""
+"""One example for the page: the timeline around an overlap or another finding, or that of a whole scripted run, and
+what happened as text."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from harness.history.capacity import pairs_beyond
 from harness.history.fault_windows import windows
 from harness.history.recorded import Recorded
 from harness.report.timeline import timeline
+from harness.verdict import Verdict, ordered
 
 _BEFORE_NS = 400_000_000
 _AFTER_NS = 700_000_000
@@ -37,16 +38,7 @@ def moment_of(run: Recorded) -> dict[str, object] | None:
     outage = before[-1] if before and start[second] - before[-1].began_ns < 2e6 * run.config.ttl_ms else None
     begin_ns = int(min(start[first], outage.began_ns if outage else start[second])) - _BEFORE_NS
     end_ns = int(max(end[first], end[second])) + _AFTER_NS
-    near = run.sections[(end >= begin_ns) & (start <= end_ns)].head(_MOST_SECTIONS)
-    excerpt = replace(
-        run,
-        timeline=Timeline(start_ns=begin_ns, stop_ns=None, end_ns=end_ns),
-        ops=run.ops.iloc[0:0],
-        sections=near,
-        faults=tuple(event for event in run.faults if event.done_ns <= end_ns),
-    )
-    shown = tuple(w for w in windows(excerpt.faults) if w.to_ns is None or w.to_ns >= begin_ns)
-    data = timeline(replace(excerpt, faults=()), shown)
+    data = _excerpt(run, begin_ns, end_ns)
     at_us = (int(start[second]) - begin_ns) // 1_000
     overlaps = data["overlaps"]
     show = next((n for n, o in enumerate(overlaps, 1) if o[2] == at_us), 0) if isinstance(overlaps, list) else 0
@@ -63,6 +55,38 @@ def moment_of(run: Recorded) -> dict[str, object] | None:
     told = "; ".join(f"at {(ns - origin) / 1e9:.3f} s {what}" for ns, what in sorted(steps))
     told += f". For {milliseconds(both_ms)} both were inside, each within the validity that it had been told."
     return {"data": data, "show": show, "text": told[0].upper() + told[1:], "from_s": (begin_ns - origin) / 1e9}
+
+
+def other_moment_of(run: Recorded, verdict: Verdict) -> dict[str, object] | None:
+    """The same of another finding blamed on the lock, one that violates what was required before others: the time
+    around its first example, and `finding`, its kind. None if there is none."""
+    told = [(each, at_ms) for each in ordered(verdict) if each.blame == "lock" and (at_ms := each.first_ms) is not None]
+    if not told:
+        return None
+    finding, at_ms = told[0]
+    at_ns = run.timeline.start_ns + round(at_ms * 1e6)
+    begin_ns = at_ns - _BEFORE_NS
+    return {
+        "data": _excerpt(run, begin_ns, at_ns + _AFTER_NS),
+        "show": 0,
+        "text": f"At {at_ms / 1e3:.3f} s: {finding.text}.",
+        "from_s": run.at_ms(begin_ns) / 1e3,
+        "finding": finding.kind,
+    }
+
+
+def _excerpt(run: Recorded, begin_ns: int, end_ns: int) -> dict[str, object]:
+    """The timeline of this time."""
+    start, end = (run.sections[name].to_numpy(np.int64) for name in ("start_ns", "end_ns"))
+    excerpt = replace(
+        run,
+        timeline=Timeline(start_ns=begin_ns, stop_ns=None, end_ns=end_ns),
+        ops=run.ops.iloc[0:0],
+        sections=run.sections[(end >= begin_ns) & (start <= end_ns)].head(_MOST_SECTIONS),
+        faults=tuple(event for event in run.faults if event.done_ns <= end_ns),
+    )
+    shown = tuple(w for w in windows(excerpt.faults) if w.to_ns is None or w.to_ns >= begin_ns)
+    return timeline(replace(excerpt, faults=()), shown)
 
 
 def whole_run(run: Recorded, claim: str) -> dict[str, object]:

@@ -97,7 +97,7 @@ def runs_frame(lines: Sequence[RunLine]) -> pd.DataFrame:
         }
         if line.figures:
             f = msgspec.structs.asdict(line.figures)
-            totals = f.pop("totals")
+            totals, _ = f.pop("totals"), f.pop("stakes")
             acquire, overlaps, fsync = f.pop("acquire"), f.pop("overlaps"), f.pop("fsync_ms")
             waits = f.pop("majority_waits_ms")
             machine, disturbed = f.pop("machine"), f.pop("disturbed")

@@ -3,7 +3,7 @@
 results/reports/fsync/
   campaign.json     the grid, the git revision and the machine it began on; a folder without it is no campaign's
   runs.jsonl        a line for each run, appended in one write(2) after its verdict
-  timelines/*.json  a moment of the first violation of each cell that has one
+  timelines/*.json  a moment of the first violation of each cell that has one, and of each other kind of finding
   index.html  report.md  cells.csv  runs.csv  report.json    drawn from the above, at any time again
 """
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -20,6 +20,7 @@ import msgspec
 from fencepost.errors import UsageError
 from fencepost.files import kind_of, read_document, read_json, write_whole
 from harness.campaign.grid import Grid
+from harness.campaign.growth import grown
 from harness.campaign.measure import Figures
 from harness.campaign.order import Slot
 from harness.store.append_log import AppendLog, read_lines
@@ -66,8 +67,9 @@ class Campaign(msgspec.Struct, frozen=True, kw_only=True):
     schema_version: int = _SCHEMA
 
 
-class _OfCell(msgspec.Struct):
+class _Of(msgspec.Struct):
     cell: str
+    finding: str = ""
 
 
 class CampaignFolder:
@@ -79,32 +81,29 @@ class CampaignFolder:
         self._held = held
 
     @classmethod
-    def claim(cls, path: Path, campaign: Campaign) -> CampaignFolder:
-        """The folder of this campaign: a new one, or the one that was begun for the same grid.
+    def claim(
+        cls, path: Path, campaign: Campaign, *, may_grow: bool = False, beside: Collection[str] = ()
+    ) -> CampaignFolder:
+        """The folder of this campaign: a new one, or the one that was begun for the same grid. If it `may_grow`, cells
+        and seeds are added to those of the grid that it was begun for. `beside`: what may be there already.
 
         Raises UsageError if what is there is something else, or if another process is at work on it.
         """
         file = path / "campaign.json"
         here, begun_here = kind_of(path), kind_of(path) == "folder" and kind_of(file) == "file"
-        if here is not None and not begun_here and (here != "folder" or any(path.iterdir())):
+        if here is not None and not begun_here and (here != "folder" or _strangers(path, beside)):
             raise UsageError(f"{path} exists and is no campaign's folder; name another one with --report")
-        if begun_here:
-            begun = _read(file)
-            if begun.grid != campaign.grid:
-                raise UsageError(
-                    f"{path} holds another campaign ({begun.grid.title}; {_difference(begun.grid, campaign.grid)}); "
-                    "name another folder with --report, or remove this one"
-                )
-            campaign = begun
-        else:
-            path.mkdir(parents=True, exist_ok=True)
-            write_whole(file, msgspec.json.format(msgspec.json.encode(campaign)) + b"\n")
-        held = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        path.mkdir(parents=True, exist_ok=True)
+        held = _hold(path)
         try:
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+            begun = _read(file) if begun_here else None
+            if begun is not None:
+                campaign = _continued(path, begun, campaign, may_grow=may_grow)
+            if campaign != begun:
+                write_whole(file, msgspec.json.format(msgspec.json.encode(campaign)) + b"\n")
+        except BaseException:
             os.close(held)
-            raise UsageError(f"another process is at work on the campaign in {path}; wait for it to end") from None
+            raise
         return cls(path, campaign, held)
 
     def close(self) -> None:
@@ -127,15 +126,47 @@ class CampaignFolder:
             log.append(line)
 
     def timelines(self) -> dict[str, dict[str, Any]]:
-        """A moment of a violation of each cell that has one."""
+        """By cell, a moment of each one that has any: an overlap, or all of a scripted run."""
+        return {cell: moment for (cell, finding), moment in self.all_timelines().items() if not finding}
+
+    def all_timelines(self) -> dict[tuple[str, str], dict[str, Any]]:
+        """Every moment that was kept, by cell and kind of finding; that kind is empty as in `timelines`."""
         paths = sorted((self.path / "timelines").glob("*.json"))
-        found = [(read_json(path, _OfCell).cell, read_json(path, dict[str, Any])) for path in paths]
-        return dict(found)
+        found = ((read_json(path, _Of), read_json(path, dict[str, Any])) for path in paths)
+        return {(of.cell, of.finding): moment for of, moment in found}
 
     def keep_timeline(self, cell: str, moment: Mapping[str, object]) -> None:
-        number = list(self.campaign.grid.cells).index(cell) + 1
-        (self.path / "timelines").mkdir(exist_ok=True)
-        write_whole(self.path / "timelines" / f"{number:03}.json", msgspec.json.encode({"cell": cell, **moment}))
+        """Keep this moment, the only one of its cell and kind of finding."""
+        folder = self.path / "timelines"
+        folder.mkdir(exist_ok=True)
+        number = sum(1 for _ in folder.glob("*.json")) + 1
+        write_whole(folder / f"{number:03}.json", msgspec.json.encode({"cell": cell, **moment}))
+
+
+def _hold(path: Path) -> int:
+    """Keep everybody else from this folder. Raises UsageError if somebody else does."""
+    held = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(held)
+        raise UsageError(f"another process is at work on the campaign in {path}; wait for it to end") from None
+    return held
+
+
+def _strangers(path: Path, beside: Collection[str]) -> bool:
+    return any(entry.name not in beside for entry in path.iterdir())
+
+
+def _continued(path: Path, begun: Campaign, asked: Campaign, *, may_grow: bool) -> Campaign:
+    """The campaign that was begun, with what is asked for added to it. Raises UsageError if the two do not fit."""
+    grid = grown(begun.grid, asked.grid) if may_grow else asked.grid
+    if grid is None or (grid != begun.grid and not may_grow):
+        raise UsageError(
+            f"{path} holds another campaign ({begun.grid.title}; {_difference(begun.grid, asked.grid)}); "
+            "name another folder with --report, or remove this one"
+        )
+    return msgspec.structs.replace(begun, grid=grid)
 
 
 def _read(file: Path) -> Campaign:

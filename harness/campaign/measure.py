@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from fencepost.history import FaultEvent
 from harness.campaign.disturbed import disturbances
+from harness.campaign.stakes import Stakes, stakes_of
 from harness.checkers import (
     acquire_timeouts,
     capacity,
@@ -23,6 +24,7 @@ from harness.checkers import (
     quorum_backing,
 )
 from harness.checkers.updates import UpdateFigures
+from harness.config import Requirement
 from harness.explain.explanation import Explained
 from harness.history.fault_windows import majority_windows
 from harness.history.recorded import Recorded
@@ -39,13 +41,16 @@ BLAMES: Final = ("lock", "client", "undecided")
 class Blamed(msgspec.Struct, frozen=True):
     """A kind of finding for which the lock is to blame: when the first one happened, in ms since the start, None where
     that is not told; and what the verdict said. `why`: the sentence that explains its first example, empty if there is
-    none; `cause`: what that names as the cause (`harness.explain.causes`), None if the finding itself says all."""
+    none; `cause`: what that names as the cause (`harness.explain.causes`), None if the finding itself says all.
+    `count`: how many there were; `breaks`: the requirements that it violates; older records have neither."""
 
     kind: str
     at_ms: float | None
     text: str
     cause: str | None = None
     why: str = ""
+    count: int = 1
+    breaks: tuple[Requirement, ...] = ()
 
 
 class Figures(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -63,7 +68,8 @@ class Figures(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     keys left on a node without an owner; `unfounded`: sections not backed by a majority; both None where nobody watched
     the nodes, or the lock shows nothing. `overruns`: acquire calls that took longer than they were allowed. `totals`:
     the counts that checkers add up over runs, by name. `machine`: how busy it was; None for a run that kept no beats.
-    `disturbed`: why the run was too disturbed for what it claims, empty if it was not.
+    `disturbed`: why the run was too disturbed for what it claims, empty if it was not. `stakes`: how often the lock was
+    put to the test; None in older records.
     """
 
     sections: int
@@ -91,6 +97,7 @@ class Figures(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     totals: dict[str, int] = {}
     machine: disturbance.Figures | None = None
     disturbed: tuple[str, ...] = ()
+    stakes: Stakes | None = None
 
 
 def measure(
@@ -138,13 +145,14 @@ def measure(
         totals={name: number for own in verdict.figures.values() for name, number in own.totals().items()},
         machine=machine,
         disturbed=tuple(disturbances(machine, run.config.ttl_ms)) if machine else (),
+        stakes=stakes_of(run, verdict),
     )
 
 
 def _blamed(finding: Finding, explained: Sequence[Explained]) -> Blamed:
     first = next((each for one in explained if one.finding is finding for each in one.explanations), None)
     cause, why = (first.cause, first.sentence) if first else (None, "")
-    return Blamed(finding.kind, finding.first_ms, finding.text, cause, why)
+    return Blamed(finding.kind, finding.first_ms, finding.text, cause, why, finding.count, finding.breaks)
 
 
 def node_outages(events: Iterable[FaultEvent]) -> list[FaultEvent]:

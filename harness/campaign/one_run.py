@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from fencepost.errors import FencepostError, UsageError
-from harness.campaign.example_timeline import moment_of, whole_run
+from harness.campaign.example_timeline import moment_of, other_moment_of, whole_run
 from harness.campaign.folder import RunLine
 from harness.campaign.measure import measure
 from harness.campaign.order import Slot
@@ -95,7 +95,10 @@ def make(
     more = {"violation": _violation(verdict), "figures": figures}
     if experiment is not None:
         more["outcome"] = scripted.judge_expectation(experiment, verdict).name.lower()
-    moment = moment_of(recorded) if experiment is None else whole_run(recorded, experiment.claim)
+    if experiment is None:
+        moment = moment_of(recorded) or other_moment_of(recorded, verdict)
+    else:
+        moment = whole_run(recorded, experiment.claim)
     line = _line(order, run, verdict.verdict, began, **more)
     return Made(line, {"folder": run.name, "seed": order.seed, **moment} if moment else None)
 

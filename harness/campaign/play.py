@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,17 +66,19 @@ def play(
     again: str = "the same command",
     hands: Hands = ALONE,
     ends_when: str = "",
+    group_of: Callable[[str], str] | None = None,
 ) -> bool:
     """Make the runs that `folder` has not yet; whether all of them are there now. Ctrl-C ends it with what there is.
     `again`: what goes on then. `ends_when`: what ends a run early (`Order`). Where many `hands` make runs, those that
     measure costs, and those that the others disturbed too much, are made alone on this machine afterwards.
 
     A run that breaks off is recorded as such, and made again when the campaign is resumed; three in a row end it.
-    Raises FencepostError then, and UsageError if the lines on record are not of this grid.
+    Raises FencepostError then, and UsageError if the lines on record are not of this grid. `group_of`: by cell, the
+    name of its group; then three in a row end the runs of their group only.
     """
     todo = _announce(plan, folder, out, hands)
     with Interruption().watch() as interruption:
-        record = Record(plan.configs, folder, out, interruption, again, len(todo))
+        record = Record(plan.configs, folder, out, interruption, again, len(todo), group_of)
 
         def orders(slots: Sequence[Slot], hands: Hands) -> list[Order]:
             return [
@@ -95,7 +97,7 @@ def play(
 
         if together := _beside_others(plan, folder, todo, hands):
             record.take(_side_by_side(plan, orders(together, hands), record, hands, results))
-            todo = _unmade(plan, folder)
+            todo = [slot for slot in _unmade(plan, folder) if not record.is_given_up(slot)]
             if todo and not interruption:
                 out.print(f"{plural(len(todo), 'run')} to make alone, because others would disturb or disturbed them")
         if todo and not interruption:
@@ -106,6 +108,8 @@ def play(
 def _one_by_one(orders: Sequence[Order], record: Record) -> Outcomes:
     with more_runs_follow():
         for done, order in enumerate(orders):
+            if record.is_given_up(order):
+                continue
             left = record.heading([each.slot for each in orders[done:]])
             heading = f"[{left}] {order.cell}, seed {order.seed}"
             progress = Progress(record.out, plain_interval_s=_PLAIN_INTERVAL_S, heading=heading)
@@ -131,7 +135,7 @@ def _side_by_side(plan: Plan, orders: Sequence[Order], record: Record, hands: Ha
         pace = FindingPace(hands.count) if hands.is_finding else Pace(hands.count)
         ready = Workers(client, wanted, view, pace, results=results if hands.scheduler else None)
         view.heading = f"[{record.heading(list(left), pace.count)}]"
-        with closing(ready.play(orders, limit_s, lambda: bool(record.interruption))) as outcomes:
+        with closing(ready.play(orders, limit_s, lambda: bool(record.interruption), record.is_given_up)) as outcomes:
             for order, made in outcomes:
                 del left[order.slot]
                 yield order, made
@@ -144,7 +148,7 @@ def _side_by_side(plan: Plan, orders: Sequence[Order], record: Record, hands: Ha
 def _announce(plan: Plan, folder: CampaignFolder, out: Console, hands: Hands) -> list[Slot]:
     """Say what will be done; the runs that are to be made."""
     lines = folder.lines()
-    if foreign := {line.slot for line in lines} - set(in_order(plan.grid)):
+    if foreign := {line.slot for line in lines} - set(in_order(folder.campaign.grid)):
         raise UsageError(f"{folder.path / 'runs.jsonl'} has a run of no cell of this grid: {sorted(foreign)[0].cell!r}")
     todo = _unmade(plan, folder)
     seeds = sorted({part.seeds for part in plan.grid.parts})

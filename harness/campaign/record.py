@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -32,7 +33,10 @@ class Record:
         interruption: Interruption,
         again: str,
         runs: int,
+        group_of: Callable[[str], str] | None = None,
     ) -> None:
+        """`group_of`: by cell, whose runs it is among; see `take`. None: all are one group, without which nothing goes
+        on."""
         self.out = out
         self.interruption = interruption
         self.estimate = Estimate(configs)
@@ -40,17 +44,23 @@ class Record:
         self._again = again
         self._runs = runs
         self._done = 0
-        self._broke = 0
-        self._kept = set(folder.timelines())
+        self._group_of = group_of
+        self._broke = Counter[str]()
+        self._given_up = set[str]()
+        self._kept = set(folder.all_timelines())
 
     def heading(self, left: Sequence[Slot], at_once: int = 1) -> str:
         """`3/12, 4 min left`, when these are still to be made or under way."""
         seconds = self.estimate.seconds(left) / min(at_once, max(1, len(left)))
         return f"{min(self._done + 1, self._runs)}/{self._runs}, {in_words(seconds)} left"
 
+    def is_given_up(self, order: Order | Slot) -> bool:
+        """Whether no more runs of its group are wanted, because three in a row broke off."""
+        return self._group(order) in self._given_up
+
     def take(self, outcomes: Outcomes) -> None:
-        """Record what comes, until all has come or the user asks to stop. Raises what the third run in a row broke off
-        with."""
+        """Record what comes, until all has come or the user asks to stop. When three runs of a group in a row broke
+        off, the others go on without it; if there is only one group, raises what the third run broke off with."""
         counted = True
         for order, made in outcomes:
             counted = made.line is not None or made.failure is not None
@@ -73,19 +83,25 @@ class Record:
                 error=made.failure.text, at_once=order.at_once,
             )  # fmt: skip
         self._done += 1
-        if made.moment is not None and line.cell not in self._kept:
+        if made.moment is not None and (kept := (line.cell, str(made.moment.get("finding", "")))) not in self._kept:
             self._folder.keep_timeline(line.cell, made.moment)
-            self._kept.add(line.cell)
+            self._kept.add(kept)
         self._folder.append(line)
         if made.failure is None:
             self.estimate.learn(line.cell, line.took_s)
-            self._broke = 0
+            self._broke[self._group(order)] = 0
             return
-        self._broke += 1
+        self._broke[self._group(order)] += 1
         where = f"; see {Path(order.results) / line.folder}" if line.folder else ""
         self.out.print(f"{order.cell}, seed {order.seed}: the run broke off ({made.failure.text}){where}")
-        if self._broke == _BREAKS_IN_A_ROW:
-            raise made.failure.error()
+        if self._broke[self._group(order)] == _BREAKS_IN_A_ROW:
+            if self._group_of is None:
+                raise made.failure.error()
+            self._given_up.add(self._group(order))
+            self.out.print(f"{self._group(order)}: three runs in a row broke off; its other runs are left out")
+
+    def _group(self, order: Order | Slot) -> str:
+        return "" if self._group_of is None else self._group_of(order.cell)
 
 
 def in_words(seconds: float) -> str:

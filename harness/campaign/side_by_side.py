@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError
 from contextlib import suppress
@@ -40,7 +40,8 @@ _FETCH_S: Final = 30.0
 _TRIES: Final = 3
 """How often a run is begun whose worker dies or breaks it off. One that never ends has failed."""
 _BREAKS_IN_A_ROW: Final = 2
-"""A worker on which so many runs break off gets no more, as long as there are others."""
+"""A worker on which so many runs break off gets no more, as long as there are others. One that breaks off each time may
+itself be the reason."""
 
 Showing = tuple[str, str, int, str, float, float]
 """A worker's name, and of its run: cell, seed, phase, seconds since the start of the load, and of how many."""
@@ -78,17 +79,21 @@ class Workers:
         self._seen = set[str]()
         self._used = set[str]()
         self._refused = dict[str, str]()
-        self._broke = Counter[str]()
+        self._broke = defaultdict[str, set[Slot]](set)
         self._tries = Counter[Slot]()
         self._changed = threading.Event()
         client.subscribe_topic(worker.TOPIC, lambda event: view.update(tuple(event[1])))
 
     def play(
-        self, orders: Sequence[Order], limit_s: Callable[[Order], float], is_interrupted: Callable[[], bool]
+        self,
+        orders: Sequence[Order],
+        limit_s: Callable[[Order], float],
+        is_interrupted: Callable[[], bool],
+        is_given_up: Callable[[Order], bool] = lambda _: False,
     ) -> Generator[tuple[Order, Made], None, None]:
-        """Make the runs, in this order as far as they begin; yields what was made as it comes. Ends early when
-        interrupted: runs under way are taken down and not among those yielded. Raises BrokenEnvironmentError if nobody
-        is there to make them."""
+        """Make the runs, in this order as far as they begin, without those that are given up by then; yields what was
+        made as it comes. Ends early when interrupted: runs under way are taken down and not among those yielded. Raises
+        BrokenEnvironmentError if nobody is there to make them."""
         waiting, given = deque(orders), dict[Any, _Given]()
         last_seen_s = time.monotonic()
         try:
@@ -105,6 +110,7 @@ class Workers:
                         if change := self._pace.learn(order, made):
                             self._view.say(change)
                         yield order, made
+                waiting = deque(order for order in waiting if not is_given_up(order))
                 self._give(waiting, given, present or {}, limit_s)
                 self._changed.wait(_LOOK_EVERY_S)
                 self._changed.clear()
@@ -149,9 +155,10 @@ class Workers:
         busy = {run.worker for run in given.values()}
         idle = [each for each in present if each not in busy and each not in self._refused]
         for address in idle[: max(0, self._pace.count - len(busy))]:
-            if not waiting:
-                return
-            order = msgspec.structs.replace(waiting.popleft(), at_once=self._pace.count)
+            if (next_one := self._next(waiting, address, present)) is None:
+                continue
+            waiting.remove(next_one)
+            order = msgspec.structs.replace(next_one, at_once=self._pace.count)
             self._tries[order.slot] += 1
             self._used.add(address)
             future = self._client.submit(
@@ -159,6 +166,14 @@ class Workers:
             )
             future.add_done_callback(lambda _: self._changed.set())
             given[future] = _Given(order, address, printable(present[address]))
+
+    def _next(self, waiting: deque[Order], address: str, present: Mapping[str, str]) -> Order | None:
+        """The first run that did not break off on this worker; one that broke off on all of them goes anywhere."""
+        for order in waiting:
+            broke_on = {each for each in present if order.slot in self._broke[each]}
+            if address not in broke_on or len(broke_on) == len(present):
+                return order
+        return None
 
     def _outcome(self, future: Future[Any], run: _Given, present: Mapping[str, str]) -> Made | None:
         """What became of a run; None if it is to be made again."""
@@ -202,13 +217,13 @@ class Workers:
         if made.line is None and made.failure is None:
             return None
         if made.failure is None or made.failure.kind != "environment":
-            self._broke[run.worker] = 0
+            self._broke[run.worker].clear()
             return made
         if len(present) < 2 or self._tries[run.order.slot] >= _TRIES:
             return made
-        self._broke[run.worker] += 1
+        self._broke[run.worker].add(run.order.slot)
         self._view.say(f"a run broke off on worker {run.name}, and is made again: {printable(made.failure.text)}")
-        if self._broke[run.worker] >= _BREAKS_IN_A_ROW:
+        if len(self._broke[run.worker]) >= _BREAKS_IN_A_ROW:
             self._refuse(run, f"runs break off there: {made.failure.text}")
         return None
 

@@ -153,6 +153,29 @@ def test_three_runs_in_a_row_that_break_off_end_it(tmp_path: Path, plan: Plan, m
     assert len(runs.made) == 4
 
 
+def test_a_group_of_which_three_runs_in_a_row_broke_off_is_left_out_and_the_others_are_played(
+    tmp_path: Path, plan: Plan, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = Pretended(monkeypatch, breaking={1, 4, 5})  # all of `none`: seeds 1, 2 and 3 would be the 1st, 4th and 5th
+    plan = make_plan(made.grid("persistence=none,aof-always", seeds=4), yes=False)
+    folder = claim(tmp_path / "r", made.campaign(plan.grid))
+    assert not play(plan, folder, tmp_path / "runs", "rev", Console(width=200), group_of=lambda cell: f"the {cell}")
+    folder.close()
+    made_of = [persistence for persistence, _ in runs.made]
+    assert (made_of.count("none"), made_of.count("aof-always")) == (3, 4)
+    assert "the none: three runs in a row broke off; its other runs are left out" in capsys.readouterr().out
+
+
+def test_a_run_that_was_made_resets_the_count_of_its_own_group_only(
+    tmp_path: Path, plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = Pretended(monkeypatch, breaking={1, 5})  # `none` with the seeds 1 and 3
+    folder = claim(tmp_path / "r", made.campaign(plan.grid))
+    assert not play(plan, folder, tmp_path / "runs", "rev", Console(quiet=True), group_of=str)
+    folder.close()
+    assert len(runs.made) == 6
+
+
 def test_lines_of_a_cell_that_the_grid_has_not_are_refused(
     tmp_path: Path, plan: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:

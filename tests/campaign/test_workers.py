@@ -149,6 +149,14 @@ def test_a_run_that_breaks_off_is_given_to_another_worker_and_a_sick_worker_gets
     assert told[-1] == "worker full is given no runs: runs break off there: no space left"
 
 
+def test_a_run_that_breaks_off_everywhere_costs_no_worker() -> None:
+    paper = Paper(lambda name, of: broken("a broken lock") if of.cell == "x" else finished(of), "a", "b")
+    outcomes, told = played(paper, *"xuvwyz")
+    assert [cell for cell, outcome in outcomes.items() if outcome.failure is not None] == ["x"]
+    assert not any("is given no runs" in line for line in told)
+    assert {name for name, cell in paper.given if cell == "x"} == {"a", "b"}
+
+
 def test_the_only_worker_is_not_blamed_for_what_breaks_off() -> None:
     outcomes, told = played(Paper(lambda name, of: broken("no space left"), "one"), "x")
     assert outcomes["x"].failure == Failed("environment", "no space left")
