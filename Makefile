@@ -13,7 +13,7 @@ CONTROLS = $(subst _,-,$(patsubst workloads/locks/%.py,%,$(wildcard workloads/lo
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .PHONY: help base lock-under-test setup setup-docker doctor test test-partition test-latency test-pause test-crash \
-        test-power test-controls test-standard test-all report-fsync mutants claims flips same-verdicts no-blame \
+        test-power test-controls test-standard test-all report-fsync mutants claims survey flips same-verdicts no-blame \
         no-blame-under-faults signals tampered lint lock clean
 
 help: ## show this page
@@ -32,7 +32,7 @@ help: ## show this page
 	@echo "  DURATION=30s      load under faults"
 	@echo "  CLUSTER=process   process, docker or auto: containers if a Docker engine answers"
 	@echo "  ARGS='--ttl 2s'   any other option of 'fencepost test'; see .venv/bin/fencepost test --help"
-	@echo "Variables of report-fsync, mutants and claims:"
+	@echo "Variables of report-fsync, mutants, claims and survey:"
 	@echo "  QUICK=1           a small version; SEEDS=10: runs per cell; REPORT=folder; CLUSTER as above"
 	@echo "Variable of set-up:"
 	@echo "  PYTHON=python3.12 the Python that creates the environments; remove .venv to change it later"
@@ -126,6 +126,10 @@ mutants: base ## which faults find which of 41 broken reference locks? two hours
 claims: base ## what is said about locks on Redis, settled by experiment; QUICK=1: three runs of each (as root: all of them)
 	.venv/bin/fencepost claims $(if $(QUICK),--quick) $(if $(REPORT),--report $(REPORT)) \
 		$(if $(CLUSTER),--cluster $(CLUSTER)) $(ARGS)
+
+survey: base ## which lock library keeps which promise? ten hours; QUICK=1: a part of it in a quarter of an hour
+	.venv/bin/fencepost survey $(if $(QUICK),--quick) $(if $(SEEDS),--seeds $(SEEDS)) --workers $(or $(WORKERS),2) \
+		$(if $(REPORT),--report $(REPORT)) $(if $(CLUSTER),--cluster $(CLUSTER)) $(ARGS)
 
 no-blame: base lock-under-test ## is a correct lock ever blamed? 64 clients, too few processors, clients that are stopped or frozen; as root
 	.venv/bin/python -m tests.no_blame $(if $(SEED),--seed $(SEED)) $(ARGS)

@@ -94,7 +94,9 @@ class RunConfig(ClientOptions, frozen=True, kw_only=True):
     ] = None
     cluster: Annotated[
         ClusterChoice,
-        Option("--cluster", "where servers run", "cluster", commands=(*_REPEATED, "shrink", "mutants", "claims")),
+        Option(
+            "--cluster", "where servers run", "cluster", commands=(*_REPEATED, "shrink", "mutants", "claims", "survey")
+        ),
     ] = "auto"
     nodes: Annotated[int, Option("--nodes", "lock servers", "cluster", low=1, high=9)] = 5
     server: Annotated[

@@ -22,6 +22,7 @@ from harness.cli.command import Command
 COMMANDS: Final[Mapping[str, str]] = {
     "test": "make a run and judge it",
     "compare": "make many runs over a grid of configurations, and a report",
+    "survey": "play lock libraries under the same faults, and say which promises each keeps",
     "mutants": "run broken versions of the reference lock until each is caught",
     "script": "play a scripted experiment",
     "claims": "settle what is said about locks on Redis, by experiment",

@@ -53,6 +53,8 @@ def nothing_starts() -> Iterator[None]:
         "harness.shrink.session._searched": _refuse,
         "harness.campaign.session.play": lambda *_, **__: False,
         "harness.claims.session.play": lambda *_, **__: False,
+        "harness.survey.session.play": lambda *_, **__: False,
+        "harness.survey.session.playable": lambda grid: (Plan(grid, {}), {}),  # it asks each program a thousand times
         "harness.mutants.session.make_plan": lambda grid, **_: Plan(grid, {}),  # it asks each program a thousand times
         "harness.mutants.session.play": lambda *_, **__: False,
         "harness.run.prepare.sweep": lambda *_, **__: Swept((), ()),

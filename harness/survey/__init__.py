@@ -1,0 +1,1 @@
+"""The survey: lock libraries that people use, under the same faults, and which promises each of them keeps."""

@@ -1,0 +1,121 @@
+"""Findings that somebody looked into, in `results/survey/findings/`: for each a text, and the run that shows it best.
+
+`<name>.md` begins with what it is about, between two lines of dashes, as GitHub shows it in a table:
+
+    ---
+    subject: redsync
+    promise: validity
+    finding: late-grant
+    verdict: violation
+    run: redsync-late-grant.tar.xz
+    ---
+    # A title
+    What, how to repeat it, where in the source, and what would mend it.
+
+`run` is a run folder in one file beside it, without what `fencepost analyze` makes anew. `python -m
+harness.survey.findings RUN FILE.tar.xz` makes it; `tar -xf FILE.tar.xz` gives the folder back.
+"""
+
+from __future__ import annotations
+
+import sys
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final, Literal
+
+import msgspec
+
+from cluster.lifetime import temporary_folder
+from fencepost.boundary import exit_code_of
+from fencepost.errors import UsageError
+from fencepost.files import read_document
+from harness.store.parcel import unpack
+from harness.store.run_folder import RunFolder
+
+FOLDER: Final = "findings"
+"""Beside the page."""
+MOST_BYTES: Final = 1_000_000
+_MADE_ANEW: Final = ("report.html", "history.parquet", "verdict.json", "logs")
+_DASHES: Final = "---"
+
+
+class About(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`finding`: the kind that the verdict must have, blamed on the lock. `run`: the file's name."""
+
+    subject: str
+    promise: str
+    finding: str
+    verdict: Literal["valid", "violation", "unknown"]
+    run: str
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """`text`: Markdown, without what it is about. `title`: its first line."""
+
+    name: str
+    about: About
+    text: str
+
+    @property
+    def title(self) -> str:
+        return self.text.strip().partition("\n")[0].lstrip("# ")
+
+
+def read_findings(folder: Path) -> list[Finding]:
+    """All that are kept there, by name. Raises UsageError, naming the file, for one that cannot be read."""
+    return [read_finding(path) for path in sorted(folder.glob("*.md"))]
+
+
+def read_finding(path: Path) -> Finding:
+    whole = read_document(path).decode(errors="replace")
+    head, _, text = whole.removeprefix(f"{_DASHES}\n").partition(f"\n{_DASHES}\n")
+    pairs = (line.partition(":") for line in head.splitlines())
+    try:
+        about = msgspec.convert({name.strip(): value.strip() for name, _, value in pairs}, About)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"{path} does not begin with what it is about: {error}") from None
+    return Finding(path.stem, about, text)
+
+
+def pack_small(run: RunFolder, file: Path) -> None:
+    """Put the run into one file. Raises UsageError if it is larger than a finding may be."""
+    with tarfile.open(file, "w:xz") as tar:
+        tar.add(run.path, arcname=run.name, filter=_without_what_is_made_anew)
+    if (size := file.stat().st_size) > MOST_BYTES:
+        file.unlink()
+        raise UsageError(f"{run.name} is {size:,} bytes in one file, and may be {MOST_BYTES:,}; choose a shorter run")
+
+
+def disagreements(finding: Finding, folder: Path) -> Iterator[str]:
+    """Judge the run of a finding again: what it shows otherwise than the finding says."""
+    # Judging imports pandas; reading findings does not need it.
+    from harness.checkers.judge import judge_folder
+
+    parcel = (folder / finding.about.run).read_bytes()
+    with tarfile.open(folder / finding.about.run) as tar:
+        name = tar.getnames()[0].partition("/")[0]
+    with TemporaryDirectory(prefix="fencepost-finding-", dir=temporary_folder()) as scratch:
+        _, verdict = judge_folder(unpack(parcel, name, Path(scratch)))
+    if verdict.verdict != finding.about.verdict:
+        yield f"the verdict is {verdict.verdict}, not {finding.about.verdict}"
+    blamed = {each.kind for each in verdict.findings if each.blame == "lock"}
+    if finding.about.finding not in blamed:
+        yield f"the lock is blamed for {', '.join(sorted(blamed)) or 'nothing'}, not for {finding.about.finding}"
+
+
+def _without_what_is_made_anew(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
+    inside = entry.name.partition("/")[2].partition("/")[0]
+    return None if inside in _MADE_ANEW else entry
+
+
+def main() -> int:
+    if len(sys.argv) != 3:
+        raise UsageError("usage: python -m harness.survey.findings RUN FILE.tar.xz")
+    pack_small(RunFolder.open(sys.argv[1]), Path(sys.argv[2]))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(exit_code_of(main))

@@ -1,0 +1,226 @@
+"""The promises of a lock, as data: what each says, what breaks it, and when it is really at stake.
+
+A promise is broken by findings of the judge that blame the lock (docs/verdicts.md), and by nothing else. Each kind of
+finding belongs to one promise, except that a lock that nobody can get is held against the fault that was in force.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from harness.campaign.folder import RunLine
+from harness.campaign.measure import Blamed, Figures
+from harness.campaign.stakes import Stakes
+from harness.survey.grid import TTL_MS, Fault, Outage
+from harness.survey.subjects import Subject
+
+ENOUGH: Final = 6
+"""A promise is kept if it was at stake in so many runs and broken in none: with fewer, the exact 95 % interval would
+not even exclude that it is broken every second time."""
+
+LONG_MS: Final = 3 * TTL_MS
+"""An outage of this length shows whether a lock can do without the server: any key of a former holder has expired, and
+the judge, too, waits this long before it says that nobody can get in."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """A judged run with what was at stake in it."""
+
+    line: RunLine
+    fault: Fault
+    figures: Figures
+    stakes: Stakes
+
+    @property
+    def is_fault_in_force(self) -> bool:
+        """Whether a fault was seen to work; without faults there is nothing to see."""
+        return self.figures.faults_observed > 0
+
+    def outages(self, how: Outage) -> list[float]:
+        """How long nobody was inside in each outage that is long enough, in ms."""
+        return [
+            outage.longest_idle_ms
+            for outage in self.stakes.outages
+            if outage.how == how and outage.lasted_ms >= LONG_MS and self.fault.outage == how
+        ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Promise:
+    """`says`: what the lock's user may rely on. `kinds`: of findings that break it. `at_stake`: whether this run would
+    have shown that it is broken. `counts`: when it is at stake, for people. `cannot`: why it cannot be asked of a
+    subject at all, None if it can. `doubt`: why a run in which it was at stake and no finding broke it does not show
+    that it was kept; empty if it does."""
+
+    name: str
+    title: str
+    says: str
+    counts: str
+    kinds: frozenset[str]
+    at_stake: Callable[[Evidence], bool]
+    cannot: Callable[[Subject], str | None] = lambda _: None
+    doubt: Callable[[Evidence], str] = lambda _: ""
+
+    def broken_by(self, evidence: Evidence) -> list[Blamed]:
+        """The findings of this run that break it."""
+        return [blamed for blamed in evidence.figures.blamed if self._is_broken_by(blamed, evidence)]
+
+    def _is_broken_by(self, blamed: Blamed, evidence: Evidence) -> bool:
+        if blamed.kind in _MUST_BREAK_SOMETHING and not blamed.breaks:
+            return False
+        if blamed.kind in _OVERLAPS and not _is_the_librarys(evidence):
+            return False
+        if blamed.kind == _NO_WAY_IN:
+            return self.name == {"down": "minority", "hung": "hung"}.get(evidence.fault.outage or "", "free")
+        return blamed.kind in self.kinds
+
+
+_NO_WAY_IN: Final = "no-way-in"
+_OVERLAPS: Final = ("overlap", "over-capacity")
+_MUST_BREAK_SOMETHING: Final = ("late-extension",)
+"""A finding of this kind that did no harm violates nothing."""
+
+
+def _is_the_librarys(evidence: Evidence) -> bool:
+    """Whether the overlaps are the library's own doing, and not that of servers that forgot keys or told a wrong time.
+    Where that is not known, only a wrong clock is an excuse: nothing else here makes a server forget in time."""
+    parts = evidence.stakes.overlaps_by_part
+    if parts and parts.get("library"):
+        return True
+    known = bool(parts) and not (parts or {}).get("unknown")
+    return not known and not evidence.fault.sets_clocks
+
+
+def is_the_servers(evidence: Evidence) -> bool:
+    """Whether two were inside in this run, and the servers are the only ones to blame."""
+    return any(blamed.kind in _OVERLAPS for blamed in evidence.figures.blamed) and not _is_the_librarys(evidence)
+
+
+def _is_used(evidence: Evidence) -> bool:
+    """Whether clients got in, in a run without faults or with one that was seen to work."""
+    return evidence.figures.grants > 1 and (evidence.is_fault_in_force or not evidence.figures.faults_planned)
+
+
+def _is_exclusion_at_stake(evidence: Evidence) -> bool:
+    return _is_used(evidence) and not evidence.fault.sets_clocks
+
+
+def _is_extended(evidence: Evidence) -> bool:
+    """Renewals are not counted: the judge does not see them one by one."""
+    extended = evidence.stakes.calls.get("extend", {}).get("ok")
+    return evidence.is_fault_in_force and bool(extended) and not _renews(evidence)
+
+
+def _renews(evidence: Evidence) -> bool:
+    return evidence.line.cell.endswith("· renewed")
+
+
+def _acquires_met_faults(evidence: Evidence) -> bool:
+    return evidence.stakes.acquire_limit_ms is not None and bool(evidence.stakes.met.get("acquire"))
+
+
+def _survived(how: Outage) -> tuple[Callable[[Evidence], bool], Callable[[Evidence], str]]:
+    def at_stake(evidence: Evidence) -> bool:
+        return bool(evidence.outages(how))
+
+    def doubt(evidence: Evidence) -> str:
+        idle_ms = max(evidence.outages(how))
+        if idle_ms < LONG_MS:
+            return ""
+        limit_ms = evidence.stakes.acquire_limit_ms
+        allowed = f", and the library allows an acquire {limit_ms / 1e3:g} s" if limit_ms else ""
+        return f"nobody was inside for {idle_ms / 1e3:.1f} s{allowed}"
+
+    return at_stake, doubt
+
+
+_DOWN, _HUNG = _survived("down"), _survived("hung")
+
+
+def _has_one_server(subject: Subject) -> str | None:
+    return "it uses one server, so there is no minority" if subject.nodes == 1 else None
+
+
+PROMISES: Final = (
+    Promise(
+        name="exclusive",
+        title="exclusive",
+        says="Two clients are never inside at the same time, as long as both are within the time that the lock told "
+        "them.",
+        counts="Clients got in, and a fault was seen to work or none was planned. Wrong clocks do not count.",
+        kinds=frozenset(_OVERLAPS),
+        at_stake=_is_exclusion_at_stake,
+    ),
+    Promise(
+        name="validity",
+        title="validity true",
+        says="Who is told that the lock is held does hold it, for as long as the lock says.",
+        counts="As for exclusive.",
+        kinds=frozenset(
+            {"overstated-validity", "no-validity", "late-grant", "lease-outlasts-keys", "unfounded-belief"}
+        ),
+        at_stake=_is_exclusion_at_stake,
+    ),
+    Promise(
+        name="extension",
+        title="extension safe",
+        says="An extension that was granted extends the holder's own lock, in time and on a majority of the servers.",
+        counts="A lease was extended while a fault was seen to work in the run.",
+        kinds=frozenset({"late-extension", "anothers-key", "extension-without-majority"}),
+        at_stake=_is_extended,
+        cannot=lambda subject: None if subject.extends else "its users cannot extend a lease",
+    ),
+    Promise(
+        name="free",
+        title="comes free within the TTL",
+        says="When a holder or a server fails, nobody has to wait for longer than the TTL.",
+        counts="A key lost its owner: its client was killed, or a release or an attempt did not reach every server.",
+        kinds=frozenset({"orphan-outlasts-ttl", "no-recovery", "refused-alone", _NO_WAY_IN}),
+        at_stake=lambda evidence: evidence.is_fault_in_force and bool(evidence.figures.orphans),
+    ),
+    Promise(
+        name="orphans",
+        title="leaves no orphans",
+        says="A release, and an attempt that was refused, delete their keys on every server that can be reached.",
+        counts="The servers showed keys whose owners were done with them, and nothing was in the way of deleting them.",
+        kinds=frozenset({"keys-left-behind", "release-without-effect"}),
+        at_stake=lambda evidence: bool(evidence.stakes.keys_looked_at),
+    ),
+    Promise(
+        name="timeout",
+        title="returns within its own timeout",
+        says="A call that asks for the lock returns within the time that the library's own settings allow.",
+        counts="The library sets a limit, and a fault was in force while a client asked for the lock.",
+        kinds=frozenset({"acquire-overrun", "acquire-never-ended"}),
+        at_stake=_acquires_met_faults,
+    ),
+    Promise(
+        name="minority",
+        title="works with a minority down",
+        says="While one server of five is down, clients go on getting the lock.",
+        counts="One server was down for three TTLs or longer, and nothing else was wrong. If nobody was inside for so "
+        "long meanwhile, the run does not count as kept.",
+        kinds=frozenset({_NO_WAY_IN}),
+        at_stake=_DOWN[0],
+        cannot=_has_one_server,
+        doubt=_DOWN[1],
+    ),
+    Promise(
+        name="hung",
+        title="survives a hung node",
+        says="While one server of five hangs, clients go on getting the lock.",
+        counts="One server hung for three TTLs or longer, and nothing else was wrong. If nobody was inside for so long "
+        "meanwhile, the run does not count as kept.",
+        kinds=frozenset({_NO_WAY_IN}),
+        at_stake=_HUNG[0],
+        cannot=_has_one_server,
+        doubt=_HUNG[1],
+    ),
+)
+
+KINDS: Final = frozenset(kind for promise in PROMISES for kind in promise.kinds)
+FOLLOWS: Final = frozenset({"lost-update", "stale-write-accepted"})
+"""What two clients did while both were inside; it says nothing more about the lock."""

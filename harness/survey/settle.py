@@ -1,0 +1,156 @@
+"""From the runs on record to an answer: is a promise kept, broken, or is that not known?
+
+Evidence that is missing is never a kept promise: a run that broke off, whose verdict is unknown, or in which the
+promise was not at stake, counts for nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from harness.campaign import wording
+from harness.campaign.folder import RunLine
+from harness.campaign.grid import Grid
+from harness.campaign.measure import Blamed
+from harness.campaign.statistics import Rate, rate
+from harness.survey.grid import FAULT_NAMED
+from harness.survey.promises import ENOUGH, FOLLOWS, KINDS, PROMISES, Evidence, Promise, is_the_servers
+from harness.survey.subjects import Subject
+
+Answer = Literal["kept", "broken", "unknown"]
+SIGNS: Final[Mapping[Answer, str]] = {"kept": "✓", "broken": "✗", "unknown": "?"}
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A run that breaks a promise, and the findings that do."""
+
+    line: RunLine
+    findings: tuple[Blamed, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """A promise of a subject. `why`: in a few words. `rate`: of the runs in which it was at stake, those that broke
+    it."""
+
+    promise: Promise
+    answer: Answer
+    why: str
+    rate: Rate
+    broken: tuple[Broken, ...] = ()
+
+    @property
+    def by_fault(self) -> dict[str, int]:
+        """How many runs broke it under each fault, the most first."""
+        return dict(Counter(fault_of(each.line) for each in self.broken).most_common())
+
+    @property
+    def kinds(self) -> dict[str, int]:
+        """In how many runs each kind of finding broke it, the most first."""
+        return dict(Counter(kind for each in self.broken for kind in {f.kind for f in each.findings}).most_common())
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A subject with its promises. `runs`: finished; `broke_off`: of those that are to be made again. `others`: in how
+    many runs the lock was blamed for something that belongs to no promise, by kind. `clocks`: in how many runs two
+    were inside because a server's clock was wrong, of those with such faults. `cannot`: why no run of it can be made
+    here."""
+
+    subject: Subject
+    settled: tuple[Settled, ...]
+    runs: int
+    planned: int
+    broke_off: int
+    others: Mapping[str, int]
+    clocks: Rate
+    cannot: str = ""
+
+    @property
+    def is_blamed(self) -> bool:
+        return any(each.answer == "broken" for each in self.settled)
+
+    @property
+    def is_as_it_must_be(self) -> bool | None:
+        """Of a control; None of a library, and without runs."""
+        if self.subject.role == "library" or not self.runs:
+            return None
+        return self.is_blamed == (self.subject.role == "broken")
+
+
+def rows_of(
+    subjects: Sequence[Subject], grid: Grid, lines: Iterable[RunLine], cannot: Mapping[str, str] | None = None
+) -> list[Row]:
+    """A row for each subject. `cannot`: why nothing of it can be played here, by name."""
+    by_subject: dict[str, list[RunLine]] = {subject.name: [] for subject in subjects}
+    for line in lines:
+        if line.cell in grid.cells and (name := grid.cells[line.cell][1].at["subject"]) in by_subject:
+            by_subject[name].append(line)
+    return [_row(subject, grid, by_subject[subject.name], (cannot or {}).get(subject.name, "")) for subject in subjects]
+
+
+def _row(subject: Subject, grid: Grid, lines: Sequence[RunLine], cannot: str) -> Row:
+    evidence = list(_evidence(lines))
+    others = Counter(
+        kind for each in evidence for kind in {b.kind for b in each.figures.blamed} if kind not in KINDS | FOLLOWS
+    )
+    clocks = [each for each in evidence if each.fault.sets_clocks and each.is_fault_in_force]
+    return Row(
+        subject=subject,
+        settled=tuple(settle(promise, subject, evidence, cannot) for promise in PROMISES),
+        runs=sum(line.error is None for line in lines),
+        planned=sum(part.seeds for part, cell in grid.cells.values() if cell.at["subject"] == subject.name),
+        broke_off=sum(line.error is not None for line in lines),
+        others=dict(others.most_common()),
+        clocks=rate(sum(map(is_the_servers, clocks)), len(clocks)),
+        cannot=cannot,
+    )
+
+
+def _evidence(lines: Iterable[RunLine]) -> Iterator[Evidence]:
+    """The runs that were judged with their stakes; older records have none, and show nothing."""
+    for line in lines:
+        if line.error is None and line.figures is not None and line.figures.stakes is not None:
+            yield Evidence(line, FAULT_NAMED[fault_of(line)], line.figures, line.figures.stakes)
+
+
+def settle(promise: Promise, subject: Subject, evidence: Sequence[Evidence], cannot: str = "") -> Settled:
+    """Apply the rule of the promise to the runs of a subject."""
+    found = [(each, tuple(promise.broken_by(each))) for each in evidence]
+    broken = tuple(Broken(each.line, findings) for each, findings in found if findings)
+    at_stake = [each for each, findings in found if findings or (_is_judged(each) and promise.at_stake(each))]
+    seen = rate(len(broken), len(at_stake))
+    if broken:
+        return Settled(promise, "broken", f"broken in {wording.counted(seen)}", seen, broken)
+    doubts = [doubt for each in at_stake if (doubt := promise.doubt(each))]
+    why = _why_unknown(promise, subject, len(evidence), len(at_stake), doubts, cannot)
+    if why:
+        return Settled(promise, "unknown", why, seen)
+    return Settled(promise, "kept", f"broken in {wording.counted(seen)}", seen)
+
+
+def _why_unknown(
+    promise: Promise, subject: Subject, judged: int, at_stake: int, doubts: Sequence[str], cannot: str
+) -> str:
+    """Empty if the promise is kept."""
+    if reason := promise.cannot(subject):
+        return reason
+    if not judged:
+        return f"not played: {cannot}" if cannot else "not played yet"
+    if doubts:
+        return f"not clear in {len(doubts)} of {at_stake}: {doubts[0]}"
+    if at_stake < ENOUGH:
+        return f"at stake in {at_stake} of {judged} runs only, never broken" if at_stake else "never at stake"
+    return ""
+
+
+def _is_judged(evidence: Evidence) -> bool:
+    return evidence.line.verdict in ("valid", "violation")
+
+
+def fault_of(line: RunLine) -> str:
+    return line.cell.split(" · ")[1]

@@ -1,0 +1,150 @@
+"""What the survey found, as sentences and cells for every form of the page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from fencepost.text import count, listed, plural
+from harness.campaign import facts, wording
+from harness.campaign.folder import Campaign
+from harness.campaign.grid import Grid
+from harness.survey.grid import FAULTS, USES, Fault
+from harness.survey.promises import ENOUGH
+from harness.survey.settle import SIGNS, Row, Settled
+from harness.survey.subjects import Downloads, library_of
+
+INTRODUCTION: Final = (
+    "A distributed lock lets one of many programs at a time do something that two must not do at once. These libraries "
+    "keep it on Redis servers, for a time to live (TTL), so that it comes free when its holder dies.",
+    "Real client processes used each library as its README recommends, on real servers, while the same faults were "
+    "injected into all of them. A judge went through each record afterwards. It blames the lock only where every "
+    "reading of the record does.",
+)
+
+READING: Final = (
+    "✗ broken: in how many of the runs in which the promise was at stake. ✓ kept: at stake in "
+    f"{ENOUGH} runs or more and never broken; the number is the rate that may still have gone unseen (exact 95 % "
+    "interval). ? not known: never at stake, or too seldom, or not clear."
+)
+
+NOT_TESTED: Final = (
+    "Power cuts, full disks, and servers that lose what they had acknowledged.",
+    "Redis Cluster, Sentinel and replicas: each server here is on its own.",
+    "Other settings than those shown. Many libraries have a setting that mends what their defaults do.",
+    "Other TTLs than 1 s, and more than five clients.",
+)
+
+OURS: Final[Mapping[str, str]] = {
+    "correct": "ours, a correct lock: it must not be blamed",
+    "broken": "ours, broken on purpose: it must be blamed",
+}
+
+
+def headline(rows: Sequence[Row]) -> str:
+    """`12 libraries in 4 languages, 1,200 runs: 7 broke a promise`."""
+    played = [row for row in rows if row.subject.role == "library" and row.runs]
+    if not played:
+        return f"no library was played yet; {plural(sum(row.runs for row in rows), 'run')} of locks of ours"
+    languages = {library_of(row.subject).language for row in played}
+    what = f"{plural(len(played), 'library').replace('librarys', 'libraries')} in {plural(len(languages), 'language')}"
+    runs = plural(sum(row.runs for row in rows), "run")
+    blamed = sum(row.is_blamed for row in played)
+    return f"{what}, {runs}: {blamed or 'none'} broke a promise"
+
+
+def controls(rows: Sequence[Row]) -> list[str]:
+    """What the locks show about which the answer is known beforehand: a sentence for each."""
+    return [sentence for row in rows if (sentence := _control(row))]
+
+
+def _control(row: Row) -> str:
+    if row.subject.role == "library":
+        return ""
+    name = f"{row.subject.name} ({OURS[row.subject.role]})"
+    if not row.runs:
+        return f"{name}: no run."
+    blamed = [each.promise.title for each in row.settled if each.answer == "broken"]
+    said = f"blamed for {listed(blamed)}" if blamed else "not blamed"
+    wrong = "" if row.is_as_it_must_be else " This is wrong, so nothing on this page can be relied on."
+    return f"{name}: {plural(row.runs, 'run')}, {said}.{wrong}"
+
+
+def about(row: Row) -> str:
+    """`4.2.0 · node · 3,300,000 downloads a month · Redlock, all nodes at once`."""
+    library, subject = library_of(row.subject), row.subject
+    if subject.role != "library":
+        return f"{OURS[subject.role]} · {subject.algorithm}"
+    name = [] if library.name == subject.name else [library.name]
+    return " · ".join([*name, library.version, library.language, downloads(subject.downloads), subject.algorithm])
+
+
+def downloads(of: Downloads | None) -> str:
+    """`3,300,000 downloads a month (npm, 2026-11-01)`."""
+    return f"{count(of.a_month)} downloads a month ({of.source}, {of.date})" if of else "downloads unknown"
+
+
+def sign(settled: Settled) -> str:
+    return SIGNS[settled.answer]
+
+
+def note(settled: Settled) -> str:
+    """What stands beside the sign: `3 of 40`, `≤ 9 %`, or nothing."""
+    if settled.answer == "broken":
+        return f"{settled.rate.events} of {settled.rate.trials}"
+    return f"≤ {wording.percent(settled.rate.high, up=True)}" if settled.answer == "kept" else ""
+
+
+def story(settled: Settled) -> str:
+    """`late-grant in 3 runs. Under slow answers in 2 runs, client paused in 1 run.`"""
+    kinds = ", ".join(f"{kind} in {plural(number, 'run')}" for kind, number in settled.kinds.items())
+    faults = ", ".join(f"{fault} in {plural(number, 'run')}" for fault, number in settled.by_fault.items())
+    return f"{kinds}. By fault: {faults}."
+
+
+def also(row: Row) -> str:
+    """What else was seen; empty if nothing was."""
+    said = []
+    if row.clocks.trials:
+        said.append(
+            "With a server's clock set wrong, two were inside through no fault of the library in "
+            f"{row.clocks.events} of {plural(row.clocks.trials, 'run')}."
+        )
+    if row.others:
+        named = ", ".join(f"{kind} in {plural(number, 'run')}" for kind, number in row.others.items())
+        said.append(f"Also found, and held against no promise: {named}.")
+    return " ".join(said)
+
+
+def missing(row: Row) -> str:
+    """Why runs of a subject are missing; empty if none is."""
+    if row.cannot and not row.runs:
+        return f"not played: {row.cannot}"
+    left = row.planned - row.runs
+    if left <= 0:
+        return ""
+    broke = f"; {row.broke_off} broke off" if row.broke_off else ""
+    return f"{plural(row.runs, 'run')} of {row.planned} made{broke}"
+
+
+def faults() -> list[tuple[str, str, str]]:
+    """Each fault: its name, what it is, the options that make it."""
+    return [(fault.name, fault.says, _options(fault)) for fault in FAULTS]
+
+
+def uses() -> list[tuple[str, str]]:
+    return [(use.name, use.says) for use in USES]
+
+
+def command(grid: Grid, settled: Settled) -> str:
+    """What makes the first run again that broke the promise."""
+    line = settled.broken[0].line
+    return facts.command(grid, line.cell, line.seed)
+
+
+def machine(campaign: Campaign) -> str:
+    return f"Revision {campaign.revision or 'unknown'}, {facts.machine_line(campaign.machine)}."
+
+
+def _options(fault: Fault) -> str:
+    return " ".join(f"--{name} {value}" for name, value in fault.options.items())

@@ -1,0 +1,90 @@
+"""Findings that are kept: each is judged again, and says what its run shows."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from fencepost.errors import UsageError
+from harness.cli.main import run
+from harness.survey import findings
+from harness.survey.findings import MOST_BYTES, Finding, disagreements, pack_small, read_findings
+from harness.survey.promises import PROMISES
+from harness.survey.subjects import SUBJECTS
+from tests.explain.test_terminal import folder_of, restarted
+from tests.harness.runs import ROOT
+
+KEPT = ROOT / "results" / "survey" / "findings"
+TEXT = """\
+---
+subject: redlock-ng
+promise: validity
+finding: {finding}
+verdict: {verdict}
+run: it.tar.xz
+---
+# A title
+
+What, and where.
+"""
+
+
+def kept(folder: Path, *, finding: str = "overlap", verdict: str = "violation") -> Finding:
+    """A finding in this folder: two clients inside at once."""
+    recorded = folder_of(restarted(), folder.parent / "runs")
+    (recorded.path / "report.html").write_text("made anew")
+    folder.mkdir(exist_ok=True)
+    pack_small(recorded, folder / "it.tar.xz")
+    (folder / "mine.md").write_text(TEXT.format(finding=finding, verdict=verdict))
+    (found,) = read_findings(folder)
+    return found
+
+
+def test_the_findings_that_are_published_are_what_their_runs_show() -> None:
+    for finding in read_findings(KEPT):
+        assert finding.about.subject in {subject.name for subject in SUBJECTS}, finding.name
+        promise = next(each for each in PROMISES if each.name == finding.about.promise)
+        assert finding.about.finding in promise.kinds, finding.name
+        assert (KEPT / finding.about.run).stat().st_size <= MOST_BYTES, finding.name
+        assert list(disagreements(finding, KEPT)) == [], finding.name
+
+
+def test_a_finding_is_judged_again_from_its_one_file(tmp_path: Path) -> None:
+    finding = kept(tmp_path / "findings")
+    assert (finding.name, finding.title) == ("mine", "A title")
+    assert list(disagreements(finding, tmp_path / "findings")) == []
+
+
+def test_a_finding_that_its_run_does_not_show_is_told(tmp_path: Path) -> None:
+    finding = kept(tmp_path / "findings", finding="late-grant", verdict="valid")
+    assert list(disagreements(finding, tmp_path / "findings")) == [
+        "the verdict is violation, not valid",
+        "the lock is blamed for overlap, not for late-grant",
+    ]
+
+
+def test_the_file_unpacks_to_a_run_that_can_be_analyzed_without_what_is_made_anew(tmp_path: Path) -> None:
+    finding = kept(tmp_path / "findings")
+    subprocess.run(["tar", "-xf", finding.about.run, "-C", tmp_path], cwd=tmp_path / "findings", check=True)
+    (folder,) = (path for path in tmp_path.iterdir() if path.name.endswith("-1"))
+    assert not (folder / "report.html").exists()
+    assert run(["analyze", str(folder)]) == 1
+
+
+def test_a_run_that_is_too_large_is_refused_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(findings, "MOST_BYTES", 100)
+    with pytest.raises(UsageError, match="choose a shorter run"):
+        kept(tmp_path / "findings")
+    assert list((tmp_path / "findings").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "text", ["# No facts", TEXT.format(finding="overlap", verdict="guilty"), "---\nsubject: x\n---\n"]
+)
+def test_a_text_that_does_not_say_what_it_is_about_is_one_clear_line(tmp_path: Path, text: str) -> None:
+    (tmp_path / "bad.md").write_text(text)
+    with pytest.raises(UsageError, match=r"bad\.md does not begin with what it is about") as raised:
+        read_findings(tmp_path)
+    assert len(str(raised.value).splitlines()) == 1

@@ -1,0 +1,179 @@
+"""The rule: from runs to kept, broken or unknown."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from harness.campaign.folder import RunLine
+from harness.survey.grid import FAULTS
+from harness.survey.promises import ENOUGH, KINDS, PROMISES
+from harness.survey.settle import Settled, rows_of
+from tests.survey import made
+from tests.survey.made import HUNG, blamed, line
+
+
+def answers(lines: list[RunLine], name: str = "redlock-ng", **more: Any) -> dict[str, Settled]:
+    (row,) = rows_of([made.subject(name)], made.grid(name), lines, **more)
+    return {settled.promise.name: settled for settled in row.settled}
+
+
+def many(fault: str = "partition", runs: int = ENOUGH, **more: Any) -> list[RunLine]:
+    return [line("redlock-ng", fault, seed=seed, **more) for seed in range(1, runs + 1)]
+
+
+def test_every_kind_of_finding_belongs_to_one_promise_except_that_nobody_gets_in() -> None:
+    for kind in KINDS - {"no-way-in"}:
+        assert sum(kind in promise.kinds for promise in PROMISES) == 1, kind
+
+
+@pytest.mark.parametrize(
+    ("kind", "promise"),
+    [
+        ("overlap", "exclusive"),
+        ("late-grant", "validity"),
+        ("unfounded-belief", "validity"),
+        ("extension-without-majority", "extension"),
+        ("orphan-outlasts-ttl", "free"),
+        ("keys-left-behind", "orphans"),
+        ("acquire-overrun", "timeout"),
+    ],
+)
+def test_one_run_in_which_the_lock_is_blamed_breaks_its_promise_and_no_other(kind: str, promise: str) -> None:
+    found = answers([*many(), line("redlock-ng", "jitter", "long holds", blamed(kind), verdict="violation")])
+    assert {name for name, settled in found.items() if settled.answer == "broken"} == {promise}
+    settled = found[promise]
+    assert (settled.rate.events, settled.rate.trials) == (1, ENOUGH + 1)
+    assert settled.by_fault == {"jitter": 1}
+    assert settled.kinds == {kind: 1}
+    assert [each.line.folder for each in settled.broken] == ["run-redlock-ng-jitter-long-holds-1"]
+
+
+def test_a_promise_is_kept_if_it_was_at_stake_often_enough_and_shows_its_bound() -> None:
+    found = answers(many())
+    for name in ("exclusive", "validity", "extension", "free", "orphans", "timeout"):
+        assert found[name].answer == "kept", name
+        assert found[name].rate.trials == ENOUGH
+        assert "at most 46 %" in found[name].why
+
+
+def test_with_too_few_runs_nothing_is_kept() -> None:
+    assert {settled.answer for settled in answers(many(runs=ENOUGH - 1)).values()} == {"unknown"}
+
+
+@pytest.mark.parametrize(
+    ("promise", "missing"),
+    [
+        ("exclusive", {"faults_observed": 0}),
+        ("exclusive", {"grants": 1}),
+        ("exclusive", {"verdict": "unknown"}),
+        ("validity", {"verdict": "unknown"}),
+        ("extension", {"stakes": {"calls": {"acquire": {"ok": 90}, "extend": {"fail": 9}}}}),
+        ("free", {"orphans": 0}),
+        ("free", {"orphans": None}),
+        ("orphans", {"stakes": {"keys_looked_at": 0}}),
+        ("orphans", {"stakes": {"keys_looked_at": None}}),
+        ("timeout", {"stakes": {"acquire_limit_ms": None}}),
+        ("timeout", {"stakes": {"met": {"inside": 3}}}),
+        ("minority", {"stakes": {"outages": (HUNG,)}}),
+        ("hung", {}),
+    ],
+)
+def test_runs_in_which_a_promise_was_not_at_stake_do_not_count(promise: str, missing: dict[str, Any]) -> None:
+    settled = answers(many(**missing))[promise]
+    assert (settled.answer, settled.why) == ("unknown", "never at stake")
+
+
+def test_a_lease_that_the_library_renews_by_itself_is_not_extended_by_its_user() -> None:
+    lines = [line("redlock-renewing", use="renewed", seed=seed) for seed in range(1, ENOUGH + 1)]
+    assert answers(lines, "redlock-renewing")["extension"].why == "never at stake"
+
+
+def test_a_run_that_broke_off_or_has_no_figures_counts_for_nothing() -> None:
+    broke = [
+        RunLine(cell=each.cell, seed=each.seed, folder="x", verdict="broke off", took_s=1, error="x") for each in many()
+    ]
+    (row,) = rows_of([made.subject("redlock-ng")], made.grid("redlock-ng"), broke)
+    assert {settled.why for settled in row.settled} == {"not played yet"}
+    assert (row.runs, row.broke_off) == (0, ENOUGH)
+
+
+def test_what_cannot_be_played_or_asked_says_why() -> None:
+    found = answers([], cannot={"redlock-ng": "it is not installed"})
+    assert found["exclusive"].why == "not played: it is not installed"
+    assert answers([], "redlock-py")["extension"].why == "its users cannot extend a lease"
+    assert answers([], "set-nx-px")["hung"].why == "it uses one server, so there is no minority"
+
+
+@pytest.mark.parametrize(("fault", "promise"), [("server hung", "hung"), ("server killed, back empty", "minority")])
+def test_a_lock_that_nobody_gets_is_held_against_the_fault_in_force(fault: str, promise: str) -> None:
+    found = answers([line("redlock-ng", fault, "short holds", blamed("no-way-in"))])
+    assert {name for name, settled in found.items() if settled.answer == "broken"} == {promise}
+    elsewhere = answers([line("redlock-ng", "jitter", "short holds", blamed("no-way-in"))])
+    assert {name for name, settled in elsewhere.items() if settled.answer == "broken"} == {"free"}
+
+
+def test_an_outage_counts_if_it_was_long_and_somebody_got_in_meanwhile() -> None:
+    def hung(**changed: Any) -> Settled:
+        outage = made.MinorityOutage(
+            **{"how": "hung", "lasted_ms": 5_000, "grants": 9, "longest_idle_ms": 400} | changed
+        )
+        return answers(many("server hung", stakes={"outages": (outage,)}))["hung"]
+
+    assert hung().answer == "kept"
+    assert hung(lasted_ms=2_999).why == "never at stake"
+    assert hung(how="down").why == "never at stake"
+    assert hung(longest_idle_ms=3_100).why == (
+        "not clear in 6 of 6: nobody was inside for 3.1 s, and the library allows an acquire 0.5 s"
+    )
+
+
+def test_two_inside_because_a_clock_was_wrong_is_not_the_librarys_doing() -> None:
+    def clocks(**parts: int) -> Any:
+        stakes = {"overlaps_by_part": parts} if parts else {}
+        one = line("redlock-ng", "clock set", "short holds", blamed("overlap"), verdict="violation", stakes=stakes)
+        (row,) = rows_of([made.subject("redlock-ng")], made.grid("redlock-ng"), [one])
+        return row
+
+    for parts in ({"clock": 2, "library": 0}, {"servers": 1}, {"unknown": 1}, {}):
+        row = clocks(**parts)
+        assert row.settled[0].answer == "unknown", parts
+        assert (row.clocks.events, row.clocks.trials) == (1, 1)
+    assert clocks(clock=2, library=1).settled[0].answer == "broken"
+    plain = answers([line("redlock-ng", "jitter", "short holds", blamed("overlap"), verdict="violation")])
+    assert plain["exclusive"].answer == "broken", "without a wrong clock it need not be shown which part failed"
+
+
+def test_a_late_extension_that_did_no_harm_breaks_nothing_and_other_findings_are_told_apart() -> None:
+    harmless = made.Blamed("late-extension", None, "late", None, "", 1, ())
+    (row,) = rows_of(
+        [made.subject("redlock-ng")],
+        made.grid("redlock-ng"),
+        [line("redlock-ng", "jitter", "extended", harmless, blamed("lost-early"))],
+    )
+    assert not row.is_blamed
+    assert row.others == {"lost-early": 1}
+
+
+@pytest.mark.parametrize(
+    ("name", "found", "is_right"),
+    [
+        ("redlock", [], True),
+        ("redlock", [blamed("late-grant")], False),
+        ("control-quorum-of-two", [blamed("overlap")], True),
+        ("control-quorum-of-two", [], False),
+        ("redlock-ng", [blamed("overlap")], None),
+    ],
+)
+def test_the_controls_show_whether_the_survey_can_be_relied_on(
+    name: str, found: list[Any], is_right: bool | None
+) -> None:
+    (row,) = rows_of([made.subject(name)], made.grid(name), [line(name, "partition", "short holds", *found)])
+    assert row.is_as_it_must_be is is_right
+    (nothing,) = rows_of([made.subject(name)], made.grid(name), [])
+    assert nothing.is_as_it_must_be is None
+
+
+def test_every_promise_can_be_at_stake_under_some_fault() -> None:
+    assert {fault.outage for fault in FAULTS} == {None, "down", "hung"}

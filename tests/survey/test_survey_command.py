@@ -1,0 +1,129 @@
+"""`fencepost survey` as a user runs it, with runs that take no time."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.campaign.folder import CampaignFolder
+from harness.campaign.play import Plan
+from harness.cli.main import run
+from harness.survey import session
+from harness.survey.grid import subject_of
+from harness.survey.subjects import SUBJECTS
+from tests.survey.made import blamed, line
+
+WORDS = ["survey", "--quick", "--cluster", "process", "--only"]
+
+
+class Pretended:
+    """Runs that take no time. `broken`: subjects that are blamed in every run; `missing`: those that are never made."""
+
+    def __init__(self) -> None:
+        self.broken = {"control-quorum-of-two"}
+        self.missing = set[str]()
+        self.made = list[str]()
+
+    def play(self, plan: Plan, folder: CampaignFolder, *_: Any, group_of: Any, **__: Any) -> bool:
+        there = {one.slot for one in folder.lines()}
+        for name in plan.grid.cells:
+            subject, fault, use = name.split(" · ")
+            assert group_of(name) == subject
+            found = [blamed("overlap")] if subject in self.broken else []
+            one = line(subject, fault, use, *found, verdict="violation" if found else "valid")
+            if one.slot not in there and subject not in self.missing:
+                folder.append(one)
+                self.made.append(name)
+        return not any(subject_of(name) in self.missing for name in plan.grid.cells)
+
+
+@pytest.fixture
+def pretended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pretended]:
+    runs = Pretended()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(session, "play", runs.play)
+    monkeypatch.setattr(session, "remove_leftovers", lambda _: None)
+    monkeypatch.setattr("harness.cli.setup.install", lambda *_, **__: 0)
+    return runs
+
+
+def test_the_page_is_written_and_the_controls_decide_the_exit_code(
+    pretended: Pretended, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([*WORDS, "redlock", "--only", "control-quorum-of-two"]) == 0
+    out = capsys.readouterr().out
+    assert "no library was played yet; 20 runs of locks of ours." in out
+    folder = tmp_path / "results" / "survey" / "quick"
+    assert {path.name for path in folder.iterdir()} >= {"index.html", "survey.md", "survey.csv", "survey.json"}
+    pretended.broken = {"redlock"}
+    again = [*WORDS, "redlock", "--only", "control-quorum-of-two", "--report", "other"]
+    assert run(again) == 1, "a correct lock was blamed, and a broken one was not"
+
+
+def test_a_subject_that_is_played_later_joins_the_page(
+    pretended: Pretended, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([*WORDS, "redlock"]) == 0
+    assert run([*WORDS, "control-quorum-of-two"]) == 0
+    document = json.loads((tmp_path / "results" / "survey" / "quick" / "survey.json").read_bytes())
+    assert {each["name"]: each["runs"] for each in document["subjects"]} == {"redlock": 10, "control-quorum-of-two": 10}
+    assert run([*WORDS, "redlock"]) == 0
+    assert len(pretended.made) == 20, "nothing is made again"
+
+
+def test_a_subject_that_cannot_be_installed_is_one_line_and_the_rest_is_played(
+    pretended: Pretended, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from fencepost.errors import UsageError
+
+    def installed(lock: str, _: object) -> None:
+        if lock == "redsync":
+            raise UsageError("the lock redsync is not installed: run `fencepost setup --lock redsync`")
+
+    monkeypatch.setattr("harness.run.prepare.check_lock", installed)
+    assert run([*WORDS, "redlock", "--only", "redsync"]) == 2
+    out = capsys.readouterr().out
+    assert out.count("redsync is left out, or a part of it: the lock redsync is not installed") == 1
+    assert {subject_of(cell) for cell in pretended.made} == {"redlock"}
+    assert run([*WORDS, "redsync", "--report", "alone"]) == 254
+
+
+def test_runs_that_are_missing_are_exit_code_2_and_the_page_says_which(pretended: Pretended, tmp_path: Path) -> None:
+    pretended.missing = {"redlock-ng"}
+    assert run([*WORDS, "redlock", "--only", "redlock-ng", "--report", "r"]) == 2
+    assert "redlock-ng: 0 runs of 10 made" in (tmp_path / "r" / "index.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--only", "redlok"], "did you mean redlock?"),
+        (["--seeds", "0"], "--seeds is 0"),
+        (["--workers", "many"], "is not a number"),
+        (["--only", "redlock", "--report", "foreign"], "no campaign's folder"),
+        (["--only", "redlock", "--report", "texts"], "does not begin with what it is about"),
+    ],
+)
+def test_bad_input_is_one_clear_line_and_254_before_anything_starts(
+    pretended: Pretended, arguments: list[str], words: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "foreign").mkdir()
+    (tmp_path / "foreign" / "file").touch()
+    (tmp_path / "texts" / "findings").mkdir(parents=True)
+    (tmp_path / "texts" / "findings" / "mine.md").write_text("# What is this about?")
+    assert run(["survey", "--quick", "--cluster", "process", *arguments]) == 254
+    _, err = capfd.readouterr()
+    assert words in err
+    assert len(err.splitlines()) == 1
+    assert pretended.made == []
+
+
+def test_the_list_shows_everybody_with_version_and_language(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["survey", "--list"]) == 0
+    out = capsys.readouterr().out
+    assert len(out.splitlines()) == len(SUBJECTS)
+    assert "redlock-ng: redlock-ng 2.0.4, python, 5 servers" in out
