@@ -28,7 +28,7 @@ def adapter(tmp_path: Path) -> Written:
 
     def write(methods: str) -> list[str]:
         path = tmp_path / "adapter.mjs"
-        names = "boundedCall, fail, info, nowNs, ok, serve, timedCall, untilWallClock, warmUp"
+        names = "attemptBegins, boundedCall, fail, info, inside, nowNs, ok, serve, timedCall, untilWallClock, warmUp"
         path.write_text(
             f"import {{ {names} }} from '{HALF}'\n"
             "const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms))\n"
@@ -128,6 +128,62 @@ def test_a_lease_of_which_the_library_says_nothing_but_yes_may_have_begun_when_t
     assert lease.requested_ns is not None
     assert lease.computed_before_ns is not None
     assert lease.computed_after_ns <= lease.requested_ns <= lease.computed_before_ns - 190_000_000
+
+
+TRIES_AGAIN = """
+    async acquire({ ttl_ms }) {
+      let askedNs
+      const library = async () => {
+        for (const _ of [1, 2]) { await sleep(ttl_ms); attemptBegins(); askedNs = nowNs(); await sleep(20) }
+        return true
+      }
+      const { bounds } = await timedCall(library)
+      return ok({ value: 'v', requested_ns: askedNs, ...bounds })
+    }
+"""
+
+
+def test_a_lease_began_no_earlier_than_the_attempt_that_succeeded(adapter: Written) -> None:
+    """Two tasks at a time, whose attempts are not taken for each other's."""
+    asked_for = [{"do": "acquire", "task": task, "key": "k", "ttl_ms": ms} for task, ms in [(1, 50), (2, 100)]]
+    child = asked(adapter(TRIES_AGAIN), OPEN, *asked_for)
+    assert child.stdout is not None
+    with child, child.stdout:
+        answers = [json.loads(line) for line in child.stdout][1:]
+    assert [answer["task"] for answer in answers] == [1, 2]
+    for answer in answers:
+        assert answer["requested_ns"] - 20_000_000 < answer["computed_after_ns"] <= answer["requested_ns"]
+        assert answer["computed_before_ns"] >= answer["requested_ns"] + 19_000_000
+
+
+USES = """
+    async acquire({ key }) {
+      let ended = false
+      const using = async (routine) => {
+        if (key === 'refused') throw new Error('somebody else has it')
+        const result = await routine('signal', 'context')
+        ended = true
+        if (key === 'lost') throw new Error('it was lost')
+      }
+      const { given, leave } = await inside(using)
+      const before = ended
+      await leave()
+      return ok({ value: `${given} ${before} ${ended}`, validity_ms: 1 })
+    }
+"""
+
+
+def test_a_lock_that_is_held_while_a_routine_runs_is_entered_and_left(adapter: Written, tmp_path: Path) -> None:
+    lock = opened(adapter(USES), tmp_path / "log")
+    try:
+        lease = lock.acquire("k", 1000)
+        assert lease is not None
+        assert lease.value == "signal,context false true"
+        for key, error in [("refused", "somebody else has it"), ("lost", "it was lost")]:
+            with pytest.raises(UnknownOutcomeError, match=error):
+                lock.acquire(key, 1000)
+    finally:
+        lock.close()
 
 
 def test_a_deadline_of_the_wall_clock_is_converted_to_within_a_tenth_of_a_millisecond(

@@ -22,11 +22,16 @@
 //   for which the loop waited during it. Running other callbacks, garbage collection, waiting for a processor and being
 //   stopped are not waiting for events: all of these keep the bound where it is.
 // - Nothing but "yes": `timedCall`, whose bounds are the start and the end of the call. Nothing narrower is true: the nodes
-//   count the TTL from the request, and the library waited for their replies after that.
+//   count the TTL from the request, and the library waited for their replies after that. If the library repeats attempts,
+//   and the adapter sees each one begin, it calls `attemptBegins`: the lease cannot be older than the last attempt.
+//
+// A library that holds its lock while a routine runs (`using(…, routine)`) is entered and left with `inside`.
 //
 // The same works in any language whose event loop counts the time it waits. Elsewhere, the time after the computation is
 // bounded by what the kernel counts (processor time plus waiting for a processor; see the Python half).
 
+import { AsyncLocalStorage } from 'node:async_hooks'
+import { createRequire } from 'node:module'
 import { performance } from 'node:perf_hooks'
 import { createInterface } from 'node:readline'
 
@@ -48,12 +53,40 @@ export const fail = (fields = {}) => ({ outcome: 'fail', ...fields })
 /** Unknown whether it happened. */
 export const info = (error) => ({ outcome: 'info', error: oneLine(error) })
 
+/** The name and version of an installed package, for `describe`. Not every package lets its package.json be imported. */
+export function versionOf(name) {
+  const { version } = createRequire(import.meta.url)(`./node_modules/${name}/package.json`)
+  return `${name} ${version.replace(/^v/, '')}`
+}
+
 /** Awaits `call()`. Returns its result, and `bounds`: the fields that bound when a lease began of which the library says
  * nothing but yes. */
 export async function timedCall(call) {
-  const beganNs = nowNs()
-  const result = await call()
-  return { result, bounds: { computed_after_ns: beganNs, computed_before_ns: nowNs() } }
+  const attempt = { beganNs: nowNs() }
+  const result = await timedCalls.run(attempt, call)
+  return { result, bounds: { computed_after_ns: attempt.beganNs, computed_before_ns: nowNs() } }
+}
+const timedCalls = new AsyncLocalStorage()
+
+/** Whatever the `timedCall` that this is part of will return, it asked for from now on: earlier attempts were refused. */
+export function attemptBegins() {
+  const attempt = timedCalls.getStore()
+  if (attempt) attempt.beganNs = nowNs()
+}
+
+/** Enters a lock that is held while a routine runs. `using(routine)` is the library's call, which runs the routine when it
+ * has the lock. Resolves then: to `given`, the arguments of the routine, and `leave()`, which ends the routine and resolves
+ * or rejects as the library's call does. Rejects as that call does if it never ran the routine. */
+export function inside(using) {
+  return new Promise((resolve, reject) => {
+    let end
+    const ended = new Promise((resolve) => (end = resolve))
+    const call = using((...given) => {
+      resolve({ given, leave: () => (end(), call) })
+      return ended
+    })
+    call.catch(reject)
+  })
 }
 
 /** Awaits `call()`. Returns its result, and `bounds`: the fields that bound when the duration in it was computed. */

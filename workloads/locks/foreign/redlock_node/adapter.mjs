@@ -7,12 +7,9 @@
 //
 // A lock has an `expiration` of the wall clock, which the library itself compares with Date.now(), and so must its users.
 
-import { createRequire } from 'node:module'
 import Redis from 'ioredis'
 import Redlock from 'redlock'
-import { fail, info, ok, serve, untilWallClock, warmUp } from './fencepost_adapter.mjs'
-
-const versionOf = (name) => `${name} ${createRequire(import.meta.url)(`${name}/package.json`).version}`
+import { fail, info, ok, serve, untilWallClock, versionOf, warmUp } from './fencepost_adapter.mjs'
 
 function open(nodes, settings) {
   const { redlock: redlockOptions = {}, ioredis: ioredisOptions = {} } = settings.manifest ?? {}
