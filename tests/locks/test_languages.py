@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,7 @@ from fencepost.errors import UsageError
 from fencepost.setup.toolchains import Toolchain
 from fencepost.setup.workshop import SetupError, Workshop
 from workloads.installation import launch_of
-from workloads.languages import java, rust
+from workloads.languages import java, node, rust
 from workloads.manifest import Manifest
 
 TOY = Toolchain(
@@ -121,6 +122,13 @@ def manifest(folder: Path, *command: str) -> Manifest:
         adapter="adapter.mjs",
         command=command,
     )
+
+
+@pytest.mark.parametrize(("engines", "oldest"), [({}, 18), ({"node": ">=22"}, 22), ({"node": ">=12"}, 18)])
+def test_a_node_is_as_new_as_the_packages_ask_for(tmp_path: Path, engines: dict[str, str], oldest: int) -> None:
+    (tmp_path / "package.json").write_text(json.dumps({"engines": engines}))
+    assert node.toolchain_for(replace(manifest(tmp_path), packages="package.json")).oldest == (oldest,)
+    assert node.toolchain_for(manifest(tmp_path)).oldest == (18,)
 
 
 def test_a_manifest_may_replace_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,8 +3,10 @@ module looks for its packages only from its own folder upwards."""
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Iterable
+from dataclasses import replace as changed
 from pathlib import Path
 
 from fencepost.setup.toolchains import Toolchain
@@ -30,7 +32,8 @@ class Node:
     title = "Node.js"
 
     def brings(self, lock: Manifest, tools: Path) -> str:
-        return f"npm packages, checked against package-lock.json; their scripts do not run{NODE.brings(tools)}"
+        toolchain = toolchain_for(lock).brings(tools)
+        return f"npm packages, checked against package-lock.json; their scripts do not run{toolchain}"
 
     def inputs(self, lock: Manifest) -> Iterable[Path]:
         return sources(lock)
@@ -39,7 +42,7 @@ class Node:
         return (installed / "node",)
 
     def install(self, shop: Workshop, step: str, lock: Manifest, installed: Path) -> str:
-        node = NODE.bring(shop, step)
+        node = toolchain_for(lock).bring(shop, step)
         npm: tuple[str | Path, ...] = (node.program, node.program.parent / _NPM_IN_WHEEL)
         if not node.brought:
             npm = (shutil.which("npm") or "npm",)
@@ -60,6 +63,14 @@ class Node:
 
     def missing(self, tools: Path) -> str | None:
         return None
+
+
+def toolchain_for(lock: Manifest) -> Toolchain:
+    """A Node.js that is as new as the lock's package.json asks for in `engines`."""
+    if lock.packages_path is None:
+        return NODE
+    asked = re.search(r'"node": ">=(\d+)"', lock.packages_path.read_text(encoding="utf-8"))
+    return changed(NODE, oldest=max(NODE.oldest, (int(asked[1]),))) if asked else NODE
 
 
 LANGUAGE = Node()
