@@ -55,6 +55,10 @@ class Server:
         once = Retry(NoBackoff(), 0)
         return redis.Redis(self.address.host, self.address.port, socket_timeout=2, retry=once, decode_responses=True)
 
+    def sets(self) -> int:
+        """How many times it was asked to SET."""
+        return int(self.client().info("commandstats").get("cmdstat_set", {}).get("calls", 0))
+
     def stop(self) -> None:
         if self.process is not None:
             self.process.kill()
