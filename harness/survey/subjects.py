@@ -20,7 +20,7 @@ Role = Literal["library", "correct", "broken"]
 
 
 class Downloads(msgspec.Struct, frozen=True):
-    """`a_month`: as `source` told it on `date` (YYYY-MM-DD)."""
+    """`a_month`: how many. `source` and `date`: who says so, and of when."""
 
     a_month: int
     source: str
@@ -53,8 +53,15 @@ class Library:
     language: str
 
 
-_REDLOCK_NODE: Final = "https://github.com/mike-marcacci/node-redlock"
-_REDSYNC: Final = "https://github.com/go-redsync/redsync"
+_POTTERY: Final = Downloads(257_000, "PyPI, by Cloudsmith Navigator: a week times 4.3", "December 2025")
+_AIOREDLOCK: Final = Downloads(73_000, "PyPI, by Cloudsmith Navigator: a week times 4.3", "2026")
+_REDIS_PY: Final = Downloads(237_307_530, "PyPI Stats; the whole client, of which the lock is a part", "mid-2026")
+_REDLOCK_NODE: Final = Downloads(2_780_000, "npm, by Cloudsmith Navigator: a week times 4.3, all versions", "undated")
+_REDIS_SEMAPHORE: Final = Downloads(1_010_000, "npm, by Socket: a week times 4.3", "2024")
+
+_IN_TURN: Final = "Redlock, one node after the other"
+_AT_ONCE: Final = "Redlock, all nodes at once"
+_COMPARED: Final = "SET NX PX, deleted by a script that compares"
 
 SUBJECTS: Final = (
     Subject(name="redlock", lock="redlock", algorithm="Redlock as its authors describe it", extends=True,
@@ -65,31 +72,58 @@ SUBJECTS: Final = (
             extends=True, role="correct"),
     Subject(name="control-quorum-of-two", lock="control-quorum-of-two", algorithm="Redlock with two nodes as a quorum",
             extends=True, role="broken", is_quick=True),
-    Subject(name="redlock-ng", lock="redlock-ng", algorithm="Redlock, one node after the other", extends=True,
-            homepage="https://pypi.org/project/redlock-ng/", is_quick=True),
-    Subject(name="redlock-py", lock="redlock-py", algorithm="Redlock, one node after the other",
-            homepage="https://github.com/SPSCommerce/redlock-py", is_quick=True),
-    Subject(name="pottery", lock="pottery", algorithm="Redlock, all nodes at once", extends=True,
-            homepage="https://github.com/brainix/pottery", is_quick=True),
-    Subject(name="redlock-node", lock="redlock-node", algorithm="Redlock, all nodes at once", extends=True,
-            homepage=_REDLOCK_NODE, is_quick=True),
-    Subject(name="redlock-node-timeouts", lock="redlock-node-timeouts", extends=True, homepage=_REDLOCK_NODE,
-            algorithm="the same, and ioredis gives up after 50 ms"),
-    Subject(name="redsync", lock="redsync", algorithm="Redlock, all nodes at once", extends=True, homepage=_REDSYNC),
-    Subject(name="redsync-fail-fast", lock="redsync-fail-fast", extends=True, homepage=_REDSYNC,
-            algorithm="the same, done as soon as a majority replied"),
-    Subject(name="redsync-context-timeouts", lock="redsync-context-timeouts", extends=True, homepage=_REDSYNC,
-            algorithm="the same, and go-redis obeys its time limits"),
-    Subject(name="redis-semaphore", lock="redis-semaphore", algorithm="Redlock, all nodes at once", renews=True,
-            homepage="https://github.com/swarthy/redis-semaphore"),
+    Subject(name="redlock-ng", lock="redlock-ng", algorithm=_IN_TURN, extends=True, is_quick=True,
+            homepage="https://pypi.org/project/redlock-ng/"),
+    Subject(name="redlock-ng-async", lock="redlock-ng-async", algorithm=_AT_ONCE,
+            homepage="https://pypi.org/project/redlock-ng/"),
+    Subject(name="redlock-py", lock="redlock-py", algorithm=_IN_TURN, is_quick=True,
+            homepage="https://github.com/SPSCommerce/redlock-py"),
+    Subject(name="redlock-pypi", lock="redlock-pypi", algorithm=_IN_TURN,
+            homepage="https://github.com/glasslion/redlock"),
+    Subject(name="pyredlock", lock="pyredlock", algorithm=_IN_TURN, extends=True,
+            homepage="https://github.com/amazingchow/redlock-py"),
+    Subject(name="pottery", lock="pottery", algorithm=_AT_ONCE, extends=True, is_quick=True, downloads=_POTTERY,
+            homepage="https://github.com/brainix/pottery"),
+    Subject(name="pottery-async", lock="pottery-async", algorithm=_AT_ONCE, extends=True, downloads=_POTTERY,
+            homepage="https://github.com/brainix/pottery"),
+    Subject(name="aioredlock", lock="aioredlock", algorithm=_AT_ONCE, extends=True, renews=True,
+            downloads=_AIOREDLOCK, homepage="https://github.com/joanvila/aioredlock"),
+    Subject(name="redlock-node", lock="redlock-node", algorithm=_AT_ONCE, extends=True, is_quick=True,
+            downloads=_REDLOCK_NODE, homepage="https://github.com/mike-marcacci/node-redlock"),
+    Subject(name="redlock-node-timeouts", lock="redlock-node-timeouts", extends=True, downloads=_REDLOCK_NODE,
+            algorithm="the same, and ioredis gives up after 50 ms",
+            homepage="https://github.com/mike-marcacci/node-redlock"),
+    Subject(name="redis-semaphore", lock="redis-semaphore", algorithm=_AT_ONCE, renews=True,
+            downloads=_REDIS_SEMAPHORE, homepage="https://github.com/swarthy/redis-semaphore"),
+    Subject(name="redsync", lock="redsync", algorithm=_AT_ONCE, extends=True,
+            homepage="https://github.com/go-redsync/redsync"),
+    Subject(name="redsync-fail-fast", lock="redsync-fail-fast", extends=True,
+            algorithm="the same, done as soon as a majority replied", homepage="https://github.com/go-redsync/redsync"),
+    Subject(name="redsync-context-timeouts", lock="redsync-context-timeouts", extends=True,
+            algorithm="the same, and go-redis obeys its time limits", homepage="https://github.com/go-redsync/redsync"),
     Subject(name="redisson", lock="redisson", algorithm="RedLock over an RLock of each node",
             homepage="https://github.com/redisson/redisson"),
-    Subject(name="rslock", lock="rslock", algorithm="Redlock, all nodes at once", extends=True,
+    Subject(name="rslock", lock="rslock", algorithm=_AT_ONCE, extends=True,
             homepage="https://github.com/hexcowboy/rslock"),
-    Subject(name="set-nx-px", lock="set-nx-px", algorithm="SET NX PX, deleted by a script that compares", extends=True,
-            nodes=1, role="correct"),
+    Subject(name="set-nx-px", lock="set-nx-px", algorithm=_COMPARED, extends=True, nodes=1, role="correct"),
     Subject(name="set-nx-px-del", lock="set-nx-px-del", algorithm="SET NX PX, deleted whosever it is", extends=True,
             nodes=1, role="broken"),
+    Subject(name="redis-py-lock", lock="redis-py-lock", algorithm=_COMPARED, extends=True, nodes=1,
+            downloads=_REDIS_PY, homepage="https://github.com/redis/redis-py"),
+    Subject(name="redis-py-lock-async", lock="redis-py-lock-async", algorithm=_COMPARED, extends=True, nodes=1,
+            downloads=_REDIS_PY, homepage="https://github.com/redis/redis-py"),
+    Subject(name="python-redis-lock", lock="python-redis-lock", algorithm="SET NX EX, and a list that wakes waiters",
+            extends=True, renews=True, nodes=1, homepage="https://github.com/ionelmc/python-redis-lock"),
+    Subject(name="redislock", lock="redislock", algorithm=_COMPARED, extends=True, nodes=1,
+            homepage="https://github.com/bsm/redislock"),
+    Subject(name="rueidislock", lock="rueidislock", algorithm="SET NX PX, with client-side caching", renews=True,
+            nodes=1, homepage="https://github.com/redis/rueidis"),
+    Subject(name="redisson-lock", lock="redisson-lock", algorithm="a hash that counts its owner's entries", renews=True,
+            nodes=1, homepage="https://github.com/redisson/redisson"),
+    Subject(name="redisson-fair-lock", lock="redisson-fair-lock", algorithm="the same, with a queue", renews=True,
+            nodes=1, homepage="https://github.com/redisson/redisson"),
+    Subject(name="redisson-fenced-lock", lock="redisson-fenced-lock", algorithm="the same, with a fencing token",
+            renews=True, nodes=1, homepage="https://github.com/redisson/redisson"),
 )  # fmt: skip
 
 
