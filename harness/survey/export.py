@@ -14,7 +14,6 @@ from harness.survey.findings import FOLDER, Finding
 from harness.survey.grid import PARTS
 from harness.survey.promises import PROMISES
 from harness.survey.settle import Row, Settled
-from harness.survey.subjects import library_of
 
 
 def markdown(campaign: Campaign, rows: Sequence[Row], findings: Sequence[Finding]) -> str:
@@ -67,9 +66,9 @@ def frame(rows: Sequence[Row]) -> pd.DataFrame:
         [
             {
                 "subject": row.subject.name,
-                "library": library_of(row.subject).name,
-                "version": library_of(row.subject).version,
-                "language": library_of(row.subject).language,
+                "library": row.library.name,
+                "version": row.library.version,
+                "language": row.library.language,
                 "nodes": row.subject.nodes,
                 "role": row.subject.role,
                 "promise": settled.promise.name,
@@ -98,7 +97,7 @@ def document(campaign: Campaign, rows: Sequence[Row]) -> bytes:
         "subjects": [
             {
                 **msgspec.to_builtins(row.subject),
-                "library": msgspec.to_builtins(library_of(row.subject)),
+                "library": msgspec.to_builtins(row.library),
                 "runs": row.runs,
                 "planned": row.planned,
                 "broke_off": row.broke_off,

@@ -14,7 +14,6 @@ from harness.survey.findings import Finding
 from harness.survey.grid import PARTS
 from harness.survey.promises import PROMISES
 from harness.survey.settle import Row, Settled
-from harness.survey.subjects import library_of
 
 Moments = Mapping[tuple[str, str], Mapping[str, Any]]
 """By cell and kind of finding (empty for an overlap)."""
@@ -85,7 +84,7 @@ def _broken(
     return {
         "id": _anchor(row, settled),
         "title": f"{row.subject.name}: {settled.promise.title}",
-        "library": " ".join(filter(None, (library_of(row.subject).name, library_of(row.subject).version))),
+        "library": " ".join(filter(None, (row.library.name, row.library.version))),
         "says": settled.promise.says,
         "why": settled.why,
         "story": wording.story(settled),

@@ -18,7 +18,7 @@ from harness.campaign.measure import Blamed
 from harness.campaign.statistics import Rate, rate
 from harness.survey.grid import FAULT_NAMED
 from harness.survey.promises import ENOUGH, FOLLOWS, KINDS, PROMISES, Evidence, Promise, is_the_servers
-from harness.survey.subjects import Subject
+from harness.survey.subjects import Library, Subject, library_of
 
 Answer = Literal["kept", "broken", "unknown"]
 SIGNS: Final[Mapping[Answer, str]] = {"kept": "✓", "broken": "✗", "unknown": "?"}
@@ -56,12 +56,13 @@ class Settled:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A subject with its promises. `runs`: finished; `broke_off`: of those that are to be made again. `others`: in how
-    many runs the lock was blamed for something that belongs to no promise, by kind. `clocks`: in how many runs two
-    were inside because a server's clock was wrong, of those with such faults. `cannot`: why no run of it can be made
-    here."""
+    """A subject with its promises. `library`: what its lock's manifest says. `runs`: finished; `broke_off`: of those
+    that are to be made again. `others`: in how many runs the lock was blamed for something that belongs to no promise,
+    by kind. `clocks`: in how many runs two were inside because a server's clock was wrong, of those with such faults.
+    `cannot`: why no run of it can be made here."""
 
     subject: Subject
+    library: Library
     settled: tuple[Settled, ...]
     runs: int
     planned: int
@@ -101,6 +102,7 @@ def _row(subject: Subject, grid: Grid, lines: Sequence[RunLine], cannot: str) ->
     clocks = [each for each in evidence if each.fault.sets_clocks and each.is_fault_in_force]
     return Row(
         subject=subject,
+        library=library_of(subject),
         settled=tuple(settle(promise, subject, evidence, cannot) for promise in PROMISES),
         runs=sum(line.error is None for line in lines),
         planned=sum(part.seeds for part, cell in grid.cells.values() if cell.at["subject"] == subject.name),

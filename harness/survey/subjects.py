@@ -57,10 +57,14 @@ _POTTERY: Final = Downloads(257_000, "PyPI, by Cloudsmith Navigator: a week time
 _AIOREDLOCK: Final = Downloads(73_000, "PyPI, by Cloudsmith Navigator: a week times 4.3", "2026")
 _REDIS_PY: Final = Downloads(237_307_530, "PyPI Stats; the whole client, of which the lock is a part", "mid-2026")
 _REDLOCK_NODE: Final = Downloads(2_780_000, "npm, by Cloudsmith Navigator: a week times 4.3, all versions", "undated")
+_WARLOCK: Final = Downloads(163_000, "npm, by Socket: a week times 4.3", "2024")
+_REDIS_LOCK: Final = Downloads(176_000, "npm, by Socket: a week times 4.3", "2024")
 _REDIS_SEMAPHORE: Final = Downloads(1_010_000, "npm, by Socket: a week times 4.3", "2024")
 
 _IN_TURN: Final = "Redlock, one node after the other"
 _AT_ONCE: Final = "Redlock, all nodes at once"
+_MAJORITY: Final = "Redlock, done as soon as a majority replied"
+_LIMITED: Final = "the same, and ioredis gives up after 50 ms"
 _COMPARED: Final = "SET NX PX, deleted by a script that compares"
 
 SUBJECTS: Final = (
@@ -91,8 +95,18 @@ SUBJECTS: Final = (
     Subject(name="redlock-node", lock="redlock-node", algorithm=_AT_ONCE, extends=True, is_quick=True,
             downloads=_REDLOCK_NODE, homepage="https://github.com/mike-marcacci/node-redlock"),
     Subject(name="redlock-node-timeouts", lock="redlock-node-timeouts", extends=True, downloads=_REDLOCK_NODE,
-            algorithm="the same, and ioredis gives up after 50 ms",
+            algorithm=_LIMITED,
             homepage="https://github.com/mike-marcacci/node-redlock"),
+    Subject(name="redlock-node-5", lock="redlock-node-5", algorithm=_MAJORITY, extends=True, renews=True,
+            downloads=_REDLOCK_NODE, homepage="https://github.com/mike-marcacci/node-redlock"),
+    Subject(name="redlock-node-5-timeouts", lock="redlock-node-5-timeouts", extends=True, renews=True,
+            algorithm=_LIMITED, downloads=_REDLOCK_NODE, homepage="https://github.com/mike-marcacci/node-redlock"),
+    Subject(name="sesamecare-redlock", lock="sesamecare-redlock", algorithm=_MAJORITY, extends=True, renews=True,
+            homepage="https://github.com/sesamecare/redlock"),
+    Subject(name="sesamecare-redlock-timeouts", lock="sesamecare-redlock-timeouts", extends=True, renews=True,
+            algorithm=_LIMITED, homepage="https://github.com/sesamecare/redlock"),
+    Subject(name="redlock-universal", lock="redlock-universal", algorithm=_AT_ONCE, extends=True, renews=True,
+            homepage="https://github.com/alexpota/redlock-universal"),
     Subject(name="redis-semaphore", lock="redis-semaphore", algorithm=_AT_ONCE, renews=True,
             downloads=_REDIS_SEMAPHORE, homepage="https://github.com/swarthy/redis-semaphore"),
     Subject(name="redsync", lock="redsync", algorithm=_AT_ONCE, extends=True,
@@ -108,6 +122,14 @@ SUBJECTS: Final = (
     Subject(name="set-nx-px", lock="set-nx-px", algorithm=_COMPARED, extends=True, nodes=1, role="correct"),
     Subject(name="set-nx-px-del", lock="set-nx-px-del", algorithm="SET NX PX, deleted whosever it is", extends=True,
             nodes=1, role="broken"),
+    Subject(name="redis-semaphore-mutex", lock="redis-semaphore-mutex", algorithm=_COMPARED, renews=True, nodes=1,
+            downloads=_REDIS_SEMAPHORE, homepage="https://github.com/swarthy/redis-semaphore"),
+    Subject(name="redlock-universal-simple", lock="redlock-universal-simple", algorithm=_COMPARED, extends=True,
+            renews=True, nodes=1, homepage="https://github.com/alexpota/redlock-universal"),
+    Subject(name="node-redis-warlock", lock="node-redis-warlock", algorithm=_COMPARED, extends=True, nodes=1,
+            downloads=_WARLOCK, homepage="https://github.com/TheDeveloper/warlock"),
+    Subject(name="redis-lock-node", lock="redis-lock-node", algorithm="SET NX PX, deleted whosever it is", nodes=1,
+            downloads=_REDIS_LOCK, homepage="https://github.com/errorception/redis-lock"),
     Subject(name="redis-py-lock", lock="redis-py-lock", algorithm=_COMPARED, extends=True, nodes=1,
             downloads=_REDIS_PY, homepage="https://github.com/redis/redis-py"),
     Subject(name="redis-py-lock-async", lock="redis-py-lock-async", algorithm=_COMPARED, extends=True, nodes=1,

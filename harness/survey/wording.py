@@ -12,7 +12,7 @@ from harness.campaign.grid import Grid
 from harness.survey.grid import FAULTS, USES, Fault
 from harness.survey.promises import ENOUGH
 from harness.survey.settle import SIGNS, Row, Settled
-from harness.survey.subjects import Downloads, library_of
+from harness.survey.subjects import Downloads
 
 INTRODUCTION: Final = (
     "A distributed lock lets one of many programs at a time do something that two must not do at once. These libraries "
@@ -46,7 +46,7 @@ def headline(rows: Sequence[Row]) -> str:
     played = [row for row in rows if row.subject.role == "library" and row.runs]
     if not played:
         return f"no library was played yet; {plural(sum(row.runs for row in rows), 'run')} of locks of ours"
-    languages = {library_of(row.subject).language for row in played}
+    languages = {row.library.language for row in played}
     what = f"{plural(len(played), 'library').replace('librarys', 'libraries')} in {plural(len(languages), 'language')}"
     runs = plural(sum(row.runs for row in rows), "run")
     blamed = sum(row.is_blamed for row in played)
@@ -72,7 +72,7 @@ def _control(row: Row) -> str:
 
 def about(row: Row) -> str:
     """`4.2.0 · node · 3,300,000 downloads a month · Redlock, all nodes at once`."""
-    library, subject = library_of(row.subject), row.subject
+    library, subject = row.library, row.subject
     if subject.role != "library":
         return f"{OURS[subject.role]} · {subject.algorithm}"
     name = [] if library.name == subject.name else [library.name]
