@@ -6,7 +6,7 @@ finding belongs to one promise, except that a lock that nobody can get is held a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -61,7 +61,7 @@ class Promise:
     counts: str
     kinds: frozenset[str]
     at_stake: Callable[[Evidence], bool]
-    cannot: Callable[[Subject], str | None] = lambda _: None
+    cannot: Callable[[Subject, Sequence[Evidence]], str | None] = lambda *_: None
     doubt: Callable[[Evidence], str] = lambda _: ""
 
     def broken_by(self, evidence: Evidence) -> list[Blamed]:
@@ -140,7 +140,12 @@ def _survived(how: Outage) -> tuple[Callable[[Evidence], bool], Callable[[Eviden
 _DOWN, _HUNG = _survived("down"), _survived("hung")
 
 
-def _has_one_server(subject: Subject) -> str | None:
+def _sets_no_limit(_: Subject, evidence: Sequence[Evidence]) -> str | None:
+    unlimited = evidence and all(each.stakes.acquire_limit_ms is None for each in evidence)
+    return "the library sets no limit that is known" if unlimited else None
+
+
+def _has_one_server(subject: Subject, _: Sequence[Evidence]) -> str | None:
     return "it uses one server, so there is no minority" if subject.nodes == 1 else None
 
 
@@ -171,7 +176,7 @@ PROMISES: Final = (
         counts="A lease was extended while a fault was seen to work in the run.",
         kinds=frozenset({"late-extension", "anothers-key", "extension-without-majority"}),
         at_stake=_is_extended,
-        cannot=lambda subject: None if subject.extends else "its users cannot extend a lease",
+        cannot=lambda subject, _: None if subject.extends else "its users cannot extend a lease",
     ),
     Promise(
         name="free",
@@ -196,6 +201,7 @@ PROMISES: Final = (
         counts="The library sets a limit, and a fault was in force while a client asked for the lock.",
         kinds=frozenset({"acquire-overrun", "acquire-never-ended"}),
         at_stake=_acquires_met_faults,
+        cannot=_sets_no_limit,
     ),
     Promise(
         name="minority",

@@ -129,24 +129,24 @@ def settle(promise: Promise, subject: Subject, evidence: Sequence[Evidence], can
     if broken:
         return Settled(promise, "broken", f"broken in {wording.counted(seen)}", seen, broken)
     doubts = [doubt for each in at_stake if (doubt := promise.doubt(each))]
-    why = _why_unknown(promise, subject, len(evidence), len(at_stake), doubts, cannot)
+    why = _why_unknown(promise, subject, evidence, len(at_stake), doubts, cannot)
     if why:
         return Settled(promise, "unknown", why, seen)
     return Settled(promise, "kept", f"broken in {wording.counted(seen)}", seen)
 
 
 def _why_unknown(
-    promise: Promise, subject: Subject, judged: int, at_stake: int, doubts: Sequence[str], cannot: str
+    promise: Promise, subject: Subject, judged: Sequence[Evidence], at_stake: int, doubts: Sequence[str], cannot: str
 ) -> str:
     """Empty if the promise is kept."""
-    if reason := promise.cannot(subject):
+    if reason := promise.cannot(subject, judged):
         return reason
     if not judged:
         return f"not played: {cannot}" if cannot else "not played yet"
     if doubts:
         return f"not clear in {len(doubts)} of {at_stake}: {doubts[0]}"
     if at_stake < ENOUGH:
-        return f"at stake in {at_stake} of {judged} runs only, never broken" if at_stake else "never at stake"
+        return f"at stake in {at_stake} of {len(judged)} runs only, never broken" if at_stake else "never at stake"
     return ""
 
 

@@ -74,7 +74,6 @@ def test_with_too_few_runs_nothing_is_kept() -> None:
         ("free", {"orphans": None}),
         ("orphans", {"stakes": {"keys_looked_at": 0}}),
         ("orphans", {"stakes": {"keys_looked_at": None}}),
-        ("timeout", {"stakes": {"acquire_limit_ms": None}}),
         ("timeout", {"stakes": {"met": {"inside": 3}}}),
         ("minority", {"stakes": {"outages": (HUNG,)}}),
         ("hung", {}),
@@ -103,6 +102,7 @@ def test_what_cannot_be_played_or_asked_says_why() -> None:
     found = answers([], cannot={"redlock-ng": "it is not installed"})
     assert found["exclusive"].why == "not played: it is not installed"
     assert answers([], "redlock-py")["extension"].why == "its users cannot extend a lease"
+    assert answers(many(stakes={"acquire_limit_ms": None}))["timeout"].why == "the library sets no limit that is known"
     assert answers([], "set-nx-px")["hung"].why == "it uses one server, so there is no minority"
 
 
