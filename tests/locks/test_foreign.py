@@ -29,6 +29,18 @@ from workloads.registry import open_lock
 FOREIGN = [
     pytest.param(name, marks=pytest.mark.needs(f"lock:{name}")) for name in ("redlock-ng", "redlock-py", "pottery")
 ]
+EXTENDING = [
+    pytest.param(name, marks=pytest.mark.needs(f"lock:{name}"))
+    for name in (
+        "redlock-ng",
+        "pottery",
+        "pottery-async",
+        "pyredlock",
+        "redis-py-lock",
+        "redis-py-lock-async",
+        "python-redis-lock",
+    )
+]
 DOCUMENT = Path(__file__).parents[2] / "docs" / "lock-protocol.md"
 
 
@@ -70,7 +82,7 @@ def test_a_library_s_versions_timeouts_and_retries_are_described(
     assert {"redis-py", "socket_timeout_s", "socket_connect_timeout_s", "socket_retries"} <= described.keys()
 
 
-@pytest.mark.parametrize("name", [FOREIGN[0], FOREIGN[2]])
+@pytest.mark.parametrize("name", EXTENDING)
 def test_a_library_that_can_extends(name: str, servers: list[Server], nodes: list[NodeAddress], tmp_path: Path) -> None:
     lock = open_foreign(name, nodes, tmp_path / "log")
     try:
@@ -78,7 +90,7 @@ def test_a_library_that_can_extends(name: str, servers: list[Server], nodes: lis
         assert lease is not None
         extended = lock.extend(lease, 10_000)
         assert extended is not None
-        assert extended.validity_ms is None, "neither tells what is left"
+        assert extended.validity_ms is None, "none tells what is left"
         for server in servers:
             server.client().flushall()
         assert lock.extend(extended, 10_000) is None
@@ -540,6 +552,44 @@ def test_the_python_half_calls_the_adapter_from_one_thread_for_each_task(tmp_pat
             leases = list(tasks.map(lambda _: lock.acquire("k", 1_000), range(2)))
             (lease,) = [lease for lease in leases if lease is not None]
             assert tasks.submit(lock.release, lease).result(10) is True
+    finally:
+        lock.close()
+
+
+WARMED = """
+import sys, threading, time
+sys.path.append({folder!r})
+import fencepost_adapter
+from fencepost_adapter import BoundedCall, ok, serve, warm_up
+fencepost_adapter.WARM_UP_S = 0.05
+class Hung:
+    def ping(self): {ping}
+class Local:
+    def __init__(self, nodes, settings): warm_up([Hung(), Hung()])
+    def acquire(self, key, ttl_ms):
+        with BoundedCall() as call:
+            time.sleep(0.5)
+        return ok(value="v", validity_ms=ttl_ms, **call.bounds())
+    def describe(self): return {{}}
+serve(Local)
+"""
+
+
+@pytest.mark.parametrize("ping", ["threading.Event().wait()", "raise ConnectionError"])
+def test_opening_does_not_wait_for_a_hung_node_and_a_call_beside_its_thread_is_bounded_by_its_start(
+    ping: str, tmp_path: Path
+) -> None:
+    source = tmp_path / "adapter.py"
+    folder = str(Path(__file__).parents[2] / "workloads" / "adapters" / "python")
+    source.write_text(WARMED.format(folder=folder, ping=ping))
+    lock = opened([sys.executable, str(source)], tmp_path / "log")
+    try:
+        lease = lock.acquire("k", 1_000)
+        assert lease is not None
+        assert lease.computed_after_ns is not None
+        assert lease.computed_before_ns is not None
+        is_wide = lease.computed_before_ns - lease.computed_after_ns >= 500_000_000
+        assert is_wide == ("wait" in ping)
     finally:
         lock.close()
 

@@ -25,6 +25,7 @@ LIBRARIES = [
         ("sesamecare-redlock", "k", 5),
         ("redlock-universal", "k", 5),
         ("redlock-universal-simple", "k", 1),
+        ("python-redis-lock", "lock:k", 1),
     ]
 ]
 """Each with the key that it sets, and on how many of five nodes."""
@@ -85,6 +86,25 @@ def test_a_library_whose_failed_renewal_would_end_the_process_holds_nothing_any_
     lease = lock.acquire("k", TTL_MS)
     assert lease is not None
     assert lock.is_held(lease)
+
+
+@pytest.mark.needs("lock:aioredlock")
+@pytest.mark.parametrize("name", ["aioredlock"])
+def test_a_library_that_sets_a_lost_key_again_holds_it_until_somebody_else_does(
+    lock: Lock, servers: list[Server]
+) -> None:
+    assert isinstance(lock, KnowsIfHeld)
+    lease = lock.acquire("k", TTL_MS)
+    assert lease is not None
+    for server in servers:
+        server.client().flushall()
+    assert becomes_true(lambda: values(servers, "k") == {lease.value})
+    assert lock.is_held(lease)
+    for server in servers:
+        server.client().set("k", "somebody else's")
+    assert becomes_true(lambda: not lock.is_held(lease), every_s=0.02)
+    assert lock.release(lease) is False
+    assert values(servers, "k") == {"somebody else's"}
 
 
 def values(servers: list[Server], key: str) -> set[str | None]:

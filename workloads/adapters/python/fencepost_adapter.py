@@ -17,7 +17,8 @@ from too late, the lock is blamed for time that something else took. `BoundedCal
 - A library that says yes and nothing else computes no validity. The bounds of its lease are the start and the end of
   the call: the nodes count from the request, and the library waited for their replies after that.
 - Without schedstat, the timestamp before the call is the lower bound: wider, but still correct. The same holds when
-  several tasks share the lock: a thread may then wait for another one, which is in neither number.
+  there are other threads (several tasks that share the lock, a node that is still being connected to): a thread may
+  then wait for another one, which is in neither number.
 
 With several tasks (`--tasks`), `serve` calls the adapter from as many threads at once, one for each task. An adapter of
 a library that renews its leases has a method `held(key, value)`, for `--renewal`.
@@ -49,6 +50,8 @@ Nodes = Sequence[dict[str, Any]]
 Settings = dict[str, Any]
 
 MARGIN_NS = 1_000_000
+WARM_UP_S = 10.0
+"""The longest wait for nodes while opening. The answer to `open` must arrive within 30 s."""
 _SCHEDSTAT = Path("/proc/thread-self/schedstat")
 
 
@@ -71,6 +74,7 @@ class BoundedCall:
     computed."""
 
     def __enter__(self) -> "BoundedCall":
+        self._is_alone = threading.active_count() == 1
         self._busy_before_ns = _busy_ns()
         self.began_ns = time.monotonic_ns()
         return self
@@ -81,8 +85,7 @@ class BoundedCall:
 
     def bounds(self) -> dict[str, int]:
         after_ns = self.began_ns
-        is_alone = threading.current_thread() is threading.main_thread()
-        if is_alone and self._busy_before_ns is not None and self._busy_after_ns is not None:
+        if self._is_alone and self._busy_before_ns is not None and self._busy_after_ns is not None:
             busy_ns = self._busy_after_ns - self._busy_before_ns
             after_ns = max(after_ns, self.ended_ns - busy_ns - MARGIN_NS)
         return {"computed_after_ns": after_ns, "computed_before_ns": self.ended_ns}
@@ -136,10 +139,18 @@ def info(error: object) -> Answer:
 
 def warm_up(clients: Iterable[Any]) -> None:
     """Connect redis-py clients, so that no client's first acquire includes the handshake of a new connection. A node
-    that is down is left to the library."""
-    for client in clients:
+    that is down, or does not reply within WARM_UP_S, is left to the library."""
+
+    def ping(client: Any) -> None:
         with contextlib.suppress(Exception):
             client.ping()
+
+    pings = [threading.Thread(target=ping, args=(client,), daemon=True) for client in clients]
+    for each in pings:
+        each.start()
+    give_up_s = time.monotonic() + WARM_UP_S
+    for each in pings:
+        each.join(max(0.0, give_up_s - time.monotonic()))
 
 
 def describe_redis(client: Any) -> Answer:

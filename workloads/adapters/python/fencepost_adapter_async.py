@@ -17,10 +17,8 @@ import sys
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Protocol
 
-from fencepost_adapter import Answer, Answers, Nodes, Settings, Value, call, check_opened, leave, raised
+from fencepost_adapter import WARM_UP_S, Answer, Answers, Nodes, Settings, Value, call, check_opened, leave, raised
 
-WARM_UP_S = 10.0
-"""The longest wait for nodes while opening. The answer to `open` must arrive within 30 s."""
 _MAX_LINE_BYTES = 1 << 20
 
 
