@@ -61,9 +61,10 @@ class PythonRedisLock:
         return ok()
 
     def describe(self) -> Answer:
-        """`timeout` is no limit to a call: each wait for a release is that long, and another waiter may be faster."""
+        """The limit is `timeout`: by its documentation, "the maximum number of seconds to block"."""
         return {
             "library": "python-redis-lock " + version("python-redis-lock"),
+            "acquire_limit_ms": ACQUIRE_TIMEOUT_S * 1000,
             "timeout_s": ACQUIRE_TIMEOUT_S,
             "renews_after": "2/3 of expire" if self._renews else "never",
             **describe_redis(self._client),

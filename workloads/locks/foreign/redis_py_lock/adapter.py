@@ -49,9 +49,11 @@ class RedisPyLock:
         return ok()
 
     def describe(self) -> Answer:
-        """`blocking_timeout` is no limit to a request: it is looked at between the attempts."""
+        """The limit is `blocking_timeout`: by its documentation, "the maximum amount of time in seconds to spend trying
+        to acquire the lock"."""
         return {
             "library": "redis " + version("redis"),
+            "acquire_limit_ms": self._blocking_timeout_s * 1000,
             "blocking_timeout_s": self._blocking_timeout_s,
             **describe_redis(self._client),
         }
