@@ -76,6 +76,12 @@ EQUIVALENT: Final[dict[tuple[str, str, str], str]] = {
         'first = np.append(np.searchsorted(start, start, side="right"), -1)',
     ): "ranks only order: sections that began together share one either way, and later ones have a higher one",
     (
+        "harness/checkers/updates.py",
+        "lost_updates",
+        "straggled = apart & ~told[winners] & (winner_at >= 0) & (winner_at <= loser_at)"
+        " # sections are ordered by start",
+    ): "a section writes once, so none overwrites what it wrote itself",
+    (
         "harness/history/late_renewals.py",
         "LateRenewals._held_up_until",
         "if until > owner.at_ns",

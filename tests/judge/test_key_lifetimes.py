@@ -241,6 +241,12 @@ def test_an_extension_that_too_few_nodes_prolonged_promises_too_much() -> None:
     assert short(extended()) == [50]
 
 
+def test_a_node_that_was_given_the_key_once_more_prolonged_it() -> None:
+    """What it held until then had been set before."""
+    history = extended().seen("n1", "deleted", 61).seen("n1", "set", 62, "v1", since=61.5, ttl=100, read=63)
+    assert only(history).examples[0]["prolonged_on"] == ("n1",)
+
+
 @pytest.mark.parametrize("outcome", ["ok", "fail", "info"])
 def test_a_later_extension_does_not_make_up_for_it(outcome: str) -> None:
     assert short(extended(ALL[0], again=90, outcome=outcome)) == [50]
