@@ -241,6 +241,12 @@ def test_an_extension_that_too_few_nodes_prolonged_promises_too_much() -> None:
     assert short(extended()) == [50]
 
 
+@pytest.mark.parametrize(("at", "on"), [(59.9, ()), (60, ("n1",)), (141, ("n1",)), (141.1, ())])
+def test_a_node_may_have_prolonged_it_while_the_extension_counts(at: float, on: tuple[str, ...]) -> None:
+    """It was seen at `at` and may have been a millisecond earlier."""
+    assert only(extended(("n1", at))).examples[0]["prolonged_on"] == on
+
+
 def test_a_node_that_was_given_the_key_once_more_prolonged_it() -> None:
     """What it held until then had been set before."""
     history = extended().seen("n1", "deleted", 61).seen("n1", "set", 62, "v1", since=61.5, ttl=100, read=63)
