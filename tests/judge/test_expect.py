@@ -2,14 +2,19 @@ from __future__ import annotations
 
 from harness.checkers.judge import judge
 from harness.scripts.expect import (
+    capacity_exceeded,
+    capacity_kept,
     failed_by,
     lost_updates,
     no_lost_updates,
     no_overlaps,
     no_overlaps_blamed_on,
+    no_tokens_went_back,
+    no_writes_refused,
     overlaps_blamed_on,
     sections,
     stale_writes_refused,
+    tokens_went_back,
 )
 from harness.scripts.experiment import experiment
 from harness.scripts.play import Outcome, judge_expectation
@@ -61,6 +66,26 @@ def test_lost_updates_and_fencing_can_be_expected() -> None:
     assert [no_lost_updates().holds(of(h)) for h in (APART, history)] == [1, 0]
     history.op("c1", "write", "fail", 1, 40, 41, value=1, stale=True)
     assert [stale_writes_refused().holds(of(h)) for h in (APART, history)] == [0, 1]
+    assert [no_writes_refused().holds(of(h)) for h in (APART, history)] == [1, 0]
+
+
+def test_the_order_of_the_tokens_can_be_expected() -> None:
+    grows = History(fencing="writes").section("c1", 0, 10, token=1).section("c2", 20, 30, token=2)
+    repeats = History(fencing="writes").section("c1", 0, 10, token=1).section("c2", 20, 30, token=1)
+    assert [tokens_went_back().holds(of(h)) for h in (grows, repeats)] == [0, 1]
+    assert [no_tokens_went_back().holds(of(h)) for h in (grows, repeats)] == [1, 0]
+
+
+def test_the_number_of_holders_can_be_expected() -> None:
+    def crowded(deadline: float) -> Verdict:
+        history = History(workload="semaphore", permits=1).section("c1", 0, 50, deadline=deadline)
+        return of(history.section("c2", 40, 60))
+
+    apart = of(History(workload="semaphore", permits=1).section("c1", 0, 10).section("c2", 20, 30))
+    by_the_lock, by_the_client = crowded(100), crowded(20)
+    assert [capacity_exceeded().holds(one) for one in (apart, by_the_lock, by_the_client)] == [0, 1, 0]
+    assert [capacity_kept(2).holds(one) for one in (apart, by_the_lock, by_the_client)] == [1, 0, 0]
+    assert not capacity_kept(1).holds(apart)
 
 
 def test_a_run_with_an_unknown_verdict_confirms_nothing() -> None:
