@@ -13,7 +13,7 @@ from harness.survey import wording
 from harness.survey.findings import FOLDER, Finding
 from harness.survey.grid import PARTS
 from harness.survey.promises import PROMISES
-from harness.survey.settle import Row, Settled
+from harness.survey.settle import Row, Settled, libraries_first
 
 
 def markdown(campaign: Campaign, rows: Sequence[Row], findings: Sequence[Finding]) -> str:
@@ -21,7 +21,7 @@ def markdown(campaign: Campaign, rows: Sequence[Row], findings: Sequence[Finding
     out = [f"# {escaped(campaign.grid.title)}", "", f"**{escaped(wording.headline(rows))}.**", ""]
     out += [line for text in (*wording.INTRODUCTION, wording.READING) for line in (escaped(text), "")]
     for nodes, title in PARTS.items():
-        some = [row for row in rows if row.subject.nodes == nodes]
+        some = [row for row in libraries_first(rows) if row.subject.nodes == nodes]
         if some:
             out += [f"## {escaped(title)}", "", *table(("library", *(p.title for p in PROMISES)), _cells(some)), ""]
     out += ["## The controls", "", *(f"- {escaped(text)}" for text in wording.controls(rows)), ""]
@@ -35,7 +35,7 @@ def markdown(campaign: Campaign, rows: Sequence[Row], findings: Sequence[Finding
     out += ["## The faults", "", *table(("fault", "what it is", "options"), wording.faults()), ""]
     out += [*table(("use", "what the clients do"), wording.uses()), "", "## What was not tested", ""]
     out += [f"- {escaped(text)}" for text in wording.NOT_TESTED]
-    out += [f"- {escaped(row.subject.name)}: {escaped(text)}" for row in rows if (text := wording.missing(row))]
+    out += [f"- {escaped(text)}" for text in wording.missing(rows)]
     out += ["", "## Do it again", "", escaped(wording.machine(campaign)), "", *block(campaign.command), ""]
     return "\n".join(out)
 

@@ -13,7 +13,7 @@ from harness.survey import wording
 from harness.survey.findings import Finding
 from harness.survey.grid import PARTS
 from harness.survey.promises import PROMISES
-from harness.survey.settle import Row, Settled
+from harness.survey.settle import Row, Settled, libraries_first
 
 Moments = Mapping[tuple[str, str], Mapping[str, Any]]
 """By cell and kind of finding (empty for an overlap)."""
@@ -38,7 +38,7 @@ def render_page(campaign: Campaign, rows: Sequence[Row], moments: Moments, findi
         controls=wording.controls(rows),
         promises=PROMISES,
         tables=[
-            {"title": title, "rows": [_row(row) for row in rows if row.subject.nodes == nodes]}
+            {"title": title, "rows": [_row(row) for row in libraries_first(rows) if row.subject.nodes == nodes]}
             for nodes, title in PARTS.items()
         ],
         broken=[
@@ -49,7 +49,7 @@ def render_page(campaign: Campaign, rows: Sequence[Row], moments: Moments, findi
         ],
         faults=wording.faults(),
         uses=wording.uses(),
-        missing=[(row.subject.name, text) for row in rows if (text := wording.missing(row))],
+        missing=wording.missing(rows),
         not_tested=wording.NOT_TESTED,
         command=printable(campaign.command),
     )
@@ -60,6 +60,7 @@ def _row(row: Row) -> dict[str, Any]:
         "name": row.subject.name,
         "homepage": row.subject.homepage,
         "about": wording.about(row),
+        "source": wording.source(row.subject),
         "also": wording.also(row),
         "role": row.subject.role,
         "cells": [

@@ -94,6 +94,11 @@ def rows_of(
     return [_row(subject, grid, by_subject[subject.name], (cannot or {}).get(subject.name, "")) for subject in subjects]
 
 
+def libraries_first(rows: Sequence[Row]) -> list[Row]:
+    """The rows as a table shows them, with the controls at its end."""
+    return sorted(rows, key=lambda row: row.subject.role != "library")
+
+
 def _row(subject: Subject, grid: Grid, lines: Sequence[RunLine], cannot: str) -> Row:
     evidence = list(_evidence(lines))
     others = Counter(

@@ -12,7 +12,7 @@ from harness.campaign.grid import Grid
 from harness.survey.grid import FAULTS, USES, Fault
 from harness.survey.promises import ENOUGH
 from harness.survey.settle import SIGNS, Row, Settled
-from harness.survey.subjects import Downloads
+from harness.survey.subjects import Subject
 
 INTRODUCTION: Final = (
     "A distributed lock lets one of many programs at a time do something that two must not do at once. These libraries "
@@ -42,15 +42,18 @@ OURS: Final[Mapping[str, str]] = {
 
 
 def headline(rows: Sequence[Row]) -> str:
-    """`12 libraries in 4 languages, 1,200 runs: 7 broke a promise`."""
+    """`14 locks of 9 libraries in 4 languages, 1,200 runs: 7 locks broke a promise`."""
     played = [row for row in rows if row.subject.role == "library" and row.runs]
-    if not played:
-        return f"no library was played yet; {plural(sum(row.runs for row in rows), 'run')} of locks of ours"
-    languages = {row.library.language for row in played}
-    what = f"{plural(len(played), 'library').replace('librarys', 'libraries')} in {plural(len(languages), 'language')}"
     runs = plural(sum(row.runs for row in rows), "run")
+    if not played:
+        return f"no library was played yet; {runs} of locks of ours"
+    libraries = len({(row.library.name, row.library.language) for row in played})
+    languages = plural(len({row.library.language for row in played}), "language")
+    of = f"{libraries} {'library' if libraries == 1 else 'libraries'} in {languages}"
     blamed = sum(row.is_blamed for row in played)
-    return f"{what}, {runs}: {blamed or 'none'} broke a promise"
+    return (
+        f"{plural(len(played), 'lock')} of {of}, {runs}: {plural(blamed, 'lock') if blamed else 'none'} broke a promise"
+    )
 
 
 def controls(rows: Sequence[Row]) -> list[str]:
@@ -71,17 +74,21 @@ def _control(row: Row) -> str:
 
 
 def about(row: Row) -> str:
-    """`4.2.0 · node · 3,300,000 downloads a month · Redlock, all nodes at once`."""
+    """`redlock 4.2.0 · node · 2,780,000 downloads a month · Redlock, all nodes at once`."""
     library, subject = row.library, row.subject
     if subject.role != "library":
         return f"{OURS[subject.role]} · {subject.algorithm}"
-    name = [] if library.name == subject.name else [library.name]
-    return " · ".join([*name, library.version, library.language, downloads(subject.downloads), subject.algorithm])
+    return " · ".join([f"{library.name} {library.version}", library.language, downloads(subject), subject.algorithm])
 
 
-def downloads(of: Downloads | None) -> str:
-    """`3,300,000 downloads a month (npm, 2026-11-01)`."""
-    return f"{count(of.a_month)} downloads a month ({of.source}, {of.date})" if of else "downloads unknown"
+def downloads(subject: Subject) -> str:
+    """`2,780,000 downloads a month`."""
+    return f"{count(subject.downloads.a_month)} downloads a month" if subject.downloads else "downloads unknown"
+
+
+def source(subject: Subject) -> str:
+    """`downloads: npm, by Socket: a week times 4.3, 2024`; empty where they are unknown."""
+    return f"downloads: {subject.downloads.source}, {subject.downloads.date}" if subject.downloads else ""
 
 
 def sign(settled: Settled) -> str:
@@ -116,15 +123,19 @@ def also(row: Row) -> str:
     return " ".join(said)
 
 
-def missing(row: Row) -> str:
-    """Why runs of a subject are missing; empty if none is."""
-    if row.cannot and not row.runs:
-        return f"not played: {row.cannot}"
-    left = row.planned - row.runs
-    if left <= 0:
-        return ""
-    broke = f"; {row.broke_off} broke off" if row.broke_off else ""
-    return f"{plural(row.runs, 'run')} of {row.planned} made{broke}"
+def missing(rows: Sequence[Row]) -> list[str]:
+    """What was to be played and was not: a sentence for each lock of which there is nothing, and one for the rest."""
+    said = [f"{row.subject.name}: not played{': ' if row.cannot else ''}{row.cannot}." for row in rows if not row.runs]
+    said += [
+        f"{row.subject.name}: {plural(row.broke_off, 'run')} broke off and will be made again."
+        for row in rows
+        if row.runs and row.broke_off
+    ]
+    begun = [row for row in rows if row.runs]
+    made, planned = sum(row.runs for row in begun), sum(row.planned for row in begun)
+    if made < planned:
+        said.append(f"Of the others, {count(made)} of {plural(planned, 'run')} were made so far.")
+    return said
 
 
 def faults() -> list[tuple[str, str, str]]:
