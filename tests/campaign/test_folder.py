@@ -176,6 +176,34 @@ def test_a_run_that_was_made_resets_the_count_of_its_own_group_only(
     assert len(runs.made) == 6
 
 
+def test_a_part_of_what_the_folder_holds_can_be_played_and_the_rest_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = Pretended(monkeypatch)
+    whole = made.grid("persistence=none,aof-always", seeds=2)
+    part = msgspec.structs.replace(whole, parts=(msgspec.structs.replace(whole.parts[0], seeds=1),))
+    part = msgspec.structs.replace(part, parts=(msgspec.structs.replace(part.parts[0], cells=part.parts[0].cells[:1]),))
+    for grid, new in ((whole, 4), (part, 0)):
+        folder = CampaignFolder.claim(tmp_path / "r", made.campaign(grid), may_grow=True)
+        before = len(runs.made)
+        assert play(make_plan(grid, yes=False), folder, tmp_path / "runs", "rev", Console(width=200))
+        assert len(runs.made) - before == new
+        assert len(folder.lines()) == 4
+        folder.close()
+    assert "found 1 of them finished" in capsys.readouterr().out
+
+
+def test_a_part_that_is_not_there_yet_is_played_beside_what_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = Pretended(monkeypatch)
+    for axis in ("persistence=none", "persistence=aof-always"):
+        grid = msgspec.structs.replace(made.grid(axis, seeds=1), name="g")
+        grid = msgspec.structs.replace(grid, parts=(msgspec.structs.replace(grid.parts[0], title="a part"),))
+        folder = CampaignFolder.claim(tmp_path / "r", made.campaign(grid), may_grow=True)
+        assert play(make_plan(grid, yes=False), folder, tmp_path / "runs", "rev", Console(quiet=True))
+        folder.close()
+    assert runs.made == [("none", 1), ("aof-always", 1)]
+
+
 def test_lines_of_a_cell_that_the_grid_has_not_are_refused(
     tmp_path: Path, plan: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
