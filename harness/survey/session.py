@@ -11,6 +11,7 @@ from typing import Final
 from rich.console import Console
 from rich.table import Table
 
+from fencepost.errors import UsageError
 from fencepost.files import write_whole
 from harness.campaign.folder import Campaign, CampaignFolder
 from harness.campaign.hands import Hands
@@ -19,7 +20,7 @@ from harness.campaign.session import revision_in_words
 from harness.run.prepare import remove_leftovers
 from harness.survey import export, wording
 from harness.survey.findings import FOLDER, Finding, read_findings
-from harness.survey.grid import playable, subject_of, survey_grid
+from harness.survey.grid import FAULT_NAMED, playable, subject_of, survey_grid
 from harness.survey.page import render_page
 from harness.survey.promises import PROMISES
 from harness.survey.settle import Row, rows_of
@@ -58,6 +59,7 @@ def run_survey(
     campaign = Campaign(grid=asked, revision=revision_in_words(), command=command, machine=machine)
     folder = CampaignFolder.claim(place, campaign, may_grow=True, beside=(FOLDER, "quick"))
     try:
+        _check_known(folder)
         remove_leftovers(out)
         try:
             finished = play(plan, folder, results, campaign.revision, out, hands=hands, group_of=subject_of)
@@ -72,6 +74,19 @@ def run_survey(
     if any(row.is_as_it_must_be is False for row in rows):
         return 1 if finished else 2
     return 0 if finished and not errors else 2
+
+
+def _check_known(folder: CampaignFolder) -> None:
+    """Raise UsageError for a survey that another fencepost began, with faults or locks of which this one knows
+    nothing: they cannot be judged by its rules."""
+    known = {"fault": FAULT_NAMED.keys(), "subject": {subject.name for subject in SUBJECTS}}
+    for _, cell in folder.campaign.grid.cells.values():
+        for axis, names in known.items():
+            if cell.at[axis] not in names:
+                raise UsageError(
+                    f"{folder.path} holds a survey of another fencepost, with the {axis} {cell.at[axis]!r}; name "
+                    "another folder with --report"
+                )
 
 
 def settle_all(folder: CampaignFolder, cannot: Mapping[str, str]) -> list[Row]:

@@ -92,6 +92,17 @@ def test_a_subject_that_cannot_be_installed_is_one_line_and_the_rest_is_played(
     assert run([*WORDS, "redsync", "--report", "alone"]) == 254
 
 
+def test_a_survey_of_another_fencepost_is_refused(
+    pretended: Pretended, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert run([*WORDS, "redlock", "--report", "r"]) == 0
+    file = tmp_path / "r" / "campaign.json"
+    file.write_text(file.read_text().replace("server hung", "server on the moon"))
+    capfd.readouterr()
+    assert run([*WORDS, "redlock", "--report", "r"]) == 254
+    assert "with the fault 'server on the moon'" in capfd.readouterr().err
+
+
 def test_runs_that_are_missing_are_exit_code_2_and_the_page_says_which(pretended: Pretended, tmp_path: Path) -> None:
     pretended.missing = {"redlock-ng"}
     assert run([*WORDS, "redlock", "--only", "redlock-ng", "--report", "r"]) == 2
