@@ -156,7 +156,7 @@ def _announce(plan: Plan, folder: CampaignFolder, out: Console, hands: Hands) ->
     seeds = sorted({part.seeds for part in plan.grid.parts})
     out.print(
         f"{plan.grid.title}: {plural(plan.grid.run_count, 'run')} "
-        f"({plural(len(plan.grid.cells), 'cell')}, {' or '.join(map(str, seeds))} seeds each)",
+        f"({plural(len(plan.grid.cells), 'cell')}, {' or '.join(plural(each, 'seed') for each in seeds)} each)",
     )
     if lines:
         again = sum(line.error is not None for line in lines)
