@@ -19,10 +19,12 @@ WITHIN_S = 120
 
 
 @pytest.fixture
-def campaign(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
-    """Two runs of two seconds at the same time, both under load."""
+def campaign(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[subprocess.Popen[str]]:
+    """Two runs at the same time, both under load, which lasts as long as the test asks for: on a busy machine one of
+    them begins seconds after the other, and must find it still there."""
     own = [*ARGUMENTS]
     own[own.index("--seeds") + 1] = "1"
+    own[own.index("--duration") + 1] = request.param
     process = runs.start(tmp_path, *own[:1], "--workers", "2", *own[1:])
     under_load = (tmp_path / "results" / "runs").glob
     assert becomes_true(
@@ -49,6 +51,7 @@ def is_left(process: psutil.Process) -> bool:
     return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
 
 
+@pytest.mark.parametrize("campaign", ["2s"], indirect=True)
 def test_a_worker_that_is_killed_costs_its_run_which_is_made_again(
     campaign: subprocess.Popen[str], tmp_path: Path
 ) -> None:
@@ -80,9 +83,13 @@ def test_a_worker_that_is_killed_costs_its_run_which_is_made_again(
     assert becomes_true(lambda: not any(map(is_left, family)) and not runs.state_left(tmp_path), within_s=30)
 
 
+@pytest.mark.parametrize("campaign", ["60s"], indirect=True)
 def test_ctrl_c_takes_every_run_down_and_keeps_what_there_is(campaign: subprocess.Popen[str], tmp_path: Path) -> None:
-    family = psutil.Process(campaign.pid).children(recursive=True)
-    assert len(family) > 20, "two runs with their servers and clients"
+    def children() -> list[psutil.Process]:
+        return psutil.Process(campaign.pid).children(recursive=True)
+
+    assert becomes_true(lambda: len(children()) > 20, within_s=WITHIN_S), "two runs with their servers and clients"
+    family = children()
     os.killpg(campaign.pid, signal.SIGINT)  # as a terminal does
     code, out, err = runs.finish(campaign, WITHIN_S)
     assert code == 2, out + err
