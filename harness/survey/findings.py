@@ -12,18 +12,20 @@
     # A title
     What, how to repeat it, where in the source, and what would mend it.
 
-`run` is a run folder in one file beside it, without what `fencepost analyze` makes anew. `python -m
+`run` is a run folder in one file beside it, without what `fencepost analyze` makes anew, and without the folders of the
+machine that made it. `python -m
 harness.survey.findings RUN FILE.tar.xz` makes it; `tar -xf FILE.tar.xz` gives the folder back.
 """
 
 from __future__ import annotations
 
+import shutil
 import sys
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -31,6 +33,7 @@ from cluster.lifetime import temporary_folder
 from fencepost.boundary import exit_code_of
 from fencepost.errors import UsageError
 from fencepost.files import read_document
+from harness.store.manifest import Manifest, check_manifest, write_manifest
 from harness.store.parcel import unpack
 from harness.store.run_folder import RunFolder
 
@@ -80,9 +83,13 @@ def read_finding(path: Path) -> Finding:
 
 
 def pack_small(run: RunFolder, file: Path) -> None:
-    """Put the run into one file. Raises UsageError if it is larger than a finding may be."""
-    with tarfile.open(file, "w:xz") as tar:
-        tar.add(run.path, arcname=run.name, filter=_without_what_is_made_anew)
+    """Put the run into one file. Raises UsageError if it is damaged, or larger than a finding may be."""
+    with TemporaryDirectory(prefix="fencepost-finding-", dir=temporary_folder()) as scratch:
+        copy = RunFolder(Path(scratch) / run.name)
+        shutil.copytree(run.path, copy.path, ignore=lambda folder, _: _MADE_ANEW if Path(folder) == run.path else ())
+        _forget_folders(copy)
+        with tarfile.open(file, "w:xz") as tar:
+            tar.add(copy.path, arcname=copy.name)
     if (size := file.stat().st_size) > MOST_BYTES:
         file.unlink()
         raise UsageError(f"{run.name} is {size:,} bytes in one file, and may be {MOST_BYTES:,}; choose a shorter run")
@@ -105,9 +112,23 @@ def disagreements(finding: Finding, folder: Path) -> Iterator[str]:
         yield f"the lock is blamed for {', '.join(sorted(blamed)) or 'nothing'}, not for {finding.about.finding}"
 
 
-def _without_what_is_made_anew(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
-    inside = entry.name.partition("/")[2].partition("/")[0]
-    return None if inside in _MADE_ANEW else entry
+def _forget_folders(run: RunFolder) -> None:
+    """Where everything lay on that machine is nobody's business. Raises UsageError for a damaged record, for which the
+    manifest must not vouch anew."""
+    if (manifest := run.read_manifest(Manifest)) is not None:
+        check_manifest(run, manifest)
+    run.write_environment(_without_folders(run.read_environment()))
+    if manifest is not None:
+        write_manifest(run)
+
+
+def _without_folders(value: Any) -> Any:
+    """Of each absolute path its last part."""
+    if isinstance(value, dict):
+        return {name: _without_folders(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [_without_folders(part) for part in value]
+    return Path(value).name if isinstance(value, str) and value.startswith("/") else value
 
 
 def main() -> int:

@@ -9,6 +9,8 @@ import pytest
 
 from fencepost.errors import UsageError
 from harness.cli.main import run
+from harness.store.manifest import Manifest, check_manifest, write_manifest
+from harness.store.run_folder import RunFolder
 from harness.survey import findings
 from harness.survey.findings import MOST_BYTES, Finding, disagreements, pack_small, read_findings
 from harness.survey.promises import PROMISES
@@ -71,6 +73,25 @@ def test_the_file_unpacks_to_a_run_that_can_be_analyzed_without_what_is_made_ane
     (folder,) = (path for path in tmp_path.iterdir() if path.name.endswith("-1"))
     assert not (folder / "report.html").exists()
     assert run(["analyze", str(folder)]) == 1
+
+
+def test_the_file_does_not_say_where_anything_lay(tmp_path: Path) -> None:
+    recorded = folder_of(restarted(), tmp_path / "runs")
+    places = {"path": "/home/me/bin/redis-server", "command": ["/home/me/node", "--jitless"], "version": "7"}
+    recorded.write_environment({"cluster": {"server": places}})
+    write_manifest(recorded)
+    pack_small(recorded, tmp_path / "it.tar.xz")
+    subprocess.run(["tar", "-xf", tmp_path / "it.tar.xz", "-C", tmp_path], check=True)
+    unpacked = RunFolder(tmp_path / recorded.name)
+    assert unpacked.read_environment() == {
+        "cluster": {"server": {"path": "redis-server", "command": ["node", "--jitless"], "version": "7"}}
+    }
+    manifest = unpacked.read_manifest(Manifest)
+    assert manifest is not None
+    check_manifest(unpacked, manifest)
+    (recorded.path / "timeline.json").write_text("{}")
+    with pytest.raises(UsageError, match=r"timeline\.json is not as the run left it"):
+        pack_small(recorded, tmp_path / "it.tar.xz")
 
 
 def test_a_run_that_is_too_large_is_refused_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
