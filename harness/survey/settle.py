@@ -77,8 +77,10 @@ class Row:
 
     @property
     def is_as_it_must_be(self) -> bool | None:
-        """Of a control; None of a library, and without runs."""
+        """Of a control; None of a library, without runs, and of a broken lock that had too few to show it."""
         if self.subject.role == "library" or not self.runs:
+            return None
+        if self.subject.role == "broken" and not self.is_blamed and self.runs < ENOUGH:
             return None
         return self.is_blamed == (self.subject.role == "broken")
 

@@ -69,7 +69,9 @@ def _control(row: Row) -> str:
         return f"{name}: no run."
     blamed = [each.promise.title for each in row.settled if each.answer == "broken"]
     said = f"blamed for {listed(blamed)}" if blamed else "not blamed"
-    wrong = "" if row.is_as_it_must_be else " This is wrong, so nothing on this page can be relied on."
+    if row.is_as_it_must_be is None:
+        said += " so far"
+    wrong = " This is wrong, so nothing on this page can be relied on." if row.is_as_it_must_be is False else ""
     return f"{name}: {plural(row.runs, 'run')}, {said}.{wrong}"
 
 

@@ -10,6 +10,7 @@ from harness.campaign.folder import RunLine
 from harness.survey.grid import FAULTS
 from harness.survey.promises import ENOUGH, KINDS, PROMISES
 from harness.survey.settle import Settled, rows_of
+from harness.survey.wording import controls
 from tests.survey import made
 from tests.survey.made import HUNG, blamed, line
 
@@ -162,7 +163,6 @@ def test_a_late_extension_that_did_no_harm_breaks_nothing_and_other_findings_are
         ("redlock", [], True),
         ("redlock", [blamed("late-grant")], False),
         ("control-quorum-of-two", [blamed("overlap")], True),
-        ("control-quorum-of-two", [], False),
         ("redlock-ng", [blamed("overlap")], None),
     ],
 )
@@ -171,8 +171,19 @@ def test_the_controls_show_whether_the_survey_can_be_relied_on(
 ) -> None:
     (row,) = rows_of([made.subject(name)], made.grid(name), [line(name, "partition", "short holds", *found)])
     assert row.is_as_it_must_be is is_right
+    assert controls([row]) == [] if is_right is None else ("relied on" in controls([row])[0]) is not is_right
     (nothing,) = rows_of([made.subject(name)], made.grid(name), [])
     assert nothing.is_as_it_must_be is None
+
+
+@pytest.mark.parametrize(("runs", "is_right"), [(5, None), (6, False)])
+def test_a_broken_lock_is_given_some_runs_to_be_caught_in(runs: int, is_right: bool | None) -> None:
+    name = "control-quorum-of-two"
+    lines = [line(name, "partition", "short holds", seed=seed) for seed in range(runs)]
+    (row,) = rows_of([made.subject(name)], made.grid(name), lines)
+    assert row.is_as_it_must_be is is_right
+    (said,) = controls([row])
+    assert said.endswith("5 runs, not blamed so far." if is_right is None else "nothing on this page can be relied on.")
 
 
 def test_every_promise_can_be_at_stake_under_some_fault() -> None:
