@@ -18,7 +18,7 @@ from pottery import ExtendUnlockedLock, Redlock, ReleaseUnlockedLock, TooManyExt
 
 ACQUIRE_TIMEOUT_S = 1.0
 """The only setting of ours: by default `acquire` waits forever, and a client must return to notice a request to stop.
-It is checked only between attempts."""
+It is checked only between attempts, and the library is not told of it, so nobody holds it to that."""
 
 
 class Pottery:
@@ -69,7 +69,7 @@ class Pottery:
     def describe(self) -> Answer:
         return {
             "library": "pottery " + version("pottery"),
-            "acquire_limit_ms": ACQUIRE_TIMEOUT_S * 1000,
+            "attempts_for_s": ACQUIRE_TIMEOUT_S,
             "retry_delay_max_s": Redlock._RETRY_DELAY,
             "extensions_max": Redlock._NUM_EXTENSIONS,
             **describe_redis(next(iter(self._masters))),

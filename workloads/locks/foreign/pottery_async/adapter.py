@@ -19,7 +19,7 @@ from pottery import AIORedlock, ExtendUnlockedLock, ReleaseUnlockedLock, TooMany
 
 ACQUIRE_TIMEOUT_S = 1.0
 """The only setting of ours: by default `acquire` waits forever, and a client must return to notice a request to stop.
-It is checked only between attempts."""
+It is checked only between attempts, and the library is not told of it, so nobody holds it to that."""
 
 
 class AsyncPottery:
@@ -66,7 +66,7 @@ class AsyncPottery:
     def describe(self) -> Answer:
         return {
             "library": "pottery " + version("pottery"),
-            "acquire_limit_ms": ACQUIRE_TIMEOUT_S * 1000,
+            "attempts_for_s": ACQUIRE_TIMEOUT_S,
             "retry_delay_max_s": AIORedlock._RETRY_DELAY,
             "extensions_max": AIORedlock._NUM_EXTENSIONS,
             **describe_redis(next(iter(self._masters))),
