@@ -9,6 +9,7 @@ import psutil
 from cluster.mounts import mounts_below
 from cluster.run_processes import RUN_VARIABLE
 from cluster.waiting import becomes_true
+from tests.cluster.disks import images_attached
 
 WITHIN_S = 5.0
 """How soon nothing may be left after the harness died."""
@@ -48,10 +49,9 @@ def processes_of(run_id: str) -> list[str]:
 def left_of(folder: Path) -> list[str]:
     """What of a run is left on this machine, except containers and networks: processes, mounts, loop devices, and the
     state folder itself."""
-    backing = [path.read_text().strip() for path in Path("/sys/block").glob("loop*/loop/backing_file")]
     return [
         *processes_of(folder.name),
         *(f"mount {point}" for point in mounts_below(folder.resolve())),
-        *(f"loop device on {image}" for image in backing if str(folder.resolve()) in image),
+        *(f"loop device on {image}" for image in images_attached() if str(folder.resolve()) in image),
         *([str(folder)] if folder.exists() else []),
     ]
