@@ -14,6 +14,7 @@ import base64
 import binascii
 import contextlib
 import os
+import re
 import select
 import shlex
 import subprocess
@@ -42,6 +43,8 @@ acquire may last is a property of the lock, and the harness ends clients that do
 CLOSE_TIMEOUT_S: Final = 1.0
 _MAX_LINE_BYTES: Final = 1 << 20
 _SHOWN_CHARACTERS: Final = 200
+_NAMES_IN_GO: Final = re.compile("panic: |fatal error: ")
+_NAMES_WITH_A_STACK: Final = re.compile(r"panic: |fatal error: |(Exception in thread \S+ )?[\w.$]*(Error|Exception)\b")
 
 
 class UnknownOutcomeError(Exception):
@@ -383,11 +386,13 @@ def _round(shown: ShownRound) -> Round:
 
 
 def _last_words(log_path: Path) -> str:
-    """The last line of the log, which in most languages names the exception. Go names it before the stack."""
+    """The line of the log that names what ended the program: the last one, unless Go, Node.js or a JVM wrote its stack
+    below."""
     with contextlib.suppress(OSError):
-        lines = log_path.read_text(encoding="utf-8", errors="replace").split("\n")
-        words = [line.strip() for line in lines if line.strip()]
-        words += [line for line in words if line.startswith(("panic: ", "fatal error: "))][-1:]
-        if words:
-            return f" ({words[-1][:_SHOWN_CHARACTERS]})"
+        lines = [line for line in log_path.read_text(encoding="utf-8", errors="replace").split("\n") if line.strip()]
+        if lines:
+            ends_in_a_stack = lines[-1][0].isspace() or lines[-1].startswith("Node.js v")
+            names = _NAMES_WITH_A_STACK if ends_in_a_stack else _NAMES_IN_GO
+            words = [lines[-1], *filter(names.match, lines)][-1]
+            return f" ({words.strip()[:_SHOWN_CHARACTERS]})"
     return ""

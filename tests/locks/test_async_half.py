@@ -3,6 +3,8 @@ nobody."""
 
 from __future__ import annotations
 
+import json
+import subprocess
 import sys
 import textwrap
 import time
@@ -63,6 +65,7 @@ class Toy:
         for _ in range(3):
             await self.client.send()
         return ok(value="v", **self.attempts.bounds())
+    async def hangs(self, ttl_ms): await never()
     async def breaks(self, ttl_ms): raise ConnectionError("the reply was lost")
     async def extend(self, key, value, ttl_ms): return fail()
     async def release(self, key, value): return ok()
@@ -178,3 +181,13 @@ def test_a_node_that_does_not_reply_is_not_waited_for(command: Callable[..., lis
         assert lock.acquire("third_attempt", 1_000) is not None
     finally:
         lock.close()
+
+
+def test_what_was_asked_before_stdin_ended_is_answered_and_a_call_that_hangs_does_not_outlive_it(
+    command: Callable[..., list[str]],
+) -> None:
+    asked: list[dict[str, object]] = [{"do": "open", "nodes": [], "settings": {}}]
+    asked += [{"do": "acquire", "key": "hangs", "ttl_ms": 1}, {"do": "release", "key": "k", "value": "v"}]
+    requests = "".join(json.dumps(request) + "\n" for request in asked)
+    done = subprocess.run(command(), input=requests, stdout=subprocess.PIPE, text=True, timeout=60, check=True)
+    assert [json.loads(line)["outcome"] for line in done.stdout.splitlines()] == ["ok", "ok"]

@@ -211,6 +211,23 @@ def test_an_adapter_that_dies_is_named_with_the_end_of_its_log(
     assert "ValueError: no such luck" in message
 
 
+@pytest.mark.parametrize(
+    "log",
+    [
+        "warming up\npanic: out of luck\n\ngoroutine 1 [running]:\nmain.main()\nexit status 2",
+        "/a.mjs:3\n  throw new Error()\n  ^\n\nError: out of luck\n    at main (a.mjs:3)\n\nNode.js v24.1.0",
+        'Exception in thread "main" java.lang.IllegalStateException: out of luck\n\tat Main.main(Main.java:3)',
+        'Traceback (most recent call last):\n  File "a.py", line 1\nValueError: no\nstopped, out of luck',
+    ],
+    ids=["go", "node", "java", "python"],
+)
+def test_an_adapter_that_dies_is_named_with_its_error_and_not_with_the_end_of_a_stack(
+    program: Callable[..., list[str]], tmp_path: Path, log: str
+) -> None:
+    message = broken(program(f"sys.stderr.write({log!r}); sys.exit(1)"), tmp_path / "log")
+    assert message.endswith("out of luck)")
+
+
 def test_an_adapter_that_is_killed_is_named_with_the_signal(program: Callable[..., list[str]], tmp_path: Path) -> None:
     assert "was killed by signal 9" in broken(program("os.kill(os.getpid(), signal.SIGKILL)"), tmp_path / "log")
 

@@ -90,7 +90,9 @@ def test_a_lease_carries_what_the_manifest_says(
 
 @pytest.mark.parametrize("manifest", EVERY)
 def test_a_lock_describes_the_library_that_the_manifest_names(manifest: Manifest, pair: tuple[Lock, Lock]) -> None:
-    assert str(pair[0].describe()["library"]).startswith(manifest.library)
+    told = pair[0].describe()
+    assert str(told["library"]).startswith(manifest.library)
+    assert not [name for name, value in told.items() if str(value).startswith(f"{name} ")], "the name is there already"
 
 
 def is_free(server: Server) -> bool:

@@ -1,4 +1,5 @@
-"""The Java half of the lock protocol, `workloads/adapters/java/`, under adapters of the tests."""
+"""What only the Java half of the lock protocol has (`workloads/adapters/java/`): bounds that the JVM counts, and its
+JSON."""
 
 from __future__ import annotations
 
@@ -15,40 +16,24 @@ import pytest
 
 from tests.locks.conftest import redis_at
 from workloads.base import LockSettings
-from workloads.foreign import ForeignLock, UnknownOutcomeError
+from workloads.foreign import ForeignLock
 
 HALF = Path(__file__).parents[2] / "workloads" / "adapters" / "java"
 pytestmark = pytest.mark.needs("java")
 
 ADAPTER = """
-import java.util.List;
 import java.util.Map;
 import java.util.concurrent.locks.LockSupport;
 
 public class Toy implements FencepostAdapter.Adapter {
     private final Map<String, Object> settings;
 
-    private static final class Renewing extends Toy implements FencepostAdapter.Renewing {
-        private Renewing(Map<String, Object> settings) {
-            super(settings);
-        }
-
-        public Map<String, Object> held(String key, String value) {
-            return value.equals("v") ? FencepostAdapter.ok() : FencepostAdapter.fail("it is another one");
-        }
-    }
-
     private Toy(Map<String, Object> settings) {
         this.settings = settings;
     }
 
     public static void main(String[] arguments) throws Exception {
-        FencepostAdapter.serve((nodes, settings) -> {
-            if (nodes.isEmpty()) {
-                throw new IllegalStateException("no nodes");
-            }
-            return nodes.get(0).host().equals("renews") ? new Renewing(settings) : new Toy(settings);
-        });
+        FencepostAdapter.serve((nodes, settings) -> new Toy(settings));
     }
 
     public Map<String, Object> describe() {
@@ -61,13 +46,6 @@ public class Toy implements FencepostAdapter.Adapter {
 
     public Map<String, Object> acquire(String key, long ttlMs) throws Exception {
         switch (key) {
-            case "throw":
-                throw new IllegalStateException("half\\n  way");
-            case "print":
-                System.out.println("noise");
-                return FencepostAdapter.fail("held");
-            case "hang":
-                Thread.sleep(60_000);
             case "wait":
                 Thread.sleep(ttlMs);
                 return FencepostAdapter.info(new Exception(key));
@@ -164,19 +142,6 @@ def test_the_bounds_include_the_time_of_computing_if_the_process_is_stopped_afte
     assert lease.computed_after_ns <= lease.requested_ns <= lease.computed_before_ns - 500_000_000
 
 
-def test_an_exception_is_info_and_its_stack_is_in_the_log(lock: ForeignLock, tmp_path: Path) -> None:
-    for _ in range(2):
-        with pytest.raises(UnknownOutcomeError, match="IllegalStateException: half way"):
-            lock.acquire("throw", 1000)
-    assert "at Toy.acquire" in (tmp_path / "log").read_text()
-
-
-def test_what_a_library_prints_goes_to_the_log_and_not_between_the_answers(lock: ForeignLock, tmp_path: Path) -> None:
-    assert lock.acquire("print", 1000) is None
-    assert lock.acquire("print", 1000) is None
-    assert (tmp_path / "log").read_text().split() == ["noise", "noise"]
-
-
 def test_a_step_that_the_adapter_does_not_have_is_refused(lock: ForeignLock) -> None:
     lease = lock.acquire("k", 1000)
     assert lease is not None
@@ -219,20 +184,6 @@ def test_tasks_do_not_wait_for_each_other_and_answers_name_their_task(command: l
     assert [answer.get("task") for answer in found] == [None, 2, 1, 1]
 
 
-def test_a_library_that_renews_is_asked_whether_the_lock_is_held(command: list[str]) -> None:
-    renews = OPEN | {"nodes": [{"host": "renews", "port": 1, "url": ""}], "settings": {"renewal_ms": 100}}
-    held = [{"do": "held", "key": "k", "value": value} for value in "vw"]
-    opened, *found = answers(command, renews, *held)
-    assert opened["outcome"] == "ok"
-    assert found == [{"outcome": "ok"}, {"outcome": "fail", "error": "it is another one"}]
-
-
-def test_a_library_that_does_not_renew_says_so(command: list[str]) -> None:
-    [answer] = answers(command, OPEN | {"settings": {"renewal_ms": 100}})
-    assert answer["outcome"] == "fail"
-    assert "--renewal" in str(answer["error"])
-
-
 @pytest.mark.parametrize("ensure_ascii", [True, False])
 def test_settings_of_every_kind_survive_the_adapter_s_json(command: list[str], ensure_ascii: bool) -> None:
     settings = {
@@ -244,13 +195,3 @@ def test_settings_of_every_kind_survive_the_adapter_s_json(command: list[str], e
     request = json.dumps(OPEN | {"settings": settings}, ensure_ascii=ensure_ascii)
     done = subprocess.run(command, input=request.encode() + b"\n", capture_output=True, check=True)
     assert json.loads(done.stdout) == {"outcome": "ok", "describe": {"settings": settings}}
-
-
-def test_the_adapter_ends_when_stdin_ends_even_if_a_call_hangs(command: list[str]) -> None:
-    with asked(command, OPEN | {"settings": {}}, {"do": "acquire", "key": "hang", "ttl_ms": 1}) as child:
-        assert child.wait(30) == 0
-
-
-def test_an_adapter_that_cannot_open_says_why(command: list[str]) -> None:
-    [answer] = answers(command, {"do": "open", "nodes": [], "settings": {}})
-    assert answer == {"outcome": "fail", "error": "java.lang.IllegalStateException: no nodes"}

@@ -1,4 +1,5 @@
-"""The Node half of the lock protocol, `workloads/adapters/node/fencepost_adapter.mjs`, under adapters of the tests."""
+"""What only the Node half of the lock protocol has (`workloads/adapters/node/`): bounds that the event loop counts,
+deadlines of the wall clock, routines."""
 
 from __future__ import annotations
 
@@ -204,17 +205,6 @@ def test_a_deadline_of_the_wall_clock_is_converted_to_within_a_tenth_of_a_millis
         lock.close()
 
 
-def test_an_exception_is_info_and_its_stack_is_in_the_log(adapter: Written, tmp_path: Path) -> None:
-    lock = opened(adapter("async acquire() { throw new TypeError('half\\n  way') }"), tmp_path / "log")
-    try:
-        for _ in range(2):
-            with pytest.raises(UnknownOutcomeError, match="TypeError: half way"):
-                lock.acquire("k", 1000)
-    finally:
-        lock.close()
-    assert "at Object.acquire" in (tmp_path / "log").read_text()
-
-
 def test_what_a_library_prints_goes_to_the_log_and_not_between_the_answers(adapter: Written, tmp_path: Path) -> None:
     noise = "console.log('one'); console.info('two'); process.stdout.write('three\\n'); console.error('four')"
     lock = opened(adapter(f"async acquire() {{ {noise}; return fail({{ error: 'held' }}) }}"), tmp_path / "log")
@@ -272,31 +262,6 @@ def test_tasks_do_not_wait_for_each_other_and_answers_name_their_task(adapter: W
     with child, child.stdout:
         answers = [json.loads(line) for line in child.stdout]
     assert [(answer["task"], answer["error"]) for answer in answers[1:]] == [(2, "c"), (1, "a"), (1, "b")]
-
-
-def test_a_lock_that_cannot_say_whether_it_is_held_does_not_open_for_renewal(adapter: Written) -> None:
-    child = asked(adapter(""), {"do": "open", "nodes": [], "settings": {"renewal_ms": 100}})
-    assert child.stdout is not None
-    with child, child.stdout:
-        answer = json.loads(child.stdout.readline())
-    assert answer["outcome"] == "fail"
-    assert "--renewal" in answer["error"]
-
-
-def test_the_adapter_ends_when_stdin_ends_even_if_a_call_hangs(adapter: Written) -> None:
-    command = adapter("acquire: () => new Promise((resolve) => setTimeout(resolve, 60_000))")
-    child = asked(command, OPEN, {"do": "acquire", "key": "k", "ttl_ms": 1})
-    with child:
-        assert child.wait(10) == 0
-
-
-def test_an_adapter_that_cannot_open_says_why(tmp_path: Path) -> None:
-    path = tmp_path / "adapter.mjs"
-    path.write_text(f"import {{ serve }} from '{HALF}'\nserve(() => {{ throw new Error('no driver') }})\n")
-    child = asked(["node", str(path)], OPEN)
-    assert child.stdout is not None
-    with child, child.stdout:
-        assert json.loads(child.stdout.readline()) == {"outcome": "fail", "error": "Error: no driver"}
 
 
 def test_warming_up_does_not_wait_for_a_node_that_is_down(adapter: Written, tmp_path: Path) -> None:

@@ -66,6 +66,7 @@ def test_every_file_in_the_folder_is_a_lock_with_a_summary() -> None:
         "control-no-validity-check",
         "control-no-unique-value",
         "control-semaphore-by-majority",
+        "control-wall-clock",
     }
     assert all(info.summary for info in infos.values())
 

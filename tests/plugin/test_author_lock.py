@@ -124,7 +124,8 @@ def test_a_lock_that_says_yes_and_nothing_else_is_bounded_by_the_whole_call(kind
 def test_a_plain_lock_that_waits_and_says_only_yes_is_not_bounded_by_its_busy_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(threading, "active_count", lambda: 1)  # as in a client's process; pytest has threads of its own
+    alone = [threading.current_thread()]  # as in a client's process; pytest has threads of its own
+    monkeypatch.setattr(threading, "enumerate", lambda: alone)
 
     class Slow(Plain):
         def acquire(self, key: str, ttl_ms: int) -> object:

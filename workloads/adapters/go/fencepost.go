@@ -65,15 +65,28 @@ type Node struct {
 func (n Node) Addr() string { return fmt.Sprintf("%s:%d", n.Host, n.Port) }
 
 // Settings are the harness's lock options, which an adapter may use or ignore, and the [settings] of the lock's manifest,
-// undecoded. TTLMs: what every acquire will ask for. Tasks: how many share the lock.
+// undecoded. TTLMs: what every acquire will ask for. WaitMs: for how long an acquire may keep trying. Permits: how many a
+// semaphore lets in. Tasks: how many share the lock. All: each of the settings as it came, by its name in the protocol.
 type Settings struct {
-	TTLMs         float64         `json:"ttl_ms"`
-	NodeTimeoutMs float64         `json:"node_timeout_ms"`
-	RetryDelayMs  float64         `json:"retry_delay_ms"`
-	Seed          uint64          `json:"seed"`
-	Tasks         int             `json:"tasks"`
-	RenewalMs     *float64        `json:"renewal_ms"`
-	Manifest      json.RawMessage `json:"manifest"`
+	TTLMs         float64                    `json:"ttl_ms"`
+	NodeTimeoutMs float64                    `json:"node_timeout_ms"`
+	RetryDelayMs  float64                    `json:"retry_delay_ms"`
+	WaitMs        float64                    `json:"wait_ms"`
+	Permits       int                        `json:"permits"`
+	Seed          uint64                     `json:"seed"`
+	Tasks         int                        `json:"tasks"`
+	RenewalMs     *float64                   `json:"renewal_ms"`
+	Manifest      json.RawMessage            `json:"manifest"`
+	All           map[string]json.RawMessage `json:"-"`
+}
+
+// UnmarshalJSON also fills in All.
+func (s *Settings) UnmarshalJSON(text []byte) error {
+	type named Settings
+	if err := json.Unmarshal(text, (*named)(s)); err != nil {
+		return err
+	}
+	return json.Unmarshal(text, &s.All)
 }
 
 // TTL is the lease time that every acquire will ask for, for a library that has it as a setting.
@@ -242,7 +255,7 @@ func Timed(call func()) Call {
 }
 
 // Answer is one answer of the protocol; the fields are described there. Make it with the functions below, and set what
-// else the library shows: `answer.Token = &token`.
+// else the library shows: `answer.Token = &token`. A value is any string of bytes.
 type Answer struct {
 	Outcome          string         `json:"outcome"`
 	Task             int            `json:"task,omitempty"`
@@ -251,6 +264,7 @@ type Answer struct {
 	Describe         map[string]any `json:"describe,omitempty"`
 	Value            *string        `json:"value,omitempty"`
 	ValueBase64      []byte         `json:"value_base64,omitempty"`
+	NodeValues       []string       `json:"node_values,omitempty"`
 	ValidityMs       *float64       `json:"validity_ms,omitempty"`
 	GrantedMs        *float64       `json:"granted_ms,omitempty"`
 	DeadlineNs       *int64         `json:"deadline_ns,omitempty"`
@@ -265,10 +279,24 @@ type Answer struct {
 type Round struct {
 	For     string  `json:"f"`
 	Key     string  `json:"key"`
-	Value   string  `json:"value"`
+	Value   string  `json:"-"`
 	AskedNs int64   `json:"asked_ns"`
 	DoneNs  int64   `json:"done_ns"`
 	Replies []Reply `json:"replies"`
+}
+
+// MarshalJSON writes the value as text, or in base64 if it is none.
+func (r Round) MarshalJSON() ([]byte, error) {
+	type plain Round
+	text, bytes := textOrBytes(r.Value)
+	if r.Replies == nil {
+		r.Replies = []Reply{}
+	}
+	return json.Marshal(struct {
+		plain
+		Value       *string `json:"value,omitempty"`
+		ValueBase64 []byte  `json:"value_base64,omitempty"`
+	}{plain(r), text, bytes})
 }
 
 // Reply is what one node replied. AtNs is 0 if nothing came.
@@ -314,12 +342,16 @@ func Granted(value string, call Call) Answer {
 
 func granted(value string) Answer {
 	answer := OK()
-	if utf8.ValidString(value) {
-		answer.Value = &value
-	} else {
-		answer.ValueBase64 = []byte(value)
-	}
+	answer.Value, answer.ValueBase64 = textOrBytes(value)
 	return answer
+}
+
+// textOrBytes returns a value as what JSON can carry: text, or bytes for base64.
+func textOrBytes(value string) (*string, []byte) {
+	if utf8.ValidString(value) {
+		return &value, nil
+	}
+	return nil, []byte(value)
 }
 
 // Fail answers that it certainly did not happen. The error may be nil.

@@ -4,6 +4,7 @@ import java.io.PrintStream;
 import java.lang.management.ManagementFactory;
 import java.lang.management.ThreadMXBean;
 import java.nio.charset.StandardCharsets;
+import java.util.Base64;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -20,7 +21,12 @@ import java.util.concurrent.TimeUnit;
  *
  * <p>An adapter's main method calls {@link #serve} with a function that opens its library.
  *
- * <p>When did the library compute the validity that it reports? The judge needs bounds for that time: if the validity
+ * <p>A library that returns a deadline is answered with deadline_ns, on the clock of {@link System#nanoTime}; nothing has to
+ * be estimated. One that says yes and nothing else computes no validity: its lease began at some time between the start and
+ * the end of the call, because the nodes count from the request, and the library waited for their replies after that. {@link
+ * TimedCall} provides these bounds.
+ *
+ * <p>When did a library compute the duration that it returns? The judge needs bounds for that time: if the validity
  * counts from too late, the lock is blamed for time that something else took. {@link BoundedCall} provides the bounds:
  *
  * <ul>
@@ -33,12 +39,14 @@ import java.util.concurrent.TimeUnit;
  *       blocking in a system call: for a library that reads its sockets in the calling thread, the lower bound is the
  *       start of the call.
  * </ul>
- *
- * <p>A library that says yes and nothing else computes no validity. Its lease began at some time between the start and the
- * end of the call: the nodes count from the request, and the library waited for their replies after that.
  */
 public final class FencepostAdapter {
-    /** What {@link #serve} needs. An exception is answered with info, because it is unknown how far the call got. */
+    /**
+     * What {@link #serve} needs. An exception is answered with info, because it is unknown how far the call got.
+     *
+     * <p>A value that is no text is answered as a byte[]. The other methods are then given a text with one character for each
+     * byte: {@code value.getBytes(StandardCharsets.ISO_8859_1)}.
+     */
     public interface Adapter {
         /** The library's version, and the timeouts and retries that it uses. */
         Map<String, Object> describe();
@@ -65,7 +73,17 @@ public final class FencepostAdapter {
         Adapter open(List<Node> nodes, Map<String, Object> settings) throws Exception;
     }
 
-    /** Call the library between the constructor and {@link #end}, in the same thread. */
+    /** For a library that says yes and nothing else. Call it between the constructor and {@link #end}. */
+    public static final class TimedCall {
+        private final long beganNs = System.nanoTime();
+
+        /** The fields that bound when the lease began. */
+        public Map<String, Object> end() {
+            return fields("computed_after_ns", beganNs, "computed_before_ns", System.nanoTime());
+        }
+    }
+
+    /** For a library that returns a duration. Call it between the constructor and {@link #end}, in the same thread. */
     public static final class BoundedCall {
         private static final ThreadMXBean THREADS = ManagementFactory.getThreadMXBean();
         private static final long RESOLUTION_NS = 1_000_000;
@@ -89,7 +107,7 @@ public final class FencepostAdapter {
         }
     }
 
-    /** It happened. The fields are those of the protocol, as names and values in turn. */
+    /** It happened. The fields are those of the protocol, as names and values in turn; see {@link #fields}. */
     public static Map<String, Object> ok(Object... namesAndValues) {
         Map<String, Object> answer = fields("outcome", "ok");
         answer.putAll(fields(namesAndValues));
@@ -101,16 +119,35 @@ public final class FencepostAdapter {
         return fields("outcome", "fail", "error", oneLine(error));
     }
 
-    /** Unknown whether it happened. */
-    public static Map<String, Object> info(Throwable error) {
-        return fields("outcome", "info", "error", oneLine(error.toString()));
+    /**
+     * An acquire or an extension was refused: because the lock is "held" by somebody else, too few nodes answered
+     * ("quorum"), or the grant came too "late" to be useful.
+     */
+    public static Map<String, Object> refused(String reason, String error) {
+        Map<String, Object> answer = fail(error);
+        answer.put("reason", reason);
+        return answer;
     }
 
-    /** Names and values in turn, as a map. */
+    /** Unknown whether it happened. */
+    public static Map<String, Object> info(Throwable error) {
+        return info(error.toString());
+    }
+
+    public static Map<String, Object> info(String error) {
+        return fields("outcome", "info", "error", oneLine(error));
+    }
+
+    /** Names and values in turn, as a map. A value that is a byte[] is written in base64, under the name with _base64. */
     public static Map<String, Object> fields(Object... namesAndValues) {
         Map<String, Object> fields = new LinkedHashMap<>();
         for (int i = 0; i < namesAndValues.length; i += 2) {
-            fields.put((String) namesAndValues[i], namesAndValues[i + 1]);
+            String name = (String) namesAndValues[i];
+            if (namesAndValues[i + 1] instanceof byte[] bytes) {
+                fields.put(name + "_base64", Base64.getEncoder().encodeToString(bytes));
+            } else {
+                fields.put(name, namesAndValues[i + 1]);
+            }
         }
         return fields;
     }
@@ -192,7 +229,7 @@ public final class FencepostAdapter {
     private Map<String, Object> answer(String verb, Map<String, Object> request) {
         try {
             String key = (String) request.get("key");
-            String value = (String) request.get("value");
+            String value = value(request);
             switch (verb) {
                 case "open":
                     List<Node> nodes = ((List<?>) request.get("nodes")).stream().map(FencepostAdapter::node).toList();
@@ -219,6 +256,13 @@ public final class FencepostAdapter {
             error.printStackTrace();
             return verb.equals("open") ? fail(error.toString()) : info(error);
         }
+    }
+
+    private static String value(Map<String, Object> request) {
+        String encoded = (String) request.get("value_base64");
+        return encoded == null
+                ? (String) request.get("value")
+                : new String(Base64.getDecoder().decode(encoded), StandardCharsets.ISO_8859_1);
     }
 
     private static Node node(Object parsed) {

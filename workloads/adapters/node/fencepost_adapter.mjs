@@ -48,15 +48,14 @@ export const ok = ({ value, ...fields } = {}) =>
   Buffer.isBuffer(value)
     ? { outcome: 'ok', value_base64: value.toString('base64'), ...fields }
     : { outcome: 'ok', value, ...fields }
-/** It certainly did not happen. `fields`: `error` (one line), `reason` ('held', 'quorum' or 'late'). */
-export const fail = (fields = {}) => ({ outcome: 'fail', ...fields })
+/** It certainly did not happen. `error`: what the library said. `reason`: 'held', 'quorum' or 'late'. */
+export const fail = ({ error, ...fields } = {}) => ({ outcome: 'fail', error: error && oneLine(error), ...fields })
 /** Unknown whether it happened. */
 export const info = (error) => ({ outcome: 'info', error: oneLine(error) })
 
-/** The name and version of an installed package, for `describe`. Not every package lets its package.json be imported. */
+/** The version of an installed package, for `describe`. Not every package lets its package.json be imported. */
 export function versionOf(name) {
-  const { version } = createRequire(import.meta.url)(`./node_modules/${name}/package.json`)
-  return `${name} ${version.replace(/^v/, '')}`
+  return createRequire(import.meta.url)(`./node_modules/${name}/package.json`).version.replace(/^v/, '')
 }
 
 /** Awaits `call()`. Returns its result, and `bounds`: the fields that bound when a lease began of which the library says

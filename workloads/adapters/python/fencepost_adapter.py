@@ -15,9 +15,9 @@ from too late, the lock is blamed for time that something else took. `BoundedCal
   for a running thread; CLOCK_THREAD_CPUTIME_ID is the same figure, up to date.
 - Neither includes the time for which the process was *stopped* (SIGSTOP); the harness knows it and widens the bound.
 - A library that says yes and nothing else computes no validity. The bounds of its lease are the start and the end of
-  the call: the nodes count from the request, and the library waited for their replies after that.
+  the call (`TimedCall`): the nodes count from the request, and the library waited for their replies after that.
 - Without schedstat, the timestamp before the call is the lower bound: wider, but still correct. The same holds when
-  there are other threads (several tasks that share the lock, a node that is still being connected to): a thread may
+  other threads work (several tasks that share the lock, a node that is still being connected to): a thread may
   then wait for another one, which is in neither number.
 
 With several tasks (`--tasks`), `serve` calls the adapter from as many threads at once, one for each task. An adapter of
@@ -30,6 +30,7 @@ import base64
 import contextlib
 import json
 import os
+import select
 import sys
 import threading
 import time
@@ -52,6 +53,8 @@ Settings = dict[str, Any]
 MARGIN_NS = 1_000_000
 WARM_UP_S = 10.0
 """The longest wait for nodes while opening. The answer to `open` must arrive within 30 s."""
+LAST_ANSWERS_S = 1.0
+"""After stdin has ended, how long requests that were already read may take."""
 _SCHEDSTAT = Path("/proc/thread-self/schedstat")
 
 
@@ -69,18 +72,32 @@ class Adapter(Protocol):
         ...
 
 
-class BoundedCall:
-    """`with BoundedCall() as call: …`; `call.bounds()` then returns the fields that bound when the result was
-    computed."""
+class TimedCall:
+    """`with TimedCall() as call: …`; `call.bounds()` then returns the fields that bound when a lease began of which the
+    library says nothing but yes."""
 
-    def __enter__(self) -> "BoundedCall":
-        self._is_alone = threading.active_count() == 1
-        self._busy_before_ns = _busy_ns()
+    def __enter__(self) -> "TimedCall":
         self.began_ns = time.monotonic_ns()
         return self
 
     def __exit__(self, *error: object) -> None:
         self.ended_ns = time.monotonic_ns()
+
+    def bounds(self) -> dict[str, int]:
+        return {"computed_after_ns": self.began_ns, "computed_before_ns": self.ended_ns}
+
+
+class BoundedCall(TimedCall):
+    """The same for a library that returns a duration: the fields bound when it was computed."""
+
+    def __enter__(self) -> "BoundedCall":
+        self._is_alone = set(threading.enumerate()) <= {threading.current_thread(), _watcher}
+        self._busy_before_ns = _busy_ns()
+        super().__enter__()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        super().__exit__()
         self._busy_after_ns = _busy_ns()
 
     def bounds(self) -> dict[str, int]:
@@ -173,6 +190,8 @@ class Answers:
     def __init__(self) -> None:
         self._file = os.fdopen(os.dup(sys.stdout.fileno()), "wb", buffering=0)
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+        # A killed process cannot flush.
+        sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
 
     def write(self, answer: Answer, request: dict[str, Any]) -> None:
         if "task" in request:
@@ -183,12 +202,13 @@ class Answers:
 def serve(open_adapter: Callable[[Nodes, Settings], Adapter]) -> None:
     """Answer requests until stdin ends. An exception while opening is answered with `fail`; tracebacks go to stderr."""
     answers = Answers()
+    leave_after_stdin()
     adapter: Any = None
-    tasks: dict[int, SimpleQueue[dict[str, Any]]] = {}
+    tasks: dict[int, SimpleQueue[dict[str, Any] | None]] = {}
+    threads = []
 
-    def work_for_task(requests: "SimpleQueue[dict[str, Any]]") -> None:
-        while True:
-            request = requests.get()
+    def work_for_task(requests: "SimpleQueue[dict[str, Any] | None]") -> None:
+        while request := requests.get():
             answers.write(_answer(adapter, request), request)
 
     for line in sys.stdin:
@@ -207,14 +227,37 @@ def serve(open_adapter: Callable[[Nodes, Settings], Adapter]) -> None:
         else:
             queue = tasks[request["task"]] = SimpleQueue()
             queue.put(request)
-            threading.Thread(target=work_for_task, args=(queue,), daemon=True).start()
+            threads.append(threading.Thread(target=work_for_task, args=(queue,), daemon=True))
+            threads[-1].start()
         if request["do"] == "close":
-            break
+            leave()
+    for queue in tasks.values():
+        queue.put(None)
+    for thread in threads:
+        thread.join()
     leave()
+
+
+def leave_after_stdin() -> None:
+    """When stdin has ended, exit within LAST_ANSWERS_S, even if a library still waits for a hung node. The thread that
+    watches for it sleeps until then, so it delays no call of the library."""
+    _watcher.start()
+
+
+def _leave_after_stdin() -> None:
+    ended = select.poll()
+    ended.register(sys.stdin.fileno(), 0)  # only that the other end is closed
+    ended.poll()
+    time.sleep(LAST_ANSWERS_S)
+    leave()
+
+
+_watcher = threading.Thread(target=_leave_after_stdin, daemon=True)
 
 
 def leave() -> None:
     """Exit immediately: threads in which a library still waits for a hung node must not keep the process alive."""
+    sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)
 

@@ -5,7 +5,7 @@ One event loop in the main thread runs for as long as the adapter does. So a lib
 extends a lease) go on between two requests, as they do in a user's program, and several tasks (`--tasks`) are tasks of
 this loop that share one lock object.
 
-Requests are read by the loop as well. There is no other thread, so the bounds of `BoundedCall` hold here, too: between
+Requests are read by the loop as well. No other thread works, so the bounds of `BoundedCall` hold here, too: between
 computing a result and returning it, a coroutine that awaits nothing was running, or waited for a processor.
 """
 
@@ -17,7 +17,19 @@ import sys
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Protocol
 
-from fencepost_adapter import WARM_UP_S, Answer, Answers, Nodes, Settings, Value, call, check_opened, leave, raised
+from fencepost_adapter import (
+    WARM_UP_S,
+    Answer,
+    Answers,
+    Nodes,
+    Settings,
+    Value,
+    call,
+    check_opened,
+    leave,
+    leave_after_stdin,
+    raised,
+)
 
 _MAX_LINE_BYTES = 1 << 20
 
@@ -60,6 +72,7 @@ async def _serve(open_adapter: Callable[[Nodes, Settings], Awaitable[AsyncAdapte
             answer = raised(error, request)
         answers.write(answer, request)
 
+    leave_after_stdin()
     async for line in await _stdin():
         request = json.loads(line)
         if request["do"] == "open":
@@ -71,10 +84,11 @@ async def _serve(open_adapter: Callable[[Nodes, Settings], Awaitable[AsyncAdapte
                 continue
         if request["do"] == "close":
             await respond(request)
-            break
+            leave()
         task = asyncio.create_task(respond(request))
         under_way.add(task)
         task.add_done_callback(under_way.discard)
+    await asyncio.gather(*under_way)
     leave()
 
 

@@ -2,7 +2,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"time"
@@ -12,7 +11,7 @@ import (
 
 const notText = "\xff\x00A"
 
-type toy struct{ manifest map[string]any }
+type toy struct{ settings fencepost.Settings }
 
 type renewingToy struct{ *toy }
 
@@ -41,12 +40,7 @@ func open(nodes []fencepost.Node, settings fencepost.Settings) (fencepost.Lock, 
 		return nil, fmt.Errorf("there are no nodes")
 	}
 	fmt.Println("opening", nodes[0].Addr())
-	lock := &toy{}
-	if len(settings.Manifest) > 0 {
-		if err := json.Unmarshal(settings.Manifest, &lock.manifest); err != nil {
-			return nil, err
-		}
-	}
+	lock := &toy{settings}
 	if nodes[0].Host == "renews" {
 		return renewingToy{lock}, nil
 	}
@@ -63,7 +57,9 @@ func (*toy) Acquire(key string, ttl time.Duration) fencepost.Answer {
 		call := fencepost.Timed(func() { time.Sleep(20 * time.Millisecond) })
 		return fencepost.GrantedFor("v", ttl, call)
 	case "yes":
-		return fencepost.Granted(notText, fencepost.Timed(func() {}))
+		answer := fencepost.Granted(notText, fencepost.Timed(func() { time.Sleep(20 * time.Millisecond) }))
+		answer.NodeValues = []string{"one", "other"}
+		return answer
 	case "held":
 		return fencepost.Refused("held", "somebody\n\telse has it")
 	case "unknown":
@@ -80,25 +76,28 @@ func (*toy) Acquire(key string, ttl time.Duration) fencepost.Answer {
 	}
 	fmt.Println("printed by the library")
 	os.Stdout.WriteString("and once more\n")
-	token := int64(7)
+	token, requestedNs, grantedMs := int64(7), int64(1), 2000.0
 	answer := fencepost.GrantedUntil("v", time.Now().Add(ttl))
-	answer.Token = &token
-	answer.Rounds = []fencepost.Round{{For: "acquire", Key: key, Value: "v", AskedNs: 1, DoneNs: 2,
-		Replies: []fencepost.Reply{{Node: "n1", Text: "OK", AtNs: 2}, {Node: "n2", Text: "silent"}}}}
+	answer.Token, answer.RequestedNs, answer.GrantedMs = &token, &requestedNs, &grantedMs
+	replies := []fencepost.Reply{{Node: "n1", Text: "OK", AtNs: 2}, {Node: "n2", Text: "silent"}}
+	answer.Rounds = []fencepost.Round{
+		{For: "acquire", Key: key, Value: "v", AskedNs: 1, DoneNs: 2, Replies: replies},
+		{For: "undo", Key: key, Value: notText, AskedNs: 3, DoneNs: 4},
+	}
 	return answer
 }
 
 func (*toy) Extend(key, value string, ttl time.Duration) fencepost.Answer {
-	return fencepost.Fail(nil)
+	return fencepost.Fail("it cannot extend")
 }
 
 func (*toy) Release(key, value string) fencepost.Answer {
 	if value != notText {
-		return fencepost.Fail("another value: " + value)
+		return fencepost.Fail("another value")
 	}
 	return fencepost.OK()
 }
 
 func (t *toy) Describe() map[string]any {
-	return map[string]any{"library": "toy 1.0", "manifest": t.manifest}
+	return map[string]any{"library": "toy 1.0", "settings": t.settings.All}
 }

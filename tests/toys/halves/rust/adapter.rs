@@ -3,7 +3,7 @@
 mod fencepost_adapter;
 
 use fencepost_adapter::{
-    fail, granted, granted_for, granted_until, info, ok, refused, serve, timed,
+    base64, fail, granted, granted_for, granted_until, info, ok, refused, serve, timed,
     timed_on_this_thread, Answer, Lock, Node,
 };
 use serde_json::{json, Value};
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 const NOT_TEXT: &[u8] = b"\xff\x00A";
 
 struct Toy {
-    manifest: Value,
+    settings: Value,
     renews: bool,
     meeting: Barrier,
 }
@@ -26,7 +26,7 @@ fn open(nodes: Vec<Node>, settings: &Value) -> Result<Toy, String> {
     let first = nodes.first().ok_or("there are no nodes")?;
     println!("opening {}:{}", first.host, first.port);
     Ok(Toy {
-        manifest: settings["manifest"].clone(),
+        settings: settings.clone(),
         renews: first.host == "renews",
         meeting: Barrier::new(2),
     })
@@ -45,7 +45,10 @@ impl Lock for Toy {
                     timed_on_this_thread(|| std::thread::sleep(Duration::from_millis(20)));
                 return granted_for(b"v", ttl.as_secs_f64() * 1000.0, call);
             }
-            "yes" => return granted(NOT_TEXT, timed(|| ()).1),
+            "yes" => {
+                let ((), call) = timed(|| std::thread::sleep(Duration::from_millis(20)));
+                return granted(NOT_TEXT, call).with("node_values", json!(["one", "other"]));
+            }
             "held" => return refused("held", "somebody\n\telse has it"),
             "unknown" => return info("no reply"),
             "panic" => panic!("out of luck"),
@@ -60,10 +63,13 @@ impl Lock for Toy {
         println!("printed by the library");
         println!("and once more");
         let replies = json!([["n1", "OK", 2], ["n2", "silent", null]]);
-        let round = json!({"f": "acquire", "key": key, "value": "v", "asked_ns": 1, "done_ns": 2, "replies": replies});
+        let text = json!({"f": "acquire", "key": key, "value": "v", "asked_ns": 1, "done_ns": 2, "replies": replies});
+        let bytes = json!({"f": "undo", "key": key, "value_base64": base64(NOT_TEXT), "asked_ns": 3, "done_ns": 4, "replies": []});
         granted_until(b"v", Instant::now() + ttl)
             .with("token", 7)
-            .with("rounds", json!([round]))
+            .with("granted_ms", 2000)
+            .with("requested_ns", 1)
+            .with("rounds", json!([text, bytes]))
     }
 
     fn extend(&self, _key: &str, _value: &[u8], _ttl: Duration) -> Answer {
@@ -91,6 +97,6 @@ impl Lock for Toy {
     }
 
     fn describe(&self) -> Value {
-        json!({"library": "toy 1.0", "manifest": self.manifest})
+        json!({"library": "toy 1.0", "settings": self.settings})
     }
 }

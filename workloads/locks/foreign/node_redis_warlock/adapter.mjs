@@ -35,7 +35,7 @@ function open([{ host, port, password }]) {
     },
 
     describe: () => ({
-      library: versionOf('node-redis-warlock'),
+      library: `node-redis-warlock ${versionOf('node-redis-warlock')}`,
       redis: versionOf('redis'),
       attempts: 1,
       command_timeout_ms: 'none',

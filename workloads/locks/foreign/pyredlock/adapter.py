@@ -6,7 +6,19 @@ The library's bugs are part of what is tested: nothing is fixed here.
 from importlib.metadata import version
 
 import redis
-from fencepost_adapter import Answer, BoundedCall, Nodes, Settings, describe_redis, fail, info, ok, serve, warm_up
+from fencepost_adapter import (
+    Answer,
+    BoundedCall,
+    Nodes,
+    Settings,
+    TimedCall,
+    describe_redis,
+    fail,
+    info,
+    ok,
+    serve,
+    warm_up,
+)
 from pyredlock import Redlock
 
 SOCKET_TIMEOUT_S = 0.5
@@ -45,11 +57,11 @@ class PyRedlock:
         """The library returns yes or no without a validity, so the adapter tells none: a yes is good for the TTL,
         counted from some time within the call."""
         del key
-        with BoundedCall() as call:
+        with TimedCall() as call:
             extended = self._library.extend(self._held[value], ttl_ms)
         if not extended:
             return fail()
-        return ok(value=value, computed_after_ns=call.began_ns, computed_before_ns=call.ended_ns)
+        return ok(value=value, **call.bounds())
 
     def release(self, key: str, value: str) -> Answer:
         """True says that every node replied, and not whether it held the lock."""

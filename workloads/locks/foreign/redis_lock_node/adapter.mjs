@@ -40,7 +40,7 @@ function open([{ host, port, password }]) {
     },
 
     describe: () => ({
-      library: versionOf('redis-lock'),
+      library: `redis-lock ${versionOf('redis-lock')}`,
       redis: versionOf('redis'),
       attempts: 'for ever',
       retry_delay_ms: 50,

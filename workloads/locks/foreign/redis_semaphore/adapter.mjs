@@ -60,7 +60,7 @@ function open(nodes, settings) {
     },
 
     describe: () => ({
-      library: versionOf('redis-semaphore'),
+      library: `redis-semaphore ${versionOf('redis-semaphore')}`,
       ioredis: versionOf('ioredis'),
       acquire_limit_ms: library.defaultTimeoutOptions.acquireTimeout, // "max timeout" of an acquire, by its documentation
       retry_interval_ms: library.defaultTimeoutOptions.retryInterval,

@@ -73,7 +73,9 @@ public final class RedissonLockAdapter implements FencepostAdapter.Renewing {
         }
         long returnedNs = System.nanoTime();
         if (!granted) {
-            return FencepostAdapter.fail("tryLock returned false");
+            // The fair lock also refuses while nobody has it, if others are in the queue.
+            String said = "tryLock returned false";
+            return kind.equals("fair RLock") ? FencepostAdapter.fail(said) : FencepostAdapter.refused("held", said);
         }
         String field = client.getId() + ":" + Thread.currentThread().getId();
         String value = field + "#" + leases.incrementAndGet();

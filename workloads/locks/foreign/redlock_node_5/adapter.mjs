@@ -96,7 +96,7 @@ function open(nodes, settings) {
       return {
         // Without a time limit for commands there is none for an acquire.
         ...(commandTimeout && { acquire_limit_ms: attemptsMs + retryCount * (retryDelay + retryJitter) }),
-        library: versionOf('redlock'),
+        library: `redlock ${versionOf('redlock')}`,
         ioredis: versionOf('ioredis'),
         retry_count: retryCount,
         retry_delay_ms: retryDelay,

@@ -99,7 +99,7 @@ function open(nodes, settings) {
       // script, which may have to be loaded and sent twice.
       const commands = isAlone ? retryAttempts + 2 : (retryAttempts + 1) * (1 + 4)
       return {
-        library: versionOf('redlock-universal'),
+        library: `redlock-universal ${versionOf('redlock-universal')}`,
         ioredis: versionOf('ioredis'),
         acquire_limit_ms: commands * timeout + retryAttempts * retryDelay,
         retry_attempts: retryAttempts,
