@@ -62,10 +62,15 @@ def values_of(parsed: argparse.Namespace, options: Iterable[Declared]) -> dict[s
         if given is None:
             continue
         if each.repeats:
-            found[each.field] = tuple(given)
+            found[each.field] = tuple(map(_said, given))
         else:
-            found[each.field] = each.read(given) if each.takes_value else True
+            found[each.field] = each.read(_said(given)) if each.takes_value else True
     return found
+
+
+def _said(given: Any) -> Any:
+    """What argparse was given: before Python 3.13 it takes the value of `--name=--` for an end of the options."""
+    return "--" if given == [] else given
 
 
 def metavar(each: Declared) -> str:

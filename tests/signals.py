@@ -29,6 +29,7 @@ from cluster.engine import connect
 from cluster.engine_sweep import RUN_LABEL
 from cluster.waiting import becomes_true
 from tests.cluster.reapers import WITHIN_S, left_of
+from tests.foreground import obey_signals
 from tests.harness import runs
 from tests.harness.test_whole_runs import assert_nothing_missing_but_the_last
 
@@ -223,7 +224,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--at-once", type=int, default=1, help="runs at the same time: each finds a busier machine")
     given = parser.parse_args(argv)
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a script's background jobs inherit that it is ignored
+    obey_signals()
     clusters = CLUSTERS if given.cluster == "both" else (given.cluster,)
     bad = 0
     with tempfile.TemporaryDirectory(prefix="fencepost-signals-") as name, ThreadPoolExecutor(given.at_once) as pool:

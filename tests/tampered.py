@@ -1,10 +1,11 @@
 """Is a damaged run ever believed? `python -m tests.tampered [--count 1000] [--runs FOLDER] [--seed 1]`
 
 Records a few short runs (or takes those in FOLDER), damages copies of them in every way of `tests.judge.tampering`, and
-lets `fencepost analyze` judge each. Half of the copies are whole before that, so their manifests vouch for them; these
-must be refused in one line that names the file. The others look as a killed harness leaves them. They may be refused or
-unknown, never valid, and a violation only if they were one before. A digit that became another one cannot be noticed
-there, but `analyze` must say that nothing vouches for the record.
+lets `fencepost analyze` judge each. A third of the copies are whole before that, so their manifests vouch for them;
+these must be refused in one line that names the file. The others look as a killed harness leaves them. Those that are
+sealed must be refused as well, or judged as before where the damage is not to what was sealed. The rest may be refused
+or unknown, never valid, and a violation only if they were one before. A digit that became another one cannot be noticed
+there, but whatever verdict `analyze` gives, it must say that nothing vouches for the record.
 
 Prints how often each damage had which outcome, and ends with 1 if one was not as it must be.
 """
@@ -22,6 +23,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from harness.store.run_folder import RunFolder
+from harness.store.seal import Seal
 from tests.fuzz.command import outcome
 from tests.harness import runs
 from tests.judge.tampering import KINDS, tamper
@@ -35,7 +38,7 @@ RECORDED: Final = (
 """What makes a correct run, a violation, one with several permits, and one with several threads in a client."""
 
 NAMES: Final = {0: "valid", 1: "violation", 2: "unknown", 254: "refused", 255: "failed"}
-AS_KILLED, WHOLE = "killed", "whole"
+WHOLE, SEALED, UNSEALED = "whole", "sealed", "not sealed"
 
 
 def record(place: Path) -> list[Path]:
@@ -60,8 +63,10 @@ def copied(run: Path, place: Path, state: str) -> Path:
     copy = place / "results" / "runs" / run.name
     shutil.rmtree(copy, ignore_errors=True)
     shutil.copytree(run, copy, ignore=shutil.ignore_patterns("verdict.json", "history.parquet", "report.html"))
-    if state == AS_KILLED:
+    if state != WHOLE:
         as_killed(copy)
+    if state == SEALED:
+        Seal(RunFolder(copy)).renew()
     return copy
 
 
@@ -89,9 +94,15 @@ def try_one(run: Path, place: Path, seed: int, state: str, untouched: int) -> tu
     except AssertionError as wrong:
         return how, "failed", " ".join(str(wrong).split())[:300]
     wrong = None
-    is_doubted = how == "flip a byte" and "no manifest vouches for it" in said
-    if code == 255 or (state == WHOLE and code != 254) or code == 0 or (code == 1 != untouched and not is_doubted):
+    may_be = {
+        WHOLE: {254},
+        SEALED: {254, untouched},
+        UNSEALED: {254, 2, untouched} | ({1} if how == "flip a byte" else set()),
+    }
+    if code not in may_be[state] or (how == "flip a byte" and state == SEALED and code != 254):
         wrong = f"{NAMES[untouched]} became {NAMES[code]}"
+    elif code != 254 and "may go unnoticed" not in said:
+        wrong = f"{NAMES[untouched]} became {NAMES[code]} without a word of doubt: {said}"
     elif code == 254 and state == WHOLE and file.name not in said and how != "swap two logs":
         wrong = f"does not name {file.name}: {said}"
     return how, NAMES[code], wrong
@@ -109,7 +120,9 @@ def main(argv: Sequence[str]) -> int:
             path.parent for path in given.runs.resolve().glob("*/manifest.json") if not path.parent.is_symlink()
         )  # fmt: skip
         untouched = {
-            (run, state): judged(copied(run, place, state), place)[0] for run in found for state in (WHOLE, AS_KILLED)
+            (run, state): judged(copied(run, place, state), place)[0]
+            for run in found
+            for state in (WHOLE, SEALED, UNSEALED)
         }
         for (run, state), code in untouched.items():
             _say(f"{run.name}, {state}: {NAMES[code]}")
@@ -124,7 +137,7 @@ def main(argv: Sequence[str]) -> int:
                 bad += 1
                 _say(f"{number}: {run.name}, {state}, {how}: {wrong}")
     for (state, how, what), times in sorted(seen.items()):
-        _say(f"{times:5} {state:7} {how:45} {what}")
+        _say(f"{times:5} {state:10} {how:45} {what}")
     _say(f"{given.count} damaged runs, {bad} of them believed, changed in silence or refused without the file's name")
     return 1 if bad else 0
 

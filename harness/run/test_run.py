@@ -27,6 +27,7 @@ from harness.run.fault_log import FaultLog
 from harness.run.interruption import Interruption
 from harness.run.proxy_overhead import measure_overhead_us
 from harness.run.pulse import Pulse
+from harness.run.sealing import Sealing
 from harness.run.setup import Setup
 from harness.run.snapshot import Display, Snapshot
 from harness.run.watch import Watch
@@ -135,7 +136,7 @@ class TestRun:
 
     def _perform(self, scenario: Scenario) -> None:
         config, folder = self.config, self.folder
-        with self.interruption.watch(), ExitStack() as stack:
+        with self.interruption.watch(), Sealing(folder), ExitStack() as stack:
             self._cluster = cluster = self._setup.open_cluster(self._state, folder.logs)
             stack.callback(cluster.stop)
             self._show(f"bringing up {config.nodes} nodes ({self._setup.backend})")

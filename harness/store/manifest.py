@@ -19,12 +19,15 @@ from typing import Final
 import msgspec
 
 from fencepost.errors import FencepostError, UsageError
-from fencepost.files import open_regular
+from fencepost.files import on_disk, open_regular
 from harness.store.run_folder import RunFolder
 
 FIRST_SCHEMA: Final = 2
 """From this schema of config.json on, a run that ended as planned has a manifest."""
-_PIECE_BYTES: Final = 1 << 20
+SEALED: Final = "sealed.json"
+"""Vouches for a run that is on (`harness.store.seal`)."""
+PIECE_BYTES: Final = 1 << 20
+"""How much of a file is read at a time."""
 _LOGS: Final = ("*.jsonl", "clients/*", "held/*", "answers/*", "gaps/*", "beats/*")
 _DOCUMENTS: Final = (
     "config.json",
@@ -65,7 +68,9 @@ def recording(folder: RunFolder) -> Iterator[None]:
 
 def write_manifest(folder: RunFolder) -> None:
     """Written when nothing writes to the record any longer. Raises BrokenEnvironmentError."""
-    folder.write_manifest(Manifest(tuple(_all_measured(folder.path, _recorded(folder.path)))))
+    folder.write_manifest(Manifest(tuple(_all_measured(folder.path, recorded(folder.path).values()))))
+    with on_disk(folder.path):
+        (folder.path / SEALED).unlink(missing_ok=True)
 
 
 def check_manifest(folder: RunFolder, manifest: Manifest, *, at_a_glance: bool = False) -> None:
@@ -75,7 +80,7 @@ def check_manifest(folder: RunFolder, manifest: Manifest, *, at_a_glance: bool =
     `at_a_glance`: a file that still has its size, and that the file system has not seen change since the manifest was
     written, is not read."""
     written_ns = (folder.path / "manifest.json").stat().st_ctime_ns if at_a_glance else 0
-    there = {_name(folder.path, path): path for path in _recorded(folder.path)}
+    there = recorded(folder.path)
     published = not any(name.startswith("clients/") for name in there) and (folder.path / "history.parquet").is_file()
     listed = {file.name: file for file in manifest.files}
     for name in sorted(there.keys() - listed.keys()):
@@ -123,13 +128,14 @@ def changed_since_judged(folder: RunFolder) -> bool:
     folders = [
         path for path in (folder.clients, folder.held, folder.answers, folder.gaps, folder.beats) if path.is_dir()
     ]
-    return any(path.stat().st_mtime_ns >= judged_ns for path in [*_recorded(folder.path), *folders])
+    return any(path.stat().st_mtime_ns >= judged_ns for path in [*recorded(folder.path).values(), *folders])
 
 
-def _recorded(folder: Path) -> list[Path]:
+def recorded(folder: Path) -> dict[str, Path]:
+    """The files of the record, by their names within the folder."""
     logs = [path for pattern in _LOGS for path in folder.glob(pattern)]
     documents = [folder / name for name in _DOCUMENTS if (folder / name).exists()]
-    return sorted([*logs, *documents])
+    return {_name(folder, path): path for path in sorted([*logs, *documents])}
 
 
 def _name(folder: Path, path: Path) -> str:
@@ -145,7 +151,7 @@ def _all_measured(folder: Path, paths: Iterable[Path]) -> list[File]:
 def _measured(folder: Path, path: Path) -> File:
     digest, lines, length = hashlib.sha256(), 0, 0
     with open_regular(path) as file:
-        while piece := file.read(_PIECE_BYTES):
+        while piece := file.read(PIECE_BYTES):
             digest.update(piece)
             lines += piece.count(b"\n")
             length += len(piece)

@@ -16,6 +16,7 @@
       gaps/c1.1.jsonl    Gap, a line each: when that client did not run; no file if it always ran
       beats/c1.1.jsonl   Beats, a line each: how late that client woke up; harness.1: the process that makes the run
       final.json         the values at the last read
+      sealed.json        what the files were a moment ago, while the run is on; a manifest.json takes its place
       history.parquet    the operations again, as columns; made from clients/ and never instead of it
       verdict.json       the verdict and its schema version
       logs/              what servers, clients and libraries said

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any, Final
 
 import pandas as pd
@@ -26,6 +27,7 @@ from harness.store.many_logs import read_ops
 from harness.store.parquet import read_frame
 from harness.store.pieces import RowDecoder
 from harness.store.run_folder import RunFolder, client_logs
+from harness.store.seal import check_seal
 from harness.store.soundness import check_soundness
 
 _PART_ROWS: Final = 1 << 18
@@ -43,7 +45,9 @@ def load_recorded(folder: RunFolder, *, is_over: bool = True) -> Recorded:
     manifest = folder.read_manifest(Manifest)
     if manifest is not None:
         return _load_while_checked(folder, manifest)
-    run = _load_finite(folder, broke_off(folder))
+    doubts = broke_off(folder)
+    is_sealed = check_seal(folder)
+    run = replace(_load_finite(folder, doubts), is_sealed=is_sealed)
     check_soundness(folder, run)
     return run
 

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from fencepost.errors import UsageError
 from harness.checkers.judge import judge_folder
-from harness.store.manifest import write_manifest
+from harness.store.manifest import SEALED, write_manifest
 from harness.store.run_folder import RunFolder
+from harness.store.seal import Seal
 from tests.explain.test_terminal import folder_of, restarted
 from tests.fuzz.command import fresh, fuzz, outcome
 from tests.fuzz.hostile import BYTES, INSTEAD, TEXTS, damaged_json, put_instead
@@ -94,6 +95,24 @@ def test_a_log_with_anything_in_it_is_one_line_or_a_verdict(judged: Path, tmp_pa
     lines[at] = data.draw(st.one_of(damaged_json(json.loads(lines[at])), BYTES))
     path.write_bytes(b"\n".join(lines) + data.draw(st.sampled_from([b"\n", b""])))
     _vouch(run, data)
+    read_by_every_command(place, run, data.draw(st.sampled_from(READERS)))
+    shutil.rmtree(place)
+
+
+@fuzz(12)
+@given(data=st.data())
+def test_a_manifest_or_a_seal_with_anything_in_it_is_one_line(
+    judged: Path, tmp_path: Path, data: st.DataObject
+) -> None:
+    place = fresh(tmp_path)
+    run = copied(judged, place)
+    name = data.draw(st.sampled_from(["manifest.json", SEALED]))
+    if name == SEALED:
+        (run / "manifest.json").unlink()
+        (run / "final.json").unlink()
+        Seal(RunFolder(run)).renew()
+    document = json.loads((run / name).read_bytes())
+    (run / name).write_bytes(data.draw(st.one_of(damaged_json(document), damaged_json(document), BYTES)))
     read_by_every_command(place, run, data.draw(st.sampled_from(READERS)))
     shutil.rmtree(place)
 

@@ -46,6 +46,7 @@ def test_a_run_ends_with_a_verdict_and_leaves_its_folder_and_nothing_else(tmp_pa
         "report.html",
         "logs",
     }
+    assert not (folder / "sealed.json").exists()
     assert runs.processes_of(folder) == []
     assert runs.state_left(tmp_path) == []
 
@@ -152,6 +153,7 @@ def test_after_sigkill_of_the_harness_everything_goes_by_itself_and_the_history_
 ) -> None:
     process = runs.start(tmp_path, *runs.short_run("--nemesis", "pause+crash", "--duration", "60s", cluster=backend))
     folder = await_load(process, tmp_path)
+    assert becomes_true(lambda: sealed_bytes(folder, "clients/c1.1.jsonl") > 0, within_s=30)
     time.sleep(Random(backend).uniform(0, 2))  # a random moment
     process.kill()
     process.communicate()
@@ -164,6 +166,20 @@ def test_after_sigkill_of_the_harness_everything_goes_by_itself_and_the_history_
     assert set(run.ops["client"]) == {"c1", "c2", "c3"}
     for _, ops in run.ops.groupby(["client", "life"], observed=True):
         assert_nothing_missing_but_the_last(ops["f"].tolist(), ops["outcome"].tolist(), ops["section"].tolist())
+
+    log = folder / "clients" / "c1.1.jsonl"
+    log.write_text(log.read_text().replace("_ns", "_NS", 1))
+    code, out, err = runs.fencepost(tmp_path, "analyze", str(folder))
+    assert (code, out) == (254, ""), out + err
+    assert f"{log} does not begin with" in err
+
+
+def sealed_bytes(folder: Path, name: str) -> int:
+    """How much of this file the run's seal vouches for."""
+    if not (folder / "sealed.json").exists():
+        return 0
+    sealed = json.loads((folder / "sealed.json").read_text())["files"]
+    return sum(file["bytes"] for file in sealed if file["name"] == name)
 
 
 def assert_nothing_missing_but_the_last(names: list[str], outcomes: list[str], sections: list[int]) -> None:
@@ -190,7 +206,7 @@ def test_a_lock_command_that_dies_is_one_clear_line_and_the_history_is_kept(tmp_
 
 def test_a_lock_of_ones_own_is_imported_from_the_current_folder(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(
-        "from workloads.locks.control_quorum_of_two import LOCK\n\n\nclass MyLock(LOCK):\n    '''My own.'''\n"
+        "from workloads.locks.redlock import LOCK\n\n\nclass MyLock(LOCK):\n    def quorum(self):\n        return 0\n"
     )
     code, out, err = runs.fencepost(
         tmp_path,

@@ -15,6 +15,7 @@ from typing import Any, Final
 UNIT_NS: Final = 10_000_000
 TTL: Final = 10
 BASE: Final = 100
+LASTS: Final = {"granted_ms": 3 * UNIT_NS / 1e6}
 NODES: Final = ("n1", "n2", "n3")
 
 
@@ -137,6 +138,9 @@ def _section(made: _Made, life: tuple[str, int], number: int, key: str, at: int)
         length = random.randint(0, 2)
         record("extend", random.choice(["ok", "ok", "ok", "fail", "info"]), length, **_lease(made, style, at, length))
         at += random.randint(0, 5)
+    while made.often(0.1):
+        record("held", random.choice(["ok", "ok", "fail"]), random.randint(0, 1), **made.random.choice([{}, LASTS]))
+        at += random.randint(0, 5)
     if made.often(0.9):
         at = max(at, left)
         outcome = random.choice(["ok"] * 8 + ["info", "fail"])
@@ -192,6 +196,8 @@ def _pauses(made: _Made, clients: list[str]) -> None:
             "seen": "so",
             "paused_clients": random.sample(clients, random.randint(1, len(clients))),
         }
+        if made.often(0.3):
+            fault |= {"wrong_clocks": random.sample(NODES, 1), "clock_off_ms": random.choice([0, 10, 300])}
         made.faults.append(
             {"event": "injected", "began_ns": ns(began), "done_ns": ns(began), "holds": made.often(0.8)} | fault
         )

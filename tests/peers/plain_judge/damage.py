@@ -21,6 +21,8 @@ def broke_off(path: Path, folder: Folder) -> bool:
     is_old = folder.config["schema_version"] < 2
     if not is_old and not broke and folder.final is not None:
         raise DamagedError(f"{path} ended and has no manifest")
+    if (path / "sealed.json").exists():
+        _check_seal(path)
     _check_lives(path, folder, is_old=is_old)
     _check_writes(folder)
     _check_nodes(folder)
@@ -38,6 +40,15 @@ def _check_manifest(path: Path) -> None:
     logs = {log.relative_to(path).as_posix() for log in path.rglob("*.jsonl")}
     if logs - listed.keys():
         raise DamagedError(f"{path} has logs that were not there")
+
+
+def _check_seal(path: Path) -> None:
+    for file in json.loads((path / "sealed.json").read_bytes())["files"]:
+        if not (path / file["name"]).is_file():
+            raise DamagedError(f"{path / file['name']} is missing")
+        data = (path / file["name"]).read_bytes()[: file["bytes"]]
+        if hashlib.sha256(data).hexdigest() != file["sha256"]:
+            raise DamagedError(f"{path / file['name']} has changed")
 
 
 def _check_lives(path: Path, folder: Folder, *, is_old: bool) -> None:

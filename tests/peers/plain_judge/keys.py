@@ -50,6 +50,8 @@ class NodesRecord:
     values: dict[int, str]
     """By the place of a section in the list of all, the value that was its own."""
     all_nodes: list[str]
+    wrong_clocks: list[tuple[str, Interval]]
+    """When a node may have expired keys early because a fault had set its clock."""
 
 
 def nodes_record(folder: Folder, sections: list[Section]) -> NodesRecord:
@@ -61,7 +63,7 @@ def nodes_record(folder: Folder, sections: list[Section]) -> NodesRecord:
                 shown.setdefault(line["value"], []).append(place)
     single = {value: places[0] for value, places in shown.items() if len(places) == 1}
     every_node = [f"n{number}" for number in range(1, folder.config["nodes"] + 1)]
-    record = NodesRecord([], {}, {place: value for value, place in single.items()}, every_node)
+    record = NodesRecord([], {}, {place: value for value, place in single.items()}, every_node, _wrong_clocks(folder))
     for node in sorted({event["node"] for event in folder.nodes}):
         _one_node(record, node, [event for event in folder.nodes if event["node"] == node])
     names = {op["key"]: op["key"] for ops in folder.ops.values() for op in ops}
@@ -264,5 +266,22 @@ def _took_by_lock(record: NodesRecord, of_key: list[Holding], section: Section, 
     if last.perhaps_by_itself:
         last = [h for h in of_key if h.node == node and h.value is None and last.began[0] <= h.began[0] < at][-1]
     if last.ended == "expired":
-        return last.gone[1] >= last.expires_ns - NODE_CLOCK_SLACK_NS
+        asked_ns = section.asked_ns
+        is_wrong = any(name == node and a <= at and b >= asked_ns for name, (a, b) in record.wrong_clocks)
+        return last.gone[1] >= last.expires_ns - NODE_CLOCK_SLACK_NS and not is_wrong
     return last.ended in ("deleted", "overwritten")
+
+
+def _wrong_clocks(folder: Folder) -> list[tuple[str, Interval]]:
+    granted = [op.get("granted_ms") or 0 for ops in folder.ops.values() for op in ops]
+    lease_ns = max([folder.config["ttl_ms"], *granted]) * 1e6
+    found = []
+    for fault in folder.faults:
+        if fault["event"] == "injected":
+            ends = [f["done_ns"] for f in folder.faults if f["event"] == "healed" and f["fault"] == fault["fault"]]
+            for node in fault.get("wrong_clocks", ()):
+                done = min(ends, default=inf)
+                off_ns = fault.get("clock_off_ms", 0) * 1e6
+                off_ns += fault.get("clock_rate_percent", 0) / 100 * (done - fault["began_ns"])
+                found.append((node, (fault["began_ns"], done + lease_ns + off_ns)))
+    return found

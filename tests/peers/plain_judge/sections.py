@@ -138,7 +138,17 @@ def _section(
             section.latest = extension.deadline[1]
         if op.get("token") is not None and op["outcome"] == "ok" and op["f"] in ("acquire", "token"):
             section.token = op["token"]
+    for op in ops:
+        if op["f"] in ("held", "reenter") and op["outcome"] == "ok":
+            _say_that_it_is_held(section, op)
     return section
+
+
+def _say_that_it_is_held(section: Section, yes: Line) -> None:
+    lasts_ms = yes.get("granted_ms", yes.get("validity_ms")) or 0
+    section.latest = max(section.latest, yes["complete_ns"] + ceil(lasts_ms * 1e6))
+    if yes["invoke_ns"] > section.earliest:
+        section.earliest, section.lapse = yes["invoke_ns"], (0, 0)
 
 
 def _lease(op: Line, pauses: list[Interval]) -> Lease:
