@@ -1,7 +1,8 @@
 """Loads that are drawn from the seed: what clients do changes every few TTLs, so that a lock meets every class of load.
 
 A load is of one of several kinds; all kinds come once, in random order, before any comes again. The last load goes on
-after everything is healed: all clients work and none rests, so that the lock can show that it recovers.
+after everything is healed: all clients work and none rests, so that the lock can show that it recovers. It begins early
+enough to be seen: a section that began before it goes on into it, and may take several TTLs.
 """
 
 from __future__ import annotations
@@ -40,8 +41,8 @@ class _Draw:
         return Hold("uniform", *(round(end * self.config.ttl_ms, 1) for end in (low, high)))
 
     def clients(self, most: int) -> tuple[str, ...]:
-        """One to `most` of them."""
-        return some(self.rng, self.config.client_names, 1 + below(self.rng, most))
+        """One to `most` of them; so many more as a semaphore lets in at once besides the first."""
+        return some(self.rng, self.config.client_names, self.config.permits + below(self.rng, most))
 
     def extended(self, hold: Hold, at: tuple[float, float], think: Hold | None = None, keys: int | None = None) -> Load:
         """Leases that are extended. Unless it is given, clients rest for half a TTL at most, and compete for one lock
@@ -93,7 +94,7 @@ def _drawn(config: RunConfig) -> Iterator[Load]:
     for number in count():
         rng = Random(f"{config.seed}:load:{number}")
         lasts_ms = max(between(rng, SHORTEST_TTLS, LONGEST_TTLS) * config.ttl_ms, config.duration_ms / _MOST_LOADS)
-        if at_ms + lasts_ms > config.duration_ms:
+        if at_ms + lasts_ms > config.duration_ms - SHORTEST_TTLS * config.ttl_ms:
             break
         yield replace(_given(next(kinds)(_Draw(rng, config)), config), from_ms=round(at_ms))
         at_ms += lasts_ms

@@ -6,12 +6,13 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Final, Literal
 
-from harness.explain.nodes import NodePart
+from harness.explain.nodes import Loss, NodePart
 from harness.verdict import Finding
 
 Cause = Literal[
     "too few nodes",
     "deleted",
+    "shared value",
     "overwritten",
     "prolonged",
     "expired",
@@ -32,6 +33,7 @@ Cause = Literal[
 IN_WORDS: Final[dict[Cause, str]] = {
     "too few nodes": "too few nodes had granted it",
     "deleted": "the key was deleted by a client that did not own it",
+    "shared value": "several owners used the same value",
     "overwritten": "the key was overwritten",
     "prolonged": "the key of another client was prolonged",
     "expired": "the keys had expired",
@@ -75,7 +77,11 @@ def of_overlap(parts: Sequence[NodePart], are_too_few: bool) -> Cause:
     """How a second client came to be inside."""
     if are_too_few:
         return "too few nodes"
-    return _most([_OF_LOSSES.get(part.loss.how, "unknown") for part in parts if part.loss is not None])
+    return _most([_of_loss(part.loss) for part in parts if part.loss is not None])
+
+
+def _of_loss(loss: Loss) -> Cause:
+    return "shared value" if loss.is_shared else _OF_LOSSES.get(loss.how, "unknown")
 
 
 def of_finding(finding: Finding, example: Any) -> Cause | None:

@@ -8,7 +8,7 @@ came back without it, or its TTL had passed; otherwise the record does not show 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from fencepost.history import FaultEvent
@@ -47,13 +47,15 @@ class Said:
 @dataclass(frozen=True, slots=True)
 class Loss:
     """How a node lost a key that it had `granted`. It was gone at `until_ns`. `by`: the observed deletion or expiry.
-    `fault`: what took the node down."""
+    `fault`: what took the node down. `is_shared`: others used the value that the owner had set, so whoever compared it
+    could delete the key."""
 
     how: How
     granted: NodeEvent
     until_ns: int
     by: NodeEvent | None = None
     fault: Window | None = None
+    is_shared: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +103,8 @@ def _part(
         del orders[1]  # otherwise the replies may have been read in a different order than they were sent
     tried = [(order, _loss(run, evidence, faults, order[0][1], order[1][1])) for order in orders]
     order, loss = next((one for one in tried if one[1].how != "unknown"), tried[0])
+    if loss.how in ("deleted", "unknown"):
+        loss = replace(loss, is_shared=_is_shared(run, loss))
     return NodePart(node, to_earlier, to_later, order[0][0], order[1][0], loss, down, others)
 
 
@@ -194,6 +198,17 @@ def _loss(run: Recorded, evidence: Evidence, faults: Sequence[Window], granted: 
         return Loss("expired", granted, until_ns, by=seen[-1])
     by_somebody = next((e for e in seen if e.what == "deleted" and e.surely_follows(granted)), None)
     return Loss("unknown" if by_somebody is None else "deleted", granted, until_ns, by=by_somebody)
+
+
+def _is_shared(run: Recorded, loss: Loss) -> bool:
+    """Whether others certainly used the value of the key that was lost."""
+    value, by = loss.granted.value, loss.by
+    if value is None:
+        return False
+    is_anothers = by is not None and by.client is not None and by.whose[:2] != loss.granted.whose[:2]
+    return (is_anothers and by is not None and by.value == value) or (
+        run.owners is not None and value in run.owners.shared
+    )
 
 
 def _down_between(faults: Sequence[Window], node: str, from_ns: int, until_ns: int) -> Window | None:

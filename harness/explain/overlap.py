@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from fencepost.text import listed
 from harness.explain.cases import Side
+from harness.explain.evidence import NodeEvent
 from harness.explain.nodes import BELIED, Loss, NodePart, Said, went_down
 from harness.explain.phrases import (
     at,
@@ -120,7 +121,7 @@ def _alike(part: NodePart) -> tuple[object, ...]:
     loss = part.loss
     assert loss is not None
     fault = loss.fault.event.fault if loss.fault else None
-    return loss.how, fault, (loss.by.client, loss.by.section) if loss.by else None, part.first
+    return loss.how, fault, (loss.by.client, loss.by.section) if loss.by else None, part.first, loss.is_shared
 
 
 def _loss(run: Recorded, group: Sequence[NodePart]) -> str:
@@ -143,9 +144,11 @@ def _loss(run: Recorded, group: Sequence[NodePart]) -> str:
                 f"{had}, {brought_down(loss.fault, nodes)} {soon}, {back} without the key "
                 f"({why_forgotten(run, loss.fault)}), and {again}"
             )
+        case _ if loss.is_shared:
+            return f"{had}; {_deleted_by_value(loss)}; so {them} {again}"
         case "deleted":
             assert loss.by is not None
-            return f"{had}; {_deleted(loss)}; so {them} {again}"
+            return f"{had}; {_deleted(loss.by)}; so {them} {again}"
         case "expired":
             return f"{_expired(run, group)}, and {them} granted the lock to {second.client}"
         case "overwritten":
@@ -158,14 +161,18 @@ def _loss(run: Recorded, group: Sequence[NodePart]) -> str:
             )
 
 
-def _deleted(loss: Loss) -> str:
-    """`c5, which did not own the key, deleted it`."""
-    assert loss.by is not None
-    if loss.by.client is None:
-        return "the key was deleted there, by a client that was not recorded"
-    if loss.by.value is not None and loss.by.value == loss.granted.value:
+def _deleted_by_value(loss: Loss) -> str:
+    """`c5 deleted the key, because its own key has the same value`."""
+    if loss.by is not None and loss.by.client is not None and loss.by.value == loss.granted.value:
         return f"{loss.by.client} deleted the key, because its own key has the same value"
-    return f"{loss.by.client}, which did not own the key, deleted it"
+    return "others used the same value for their keys and could delete this one"
+
+
+def _deleted(by: NodeEvent) -> str:
+    """`c5, which did not own the key, deleted it`."""
+    if by.client is None:
+        return "the key was deleted there, by a client that was not recorded"
+    return f"{by.client}, which did not own the key, deleted it"
 
 
 def _expired(run: Recorded, group: Sequence[NodePart]) -> str:

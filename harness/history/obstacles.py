@@ -6,16 +6,18 @@ more. In this order:
 - most tries ended with an error, or a try had its value on a majority of the nodes and was not let in: the lock wants
   the node that is absent, or each of those that were absent in turn;
 - keys that stayed there when their owners were done with them left no majority free: they were stuck;
+- tries got some nodes, and never enough;
 - on so many nodes that no majority is left, no try set the key although they were in reach: the lock did not ask them.
-  Something else was set by way of the proxy meanwhile, so the proxy did not stand still;
-- tries got some nodes and never enough; a node was absent; or the lock said that somebody held it.
+  Something else was set by way of the proxy meanwhile, so the proxy did not stand still; or a node was absent, which
+  is no excuse, and several tries came to an end, so that they did not all wait for that node;
+- a node was absent; or the lock said that somebody held it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
@@ -38,6 +40,10 @@ Kind = Literal[
     "wrong clock",
     "unknown",
 ]
+
+
+SEVERAL: Final = 3
+"""So many tries that ended did not all wait for one node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,14 +109,15 @@ def find_obstacle(run: Recorded, key: str, clients: Sequence[str], since_ns: int
     if absent is None and seen is not None and seen.had_a_majority():
         absent = _absent_in_turn(absences, since_ns, until_ns)
     broke_off = tries.sum() - refused.sum() > MOST * tries.sum()
-    if seen is not None and not (absent and (broke_off or seen.had_a_majority())):
-        missing = absent.nodes if absent else ()
+    missing = absent.nodes if absent and absent.kind != "absent in turn" else ()
+    if seen is not None and not (absent and (broke_off or seen.had_a_majority(missing))):
         if nodes := seen.stuck(missing):
             return Obstacle("stuck keys", nodes, missing)
-        if nodes := seen.nothing_set(missing):
-            return Obstacle("nothing set", nodes, missing)
         if seen.are_split():
             return Obstacle("split votes", (), missing)
+        nodes = seen.nothing_set(missing)
+        if nodes and (seen.is_forwarding or (absent and refused.sum() >= SEVERAL)):
+            return Obstacle("nothing set", nodes, missing)
     if absent is not None:
         return absent
     held = int((ops["reason"][refused] == "held").sum())

@@ -54,6 +54,8 @@ class Recorded:
     """When the faults of the schedule were to be injected, since the start of the load, by their ids."""
     is_vouched_for: bool = True
     """False for a run of an older fencepost, which left nothing that shows whether its files are whole."""
+    is_sealed: bool = False
+    """Whether what a run recorded before it broke off is vouched for, all but the last moment."""
     doubts: tuple[str, ...] = ()
     """Why the run cannot be called valid, whatever its checkers say: it did not end as planned."""
 

@@ -73,11 +73,12 @@ class VainTries:
             any(since_ns <= row.from_min_ns and row.from_max_ns <= until_ns for _, row in every),
         )
 
-    def had_a_majority(self) -> bool:
-        """Whether a value that was set in this time was on a majority of the nodes."""
+    def had_a_majority(self, absent: tuple[str, ...] = ()) -> bool:
+        """Whether a value that was set in this time was on a majority of the nodes, without the absent ones: what these
+        hold need not be known to the client."""
         where: defaultdict[str, set[str]] = defaultdict(set)
         for row in self._set_now():
-            if row.value is not None:
+            if row.value is not None and row.node not in absent:
                 where[row.value].add(row.node)
         return any(len(nodes) >= self._majority for nodes in where.values())
 
@@ -100,10 +101,14 @@ class VainTries:
         return tuple(sorted(found)) if blocked_ns > MOST * (self.until_ns - self.since_ns) else ()
 
     def nothing_set(self, absent: tuple[str, ...]) -> tuple[str, ...]:
-        """The nodes that were there and in sight, and had no key of any try, if without them no majority is left."""
-        touched = {row.node for row in self.rows}
+        """The nodes that were there and in sight, free for most of the time, and had no key of any try of this time, if
+        without them and the absent ones no majority is left."""
+        most_ns = MOST * (self.until_ns - self.since_ns)
+        touched = {
+            row.node for row in self.rows if row.from_max_ns >= self.since_ns or row.to_min_ns - self.since_ns > most_ns
+        }
         free = tuple(node for node in self.nodes if node in self.watched and node not in (*absent, *touched))
-        return free if self.is_forwarding and self._leave_no_majority(set(free)) else ()
+        return free if free and self._leave_no_majority({*free, *absent}) else ()
 
     def are_split(self) -> bool:
         """Whether keys came on a majority of the nodes."""

@@ -52,7 +52,8 @@ def prove(
     plan = make_plan(grid, yes=True)
     machine = {"kernel": platform.release(), "cores": os.cpu_count(), "python": platform.python_version()}
     campaign = Campaign(grid=grid, revision=revision_in_words(), command=command, machine=machine)
-    folder = CampaignFolder.claim(report or REPORTS / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}", campaign)
+    place = report or REPORTS / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
+    folder = CampaignFolder.claim(place, campaign, may_grow=True)
     try:
         remove_leftovers(out)
         try:

@@ -12,7 +12,7 @@ from statistics import median
 import msgspec
 
 from fencepost.markdown import Markdown, block, code, escaped, joined, table
-from fencepost.text import MISSING, plural
+from fencepost.text import MISSING, listed, plural
 from harness.campaign.folder import Campaign, RunLine
 from harness.campaign.measure import Blamed
 from harness.mutants.explained import Said, explanations, said_of
@@ -191,7 +191,8 @@ def conclusion(rows: Sequence[Row]) -> str:
     if missed:
         said.append(f"NOT found within {LIMIT_MS // 1000} s: {', '.join(missed)}.")
     elif played:
-        said.append(f"All {plural(len(played), 'mutant')} were found and named within {LIMIT_MS // 1000} s.")
+        all_played = f"All {len(played)} mutants were" if len(played) > 1 else "The mutant was"
+        said.append(f"{all_played} found and named within {LIMIT_MS // 1000} s.")
     if mutants > len(played):
         unplayed = mutants - len(played)
         said.append(f"Not played under the standard faults: {unplayed} of {plural(mutants, 'mutant')}.")
@@ -260,8 +261,8 @@ def markdown(campaign: Campaign, lines: Sequence[RunLine]) -> str:
         *explanations([(row.name, row.said) for row in rows if row.said]),
         "## Method",
         "",
-        f"{plural(sum(line.error is None for line in lines), 'run')} at revision "
-        f"{escaped(campaign.revision or 'unknown')} on {escaped(machine)}. A run ends as soon as the finding appears. "
+        f"{plural(sum(line.error is None for line in lines), 'run')} at {escaped(_revisions(lines))} on "
+        f"{escaped(machine)}. A run ends as soon as the finding appears. "
         "Seeds and longest run, "
         + "; ".join(
             f"{escaped(part.title)}: {plural(part.seeds, 'seed')}, at most {escaped(part.options['duration'])}"
@@ -293,6 +294,14 @@ def markdown(campaign: Campaign, lines: Sequence[RunLine]) -> str:
 
 def _command_line(options: Mapping[str, str]) -> str:
     return shlex.join(f"--{option}={value}" for option, value in options.items())
+
+
+def _revisions(lines: Sequence[RunLine]) -> str:
+    """`revision 1a`, or `revisions 1a (118 runs) and 2b (12 runs)` of a table that grew."""
+    made = Counter(line.revision or "unknown" for line in lines if line.error is None).most_common()
+    if len(made) < 2:
+        return f"revision {made[0][0] if made else 'unknown'}"
+    return "revisions " + listed([f"{revision} ({plural(runs, 'run')})" for revision, runs in made])
 
 
 def document(campaign: Campaign, lines: Sequence[RunLine]) -> bytes:

@@ -66,6 +66,24 @@ def two() -> Story:
     return Story().let_in("c1", 10, 50, "OK OK nil").let_in("c2", 30, 60, "nil OK OK")
 
 
+def test_a_key_whose_value_others_used_too_may_have_been_deleted_by_any_of_them() -> None:
+    story = Story().let_in("c1", 10, 50, "OK OK nil", value="same").let_in("c2", 30, 60, "nil OK OK", value="same")
+    assert story.told("overlap").cause == "unknown"
+    story.shows("c1", "same").shows("c2", "same").watch("n1", "n2", "n3").seen("n1", "set", 9.5, "same")
+    told = story.told("overlap")
+    assert told.cause == "shared value"
+    assert (
+        "n2 had granted the lock to c1; others used the same value for their keys and could delete this one; so that "
+        "node granted it to c2" in told.sentence
+    )
+
+
+def test_a_key_that_a_client_with_the_same_value_deleted() -> None:
+    story = Story().let_in("c1", 10, 50, "OK OK OK", value="same")
+    story.asked("c3", "acquire", 15, "nil nil nil", value="same").asked("c3", "undo", 17, "1 1 1", value="same")
+    assert story.let_in("c2", 30, 60, "OK OK OK").told("overlap").cause == "shared value"
+
+
 def test_an_explanation_says_what_its_sentence_names() -> None:
     few = Story().let_in("c1", 10, 50, "OK nil nil").let_in("c2", 30, 60, "nil OK OK")
     assert few.told("overlap").cause == "too few nodes"

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from harness.config import RunConfig
-from harness.loads import KINDS, LONGEST_TTLS, with_loads
+from harness.loads import KINDS, LONGEST_TTLS, SHORTEST_TTLS, with_loads
 from harness.options import parse_run, replay_command
 from workloads.hold import Hold
 
@@ -53,6 +53,20 @@ def test_most_of_the_time_clients_extend_their_leases(seed: int) -> None:
     lasts_ms = [later.from_ms - earlier.from_ms for earlier, later in pairwise(loads)]
     extend_ms = sum(ms for load, ms in zip(loads, lasts_ms, strict=False) if load.extensions)
     assert extend_ms > sum(lasts_ms) / 2
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_last_load_lasts_for_three_ttls_at_least(seed: int) -> None:
+    """A section of the load before goes on into it: in less time nobody might compete as it says."""
+    config = drawn("--seed", str(seed), "--duration", "15s")
+    assert len(config.loads) > 1
+    assert config.loads[-1].from_ms <= 15_000 - SHORTEST_TTLS * 500 + 1
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_semaphore_is_never_left_to_fewer_clients_than_it_lets_in(seed: int) -> None:
+    loads = drawn("--seed", str(seed), "--clients", "10", "--permits", "3").loads
+    assert {0} < {len(load.clients) for load in loads} <= {0, 3, 4}
 
 
 def test_what_the_user_decided_holds_in_every_load() -> None:

@@ -141,7 +141,7 @@ def test_keys_on_the_node_that_is_down_are_not_stuck() -> None:
     history = held(seen().fault("f", 150, 3900, **DOWN), "n3", 300, 3900, "a")
     assert why(history) == ("nothing set", ("n1", "n2"))
     history = held(seen().fault("f", 150, 3900, **DOWN), "n3", 100, 3900, "a")
-    assert why(held(history, "n1", 300, 310, "b")) == ("down", ("n3",))
+    assert why(held(history, "n1", 300, 310, "b")) == ("nothing set", ("n2",))
 
 
 def test_a_lock_that_wants_the_node_that_is_down() -> None:
@@ -150,6 +150,14 @@ def test_a_lock_that_wants_the_node_that_is_down() -> None:
     for node in ("n1", "n2"):
         held(history, node, 300, 3900, "a")
     assert why(history) == ("down", ("n3",))
+
+
+def test_what_the_node_that_is_not_there_holds_need_not_be_known() -> None:
+    """Its reply did not arrive, so the try had no majority as far as it knew."""
+    history = seen().fault("f", 150, 3900, cut_links=(("c2", "n3"),))
+    for node in ("n1", "n3"):
+        held(history, node, 300, 700, "a")
+    assert why(history) == ("split votes", ())
 
 
 def test_a_lock_that_wants_every_node_while_one_after_the_other_is_not_there() -> None:
@@ -232,7 +240,11 @@ def asked(*nodes: str, at: float = 300, **fault: Any) -> History:
 def test_nodes_on_which_no_try_set_anything() -> None:
     history = asked("n1")
     assert why(history) == ("nothing set", ("n2", "n3"))
-    assert why(asked("n1", **DOWN)) == ("down", ("n3",))
+    one_less = asked("n1", **DOWN)
+    assert why(one_less) == ("nothing set", ("n2",))
+    assert only(one_less).text.endswith(
+        ": no try set the key on n2, which was free and in reach, while n3 was not there"
+    )
     assert only(history).text.endswith(": no try set the key on n2 and n3, which were free and in reach")
     assert why(asked("n1", "n2"))[0] == "split votes"
 
@@ -245,6 +257,27 @@ def test_whether_anything_arrived_is_known_from_any_key() -> None:
         "nothing set",
         ("n1", "n2", "n3"),
     )
+
+
+@pytest.mark.parametrize(("until", "nodes"), [(2100, ("n2", "n3")), (2101, ())])
+def test_a_node_that_was_free_for_most_of_the_time_was_not_asked(until: float, nodes: tuple[str, ...]) -> None:
+    history = held(asked("n1"), "n3", 150, until, "before")
+    assert why(history) == (("nothing set", nodes) if nodes else ("unknown", ()))
+
+
+@pytest.mark.parametrize(("at", "kind"), [(199.9, "nothing set"), (200, "unknown")])
+def test_what_may_have_been_set_in_this_time_was_asked_for(at: float, kind: str) -> None:
+    history = asked("n1").seen("n3", "set", at, "early", since=190).seen("n3", "deleted", 250)
+    assert why(history)[0] == kind
+
+
+@pytest.mark.parametrize(("tries", "kind"), [(2, "down"), (3, "nothing set")])
+def test_a_few_tries_may_all_have_waited_for_the_node_that_is_not_there(tries: int, kind: str) -> None:
+    history = tried(0, 0).fault("f", 150, 3900, **DOWN).watch(*NODES)
+    held(history, "n1", 100, 150).op("c1", "acquire", "ok", 9, 10, 100)
+    for number in range(tries):
+        history.op("c2", "acquire", "fail", 1, 200 + 3800 / tries * number, 199 + 3800 / tries * (number + 1))
+    assert why(history)[0] == kind
 
 
 @pytest.mark.parametrize(("at", "kind"), [(199.9, "unknown"), (200, "nothing set"), (4000, "nothing set")])

@@ -131,10 +131,18 @@ def test_a_run_that_broke_off_counts_for_nothing() -> None:
     assert conclusion([]) == "No run is finished yet."
 
 
+def test_the_table_names_every_revision_that_made_a_run() -> None:
+    campaign = Campaign(grid=mutants_grid(1, 1, "process", quick=True), revision="1a", command="it", machine={})
+    lines = [line(HALF, "standard", seed, ("overlap", 5.0), revision="1a") for seed in (1, 2)]
+    assert "2 runs at revision 1a on" in markdown(campaign, lines)
+    lines.append(line(OVER, "standard", 1, revision="2b"))
+    assert "3 runs at revisions 1a (2 runs) and 2b (1 run) on" in markdown(campaign, lines)
+
+
 def test_the_conclusion_names_who_was_missed() -> None:
     rows = rows_of([line(HALF, "standard", 1, ("overlap", 5.0)), line(OVER, "standard", 1)])
     assert conclusion(rows) == f"NOT found within 60 s: {OVER}."
-    assert "All 1 mutant" in conclusion(rows[:1])
+    assert "The mutant was found" in conclusion(rows[:1])
 
 
 def test_the_conclusion_says_nothing_of_a_mutant_that_the_standard_faults_have_not_met() -> None:
@@ -143,7 +151,7 @@ def test_the_conclusion_says_nothing_of_a_mutant_that_the_standard_faults_have_n
     )
     both = rows_of([line(HALF, "standard", 1, ("overlap", 5.0)), line(OVER, "plain", 1)])
     assert conclusion(both) == (
-        "All 1 mutant were found and named within 60 s. Not played under the standard faults: 1 of 2 mutants."
+        "The mutant was found and named within 60 s. Not played under the standard faults: 1 of 2 mutants."
     )
 
 

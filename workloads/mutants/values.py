@@ -20,7 +20,7 @@ _AWAKE_EVERY_S: Final = 0.02
     "the value is unique among all clients",
     conditions="busy",
     finding="overlap",
-    cause="deleted",
+    cause="shared value",
 )
 class OneValueForAll(Redlock):
     """Comparing it proves nothing: a client's failed attempt frees another client's lock."""
@@ -81,7 +81,7 @@ class TwoThreads(Redlock):
     "the value is unique among all requests",
     conditions="busy",
     finding="overlap",
-    cause="deleted",
+    cause="shared value",
     source="errorception/redis-lock#29",
 )
 class OneValuePerSecond(Redlock):
@@ -96,7 +96,7 @@ class OneValuePerSecond(Redlock):
     "the value is unique among all requesters, not only among processes",
     conditions="busy",
     finding="overlap",
-    cause="deleted",
+    cause="shared value",
     source="teableio/teable#3238",
 )
 class OneValuePerProcess(TwoThreads):
