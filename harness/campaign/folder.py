@@ -9,7 +9,6 @@ results/reports/fsync/
 
 from __future__ import annotations
 
-import fcntl
 import os
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
@@ -24,6 +23,7 @@ from harness.campaign.growth import grown
 from harness.campaign.measure import Figures
 from harness.campaign.order import Slot
 from harness.store.append_log import AppendLog, read_lines
+from harness.store.held import hold
 
 _SCHEMA: Final = 1
 
@@ -94,7 +94,9 @@ class CampaignFolder:
         if here is not None and not begun_here and (here != "folder" or _strangers(path, beside)):
             raise UsageError(f"{path} exists and is no campaign's folder; name another one with --report")
         path.mkdir(parents=True, exist_ok=True)
-        held = _hold(path)
+        held = hold(path)
+        if held is None:
+            raise UsageError(f"another process is at work on the campaign in {path}; wait for it to end")
         try:
             begun = _read(file) if begun_here else None
             if begun is not None:
@@ -118,8 +120,7 @@ class CampaignFolder:
         content = read_document(log)
         if not content.endswith(b"\n"):
             os.truncate(log, content.rfind(b"\n") + 1)
-        newest = {line.slot: line for piece in read_lines(log, RunLine) for line in piece}
-        return list(newest.values())
+        return read_run_lines(self.path)
 
     def append(self, line: RunLine) -> None:
         with AppendLog(self.path / "runs.jsonl") as log:
@@ -143,15 +144,16 @@ class CampaignFolder:
         write_whole(folder / f"{number:03}.json", msgspec.json.encode({"cell": cell, **moment}))
 
 
-def _hold(path: Path) -> int:
-    """Keep everybody else from this folder. Raises UsageError if somebody else does."""
-    held = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(held)
-        raise UsageError(f"another process is at work on the campaign in {path}; wait for it to end") from None
-    return held
+def read_campaign(path: Path) -> Campaign:
+    """The campaign in this folder, whoever holds it. Raises UsageError if it cannot be read."""
+    return _read(path / "campaign.json")
+
+
+def read_run_lines(path: Path) -> list[RunLine]:
+    """What `CampaignFolder.lines` returns, whoever holds the folder; nothing is changed."""
+    log = path / "runs.jsonl"
+    pieces = read_lines(log, RunLine) if kind_of(log) is not None else ()
+    return list({line.slot: line for piece in pieces for line in piece}.values())
 
 
 def _strangers(path: Path, beside: Collection[str]) -> bool:

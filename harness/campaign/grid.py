@@ -27,12 +27,14 @@ class Cell(msgspec.Struct, frozen=True, omit_defaults=True):
     """One configuration. `options`: names and values of options of `fencepost test`; an option that takes no value,
     like `disks`, has an empty one. `at`: its place on each axis, as text for people; cells that differ in one place
     are compared with each other. `script`: the scripted experiment that is played, if it is not a random run; then
-    `options` are those of `fencepost script`, and seeds only count the repetitions."""
+    `options` are those of `fencepost script`, and seeds only count the repetitions. `seed`: its own, in the place
+    of those of the campaign, which then only count."""
 
     name: str
     options: dict[str, str]
     at: dict[str, str]
     script: str = ""
+    seed: int | None = None
 
     @property
     def command(self) -> str:
@@ -99,7 +101,8 @@ class Grid(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     def words(self, name: str, seed: int) -> list[str]:
         """The options of `fencepost test` for this cell and seed; of a scripted cell those of `fencepost script`."""
         part, cell = self.cells[name]
-        options = {**part.options, **cell.options, **({} if cell.script else {"seed": str(seed)})}
+        own = {} if cell.script else {"seed": str(seed if cell.seed is None else cell.seed)}
+        options = {**part.options, **cell.options, **own}
         return [f"--{option}={value}" if value else f"--{option}" for option, value in options.items()]
 
 

@@ -63,13 +63,14 @@ class Figures(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     `grants` within `load_s`, the time from the start to the heal;
     `reachable_s`: the part of it in which some running client could certainly reach a majority. `acquire`: granted
     acquire calls within the load, by bin of their duration (`bin_of`). `majority_waits_ms`: from each outage of a
-    majority to the next grant. `fsync_ms`: what an fsync cost on a node's disk before the load, `p50` and `p99` among
-    others; None if the nodes had no separate disks. `blamed`: the findings for which the lock is to blame. `orphans`:
-    keys left on a node without an owner; `unfounded`: sections not backed by a majority; both None where nobody watched
-    the nodes, or the lock shows nothing. `overruns`: acquire calls that took longer than they were allowed. `totals`:
-    the counts that checkers add up over runs, by name. `machine`: how busy it was; None for a run that kept no beats.
-    `disturbed`: why the run was too disturbed for what it claims, empty if it was not. `stakes`: how often the lock was
-    put to the test; None in older records.
+    majority to the next grant that was asked for after it. `fsync_ms`: what an fsync cost on a node's disk before the
+    load, `p50` and `p99` among others; None if the nodes had no separate disks. `blamed`: the findings for which the
+    lock is to blame. `orphans`: keys left on a node without an owner; `unfounded`: sections not backed by a majority;
+    both None where nobody watched the nodes, or the lock shows nothing. `overruns`: acquire calls that took longer than
+    they were allowed. `totals`: the counts that checkers add up over runs, by name. `machine`: how busy it was; None
+    for a run that kept no beats. `disturbed`: why the run was too disturbed for what it claims, empty if it was not.
+    `stakes`: how often the lock was put to the test; None in older records. `overtaken`: how many grants of a key
+    others were given, at most, while one client waited for it; None in older records, and without sections.
     """
 
     sections: int
@@ -98,6 +99,7 @@ class Figures(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     machine: disturbance.Figures | None = None
     disturbed: tuple[str, ...] = ()
     stakes: Stakes | None = None
+    overtaken: int | None = None
 
 
 def measure(
@@ -130,7 +132,7 @@ def measure(
         grants=int(((start >= begin) & (start < end)).sum()),
         reachable_s=sum(until - since for since, until in reachable) / 1e9,
         acquire=_durations(run, end),
-        majority_waits_ms=tuple(_majority_waits_ms(run, down, start)),
+        majority_waits_ms=tuple(_majority_waits_ms(run, down)),
         longest_gap_ms=waits.longest_gap_ms if waits else None,
         lost=data.lost if data else 0,
         acknowledged=data.acknowledged if data else 0,
@@ -146,6 +148,7 @@ def measure(
         machine=machine,
         disturbed=tuple(disturbances(machine, run.config.ttl_ms)) if machine else (),
         stakes=stakes_of(run, verdict),
+        overtaken=_overtaken(run),
     )
 
 
@@ -190,12 +193,24 @@ def _durations(run: Recorded, end_ns: int) -> dict[int, int]:
     return dict(zip(bins.tolist(), counts.tolist(), strict=True))
 
 
-def _majority_waits_ms(run: Recorded, down: list[FaultEvent], start: Ints) -> Iterator[float]:
+def _majority_waits_ms(run: Recorded, down: list[FaultEvent]) -> Iterator[float]:
+    """What was asked for before the outage may still be granted just after it."""
+    start, asked = (run.sections[name].to_numpy(np.int64) for name in ("start_ns", "asked_ns"))
     for event in down:
         if len(event.nodes) > run.config.nodes // 2:
-            at = int(np.searchsorted(start, event.done_ns, "right"))
-            if at < len(start):
-                yield float(start[at] - event.done_ns) / 1e6
+            later = start[asked > event.done_ns]
+            if len(later):
+                yield float(later.min() - event.done_ns) / 1e6
+
+
+def _overtaken(run: Recorded) -> int | None:
+    worst = None
+    for _, of_key in run.sections.groupby("key", observed=True):
+        start: Ints = np.sort(of_key["start_ns"].to_numpy(np.int64))
+        until = np.searchsorted(start, of_key["start_ns"].to_numpy(np.int64), "left")
+        since = np.searchsorted(start, of_key["asked_ns"].to_numpy(np.int64), "right")
+        worst = max(int((until - since).max()), worst or 0)
+    return worst
 
 
 def _fsync_ms(environment: Mapping[str, object]) -> dict[str, float] | None:

@@ -33,7 +33,9 @@ def markdown(campaign: Campaign, settled: Sequence[Settled]) -> str:
     named = dict.fromkeys(source for each in settled for source in each.claim.sources)
     out += ["## The documents", ""]
     for document in (DOCUMENTS[source] for source in named):
-        out.append(f"- {escaped(document.title)}{f': <{document.url}>' if document.url else ''}")
+        out.append(
+            f"- {escaped(document.short)}: {escaped(document.title)}{f': <{document.url}>' if document.url else ''}"
+        )
     machine = facts.machine_line(campaign.machine)
     out += ["", "## Do it again", "", escaped(f"Revision {campaign.revision or 'unknown'}, {machine}."), ""]
     return "\n".join([*out, *block(campaign.command), ""])
@@ -54,6 +56,7 @@ def frame(settled: Sequence[Settled]) -> pd.DataFrame:
                 "failed": tried.failed,
                 "unknown": tried.unknown,
                 "missing": tried.missing,
+                "measured": tried.measured.in_words if tried.measured else "",
                 "low": tried.rate.low,
                 "high": tried.rate.high,
                 "folders": " ".join(tried.folders),
@@ -89,5 +92,5 @@ def document(campaign: Campaign, settled: Sequence[Settled]) -> bytes:
 
 
 def _records(settled: Settled) -> list[dict[str, object]]:
-    columns = ["experiment", "role", "expected", "held", "failed", "unknown", "missing", "low", "high"]
+    columns = ["experiment", "role", "expected", "held", "failed", "unknown", "missing", "measured", "low", "high"]
     return [{str(name): value for name, value in row.items()} for row in frame([settled])[columns].to_dict("records")]

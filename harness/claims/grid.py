@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from difflib import get_close_matches
+from typing import Final
 
 from fencepost.errors import BrokenEnvironmentError, FencepostError, UsageError
 from harness.campaign.grid import Cell, Grid, Part, check
 from harness.campaign.one_run import config_of
-from harness.claims.table import CLAIMS, Claim, Trial
+from harness.claims.claim import Claim, Trial
+from harness.claims.loads import LOADS
+from harness.claims.table import CLAIMS
+
+LEAST_LOADS: Final = 5
+"""Runs of a load at least: with fewer a sign test cannot decide anything."""
 
 
 def chosen(only: Collection[str]) -> tuple[Claim, ...]:
@@ -26,28 +32,57 @@ def unplayable(claims: Sequence[Claim], cluster: str | None) -> dict[str, Fencep
     """Why this machine cannot play an experiment, by its cell: no root, no compiler."""
     found: dict[str, FencepostError] = {}
     for cell, trial in _trials(claims).items():
-        options = {**_shared(cluster), **trial.options}
+        options = {**_shared(cluster), **options_of(trial)}
+        words = [f"--{name}={value}" if value else f"--{name}" for name, value in options.items()]
         try:
-            config_of(trial.script, [f"--{name}={value}" for name, value in options.items()])
+            config_of("" if trial.script in LOADS else trial.script, words)
         except (UsageError, BrokenEnvironmentError) as error:
             found[cell] = error
     return found
 
 
 def claims_grid(claims: Sequence[Claim], repeats: int, cluster: str | None) -> Grid:
-    """`repeats`: of each experiment. `cluster`: where all of them run; None: where each of them chooses."""
-    cells = tuple(
-        Cell(cell, dict(trial.options), {"experiment": cell}, trial.script) for cell, trial in _trials(claims).items()
-    )
+    """`repeats`: of each script; of a load no fewer than `LEAST_LOADS`. `cluster`: where all
+    of them run; None: where each of them chooses."""
+    parts: dict[str, list[Cell]] = {}
+    for cell, trial in _trials(claims).items():
+        load = LOADS.get(trial.script)
+        title = "experiments" if load is None else "costs" if load.is_cost else "loads"
+        script = trial.script if load is None else ""
+        parts.setdefault(title, []).append(Cell(cell, options_of(trial), {"experiment": cell}, script))
     return check(
         Grid(
             name="claims",
             title="What is said about locks on Redis",
             question="Which of the claims in the debate about distributed locks on Redis hold, as far as experiments "
             "can tell?",
-            parts=(Part(title="experiments", cells=cells, seeds=repeats, options=_shared(cluster)),),
+            parts=tuple(
+                Part(
+                    title=title,
+                    cells=tuple(cells),
+                    seeds=_repeats(title == "experiments", repeats),
+                    options=_shared(cluster),
+                    kind="cost" if title == "costs" else "safety",
+                )
+                for title, cells in parts.items()
+            ),
         )
     )
+
+
+def runs_of(trial: Trial, repeats: int) -> int:
+    """How many runs of this trial are made where each script is played so often."""
+    return _repeats(trial.script not in LOADS, repeats)
+
+
+def options_of(trial: Trial) -> dict[str, str]:
+    """The options of its runs, by name; one that takes no value has an empty one."""
+    load = LOADS.get(trial.script)
+    return {**(load.options if load else {}), **trial.options}
+
+
+def _repeats(is_scripted: bool, repeats: int) -> int:
+    return repeats if is_scripted else max(repeats, LEAST_LOADS)
 
 
 def _trials(claims: Sequence[Claim]) -> dict[str, Trial]:

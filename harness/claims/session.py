@@ -16,10 +16,11 @@ from harness.campaign.hands import Hands
 from harness.campaign.play import make_plan, play
 from harness.campaign.session import revision_in_words
 from harness.claims import export, wording
-from harness.claims.grid import chosen, claims_grid, unplayable
+from harness.claims.claim import Claim, Trial
+from harness.claims.grid import chosen, claims_grid, runs_of, unplayable
+from harness.claims.loads import LOADS
 from harness.claims.page import render_page
 from harness.claims.settle import Settled, settle, tried_of
-from harness.claims.table import Claim
 from harness.run.prepare import remove_leftovers
 from harness.scripts.experiment import find_experiments
 
@@ -84,9 +85,9 @@ def settle_all(
             [
                 tried_of(
                     trial,
-                    find_experiments(trial.script)[0].expect.says,
-                    repeats,
-                    [line for line in lines if line.cell == trial.cell],
+                    _expects(trial),
+                    runs_of(trial, repeats),
+                    lines,
                     str((cannot or {}).get(trial.cell, "")),
                 )
                 for trial in claim.trials
@@ -94,6 +95,13 @@ def settle_all(
         )
         for claim in claims
     ]
+
+
+def _expects(trial: Trial) -> str:
+    if load := LOADS.get(trial.script):
+        beside = f" {load.beside}" if load.beside else ""
+        return f"{load.expects.says}{f', compared with{beside}' if beside else ''}"
+    return find_experiments(trial.script)[0].expect.says
 
 
 def write_page(folder: CampaignFolder, settled: Sequence[Settled]) -> None:

@@ -1,7 +1,8 @@
 """From the runs on record to an answer: confirmed, refuted or undecided, by rule.
 
-An experiment is a forced interleaving, so it says what can happen, not how often. Evidence that is missing decides
-nothing: a claim of which runs are missing or unknown, or whose control did not show what it must, is undecided.
+A script is a forced interleaving, so it says what can happen, not how often; a load tells a rate or a cost. Evidence
+that is missing decides nothing: a claim of which runs are missing or unknown, or whose control did not show what it
+must, is undecided.
 """
 
 from __future__ import annotations
@@ -9,18 +10,26 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
+
+from scipy import stats
 
 from fencepost.text import plural
 from harness.campaign.folder import RunLine
 from harness.campaign.statistics import Rate, rate
-from harness.claims.table import Answer, Claim, Trial
+from harness.claims.claim import Answer, Claim, Trial
+from harness.claims.loads import LOADS
+from harness.claims.measured import Measured, measured_of, outcome_of
+
+SIGNIFICANT: Final = 0.05
+_MOST_RUNS: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class Tried:
     """The runs of one trial. `expects`: the expectation that it states before it runs. `unknown`: runs that show
     neither. `missing`: runs that were planned and are not there. `cannot`: why this machine cannot play it; empty if
-    it can."""
+    it can. `measured`: the numbers that were read of the runs of a load."""
 
     trial: Trial
     expects: str
@@ -30,6 +39,12 @@ class Tried:
     missing: int
     folders: tuple[str, ...]
     cannot: str = ""
+    measured: Measured | None = None
+
+    @property
+    def is_random(self) -> bool:
+        """Whether its runs may end either way by chance."""
+        return self.trial.script in LOADS
 
     @property
     def rate(self) -> Rate:
@@ -76,9 +91,10 @@ def settle(claim: Claim, tried: Sequence[Tried]) -> Settled:
 
 
 def tried_of(trial: Trial, expects: str, planned: int, lines: Sequence[RunLine], cannot: str = "") -> Tried:
-    """Count the runs of a trial. `lines`: of its cell; those that broke off do not count."""
-    finished = [line for line in lines if line.error is None]
-    counts = Counter(line.outcome for line in finished)
+    """Count the runs of a trial. `lines`: of all cells; runs that broke off do not count."""
+    finished = [line for line in lines if line.cell == trial.cell and line.error is None]
+    load = LOADS.get(trial.script)
+    counts = Counter(line.outcome if load is None else outcome_of(load, line, lines) for line in finished)
     return Tried(
         trial=trial,
         expects=expects,
@@ -88,6 +104,7 @@ def tried_of(trial: Trial, expects: str, planned: int, lines: Sequence[RunLine],
         missing=0 if cannot else max(0, planned - len(finished)),
         folders=tuple(line.folder for line in finished),
         cannot=cannot,
+        measured=None if load is None else measured_of(load, finished, lines),
     )
 
 
@@ -99,7 +116,7 @@ def _rule(claim: Claim, tried: Sequence[Tried]) -> tuple[Answer, str]:
     if missing := sum(each.missing for each in tried):
         return "undecided", f"{plural(missing, 'run')} {'is' if missing == 1 else 'are'} still to be made."
     for each in controls:
-        if each.failed:
+        if each.failed and not (each.is_random and each.held):
             runs = plural(each.held + each.failed, "run")
             return "undecided", f"The control {each.trial.script} did not show what it must in {each.failed} of {runs}."
         if not each.held:
@@ -113,10 +130,36 @@ def _rule(claim: Claim, tried: Sequence[Tried]) -> tuple[Answer, str]:
             f"{worst.trial.script} shows the opposite in {worst.contradicting} of "
             f"{plural(worst.supporting + worst.contradicting, 'run')}."
         )
+    if claim.says == "mostly":
+        return _tendency(supporting, contradicting)
     if unknown := sum(each.unknown for each in tests):
         return "undecided", f"{plural(unknown, 'run')} ended unknown and must be made again."
     if not supporting + contradicting:
         return "undecided", "No run was judged."
     if claim.says == "can":
         return "refuted", f"It never happened in {plural(contradicting, 'run')} that force it."
-    return "confirmed", f"It held in all {plural(supporting, 'run')} that try to break it."
+    runs = "the one run that tries" if supporting == 1 else f"all {supporting} runs that try"
+    return "confirmed", f"It held in {runs} to break it."
+
+
+def _tendency(supporting: int, contradicting: int) -> tuple[Answer, str]:
+    """By a one-sided sign test: would so many of the runs agree if either outcome were as likely?"""
+    runs = supporting + contradicting
+    if not runs:
+        return "undecided", "No run was judged."
+    said = f"{supporting} of {plural(runs, 'run')} {'shows' if supporting == 1 else 'show'} it"
+    if _sign_p(supporting, runs) < SIGNIFICANT:
+        return "confirmed", f"{said}."
+    if _sign_p(contradicting, runs) < SIGNIFICANT:
+        return "refuted", f"{said}."
+    share = max(supporting, contradicting) / runs
+    enough = next((n for n in range(runs, _MOST_RUNS) if _sign_p(int(share * n), n) < SIGNIFICANT), None)
+    return "undecided", (
+        f"{said}, which chance alone may do; "
+        + (f"more than {_MOST_RUNS:,} runs" if enough is None else f"about {enough} runs")
+        + " would decide it if that share remains."
+    )
+
+
+def _sign_p(agreeing: int, runs: int) -> float:
+    return float(stats.binomtest(agreeing, runs, alternative="greater").pvalue)

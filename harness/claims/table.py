@@ -1,4 +1,4 @@
-"""The table of claims, as data: what a document says, which experiments test it, and what we predict.
+"""The table of claims, as data.
 
 A claim is added here when its experiments exist; nothing else needs an edit.
 """
@@ -7,70 +7,45 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Final, Literal
+from typing import Final
 
-import msgspec
-
-Role = Literal["supports", "contradicts", "control"]
-"""What an experiment means to a claim if its expectation holds. `control`: it has to hold before the claim is judged.
-It repeats the steps with the one thing changed on which the claim depends, so it shows that the experiment would have
-seen the opposite."""
-
-Answer = Literal["confirmed", "refuted", "undecided"]
-
-
-class Document(msgspec.Struct, frozen=True):
-    """A source. `url` is empty if the text has no lasting address of its own."""
-
-    title: str
-    url: str = ""
-
-
-class Trial(msgspec.Struct, frozen=True, omit_defaults=True):
-    """An experiment of `harness/scripts/experiments/` that tests a claim. `options`: of `fencepost script`, by name."""
-
-    script: str
-    role: Role = "supports"
-    options: dict[str, str] = {}
-
-    @property
-    def cell(self) -> str:
-        """What its runs are filed under. Claims that share an experiment share its runs."""
-        return " ".join([self.script, *(f"--{name} {value}".rstrip() for name, value in self.options.items())])
-
-
-class Claim(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """One claim. `sources`: who makes it, by the names in `DOCUMENTS`. `gist`: what they say, in our words.
-
-    `says`: `can` claims that something is possible, so one run that shows it confirms it. `always` claims that
-    something holds, so one run that does not show it refutes it. `prediction`: what we expected before any run; None
-    where the documents disagree and we had no opinion. `remark`: what a reader has to know about the answer."""
-
-    name: str
-    sources: tuple[str, ...]
-    gist: str
-    says: Literal["can", "always"]
-    trials: tuple[Trial, ...]
-    prediction: Answer | None = None
-    remark: str = ""
-
+from harness.claims.claim import Claim, Document, Trial
 
 DOCUMENTS: Final[Mapping[str, Document]] = MappingProxyType(
     {
         "proposal": Document(
-            "S. Sanfilippo, “A proposal for more reliable locks using Redis” (2014)", "http://antirez.com/news/77"
+            "Sanfilippo 2014",
+            "S. Sanfilippo, “A proposal for more reliable locks using Redis” (2014)",
+            "http://antirez.com/news/77",
         ),
-        "overview": Document("G. Collins, “Distributed locks with Redis: SETNX, Redlock and their controversies”"),
-        "reply": Document("S. Sanfilippo, “Is Redlock safe?” (2016)", "http://antirez.com/news/101"),
-        "questions": Document("“Redis distributed locks”, questions and answers on the debate (2023)"),
+        "overview": Document(
+            "Collins", "G. Collins, “Distributed locks with Redis: SETNX, Redlock and their controversies”"
+        ),
+        "reply": Document("Sanfilippo 2016", "S. Sanfilippo, “Is Redlock safe?” (2016)", "http://antirez.com/news/101"),
+        "questions": Document(
+            "Questions 2023", "“Redis distributed locks”, questions and answers on the debate (2023)"
+        ),
         "analysis": Document(
+            "Kleppmann 2016",
             "M. Kleppmann, “How to do distributed locking” (2016), and articles that quote it",
             "https://martin.kleppmann.com/2016/02/08/how-to-do-distributed-locking.html",
         ),
     }
 )
 
+_ON_PROCESSES: Final = {"cluster": "process"}
+"""Containers do not reach the links, through which these nodes talk to each other."""
+
 CLAIMS: Final[tuple[Claim, ...]] = (
+    Claim(
+        name="baseline",
+        sources=("proposal", "reply"),
+        gist="While no node crashes, and holders finish within their validity, there are never two holders, whatever "
+        "the network does.",
+        says="always",
+        trials=(Trial("partitions-and-delays"), Trial("partitions-and-delays-with-a-quorum-of-two", "control")),
+        prediction="confirmed",
+    ),
     Claim(
         name="naive-del",
         sources=("proposal", "overview", "questions"),
@@ -95,6 +70,28 @@ CLAIMS: Final[tuple[Claim, ...]] = (
         says="can",
         trials=(Trial("death-between-setnx-and-expire"), Trial("death-after-set-nx-px", "control")),
         prediction="confirmed",
+    ),
+    Claim(
+        name="failover",
+        sources=("proposal", "questions", "analysis"),
+        gist="A primary with an asynchronous replica loses the lock at a failover.",
+        says="can",
+        trials=(Trial("failover", options=_ON_PROCESSES), Trial("failover-of-a-copy", "control", _ON_PROCESSES)),
+        prediction="confirmed",
+        remark="The script is the authority that promotes the replica; no Sentinel takes part.",
+    ),
+    Claim(
+        name="failover-wait",
+        sources=("analysis",),
+        gist="WAIT makes that less likely, but does not prevent it.",
+        says="can",
+        trials=(
+            Trial("failover-to-the-other-replica", options=_ON_PROCESSES),
+            Trial("failover-with-wait", "control", _ON_PROCESSES),
+        ),
+        prediction="confirmed",
+        remark="The control shows what WAIT gains: where no replica acknowledges the key, the lock is refused. But a "
+        "replica that did not acknowledge it may be promoted.",
     ),
     Claim(
         name="crash-no-persistence",
@@ -148,6 +145,46 @@ CLAIMS: Final[tuple[Claim, ...]] = (
         prediction="confirmed",
     ),
     Claim(
+        name="delayed-restart-cost",
+        sources=("analysis",),
+        gist="After the crash of a majority, a delayed restart makes the lock unavailable for a TTL.",
+        says="mostly",
+        trials=(Trial("majority-back-after-the-ttl"), Trial("majority-back-at-once", "control")),
+        prediction="confirmed",
+    ),
+    Claim(
+        name="all-five-held",
+        sources=("proposal",),
+        gist="Because clients ask all five nodes, a crash and an empty restart of one of them is unlikely to let a "
+        "second client in.",
+        says="mostly",
+        trials=(
+            Trial("crashes-behind-whole-links"),
+            Trial("crash-with-five-keys-held"),
+            Trial("crash-with-four-keys-held"),
+            Trial("crash-without-persistence", "control"),
+            Trial("crashes-of-nodes-that-decide", "control"),
+        ),
+        prediction="confirmed",
+        remark="With four or five keys held, the loss of one leaves a majority. With three, which is what a partition "
+        "leaves, a single crash is enough.",
+    ),
+    Claim(
+        name="fsync-cost",
+        sources=("proposal", "reply"),
+        gist="fsync=always ruins the performance: it costs more than half of the locks that a delayed restart, which "
+        "needs no disk, can grant.",
+        says="mostly",
+        trials=(
+            Trial("locks-fsynced-always"),
+            Trial("locks-kept-in-memory", "control"),
+            Trial("locks-behind-slow-links", "control"),
+            Trial("locks-fsynced-once-a-second", "control"),
+        ),
+        prediction="confirmed",
+        remark="It depends on the disk. There are four clients and a thousand keys, so that clients rarely meet.",
+    ),
+    Claim(
         name="pause-in-section",
         sources=("reply", "questions", "analysis"),
         gist="A holder that is stopped beyond its validity works beside the next holder, whatever the lock.",
@@ -185,6 +222,19 @@ CLAIMS: Final[tuple[Claim, ...]] = (
         prediction="confirmed",
     ),
     Claim(
+        name="client-clock-step",
+        sources=("reply",),
+        gist="A client that measures with the wall clock over-estimates its validity when that clock steps back.",
+        says="can",
+        trials=(
+            Trial("client-clock-step-by-the-wall"),
+            Trial("client-clock-step", "control"),
+            Trial("client-clock-right-by-the-wall", "control"),
+        ),
+        prediction="confirmed",
+        remark="With the monotonic clock it is refused, and so it is without the step.",
+    ),
+    Claim(
         name="clock-drift",
         sources=("reply",),
         gist="It is enough that clocks count time with an error of at most 10 %.",
@@ -202,7 +252,9 @@ CLAIMS: Final[tuple[Claim, ...]] = (
         trials=(
             Trial("late-write"),
             Trial("late-write-of-a-dead-client"),
+            Trial("late-writes"),
             Trial("late-write-with-a-token", "control"),
+            Trial("late-writes-with-tokens", "control"),
         ),
         prediction="confirmed",
         remark="The write may even outlive its client.",
@@ -331,6 +383,41 @@ CLAIMS: Final[tuple[Claim, ...]] = (
         gist="Clients that are cut off before they release make the lock unavailable for its TTL.",
         says="can",
         trials=(Trial("cut-off-before-the-release"), Trial("cut-off-after-the-release", "control")),
+        prediction="confirmed",
+    ),
+    Claim(
+        name="split-vote",
+        sources=("proposal", "analysis"),
+        gist="A random delay before a retry keeps clients from splitting the votes again and again; a fixed one does "
+        "not.",
+        says="mostly",
+        trials=(
+            Trial("retries-after-a-fixed-delay"),
+            Trial("retries-at-random", "control"),
+            Trial("refused-keys-kept", "control"),
+        ),
+        prediction="confirmed",
+        remark="Ten clients want one key and give it back at once.",
+    ),
+    Claim(
+        name="split-vote-parallel",
+        sources=("proposal", "analysis"),
+        gist="Asking all nodes at the same time narrows the window for split votes, so fewer retries are needed.",
+        says="mostly",
+        trials=(
+            Trial("nodes-asked-in-turn"),
+            Trial("retries-at-random", "control"),
+            Trial("refused-keys-kept", "control"),
+        ),
+        prediction="confirmed",
+        remark="Asked in turn, the first node decides: whoever gets it is alone at the others.",
+    ),
+    Claim(
+        name="fairness",
+        sources=("analysis",),
+        gist="The lock is not fair: a client may wait while others get it again and again.",
+        says="can",
+        trials=(Trial("contention-for-one-key"), Trial("contention-in-a-queue", "control")),
         prediction="confirmed",
     ),
     Claim(

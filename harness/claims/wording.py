@@ -8,8 +8,9 @@ from typing import Final
 from fencepost.text import count, listed, plural
 from harness.campaign import facts, wording
 from harness.campaign.grid import Grid
+from harness.claims.claim import Role
 from harness.claims.settle import Settled, Tried
-from harness.claims.table import DOCUMENTS, Role
+from harness.claims.table import DOCUMENTS
 
 INTRODUCTION: Final = (
     "Much is said about locks on Redis: that they are safe, that they are not, and what would make them so. Each row "
@@ -19,8 +20,11 @@ INTRODUCTION: Final = (
     "does not know the script; it looks only at the recorded history. Next to each experiment runs a control: the same "
     "steps with the one thing changed on which the claim depends. A claim is decided only if its control showed what "
     "it must.",
-    "What is possible has to be seen once. What always holds is refuted by one run. An experiment shows what can "
-    "happen, not how often it does.",
+    "What is possible has to be seen once. What always holds is refuted by one run. A script shows what can happen, "
+    "not how often it does. That is for the loads: seconds of work by several clients, mostly under faults that are "
+    "drawn from a seed. They yield a rate with its exact 95 % interval, or a cost as the median of the runs with the "
+    "least and the most. "
+    "Where a claim is about a tendency, a sign test over the runs decides (one-sided, 5 %).",
 )
 
 HEADS: Final = ("claim", "what is said", "who says it", "answer", "evidence", "predicted")
@@ -29,6 +33,7 @@ TRIAL_HEADS: Final = (
     "it",
     "expected",
     "held in how many runs (exact 95 % interval)",
+    "measured",
     "unknown",
     "missing",
 )
@@ -46,7 +51,7 @@ def row(settled: Settled) -> tuple[str, ...]:
     return (
         claim.name,
         claim.gist,
-        "; ".join(DOCUMENTS[source].title for source in claim.sources),
+        ", ".join(DOCUMENTS[source].short for source in claim.sources),
         settled.answer,
         evidence(settled),
         prediction(settled),
@@ -55,8 +60,13 @@ def row(settled: Settled) -> tuple[str, ...]:
 
 def evidence(settled: Settled) -> str:
     """The sentence of the rule, and what else a reader has to know."""
-    varying = [each.trial.script for each in settled.tried if not each.always_the_same]
-    said = [settled.why]
+    varying = [each.trial.script for each in settled.tried if not each.is_random and not each.always_the_same]
+    measured = [
+        f"{each.trial.script}: {each.measured.in_words}."
+        for each in settled.tried
+        if each.measured and each.trial.role != "control"
+    ]
+    said = [settled.why, *measured]
     if varying:
         said.append(f"The outcome of {listed(varying)} was not always the same.")
     if settled.claim.remark:
@@ -78,6 +88,7 @@ def trial_row(tried: Tried) -> tuple[str, ...]:
         _ROLES[tried.trial.role],
         tried.expects,
         wording.counted(tried.rate),
+        tried.measured.in_words if tried.measured else "",
         count(tried.unknown),
         count(tried.missing),
     )

@@ -23,9 +23,10 @@ class Arguments(msgspec.Struct, frozen=True, kw_only=True):
     only: Annotated[
         tuple[str, ...], Option("--only", "only this claim; may be given more than once", metavar="NAME")
     ] = ()
-    quick: Annotated[bool, Option("--quick", "three runs of each experiment")] = False
+    quick: Annotated[bool, Option("--quick", "three runs of each script, five of each load")] = False
     repeats: Annotated[
-        int | None, Option("--repeats", "runs of each experiment", shown_default="20; quick: 3", low=1)
+        int | None,
+        Option("--repeats", "runs of each script; a load gets five at least", shown_default="20; quick: 3", low=1),
     ] = None
     workers: SideBySide = None
     report: Annotated[
@@ -60,7 +61,7 @@ def _claims(call: Call, out: Console) -> int:
 
 COMMAND = Command(
     description="""
-Settle what is said about locks on Redis: play the experiments of each claim several times, and say which claims
+Settle what is said about locks on Redis: play the scripts and loads of each claim several times, and say which claims
 are confirmed, refuted or undecided, with the evidence. See docs/experiments.md.""",
     arguments=Arguments,
     do=_claims,

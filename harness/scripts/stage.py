@@ -12,6 +12,7 @@ from itertools import count
 from time import monotonic, sleep
 from typing import Final
 
+from cluster import replication
 from cluster.base import RESOURCE, CutKind, Direction, NotInTimeError
 from fencepost.errors import BrokenEnvironmentError, UsageError
 from fencepost.history import LOCK_STEPS, Op
@@ -20,6 +21,7 @@ from harness.run.active_faults import ActiveFaults
 from harness.run.test_run import TestRun
 from harness.scripts.clients import DrivenClientSlot
 from nemesis.base import Fault
+from nemesis.client_clock import WrongClientClock
 from nemesis.clock import WrongClock
 from nemesis.crash import Crash
 from nemesis.partition import Partition
@@ -83,6 +85,11 @@ class Stage:
         """A duration as a number of seconds; `1.2ttl` is a multiple of the lease time."""
         return Duration.parse(time).ms(self.ttl_ms) / 1e3
 
+    def step_ms(self, by: str) -> int:
+        """A step of a clock in milliseconds: `1.2ttl` ahead, `-500ms` behind."""
+        sign, time = (-1, by[1:]) if by.startswith("-") else (1, by)
+        return sign * round(self.seconds(time) * 1_000)
+
     def wait_until(self, moment: float) -> None:
         """Wait until `time.monotonic()` reaches this value."""
         self.tick()
@@ -104,6 +111,22 @@ class Stage:
                     )
                 self.tick()
         self.say(f"{', '.join(nodes)} hold {key}")
+
+    def follow(self, replicas: Sequence[str], primary: str, through: str) -> None:
+        """See `Nodes.follow`."""
+        self.tick()
+        cluster = self._test_run.world.cluster
+        address = cluster.links[self.client(through).name, self.nodes(primary).names[0]].address
+        for name in replicas:
+            replication.follow(cluster.nodes[name], cluster.nodes[primary], address)
+        self.say(f"{', '.join(replicas)} follow {primary} through the link of {through}")
+
+    def promote(self, names: Sequence[str]) -> None:
+        """See `Nodes.promote`."""
+        self.tick()
+        for name in names:
+            replication.promote(self._test_run.world.cluster.nodes[name])
+        self.say(f"{', '.join(names)} promoted")
 
     def inject(self, nemesis: str, fault: Fault) -> str:
         """Inject any fault of any nemesis and return its id, for `heal`. Raises BrokenEnvironmentError if it had no
@@ -169,6 +192,7 @@ class DrivenClient:
         self._cut: str | None = None
         self._hit: str | None = None
         self._held: str | None = None
+        self._wrong: str | None = None
 
     @property
     def name(self) -> str:
@@ -253,6 +277,17 @@ class DrivenClient:
         """Start a new process in its place, after `kill`."""
         self._recover()
 
+    def step_clock(self, by: str) -> None:
+        """Set its wall clock ahead by this time, or behind: `1.2ttl`, `-500ms`. The experiment needs `clocks=True`."""
+        self.right_clock()
+        self._wrong = self._stage.inject("clock", WrongClientClock(self.name, self._stage.step_ms(by)))
+
+    def right_clock(self) -> None:
+        """Set its wall clock right again."""
+        if self._wrong is not None:
+            self._stage.heal(self._wrong)
+        self._wrong = None
+
     def _hold(self, direction: Direction, servers: tuple[str, ...]) -> None:
         if self._held:
             raise UsageError(f"what {self.name} sends or is sent is already held; let it go first")
@@ -306,8 +341,7 @@ class Nodes:
     def step_clock(self, by: str) -> Nodes:
         """Set their wall clocks ahead by this time, or behind: `1.2ttl`, `-500ms`. The experiment needs
         `clocks=True`."""
-        sign, time = (-1, by[1:]) if by.startswith("-") else (1, by)
-        return self._set_clock(WrongClock(self.names, ahead_ms=sign * round(self._stage.seconds(time) * 1_000)))
+        return self._set_clock(WrongClock(self.names, ahead_ms=self._stage.step_ms(by)))
 
     def drift_clock(self, percent: float) -> Nodes:
         """Let their wall clocks run fast by this much, or slow if it is negative. The experiment needs
@@ -319,6 +353,17 @@ class Nodes:
         if self._wrong is not None:
             self._stage.heal(self._wrong)
         self._wrong = None
+        return self
+
+    def follow(self, primary: str, through: str) -> Nodes:
+        """From now on they are replicas of this node, and up to date. They reach it through the link of this client,
+        who should have no other use for it; what cuts that link cuts the replication. On processes only."""
+        self._stage.follow(self.names, primary, through)
+        return self
+
+    def promote(self) -> Nodes:
+        """They are replicas no longer, and accept writes."""
+        self._stage.promote(self.names)
         return self
 
     def _set_clock(self, fault: WrongClock) -> Nodes:

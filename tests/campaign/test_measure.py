@@ -56,7 +56,12 @@ def test_availability_leaves_out_the_time_in_which_a_majority_was_down() -> None
 
 
 def test_the_wait_after_a_majority_went_down_ends_with_the_next_grant() -> None:
-    assert figures_of(two_overlaps_after_one_outage()).majority_waits_ms == (pytest.approx(420 - 301),)
+    history = two_overlaps_after_one_outage()
+    assert figures_of(history).majority_waits_ms == (pytest.approx(420 - 301),)
+    history.section("c3", 302, 310, asked=300)
+    assert figures_of(history).majority_waits_ms == (pytest.approx(420 - 301),), "it was asked for before"
+    history.section("c3", 400, 410, asked=302, number=2)
+    assert figures_of(history).majority_waits_ms == (pytest.approx(400 - 301),)
 
 
 def test_the_cost_of_an_fsync_is_that_of_the_nodes_disk() -> None:
@@ -93,3 +98,10 @@ def test_the_moment_that_is_kept_shows_the_outage_and_both_sections() -> None:
 
 def test_a_run_without_a_violation_has_no_moment_to_show() -> None:
     assert moment_of(History().section("c1", 5, 90).recorded()) is None
+
+
+def test_a_client_is_overtaken_by_every_grant_between_its_request_and_its_own_grant() -> None:
+    history = History().section("c1", 10, 20).section("c2", 30, 40).section("c1", 50, 60, number=2)
+    assert figures_of(history).overtaken == 0
+    assert figures_of(history.section("c3", 70, 80, asked=5)).overtaken == 3
+    assert figures_of(History()).overtaken is None

@@ -8,10 +8,13 @@ from typing import Literal
 import pytest
 
 from harness.campaign.folder import RunLine
+from harness.campaign.measure import Figures
+from harness.claims.claim import Answer, Claim, Role, Trial
+from harness.claims.grid import LEAST_LOADS
+from harness.claims.loads import LOADS, TTL_MS
 from harness.claims.settle import Settled, Tried, settle, tried_of
-from harness.claims.table import Answer, Claim, Role, Trial
 
-Says = Literal["can", "always"]
+Says = Literal["can", "always", "mostly"]
 
 
 def tried(role: Role, held: int = 0, failed: int = 0, unknown: int = 0, missing: int = 0) -> Tried:
@@ -101,3 +104,66 @@ def test_an_experiment_that_this_machine_cannot_play_leaves_its_claim_undecided(
     assert found.answer == "undecided"
     assert found.why == "This machine cannot play power-cut: power cuts need root."
     assert impossible.missing == 0, "no run of it is to be made"
+
+
+@pytest.mark.parametrize(
+    ("held", "failed", "answer"),
+    [(LEAST_LOADS, 0, "confirmed"), (0, LEAST_LOADS, "refuted"), (4, 1, "undecided"), (9, 1, "confirmed")],
+)
+def test_a_tendency_is_decided_by_a_sign_test(held: int, failed: int, answer: Answer) -> None:
+    assert settled("mostly", tried("supports", held=held, failed=failed), CONTROL).answer == answer
+
+
+def test_a_tendency_that_chance_may_explain_says_how_many_runs_would_decide_it() -> None:
+    assert settled("mostly", tried("supports", held=4, failed=1), CONTROL).why == (
+        "4 of 5 runs show it, which chance alone may do; about 13 runs would decide it if that share remains."
+    )
+    even = settled("mostly", tried("supports", held=2, failed=2), CONTROL).why
+    assert "more than 1,000 runs would decide it" in even
+
+
+def of_load(cell: str, seed: int, verdict: str = "valid", **figures: object) -> RunLine:
+    shown = {"sections": 100, "overlaps": {"lock": 0}, "load_s": 2.0, "grants": 100} | figures
+    whole = Figures(node_outages=0, node_outages_hit=0, reachable_s=2.0, acquire={}, **shown)  # type: ignore[arg-type]
+    return RunLine(cell=cell, seed=seed, folder=f"{cell}-{seed}", verdict=verdict, took_s=2, figures=whole)
+
+
+def test_a_load_is_judged_by_its_figures_and_its_rate_is_that_of_all_runs() -> None:
+    cell = "partitions-and-delays"
+    lines = [of_load(cell, 1), of_load(cell, 2, overlaps={"lock": 1}), of_load(cell, 3, verdict="unknown")]
+    found = tried_of(Trial(cell), "…", 3, lines)
+    assert (found.held, found.failed, found.unknown, found.missing) == (1, 1, 1, 0)
+    assert found.measured is not None
+    assert found.measured.pooled is not None
+    assert (found.measured.pooled.events, found.measured.pooled.trials) == (1, 200)
+    assert found.measured.in_words.startswith("overlaps blamed on the lock: 1 of 200 sections, 0.50 % (")
+    assert found.is_random
+
+
+def test_a_load_is_compared_with_the_run_of_the_same_seed() -> None:
+    slow, fast = "locks-fsynced-always", "locks-kept-in-memory"
+    lines = [of_load(fast, 1, grants=200), of_load(slow, 1), of_load(slow, 2), of_load(fast, 3), of_load(slow, 3)]
+    found = tried_of(Trial(slow), "…", 3, lines)
+    assert (found.held, found.failed, found.unknown) == (1, 1, 1), "the second run has nothing beside it"
+    assert found.measured is not None
+    assert found.measured.in_words == ("0.75 times the grants a second of locks-kept-in-memory (0.5 to 1 in 2 runs)")
+
+
+def test_a_wait_is_the_median_of_the_run_and_a_run_without_one_shows_nothing() -> None:
+    cell = "majority-back-after-the-ttl"
+    lines = [of_load(cell, 1, majority_waits_ms=(TTL_MS + 300.0, 0.0, TTL_MS + 200.0)), of_load(cell, 2)]
+    found = tried_of(Trial(cell), "…", 2, lines)
+    assert (found.held, found.unknown) == (1, 1)
+
+
+def test_one_run_of_a_control_load_that_shows_what_it_must_is_enough() -> None:
+    control = Tried(Trial("crashes-of-nodes-that-decide", "control"), "…", 1, 4, 0, 0, ())
+    assert settled("always", tried("supports", held=3), control).answer == "confirmed"
+    blind = Tried(Trial("crashes-of-nodes-that-decide", "control"), "…", 0, 5, 0, 0, ())
+    assert settled("always", tried("supports", held=3), blind).answer == "undecided"
+
+
+def test_every_load_says_what_it_expects() -> None:
+    for load in LOADS.values():
+        assert load.expects.says
+        assert load.expects.least <= load.expects.most

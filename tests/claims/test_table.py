@@ -6,8 +6,11 @@ import pytest
 
 from fencepost.errors import UsageError
 from harness.campaign.play import make_plan
-from harness.claims.grid import chosen, claims_grid
-from harness.claims.table import CLAIMS, DOCUMENTS, Claim
+from harness.claims.claim import Claim
+from harness.claims.grid import LEAST_LOADS, chosen, claims_grid
+from harness.claims.loads import LOADS
+from harness.claims.table import CLAIMS, DOCUMENTS
+from harness.options import parse_replacements, parse_run
 from harness.scripts.experiment import shipped_experiments
 
 ALL = pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim.name)
@@ -15,7 +18,7 @@ ALL = pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim.name)
 
 @ALL
 def test_a_claim_names_experiments_and_documents_that_exist(claim: Claim) -> None:
-    assert {trial.script for trial in claim.trials} <= shipped_experiments().keys()
+    assert {trial.script for trial in claim.trials} <= shipped_experiments().keys() | LOADS.keys()
     assert set(claim.sources) <= DOCUMENTS.keys()
     assert claim.sources
     assert claim.gist.endswith(".")
@@ -27,6 +30,40 @@ def test_a_claim_has_a_control_and_something_that_is_controlled(claim: Claim) ->
     assert "control" in roles
     assert set(roles) - {"control"}
     assert len({trial.cell for trial in claim.trials}) == len(claim.trials)
+
+
+@ALL
+def test_a_load_that_is_compared_with_another_comes_with_it(claim: Claim) -> None:
+    scripts = {trial.script for trial in claim.trials}
+    assert {LOADS[name].beside for name in scripts & LOADS.keys()} - {""} <= scripts
+
+
+def test_no_load_is_called_like_a_script() -> None:
+    assert not LOADS.keys() & shipped_experiments().keys()
+
+
+def test_loads_get_enough_runs_for_a_sign_test_and_costs_are_measured_alone() -> None:
+    grid = claims_grid(chosen(["all-five-held", "fsync-cost"]), 3, "process")
+    seeds = {cell: (part.seeds, part.kind) for cell, (part, _) in grid.cells.items()}
+    assert seeds["crash-with-five-keys-held"] == (3, "safety")
+    assert seeds["crashes-behind-whole-links"] == (LEAST_LOADS, "safety")
+    assert seeds["locks-fsynced-always"] == (LEAST_LOADS, "cost")
+    assert "--disks" in grid.words("locks-fsynced-always", 1)
+    assert "--seed=2" in grid.words("locks-fsynced-always", 2)
+
+
+@ALL
+def test_every_script_can_be_configured_with_the_options_of_the_table(claim: Claim) -> None:
+    """An experiment that can never be played would leave its claim out in silence."""
+    for trial in claim.trials:
+        if trial.script not in LOADS:
+            words = [f"--{name}={value}" for name, value in trial.options.items()]
+            shipped_experiments()[trial.script].config(**parse_replacements("script", words))
+
+
+def test_the_options_of_all_loads_are_such_as_a_run_takes() -> None:
+    for load in LOADS.values():
+        parse_run([f"--{name}={value}" if value else f"--{name}" for name, value in load.options.items()])
 
 
 def test_names_are_unique() -> None:

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
 
 from tests.locks.conftest import Server
 from workloads.base import Lease, LockSettings, NodeAddress
+from workloads.locks.control_wall_clock import WallClock
+from workloads.locks.primary_replica import PrimaryReplica
+from workloads.locks.primary_replica_wait import PrimaryReplicaWait
 from workloads.locks.redlock import Redlock
+from workloads.locks.redlock_fixed_delay import RedlockFixedDelay
 from workloads.locks.redlock_token import RedlockToken
 from workloads.locks.set_nx_px import SetNxPx
 from workloads.locks.set_nx_px_del import SetNxPxDel
 from workloads.locks.set_nx_px_token import SetNxPxToken
 from workloads.locks.setnx import SetNx
 from workloads.locks.setnx_expire import SetNxExpire
+from workloads.queue_lock import QueueLock
 
 TTL_MS = 60_000
 Open = Callable[[type[Redlock]], Redlock]
@@ -118,3 +124,58 @@ def test_a_refused_attempt_grants_no_token(opened: Open) -> None:
     one, other = opened(RedlockToken), opened(RedlockToken)
     assert granted(one.acquire("k", TTL_MS)).token == 1
     assert other.acquire("k", TTL_MS) is None
+
+
+def test_a_fixed_delay_is_always_the_same_and_a_random_one_is_not(opened: Open) -> None:
+    fixed, drawn = opened(RedlockFixedDelay), opened(Redlock)
+    assert {fixed.delay_ms() for _ in range(10)} == {0.5}, "the mean of the random one"
+    assert len({drawn.delay_ms() for _ in range(10)}) == 10
+
+
+def test_a_clock_that_steps_back_hides_the_time_that_an_acquire_took(
+    opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wall_ns = iter([2 * TTL_MS * 1_000_000, TTL_MS * 1_000_000])
+    monkeypatch.setattr(time, "time_ns", lambda: next(wall_ns))
+    lease = granted(opened(WallClock).acquire("k", TTL_MS))
+    assert lease.validity_ms is not None
+    assert lease.validity_ms > 1.9 * TTL_MS
+
+
+def test_a_clock_that_steps_ahead_makes_an_acquire_seem_too_late(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    wall_ns = iter(number * 2 * TTL_MS * 1_000_000 for number in range(100))
+    monkeypatch.setattr(time, "time_ns", lambda: next(wall_ns))
+    assert opened(WallClock).acquire("k", TTL_MS) is None
+
+
+def test_only_a_primary_grants_the_lock(opened: Open, servers: list[Server]) -> None:
+    primary = servers[0].address
+    try:
+        for server in servers[1:]:
+            server.client().replicaof(primary.host, primary.port)
+        one, other = opened(PrimaryReplica), opened(PrimaryReplica)
+        lease = granted(one.acquire("k", TTL_MS))
+        assert other.acquire("k", TTL_MS) is None
+        assert one.release(lease) is True
+        assert other.acquire("k", TTL_MS) is not None
+    finally:
+        for server in servers[1:]:
+            server.client().replicaof("NO", "ONE")
+
+
+def test_a_lock_that_waits_for_replicas_is_refused_without_any(opened: Open, servers: list[Server]) -> None:
+    assert opened(PrimaryReplica).acquire("k", TTL_MS) is not None
+    assert opened(PrimaryReplicaWait).acquire("other", TTL_MS) is None
+    assert all(server.client().exists("other") == 0 for server in servers)
+
+
+def test_a_queue_is_served_in_the_order_of_asking(opened: Open, servers: list[Server]) -> None:
+    one, two = opened(QueueLock), opened(QueueLock)
+    first = granted(one.acquire("k", TTL_MS))
+    client = servers[0].client()
+    client.rpush("k:queue", "somebody who asked before")
+    assert one.release(first) is True
+    assert two.acquire("k", TTL_MS) is None
+    assert client.lrange("k:queue", 0, -1) == ["somebody who asked before"], "who gives up leaves the queue"
+    client.lpop("k:queue")
+    assert two.acquire("k", TTL_MS) is not None

@@ -131,8 +131,12 @@ class Redlock:
             rounds += 1
             if rounds >= self.ROUNDS and time.monotonic_ns() >= until_ns:
                 return None
-            time.sleep(self._settings.rng.uniform(0, self._settings.retry_delay_ms) / 1e3)
+            time.sleep(self.delay_ms() / 1e3)
         return lease
+
+    def delay_ms(self) -> float:
+        """How long to wait before the next round: at random, so that clients that met do not meet again."""
+        return self._settings.rng.uniform(0, self._settings.retry_delay_ms)
 
     def try_once(self, key: str, ttl_ms: int) -> Lease | None:
         """One round: ask all nodes for the key, and release it on all of them if too few granted it or it came too

@@ -44,3 +44,26 @@ def crash_with_aof_everysec(stage: Stage) -> None:
     two.acquire("k1")  # refused
     one.release()
     two.enter("k1")
+
+
+def crash_with_more_held(stage: Stage, *held: str) -> None:
+    """The lock is held on these nodes, n3 forgets it, and the second client asks all five."""
+    one, two = stage.clients("c1", "c2")
+    one.sees(*held)
+    one.acquire("k1")
+    stage.nodes("n3").kill().start()
+    two.acquire("k1")  # refused
+    one.release()
+    two.enter("k1")
+
+
+@experiment(persistence="none", expect=no_overlaps() & sections(2))
+def crash_with_five_keys_held(stage: Stage) -> None:
+    """If all five nodes hold the lock, one that forgets it leaves four that refuse everybody else."""
+    crash_with_more_held(stage, *stage.node_names)
+
+
+@experiment(persistence="none", expect=no_overlaps() & sections(2))
+def crash_with_four_keys_held(stage: Stage) -> None:
+    """If four nodes hold the lock, one that forgets it leaves a majority that refuses everybody else."""
+    crash_with_more_held(stage, "n1", "n2", "n3", "n4")

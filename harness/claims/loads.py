@@ -1,0 +1,266 @@
+"""The random half of the experiments: runs of `fencepost test` whose figures are read, and what is expected of them.
+
+A script forces one interleaving and shows what is possible. A load lets seeded faults and many sections decide, so it
+yields a rate or a cost. Each load states its expectation here, before it runs, like a script does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from math import inf
+from statistics import median
+from types import MappingProxyType
+from typing import Final
+
+from harness.campaign.measure import Figures
+
+TTL_MS: Final = 1_000
+CLIENTS: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A number that is read of a run, and the bounds within which it is expected.
+
+    `says`: the expectation as text. `unit`: what the number counts. `number`: None where the run does not show it.
+    `counts`: events of trials, for a rate over all runs; None where the number is not a count of events."""
+
+    says: str
+    unit: str
+    number: Callable[[Figures], float | None]
+    least: float = -inf
+    most: float = inf
+    counts: Callable[[Figures], tuple[int, int]] | None = None
+    trials: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Runs of `fencepost test` with these options. `beside`: another load; then the number is the ratio of this run's
+    to that of the other's run of the same seed. `is_cost`: nothing else may run at the same time."""
+
+    name: str
+    options: Mapping[str, str]
+    expects: Reading
+    beside: str = ""
+    is_cost: bool = False
+
+
+def number_of(load: Load, figures: Figures | None, beside: Figures | None) -> float | None:
+    """What is read of a run. `beside`: the figures of the run that it is compared with. None where nothing can be
+    read."""
+    own = None if figures is None else load.expects.number(figures)
+    if own is None or not load.beside:
+        return own
+    other = None if beside is None else load.expects.number(beside)
+    return own / other if other else None
+
+
+def _overlaps(figures: Figures) -> float:
+    return figures.overlaps["lock"]
+
+
+def _grants_a_second(figures: Figures) -> float | None:
+    return figures.grants / figures.load_s if figures.load_s else None
+
+
+def _median_majority_wait(figures: Figures) -> float | None:
+    return median(figures.majority_waits_ms) if figures.majority_waits_ms else None
+
+
+def _overtaken(figures: Figures) -> float | None:
+    return figures.overtaken
+
+
+def _lost(figures: Figures) -> float:
+    return figures.lost
+
+
+def _per_section(figures: Figures) -> tuple[int, int]:
+    """No more pairs of sections count than there are sections: a rate has no more events than trials."""
+    return min(figures.overlaps["lock"], figures.sections), figures.sections
+
+
+def _per_outage(figures: Figures) -> tuple[int, int]:
+    return figures.node_outages_hit, figures.node_outages
+
+
+_NEVER_TWO: Final = "overlaps blamed on the lock"
+_GRANTS: Final = "times the grants a second of {beside}"
+
+_SAFE: Final = Reading(
+    says="no overlap blamed on the lock",
+    unit=_NEVER_TWO,
+    number=_overlaps,
+    most=0,
+    counts=_per_section,
+    trials="sections",
+)
+_UNSAFE: Final = replace(_SAFE, says="two holders at the same time, blamed on the lock", least=1, most=inf)
+_SAFE_OUTAGES: Final = replace(_SAFE, says="no overlap after a crash", counts=_per_outage, trials="crashes")
+_UNSAFE_OUTAGES: Final = replace(_SAFE_OUTAGES, says="an overlap after a crash", least=1, most=inf)
+
+_USUAL: Final = {
+    "lock": "redlock",
+    "ttl": f"{TTL_MS}ms",
+    "clients": str(CLIENTS),
+    "duration": "4s",
+    "recovery": "500ms",
+}
+_UNRELIABLE: Final = {
+    **_USUAL,
+    "nemesis": "partition:interval=1s,duration=700ms+latency:interval=1s,duration=700ms",
+    "hold": "uniform:2ms-20ms",
+}
+_CRASHES: Final = {
+    **_USUAL,
+    "nemesis": "crash:targets=one,interval=500ms,restart-delay=0",
+    "hold": "uniform:200ms-400ms",
+}
+_HUNTED: Final = {**_USUAL, "clients": "4", "nemesis": "hunt:how=crash,restart-delay=0", "hold": "uniform:200ms-400ms"}
+_MAJORITIES: Final = {**_USUAL, "duration": "6s", "hold": "uniform:2ms-20ms"}
+_QUEUE: Final = {**_USUAL, "nemesis": "none", "nodes": "1", "wait": "5s", "retry-delay": "20ms", "witness": "off"}
+_COST: Final = {
+    **_USUAL,
+    "clients": "4",
+    "keys": "1000",
+    "hold": "0",
+    "nemesis": "none",
+    "duration": "2s",
+    "recovery": "0",
+    "node-timeout": "500ms",
+    "disks": "",
+}
+_CROWD: Final = {
+    **_USUAL,
+    "clients": "10",
+    "hold": "0",
+    "nemesis": "none",
+    "duration": "2s",
+    "recovery": "0",
+    "retry-delay": "20ms",
+}
+
+_ALL: Final = (
+    Load("partitions-and-delays", _UNRELIABLE, _SAFE),
+    Load("partitions-and-delays-with-a-quorum-of-two", {**_UNRELIABLE, "lock": "control-quorum-of-two"}, _UNSAFE),
+    Load("crashes-behind-whole-links", _CRASHES, _SAFE_OUTAGES),
+    Load("crashes-of-nodes-that-decide", _HUNTED, _UNSAFE_OUTAGES),
+    Load(
+        "majority-back-after-the-ttl",
+        {**_MAJORITIES, "nemesis": "crash:targets=majority,interval=2s,restart-delay=1.2ttl"},
+        Reading(
+            f"a grant no sooner than a TTL ({TTL_MS} ms) after a majority crashed",
+            "ms from the crash to the next grant",
+            _median_majority_wait,
+            least=TTL_MS,
+        ),
+    ),
+    Load(
+        "majority-back-at-once",
+        {**_MAJORITIES, "nemesis": "crash:targets=majority,interval=2s,restart-delay=0"},
+        Reading(
+            "a grant within half a TTL after a majority crashed",
+            "ms from the crash to the next grant",
+            _median_majority_wait,
+            most=TTL_MS / 2,
+        ),
+    ),
+    Load(
+        "contention-for-one-key",
+        _QUEUE,
+        Reading(
+            "a client waits while the others enter more than twice as often as in turn",
+            "grants to others in the worst wait",
+            _overtaken,
+            least=2 * (CLIENTS - 1) + 1,
+        ),
+    ),
+    Load(
+        "contention-in-a-queue",
+        {**_QUEUE, "lock": "workloads.queue_lock:QueueLock"},
+        Reading(
+            "nobody waits while the others enter more than twice as often as in turn",
+            "grants to others in the worst wait",
+            _overtaken,
+            most=2 * (CLIENTS - 1),
+        ),
+    ),
+    Load(
+        "locks-kept-in-memory",
+        {**_COST, "persistence": "none"},
+        Reading("clients acquire the lock", "grants a second", _grants_a_second, least=1),
+        is_cost=True,
+    ),
+    Load(
+        "locks-fsynced-always",
+        {**_COST, "persistence": "aof-always"},
+        Reading("less than half of the grants", _GRANTS, _grants_a_second, most=0.5),
+        beside="locks-kept-in-memory",
+        is_cost=True,
+    ),
+    Load(
+        "locks-fsynced-once-a-second",
+        {**_COST, "persistence": "aof-everysec"},
+        Reading("more than half of the grants", _GRANTS, _grants_a_second, least=0.5),
+        beside="locks-kept-in-memory",
+        is_cost=True,
+    ),
+    Load(
+        "locks-behind-slow-links",
+        {
+            **_COST,
+            "persistence": "none",
+            "nemesis": "latency:kind=delay,delay=20ms-20ms,jitter=0ms-0ms,targets=all,interval=300ms,duration=10s",
+        },
+        Reading("less than half of the grants", _GRANTS, _grants_a_second, most=0.5),
+        beside="locks-kept-in-memory",
+        is_cost=True,
+    ),
+    Load(
+        "retries-at-random",
+        _CROWD,
+        Reading("clients acquire the lock", "grants a second", _grants_a_second, least=1),
+        is_cost=True,
+    ),
+    Load(
+        "retries-after-a-fixed-delay",
+        {**_CROWD, "lock": "redlock-fixed-delay"},
+        Reading("fewer grants than with a random delay", _GRANTS, _grants_a_second, most=1),
+        beside="retries-at-random",
+        is_cost=True,
+    ),
+    Load(
+        "nodes-asked-in-turn",
+        {**_CROWD, "acquire": "sequential"},
+        Reading("fewer grants than with nodes asked at once", _GRANTS, _grants_a_second, most=1),
+        beside="retries-at-random",
+        is_cost=True,
+    ),
+    Load(
+        "refused-keys-kept",
+        {**_CROWD, "lock": "workloads.mutants:LeavesRefusedAttempts"},
+        Reading("less than half of the grants", _GRANTS, _grants_a_second, most=0.5),
+        beside="retries-at-random",
+        is_cost=True,
+    ),
+    Load(
+        "late-writes",
+        {**_USUAL, "nemesis": "late-write:interval=1s", "hold": "uniform:20ms-60ms"},
+        Reading("an acknowledged update is lost", "lost updates", _lost, least=1),
+    ),
+    Load(
+        "late-writes-with-tokens",
+        {
+            **_USUAL,
+            "nemesis": "late-write:interval=1s",
+            "hold": "uniform:20ms-60ms",
+            "lock": "set-nx-px-token",
+            "fencing": "all",
+        },
+        Reading("no acknowledged update is lost", "lost updates", _lost, most=0),
+    ),
+)
+
+LOADS: Final[Mapping[str, Load]] = MappingProxyType({load.name: load for load in _ALL})

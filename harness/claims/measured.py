@@ -1,0 +1,68 @@
+"""What the runs of a load show: the number of each, and whether it is as expected."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Literal
+
+from fencepost.text import number, plural
+from harness.campaign.folder import RunLine
+from harness.campaign.statistics import Rate, rate
+from harness.campaign.wording import counted
+from harness.claims.loads import Load, number_of
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """`numbers`: one a run that showed any. `pooled`: events of trials over all of these runs, if the load counts
+    events."""
+
+    load: Load
+    numbers: tuple[float, ...]
+    pooled: Rate | None = None
+
+    @property
+    def in_words(self) -> str:
+        """`812 grants a second (794 to 830 in 5 runs)`: the median of the runs, the least and the most; or the pooled
+        rate."""
+        expects = self.load.expects
+        if self.pooled is not None:
+            events, _, interval = counted(self.pooled).partition(": ")
+            return f"{expects.unit}: {events} {expects.trials}, {interval}"
+        if not self.numbers:
+            return "no run showed it"
+        middle, least, most = (_shown(value) for value in (median(self.numbers), min(self.numbers), max(self.numbers)))
+        unit = expects.unit.format(beside=self.load.beside)
+        return f"{middle} {unit} ({least} to {most} in {plural(len(self.numbers), 'run')})"
+
+
+def measured_of(load: Load, finished: Sequence[RunLine], lines: Iterable[RunLine]) -> Measured:
+    """`finished`: the runs of the load; `lines`: all runs, among which are those that it is compared with."""
+    known = [(line, value) for line in finished if (value := _number(load, line, lines)) is not None]
+    counts = load.expects.counts
+    pooled = None
+    if counts is not None:
+        of_runs = [counts(line.figures) for line, _ in known if line.figures is not None]
+        pooled = rate(sum(events for events, _ in of_runs), sum(trials for _, trials in of_runs))
+    return Measured(load, tuple(value for _, value in known), pooled)
+
+
+def outcome_of(load: Load, line: RunLine, lines: Iterable[RunLine]) -> Literal["held", "failed", "unknown"]:
+    """Whether this run is as expected. A run whose verdict is unknown shows nothing."""
+    value = _number(load, line, lines)
+    if value is None:
+        return "unknown"
+    return "held" if load.expects.least <= value <= load.expects.most else "failed"
+
+
+def _number(load: Load, line: RunLine, lines: Iterable[RunLine]) -> float | None:
+    if line.verdict == "unknown":
+        return None
+    beside = next((each for each in lines if each.slot == (load.beside, line.seed) and each.verdict != "unknown"), None)
+    return number_of(load, line.figures, None if beside is None else beside.figures)
+
+
+def _shown(value: float) -> str:
+    return number(value, 0 if value >= 100 else 2)
