@@ -19,7 +19,7 @@ from fencepost.__main__ import main
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("cluster", "fencepost", "harness", "nemesis", "workloads")
 FOLDERS = (*PACKAGES, "benchmarks", "docs", "examples", "pytest_plugin", "results", "tests", "tools")
-GENERATED = ("results/runs", "results/mutants", "results/reports/NAME", "results/claims", "results/survey")
+GENERATED = tuple(f"results/{name}" for name in ("runs", "mutants", "reports/NAME", "claims", "survey", "nightly"))
 """Folders that exist only after a command has written them."""
 INVENTED = ("my_lock.py", "my_experiments.py", "FILE.py")
 """Files of an imagined user."""

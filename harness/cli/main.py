@@ -26,6 +26,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "mutants": "run broken versions of the reference lock until each is caught",
     "script": "play a scripted experiment",
     "claims": "settle what is said about locks on Redis, by experiment",
+    "nightly": "play the standard faults on many locks, night after night",
     "replay": "make a recorded run again",
     "shrink": "find the fewest and shortest faults that still show a run's violation",
     "analyze": "judge a recorded run again",

@@ -96,6 +96,10 @@ def test_the_command_that_repeats_a_run_makes_an_equal_run(chosen: dict[str, Any
     assert parse_run(words[2:]) == with_loads(msgspec.structs.replace(config, schedule="saved.json", nemesis=nemesis))
 
 
+def test_a_value_may_be_two_dashes() -> None:
+    assert parse_run(["--seed", "1", "--resource-server=--"]).resource_server == "--"
+
+
 def test_a_default_is_not_repeated() -> None:
     assert replay_command(RunConfig(seed=7), Path("s.json")) == "fencepost test --seed 7 --schedule s.json"
 

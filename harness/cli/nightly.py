@@ -1,0 +1,89 @@
+"""`fencepost nightly`: the standard faults on many locks, night after night."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import msgspec
+
+from fencepost.options import Option
+from harness.campaign.hands import Hands, SideBySide
+from harness.cli.command import Call, Command
+from harness.config import RESULTS
+from harness.options import Results
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_CLUSTERS: Final = ("process", "docker")
+_WHOLE_MS: Final = 2 * 3_600_000.0
+_QUICK_MS: Final = 240_000.0
+
+
+class Arguments(msgspec.Struct, frozen=True, kw_only=True):
+    quick: Annotated[bool, Option("--quick", "a few locks and two controls, 10 s each, on processes")] = False
+    budget: Annotated[
+        float | None,
+        Option(
+            "--budget",
+            "about how long all runs may take",
+            unit="s",
+            low=60_000,
+            high=24 * 3_600_000,
+            shown_default="2h; quick: 4m",
+        ),
+    ] = None
+    workers: SideBySide = None
+    report: Annotated[
+        Path | None, Option("--report", "folder of the nights", metavar="DIR", shown_default="results/nightly")
+    ] = None
+    results: Results = RESULTS
+
+
+def _nightly(call: Call, out: Console) -> int:
+    from datetime import UTC, datetime
+
+    from harness.cli import setup
+    from harness.nightly.session import run_nightly
+    from harness.survey.subjects import chosen
+    from workloads.registry import find_lock
+
+    arguments: Arguments = call.arguments
+    subjects = [subject for subject in chosen((), quick=arguments.quick) if subject.role != "broken"]
+    found = [manifest for subject in subjects if (manifest := find_lock(subject.lock).manifest)]
+    setup.install(found, quiet=True)
+    budget_ms = arguments.budget or (_QUICK_MS if arguments.quick else _WHOLE_MS)
+    cluster = call.replaced.get("cluster")
+    clusters = [cluster] if cluster else ["process"] if arguments.quick else list(_CLUSTERS)
+    return run_nightly(
+        arguments.report,
+        arguments.results,
+        night=datetime.now(UTC).date(),
+        subjects=subjects,
+        clusters=clusters,
+        budget_s=budget_ms / 1e3,
+        quick=arguments.quick,
+        hands=Hands.found(arguments.workers, None),
+        command=shlex.join(["fencepost", *call.words]),
+        out=out,
+    )
+
+
+COMMAND = Command(
+    description="""
+Play the standard faults on many locks, other ones and other seeds each night, and write a page with the night's
+verdicts, what changed since the night before, and the trend. See docs/nightly.md.""",
+    arguments=Arguments,
+    do=_nightly,
+    replaces="for all runs (on processes and on Docker, unless --cluster says otherwise)",
+    epilog="""examples:
+  fencepost nightly --quick --workers 2
+  fencepost nightly --budget 50m --cluster process
+
+The same command resumes the night after an interruption. A finished run is never made again.
+exit codes: 0 every control was caught and no correct lock blamed, 1 not so, 2 runs are missing, 254 bad arguments,
+255 the harness or its environment failed
+""",
+)
