@@ -95,7 +95,10 @@ class RunConfig(ClientOptions, frozen=True, kw_only=True):
     cluster: Annotated[
         ClusterChoice,
         Option(
-            "--cluster", "where servers run", "cluster", commands=(*_REPEATED, "shrink", "mutants", "claims", "survey")
+            "--cluster",
+            "where servers run",
+            "cluster",
+            commands=(*_REPEATED, "shrink", "mutants", "claims", "survey", "nightly"),
         ),
     ] = "auto"
     nodes: Annotated[int, Option("--nodes", "lock servers", "cluster", low=1, high=9)] = 5

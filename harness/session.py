@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Thread
 from typing import TYPE_CHECKING, Any, Final, get_args
 
 import msgspec
@@ -19,6 +17,7 @@ from fencepost.text import printable
 from harness.config import ClusterChoice, RunConfig
 from harness.options import replay_command
 from harness.report.progress import Progress
+from harness.run.meanwhile import imported_meanwhile
 from harness.run.scheduled import Enough, Prepared, perform
 from harness.run.setup import Setup
 from harness.run.snapshot import Display
@@ -30,6 +29,16 @@ if TYPE_CHECKING:
     from harness.explain.explanation import Explained
     from harness.history.recorded import Recorded
 
+_THE_JUDGE: Final = (
+    "numpy",
+    "pandas",
+    "pyarrow.parquet",
+    "harness.checkers.judge",
+    "harness.explain.explanation",
+    "harness.report.page",
+    "harness.report.summary",
+)
+"""What judging needs. Importing it takes about as long as bringing the servers up."""
 _NEVER_BEGAN: Final = "interrupted before the load began: there is nothing to judge"
 
 
@@ -85,19 +94,8 @@ def new_folder(prepared: Prepared, results: Path) -> RunFolder:
 
 def record_run(prepared: Prepared, folder: RunFolder, progress: Display, enough: Enough | None = None) -> None:
     """Make the run. It ends early once `enough` has been seen. Raises FencepostError if it broke off."""
-    Thread(target=_import_the_judge).start()
-    with RunState.create(folder.path.name) as state, recording(folder):
+    with RunState.create(folder.path.name) as state, recording(folder), imported_meanwhile(_THE_JUDGE):
         perform(prepared, folder, state, progress, enough)
-
-
-def _import_the_judge() -> None:
-    """Import what judging needs (pandas and more) while the servers come up: each takes about as long as the other.
-    What cannot be imported is told where it is needed."""
-    with suppress(BaseException):
-        import harness.checkers.judge
-        import harness.explain.explanation
-        import harness.report.page
-        import harness.report.summary  # noqa: F401
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Generator
 
 import pytest
 
+from tests.foreground import obey_signals
 from tests.needs import why_not
 
 _MARK = "needs "
@@ -19,10 +19,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    # A shell starts what it puts in the background with SIGINT ignored, and programs that are started from there ignore
-    # it too. The tests of Ctrl-C are about programs in the foreground.
-    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    obey_signals()
     for need in filter(None, config.getoption("--must-have").split(",")):
         try:
             missing = why_not(need)

@@ -22,6 +22,7 @@ from cluster.engine_http import engine_answers
 from cluster.persistence import FileSystem
 from cluster.wall_clock import find_clock_library
 from fencepost.errors import UsageError
+from tools.chromium import find_chromium
 from workloads.installation import wrong_with
 from workloads.registry import foreign_locks
 
@@ -53,6 +54,10 @@ def _clock() -> str:
 
 def _node() -> str:
     return "" if shutil.which("node") else "no Node.js on PATH"
+
+
+def _chromium() -> str:
+    return "" if find_chromium() else "neither Chromium nor Chrome on PATH"
 
 
 def _go() -> str:
@@ -88,6 +93,7 @@ _WHY_NOT: Final[Mapping[str, Callable[[], str]]] = {
     "xfs": _disks("xfs"),
     "openssl": lambda: "" if shutil.which("openssl") else "no openssl on PATH, to make a certificate",
     "node": _node,
+    "chromium": _chromium,
     "go": _go,
     "rust": _rust,
     "java": _java,

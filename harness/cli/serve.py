@@ -21,12 +21,15 @@ class Arguments(msgspec.Struct, frozen=True, kw_only=True):
         int, Option("--port", "where it listens, on 127.0.0.1", low=0, high=65_535, shown_default="any free one")
     ] = 0
     results: Results = RESULTS
-    reports: Annotated[Path, Option("--reports", "folder of the reports of campaigns", metavar="DIR")] = REPORTS
+    reports: Annotated[Path, Option("--reports", "folder below which campaigns keep their reports", metavar="DIR")] = (
+        REPORTS.parent
+    )
 
 
 def _serve(call: Call, out: Console) -> int:
     import asyncio
 
+    from harness.serve.campaigns import Campaigns
     from harness.serve.index import Index, kept_file
     from harness.serve.server import serve
 
@@ -36,12 +39,15 @@ def _serve(call: Call, out: Console) -> int:
         out.print(f"{arguments.results} is shown at {address} until Ctrl-C", soft_wrap=True)
 
     index = Index(arguments.results, kept_file(arguments.results))
-    asyncio.run(serve(index, arguments.reports, arguments.port, ready))
+    campaigns = Campaigns(arguments.reports, arguments.results)
+    asyncio.run(serve(index, campaigns, arguments.port, ready))
     return 0
 
 
 COMMAND = Command(
-    description="Show recorded runs in a browser on this machine: a list to search, and each run with its files.",
+    description="""
+Show runs in a browser on this machine: a list to search, each run with its files, and what is under way as it
+happens.""",
     arguments=Arguments,
     do=_serve,
     epilog="The address has a token in it: whoever does not know it, on this machine or in another page, sees nothing.",

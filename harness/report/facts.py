@@ -92,6 +92,8 @@ def _program(known: Mapping[str, object], part: str) -> str | None:
 
 def record(run: Recorded) -> list[str]:
     """What a reader must know about a record that no manifest vouches for."""
+    if run.doubts and run.is_sealed:
+        return ["broken off: what was changed since then in its last moment may go unnoticed"]
     if run.doubts:
         return ["broken off, so no manifest vouches for it: a file that was changed since then may go unnoticed"]
     return [] if run.is_vouched_for else ["by an older fencepost: a file that was cut since then may go unnoticed"]

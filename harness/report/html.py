@@ -19,20 +19,24 @@ from markupsafe import Markup
 from fencepost.text import printable, printable_lines
 
 
-def render(template: str, **values: object) -> str:
+def render(template: str, script_file: str = "page.js", **values: object) -> str:
     """The page of a template in this folder. In addition to its values it gets `style`, `script` and the script's
     hash."""
-    script = _asset("page.js")
     return (
         _environment()
         .get_template(template)
         .render(
-            script=Markup(script),  # noqa: S704  (our own file)
-            script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+            script=Markup(_asset(script_file)),  # noqa: S704  (our own file)
+            script_hash=script_hash(script_file),
             style=Markup(_asset("page.css")),  # noqa: S704  (our own file)
             **values,
         )
     )
+
+
+def script_hash(script_file: str) -> str:
+    """By which a page's policy allows this script of ours."""
+    return base64.b64encode(hashlib.sha256(_asset(script_file).encode()).digest()).decode()
 
 
 def script_json(value: object) -> Markup:

@@ -22,6 +22,11 @@ OUR_PAGE: Final = (
     "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 """The policy of the pages made here: they need no script."""
+LIVE_PAGE: Final = (
+    "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{script}'; connect-src 'self'; "
+    "form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
+)
+"""The policy of the live pages: they run our own script, known by its hash, and read from this server alone."""
 A_RUN_S_FILE: Final = (
     "sandbox allow-scripts; default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"

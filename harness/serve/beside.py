@@ -29,13 +29,13 @@ class _Judged(msgspec.Struct):
 @dataclass(frozen=True, slots=True)
 class _Side:
     """`asked`: its configuration; empty if that cannot be read. `figures`: what `fencepost list` shows of it,
-    and `legends` what their names do not say."""
+    `legends` what their names do not say, and `findings` each text and who is to blame."""
 
     summary: RunSummary
     asked: Mapping[str, str]
     figures: Mapping[str, str]
     legends: Sequence[str]
-    findings: Sequence[str]
+    findings: Sequence[tuple[str, str]]
 
 
 def two_runs_page(root: str, first: Path, second: Path) -> str:
@@ -62,7 +62,9 @@ def _side(path: Path) -> _Side:
         return _Side(summary, {}, {}, (), ())
     figures = {cell.column: cell.text for cell in judged.listed}
     legends = [cell.legend for cell in judged.listed if cell.legend]
-    return _Side(summary, asked, figures, legends, [printable(finding.text) for finding in judged.findings])
+    return _Side(
+        summary, asked, figures, legends, [(printable(finding.text), finding.blame) for finding in judged.findings]
+    )
 
 
 def _rows(first: Mapping[str, str], second: Mapping[str, str]) -> Rows:

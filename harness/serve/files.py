@@ -24,19 +24,6 @@ def run_named(results: Path, name: str) -> Path | None:
     return path if _is_one_name(name) and not path.is_symlink() and (path / "config.json").exists() else None
 
 
-def reports_in(folder: Path) -> Sequence[str]:
-    """The names of the campaigns in a folder of reports, also of those that are not finished."""
-    if not folder.is_dir():
-        return []
-    return sorted(path.name for path in folder.iterdir() if report_named(folder, path.name) is not None)
-
-
-def report_named(reports: Path, name: str) -> Path | None:
-    """The campaign's folder; None if there is none of this name."""
-    path = reports / name
-    return path if _is_one_name(name) and not path.is_symlink() and (path / "campaign.json").exists() else None
-
-
 def files_of(folder: Path) -> Sequence[RunFile]:
     """All regular files below it, by name; links are left out."""
     found = [path for path in folder.rglob("*") if _is_inside(folder, path.relative_to(folder)) and path.is_file()]

@@ -11,22 +11,32 @@ from fencepost.text import printable
 from harness.checkers.judge import recorded_verdict
 from harness.report.html import render
 from harness.report.wording import blame, headline
+from harness.serve.campaigns import CampaignListed
 from harness.serve.choice import ON_A_PAGE, Choice
 from harness.serve.files import files_of
 from harness.serve.index import JUDGED, RunSummary, summary_of
+from harness.serve.under_way import UNDER_WAY, is_under_way
 from harness.store.run_folder import RunFolder
 from harness.verdict import Verdict, ordered
 
 
-def list_page(root: str, results: Path, runs: Sequence[RunSummary], choice: Choice, reports: Sequence[str] = ()) -> str:
-    """The runs that were chosen, and the `reports` of campaigns. `root`: what every address begins with."""
+def list_page(
+    root: str,
+    results: Path,
+    runs: Sequence[RunSummary],
+    choice: Choice,
+    campaigns: Sequence[CampaignListed] = (),
+    documents: Sequence[str] = (),
+) -> str:
+    """The runs that were chosen, the campaigns, and published documents, by their names. `root`: what every address
+    begins with."""
     chosen = choice.chosen(runs)
     pages = max(-(-len(chosen) // ON_A_PAGE), 1)
     return render(
         "runs.html.j2",
         root=root,
         results=str(results),
-        runs=[(run, address(root, run.name)) for run in choice.on_page(chosen)],
+        runs=[(run, _shown_at(root, run)) for run in choice.on_page(chosen)],
         choice=choice,
         fields=[
             ("lock", choice.lock, sorted({run.lock for run in runs if run.lock})),
@@ -38,7 +48,12 @@ def list_page(root: str, results: Path, runs: Sequence[RunSummary], choice: Choi
         newer=choice.at(choice.page - 1) if choice.page > 1 else None,
         older=choice.at(choice.page + 1) if choice.page < pages else None,
         pages=pages,
-        reports=[(name, f"{root}reports/{quote(name, safe='')}/index.html") for name in reports],
+        under_way=UNDER_WAY,
+        campaigns=[
+            (each, report_address(root, each.name, each.page) if each.page else "", live_address(root, each.name))
+            for each in campaigns
+        ],
+        documents=[(name, f"{root}documents/{quote(name, safe='')}") for name in documents],
     )
 
 
@@ -56,10 +71,13 @@ def run_page(root: str, path: Path) -> str:
         word=word,
         says=says,
         verdict=verdict.verdict if verdict else "",
-        findings=[(printable(each.text), blame(each.blame)) for each in ordered(verdict)] if verdict else (),
+        findings=[(printable(each.text), blame(each.blame), each.blame) for each in ordered(verdict)]
+        if verdict
+        else (),
         files=files,
         picture=next((link for name, _, link in files if name == "report.html"), None),
         zip=here + "zip",
+        live=here + "live" if is_under_way(path) else None,
         path=str(path),
     )
 
@@ -67,6 +85,20 @@ def run_page(root: str, path: Path) -> str:
 def address(root: str, run: str) -> str:
     """Where a run is shown."""
     return f"{root}runs/{quote(run, safe='')}/"
+
+
+def report_address(root: str, campaign: str, file: str) -> str:
+    """Where a file of a campaign is shown."""
+    return f"{root}reports/{quote(campaign, safe='')}/files/{quote(file)}"
+
+
+def live_address(root: str, campaign: str) -> str:
+    """Where a campaign is shown as far as it is."""
+    return f"{root}reports/{quote(campaign, safe='')}/live"
+
+
+def _shown_at(root: str, run: RunSummary) -> str:
+    return address(root, run.name) + ("live" if run.verdict == UNDER_WAY else "")
 
 
 def _verdict(folder: RunFolder) -> Verdict | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import mimetypes
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -16,23 +16,27 @@ from typing import Any, Final
 
 from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets
-from tornado.web import Application, HTTPError, RequestHandler
+from tornado.web import Application
 
-from fencepost.boundary import say_error, unexpected
-from fencepost.errors import FencepostError, UsageError
-from harness.serve.access import A_RUN_S_FILE, HEADERS, OUR_PAGE, Access
+from fencepost.errors import UsageError
+from harness.serve.access import A_RUN_S_FILE, Access
 from harness.serve.beside import two_runs_page
+from harness.serve.campaigns import Campaigns
 from harness.serve.choice import Choice
-from harness.serve.files import file_named, report_named, reports_in, run_named, write_zip
+from harness.serve.files import file_named, write_zip
+from harness.serve.findings_so_far import FindingsSoFar
+from harness.serve.handler import Handler, Shared, found
 from harness.serve.index import Index
+from harness.serve.live import CampaignEvents, LiveCampaignPage, LiveRunPage, RunEvents
 from harness.serve.pages import list_page, run_page
+from harness.serve.under_way import with_those_under_way
 
 LOOPBACK: Final = "127.0.0.1"
 _PIECE: Final = 1 << 16
-_SHOWN_AS_TEXT: Final = (".json", ".jsonl", ".log", ".txt", "")
+_SHOWN_AS_TEXT: Final = (".csv", ".json", ".jsonl", ".log", ".md", ".txt", "")
 
 
-async def serve(index: Index, reports: Path, port: int, ready: Callable[[str], None]) -> None:
+async def serve(index: Index, campaigns: Campaigns, port: int, ready: Callable[[str], None]) -> None:
     """Answer until SIGINT or SIGTERM. `ready` gets the address to open. Raises UsageError if the port is taken."""
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -45,8 +49,9 @@ async def serve(index: Index, reports: Path, port: int, ready: Callable[[str], N
         ) from None
     port = sockets[0].getsockname()[1]
     access = Access.fresh(port)
-    with ThreadPoolExecutor(1) as reader:
-        server = HTTPServer(_application(index, reports, access, reader))
+    with ThreadPoolExecutor(1) as reader, ThreadPoolExecutor(1) as judge:
+        shared = Shared(index, campaigns, access, reader, FindingsSoFar(judge))
+        server = HTTPServer(_application(shared))
         server.add_sockets(sockets)
         ready(f"http://{LOOPBACK}:{port}{access.root}")
         await stop.wait()
@@ -54,90 +59,55 @@ async def serve(index: Index, reports: Path, port: int, ready: Callable[[str], N
         await server.close_all_connections()
 
 
-def _application(index: Index, reports: Path, access: Access, reader: ThreadPoolExecutor) -> Application:
-    shared = {"index": index, "reports": reports, "access": access, "reader": reader}
-    paths = [
+def _application(shared: Shared) -> Application:
+    paths: Sequence[tuple[str, type[Handler]]] = [
         (r"/[^/]+/", _List),
         (r"/[^/]+/two", _TwoRuns),
         (r"/[^/]+/runs/([^/]+)/", _Run),
+        (r"/[^/]+/runs/([^/]+)/live", LiveRunPage),
+        (r"/[^/]+/runs/([^/]+)/events", RunEvents),
         (r"/[^/]+/runs/([^/]+)/zip", _Zip),
         (r"/[^/]+/runs/([^/]+)/files/(.+)", _File),
-        (r"/[^/]+/reports/([^/]+)/(.+)", _ReportFile),
+        (r"/[^/]+/reports/([^/]+)/live", LiveCampaignPage),
+        (r"/[^/]+/reports/([^/]+)/events", CampaignEvents),
+        (r"/[^/]+/reports/([^/]+)/files/(.+)", _ReportFile),
+        (r"/[^/]+/documents/([^/]+)", _Document),
     ]
+    arguments = {"shared": shared}
     return Application(
-        [(path, handler, shared) for path, handler in paths],
-        default_handler_class=_Handler,
-        default_handler_args=shared,
+        [(path, handler, arguments) for path, handler in paths],
+        default_handler_class=Handler,
+        default_handler_args=arguments,
         log_function=lambda handler: None,  # addresses have the token in them
     )
 
 
-class _Handler(RequestHandler):
-    """What every answer has in common. Files are read in one other thread, one request after the other."""
-
-    def initialize(self, index: Index, reports: Path, access: Access, reader: ThreadPoolExecutor) -> None:
-        self.index, self.reports, self.access, self._reader = index, reports, access, reader
-
-    def set_default_headers(self) -> None:
-        self.clear_header("Server")
-        for name, value in HEADERS.items():
-            self.set_header(name, value)
-        self.set_header("Content-Security-Policy", OUR_PAGE)
-
-    def prepare(self) -> None:
-        asked = self.request
-        if not self.access.is_ours(asked.host, asked.headers.get("Origin")) or not self.access.has_token(asked.path):
-            raise HTTPError(403)
-        if type(self) is _Handler:
-            raise HTTPError(404)
-
-    def write_error(self, status_code: int, **what: Any) -> None:
-        said = {403: "Use the whole address that `fencepost serve` printed.", 404: "There is nothing here."}
-        error = what["exc_info"][1] if "exc_info" in what else None
-        text = str(error) if isinstance(error, FencepostError) else said.get(status_code, "This cannot be shown.")
-        if isinstance(error, UsageError):
-            self.set_status(400)
-        self.set_header("Content-Type", "text/plain; charset=utf-8")
-        self.finish(f"{text}\n")
-
-    def log_exception(self, kind: Any, error: Any, trace: Any) -> None:
-        """What is wrong with a request or a folder, the answer says; a bug of ours is told where the server runs."""
-        if not isinstance(error, HTTPError | FencepostError):
-            say_error(unexpected(error))
-
-    async def read(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        return await asyncio.get_running_loop().run_in_executor(self._reader, function, *arguments)
-
-    def run_folder(self, name: str) -> Path:
-        folder = run_named(self.index.results, name)
-        if folder is None:
-            raise HTTPError(404)
-        return folder
-
-
-class _List(_Handler):
+class _List(Handler):
     async def get(self) -> None:
         choice = Choice.read(lambda name: self.get_query_argument(name, ""))
-        runs = await self.read(self.index.runs)
-        reports = await self.read(reports_in, self.reports)
-        self.finish(list_page(self.access.root, self.index.results, runs, choice, reports))
+        self.finish(await self.read(self._page, choice))
+
+    def _page(self, choice: Choice) -> str:
+        index, campaigns = self.shared.index, self.shared.campaigns
+        runs = with_those_under_way(index.runs(), index.results)
+        return list_page(self.root, index.results, runs, choice, campaigns.all(), campaigns.documents())
 
 
-class _TwoRuns(_Handler):
+class _TwoRuns(Handler):
     async def get(self) -> None:
         names = self.get_query_arguments("run", strip=False)
         if len(names) != 2:
             raise UsageError("Choose two runs in the list, and only two.")
         folders = [self.run_folder(name) for name in names]
-        self.finish(await self.read(two_runs_page, self.access.root, *folders))
+        self.finish(await self.read(two_runs_page, self.root, *folders))
 
 
-class _Run(_Handler):
+class _Run(Handler):
     async def get(self, name: str) -> None:
-        self.finish(await self.read(run_page, self.access.root, self.run_folder(name)))
+        self.finish(await self.read(run_page, self.root, self.run_folder(name)))
 
 
-class _Zip(_Handler):
+class _Zip(Handler):
     async def get(self, name: str) -> None:
         folder = self.run_folder(name)
         with TemporaryFile() as file:
@@ -158,9 +128,10 @@ class _File(_Zip):
         return self.run_folder(name)
 
     async def get(self, name: str, file: str) -> None:  # type: ignore[override]
-        path = await self.read(file_named, self.folder(name), file)
-        if path is None:
-            raise HTTPError(404)
+        await self.send_file(await self.read(file_named, self.folder(name), file))
+
+    async def send_file(self, there: Path | None) -> None:
+        path = found(there)
         kind = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
         if path.suffix in _SHOWN_AS_TEXT:
             kind = "text/plain"
@@ -172,7 +143,10 @@ class _File(_Zip):
 
 class _ReportFile(_File):
     def folder(self, name: str) -> Path:
-        folder = report_named(self.reports, name)
-        if folder is None:
-            raise HTTPError(404)
-        return folder
+        return self.campaign_folder(name)
+
+
+class _Document(_File):
+    async def get(self, name: str) -> None:  # type: ignore[override]
+        campaigns = self.shared.campaigns
+        await self.send_file(campaigns.reports / name if name in await self.read(campaigns.documents) else None)

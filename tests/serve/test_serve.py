@@ -2,68 +2,26 @@
 
 from __future__ import annotations
 
-import http.client
 import io
 import os
 import shutil
-import signal
 import subprocess
 import time
 import zipfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 import msgspec
 import pytest
 
-from harness.checkers.judge import judge_folder
-from harness.config import RunConfig
 from harness.serve.choice import ON_A_PAGE, Choice
 from harness.serve.index import Index, RunSummary, summary_of
 from harness.serve.pages import list_page
-from harness.store.run_folder import RunFolder
 from harness.verdict import VERDICT_SCHEMA
 from tests.harness.runs import command
-
-ROOT = Path(__file__).parent.parent.parent
-HOSTILE = "<script>alert(1)</script>"
-
-
-@dataclass
-class Served:
-    host: str
-    root: str
-    results: Path
-
-    def ask(self, path: str, method: str = "GET", **headers: str) -> tuple[int, http.client.HTTPMessage, bytes]:
-        """`path`: below the token, or from the root if it begins with a slash; sent as it is."""
-        connection = http.client.HTTPConnection(self.host, timeout=30)
-        try:
-            connection.putrequest(
-                method, path if path.startswith("/") else self.root + path, skip_host="Host" in headers
-            )
-            for name, value in headers.items():
-                connection.putheader(name, value)
-            connection.endheaders()
-            answer = connection.getresponse()
-            return answer.status, answer.headers, answer.read()
-        finally:
-            connection.close()
-
-    def page(self, path: str) -> str:
-        status, headers, body = self.ask(path)
-        assert (status, headers["Content-Type"]) == (200, "text/html; charset=UTF-8"), body
-        return body.decode()
-
-
-def a_run(results: Path, seed: int, **settings: object) -> Path:
-    """A run that was judged (nothing was recorded, so it is unknown)."""
-    folder = RunFolder.create(results, RunConfig(seed=seed, **settings))  # type: ignore[arg-type]
-    judge_folder(folder)
-    return folder.path
+from tests.serve.served import HOSTILE, ROOT, Served, a_run, serving
 
 
 @pytest.fixture(scope="module")
@@ -85,19 +43,9 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         (place / "reports" / name / "campaign.json").write_text("{}")
         (place / "reports" / name / "index.html").write_text("the report")
     (place / "reports" / "linked").symlink_to(place)
-    server = subprocess.Popen(
-        command("serve", "--results", str(results), "--reports", str(place / "reports")),
-        env=os.environ | {"PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": str(place / "cache")},
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        assert server.stdout is not None
-        address = urlsplit(server.stdout.readline().split(" at ")[1].split()[0])
-        yield Served(address.netloc, address.path, results)
-    finally:
-        server.send_signal(signal.SIGINT)
-        assert server.wait(30) == 0
+    (place / "reports" / "words.md").write_text("# words")
+    with serving(place) as served:
+        yield served
 
 
 def run_of(served: Served, seed: int) -> Path:
@@ -164,13 +112,30 @@ def test_two_runs_are_shown_side_by_side_with_what_was_asked_differently(served:
 
 def test_reports_of_campaigns_are_listed_and_open_as_what_another_site_made(served: Served) -> None:
     page = served.page("")
-    assert f'href="{served.root}reports/fsync/index.html"' in page
+    assert f'href="{served.root}reports/fsync/files/index.html"' in page
     assert "linked" not in page
-    status, headers, body = served.ask("reports/fsync/index.html")
+    status, headers, body = served.ask("reports/fsync/files/index.html")
     assert (status, body) == (200, b"the report")
     assert "sandbox" in headers["Content-Security-Policy"]
-    for path in ("linked/secret", "../secret", "fsync/../../secret", "fsync/..%2f..%2fsecret", "nobody/index.html"):
-        assert served.ask(f"reports/{path}")[0] == 404
+    for path in (
+        "linked/files/secret",
+        "../secret",
+        "fsync/files/../../secret",
+        "fsync/files/..%2f..%2fsecret",
+        "..%2fruns/files/config.json",
+        "nobody/files/index.html",
+        "nobody/live",
+        "nobody/events",
+    ):
+        assert served.ask(f"reports/{path}")[0] == 404, path
+
+
+def test_published_documents_are_listed_and_shown_as_text(served: Served) -> None:
+    assert f'href="{served.root}documents/words.md"' in served.page("")
+    status, headers, body = served.ask("documents/words.md")
+    assert (status, headers["Content-Type"], body) == (200, "text/plain; charset=utf-8", b"# words")
+    for name in ("..%2fsecret", "fsync", "fsync%2findex.html", "nothing.md"):
+        assert served.ask(f"documents/{name}")[0] == 404
 
 
 @pytest.mark.parametrize("asked", ["", "?run=a", "?run=a&run=b&run=c"])

@@ -1,0 +1,86 @@
+"""What every answer of the server has in common: who may ask, what is said of an error, and where files are read."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tornado.web import HTTPError, RequestHandler
+
+from fencepost.boundary import say_error, unexpected
+from fencepost.errors import FencepostError, UsageError
+from harness.serve.access import HEADERS, OUR_PAGE, Access
+from harness.serve.campaigns import Campaigns
+from harness.serve.files import run_named
+from harness.serve.findings_so_far import FindingsSoFar
+from harness.serve.index import Index
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What all requests share. Files are read in one other thread, `reader`, one request after the other."""
+
+    index: Index
+    campaigns: Campaigns
+    access: Access
+    reader: ThreadPoolExecutor
+    findings: FindingsSoFar
+
+
+class Handler(RequestHandler):
+    """Of an address that nobody knows; the others derive from it."""
+
+    def initialize(self, shared: Shared) -> None:
+        self.shared = shared
+
+    @property
+    def root(self) -> str:
+        """What every address begins with."""
+        return self.shared.access.root
+
+    def set_default_headers(self) -> None:
+        self.clear_header("Server")
+        for name, value in HEADERS.items():
+            self.set_header(name, value)
+        self.set_header("Content-Security-Policy", OUR_PAGE)
+
+    def prepare(self) -> None:
+        asked, access = self.request, self.shared.access
+        if not access.is_ours(asked.host, asked.headers.get("Origin")) or not access.has_token(asked.path):
+            raise HTTPError(403)
+        if type(self) is Handler:
+            raise HTTPError(404)
+
+    def write_error(self, status_code: int, **what: Any) -> None:
+        said = {403: "Use the whole address that `fencepost serve` printed.", 404: "There is nothing here."}
+        error = what["exc_info"][1] if "exc_info" in what else None
+        text = str(error) if isinstance(error, FencepostError) else said.get(status_code, "This cannot be shown.")
+        if isinstance(error, UsageError):
+            self.set_status(400)
+        self.set_header("Content-Type", "text/plain; charset=utf-8")
+        self.finish(f"{text}\n")
+
+    def log_exception(self, kind: Any, error: Any, trace: Any) -> None:
+        """What is wrong with a request or a folder, the answer says; a bug of ours is told where the server runs."""
+        if not isinstance(error, HTTPError | FencepostError):
+            say_error(unexpected(error))
+
+    async def read(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        return await asyncio.get_running_loop().run_in_executor(self.shared.reader, function, *arguments)
+
+    def run_folder(self, name: str) -> Path:
+        return found(run_named(self.shared.index.results, name))
+
+    def campaign_folder(self, name: str) -> Path:
+        return found(self.shared.campaigns.named(name))
+
+
+def found(path: Path | None) -> Path:
+    """The path; raises HTTPError if there is none."""
+    if path is None:
+        raise HTTPError(404)
+    return path

@@ -1,0 +1,159 @@
+"""The pages of `fencepost serve` in a real browser: what is clicked, typed and seen, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+
+from tests.serve.live_run import LiveRun
+from tests.serve.served import Served, a_run, serving
+from tools.chromium import Chromium, Page
+
+pytestmark = pytest.mark.needs("chromium")
+HOSTILE = '<img src="x" onerror="document.title = `obeyed`"><script>document.title = "obeyed"</script>'
+CHOSEN = "[...document.querySelectorAll('tbody a')].map(link => link.textContent)"
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("chromium")
+    a_run(place / "runs", 1, lock="redlock")
+    a_run(place / "runs", 2, lock_command="node lock.mjs", name="mine", nemesis="crash")
+    hostile = place / "runs" / ("20260101T000000.000000Z-" + HOSTILE.replace("/", ""))
+    hostile.mkdir()
+    (hostile / "config.json").write_text("{")
+    return place
+
+
+@pytest.fixture(scope="module")
+def served(place: Path) -> Iterator[Served]:
+    with serving(place) as served:
+        yield served
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Chromium]:
+    with Chromium() as browser:
+        yield browser
+
+
+@pytest.fixture
+def page(browser: Chromium) -> Page:
+    return browser.page()
+
+
+def tab_to(page: Page, what: str) -> None:
+    """Press Tab until that has the focus."""
+    for _ in range(40):
+        if page.evaluate(f"Boolean(document.activeElement.matches({what!r}))"):
+            return
+        page.press("Tab")
+    raise AssertionError(f"the keyboard does not get to {what}")
+
+
+def test_the_list_is_searched_by_keyboard_alone(page: Page, served: Served) -> None:
+    page.open(served.address)
+    assert len(page.evaluate(CHOSEN)) == 3
+    tab_to(page, "[name=text]")
+    page.type("MINE")
+    page.press("Enter")
+    page.wait_for("location.search.includes('text=MINE') && document.readyState === 'complete'")
+    assert page.evaluate(CHOSEN) == ["mine, crash, fenced-counter"]
+    tab_to(page, "tbody a")
+    page.press("Enter")
+    page.wait_for("location.pathname.includes('/runs/') && document.readyState === 'complete'")
+    assert "mine under crash" in page.text()
+    assert page.complaints() == []
+
+
+def test_two_runs_are_chosen_with_the_space_bar_and_shown_side_by_side(page: Page, served: Served) -> None:
+    page.open(f"{served.address}?verdict=unknown")
+    tab_to(page, "tr:nth-child(1) [name=run]")
+    page.press("Space")
+    tab_to(page, "tr:nth-child(2) [name=run]")
+    page.press("Space")
+    assert page.evaluate("document.querySelectorAll('[name=run]:checked').length") == 2
+    page.click("table + p button")
+    page.wait_for("location.pathname.endsWith('/two') && document.readyState === 'complete'")
+    assert "Asked differently" in page.text()
+    assert page.complaints() == []
+
+
+def test_hostile_names_are_text(page: Page, served: Served) -> None:
+    for path in ("", f"?text={quote(HOSTILE)}", f"?lock={quote(HOSTILE)}"):
+        page.open(served.address + path)
+        assert page.evaluate("document.title") == "fencepost: 3 runs"
+        assert page.evaluate("document.querySelectorAll('img, script').length") == 0
+
+
+def test_a_live_page_follows_a_run_to_its_end(page: Page, served: Served, place: Path) -> None:
+    with LiveRun(place, seed=7) as run:
+        page.open(f"{served.address}runs/{quote(run.folder.name)}/live")
+        page.wait_for("document.body.innerText.includes('are starting')")
+        run.begin()
+        run.section("c1", 100, 900)
+        run.fault("injected", HOSTILE, 1_000)
+        page.wait_for("document.querySelector('[data-text=sections]').textContent === '1'")
+        page.wait_for("document.querySelector('[data-rows=faults] li')")
+        assert page.evaluate("document.querySelector('[data-rows=faults] span').textContent") == HOSTILE
+        assert page.evaluate("document.querySelectorAll('svg .bar, svg .fault').length") >= 2
+        run.section("c2", 500, 1_000)
+        page.wait_for("document.querySelector('[data-rows=findings] .blame-lock')")
+        run.end()
+        page.wait_for("!document.querySelector('[data-end]').hidden")
+    assert "VIOLATION" in page.evaluate("document.querySelector('[data-end]').innerText")
+    assert page.evaluate("document.title") == "redlock-ng under none: live"
+    assert page.complaints() == []
+    tab_to(page, "[data-end] a")
+    page.press("Enter")
+    page.wait_for("location.pathname.endsWith('/') && document.readyState === 'complete'")
+    assert "VIOLATION" in page.text()
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_pages_fit_a_phone_and_keep_to_its_colours(dark: bool, browser: Chromium, served: Served, place: Path) -> None:
+    page = browser.page(width=360, height=740, dark=dark)
+    runs = [quote(path.name) for path in sorted((place / "runs").iterdir()) if path.is_dir() and not path.is_symlink()]
+    with LiveRun(place, seed=8) as run:
+        run.begin()
+        run.fault("injected", "w" * 200, 1_000)
+        live = f"runs/{quote(run.folder.name)}/live"
+        for path in ("", *(f"runs/{name}/" for name in runs), f"two?run={runs[0]}&run={runs[1]}", live):
+            page.open(served.address + path)
+            if path == live:
+                page.wait_for("document.querySelector('[data-rows=faults] li')")
+            assert page.evaluate("document.documentElement.scrollWidth") <= page.width, path
+            brightness = page.evaluate("getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)")
+            assert (max(brightness) < 80) == dark, path
+
+
+def test_what_lies_in_a_run_s_folder_reads_nothing_here(page: Page, served: Served, place: Path) -> None:
+    """Its scripts run, as those of another site."""
+    path = a_run(place / "runs", 3)
+    own = f"fetch('{served.root}').then(() => 'read', () => 'refused').then(said => document.title = said)"
+    (path / "report.html").write_text(f"<!doctype html><script>{own}</script>")
+    page.open(f"{served.address}runs/{quote(path.name)}/files/report.html")
+    page.wait_for("document.title")
+    assert page.evaluate("document.title") == "refused"
+
+
+def test_a_page_of_another_site_reads_nothing_and_frames_nothing(
+    browser: Chromium, served: Served, tmp_path: Path
+) -> None:
+    """Even if it knows the address."""
+    page = browser.page()
+    with LiveRun(served.results.parent, seed=9) as run:
+        (tmp_path / "evil.html").write_text(
+            f"<!doctype html><iframe src='{served.address}'></iframe><script>"
+            f"fetch('{served.address}').then(() => 'read', () => 'refused').then(said => document.title += said);"
+            f"const source = new EventSource('{served.address}runs/{quote(run.folder.name)}/events');"
+            "source.addEventListener('shown', () => document.title += ' heard');"
+            "source.onerror = () => { source.close(); document.title += ' deaf'; }</script>"
+        )
+        page.open((tmp_path / "evil.html").as_uri())
+        page.wait_for("document.title.includes('refused') && document.title.includes('deaf')")
+    assert "heard" not in page.evaluate("document.title")
+    assert any("frame" in text for text in page.complaints())

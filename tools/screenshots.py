@@ -1,0 +1,103 @@
+"""Make the pictures in `docs/pictures/` again, of real runs: `make screenshots` (needs Chromium; two minutes).
+
+Three short runs are made in a temporary folder. The last one is of a lock that is broken on purpose; its live page is
+taken as soon as something is found.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from urllib.parse import quote
+
+from chromium import Chromium, Page
+
+ROOT = Path(__file__).resolve().parent.parent
+PICTURES = ROOT / "docs/pictures"
+MOST_BYTES = 150_000
+FENCEPOST = (sys.executable, "-m", "fencepost")
+ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT)}
+COMMON = ("--cluster", "process", "--clients", "5", "--seed", "7")
+RUNS = (
+    ("--lock", "redlock-ng", "--nemesis", "partition", "--duration", "10s"),
+    ("--lock", "redlock", "--nemesis", "pause", "--duration", "10s"),
+)
+BROKEN = ("--lock", "control-quorum-of-two", "--nemesis", "partition+pause", "--duration", "30s")
+
+
+def main() -> None:
+    PICTURES.mkdir(exist_ok=True)
+    with TemporaryDirectory(prefix="fencepost-screenshots-") as folder:
+        place = Path(folder)
+        for options in RUNS:
+            making(options, place).wait()
+        with serving(place) as address, Chromium() as browser:
+            under_way = making(BROKEN, place)
+            take_live(browser.page(width=1100, height=1010), address)
+            under_way.wait()
+            names = sorted(path.name for path in (place / "runs").iterdir() if not path.is_symlink())
+            valid, _, broken = map(quote, names)
+            for name, path, first in (
+                ("list", "", "main"),
+                ("two-runs", f"two?run={valid}&run={broken}", "main"),
+                ("run", f"runs/{broken}/files/report.html", ".toolbar"),
+                ("compare", "reports/reports%2Ffsync/files/index.html", ".matrix"),
+            ):
+                page = browser.page(width=1100, height=760)
+                page.open(address + path)
+                page.evaluate(f"scrollBy(0, document.querySelector('{first}').getBoundingClientRect().top - 90)")
+                take(page, name)
+
+
+def making(options: Sequence[str], place: Path) -> subprocess.Popen[bytes]:
+    """A run that begins now, in the folder `runs`."""
+    return subprocess.Popen([*FENCEPOST, "test", *COMMON, *options, "--results", "runs"], cwd=place, env=ENVIRONMENT)
+
+
+@contextmanager
+def serving(place: Path) -> Iterator[str]:
+    """The address of a server."""
+    server = subprocess.Popen(
+        [*FENCEPOST, "serve", "--results", "runs", "--reports", str(ROOT / "results")],
+        cwd=place,
+        env=ENVIRONMENT | {"XDG_CACHE_HOME": str(place / "cache")},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert server.stdout is not None
+        yield server.stdout.readline().split(" at ")[1].split()[0]
+    finally:
+        server.terminate()
+        server.wait()
+
+
+def take_live(page: Page, address: str) -> None:
+    """The live page of the run that is under way, with a finding and a fault in force."""
+    live = "document.querySelector('a[href*=\"/runs/\"][href$=live]')"
+    page.open(address)
+    while not page.evaluate(f"Boolean({live})"):
+        page.open(address)
+    page.open(page.evaluate(f"{live}.href"))
+    wanted = ("[data-rows=findings] li", "[data-rows=faults] li")
+    there = " && ".join(f"document.querySelector('{each}')" for each in wanted)
+    page.wait_for(f"document.querySelector('progress').value > 0.4 && {there}")
+    take(page, "live")
+
+
+def take(page: Page, name: str) -> None:
+    picture = PICTURES / f"{name}.png"
+    page.screenshot(picture)
+    size = picture.stat().st_size
+    print(f"{picture.relative_to(ROOT)}: {size:,} bytes")
+    if size > MOST_BYTES:
+        raise SystemExit(f"that is more than {MOST_BYTES:,}")
+
+
+if __name__ == "__main__":
+    main()
