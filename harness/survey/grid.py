@@ -133,7 +133,7 @@ def playable(grid: Grid) -> tuple[Plan | None, dict[str, FencepostError]]:
     cannot: dict[str, FencepostError] = {}
     for name in grid.cells:
         try:
-            configs[name] = config_of("", grid.words(name, grid.first_seed))
+            configs[name] = config_of(grid.cells[name][1].script, grid.words(name, grid.first_seed))
         except (UsageError, BrokenEnvironmentError) as error:
             cannot[name] = error
     parts = (
