@@ -4,41 +4,33 @@ machine faults are injected late."""
 from __future__ import annotations
 
 import os
-import threading
-from contextlib import closing, suppress
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
+from threading import Event
 from time import monotonic_ns
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
+from harness.run.beside import beside
 from workloads.beat_log import BEAT_S, BeatLog
 
 _STOLEN: Final = 8
 """The place of the stolen time in the first line of /proc/stat."""
 
 
-class Pulse:
-    """A context manager: a thread that beats as the heart of a client does. `log`: where its beats are recorded."""
+@contextmanager
+def pulse(log: Path) -> Iterator[None]:
+    """A thread beats as the heart of a client does, while the block runs. `log`: where its beats are recorded."""
 
-    def __init__(self, log: Path) -> None:
-        self._log = log
-        self._is_over = threading.Event()
-        self._thread = threading.Thread(target=self._beat, name="pulse", daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._is_over.set()
-        self._thread.join()
-
-    def _beat(self) -> None:
+    def beat(is_over: Event) -> None:
         waiting = Waiting()
-        with closing(BeatLog(self._log)) as log:
-            log.begin(monotonic_ns(), waiting.so_far_ns(), stolen_ns())
-            while not self._is_over.wait(BEAT_S):
-                log.beat(monotonic_ns(), waiting.so_far_ns(), stolen_ns())
+        with closing(BeatLog(log)) as beats:
+            beats.begin(monotonic_ns(), waiting.so_far_ns(), stolen_ns())
+            while not is_over.wait(BEAT_S):
+                beats.beat(monotonic_ns(), waiting.so_far_ns(), stolen_ns())
+
+    with beside(beat, "pulse"):
+        yield
 
 
 class Waiting:

@@ -26,8 +26,8 @@ from harness.run.environment import describe_environment
 from harness.run.fault_log import FaultLog
 from harness.run.interruption import Interruption
 from harness.run.proxy_overhead import measure_overhead_us
-from harness.run.pulse import Pulse
-from harness.run.sealing import Sealing
+from harness.run.pulse import pulse
+from harness.run.sealing import sealing
 from harness.run.setup import Setup
 from harness.run.snapshot import Display, Snapshot
 from harness.run.watch import Watch
@@ -136,7 +136,7 @@ class TestRun:
 
     def _perform(self, scenario: Scenario) -> None:
         config, folder = self.config, self.folder
-        with self.interruption.watch(), Sealing(folder), ExitStack() as stack:
+        with self.interruption.watch(), sealing(folder), ExitStack() as stack:
             self._cluster = cluster = self._setup.open_cluster(self._state, folder.logs)
             stack.callback(cluster.stop)
             self._show(f"bringing up {config.nodes} nodes ({self._setup.backend})")
@@ -164,7 +164,7 @@ class TestRun:
             self._go_on()
             servers = [[part] for part in cluster.parts()]
             self._watch = stack.enter_context(Watch([*servers, list(self.slots.values())]))
-            stack.enter_context(Pulse(folder.beats_log(HARNESS)))
+            stack.enter_context(pulse(folder.beats_log(HARNESS)))
             self._load(scenario)
 
     @property

@@ -14,7 +14,7 @@ from fencepost.history import HARNESS, Beats, FaultEvent
 from harness.checkers import disturbance
 from harness.checkers.disturbance import Figures, Late, LateFault
 from harness.history.lags import lags
-from harness.run.pulse import Pulse, Waiting, stolen_ns
+from harness.run.pulse import Waiting, pulse, stolen_ns
 from harness.store.append_log import read_lines
 from tests.judge.histories import History, ms
 
@@ -180,7 +180,7 @@ def test_the_harness_records_its_own_beats(tmp_path: Path) -> None:
         log = tmp_path / "beats"
         return [line for piece in read_lines(log, Beats) for line in piece] if log.exists() else []
 
-    with Pulse(tmp_path / "beats"):
+    with pulse(tmp_path / "beats"):
         assert becomes_true(lambda: bool(lines()), within_s=30)
     assert lines()[0].from_ns >= began_ns
     assert all(after_us >= EVERY for line in lines() for after_us in line.after_us)

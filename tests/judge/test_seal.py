@@ -10,7 +10,7 @@ import pytest
 from fencepost.errors import UsageError
 from harness.checkers.judge import judge_folder
 from harness.report.facts import record
-from harness.run.sealing import Sealing
+from harness.run.sealing import sealing
 from harness.store.manifest import SEALED, write_manifest
 from harness.store.run_folder import RunFolder
 from harness.store.seal import Seal
@@ -110,7 +110,7 @@ def test_a_line_that_is_taken_back_because_the_disk_is_full_is_not_sealed(killed
 def test_the_last_seal_holds_all_that_was_recorded(killed: RunFolder) -> None:
     log = killed.path / "resource.jsonl"
     text = log.read_bytes()
-    with Sealing(killed):
+    with sealing(killed):
         log.write_bytes(text + b"\n")
     log.write_bytes(text)
     with pytest.raises(UsageError, match=r"resource\.jsonl does not begin with"):
