@@ -81,12 +81,22 @@ class Throttle(NamedTuple):
     direction: Direction
 
 
+class Slices(NamedTuple):
+    """What passes in each of the directions named arrives in pieces of 1 to `PIECE_BYTES` bytes, `gap_ms` apart."""
+
+    gap_ms: int
+    direction: Direction
+
+
+PIECE_BYTES = 3
+
+
 class Reset(NamedTuple):
     """Every connection is reset (RST) as soon as it carries a byte, until healed. One that was open before is closed
     instead: Toxiproxy decides on an RST when a connection begins."""
 
 
-Impairment = Cut | Delay | Throttle | Reset
+Impairment = Cut | Delay | Throttle | Slices | Reset
 
 
 class Address(NamedTuple):

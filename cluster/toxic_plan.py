@@ -7,6 +7,7 @@ What an impairment is made of (Toxiproxy 2.12, measured):
     drop                 timeout 0: swallows the bytes; removing it closes the connections
     hold                 latency of 1e8 ms: keeps the bytes; healing releases them immediately (about 1 ms)
     delay, throttle      latency with jitter, bandwidth
+    slices               slicer, in pieces of 2 ± 1 bytes: without a variation it ends the whole server (`rand.Intn(0)`)
     reset                reset_peer both ways: an RST for connections made later, an end of file for those open before
 
 Toxicity is 1, since every random number is drawn by the schedule and not by the proxy, or 0 for what is healed.
@@ -24,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from cluster.base import Cut, Delay, Direction, Impairment, Reset, Throttle
+from cluster.base import PIECE_BYTES, Cut, Delay, Direction, Impairment, Reset, Slices, Throttle
 from cluster.http_batch import Request
 from cluster.toxiproxy_api import ProxyState, Stream, ToxicSpec, adding, enabling, removing, updating
 from fencepost.errors import InternalError
@@ -150,6 +151,9 @@ def _toxics(impairment: Impairment | None) -> list[ToxicSpec]:
             return _both("latency", direction, latency=delay_ms, jitter=jitter_ms)
         case Throttle(rate_kb_per_s, direction):
             return _both("bandwidth", direction, rate=rate_kb_per_s)
+        case Slices(gap_ms, direction):
+            size = PIECE_BYTES - 1
+            return _both("slicer", direction, average_size=size, size_variation=1, delay=1000 * gap_ms)
         case Reset():
             return _both("reset_peer", "both", timeout=0)
 

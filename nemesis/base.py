@@ -31,6 +31,7 @@ FaultClass = Literal[
     "replies slow",
     "jitter",
     "narrow link",
+    "in pieces",
     "client stopped",
     "client killed",
     "node hung",

@@ -22,6 +22,7 @@ from cluster.base import (
     Part,
     ProbeResult,
     Reset,
+    Slices,
     Throttle,
     never,
 )
@@ -143,6 +144,11 @@ class FakeLink:
         if not self.deaf:
             self.delays[owner] = (90 / rate_kb_per_s, direction)
 
+    def slice(self, owner: str, gap_ms: int, direction: Direction) -> None:
+        self._note(f"slice {owner} {gap_ms} {direction}")
+        if not self.deaf:
+            self.delays[owner] = (4.0 * gap_ms, direction)
+
     def owners(self) -> frozenset[str]:
         return frozenset(self.cuts) | frozenset(self.delays)
 
@@ -218,6 +224,8 @@ class FakeCluster:
                     link.delay(owner, delay_ms, jitter_ms, direction)
                 case Throttle(rate_kb_per_s, direction):
                     link.throttle(owner, rate_kb_per_s, direction)
+                case Slices(gap_ms, direction):
+                    link.slice(owner, gap_ms, direction)
                 case Reset():
                     link.cut(owner, "refuse", "both")
         self._in_time("change", links, called_off)

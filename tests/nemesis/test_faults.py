@@ -19,6 +19,7 @@ from nemesis.partition import Partition
 from nemesis.pause import Pause
 from nemesis.power import PowerCut
 from nemesis.shutdown import Shutdown
+from nemesis.slice import Slice
 from tests.nemesis.fakes import FakeWorld, topology
 
 LINKS = (("c1", "n1"), ("c2", "n1"), ("c2", "n2"))
@@ -132,6 +133,7 @@ def test_an_outage_of_some_ms_is_probed_once_and_nothing_else_with_it(fake: Fake
         (Latency("delay", "", "from-node", LINKS, delay_ms=50, jitter_ms=24), "replies slow"),
         (Latency("delay", "", "from-node", LINKS, delay_ms=50, jitter_ms=25), "jitter"),
         (Latency("throttle", "", "both", LINKS, rate_kb_per_s=1), "narrow link"),
+        (Slice("", "both", LINKS, gap_ms=5), "in pieces"),
         (Crash(nodes=("n1",)), "node killed"),
         (Crash(clients=("c1",)), "client killed"),
         (Pause(nodes=("n1",)), "node hung"),
@@ -253,6 +255,17 @@ def test_a_narrow_pipe_is_felt_and_gone_after_the_heal(fake: FakeWorld) -> None:
     assert fake.calls[0] == "c1-n1.throttle f1 1 to-node"
     assert fault.probe(fake.world, impact).holds
     assert fault.heal(fake.world, "f1", impact).holds
+
+
+def test_bytes_in_pieces_are_felt_and_gone_after_the_heal(fake: FakeWorld) -> None:
+    fault = Slice("one-node", "to-node", LINKS, gap_ms=10)
+    impact = fault.inject(fake.world, "f1")
+    assert fake.calls[0] == "c1-n1.slice f1 10 to-node"
+    assert fault.probe(fake.world, impact).holds
+    assert fault.heal(fake.world, "f1", impact).holds
+    seen = fault.probe(fake.world, impact)
+    assert not seen.holds
+    assert "expected at least 38 ms" in seen.seen
 
 
 def test_a_slow_link_that_another_fault_refuses_is_not_a_miss_but_told(fake: FakeWorld) -> None:

@@ -19,6 +19,7 @@ from nemesis.pause import Pause
 from nemesis.power import PowerCut
 from nemesis.schedule import decode_fault, draw_schedule, parse_spec
 from nemesis.shutdown import Shutdown
+from nemesis.slice import Slice
 from tests.nemesis.conftest import ProcessClient
 from tests.nemesis.fakes import topology
 
@@ -93,6 +94,24 @@ def test_a_narrow_pipe_is_felt_and_heals(real_world: World, rate: int) -> None:
     links = tuple((c, "n2") for c in real_world.topology.clients)
     takes_and_heals(real_world, Latency("throttle", "one-node", "to-node", links, rate_kb_per_s=rate))
     assert is_whole(real_world)
+
+
+@pytest.mark.parametrize("direction", ["to-node", "from-node", "both"])
+def test_bytes_in_pieces_are_felt_and_put_together_again(real_world: World, direction: Direction) -> None:
+    links = tuple((c, "n2") for c in real_world.topology.clients)
+    takes_and_heals(real_world, Slice("one-node", direction, links, gap_ms=20))
+    assert is_whole(real_world)
+
+
+def test_what_is_sliced_arrives_whole_and_in_order(real_world: World) -> None:
+    link = ("c1", "n1")
+    Slice("one-client", "both", (link,), gap_ms=1).inject(real_world, "f1")
+    value = "".join(chr(ord("a") + n % 26) for n in range(1_000))
+    replies = resp.ask(
+        real_world.cluster.links[link].address, ("SET", "sliced", value), ("GET", "sliced"), timeout_ms=30_000
+    )
+    real_world.cluster.heal()
+    assert replies == ["OK", value]
 
 
 def test_latency_that_was_never_set_is_a_miss(real_world: World) -> None:

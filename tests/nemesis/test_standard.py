@@ -16,9 +16,9 @@ from nemesis.standard import LANES, STILL
 from tests.nemesis.fakes import topology
 
 CLOCKS = {"node clock stepped", "node clock drifting", "node clock strobing"}
-ELSEWHERE = {"node shut down", "node without power", "link held", *CLOCKS}
-"""Classes that `standard` leaves to other nemeses: they need a server's, a compiler's or root's help, or are drawn by
-chance. A clock also breaks locks that are as correct as they can be."""
+ELSEWHERE = {"node shut down", "node without power", "link held", "in pieces", *CLOCKS}
+"""Classes that `standard` leaves to other nemeses: they need a server's, a compiler's or root's help, are drawn by
+chance, or are a delay to all but a client library. A clock also breaks locks that are as correct as they can be."""
 
 
 def draw(spec: str = "standard", seed: int = 7, duration_ms: float = 60_000, of: Topology | None = None) -> Schedule:
