@@ -44,9 +44,16 @@ class Access(NamedTuple):
 
     def users(self) -> tuple[tuple[str, ...], ...]:
         """The users as Redis's `user` directive names them: the name, then the rules."""
-        denied = (*(f"-{command}" for command in _DENIED), "-config", "+config|get")
+        return self._users(*(f"-{command}" for command in _DENIED), "-config", "+config|get")
+
+    def sentinel_users(self) -> tuple[tuple[str, ...], ...]:
+        """The users of a sentinel, whom clients may ask who the primary is, and nothing else."""
+        return self._users("-@all", "+ping", "+sentinel|masters", "+sentinel|get-master-addr-by-name")
+
+    def _users(self, *of_clients: str) -> tuple[tuple[str, ...], ...]:
+        """`of_clients`: the rules that limit `default`."""
         return (
-            ("default", *_EVERYTHING, "nopass" if self.clients is None else _sum(self.clients), *denied),
+            ("default", *_EVERYTHING, "nopass" if self.clients is None else _sum(self.clients), *of_clients),
             (HARNESS, *_EVERYTHING, _sum(self.harness.password)),
         )
 

@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import ClassVar, Generic, TypeVar
 
+from cluster import replication
 from cluster.access import Access
 from cluster.at_once import at_once
 from cluster.base import (
@@ -99,6 +100,10 @@ class Backend(ABC, Generic[N]):
         return self._servers[RESOURCE]
 
     @property
+    def sentinels(self) -> Mapping[str, N]:
+        return {name: self._servers[name] for name in self._spec.sentinels}
+
+    @property
     def links(self) -> Mapping[LinkKey, ToxicLink]:
         return self._links
 
@@ -125,7 +130,10 @@ class Backend(ABC, Generic[N]):
             self._make_clocks()
             facts = self._start_servers()
             self._go_on()
-            self._links = make_links(self._proxy(), self._spec.link_keys, self._addresses(), self._ports)
+            spec, addresses = self._spec, self._addresses()
+            self._links = make_links(self._proxy(), spec.link_keys, addresses, self._ports)
+            self._links |= make_links(self._proxy(), spec.member_link_keys, addresses, self._member_ports())
+            self._replicate()
             self._environment = self._describe(facts)
         except BaseException as error:
             try:
@@ -199,6 +207,10 @@ class Backend(ABC, Generic[N]):
         An OSError is reported as a cluster that cannot be started."""
 
     @abstractmethod
+    def _member_ports(self) -> Ports:
+        """Ports at which a server can dial a link."""
+
+    @abstractmethod
     def _launch_proxy(self, folder: Path, socket: str) -> Callable[[], bool]:
         """Start a Toxiproxy that will listen at a Unix socket of this name in the folder; whether it runs."""
 
@@ -223,6 +235,22 @@ class Backend(ABC, Generic[N]):
         is_running = self._launch_proxy(socket.parent, socket.name)
         self._api = ToxiproxyServer(socket)
         self._api.wait_until_up(is_running, VERB_LIMIT_S)
+
+    def _replicate(self) -> None:
+        """Make the nodes what they are to each other."""
+        if self._spec.replication == "none":
+            return
+        self._go_on()
+        primary, *replicas = self.nodes.values()
+        for node in self.nodes.values():
+            node.when_up(partial(replication.introduce, node))
+        at_once(
+            partial(replication.follow, node, primary, self._links[node.name, primary.name].address, self._patience)
+            for node in replicas
+        )
+        if self._spec.sentinels:
+            self._go_on()
+            replication.watch(self.sentinels.values(), primary, len(replicas), self._patience)
 
     def _make_clocks(self) -> None:
         """Give each node its clock, if clocks are asked for."""
@@ -253,6 +281,7 @@ class Backend(ABC, Generic[N]):
             "persistence": {"nodes": self._spec.policy, "resource": self._spec.policies[RESOURCE]},
             "servers_run_as": str(self._owner),
             "clocks": self._spec.clock_library is not None,
+            "replication": self._spec.replication,
             "key_events": self._spec.server.server.key_events is not None,
             "addresses": {name: str(address) for name, address in self._addresses().items()},
             **facts,

@@ -282,13 +282,18 @@ class Cluster(Protocol):
     def resource(self) -> Node: ...
 
     @property
+    def sentinels(self) -> Mapping[str, Node]:
+        """Who watches the nodes, by name; mostly nobody."""
+        ...
+
+    @property
     def links(self) -> Mapping[LinkKey, Link]:
         """By who dials and who is dialled."""
         ...
 
     @property
     def addresses(self) -> Mapping[str, Address]:
-        """Where the nodes and the resource listen, by name; once it was started."""
+        """Where all servers listen, by name; once it was started."""
         ...
 
     @property

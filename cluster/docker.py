@@ -39,6 +39,7 @@ from cluster.engine_sweep import RUN_LABEL, STATE_LABEL, remove_run
 from cluster.images import Image, Recipe, provide
 from cluster.lifetime import StateFolder
 from cluster.owner import Owner
+from cluster.ports import Ports
 from cluster.programs import ServerProgram, ToxiproxyProgram
 from cluster.server import Place
 from cluster.server_node import ASK_MS, Seen
@@ -69,6 +70,7 @@ class DockerCluster(Backend[ContainerNode]):
         self._client: DockerClient | None = None
         self._proxy_image: Image | None = None
         self._containers: dict[str, Container] = {}
+        self._bridge_ports: Ports | None = None
 
     @property
     def labels(self) -> Mapping[str, str]:
@@ -92,6 +94,7 @@ class DockerCluster(Backend[ContainerNode]):
         made: list[Subnet] = []
         at_once([lambda: made.append(create_network(self._engine, self._prefix, self._labels)), self._start_proxy])
         (subnet,) = made
+        self._bridge_ports = Ports(str(subnet.gateway))
         disks = self._make_disks()
         hosts = zip(self._servers, subnet.addresses(len(self._servers)), strict=True)
         starts = [
@@ -100,6 +103,12 @@ class DockerCluster(Backend[ContainerNode]):
         ]
         at_once(starts, at_most=CALLS_AT_ONCE)
         return {**self._facts(images, self._proxy_image, subnet), **disks}
+
+    def _member_ports(self) -> Ports:
+        """On this host's own address in the run's network."""
+        if self._bridge_ports is None:
+            raise InternalError("links between containers are made before their network")
+        return self._bridge_ports
 
     def _look_at_proxy(self, within_ms: float) -> Seen:
         if self._proxy().answers(within_ms):
@@ -114,6 +123,8 @@ class DockerCluster(Backend[ContainerNode]):
 
     def _end_servers(self) -> None:
         """Save the logs, then remove containers and network, whatever state they are in."""
+        if self._bridge_ports is not None:
+            self._bridge_ports.close()
         engine, self._client = self._client, None
         if engine is None:
             return
@@ -175,7 +186,7 @@ class DockerCluster(Backend[ContainerNode]):
             **_with_clock(node.clock),
         )
         if disk is None:
-            container.put_archive(_DISK, _folder_of(self._owner))
+            container.put_archive(_DISK, _folder_of(self._owner, node.server.files))
         node.adopt(container, Address(host, _PORT).behind(self._spec.access.harness))
         self._go_on()
         node.start()
@@ -232,13 +243,17 @@ def _with_clock(clock: WallClock | None) -> dict[str, object]:
     return {"environment": environment, "mounts": [Mount(_CLOCK, str(clock.folder), type="bind", read_only=True)]}
 
 
-def _folder_of(owner: Owner) -> bytes:
-    """An archive whose only entry gives the folder that it is unpacked in to the owner."""
+def _folder_of(owner: Owner, files: Mapping[str, bytes]) -> bytes:
+    """An archive that gives the folder that it is unpacked in to the owner, with these files."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
         folder = tarfile.TarInfo(".")
         folder.type, folder.mode, (folder.uid, folder.gid) = tarfile.DIRTYPE, 0o700, owner
         archive.addfile(folder)
+        for name, content in files.items():
+            file = tarfile.TarInfo(name)
+            file.size, file.mode, (file.uid, file.gid) = len(content), 0o600, owner
+            archive.addfile(file, io.BytesIO(content))
     return buffer.getvalue()
 
 
@@ -250,7 +265,7 @@ def _is_running(container: Container) -> bool:
 def _recipe(program: ServerProgram) -> Recipe:
     server = program.server
     published = None if program.by_path else server.image
-    return Recipe(server.name, published, program.path, f"/usr/local/bin/{server.programs[0]}")
+    return Recipe(program.name, published, program.path, f"/usr/local/bin/{server.programs[0]}")
 
 
 def _proxy_recipe(program: ToxiproxyProgram) -> Recipe:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from cluster.base import Address, LinkKey
-from cluster.ports import LOOPBACK, Ports, PortTakenError
+from cluster.ports import Ports, PortTakenError
 from cluster.toxiproxy import ToxicLink, ToxiproxyServer
 from fencepost.errors import InternalError
 
@@ -15,7 +15,7 @@ _PORT_TRIES = 5
 def make_links(
     api: ToxiproxyServer, keys: Collection[LinkKey], servers: Mapping[str, Address], ports: Ports
 ) -> dict[LinkKey, ToxicLink]:
-    """The links, made in one call. `servers`: where each server listens.
+    """The links, made in one call, which listen at `ports`. `servers`: where each server listens.
 
     If a port was taken in the meantime, fresh ones are tried. Raises BrokenEnvironmentError.
     """
@@ -23,7 +23,7 @@ def make_links(
         return {}
     for last_try in (*[False] * (_PORT_TRIES - 1), True):
         taken = ports.take(len(keys))
-        wanted = {key: (Address(LOOPBACK, port), servers[key[1]]) for key, port in zip(keys, taken, strict=True)}
+        wanted = {key: (Address(ports.host, port), servers[key[1]]) for key, port in zip(keys, taken, strict=True)}
         try:
             return api.populate(wanted)
         except PortTakenError:

@@ -56,7 +56,7 @@ class Ports:
     """
 
     def __init__(self, host: str = LOOPBACK) -> None:
-        self._host = host
+        self.host = host
         self._held: list[socket.socket] = []
 
     def take(self, count: int) -> list[int]:
@@ -74,7 +74,7 @@ class Ports:
                 ports.append(port)
         if len(ports) < count:
             raise BrokenEnvironmentError(
-                f"{count} free ports are needed on {self._host}, {len(ports)} were found outside of the ephemeral "
+                f"{count} free ports are needed on {self.host}, {len(ports)} were found outside of the ephemeral "
                 f"range {low}-{high}; narrow net.ipv4.ip_local_port_range, or ask for fewer clients and nodes"
             )
         return ports
@@ -87,7 +87,7 @@ class Ports:
     def _hold(self, port: int) -> bool:
         holder = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         try:
-            holder.bind((self._host, port))
+            holder.bind((self.host, port))
             holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         except OSError:
             holder.close()

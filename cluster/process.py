@@ -14,7 +14,7 @@ from cluster.backend import Backend
 from cluster.base import Address
 from cluster.children import end_child, look_at_child, spawn
 from cluster.lifetime import StateFolder
-from cluster.ports import LOOPBACK, ephemeral_range
+from cluster.ports import LOOPBACK, Ports, ephemeral_range
 from cluster.process_node import ProcessNode
 from cluster.programs import ServerProgram
 from cluster.server_node import Seen
@@ -66,6 +66,9 @@ class ProcessCluster(Backend[ProcessNode]):
             "ephemeral_ports": f"{low}-{high}",
             **disks,
         }
+
+    def _member_ports(self) -> Ports:
+        return self._ports
 
     def _launch_proxy(self, folder: Path, socket: str) -> Callable[[], bool]:
         self._proxy_process = process = spawn(

@@ -96,6 +96,10 @@ class ProcessNode(ServerNode):
     def _launch(self) -> None:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._owner.take(self._folder)
+        for name, content in self._server.files.items():
+            if not (path := self._folder / name).exists():
+                path.write_bytes(content)
+                self._owner.take(path)
         self._log.parent.mkdir(parents=True, exist_ok=True)
         arguments = self._server.arguments(Place(*self.address, ".", self._policy, self._access))
         self._log_began = self._log.stat().st_size if self._log.exists() else 0

@@ -18,7 +18,7 @@ from typing import Final
 
 from cluster.registry import server_named, servers
 from cluster.server import Server
-from fencepost.errors import BrokenEnvironmentError, UsageError
+from fencepost.errors import BrokenEnvironmentError, InternalError, UsageError
 from fencepost.files import checked_path, kind_of
 from fencepost.setup.machine import SET_UP, tools_folder
 
@@ -30,17 +30,25 @@ _TOXIPROXY_VERSION = re.compile(rf"{TOXIPROXY} version (\S+)")
 class ServerProgram:
     """The program of a server. `name`: which server it is; `version`: what the program says of itself.
 
-    `by_path`: the user named this very file, so no other build of the same server may take its place.
+    `by_path`: the user named this very file, so no other build of the same server may take its place. `is_sentinel`: it
+    runs as a sentinel of such servers.
     """
 
     path: Path
     name: str
     version: str
     by_path: bool = False
+    is_sentinel: bool = False
 
     @property
     def server(self) -> Server:
-        return server_named(self.name)
+        """What it is when it runs. Raises InternalError for a sentinel of a server that has none."""
+        server = server_named(self.name)
+        if not self.is_sentinel:
+            return server
+        if server.sentinel is None:
+            raise InternalError(f"{self.name} has no sentinel")
+        return server.sentinel
 
 
 @dataclass(frozen=True, slots=True)

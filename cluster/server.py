@@ -152,6 +152,11 @@ class Server(Protocol):
         """The arguments with which its program runs there, in the foreground, logging to stdout or stderr."""
         ...
 
+    @property
+    def files(self) -> Mapping[str, bytes]:
+        """What lies in its folder when it is started for the first time, by file name."""
+        ...
+
     def answers(self, address: Address, timeout_ms: float, pid: int | None = None) -> bool:
         """Whether a server there is ready for work. With `pid`: and whether it is that process, as far as it can be
         asked."""
@@ -213,6 +218,11 @@ class Server(Protocol):
     @property
     def key_reader(self) -> OpenKeyReader | None:
         """None: its keys cannot be listed."""
+        ...
+
+    @property
+    def sentinel(self) -> Server | None:
+        """The same program as a sentinel, which watches a primary and its replicas. None: it cannot be one."""
         ...
 
     @property

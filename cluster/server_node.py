@@ -42,6 +42,7 @@ class ServerNode(ABC):
         self._patience = patience
         self._disk: Disk | None = None
         self._clock: WallClock | None = None
+        self._greet: Callable[[], None] | None = None
         self._verb = threading.RLock()
         self._wanted: Wanted | None = None
         """What the verbs made of it; None while one is at work, and before the first start."""
@@ -67,6 +68,11 @@ class ServerNode(ABC):
         """Run with this wall clock, from the next start on."""
         self._clock = clock
 
+    def when_up(self, greet: Callable[[], None]) -> None:
+        """What is done now, and whenever the server was started again, before anybody else may use it."""
+        self._greet = greet
+        greet()
+
     @property
     def clock(self) -> WallClock | None:
         """Its own wall clock; None if it has this machine's."""
@@ -81,6 +87,8 @@ class ServerNode(ABC):
                     self._disk.restore()
                 self._launch()
             self._await_ready()
+            if self._greet is not None:
+                self._greet()
 
     def stop(self) -> None:
         with self._becomes("down"):

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated, Final, Literal
 
 from cluster.persistence import FileSystem, Policy
+from cluster.spec import Replication, sentinels_of
 from fencepost.errors import UsageError
 from fencepost.history import task_names
 from fencepost.options import Option, check_bounds
@@ -121,6 +122,16 @@ class RunConfig(ClientOptions, frozen=True, kw_only=True):
     persistence: Annotated[
         Policy, Option("--persistence", "what a node keeps on disk", "cluster", commands=_REPEATED)
     ] = "none"
+    replication: Annotated[
+        Replication,
+        Option(
+            "--replication",
+            "manual: n1 is a primary and the other nodes are its replicas; sentinel: and three sentinels replace one "
+            "that is down",
+            "cluster",
+            commands=("compare", "script"),
+        ),
+    ] = "none"
     disks: Annotated[
         bool, Option("--disks", "a file system for each node (needs root); implied by power cuts", "cluster")
     ] = False
@@ -150,9 +161,15 @@ class RunConfig(ClientOptions, frozen=True, kw_only=True):
             raise UsageError(
                 f"{self.clients} clients × {self.tasks} tasks are more than 512; lower --tasks or --clients"
             )
-        if self.clients * (self.nodes + 1) > 2_000:
+        servers = self.nodes + 1 + len(sentinels_of(self.replication))
+        if self.clients * servers > 2_000:
+            raise UsageError(f"{self.clients} clients × {servers} servers are more than 2000 links; lower --clients")
+        if self.replication != "none" and self.nodes < 2:
+            raise UsageError(f"--replication {self.replication}: one node has no replica; raise --nodes")
+        if self.replication != "none" and self.witness == "on":
             raise UsageError(
-                f"{self.clients} clients × {self.nodes + 1} servers are more than 2000 links; lower --clients"
+                f"--replication {self.replication}: the copies of replicas would be taken for votes of theirs; add "
+                "--witness off"
             )
 
     @property

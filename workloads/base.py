@@ -18,12 +18,14 @@ from workloads.options import LockOptions
 class NodeAddress:
     """Where a lock connects to a node (through the client's own link). `url`: the same, as the node's server spells it
     for client libraries: `redis://127.0.0.1:26001/0`, or `redis://:password@127.0.0.1:26001/0`. `password`: None if
-    the node asks for none. Neither is shown."""
+    the node asks for none. Neither is shown. `known_as`: host and port by which other servers, like a sentinel, speak
+    of the node."""
 
     host: str
     port: int
     url: str = field(repr=False)
     password: str | None = field(default=None, repr=False)
+    known_as: tuple[str, int] | None = None
 
 
 class LockSettings(LockOptions, frozen=True, kw_only=True):
@@ -31,12 +33,14 @@ class LockSettings(LockOptions, frozen=True, kw_only=True):
 
     `rng`: the only source of randomness that has to be repeatable (delays). Unique values use `os.urandom`.
     `log_path`: where a foreign library's own output goes; None: nowhere.
-    `manifest`: what the `lock.toml` of a foreign lock has in [settings] for its adapter.
+    `manifest`: what the `lock.toml` of a foreign lock has in [settings] for its adapter. `sentinels`: where the lock
+    connects to those who say which node is the primary; empty where nobody does.
     """
 
     rng: Random = msgspec.field(default_factory=Random)
     log_path: Path | None = None
     manifest: Mapping[str, Any] = msgspec.field(default_factory=dict)
+    sentinels: Sequence[NodeAddress] = ()
 
 
 @dataclass(frozen=True, slots=True)

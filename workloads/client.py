@@ -70,9 +70,9 @@ class ResourceAddress(NamedTuple):
 
 class ClientSpec(msgspec.Struct, frozen=True, kw_only=True):
     """All that a client needs to know. `options`: what the user decides; the harness writes its whole `RunConfig`
-    there, and the client reads its own part. `nodes` and `resource` are the client's own links. `tasks`: one, or
-    several that share the lock. `gaps`, `beats`: where the heartbeat records when the process did not run, and how
-    late it beat. `pipes`: the pipes (orders in, answers out) of a driven client, which has one task."""
+    there, and the client reads its own part. `nodes`, `sentinels` and `resource` are the client's own links.
+    `tasks`: one, or several that share the lock. `gaps`, `beats`: where the heartbeat records when the process did not
+    run, and how late it beat. `pipes`: the pipes (orders in, answers out) of a driven client, which has one task."""
 
     seed: str
     options: ClientOptions
@@ -84,6 +84,7 @@ class ClientSpec(msgspec.Struct, frozen=True, kw_only=True):
     description: str
     gaps: str
     beats: str
+    sentinels: Sequence[NodeAddress] = ()
     pipes: tuple[int, int] | None = None
 
 
@@ -92,7 +93,10 @@ def work(spec: ClientSpec) -> None:
     options = spec.options
     workload = find_workload(options.workload)
     settings = LockSettings(
-        **fields_of(options, LockOptions), rng=Random(f"{spec.seed}:lock"), log_path=Path(spec.lock_log)
+        **fields_of(options, LockOptions),
+        rng=Random(f"{spec.seed}:lock"),
+        log_path=Path(spec.lock_log),
+        sentinels=spec.sentinels,
     )
     lock = open_lock(options.lock, options.lock_command, spec.nodes, settings)
     with ExitStack() as stack:

@@ -111,6 +111,15 @@ def check_renews(lock: str, lock_command: str | None) -> None:
         raise UsageError(f"--renewal: {lock} has no is_held, so it cannot say whether it is still held")
 
 
+def check_asks_nobody(lock: str, lock_command: str | None) -> None:
+    """Raise UsageError for a Python lock that asks sentinels where the primary is (`ASKS_SENTINELS`)."""
+    if lock_command is not None or (":" not in lock and find_lock(lock).kind == "foreign"):
+        return
+    factory = _user_class(lock) if ":" in lock else _recipe(find_lock(lock))
+    if getattr(factory, "ASKS_SENTINELS", False):
+        raise UsageError(f"--lock {lock} asks sentinels where the primary is; add --replication sentinel")
+
+
 def open_lock(lock: str, lock_command: str | None, nodes: Sequence[NodeAddress], settings: LockSettings) -> Lock:
     """Open a lock: connect it to its nodes and make it ready. `lock_command`, if given, replaces `lock`.
 

@@ -15,7 +15,7 @@ from cluster.key_events import KeyEventStream
 from cluster.key_snapshot import RedisKeyReader
 from cluster.persistence import POLICIES, Policy
 from cluster.ports import LOOPBACK
-from cluster.server import OpenKeyEvents, OpenKeyReader, Place, ProbeLinks, ReadClock, ShutDown
+from cluster.server import OpenKeyEvents, OpenKeyReader, Place, ProbeLinks, ReadClock, Server, ShutDown
 from fencepost.errors import BrokenEnvironmentError
 
 Directives = tuple[tuple[str, str], ...]
@@ -109,6 +109,20 @@ class RedisServer:
         directives = [word for name, value in server_directives(place) for word in (f"--{name}", *_words(name, value))]
         return [*directives, *(word for user in place.access.users() for word in ("--user", *user))]
 
+    @property
+    def files(self) -> Mapping[str, bytes]:
+        return {}
+
+    @property
+    def sentinel(self) -> Server | None:
+        return RedisSentinel(
+            name=f"{self.name}-sentinel",
+            help=f"a sentinel of {self.name}",
+            product=self.product,
+            version_field=self.version_field,
+            programs=self.programs,
+        )
+
     def answers(self, address: Address, timeout_ms: float, pid: int | None = None) -> bool:
         """Whether PING is answered with PONG; a server that is still loading its data answers with an error."""
         asked = (("PING",),) if pid is None else (("PING",), ("INFO", "server"))
@@ -145,6 +159,49 @@ class RedisServer:
 
     def url(self, host: str, port: int, password: str | None = None) -> str:
         return f"redis://{host}:{port}/0" if password is None else f"redis://:{password}@{host}:{port}/0"
+
+
+_SENTINEL_FILE: Final = "sentinel.conf"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RedisSentinel(RedisServer):
+    """The program in its other role: it keeps no keys, and is told whom to watch when it runs (`cluster.replication`).
+    What it learns it writes into its file, without which it does not start."""
+
+    policies: tuple[Policy, ...] = ("none",)
+    probe_links: ProbeLinks = probe.ping_links
+    shut_down: ShutDown | None = None
+    read_clock: ReadClock | None = None
+    key_events: OpenKeyEvents | None = None
+    key_reader: OpenKeyReader | None = None
+    is_scriptable: bool = False
+
+    def arguments(self, place: Place) -> list[str]:
+        directives = (
+            ("bind", place.host),
+            ("port", str(place.port)),
+            ("protected-mode", "yes" if place.host == LOOPBACK else "no"),
+            ("set-proc-title", "no"),
+            ("dir", place.folder),
+        )
+        options = [word for name, value in directives for word in (f"--{name}", value)]
+        users = [word for user in place.access.sentinel_users() for word in ("--user", *user)]
+        return [f"/proc/self/cwd/{_SENTINEL_FILE}", "--sentinel", *options, *users]
+
+    @property
+    def files(self) -> Mapping[str, bytes]:
+        return {_SENTINEL_FILE: b""}
+
+    @property
+    def sentinel(self) -> Server | None:
+        return None
+
+    def effective_config(self, address: Address, timeout_ms: float) -> Mapping[str, str]:
+        return {}
+
+    def config_mismatch(self, policy: Policy, effective: Mapping[str, str]) -> str | None:
+        return None
 
 
 def _receive(connection: socket.socket, count: int) -> bytes:

@@ -17,6 +17,7 @@ import msgspec
 import psutil
 
 from cluster.base import RESOURCE, Address, Cluster, Condition
+from cluster.spec import sentinels_of
 from fencepost.errors import BrokenEnvironmentError
 from fencepost.files import on_disk
 from fencepost.history import ClientEnd, task_names
@@ -123,6 +124,7 @@ class ClientSlot:
             seed=f"{config.seed}:{stem}",
             options=config,
             nodes=[self._dialled(node) for node in config.node_names],
+            sentinels=[self._dialled(sentinel) for sentinel in sentinels_of(config.replication)],
             resource=self._dialled_resource(),
             resource_timeout_ms=self.RESOURCE_TIMEOUT_MS,
             lock_log=str(self._folder.logs / f"{stem}.lock.log"),
@@ -267,8 +269,11 @@ class ClientSlot:
         return self._cluster.links[self._name, server].address
 
     def _dialled(self, node: str) -> NodeAddress:
+        """`node`: one of the lock's, or a sentinel."""
         (host, port), password = self._address(node), self._cluster.access.clients
-        return NodeAddress(host, port, self._cluster.nodes[node].server.url(host, port, password), password)
+        server = (self._cluster.nodes.get(node) or self._cluster.sentinels[node]).server
+        known_as = self._cluster.addresses[node]
+        return NodeAddress(host, port, server.url(host, port, password), password, (known_as.host, known_as.port))
 
     def _dialled_resource(self) -> ResourceAddress:
         return ResourceAddress(*self._address(RESOURCE), self._cluster.access.clients)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import resource
 from typing import Final
 
+from cluster.spec import sentinels_of
 from fencepost.errors import UsageError
 from harness.config import RunConfig
 
@@ -21,9 +22,12 @@ _MIB: Final = 1 << 20
 
 def check_limits(config: RunConfig) -> None:
     """Raise UsageError, naming the limit, if the run cannot fit into it."""
-    links = config.clients * (config.nodes + 1)
+    sentinels = len(sentinels_of(config.replication))
+    links = config.clients * (config.nodes + 1 + sentinels)
+    if config.replication != "none":
+        links += config.nodes * (config.nodes - 1)
     files = links * _FILES_OF_A_LINK + _OTHER_FILES
-    processes = config.clients * (_PROCESSES_OF_A_CLIENT + config.tasks) + config.nodes + _OTHER_PROCESSES
+    processes = config.clients * (_PROCESSES_OF_A_CLIENT + config.tasks) + config.nodes + sentinels + _OTHER_PROCESSES
     size = f"{config.clients} clients of {config.nodes} nodes"
     _check(resource.RLIMIT_NOFILE, files, f"{size} need {files:,} open files", "ulimit -Hn", hard=True)
     _check(resource.RLIMIT_NPROC, processes, f"{size} need {processes:,} processes and threads", "ulimit -u")

@@ -24,12 +24,14 @@ from harness.run.scheduled import Prepared
 from harness.run.setup import ClusterKind, Setup
 from nemesis.base import Topology
 from nemesis.schedule import Schedule, check_server, draw_schedule, load_schedule, needs_clocks, needs_disks, parse_spec
-from workloads.registry import check_lock, check_renews
+from workloads.registry import check_asks_nobody, check_lock, check_renews
 
 
 def prepare(config: RunConfig) -> Prepared:
     """Check the rest of the configuration of a random run and find the programs. Raises UsageError or
     BrokenEnvironmentError; nothing has been started by then."""
+    if config.replication == "manual":
+        raise UsageError("--replication manual is for scripts, because nobody else promotes a replica; write sentinel")
     spec = parse_spec(config.nemesis)
     topology = Topology(config.client_names, config.node_names, config.ttl_ms)
     if config.schedule is not None:
@@ -50,6 +52,8 @@ def prepare_setup(config: RunConfig) -> Setup:
     check_lock(config.lock, config.lock_command)
     if config.renewal_ms is not None:
         check_renews(config.lock, config.lock_command)
+    if config.replication != "sentinel":
+        check_asks_nobody(config.lock, config.lock_command)
     server, resource_server = _find_servers(config)
     toxiproxy = find_toxiproxy()
     backend = choose_backend(config.cluster)
@@ -64,6 +68,7 @@ def prepare_setup(config: RunConfig) -> Setup:
         config.node_names,
         config.client_names,
         config.persistence,
+        config.replication,
         config.disk_fs if config.disks else None,
         find_clock_library() if config.clocks else None,
         access=Access.fresh(closed=not is_alone),
@@ -79,6 +84,8 @@ def _find_servers(config: RunConfig) -> tuple[ServerProgram, ServerProgram]:
             f"--persistence {config.persistence}: the server {program.name} does not offer it; choose one of "
             f"{', '.join(program.server.policies)}, or another --server"
         )
+    if config.replication == "sentinel" and program.server.sentinel is None:
+        raise UsageError(f"--replication sentinel: the server {program.name} has no sentinel; choose another --server")
     resource = find_server(config.resource_server, "--resource-server")
     if not resource.server.is_scriptable or RESOURCE_POLICY not in resource.server.policies:
         raise UsageError(

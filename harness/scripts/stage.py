@@ -13,7 +13,7 @@ from time import monotonic, sleep
 from typing import Final
 
 from cluster import replication
-from cluster.base import RESOURCE, CutKind, Direction, NotInTimeError
+from cluster.base import RESOURCE, CutKind, Direction, LinkKey, NotInTimeError
 from fencepost.errors import BrokenEnvironmentError, UsageError
 from fencepost.history import LOCK_STEPS, Op
 from fencepost.units import Duration
@@ -32,6 +32,8 @@ from workloads.driven_client import Order
 
 _TICK_S: Final = 0.01
 _KEY_WITHIN_S: Final = 10.0
+_ASK_SENTINELS_EVERY_S: Final = 0.05
+_FAILOVER_WITHIN_S: Final = 2 * 2 * replication.FAILOVER_LIMIT_MS / 1e3
 
 
 class StopRequested(Exception):  # noqa: N818 - it ends a script, but nothing failed
@@ -112,14 +114,22 @@ class Stage:
                 self.tick()
         self.say(f"{', '.join(nodes)} hold {key}")
 
-    def follow(self, replicas: Sequence[str], primary: str, through: str) -> None:
+    def follow(self, replicas: Sequence[str], primary: str) -> None:
         """See `Nodes.follow`."""
         self.tick()
         cluster = self._test_run.world.cluster
-        address = cluster.links[self.client(through).name, self.nodes(primary).names[0]].address
+        self.check_links([(name, primary) for name in replicas])
         for name in replicas:
-            replication.follow(cluster.nodes[name], cluster.nodes[primary], address)
-        self.say(f"{', '.join(replicas)} follow {primary} through the link of {through}")
+            replication.follow(cluster.nodes[name], cluster.nodes[primary], cluster.links[name, primary].address)
+        self.say(f"{', '.join(replicas)} follow {primary}")
+
+    def check_links(self, links: Sequence[LinkKey]) -> None:
+        """Raise UsageError for a link that the experiment does not have."""
+        for link in links:
+            if link not in self._test_run.world.cluster.links:
+                raise UsageError(
+                    f"there is no link from {link[0]} to {link[1]}; the experiment needs replication='manual'"
+                )
 
     def promote(self, names: Sequence[str]) -> None:
         """See `Nodes.promote`."""
@@ -127,6 +137,21 @@ class Stage:
         for name in names:
             replication.promote(self._test_run.world.cluster.nodes[name])
         self.say(f"{', '.join(names)} promoted")
+
+    def await_failover(self, old: str) -> None:
+        """Wait until all sentinels name another primary than `old`, and it is one. Raises BrokenEnvironmentError if
+        that takes longer than two failovers that come to nothing. The experiment needs replication="sentinel"."""
+        cluster = self._test_run.world.cluster
+        if not cluster.sentinels:
+            raise UsageError("no sentinel watches the nodes; the experiment needs replication='sentinel'")
+        deadline = monotonic() + _FAILOVER_WITHIN_S
+        while (new := replication.primary_of(cluster.sentinels.values(), cluster.nodes.values())) is None or (
+            new.name == old
+        ):
+            if monotonic() > deadline:
+                raise BrokenEnvironmentError(f"no sentinel replaced {old} within {_FAILOVER_WITHIN_S:g} s; see logs/")
+            self.wait_until(monotonic() + _ASK_SENTINELS_EVERY_S)
+        self.say(f"the sentinels promoted {new.name}")
 
     def inject(self, nemesis: str, fault: Fault) -> str:
         """Inject any fault of any nemesis and return its id, for `heal`. Raises BrokenEnvironmentError if it had no
@@ -212,11 +237,15 @@ class DrivenClient:
         """One call of the lock's acquire, including the lock's own retries."""
         return self._stage.tell(self._slot, Order("acquire", key))
 
-    def enter(self, key: str) -> None:
+    def enter(self, key: str, within: str = "0") -> None:
         """`acquire`, unless the client is already inside: for a script that continues however an earlier attempt
-        ended."""
-        if not self._slot.is_at("inside"):
+        ended. `within`: it tries again and again for this long. A client that dialled a container while that was down
+        hears of its return only when the kernel dials again, after seconds."""
+        deadline = monotonic() + self._stage.seconds(within)
+        while not self._slot.is_at("inside"):
             self.acquire(key)
+            if monotonic() >= deadline:
+                break
 
     def step(self, name: str) -> Op:
         """A step of the workload, by name (docs/workloads.md lists them)."""
@@ -355,10 +384,17 @@ class Nodes:
         self._wrong = None
         return self
 
-    def follow(self, primary: str, through: str) -> Nodes:
-        """From now on they are replicas of this node, and up to date. They reach it through the link of this client,
-        who should have no other use for it; what cuts that link cuts the replication. On processes only."""
-        self._stage.follow(self.names, primary, through)
+    def follow(self, primary: str) -> Nodes:
+        """From now on they are replicas of this node, and up to date. The experiment needs replication="manual"; it
+        begins with all nodes as replicas of n1."""
+        self._stage.follow(self.names, primary)
+        return self
+
+    def lose(self, primary: str) -> Nodes:
+        """What this node writes from now on does not reach them: their replication is cut, nothing else."""
+        links = tuple((name, primary) for name in self.names)
+        self._stage.check_links(links)
+        self._stage.inject("partition", Partition("replication", "drop", "both", links))
         return self
 
     def promote(self) -> Nodes:

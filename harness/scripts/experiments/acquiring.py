@@ -73,7 +73,7 @@ def three_of_five_down(stage: Stage) -> None:
     nodes = stage.nodes("n1", "n2", "n3").kill()
     with_nodes_gone(stage)  # both are refused
     nodes.start()
-    stage.client("c1").enter("k3")
+    stage.client("c1").enter("k3", within="20s")
 
 
 def long_work(stage: Stage, *, extended: bool) -> None:
