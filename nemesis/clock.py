@@ -32,7 +32,11 @@ from nemesis.steps import not_gone
 SEEN_WITHIN_S = 1.0
 """How long a probe waits for a wrong clock to show: a slow drift takes a while to become visible."""
 ASK_MS = 200.0
-MOST_RATE = 30
+MOST_RATE = 30.0
+LEAST_RATE = 1.0
+"""The least that is drawn unless a range says otherwise."""
+SMALLEST_RATE = 0.1
+"""A slower drift does not show while a probe looks."""
 _STROBE_TTLS = (0.01, 0.2)
 
 Kind = Literal["step", "drift", "strobe"]
@@ -43,9 +47,31 @@ _CLASSES: dict[Kind, FaultClass] = {
 }
 
 
+class Rates(msgspec.Struct, frozen=True):
+    """The rates from `low` to `high`, in percent, both included."""
+
+    low: float
+    high: float
+
+    @classmethod
+    def parse(cls, text: str) -> Rates:
+        """`0.5-2`, or `5` for what is at most that. Raises UsageError for anything else."""
+        low, dash, high = text.partition("-")
+        try:
+            rates = cls(float(low), float(high)) if dash else cls(LEAST_RATE, float(low))
+        except ValueError:
+            rates = cls(0, 0)
+        if not SMALLEST_RATE <= rates.low <= rates.high <= MOST_RATE:
+            raise UsageError(
+                f"{text!r} is not a rate from {LEAST_RATE:g} to {MOST_RATE:g} percent, nor a range of rates from "
+                f"{SMALLEST_RATE:g} to {MOST_RATE:g} like 0.5-2"
+            )
+        return rates
+
+
 class ClockOptions(msgspec.Struct, frozen=True):
-    """`step`: how far a clock steps or strobes. `rate`: the most by which it runs fast or slow, in percent. `way`:
-    whether it is ahead (fast) or behind (slow).
+    """`step`: how far a clock steps or strobes. `rate`: by how much it runs fast or slow, in percent. `way`: whether it
+    is ahead (fast) or behind (slow).
 
     `mixed`: of five faults two steps, two drifts, one strobe.
     """
@@ -55,7 +81,7 @@ class ClockOptions(msgspec.Struct, frozen=True):
     kind: Literal["mixed", "step", "drift", "strobe"] = "mixed"
     way: Literal["any", "ahead", "behind"] = "any"
     step: DurationRange = DurationRange(Duration(0.1, in_ttls=True), Duration(2, in_ttls=True))
-    rate: int = MOST_RATE
+    rate: Rates = Rates(LEAST_RATE, MOST_RATE)
     targets: Names | Literal["any", "one", "minority", "majority"] = "any"
 
 
@@ -135,7 +161,7 @@ class _ClockNemesis:
     name = "clock"
     help = (
         "the wall clocks of nodes step, drift or strobe, each node has one of its own: interval=4s, duration=2s, "
-        "kind=mixed|step|drift|strobe, way=any|ahead|behind, step=0.1ttl-2ttl, rate=30 (at most, in percent), "
+        "kind=mixed|step|drift|strobe, way=any|ahead|behind, step=0.1ttl-2ttl, rate=30 (at most, in percent) or 0.5-2, "
         "targets=any|one|minority|majority|n4,n5"
     )
     options = ClockOptions
@@ -143,8 +169,6 @@ class _ClockNemesis:
 
     def draw(self, rng: Random, topology: Topology, options: msgspec.Struct) -> tuple[WrongClock, int]:
         assert isinstance(options, ClockOptions)
-        if not 1 <= options.rate <= MOST_RATE:
-            raise UsageError(f"--nemesis clock:rate: {options.rate} is not a rate from 1 to {MOST_RATE} percent")
         ttl_ms = topology.ttl_ms
         duration_ms = jittered(rng, options.duration.ms(ttl_ms))
         kind = weighted(rng, _MIXTURE) if options.kind == "mixed" else options.kind
@@ -153,7 +177,9 @@ class _ClockNemesis:
         is_behind = options.way == "behind" or (options.way == "any" and below(rng, 2) == 1)
         sign = -1 if is_behind else 1
         if kind == "drift":
-            return WrongClock(nodes, rate_percent=sign * round(by_octaves(rng, 1, options.rate), 1)), duration_ms
+            return WrongClock(
+                nodes, rate_percent=sign * round(by_octaves(rng, *msgspec.structs.astuple(options.rate)), 1)
+            ), duration_ms
         ahead_ms = sign * max(1, round(by_octaves(rng, *options.step.ms(ttl_ms))))
         if kind == "step":
             return WrongClock(nodes, ahead_ms), duration_ms

@@ -154,7 +154,8 @@ def _split(text: str) -> list[str]:
 
 
 def _parse_value(option: str, hint: Any, text: str) -> object:
-    """By the type of the option: one of some words, names of nodes, a whole number, a duration, or a range of them."""
+    """By the type of the option: one of some words, names of nodes, a whole number, a duration, a range of them, or
+    whatever parses itself."""
     kinds = [kind for kind in get_args(hint) if kind is not NoneType] if get_origin(hint) in _UNIONS else [hint]
     if Names in kinds:
         try:
@@ -173,11 +174,13 @@ def _parse_value(option: str, hint: Any, text: str) -> object:
             raise UsageError(f"--nemesis {option}: {text!r} is not a whole number from 0 to {MOST}")
         return int(text)
     try:
-        value: Duration | DurationRange = kind.parse(text)
+        value = kind.parse(text)
         if isinstance(value, DurationRange) and value.low.in_ttls == value.high.in_ttls:
             value.ms(1)
     except UsageError as error:
         raise UsageError(f"--nemesis {option}: {error}") from None
+    if not isinstance(value, Duration | DurationRange):
+        return value
     ends = (value.low, value.high) if isinstance(value, DurationRange) else (value,)
     least = SHORTEST_INTERVAL_MS if option.endswith(":interval") else 0.0
     for end in ends:

@@ -11,6 +11,7 @@ from fencepost.markdown import Markdown, block, code, escaped, joined, table
 from harness.campaign import facts
 from harness.campaign.folder import Campaign
 from harness.claims import wording
+from harness.claims.edges import Seen
 from harness.claims.settle import Settled
 from harness.claims.table import DOCUMENTS
 
@@ -30,6 +31,11 @@ def markdown(campaign: Campaign, settled: Sequence[Settled]) -> str:
             if command := wording.command(campaign.grid, tried):
                 out += [*block(command), ""]
                 out += [f"Runs: {joined([code(f) for f in tried.folders], Markdown(', ')) or 'none yet'}", ""]
+        if each.edge is not None:
+            out += [escaped(wording.edge_sentence(each.edge)), ""]
+            out += [*table(wording.edge_heads(each.edge), wording.edge_rows(each.edge)), ""]
+            if command := wording.edge_command(campaign.grid, each.edge):
+                out += [*block(command), ""]
     named = dict.fromkeys(source for each in settled for source in each.claim.sources)
     out += ["## The documents", ""]
     for document in (DOCUMENTS[source] for source in named):
@@ -84,11 +90,24 @@ def document(campaign: Campaign, settled: Sequence[Settled]) -> bytes:
                     {**row, "folders": tried.folders, "command": wording.command(campaign.grid, tried)}
                     for row, tried in zip(_records(each), each.tried, strict=True)
                 ],
+                "edge": None if each.edge is None else _edge(each.edge),
             }
             for each in settled
         ],
     }
     return msgspec.json.format(msgspec.json.encode(value)) + b"\n"
+
+
+def _edge(seen: Seen) -> dict[str, object]:
+    edge = seen.edge
+    return {
+        "axis": edge.axis,
+        "unit": edge.unit,
+        "predicted": edge.predicted,
+        "safe": edge.safe,
+        "points": [{"at": point, **msgspec.to_builtins(found)} for point, found in seen.rates.items()],
+        "missing": seen.missing,
+    }
 
 
 def _records(settled: Settled) -> list[dict[str, object]]:

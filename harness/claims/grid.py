@@ -10,11 +10,13 @@ from fencepost.errors import BrokenEnvironmentError, FencepostError, UsageError
 from harness.campaign.grid import Cell, Grid, Part, check
 from harness.campaign.one_run import config_of
 from harness.claims.claim import Claim, Trial
+from harness.claims.edges import EDGES, Edge, points_of
 from harness.claims.loads import LOADS
 from harness.claims.table import CLAIMS
 
 LEAST_LOADS: Final = 5
-"""Runs of a load at least: with fewer a sign test cannot decide anything."""
+"""Runs of a load at least: with fewer a sign test cannot decide anything. With fewer of each script, edges are swept in
+larger steps."""
 
 
 def chosen(only: Collection[str]) -> tuple[Claim, ...]:
@@ -41,15 +43,29 @@ def unplayable(claims: Sequence[Claim], cluster: str | None) -> dict[str, Fencep
     return found
 
 
+def edges_of(claims: Sequence[Claim]) -> list[Edge]:
+    """The edges of these claims."""
+    return [EDGES[claim.edge] for claim in claims if claim.edge]
+
+
+def is_coarse(repeats: int) -> bool:
+    """Whether edges are swept in larger steps where each script is played so often."""
+    return repeats < LEAST_LOADS
+
+
 def claims_grid(claims: Sequence[Claim], repeats: int, cluster: str | None) -> Grid:
     """`repeats`: of each script; of a load no fewer than `LEAST_LOADS`. `cluster`: where all
-    of them run; None: where each of them chooses."""
+    of them run; None: where each of them chooses. Edges get as many runs at each point as scripts."""
     parts: dict[str, list[Cell]] = {}
     for cell, trial in _trials(claims).items():
         load = LOADS.get(trial.script)
         title = "experiments" if load is None else "costs" if load.is_cost else "loads"
         script = trial.script if load is None else ""
         parts.setdefault(title, []).append(Cell(cell, options_of(trial), {"experiment": cell}, script))
+    for edge in edges_of(claims):
+        for point in points_of(edge, coarse=is_coarse(repeats)):
+            cell = edge.cell(point)
+            parts.setdefault("edges", []).append(Cell(cell, dict(edge.options(point)), {"experiment": cell}))
     return check(
         Grid(
             name="claims",
@@ -60,7 +76,7 @@ def claims_grid(claims: Sequence[Claim], repeats: int, cluster: str | None) -> G
                 Part(
                     title=title,
                     cells=tuple(cells),
-                    seeds=_repeats(title == "experiments", repeats),
+                    seeds=_repeats(title in ("experiments", "edges"), repeats),
                     options=_shared(cluster),
                     kind="cost" if title == "costs" else "safety",
                 )

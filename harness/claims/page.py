@@ -9,6 +9,8 @@ from fencepost.text import plural, printable
 from harness.campaign import facts
 from harness.campaign.folder import Campaign
 from harness.claims import wording
+from harness.claims.edge_chart import draw
+from harness.claims.edges import Seen
 from harness.claims.settle import Settled, Tried
 from harness.claims.table import DOCUMENTS
 from harness.report.html import render, script_json
@@ -29,7 +31,8 @@ def render_page(campaign: Campaign, settled: Sequence[Settled], moments: Mapping
         ],
         headline=wording.headline(settled),
         introduction=wording.INTRODUCTION,
-        complete=not any(tried.missing for tried in distinct(settled)),
+        complete=not any(tried.missing for tried in distinct(settled))
+        and not any(each.edge.missing for each in settled if each.edge is not None),
         heads=wording.HEADS,
         trial_heads=wording.TRIAL_HEADS,
         claims=[_claim(number, each, campaign, moments) for number, each in enumerate(settled)],
@@ -51,12 +54,23 @@ def _claim(
         "name": settled.claim.name,
         "row": wording.row(settled),
         "trials": [wording.trial_row(tried) for tried in settled.tried],
+        "edge": None if settled.edge is None else _edge(settled.edge, campaign),
         "moment": None if decisive is None else _moment(f"moment{number}", decisive, moments[decisive]),
         "runs": [
             {"command": command, "folders": tried.folders}
             for tried in settled.tried
             if (command := wording.command(campaign.grid, tried))
         ],
+    }
+
+
+def _edge(seen: Seen, campaign: Campaign) -> dict[str, Any]:
+    return {
+        "text": wording.edge_sentence(seen),
+        "picture": draw(seen),
+        "heads": wording.edge_heads(seen),
+        "rows": wording.edge_rows(seen),
+        "command": wording.edge_command(campaign.grid, seen),
     }
 
 

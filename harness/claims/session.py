@@ -17,7 +17,8 @@ from harness.campaign.play import make_plan, play
 from harness.campaign.session import revision_in_words
 from harness.claims import export, wording
 from harness.claims.claim import Claim, Trial
-from harness.claims.grid import chosen, claims_grid, runs_of, unplayable
+from harness.claims.edges import EDGES, seen_of
+from harness.claims.grid import chosen, claims_grid, is_coarse, runs_of, unplayable
 from harness.claims.loads import LOADS
 from harness.claims.page import render_page
 from harness.claims.settle import Settled, settle, tried_of
@@ -92,6 +93,7 @@ def settle_all(
                 )
                 for trial in claim.trials
             ],
+            seen_of(EDGES[claim.edge], lines, repeats, coarse=is_coarse(repeats)) if claim.edge else None,
         )
         for claim in claims
     ]

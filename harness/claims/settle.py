@@ -18,6 +18,7 @@ from fencepost.text import plural
 from harness.campaign.folder import RunLine
 from harness.campaign.statistics import Rate, rate
 from harness.claims.claim import Answer, Claim, Trial
+from harness.claims.edges import Seen
 from harness.claims.loads import LOADS
 from harness.claims.measured import Measured, measured_of, outcome_of
 
@@ -69,12 +70,13 @@ class Tried:
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """A claim with its answer. `why`: one sentence."""
+    """A claim with its answer. `why`: one sentence. `edge`: what the sweep across its edge showed, if it has one."""
 
     claim: Claim
     answer: Answer
     why: str
     tried: tuple[Tried, ...]
+    edge: Seen | None = None
 
     @property
     def as_predicted(self) -> bool | None:
@@ -84,10 +86,10 @@ class Settled:
         return self.answer == self.claim.prediction
 
 
-def settle(claim: Claim, tried: Sequence[Tried]) -> Settled:
+def settle(claim: Claim, tried: Sequence[Tried], edge: Seen | None = None) -> Settled:
     """Apply the rule to what was tried, in the order of the claim's trials."""
     answer, why = _rule(claim, tried)
-    return Settled(claim, answer, why, tuple(tried))
+    return Settled(claim, answer, why, tuple(tried), edge)
 
 
 def tried_of(trial: Trial, expects: str, planned: int, lines: Sequence[RunLine], cannot: str = "") -> Tried:

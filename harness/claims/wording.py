@@ -8,7 +8,9 @@ from typing import Final
 from fencepost.text import count, listed, plural
 from harness.campaign import facts, wording
 from harness.campaign.grid import Grid
+from harness.campaign.statistics import Rate
 from harness.claims.claim import Role
+from harness.claims.edges import Seen
 from harness.claims.settle import Settled, Tried
 from harness.claims.table import DOCUMENTS
 
@@ -24,7 +26,8 @@ INTRODUCTION: Final = (
     "not how often it does. That is for the loads: seconds of work by several clients, mostly under faults that are "
     "drawn from a seed. They yield a rate with its exact 95 % interval, or a cost as the median of the runs with the "
     "least and the most. "
-    "Where a claim is about a tendency, a sign test over the runs decides (one-sided, 5 %).",
+    "Where a claim is about a tendency, a sign test over the runs decides (one-sided, 5 %). Where a claim has an edge, "
+    "such as the time for which a node must stay down, the same load is played on both sides of it.",
 )
 
 HEADS: Final = ("claim", "what is said", "who says it", "answer", "evidence", "predicted")
@@ -92,6 +95,45 @@ def trial_row(tried: Tried) -> tuple[str, ...]:
         count(tried.unknown),
         count(tried.missing),
     )
+
+
+def edge_sentence(seen: Seen) -> str:
+    """What the sweep says about the predicted edge."""
+    edge = seen.edge
+    safe, other = (_of_trials(seen, seen.pooled(safe=side)) for side in (True, False))
+    where = "Up to" if edge.safe == "below" else "From"
+    return (
+        f"The predicted edge is at {edge.predicted:g} {edge.unit}, where {edge.why}. {where} there, {edge.what} were "
+        f"seen in {safe}; on the other side in {other}."
+    )
+
+
+def _of_trials(seen: Seen, found: Rate) -> str:
+    """`0 of 11 crashes, at most 29 %`."""
+    events, _, interval = wording.counted(found).partition(": ")
+    return f"{events} {seen.edge.trials}, {interval}"
+
+
+def edge_rows(seen: Seen) -> list[tuple[str, str, str]]:
+    """Rows under `edge_heads`: one a point."""
+    return [
+        (
+            f"{point:g} {seen.edge.unit}",
+            "nothing" if seen.edge.is_safe(point) else seen.edge.what,
+            wording.counted(found),
+        )
+        for point, found in seen.rates.items()
+    ]
+
+
+def edge_heads(seen: Seen) -> tuple[str, str, str]:
+    return seen.edge.axis, "predicted", f"{seen.edge.what}, of so many {seen.edge.trials} (exact 95 % interval)"
+
+
+def edge_command(grid: Grid, seen: Seen) -> str:
+    """The command that makes a run at its first point; empty for an edge that was left out."""
+    cell = seen.edge.cell(next(iter(seen.rates)))
+    return facts.command(grid, cell) if cell in grid.cells else ""
 
 
 def command(grid: Grid, tried: Tried) -> str:

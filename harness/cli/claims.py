@@ -45,6 +45,8 @@ def _claims(call: Call, out: Console) -> int:
             out.print(f"{claim.name}: {claim.gist}")
             for trial in claim.trials:
                 out.print(f"    {trial.role:<11} {trial.cell}")
+            if claim.edge:
+                out.print(f"    edge        {claim.edge}")
             out.print(f"    predicted   {claim.prediction or 'nothing'}")
         return 0
     return run_claims(

@@ -19,7 +19,7 @@ from cluster.base import NotInTimeError
 from fencepost.history import FaultEvent
 from harness.run.active_faults import ActiveFaults
 from nemesis.base import Adaptive, Observer, Trigger, World
-from nemesis.schedule import Planned, Schedule, decode_fault
+from nemesis.schedule import Planned, Schedule, decode_fault, last_heal_ms
 
 LOOK_EVERY_MS = 4.0
 """How often an adaptive fault looks at the world, and it is asked whether a fault has been injected."""
@@ -136,6 +136,8 @@ class Player:
         if watch is None:
             return
         for trigger in watch.look(now_ms):
+            if now_ms + (trigger.duration_ms or 0) > last_heal_ms(self._schedule.duration_ms):
+                continue  # like a drawn fault; the heal at the end would bring a node back before its delay is over
             self._begin(_as_planned(trigger, f"{fault_id}.{next(numbers)}", now_ms, end_ms), now_ms)
         self._at(now_ms + LOOK_EVERY_MS, partial(self._look, fault_id, end_ms, numbers))
 

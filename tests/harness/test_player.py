@@ -103,6 +103,21 @@ def test_what_a_hunt_finds_is_injected_healed_recorded_and_can_be_replayed(
     assert again.calls[-1] == "n1.kill"
 
 
+@pytest.mark.parametrize(("at_ms", "strikes"), [(7_900, True), (8_100, False)])
+def test_a_hunt_takes_down_no_node_that_could_not_be_back_before_the_end(
+    at_ms: float, strikes: bool, grants: list[bytes]
+) -> None:
+    """The load of 10 s heals until 9 s, and the node stays down for one."""
+    world = FakeWorld(topology(clients=2))
+    player = Player(schedule("hunt:restart-delay=1s"), world.world, lambda _: None, AtOnce())
+    player.play(0)
+    player.play(at_ms - LOOK_EVERY_MS)
+    grants.append(b"v")
+    player.play(at_ms)
+    assert any(call.endswith(".kill") for call in world.calls) is strikes
+    player.heal_all()
+
+
 def test_a_fault_that_cannot_be_injected_in_time_is_recorded_as_such_and_the_others_are_played() -> None:
     world, events = FakeWorld(topology(clients=2)), list[FaultEvent]()
     world.cluster.is_slow, world.cluster.patience_s = True, 0.01

@@ -102,13 +102,15 @@ def test_what_the_options_ask_for_is_drawn() -> None:
     assert {fault.kind for fault in drawn("kind=strobe")} == {"strobe"}
     assert all(fault.rate_percent < 0 for fault in drawn("kind=drift,way=behind"))
     assert all(1 <= fault.rate_percent <= 5 for fault in drawn("kind=drift,way=ahead,rate=5"))
+    assert {fault.rate_percent for fault in drawn("kind=drift,way=ahead,rate=1.5-1.5")} == {1.5}
+    assert all(-0.9 <= fault.rate_percent <= -0.2 for fault in drawn("kind=drift,way=behind,rate=0.2-0.9"))
     assert all(fault.ahead_ms == 300 for fault in drawn("kind=step,way=ahead,step=300ms-300ms"))
     assert all(fault.nodes == ("n4", "n5") for fault in drawn("targets=n4,n5"))
 
 
-@pytest.mark.parametrize("rate", [0, 31])
-def test_a_rate_that_no_clock_can_have_is_refused(rate: int) -> None:
-    with pytest.raises(UsageError, match=f"clock:rate: {rate} is not a rate from 1 to 30 percent"):
+@pytest.mark.parametrize("rate", ["0", "31", "0-5", "5-31", "5-2", "fast", "nan", "1-"])
+def test_a_rate_that_no_clock_can_have_is_refused(rate: str) -> None:
+    with pytest.raises(UsageError, match=f"clock:rate: '{rate}' is not a rate from 1 to 30 percent"):
         drawn(f"rate={rate}", count=1)
 
 
