@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
-from fencepost.errors import UsageError
+from fencepost.errors import BrokenEnvironmentError, UsageError
 from fencepost.options import Option
 from harness.cli.command import Call, Command
 from harness.config import RESULTS
@@ -19,11 +20,13 @@ if TYPE_CHECKING:
 class Arguments(msgspec.Struct, frozen=True, kw_only=True):
     target: Annotated[str | None, Option("NAME", "an experiment, all, FILE.py or FILE.py:function")] = None
     list: Annotated[bool, Option("--list", "list the experiments that ship with fencepost")] = False
+    times: Annotated[int, Option("--times", "play each so often", low=1, high=1_000)] = 1
     results: Results = RESULTS
 
 
 def _script(call: Call, out: Console) -> int:
-    """Check everything, then play one experiment after the other; the worst outcome is the exit code."""
+    """Check everything, then play one experiment after the other, and again; the worst outcome is the exit code. Of
+    several runs, one that breaks off does not end the others; its error is raised at the end."""
     from harness.run.prepare import prepare_setup, remove_leftovers
     from harness.scripts.experiment import find_experiments, shipped_experiments
     from harness.scripts.play import Outcome, make_experiment
@@ -40,16 +43,36 @@ def _script(call: Call, out: Console) -> int:
     found = find_experiments(arguments.target)
     setups = [(each, prepare_setup(each.config(**call.replaced))) for each in found]
     remove_leftovers(out)
-    outcomes: list[tuple[str, Outcome]] = []
-    for each, setup in setups:
+    codes: list[Outcome] = []
+    ended = {each.name: Counter[str]() for each in found}
+    broken: BrokenEnvironmentError | None = None
+    for each, setup in setups * arguments.times:
         target = each.name if arguments.target == "all" else arguments.target
-        outcome, _ = make_experiment(each, setup, target, arguments.results, out)
-        outcomes.append((each.name, outcome))
-    if len(outcomes) > 1:
-        for name, outcome in outcomes:
-            out.print(f"{outcome.name.lower():<8} {name}")
-    codes = [outcome for _, outcome in outcomes]
+        try:
+            outcome, folder = make_experiment(each, setup, target, arguments.results, out)
+        except BrokenEnvironmentError as error:
+            if len(setups) * arguments.times == 1:
+                raise
+            out.print(f"{each.name}: {error}", soft_wrap=True)
+            ended[each.name]["broke off"] += 1
+            broken = broken or error
+            continue
+        codes.append(outcome)
+        ended[each.name][outcome.name.lower()] += 1
+        if (timeline := folder.read_timeline()) is not None and timeline.interrupted:
+            break
+    if len(setups) * arguments.times > 1:
+        for name, counts in ended.items():
+            if counts:
+                out.print(f"{_in_words(counts, arguments.times):<20} {name}")
+    if broken is not None:
+        raise broken
     return Outcome.FAILED if Outcome.FAILED in codes else max(codes)
+
+
+def _in_words(counts: Counter[str], times: int) -> str:
+    """`held`; of several runs `20 held`, or `19 held, 1 unknown`."""
+    return ", ".join(word if times == 1 else f"{number} {word}" for word, number in counts.most_common())
 
 
 COMMAND = Command(

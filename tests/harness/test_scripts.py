@@ -22,7 +22,7 @@ OFTEN = {
     *("power-cut-with-aof-everysec", "power-cut-with-aof-always"),
     *("fencing-of-writes-alone", "fencing-of-reads-and-writes", "fencing-by-the-unique-value"),
     *("late-write", "late-write-of-a-dead-client"),
-    *("client-clock-step-by-the-wall", "failover"),
+    *("client-clock-step-by-the-wall", "failover", "failover-by-sentinel"),
 }
 """Those that every test run plays; `fencepost claims --quick` plays all of them every night."""
 
@@ -39,10 +39,10 @@ SHIPPED = [
 ]
 
 
-_NOT_ON_DOCKER = ("fencing", "late", "client-clock", "failover")
+_NOT_ON_DOCKER = ("fencing", "late", "client-clock")
 ON_DOCKER = [each for each in SHIPPED if not any(word in str(each.values) for word in _NOT_ON_DOCKER)]
 """Experiments on fencing and late writes concern only the resource, those on a client's clock only the client, and both
-are the same on both backends. Containers do not reach the links through which nodes follow each other."""
+are the same on both backends."""
 
 
 @pytest.mark.parametrize(
@@ -150,6 +150,8 @@ MISTAKES = {
     "one.pause() or one.read()": "c1 is paused and cannot read",
     "one.resume() or one.begin('read') and one.write()": "c1 is still at read and cannot write",
     "one.kill() or one.read()": "c1 is not alive",
+    "stage.nodes('n2').follow('n1')": "needs replication='manual'",
+    "stage.await_failover('n1')": "needs replication='sentinel'",
 }
 
 
@@ -184,7 +186,7 @@ def test_a_mistake_in_a_script_is_one_clear_line_and_nothing_is_left(step: str, 
 
 
 def test_ctrl_c_ends_and_heals_an_experiment_whose_outcome_is_then_unknown(tmp_path: Path) -> None:
-    process = runs.start(tmp_path, "script", own(tmp_path, "one.acquire('k1')", "stage.wait('60s')"))
+    process = runs.start(tmp_path, "script", own(tmp_path, "one.acquire('k1')", "stage.wait('60s')"), "--times", "2")
     deadline = time.monotonic() + 40
     while not any(log.stat().st_size for log in tmp_path.glob("results/runs/2*/clients/*.jsonl")):
         assert time.monotonic() < deadline, "c1 never acquired"
@@ -196,10 +198,29 @@ def test_ctrl_c_ends_and_heals_an_experiment_whose_outcome_is_then_unknown(tmp_p
     assert runs.processes_of(runs.only_run(tmp_path)) == []
 
 
+def test_each_experiment_is_played_as_often_as_asked_and_one_run_that_breaks_off_ends_no_other(tmp_path: Path) -> None:
+    """The first run leaves a file; the second one finds it, and waits for a key that nobody sets."""
+    steps = [
+        "from pathlib import Path",
+        f"marker = Path({str(tmp_path / 'marker')!r})",
+        "if marker.exists() and marker.stat().st_size == 0:",
+        "    marker.write_text('twice')",
+        "    stage.wait_for_key(['n1'], 'nobody sets it')",
+        "marker.touch()",
+        "one.acquire('k1')",
+    ]
+    code, out, err = runs.fencepost(tmp_path, "script", own(tmp_path, *steps), "--times", "3", "--cluster", "process")
+    assert code == 255, out + err
+    assert "2 held, 1 broke off  mine" in out
+    assert len(list(tmp_path.glob("results/runs/2*"))) == 3
+    assert "n1 did not all hold nobody sets it" in err
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
         ([], "which experiment?"),
+        (["crash-without-persistence", "--times", "0"], "--times"),
         (["crash-without-persistance"], "did you mean crash-without-persistence?"),
         (["no_such_file.py"], "there is no file no_such_file.py"),
         (["empty.py"], "empty.py has no experiment"),
