@@ -42,13 +42,29 @@ def local_cluster(count: int) -> Iterator[Client]:
 
 def count_workers(address: str) -> int:
     """How many workers the scheduler at this address, like `tcp://10.0.0.1:8786`, has now. Raises UsageError if none
-    answers there."""
+    answers there, or if the certificates for it are not there."""
+    if address.startswith("tls://") and (why := _why_no_certificates()):
+        raise UsageError(f"--scheduler {address}: {why}")
     try:
         with _client(address, _ANSWER_S) as client:
             return len(client.scheduler_info()["workers"])
     except (OSError, TimeoutError, ValueError, TypeError, RuntimeError) as error:
         words = str(error).partition("\n")[0]
         raise UsageError(f"--scheduler {address}: no Dask scheduler answers there ({words})") from error
+
+
+def _why_no_certificates() -> str:
+    """What Dask's configuration lacks for a connection with TLS, of which Dask itself says neither option nor file."""
+    import dask.config
+    import distributed  # noqa: F401  # it adds its own part of the configuration
+
+    for option in ("ca-file", "client.cert", "client.key"):
+        name = f"distributed.comm.tls.{option}"
+        if not (path := dask.config.get(name, default=None)):
+            return f"tls:// needs certificates, and Dask's configuration has no {name}"
+        if not os.access(path, os.R_OK):
+            return f"the file that {name} in Dask's configuration names cannot be read: {path}"
+    return ""
 
 
 @contextmanager
