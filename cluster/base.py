@@ -186,6 +186,17 @@ class Node(Part, Protocol):
         has no separate disk (`cluster.disk`): a kill would not be the same."""
         ...
 
+    def truncate(self, place: int) -> str:
+        """Cut what the server keeps on its disk, at this place (`cluster.data_files`), once while it is down. Says what
+        was cut; empty if it runs, or keeps nothing. Raises BrokenEnvironmentError if nobody knows where its kind of
+        server keeps its keys."""
+        ...
+
+    def forget(self) -> None:
+        """Let a server that is down keep no key, as an operator does who sets damaged files aside; nothing happens to
+        one that runs. Raises as `truncate`."""
+        ...
+
     def pause(self) -> None:
         """SIGSTOP (or the freezer): connections are still accepted, nothing is answered. Waits until that is seen."""
         ...

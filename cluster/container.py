@@ -8,7 +8,10 @@ kill leaves as it was. A separate disk (`cluster.disk`) is mounted over that lay
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import io
+import tarfile
+from collections.abc import Callable, Mapping
+from pathlib import PurePosixPath
 from typing import ClassVar, Literal, TypeVar
 
 from docker.models.containers import Container
@@ -28,6 +31,39 @@ _HALF_A_VERB_S = VERB_LIMIT_S / 2
 _GLANCE_MS = 20.0
 
 
+class ContainerStorage:
+    """A folder of a container that need not run: `cluster.data_files.Storage`. Owners and modes stay as they are."""
+
+    def __init__(self, container: Container, folder: str) -> None:
+        """Its verbs raise what the engine's SDK raises."""
+        self._container = container
+        self._folder = PurePosixPath(folder)
+
+    def read(self) -> Mapping[str, bytes]:
+        return {name: content for name, (_, content) in self._members().items()}
+
+    def write(self, files: Mapping[str, bytes]) -> None:
+        members = self._members()
+        buffer = io.BytesIO()
+        with tarfile.open(fileobj=buffer, mode="w") as archive:
+            for name, content in files.items():
+                member = members[name][0].replace(name=name, deep=False)
+                member.size = len(content)
+                archive.addfile(member, io.BytesIO(content))
+        self._container.put_archive(str(self._folder), buffer.getvalue())
+
+    def _members(self) -> dict[str, tuple[tarfile.TarInfo, bytes]]:
+        """By their names below the folder, which is the first entry of the archive."""
+        chunks, _ = self._container.get_archive(str(self._folder))
+        found = {}
+        with tarfile.open(fileobj=io.BytesIO(b"".join(chunks))) as archive:
+            for member in archive:
+                if (content := archive.extractfile(member)) is not None:
+                    name = PurePosixPath(member.name).relative_to(self._folder.name)
+                    found[str(name)] = member, content.read()
+        return found
+
+
 class ContainerNode(ServerNode):
     """A server in a container; see `cluster.base.Node` for what its verbs promise."""
 
@@ -36,15 +72,18 @@ class ContainerNode(ServerNode):
     def __init__(self, name: str, server: Server, policy: Policy, patience: Patience = ENDLESS) -> None:
         super().__init__(name, server, policy, patience)
         self._made: tuple[Container, Address] | None = None
+        self._data_folder = ""
         self._known_pid: int | None = None
 
     @property
     def address(self) -> Address:
         return self._container_and_address()[1]
 
-    def adopt(self, container: Container, address: Address) -> None:
-        """The container that this node is, from now on, and the address that it will have whenever it runs."""
+    def adopt(self, container: Container, address: Address, data_folder: str) -> None:
+        """The container that this node is, from now on, the address that it will have whenever it runs, and where its
+        data are in it."""
         self._made = container, address
+        self._data_folder = data_folder
 
     def is_up(self, timeout_ms: float = 200) -> bool:
         """The address of a container that is down answers nobody, not even with a refusal, so silence is not waited for
@@ -134,6 +173,15 @@ class ContainerNode(ServerNode):
     def _pid(self) -> int:
         self._ask_engine("inspection", self._container.reload)
         return int(self._container.attrs["State"]["Pid"])
+
+    def truncate(self, place: int) -> str:
+        return self._ask_engine("change of files", lambda: super(ContainerNode, self).truncate(place))
+
+    def forget(self) -> None:
+        self._ask_engine("change of files", super().forget)
+
+    def _storage(self) -> ContainerStorage:
+        return ContainerStorage(self._container, self._data_folder)
 
     def _recent_log(self) -> str:
         return self.log_text()

@@ -187,7 +187,7 @@ class DockerCluster(Backend[ContainerNode]):
         )
         if disk is None:
             container.put_archive(_DISK, _folder_of(self._owner, node.server.files))
-        node.adopt(container, Address(host, _PORT).behind(self._spec.access.harness))
+        node.adopt(container, Address(host, _PORT).behind(self._spec.access.harness), _DISK)
         self._go_on()
         node.start()
 

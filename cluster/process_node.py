@@ -10,6 +10,7 @@ from subprocess import Popen
 from cluster.access import Access
 from cluster.base import Address
 from cluster.children import end_child, is_stopped, look_at_child, spawn, stop_child
+from cluster.data_files import FolderStorage
 from cluster.disk import Disk
 from cluster.owner import Owner
 from cluster.persistence import Policy
@@ -143,6 +144,9 @@ class ProcessNode(ServerNode):
 
     def _pid(self) -> int:
         return self._started().pid
+
+    def _storage(self) -> FolderStorage:
+        return FolderStorage(self._folder)
 
     def _recent_log(self) -> str:
         with self._log.open("rb") as log:

@@ -13,10 +13,11 @@ from typing import Literal, NamedTuple, Protocol, Self
 
 from cluster.access import Access, Login
 from cluster.base import Address, LinkKey, ProbeResult
+from cluster.data_files import DataFiles
 from cluster.persistence import Policy
 from fencepost.history import KeyEvent
 
-Ability = Literal["a clean shutdown", "a list of keys", "a clock that can be read"]
+Ability = Literal["a clean shutdown", "a list of keys", "a clock that can be read", "files that can be damaged"]
 """What a fault may need of the nodes' server, in the words of an error message."""
 
 Holdings = Mapping[str, Mapping[str, bytes | None]]
@@ -226,6 +227,11 @@ class Server(Protocol):
         ...
 
     @property
+    def data_files(self) -> DataFiles | None:
+        """None: nobody knows where it keeps its keys, so its files cannot be damaged."""
+        ...
+
+    @property
     def is_scriptable(self) -> bool:
         """Whether it runs the Lua scripts of the resource (`workloads/resource.py`)."""
         ...
@@ -237,5 +243,6 @@ def abilities(server: Server) -> frozenset[Ability]:
         "a clean shutdown": server.shut_down,
         "a list of keys": server.key_reader,
         "a clock that can be read": server.read_clock,
+        "files that can be damaged": server.data_files,
     }
     return frozenset(ability for ability, part in has.items() if part is not None)

@@ -12,7 +12,9 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import ClassVar, Literal
 
+from cluster import data_files
 from cluster.base import Address, Condition
+from cluster.data_files import DataFiles, FolderStorage, Storage
 from cluster.disk import Disk, no_disk
 from cluster.persistence import Policy
 from cluster.server import Server
@@ -47,6 +49,8 @@ class ServerNode(ABC):
         self._wanted: Wanted | None = None
         """What the verbs made of it; None while one is at work, and before the first start."""
         self._changes = 0
+        self._cut: str | None = None
+        """How its files were cut since it went down."""
 
     @property
     def name(self) -> str:
@@ -85,6 +89,7 @@ class ServerNode(ABC):
             if not self._is_running():
                 if self._disk is not None:
                     self._disk.restore()
+                self._cut = None
                 self._launch()
             self._await_ready()
             if self._greet is not None:
@@ -115,6 +120,17 @@ class ServerNode(ABC):
                 self._freeze()
             self._disk.cut_power()
             self._end()
+
+    def truncate(self, place: int) -> str:
+        with self._verb:
+            if self._cut is None and not self._is_running():
+                self._cut = data_files.truncate(*self._kept(), place)
+            return self._cut or ""
+
+    def forget(self) -> None:
+        with self._verb:
+            if not self._is_running():
+                data_files.forget(*self._kept())
 
     def pause(self) -> None:
         with self._becomes("paused"):
@@ -213,6 +229,15 @@ class ServerNode(ABC):
     @abstractmethod
     def _recent_log(self) -> str:
         """What the server has logged of late, at least since it was last started."""
+
+    @abstractmethod
+    def _storage(self) -> Storage:
+        """What it keeps, unless that is on a disk of its own."""
+
+    def _kept(self) -> tuple[Storage, DataFiles]:
+        if (data := self._server.data_files) is None:
+            raise BrokenEnvironmentError(f"nobody knows which files {self._server.name} keeps its keys in")
+        return FolderStorage(self._disk.path) if self._disk is not None else self._storage(), data
 
     @contextmanager
     def _becomes(self, wanted: Wanted) -> Iterator[None]:

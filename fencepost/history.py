@@ -132,8 +132,9 @@ class Write(msgspec.Struct, omit_defaults=True, gc=False):
     replaced: Int64 | None = None
 
 
-HowDown = Literal["shutdown", "kill", "power cut"]
-"""How a node goes down, which decides what it loses: nothing, its memory, or its memory and what was not fsynced."""
+HowDown = Literal["shutdown", "kill", "power cut", "damage"]
+"""How a node goes down, which decides what it loses: nothing, its memory, its memory and what was not fsynced, or its
+memory and a part of what it kept."""
 
 
 class Impact(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

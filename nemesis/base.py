@@ -38,6 +38,7 @@ FaultClass = Literal[
     "node killed",
     "node shut down",
     "node without power",
+    "node damaged",
     "node clock stepped",
     "node clock drifting",
     "node clock strobing",
@@ -204,6 +205,14 @@ class NeedsServer(Protocol):
 
     @property
     def server_needs(self) -> frozenset[Ability]: ...
+
+
+@runtime_checkable
+class NeedsPersistence(Protocol):
+    """An optional property of a fault: it damages what nodes keep on disk, so they must keep something."""
+
+    @property
+    def needs_persistence(self) -> bool: ...
 
 
 @runtime_checkable

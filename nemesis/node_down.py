@@ -8,6 +8,7 @@ delayed by more than the TTL, unless every write is synced. The delay is an opti
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from random import Random
 from typing import ClassVar, Literal
 
@@ -38,6 +39,7 @@ _CLASSES: dict[HowDown, FaultClass] = {
     "kill": "node killed",
     "shutdown": "node shut down",
     "power cut": "node without power",
+    "damage": "node damaged",
 }
 
 
@@ -95,17 +97,23 @@ class NodeDown(msgspec.Struct, frozen=True):
     def heal(self, world: World, owner: str, impact: Impact) -> Evidence:
         nodes = {name: world.cluster.nodes[name] for name in self.nodes}
         due = [name for name, node in nodes.items() if node.was_taken_down()]
-        at_once(nodes[name].start for name in due)
+        said = at_once(partial(self.bring_back, nodes[name]) for name in due)
         there = [name for name in due if becomes_true(nodes[name].is_up, within_s=BACK_WITHIN_S)]
         there = [name for name, node in nodes.items() if name in there or (name not in due and node.is_up())]
         absent = [name for name in due if name not in there]
         others = [name for name in nodes if name not in (*there, *absent)]
         words = [f"{','.join(there)} answering"] if there else []
+        words += [word for word in said if word]
         if absent:
             words.append(f"{','.join(absent)} not back")
         if others:
             words.append(f"{','.join(others)} left alone: out of service for another reason")
         return Evidence(not absent, "; ".join(words))
+
+    def bring_back(self, node: Node) -> str:
+        """Start it again; says what was remarkable about that."""
+        node.start()
+        return ""
 
     def _keys_at_stake(self, world: World, names: tuple[str, ...]) -> tuple[str, ...] | None:
         """None if the nodes' server cannot list its keys."""
@@ -148,7 +156,7 @@ def _verb(how: HowDown, node: Node) -> Callable[[], None]:
     match how:
         case "shutdown":
             return node.stop
-        case "kill":
+        case "kill" | "damage":
             return node.kill
         case "power cut":
             return node.cut_power

@@ -23,10 +23,11 @@ from typing import Any, Final, cast
 import msgspec
 
 from cluster.base import RESOURCE
+from cluster.persistence import Policy
 from cluster.server import Server, abilities
 from fencepost.errors import UsageError
 from fencepost.files import read_json
-from nemesis.base import Fault, NeedsClocks, NeedsDisks, NeedsServer, Topology
+from nemesis.base import Fault, NeedsClocks, NeedsDisks, NeedsPersistence, NeedsServer, Topology
 from nemesis.random_draws import between, jittered, shuffled
 from nemesis.registry import nemeses
 from nemesis.spec import SHORTEST_INTERVAL_MS, Chosen, Lane, Spec, parse_spec
@@ -163,11 +164,16 @@ def needs_clocks(schedule: Schedule) -> bool:
     return any(isinstance(fault, NeedsClocks) and fault.needs_clocks for fault in faults)
 
 
-def check_server(schedule: Schedule, server: Server) -> None:
-    """Raise UsageError if a fault needs something that the nodes' server cannot do."""
+def check_server(schedule: Schedule, server: Server, policy: Policy) -> None:
+    """Raise UsageError if a fault needs something that the nodes' server cannot do, or does not under this policy."""
     able = abilities(server)
     for planned in schedule.faults:
         fault = decode_fault(planned)
+        if policy == "none" and isinstance(fault, NeedsPersistence) and fault.needs_persistence:
+            raise UsageError(
+                f"the nemesis {planned.nemesis} damages what nodes keep: with --persistence none that is nothing; "
+                "choose another policy, like aof-always"
+            )
         if isinstance(fault, NeedsServer) and (missing := sorted(fault.server_needs - able)):
             raise UsageError(
                 f"the nemesis {planned.nemesis} needs {' and '.join(missing)}, which the server {server.name} does not "

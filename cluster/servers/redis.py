@@ -6,11 +6,13 @@ import re
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from cluster import probe, resp
 from cluster.access import Login
 from cluster.base import Address
+from cluster.data_files import DataFiles
 from cluster.key_events import KeyEventStream
 from cluster.key_snapshot import RedisKeyReader
 from cluster.persistence import POLICIES, Policy
@@ -77,6 +79,19 @@ def read_clock(address: Address, timeout_ms: float) -> int:
     return (seconds * 1_000_000 + microseconds) * 1_000
 
 
+def is_data(name: str) -> bool:
+    """Whether it is a snapshot or (a part of) an append-only file; snapshots under way begin with `temp-`."""
+    return name.endswith((".rdb", ".aof")) and not Path(name).name.startswith("temp-")
+
+
+def empty(name: str) -> bytes:
+    """A snapshot without keys: the header, the end, and a checksum of zeros, which switches the check off."""
+    return b"REDIS0009\xff" + bytes(8) if name.endswith(".rdb") else b""
+
+
+KEPT: Final = DataFiles(is_data, empty)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RedisServer:
     """`cluster.server.Server`, for Redis and its descendants. A variant is one with other fields, or a subclass.
@@ -97,6 +112,7 @@ class RedisServer:
     read_clock: ReadClock | None = read_clock
     key_events: OpenKeyEvents | None = KeyEventStream
     key_reader: OpenKeyReader | None = RedisKeyReader
+    data_files: DataFiles | None = KEPT
     is_scriptable: bool = True
     takes_logins: bool = True
 

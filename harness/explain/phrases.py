@@ -63,6 +63,8 @@ def brought_down(window: Window, nodes: Sequence[str]) -> str:
             return f"{was(nodes)} shut down"
         case "kill":
             return f"{was(nodes)} killed"
+        case "damage":
+            return f"{was(nodes)} killed and lost a part of {'its' if len(nodes) == 1 else 'their'} files"
         case None:
             return "went down"
 
@@ -76,6 +78,8 @@ def outage(window: Window) -> str:
             return "shut down"
         case "kill":
             return "killed"
+        case "damage":
+            return "damaged"
         case None:
             return "went down"
 
@@ -83,6 +87,8 @@ def outage(window: Window) -> str:
 def why_forgotten(run: Recorded, window: Window) -> str:
     """Why a restarted node no longer had a key, according to its persistence."""
     persistence = run.config.persistence
+    if how_down(window.event) == "damage":
+        return "a part of its files was lost"
     power = how_down(window.event) == "power cut"
     if persistence == "none" or (power and persistence in _FORGETFUL):
         return _FORGETFUL[persistence]

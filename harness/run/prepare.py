@@ -41,7 +41,7 @@ def prepare(config: RunConfig) -> Prepared:
         schedule = draw_schedule(spec, config.seed, topology, config.duration_ms)
     config = msgspec.structs.replace(config, clocks=config.clocks or needs_clocks(schedule))
     setup = prepare_setup(_with_disks(config, schedule))
-    check_server(schedule, setup.spec.server.server)
+    check_server(schedule, setup.spec.server.server, config.persistence)
     return Prepared(setup, schedule)
 
 

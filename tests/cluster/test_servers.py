@@ -80,25 +80,34 @@ def test_locks_dial_both_with_the_scheme_that_redis_libraries_know() -> None:
         ("hunt:how=shutdown", "a clean shutdown and a list of keys"),
         ("hunt", "a list of keys"),
         ("clock", "a clock that can be read"),
+        ("corrupt", "files that can be damaged"),
     ],
 )
 def test_a_nemesis_that_needs_what_the_server_lacks_is_refused_in_one_line(spec: str, needs: str) -> None:
     topology = Topology(("c1", "c2"), ("n1", "n2", "n3"), 1_000)
     schedule = draw_schedule(parse_spec(spec), 7, topology, 10_000)
-    poor = replace(REDIS, name="poor", shut_down=None, key_reader=None, read_clock=None)
-    check_server(schedule, REDIS)
+    poor = replace(REDIS, name="poor", shut_down=None, key_reader=None, read_clock=None, data_files=None)
+    check_server(schedule, REDIS, "aof-always")
     with pytest.raises(
         UsageError, match=f"needs {needs}, which the server poor does not have; choose another"
     ) as error:
-        check_server(schedule, poor)
+        check_server(schedule, poor, "aof-always")
     assert "\n" not in str(error.value)
 
 
 def test_crashes_and_partitions_need_nothing_of_a_server() -> None:
     topology = Topology(("c1", "c2"), ("n1", "n2", "n3"), 1_000)
-    poor = replace(REDIS, name="poor", shut_down=None, key_reader=None, key_events=None, read_clock=None)
+    lacking = {"shut_down", "key_reader", "key_events", "read_clock", "data_files"}
+    poor = replace(REDIS, name="poor", **dict.fromkeys(lacking))
     assert abilities(poor) == frozenset()
-    check_server(draw_schedule(parse_spec("crash+power+partition+pause"), 7, topology, 10_000), poor)
+    check_server(draw_schedule(parse_spec("crash+power+partition+pause"), 7, topology, 10_000), poor, "none")
+
+
+def test_what_nodes_do_not_keep_cannot_be_damaged() -> None:
+    topology = Topology(("c1", "c2"), ("n1", "n2", "n3"), 1_000)
+    schedule = draw_schedule(parse_spec("corrupt"), 7, topology, 10_000)
+    with pytest.raises(UsageError, match="with --persistence none that is nothing; choose another policy"):
+        check_server(schedule, REDIS, "none")
 
 
 def test_servers_outside_the_source_tree_are_found_after_those_in_it(

@@ -48,6 +48,9 @@ class FakeNode:
     immortal: bool = False
     has_disk: bool = True
     unasked: bool = False
+    damaged: bool = False
+    is_picky: bool = False
+    keeps_nothing: bool = False
     clock: ClockSetting = RIGHT
     is_clock_stuck: bool = False
     address: Address = NOWHERE
@@ -57,6 +60,8 @@ class FakeNode:
 
     def start(self) -> None:
         self._note("start")
+        if self.damaged and self.is_picky:
+            raise BrokenEnvironmentError(f"{self.name} ended at once")
         self.running = True
 
     def stop(self) -> None:
@@ -74,6 +79,15 @@ class FakeNode:
             raise BrokenEnvironmentError(f"{self.name} has no separate disk")
         if not self.immortal:
             self.running = self.paused = False
+
+    def truncate(self, place: int) -> str:
+        self._note(f"truncate {place}")
+        self.damaged = True
+        return "" if self.keeps_nothing else f"dump.rdb cut at {place}"
+
+    def forget(self) -> None:
+        self._note("forget")
+        self.damaged = False
 
     def pause(self) -> None:
         self._note("pause")

@@ -12,6 +12,7 @@ from fencepost.history import HowDown, Impact
 from nemesis import links, node_down, pause
 from nemesis import partition as partition_module
 from nemesis.base import HasClass
+from nemesis.corrupt import Corrupt
 from nemesis.crash import Crash
 from nemesis.latency import Latency
 from nemesis.node_down import NodeDown
@@ -140,6 +141,7 @@ def test_an_outage_of_some_ms_is_probed_once_and_nothing_else_with_it(fake: Fake
         (Pause(inside=True, clients=("c1",)), "client stopped"),
         (Shutdown(("n1",)), "node shut down"),
         (PowerCut(("n1",)), "node without power"),
+        (Corrupt(("n1",)), "node damaged"),
     ],
 )
 def test_a_fault_says_of_which_class_it_is(fault: HasClass, named: str) -> None:
@@ -420,6 +422,33 @@ def test_a_fault_whose_only_node_went_down_by_no_fault_hits_nothing(fake: FakeWo
     fake.cluster.nodes["n1"].dies_unasked()
     fault = Crash(("n1",))
     assert fault.inject(fake.world, "f1") == Impact()
+
+
+def test_nodes_are_killed_cut_short_and_come_back_with_what_is_left(fake: FakeWorld) -> None:
+    fault = Corrupt(nodes=("n1", "n3"), place=250_000)
+    assert fault.describe() == "kill n1,n3, and cut what they keep to 25 %"
+    impact = fault.inject(fake.world, "f1")
+    assert impact == Impact(nodes=("n1", "n3"), keys_at_stake=(), how_down="damage")
+    assert [call for call in fake.calls if "truncate" in call] == ["n1.truncate 250000", "n3.truncate 250000"]
+    seen = fault.probe(fake.world, impact)
+    assert (seen.holds, seen.seen) == (True, "n1,n3 dead; n1: dump.rdb cut at 250000; n3: dump.rdb cut at 250000")
+    healed = fault.heal(fake.world, "f1", impact)
+    assert (healed.holds, healed.seen) == (True, "n1,n3 answering")
+
+
+def test_a_node_that_refuses_what_is_left_of_its_files_comes_back_empty(fake: FakeWorld) -> None:
+    fake.cluster.nodes["n3"].is_picky = True
+    fault = Corrupt(nodes=("n1", "n3"), place=250_000)
+    healed = fault.heal(fake.world, "f1", fault.inject(fake.world, "f1"))
+    assert healed.seen == "n1,n3 answering; n3 refused what was left and came back empty"
+    assert [call for call in fake.calls if call.startswith("n3")][-3:] == ["n3.start", "n3.forget", "n3.start"]
+
+
+def test_a_node_that_keeps_nothing_yet_is_a_miss(fake: FakeWorld) -> None:
+    fake.cluster.nodes["n1"].keeps_nothing = True
+    fault = Corrupt(nodes=("n1",), place=1)
+    seen = fault.probe(fake.world, fault.inject(fake.world, "f1"))
+    assert (seen.holds, seen.seen) == (False, "n1 dead; n1: nothing cut")
 
 
 WAYS_DOWN: list[tuple[type[NodeDown], HowDown, str]] = [

@@ -200,7 +200,7 @@ def _edit(change):
         (_edit(lambda d: d["faults"][0].update(at_ms=-1)), "less than 0 ms"),
         (
             _edit(lambda d: d["faults"][0].update(nemesis="locusts")),
-            "'locusts' that is not known; known are clock, crash",
+            "'locusts' that is not known; known are clock, corrupt, crash",
         ),
         (_edit(lambda d: d["faults"][0].update(id="f2")), "two faults are called 'f2'"),
         (_edit(lambda d: d["faults"][0]["fault"].update(kind="cuddle")), "fault f1 is not a partition fault"),

@@ -1,0 +1,82 @@
+"""Damaged disks: nodes are killed, what they keep is cut short, and they come back with what is left.
+
+A server reads a file whose end is missing as far as it goes, and forgets locks that it had promised to keep. What it
+refuses to read is set aside, as an operator would do, and it comes back empty. Either way, only a restart later than
+the longest lease is safe, however often the server syncs.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import ClassVar
+
+import msgspec
+
+from cluster.base import Node, NotInTimeError
+from cluster.data_files import PARTS
+from cluster.server import Ability
+from fencepost.errors import BrokenEnvironmentError
+from fencepost.history import HowDown, Impact
+from nemesis.base import Evidence, Topology, World
+from nemesis.node_down import NODE_MIXTURE, NodeDown, NodeDownOptions, drawn_nodes
+from nemesis.random_draws import below, weighted
+
+
+class Corrupt(NodeDown, frozen=True):
+    """`place`: where the largest file of each node is cut, in millionths of its length."""
+
+    place: int = 0
+
+    how: ClassVar[HowDown] = "damage"
+    needs_persistence: ClassVar[bool] = True
+
+    @property
+    def server_needs(self) -> frozenset[Ability]:
+        return frozenset({"files that can be damaged"})
+
+    def describe(self) -> str:
+        return f"kill {','.join(self.nodes)}, and cut what they keep to {100 * self.place / PARTS:.3g} %"
+
+    def inject(self, world: World, owner: str) -> Impact:
+        impact = super().inject(world, owner)
+        for name in impact.nodes:
+            world.cluster.nodes[name].truncate(self.place)
+        return impact
+
+    def probe(self, world: World, impact: Impact) -> Evidence:
+        """A node that keeps nothing yet, or that another fault brought back, was not damaged."""
+        down = super().probe(world, impact)
+        cut = {name: world.cluster.nodes[name].truncate(self.place) for name in impact.nodes} if down.holds else {}
+        words = [down.seen, *(f"{name}: {how or 'nothing cut'}" for name, how in cut.items())]
+        return Evidence(down.holds and all(cut.values()), "; ".join(words))
+
+    def bring_back(self, node: Node) -> str:
+        try:
+            node.start()
+        except NotInTimeError:
+            raise
+        except BrokenEnvironmentError:
+            node.forget()
+            node.start()
+            return f"{node.name} refused what was left and came back empty"
+        return ""
+
+
+class _CorruptNemesis:
+    name = "corrupt"
+    help = (
+        "kills nodes and cuts what they keep; needs --persistence: interval=4s, restart-delay=0|2s|1.2ttl (1.2ttl), "
+        "targets=mixed|one|minority|majority|all|n4,n5 (mixed)"
+    )
+    options = NodeDownOptions
+    faults = Corrupt
+
+    def draw(self, rng: Random, topology: Topology, options: msgspec.Struct) -> tuple[Corrupt, int]:
+        assert isinstance(options, NodeDownOptions)
+        mixture = weighted(rng, NODE_MIXTURE)
+        targets = mixture if options.targets == "mixed" else options.targets
+        nodes = drawn_nodes(rng, targets, topology)
+        return Corrupt(nodes, place=below(rng, PARTS)), round(options.restart_delay.ms(topology.ttl_ms))
+
+
+NEMESIS = _CorruptNemesis()
