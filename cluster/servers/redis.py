@@ -191,6 +191,7 @@ class RedisSentinel(RedisServer):
     read_clock: ReadClock | None = None
     key_events: OpenKeyEvents | None = None
     key_reader: OpenKeyReader | None = None
+    data_files: DataFiles | None = None
     is_scriptable: bool = False
 
     def arguments(self, place: Place) -> list[str]:
