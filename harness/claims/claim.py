@@ -24,16 +24,10 @@ class Document(msgspec.Struct, frozen=True):
 
 class Trial(msgspec.Struct, frozen=True, omit_defaults=True):
     """What tests a claim. `script`: the name of an experiment of `harness/scripts/experiments/`, or of a load of
-    `harness/claims/loads.py`. `options`: of `fencepost script`, or of `fencepost test`, by name."""
+    `harness/claims/loads.py`; its runs are filed under it, and claims that share an experiment share its runs."""
 
     script: str
     role: Role = "supports"
-    options: dict[str, str] = {}
-
-    @property
-    def cell(self) -> str:
-        """What its runs are filed under. Claims that share an experiment share its runs."""
-        return " ".join([self.script, *(f"--{name} {value}".rstrip() for name, value in self.options.items())])
 
 
 class Claim(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):

@@ -55,7 +55,7 @@ def frame(settled: Sequence[Settled]) -> pd.DataFrame:
                 "claim": each.claim.name,
                 "answer": each.answer,
                 "prediction": each.claim.prediction,
-                "experiment": tried.trial.cell,
+                "experiment": tried.trial.script,
                 "role": tried.trial.role,
                 "expected": tried.expects,
                 "held": tried.held,

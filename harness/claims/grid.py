@@ -94,7 +94,7 @@ def runs_of(trial: Trial, repeats: int) -> int:
 def options_of(trial: Trial) -> dict[str, str]:
     """The options of its runs, by name; one that takes no value has an empty one."""
     load = LOADS.get(trial.script)
-    return {**(load.options if load else {}), **trial.options}
+    return dict(load.options) if load else {}
 
 
 def _repeats(is_scripted: bool, repeats: int) -> int:
@@ -103,7 +103,7 @@ def _repeats(is_scripted: bool, repeats: int) -> int:
 
 def _trials(claims: Sequence[Claim]) -> dict[str, Trial]:
     """Every experiment once, by its cell."""
-    return {trial.cell: trial for claim in claims for trial in claim.trials}
+    return {trial.script: trial for claim in claims for trial in claim.trials}
 
 
 def _shared(cluster: str | None) -> dict[str, str]:

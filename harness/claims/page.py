@@ -43,13 +43,13 @@ def render_page(campaign: Campaign, settled: Sequence[Settled], moments: Mapping
 
 def distinct(settled: Sequence[Settled]) -> Sequence[Tried]:
     """Every experiment once: claims share them."""
-    return list({tried.trial.cell: tried for each in settled for tried in each.tried}.values())
+    return list({tried.trial.script: tried for each in settled for tried in each.tried}.values())
 
 
 def _claim(
     number: int, settled: Settled, campaign: Campaign, moments: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, Any]:
-    decisive = next((t.trial.cell for t in _decisive_first(settled) if t.trial.cell in moments), None)
+    decisive = next((t.trial.script for t in _decisive_first(settled) if t.trial.script in moments), None)
     return {
         "name": settled.claim.name,
         "row": wording.row(settled),

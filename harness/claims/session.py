@@ -17,7 +17,7 @@ from harness.campaign.play import make_plan, play
 from harness.campaign.session import revision_in_words
 from harness.claims import export, wording
 from harness.claims.claim import Claim, Trial
-from harness.claims.edges import EDGES, seen_of
+from harness.claims.edges import EDGES, Seen, seen_of
 from harness.claims.grid import chosen, claims_grid, is_coarse, runs_of, unplayable
 from harness.claims.loads import LOADS
 from harness.claims.page import render_page
@@ -46,7 +46,7 @@ def run_claims(
     claims = chosen(only)
     place = report or REPORTS / folder_name(only, repeats, cluster)
     cannot = unplayable(claims, cluster)
-    playable = [claim for claim in claims if not any(trial.cell in cannot for trial in claim.trials)]
+    playable = [claim for claim in claims if not any(trial.script in cannot for trial in claim.trials)]
     if not playable:
         raise next(iter(cannot.values()))
     plan = make_plan(claims_grid(playable, repeats, cluster), yes=True)
@@ -89,14 +89,21 @@ def settle_all(
                     _expects(trial),
                     runs_of(trial, repeats),
                     lines,
-                    str((cannot or {}).get(trial.cell, "")),
+                    str((cannot or {}).get(trial.script, "")),
                 )
                 for trial in claim.trials
             ],
-            seen_of(EDGES[claim.edge], lines, repeats, coarse=is_coarse(repeats)) if claim.edge else None,
+            _edge_of(claim, repeats, lines, cannot or {}),
         )
         for claim in claims
     ]
+
+
+def _edge_of(claim: Claim, repeats: int, lines: Sequence[RunLine], cannot: Mapping[str, object]) -> Seen | None:
+    """A claim whose scripts this machine cannot play is left out as a whole."""
+    if not claim.edge or any(trial.script in cannot for trial in claim.trials):
+        return None
+    return seen_of(EDGES[claim.edge], lines, repeats, coarse=is_coarse(repeats))
 
 
 def _expects(trial: Trial) -> str:

@@ -87,7 +87,7 @@ def prediction(settled: Settled) -> str:
 def trial_row(tried: Tried) -> tuple[str, ...]:
     """A row under `TRIAL_HEADS`."""
     return (
-        tried.trial.cell,
+        tried.trial.script,
         _ROLES[tried.trial.role],
         tried.expects,
         wording.counted(tried.rate),
@@ -138,7 +138,7 @@ def edge_command(grid: Grid, seen: Seen) -> str:
 
 def command(grid: Grid, tried: Tried) -> str:
     """The command that makes one of its runs; empty for an experiment that was left out."""
-    return facts.command(grid, tried.trial.cell) if tried.trial.cell in grid.cells else ""
+    return facts.command(grid, tried.trial.script) if tried.trial.script in grid.cells else ""
 
 
 def headline(settled: Sequence[Settled]) -> str:

@@ -44,7 +44,7 @@ def _claims(call: Call, out: Console) -> int:
         for claim in chosen(arguments.only):
             out.print(f"{claim.name}: {claim.gist}")
             for trial in claim.trials:
-                out.print(f"    {trial.role:<11} {trial.cell}")
+                out.print(f"    {trial.role:<11} {trial.script}")
             if claim.edge:
                 out.print(f"    edge        {claim.edge}")
             out.print(f"    predicted   {claim.prediction or 'nothing'}")

@@ -44,7 +44,7 @@ def test_the_list_shows_every_claim_with_its_experiments(capsys: pytest.CaptureF
     out = " ".join(capsys.readouterr().out.split())
     for claim in CLAIMS:
         assert f"{claim.name}: {claim.gist}" in out
-        assert all(trial.cell in out for trial in claim.trials)
+        assert all(trial.script in out for trial in claim.trials)
 
 
 def test_an_unknown_claim_is_one_clear_line(capfd: pytest.CaptureFixture[str]) -> None:
