@@ -131,6 +131,7 @@ def test_a_scheduler_that_does_not_answer_is_told_before_anything_starts(tmp_pat
     assert not (tmp_path / "report").exists()
 
 
+@pytest.mark.timeout(2 * WITHIN_S)
 @pytest.mark.needs("mounts")
 def test_a_full_disk_at_one_worker_is_one_line_and_the_others_make_its_runs(cluster: Cluster, tmp_path: Path) -> None:
     cluster.add_on_a_full_disk("full", free_kb=300)
@@ -158,12 +159,14 @@ def certificates(tmp_path: Path) -> Mapping[str, str]:
     return {f"DASK_DISTRIBUTED__COMM__TLS__{name}": str(path) for name, path in variables.items()}
 
 
+@pytest.mark.timeout(3 * WITHIN_S)
 @pytest.mark.needs("openssl")
 def test_runs_are_made_over_tls_with_dasks_certificates_and_refused_in_one_line_without(
     certificates: Mapping[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def played() -> tuple[int, str, str]:
-        return runs.fencepost(tmp_path, *CAMPAIGN[:1], "--scheduler", secured.address, *CAMPAIGN[1:])
+        words = ["compare", "--scheduler", secured.address, "--axis", "lock=redlock", *CAMPAIGN[3:]]
+        return runs.fencepost(tmp_path, *words, timeout_s=WITHIN_S)
 
     with ExitStack() as stack:
         secured = Cluster(tmp_path, stack, "tls", **certificates)
@@ -186,4 +189,4 @@ def test_runs_are_made_over_tls_with_dasks_certificates_and_refused_in_one_line_
         )
         code, out, err = played()
         assert code == 0, out + err
-        assert len(lines_of(tmp_path)) == 2
+        assert [line["cell"] for line in lines_of(tmp_path)] == ["redlock"]
