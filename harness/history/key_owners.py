@@ -33,7 +33,8 @@ class Owners:
 
     `values`: by place in `sections`, the values that the lock exposed for that section and no other, or for the
     sections of one client and no other's; a lock may set another value on each node. `shared`: values that the lock
-    exposed for several sections, with the places of those; such a value identifies no section."""
+    exposed for several sections, with the places of those. The field of a hash names its client, and is not among them
+    unless several clients used it."""
 
     holdings: pd.DataFrame
     values: dict[int, set[str]]
@@ -56,8 +57,8 @@ def find_owners(run: Recorded, watched: Watched) -> Owners:
     seen, of_hashes = set(holdings["value"]), set(holdings["value"][holdings["is_hash"]])
     clients = run.sections["client"].astype(str).tolist()
     several = {value: rows for value, rows in shown.items() if len(rows) > 1 and value in seen}
-    one_client = {v: r for v, r in several.items() if v in of_hashes and len({clients[row] for row in r}) == 1}
-    shared = {value: rows for value, rows in several.items() if value not in one_client}
+    one_client = {value: rows for value, rows in several.items() if len({clients[row] for row in rows}) == 1}
+    shared = {value: rows for value, rows in several.items() if value not in one_client or value not in of_hashes}
     single = {value: rows[0] for value, rows in shown.items() if len(rows) == 1}
     section = np.array([single.get(value, -1) for value in holdings["value"]], np.int64)
     _match_by_time(run, holdings, one_client, section)

@@ -513,3 +513,22 @@ def test_of_several_unread_values_the_last_one_before_the_time_in_question_count
     history = granted_by("n1", "n2").seen("n3", "set", 3, "other").seen("n1", "set", 20).seen("n1", "set", 22)
     history.seen("n1", "blind", 25).seen("n1", "watching", 30, "second").seen("n1", "set", 50)
     assert unfounded(history) == ("lost by the node", 20)
+
+
+def lent_again(client: str = "c1", *, deleted: float | None = 62) -> History:
+    """c1 releases at 50, and gets the same lease, with the same value, again at 60; the keys go at `deleted`."""
+    history = granted_by(*NODES).op("c1", "release", "info", 1, 50, 55)
+    history.section(client, 60, 90, asked=59, deadline=105, number=2).shows(client, "v1", number=2)
+    for node in NODES if deleted is not None else ():
+        history.seen(node, "deleted", deleted, since=deleted - 1)
+    return history
+
+
+def test_a_value_that_its_client_uses_for_two_sections_must_be_on_the_nodes_in_both() -> None:
+    assert unfounded(lent_again(deleted=None)) is None
+    assert unfounded(lent_again()) == ("never set", 28), "nothing was set for this section"
+    assert (only(lent_again()).blame, only(lent_again()).examples[0]["section"]) == ("lock", 2)
+
+
+def test_a_value_that_two_clients_use_tells_nothing_about_either() -> None:
+    assert judged(lent_again("c2")).figures.sections == 0

@@ -48,7 +48,7 @@ class NodesRecord:
     holdings: list[Holding]
     watched: dict[str, list[Interval]]
     values: dict[int, str]
-    """By the place of a section in the list of all, the value that was its own."""
+    """By the place of a section in the list of all, the value that was its client's own."""
     all_nodes: list[str]
     wrong_clocks: list[tuple[str, Interval]]
     """When a node may have expired keys early because a fault had set its clock."""
@@ -63,6 +63,8 @@ def nodes_record(folder: Folder, sections: list[Section]) -> NodesRecord:
                 shown.setdefault(line["value"], []).append(place)
     single = {value: places[0] for value, places in shown.items() if len(places) == 1}
     every_node = [f"n{number}" for number in range(1, folder.config["nodes"] + 1)]
+    several = {value: places for value, places in shown.items() if len(places) > 1}
+    one_client = {v: places for v, places in several.items() if len({sections[p].life[0] for p in places}) == 1}
     record = NodesRecord([], {}, {place: value for value, place in single.items()}, every_node, _wrong_clocks(folder))
     for node in sorted({event["node"] for event in folder.nodes}):
         _one_node(record, node, [event for event in folder.nodes if event["node"] == node])
@@ -70,11 +72,25 @@ def nodes_record(folder: Folder, sections: list[Section]) -> NodesRecord:
     for holding in record.holdings:
         if holding.value in single:
             holding.section = sections[single[holding.value]]
+        elif holding.value in one_client:
+            used_by = one_client[holding.value]
+            record.values |= dict.fromkeys(used_by, holding.value)
+            holding.section = _set_for(holding, [sections[place] for place in used_by])
+    for holding in record.holdings:
+        if holding.section is not None:
             names[holding.key] = holding.section.key
     record.holdings = [holding for holding in record.holdings if holding.key in names]
     for holding in record.holdings:
         holding.key = names[holding.key]
     return record
+
+
+def _set_for(holding: Holding, sections: list[Section]) -> Section | None:
+    """Of the sections that used the value, the last one that had been asked for when it was set."""
+    of_key = [section for section in sections if section.key == holding.key] or sections
+    asked = [section for section in of_key if section.asked_ns <= holding.began[1]]
+    in_order = sorted(asked, key=lambda section: section.asked_ns)
+    return in_order[-1] if in_order else None
 
 
 def _one_node(record: NodesRecord, node: str, events: list[Line]) -> None:
