@@ -10,6 +10,7 @@ import pytest
 
 from fencepost.history import ClientEnd
 from harness.checkers.orphans import CAUSES, Figures, check
+from harness.history.recorded import Recorded
 from tests.judge.histories import History, ms
 
 
@@ -432,8 +433,12 @@ def test_many_keys_take_no_longer_than_few() -> None:
             history.section("c1", at, at + 2, key=key, number=number + 1)
             history.seen("n1", "set", at - 0.2, f"v{number}", key=key, ttl=100).seen("n1", "deleted", at + 3, key=key)
         run = history.recorded()
-        began = process_time()
-        check(run)
-        return process_time() - began
+        return min(_processor_seconds(run) for _ in range(3))  # a busy machine only adds to it
 
     assert seconds(600) < 5 * seconds(2)
+
+
+def _processor_seconds(run: Recorded) -> float:
+    began = process_time()
+    check(run)
+    return process_time() - began
