@@ -12,6 +12,7 @@ from typing import Final
 
 from cluster import resp
 from cluster.base import Address, Node
+from cluster.probe import MARK_PREFIX
 from cluster.waiting import ENDLESS, Patience
 from fencepost.errors import BrokenEnvironmentError
 
@@ -42,11 +43,15 @@ def introduce(node: Node) -> None:
 
 
 def follow(replica: Node, primary: Node, through: Address, patience: Patience = ENDLESS) -> None:
-    """`replica` copies `primary`, which it reaches by `through`, and has caught up when this returns. Raises
-    BrokenEnvironmentError."""
+    """`replica` copies `primary`, which it reaches by `through`. When this returns it has caught up, and the primary
+    counts its acknowledgements, which may be a second later. Raises BrokenEnvironmentError."""
     _tell(replica, "REPLICAOF", through.host, str(through.port))
-    if not patience.becomes_true(lambda: _is_in_step(replica), f"the replication of {primary.name}"):
-        raise BrokenEnvironmentError(f"{replica.name} does not follow {primary.name}; see logs/")
+    what = f"the replication of {primary.name}"
+    if patience.becomes_true(lambda: _is_in_step(replica), what):
+        offset = _offset(primary)
+        if patience.becomes_true(lambda: _has_acknowledged(replica, primary, offset), what, every_s=0.02):
+            return
+    raise BrokenEnvironmentError(f"{replica.name} does not follow {primary.name}; see logs/")
 
 
 def promote(replica: Node) -> None:
@@ -104,6 +109,25 @@ def _view(sentinel: Node) -> dict[str, str]:
 def _is_in_step(replica: Node) -> bool:
     role = _ask(replica, "ROLE")
     return isinstance(role, list) and role[0] == "slave" and role[3] == "connected"
+
+
+def _offset(primary: Node) -> int:
+    """How many bytes of its history there are, now that one more write is part of it."""
+    _tell(primary, "SET", f"{MARK_PREFIX}{primary.name}", "", "PX", "1000")
+    return int(_replication(primary)["master_repl_offset"])
+
+
+def _has_acknowledged(replica: Node, primary: Node, offset: int) -> bool:
+    """A replica counts for WAIT only after its first acknowledgement, which it sends once a second."""
+    host, port = replica.address
+    lines = (value for name, value in _replication(primary).items() if name.startswith("slave"))
+    facts = [dict(fact.partition("=")[::2] for fact in line.split(",")) for line in lines if "offset=" in line]
+    return any((f["ip"], f["port"]) == (host, str(port)) and int(f["offset"]) >= offset for f in facts)
+
+
+def _replication(node: Node) -> dict[str, str]:
+    lines = str(_ask(node, "INFO", "replication")).splitlines()
+    return dict(line.partition(":")[::2] for line in lines)
 
 
 def _is_primary(node: Node) -> bool:
