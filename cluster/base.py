@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from cluster.access import Access, Login
-    from cluster.server import KeyReader, Server
+    from cluster.server import KeyReader, Refusal, Server
     from cluster.wall_clock import ClockAhead, ClockSetting
 
 RESOURCE = "resource"
@@ -204,6 +204,16 @@ class Node(Part, Protocol):
     def resume(self) -> None:
         """Undo `pause` and wait until the server answers. Does nothing for a server that is down, or that somebody
         else stopped."""
+        ...
+
+    def refuse_writes(self, why: Refusal | None) -> None:
+        """Let a server that runs answer writes with errors until it is restarted, or (None) not any more. Raises
+        NotInTimeError if it does not answer, and BrokenEnvironmentError if its kind of server cannot do that."""
+        ...
+
+    def write_error(self, timeout_ms: float = 200) -> str | None:
+        """The first word of the error that a harmless write is answered with; empty if it is done, None if nothing is
+        answered."""
         ...
 
     def set_clock(self, setting: ClockSetting) -> None:

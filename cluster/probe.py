@@ -40,16 +40,22 @@ def probe_links(
     asked: dict[str, list[LinkKey]] = {}
     for key in targets:
         asked.setdefault(key[1], []).append(key)
+    # A node that refuses every write says nothing about a link: the last command tells.
     direct = {
-        node: Exchange(nodes[node], b"".join(encode("EXISTS", marks[key]) for key in keys), len(keys))
+        node: Exchange(
+            nodes[node],
+            b"".join(encode("EXISTS", marks[key]) for key in keys)
+            + encode("SET", f"{MARK_PREFIX}{run}:direct", 1, "PX", _MARK_LIFE_MS),
+            len(keys) + 1,
+        )
         for node, keys in asked.items()
     }
     _carry_out(direct, _DIRECT_TIMEOUT_MS)
 
     applied: dict[LinkKey, bool] = {}
     for node, keys in asked.items():
-        if direct[node].is_answered:
-            applied.update((key, reply == 1) for key, reply in zip(keys, direct[node].replies, strict=True))
+        if direct[node].is_answered and not isinstance(direct[node].replies[-1], Exception):
+            applied.update((key, reply == 1) for key, reply in zip(keys, direct[node].replies, strict=False))
     return {key: _result(exchange, applied.get(key)) for key, exchange in through.items()}
 
 

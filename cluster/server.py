@@ -17,7 +17,13 @@ from cluster.data_files import DataFiles
 from cluster.persistence import Policy
 from fencepost.history import KeyEvent
 
-Ability = Literal["a clean shutdown", "a list of keys", "a clock that can be read", "files that can be damaged"]
+Ability = Literal[
+    "a clean shutdown",
+    "a list of keys",
+    "a clock that can be read",
+    "files that can be damaged",
+    "writes that can be refused",
+]
 """What a fault may need of the nodes' server, in the words of an error message."""
 
 Holdings = Mapping[str, Mapping[str, bytes | None]]
@@ -105,6 +111,20 @@ not answer."""
 
 ShutDown = Callable[[Address, float], None]
 """Tells a server to save and end, within so many milliseconds. Raises BrokenEnvironmentError if it refuses."""
+
+
+Refusal = Literal["out of memory", "no replicas"]
+"""Why a server answers writes with errors. `out of memory`: it takes no new keys, but deletes and prolongs old ones.
+`no replicas`: it takes no write at all. Either way it answers reads, and keys expire."""
+
+
+class WriteErrors(NamedTuple):
+    """`refuse`: lets a server refuse writes for this reason, or for none any more. `seen`: the first word of the error
+    that a harmless write is answered with; empty if it is done. Both take a time limit in milliseconds. They raise
+    OSError if the server does not answer."""
+
+    refuse: Callable[[Address, Refusal | None, float], None]
+    seen: Callable[[Address, float], str]
 
 
 class Server(Protocol):
@@ -232,6 +252,11 @@ class Server(Protocol):
         ...
 
     @property
+    def write_errors(self) -> WriteErrors | None:
+        """None: it cannot be made to refuse writes."""
+        ...
+
+    @property
     def is_scriptable(self) -> bool:
         """Whether it runs the Lua scripts of the resource (`workloads/resource.py`)."""
         ...
@@ -244,5 +269,6 @@ def abilities(server: Server) -> frozenset[Ability]:
         "a list of keys": server.key_reader,
         "a clock that can be read": server.read_clock,
         "files that can be damaged": server.data_files,
+        "writes that can be refused": server.write_errors,
     }
     return frozenset(ability for ability, part in has.items() if part is not None)

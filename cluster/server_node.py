@@ -13,11 +13,11 @@ from contextlib import contextmanager
 from typing import ClassVar, Literal
 
 from cluster import data_files
-from cluster.base import Address, Condition
+from cluster.base import Address, Condition, NotInTimeError
 from cluster.data_files import DataFiles, FolderStorage, Storage
 from cluster.disk import Disk, no_disk
 from cluster.persistence import Policy
-from cluster.server import Server
+from cluster.server import Refusal, Server, WriteErrors
 from cluster.waiting import ENDLESS, VERB_LIMIT_S, Patience
 from cluster.wall_clock import ClockAhead, ClockSetting, WallClock, no_clock
 from fencepost.errors import BrokenEnvironmentError
@@ -143,6 +143,27 @@ class ServerNode(ABC):
                 with self._becomes("up"):
                     self._wake()
                     self._await_ready()
+
+    def refuse_writes(self, why: Refusal | None) -> None:
+        with self._verb:
+            if not self._is_running():
+                return
+            try:
+                self._write_errors.refuse(self.address, why, ASK_MS)
+            except OSError as error:
+                raise NotInTimeError(f"{self._name} does not take its limits: {error}") from error
+
+    def write_error(self, timeout_ms: float = 200) -> str | None:
+        try:
+            return self._write_errors.seen(self.address, timeout_ms)
+        except OSError:
+            return None
+
+    @property
+    def _write_errors(self) -> WriteErrors:
+        if (errors := self._server.write_errors) is None:
+            raise BrokenEnvironmentError(f"{self._name} runs {self._server.name}, which cannot refuse writes")
+        return errors
 
     def set_clock(self, setting: ClockSetting) -> None:
         if self._clock is None:

@@ -146,6 +146,8 @@ class Impact(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     that lost their quorum. A majority of the nodes held them just before, and without these nodes no majority does.
     None: the server cannot list its keys, or nobody knew beforehand.
 
+    `answers_errors`: the nodes were neither paused nor taken down, but answered writes with errors.
+
     `wrong_clocks`: nodes whose wall clock was set wrong: off by `clock_off_ms` at most at once, and by
     `clock_rate_percent` of the time since then, to either side.
     """
@@ -157,6 +159,7 @@ class Impact(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     killed_clients: tuple[str, ...] = ()
     keys_at_stake: tuple[str, ...] | None = None
     how_down: HowDown | Literal["unasked"] | None = None
+    answers_errors: bool = False
     wrong_clocks: tuple[str, ...] = ()
     clock_off_ms: float = 0.0
     clock_rate_percent: float = 0.0

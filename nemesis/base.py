@@ -39,6 +39,7 @@ FaultClass = Literal[
     "node shut down",
     "node without power",
     "node damaged",
+    "node answers errors",
     "node clock stepped",
     "node clock drifting",
     "node clock strobing",

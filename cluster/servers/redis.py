@@ -17,7 +17,17 @@ from cluster.key_events import KeyEventStream
 from cluster.key_snapshot import RedisKeyReader
 from cluster.persistence import POLICIES, Policy
 from cluster.ports import LOOPBACK
-from cluster.server import OpenKeyEvents, OpenKeyReader, Place, ProbeLinks, ReadClock, Server, ShutDown
+from cluster.server import (
+    OpenKeyEvents,
+    OpenKeyReader,
+    Place,
+    ProbeLinks,
+    ReadClock,
+    Refusal,
+    Server,
+    ShutDown,
+    WriteErrors,
+)
 from fencepost.errors import BrokenEnvironmentError
 
 Directives = tuple[tuple[str, str], ...]
@@ -79,6 +89,19 @@ def read_clock(address: Address, timeout_ms: float) -> int:
     return (seconds * 1_000_000 + microseconds) * 1_000
 
 
+def refuse_writes(address: Address, why: Refusal | None, timeout_ms: float) -> None:
+    """By the limits that production servers have: of memory, and of the replicas that a primary must have."""
+    limits = {"maxmemory": why == "out of memory", "min-replicas-to-write": why == "no replicas"}
+    settings = (("CONFIG", "SET", name, str(int(is_set))) for name, is_set in limits.items())
+    if (replies := resp.ask(address, *settings, timeout_ms=timeout_ms)) != ["OK", "OK"]:
+        raise OSError(f"{address} answered CONFIG SET with {replies}")
+
+
+def write_error(address: Address, timeout_ms: float) -> str:
+    (reply,) = resp.ask(address, ("SET", f"{probe.MARK_PREFIX}write", "", "PX", "1000"), timeout_ms=timeout_ms)
+    return "" if reply == "OK" else str(reply).split()[0]
+
+
 def is_data(name: str) -> bool:
     """Whether it is a snapshot or (a part of) an append-only file; snapshots under way begin with `temp-`."""
     return name.endswith((".rdb", ".aof")) and not Path(name).name.startswith("temp-")
@@ -90,6 +113,7 @@ def empty(name: str) -> bytes:
 
 
 KEPT: Final = DataFiles(is_data, empty)
+WRITE_ERRORS: Final = WriteErrors(refuse_writes, write_error)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +137,7 @@ class RedisServer:
     key_events: OpenKeyEvents | None = KeyEventStream
     key_reader: OpenKeyReader | None = RedisKeyReader
     data_files: DataFiles | None = KEPT
+    write_errors: WriteErrors | None = WRITE_ERRORS
     is_scriptable: bool = True
     takes_logins: bool = True
 
@@ -192,6 +217,7 @@ class RedisSentinel(RedisServer):
     key_events: OpenKeyEvents | None = None
     key_reader: OpenKeyReader | None = None
     data_files: DataFiles | None = None
+    write_errors: WriteErrors | None = None
     is_scriptable: bool = False
 
     def arguments(self, place: Place) -> list[str]:

@@ -40,7 +40,7 @@ IN_WORDS: Final[dict[Cause, str]] = {
     "forgotten": "nodes forgot the key when they went down",
     "not set": "too few nodes ever had the key",
     "not prolonged": "too few nodes prolonged the key",
-    "absent node": "a single node was down, hung or out of reach",
+    "absent node": "a single node was down, hung, answering errors or out of reach",
     "stuck keys": "keys that nobody owned were stuck",
     "nothing set": "the lock set nothing on nodes that were free",
     "split votes": "the votes were split",
@@ -63,6 +63,7 @@ _OF_LOSSES: Final[dict[str, Cause]] = {
 _OF_OBSTACLES: Final[dict[str, Cause]] = {
     "down": "absent node",
     "hung": "absent node",
+    "answering errors": "absent node",
     "out of reach": "absent node",
     "absent in turn": "absent node",
     "stuck keys": "stuck keys",

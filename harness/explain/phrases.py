@@ -143,6 +143,7 @@ def _slows(window: Window, side: Side) -> bool:
 def out_of_order(run: Recorded, from_ns: int, until_ns: int) -> str:
     """What faults had hit at some time between the two: `n3 was hung and c1 was stopped`; empty if there were none."""
     hung: set[str] = set()
+    refusing: set[str] = set()
     down: set[str] = set()
     stopped: set[str] = set()
     clocks: set[str] = set()
@@ -150,11 +151,11 @@ def out_of_order(run: Recorded, from_ns: int, until_ns: int) -> str:
     for window in windows(run.faults):
         event = window.event
         if event.began_ns <= until_ns and (window.to_ns is None or window.to_ns >= from_ns):
-            (down if event.took_nodes_down else hung).update(event.nodes)
+            (down if event.took_nodes_down else refusing if event.answers_errors else hung).update(event.nodes)
             stopped.update(event.paused_clients)
             clocks.update(event.wrong_clocks)
             links.update((*event.cut_links, *event.slow_links))
-    states = {"down": down, "hung": hung - down, "stopped": stopped}
+    states = {"down": down, "hung": hung - down, "answering errors": refusing - down, "stopped": stopped}
     found = [f"{listed(some)} {was(some)} {how}" for how, names in states.items() if (some := sorted(names))]
     if clocks:
         found.append(

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
+from fencepost.history import FaultEvent
 from fencepost.text import listed
 from harness.history.fault_windows import longest_windows, merged
 from harness.history.vain_tries import MOST, VainTries
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 Kind = Literal[
     "down",
     "hung",
+    "answering errors",
     "out of reach",
     "absent in turn",
     "stuck keys",
@@ -48,11 +50,11 @@ SEVERAL: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Obstacle:
-    """`nodes`: those that were `down`, `hung` (they were there and did not answer) or `out of reach` of the clients
-    (cut off or slow) for most of the time; those of which one or another was not there for most of it; on which keys
-    were stuck; or on which nothing was set. `absent`: which others were not there for most of the time. `said held`:
-    nothing was seen, but the lock said that somebody held it. `wrong clock`: keys may have lived longer there than the
-    lock had asked for."""
+    """`nodes`: those that were `down`, `hung` (they were there and did not answer), `answering errors` or `out of
+    reach` of the clients (cut off or slow) for most of the time; those of which one or another was not there for most
+    of it; on which keys were stuck; or on which nothing was set. `absent`: which others were not there for most of the
+    time. `said held`: nothing was seen, but the lock said that somebody held it. `wrong clock`: keys may have lived
+    longer there than the lock had asked for."""
 
     kind: Kind
     nodes: tuple[str, ...] = ()
@@ -70,7 +72,7 @@ def in_words(obstacle: Obstacle) -> str:
     nodes = listed(obstacle.nodes) if obstacle.nodes else ""
     was = "was" if len(obstacle.nodes) == 1 else "were"
     match obstacle.kind:
-        case "down" | "hung" | "out of reach":
+        case "down" | "hung" | "answering errors" | "out of reach":
             return f"{nodes} {was} {obstacle.kind}"
         case "absent in turn":
             return f"{nodes} were not there, one after the other"
@@ -125,16 +127,24 @@ def find_obstacle(run: Recorded, key: str, clients: Sequence[str], since_ns: int
 
 
 _Times = dict[Kind, list[tuple[int, int]]]
+_ABSENCES: Final[tuple[Kind, ...]] = ("hung", "answering errors", "down", "out of reach")
+
+
+def _absence(event: FaultEvent) -> Kind:
+    """How the nodes that it hit were not there."""
+    if event.took_nodes_down:
+        return "down"
+    return "answering errors" if event.answers_errors else "hung"
 
 
 def _absences(run: Recorded, clients: Sequence[str], since_ns: int, until_ns: int) -> dict[str, _Times]:
     """By node, and by how it was not there, when that was: disjoint, in order."""
     found = {}
     for node in run.config.node_names:
-        times: _Times = {"hung": [], "down": [], "out of reach": []}
+        times: _Times = {kind: [] for kind in _ABSENCES}
         for event, began, done in longest_windows(run.faults):
             if node in event.nodes:
-                times["down" if event.took_nodes_down else "hung"].append((began, done))
+                times[_absence(event)].append((began, done))
             if all((client, node) in (*event.cut_links, *event.slow_links) for client in clients):
                 times["out of reach"].append((began, done))
         found[node] = {kind: merged(windows, since_ns, until_ns) for kind, windows in times.items()}
@@ -143,7 +153,7 @@ def _absences(run: Recorded, clients: Sequence[str], since_ns: int, until_ns: in
 
 def _absent(absences: dict[str, _Times], length_ns: int) -> Obstacle | None:
     """The nodes that were not there for most of the time."""
-    by_kind: dict[Kind, list[str]] = {"hung": [], "down": [], "out of reach": []}
+    by_kind: dict[Kind, list[str]] = {kind: [] for kind in _ABSENCES}
     for node, times in absences.items():
         for kind, windows in times.items():
             if _total_ns(windows) > MOST * length_ns:

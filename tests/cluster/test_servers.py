@@ -22,6 +22,9 @@ from nemesis.schedule import check_server, draw_schedule, parse_spec
 REDIS = redis.SERVER
 ACCESS = Access.fresh(closed=True)
 
+OPTIONAL = ("shut_down", "key_reader", "key_events", "read_clock", "data_files", "write_errors")
+"""What only some servers can do."""
+
 
 def options(arguments: list[str]) -> Iterator[tuple[str, str]]:
     """Names and values, as `redis-server` reads its arguments."""
@@ -81,12 +84,13 @@ def test_locks_dial_both_with_the_scheme_that_redis_libraries_know() -> None:
         ("hunt", "a list of keys"),
         ("clock", "a clock that can be read"),
         ("corrupt", "files that can be damaged"),
+        ("errors", "writes that can be refused"),
     ],
 )
 def test_a_nemesis_that_needs_what_the_server_lacks_is_refused_in_one_line(spec: str, needs: str) -> None:
     topology = Topology(("c1", "c2"), ("n1", "n2", "n3"), 1_000)
     schedule = draw_schedule(parse_spec(spec), 7, topology, 10_000)
-    poor = replace(REDIS, name="poor", shut_down=None, key_reader=None, read_clock=None, data_files=None)
+    poor = replace(REDIS, name="poor", **dict.fromkeys(OPTIONAL))
     check_server(schedule, REDIS, "aof-always")
     with pytest.raises(
         UsageError, match=f"needs {needs}, which the server poor does not have; choose another"
@@ -97,8 +101,7 @@ def test_a_nemesis_that_needs_what_the_server_lacks_is_refused_in_one_line(spec:
 
 def test_crashes_and_partitions_need_nothing_of_a_server() -> None:
     topology = Topology(("c1", "c2"), ("n1", "n2", "n3"), 1_000)
-    lacking = {"shut_down", "key_reader", "key_events", "read_clock", "data_files"}
-    poor = replace(REDIS, name="poor", **dict.fromkeys(lacking))
+    poor = replace(REDIS, name="poor", **dict.fromkeys(OPTIONAL))
     assert abilities(poor) == frozenset()
     check_server(draw_schedule(parse_spec("crash+power+partition+pause"), 7, topology, 10_000), poor, "none")
 

@@ -26,7 +26,7 @@ from cluster.base import (
     Throttle,
     never,
 )
-from cluster.server import Holdings
+from cluster.server import Holdings, Refusal
 from cluster.wall_clock import RIGHT, ClockAhead, ClockSetting
 from fencepost.errors import BrokenEnvironmentError
 from nemesis.base import Step, Topology, World
@@ -51,6 +51,7 @@ class FakeNode:
     damaged: bool = False
     is_picky: bool = False
     keeps_nothing: bool = False
+    refuses: Refusal | None = None
     clock: ClockSetting = RIGHT
     is_clock_stuck: bool = False
     address: Address = NOWHERE
@@ -79,6 +80,15 @@ class FakeNode:
             raise BrokenEnvironmentError(f"{self.name} has no separate disk")
         if not self.immortal:
             self.running = self.paused = False
+
+    def refuse_writes(self, why: Refusal | None) -> None:
+        self._note(f"refuse writes: {why}")
+        self.refuses = why
+
+    def write_error(self, timeout_ms: float = 200) -> str | None:
+        if not self.is_up():
+            return None
+        return {"out of memory": "OOM", "no replicas": "NOREPLICAS", None: ""}[self.refuses]
 
     def truncate(self, place: int) -> str:
         self._note(f"truncate {place}")

@@ -14,6 +14,7 @@ from nemesis import partition as partition_module
 from nemesis.base import HasClass
 from nemesis.corrupt import Corrupt
 from nemesis.crash import Crash
+from nemesis.errors import Errors
 from nemesis.latency import Latency
 from nemesis.node_down import NodeDown
 from nemesis.partition import Partition
@@ -142,6 +143,7 @@ def test_an_outage_of_some_ms_is_probed_once_and_nothing_else_with_it(fake: Fake
         (Shutdown(("n1",)), "node shut down"),
         (PowerCut(("n1",)), "node without power"),
         (Corrupt(("n1",)), "node damaged"),
+        (Errors(("n1",), "no replicas"), "node answers errors"),
     ],
 )
 def test_a_fault_says_of_which_class_it_is(fault: HasClass, named: str) -> None:
@@ -449,6 +451,41 @@ def test_a_node_that_keeps_nothing_yet_is_a_miss(fake: FakeWorld) -> None:
     fault = Corrupt(nodes=("n1",), place=1)
     seen = fault.probe(fake.world, fault.inject(fake.world, "f1"))
     assert (seen.holds, seen.seen) == (False, "n1 dead; n1: nothing cut")
+
+
+def test_nodes_answer_writes_with_errors_until_that_is_healed(fake: FakeWorld) -> None:
+    fault = Errors(("n1", "n3"), "out of memory")
+    assert fault.describe() == "n1,n3 refuse writes: out of memory"
+    impact = fault.inject(fake.world, "f1")
+    assert impact == Impact(nodes=("n1", "n3"), answers_errors=True)
+    seen = fault.probe(fake.world, impact)
+    assert (seen.holds, seen.seen) == (True, "n1: OOM; n3: OOM")
+    healed = fault.heal(fake.world, "f1", impact)
+    assert (healed.holds, healed.seen) == (True, "n1,n3 take writes again")
+
+
+def test_a_node_that_takes_writes_all_the_same_is_a_miss(fake: FakeWorld) -> None:
+    fault = Errors(("n1", "n2"), "no replicas")
+    impact = fault.inject(fake.world, "f1")
+    fake.cluster.nodes["n2"].refuses = None
+    seen = fault.probe(fake.world, impact)
+    assert (seen.holds, seen.seen) == (False, "n1: NOREPLICAS; n2: it is done")
+
+
+def test_a_node_that_still_refuses_is_told(fake: FakeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    fault = Errors(("n1", "n2"), "no replicas")
+    impact = fault.inject(fake.world, "f1")
+    monkeypatch.setattr(fake.cluster.nodes["n2"], "refuse_writes", lambda why: None)
+    healed = fault.heal(fake.world, "f1", impact)
+    assert (healed.holds, healed.seen) == (False, "n1 takes writes again; n2: NOREPLICAS")
+
+
+def test_a_node_that_is_down_takes_writes_again_when_it_is_back(fake: FakeWorld) -> None:
+    fault = Errors(("n1", "n2"), "no replicas")
+    impact = fault.inject(fake.world, "f1")
+    fake.cluster.nodes["n2"].kill()
+    healed = fault.heal(fake.world, "f1", impact)
+    assert (healed.holds, healed.seen) == (True, "n1 takes writes again; n2 out of service for another reason")
 
 
 WAYS_DOWN: list[tuple[type[NodeDown], HowDown, str]] = [

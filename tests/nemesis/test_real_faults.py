@@ -9,9 +9,11 @@ import pytest
 from cluster import resp
 from cluster.base import CutKind, Direction
 from cluster.process import ProcessCluster
+from cluster.server import Refusal
 from fencepost.history import Impact
 from nemesis.base import Evidence, Fault, World
 from nemesis.crash import Crash
+from nemesis.errors import Errors
 from nemesis.latency import Latency
 from nemesis.partition import Partition
 from nemesis.partition_shapes import SHAPES
@@ -202,3 +204,40 @@ def test_a_drawn_schedule_takes_and_heals_from_the_first_fault_to_the_last(
     for planned in schedule.faults:
         takes_and_heals(world, decode_fault(planned), planned.id)
     assert is_whole(real_world)
+
+
+@pytest.mark.parametrize(("why", "word"), [("out of memory", "OOM"), ("no replicas", "NOREPLICAS")])
+def test_nodes_refuse_writes_and_take_them_again(real_world: World, why: Refusal, word: str) -> None:
+    node = real_world.cluster.nodes["n2"]
+    assert resp.ask(node.address, ("SET", "old", 1, "PX", 60_000), timeout_ms=1_000) == ["OK"]
+    fault = Errors(("n2", "n4"), why)
+    impact = fault.inject(real_world, "f1")
+    try:
+        took = fault.probe(real_world, impact)
+        assert (took.holds, took.seen) == (True, f"n2: {word}; n4: {word}")
+        asked = (("SET", "new", 1), ("GET", "old"), ("PEXPIRE", "old", 90_000), ("DEL", "old"))
+        new, old, longer, gone = resp.ask(node.address, *asked, timeout_ms=1_000)
+        assert (str(new).split()[0], old) == (word, "1")
+        assert (longer, gone) == (1, 1) or (str(longer).split()[0], str(gone).split()[0]) == (word, word)
+        assert (gone == 1) == (why == "out of memory")
+        links = [(client, name) for client in real_world.topology.clients for name in ("n1", "n2")]
+        seen = real_world.cluster.probe(links, 1_000)
+        assert all(result.answered for result in seen.values())
+        assert {name: {r.applied for link, r in seen.items() if link[1] == name} for name in ("n1", "n2")} == {
+            "n1": {True},
+            "n2": {None},
+        }, "a probe of a link cannot see whether such a node executed it"
+    finally:
+        healed = fault.heal(real_world, "f1", impact)
+    assert (healed.holds, healed.seen) == (True, "n2,n4 take writes again")
+    assert is_whole(real_world)
+
+
+def test_a_cut_to_a_node_that_refuses_writes_is_seen_by_its_silence(real_world: World) -> None:
+    refusing = Errors(("n1",), "no replicas")
+    impact = refusing.inject(real_world, "f1")
+    try:
+        _, took, _ = takes_and_heals(real_world, Partition("some-links", "drop", "from-node", (("c1", "n1"),)), "f2")
+    finally:
+        assert refusing.heal(real_world, "f1", impact).holds
+    assert "n1 out of service, so only the silence was seen" in took.seen
