@@ -6,8 +6,8 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 from cluster.waiting import is_readable
 from fencepost.errors import BrokenEnvironmentError
@@ -16,6 +16,11 @@ RUN_VARIABLE = "FENCEPOST_RUN"
 """The environment variable that marks every process of a run."""
 
 _END_LIMIT_S = 10.0
+_EXEC_WITHIN_S = 1.0
+"""Within exec(2) there is a moment at which a process has no environment. One that is older than this has passed it."""
+_LOOK_EVERY_S = 0.002
+_STARTED: Final = 19
+"""The place of the start time in /proc/PID/stat, counted after the name."""
 
 
 def end_processes(run_id: str) -> tuple[str, ...]:
@@ -27,7 +32,12 @@ def end_processes(run_id: str) -> tuple[str, ...]:
     ended: list[str] = []
     deadline = time.monotonic() + _END_LIMIT_S
     # A process may have started another one before it was killed, so look until none is found.
-    while found := list(_processes_of(run_id)):
+    while True:
+        found, is_unknown = _processes_of(run_id)
+        if not found:
+            if not is_unknown:
+                return tuple(ended)
+            time.sleep(_LOOK_EVERY_S)
         try:
             for pid, descriptor in found:
                 if (line := f"{pid} {_process_name(pid)}") not in ended:
@@ -41,41 +51,62 @@ def end_processes(run_id: str) -> tuple[str, ...]:
         finally:
             for _, descriptor in found:
                 os.close(descriptor)
-    return tuple(ended)
 
 
-def _processes_of(run_id: str) -> Iterator[tuple[int, int]]:
-    """Every process of the run, as pid and pidfd.
+def _processes_of(run_id: str) -> tuple[list[tuple[int, int]], bool]:
+    """Every process of the run, as pid and pidfd; and whether there is one that cannot be told yet.
 
     The pidfd is opened before the process is examined, and the process is seen alive afterwards. So the pidfd belongs
     to the process that was examined, even if its number is reused later.
     """
     own = os.getpid()
+    found: list[tuple[int, int]] = []
+    is_unknown = False
     for entry in os.scandir("/proc"):
-        if not entry.name.isdigit() or int(entry.name) == own or not _belongs(entry.name, run_id):
+        if not entry.name.isdigit() or int(entry.name) == own:
             continue
         pid = int(entry.name)
+        belongs = _belongs(pid, run_id)
+        is_unknown |= belongs is None
+        if not belongs:
+            continue
         try:
             descriptor = os.pidfd_open(pid)
         except OSError:
             continue
-        if _belongs(entry.name, run_id):
-            yield pid, descriptor
+        if _belongs(pid, run_id):
+            found.append((pid, descriptor))
         else:
             os.close(descriptor)
+    return found, is_unknown
 
 
-def _belongs(pid: str, run_id: str) -> bool:
-    """Whether a living process carries the run's id; a dead one no longer has an environment.
+def _belongs(pid: int, run_id: str) -> bool | None:
+    """Whether a living process carries the run's id; None for one that may just be within exec(2). A dead one no longer
+    has an environment.
 
     Servers are configured not to set their title, because they would write it over the environment. The working
     directory proves nothing: a user's shell may well be inside a dead run's folder.
     """
     try:
-        environment = (Path("/proc") / pid / "environ").read_bytes()
+        environment = _environment(pid)
+        if not environment:
+            return None if _is_new(pid) else False
     except OSError:
         return False
     return f"{RUN_VARIABLE}={run_id}".encode() in environment.split(b"\0")
+
+
+def _environment(pid: int) -> bytes:
+    return Path(f"/proc/{pid}/environ").read_bytes()
+
+
+def _is_new(pid: int) -> bool:
+    """Whether it is a program that was started a moment ago; the dead and the kernel's own threads have no program."""
+    Path(f"/proc/{pid}/exe").readlink()
+    started = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[_STARTED])
+    age_s = time.clock_gettime(time.CLOCK_BOOTTIME) - started / os.sysconf("SC_CLK_TCK")
+    return age_s < _EXEC_WITHIN_S
 
 
 def _process_name(pid: int) -> str:

@@ -68,19 +68,20 @@ def checked(**chosen: Any) -> RunConfig:
 
 
 def fitting(chosen: dict[str, Any]) -> dict[str, Any]:
-    """The same, without what the workload refuses, and with one of the two ways to extend a lease at most."""
+    """The same, without what the workload or replicas refuse, and with one way to extend a lease at most."""
     workload = find_workload(chosen["workload"])
     fencing = chosen["fencing"] if chosen["fencing"] in workload.fencings else workload.fencings[0]
     require = "lease" if chosen["require"] == "data" and not workload.guards_data else chosen["require"]
     extensions = chosen["extensions"] if chosen["renewal_ms"] is None else 0
-    return {**chosen, "fencing": fencing, "require": require, "extensions": extensions}
+    replicas = {} if chosen["replication"] == "none" else {"witness": "off", "nodes": max(2, chosen["nodes"])}
+    return {**chosen, "fencing": fencing, "require": require, "extensions": extensions, **replicas}
 
 
 @UNHURRIED
 @given(st.data())
 def test_every_option_goes_from_the_command_line_to_a_run_and_back(data: st.DataObject) -> None:
     each = data.draw(st.sampled_from(OPTIONS))
-    roomy = {"seed": 1, "node_timeout_ms": 1, "ttl_ms": 60_000, "clients": 1, "workload": "register"}
+    roomy = {"seed": 1, "node_timeout_ms": 1, "ttl_ms": 60_000, "clients": 1, "workload": "register", "witness": "off"}
     config = checked(**{**roomy, each.field: data.draw(values(each))})
     words = [word for option in OPTIONS for word in option.words(getattr(config, option.field))]
     assert parse_run(words) == with_loads(config)
@@ -125,7 +126,7 @@ def test_the_options_of_each_command_are_those_that_are_declared_for_it() -> Non
     tested = {"--workload", "--lock", "--lock-command", "--name", "--fencing"}
     common = tested | {"--persistence", "--cluster", "--server", "--resource-server"}
     assert flags["replay"] == common | {"--require"}
-    assert flags["script"] == common | {"--ttl", "--disk-fs"}
+    assert flags["script"] == common | {"--ttl", "--disk-fs", "--replication"}
     assert flags["shrink"] == {"--cluster"}
     assert {"--seed", "--expect", "--results"} & {each.flag for each in options_of("compare")} == set()
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from cluster import run_processes
 from cluster.lifetime import RunState, is_alive
 from cluster.run_processes import RUN_VARIABLE
 from cluster.sweep import sweep, sweep_one
@@ -100,6 +101,31 @@ def test_closing_ends_what_still_carries_the_run(parent: Path) -> None:
     assert forgotten.wait(5) == -signal.SIGKILL
     assert not state.path.exists()
     state.close()
+
+
+def test_closing_ends_what_is_just_being_started(parent: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Within exec(2), a process has no environment for a moment."""
+    environment, looks = run_processes._environment, list[int]()
+    with RunState.create(parent=parent) as state:
+        starting = subprocess.Popen(["sleep", "60"], env={**os.environ, **state.environment})
+
+        def late(pid: int) -> bytes:
+            looks.append(pid)
+            return b"" if pid == starting.pid and looks.count(pid) == 1 else environment(pid)
+
+        monkeypatch.setattr(run_processes, "_environment", late)
+    assert starting.wait(30) == -signal.SIGKILL
+
+
+def test_a_program_without_any_environment_is_not_waited_for_long(parent: Path) -> None:
+    stranger = subprocess.Popen(["sleep", "60"], env={})
+    try:
+        with RunState.create(parent=parent):
+            pass
+        assert stranger.poll() is None
+    finally:
+        stranger.kill()
+        stranger.wait()
 
 
 def test_a_process_of_another_run_is_not_touched(parent: Path) -> None:
