@@ -202,7 +202,10 @@ def test_a_node_that_hangs_delays_neither_variant(name: str, opened: Open, serve
     began_s = time.monotonic()
     granted(lock.acquire("k", TTL_MS))
     assert time.monotonic() - began_s < 4  # go-redis waits for 5 s
-    assert lock.take_rounds()[-1].replies[-1].said == "silent"
+    # The fail-fast one may be granted before it has asked everybody: then n5 is not in the round at all.
+    replied = {reply.node for reply in lock.take_rounds()[-1].replies if reply.said == "OK"}
+    assert len(replied) >= 3
+    assert "n5" not in replied
 
 
 @pytest.mark.parametrize("name", [REDSYNC, RSLOCK])
