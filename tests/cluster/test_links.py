@@ -41,6 +41,17 @@ def is_whole(cluster: ProcessCluster, client: str = "c1", node: str = "n1") -> b
     return probed(cluster, client, node, timeout_ms=2000)[:3] == (True, True, False)
 
 
+def takes_ms(ask: Callable[[], float], low: float, high: float) -> bool:
+    """Whether no answer is earlier than `low` and one is earlier than `high`: a busy machine makes single ones late."""
+    for _ in range(20):
+        took_ms = ask()
+        if took_ms < low:
+            return False
+        if took_ms < high:
+            return True
+    return False
+
+
 # kind, direction: answered, applied by the node, refused
 SEEN: dict[tuple[CutKind, Direction], tuple[bool, bool, bool]] = {
     ("refuse", "both"): (False, False, True),
@@ -176,23 +187,27 @@ def test_a_reset_link_resets_new_connections(cluster: ProcessCluster, link: Toxi
 )
 def test_a_delay_is_as_long_as_asked(link: ToxicLink, dial: Dial, direction: Direction, low: int, high: int) -> None:
     warm = dial(link.address)
-    assert warm.asked_ms("PING") < 80
+    assert takes_ms(lambda: warm.asked_ms("PING"), 0, 80)
     link.delay("f1", 100, 20, direction)
-    assert low <= warm.asked_ms("PING") < high
+    assert takes_ms(lambda: warm.asked_ms("PING"), low, high)
     link.heal("f1")
-    assert warm.asked_ms("PING") < 80
+    assert takes_ms(lambda: warm.asked_ms("PING"), 0, 80)
 
 
 def test_throttling_makes_a_large_reply_as_slow_as_asked(link: ToxicLink, dial: Dial) -> None:
     warm = dial(link.address)
     warm.ask("SET large " + "x" * 30_000)
     link.throttle("f1", 100, "from-node")
-    began = time.perf_counter()
-    warm.send("GET large")
-    received = 0
-    while received < 30_000:
-        received += len(warm.receive())
-    assert 0.15 <= time.perf_counter() - began <= 0.6, "30 kB at 100 kB/s"
+
+    def read_ms() -> float:
+        began = time.perf_counter()
+        warm.send("GET large")
+        received = 0
+        while received < 30_000:
+            received += len(warm.receive())
+        return (time.perf_counter() - began) * 1000
+
+    assert takes_ms(read_ms, 150, 600), "30 kB at 100 kB/s"
 
 
 def test_healing_one_owner_leaves_the_others_cut_in_force(cluster: ProcessCluster, link: ToxicLink) -> None:
@@ -208,7 +223,7 @@ def test_healing_one_owner_leaves_the_others_cut_in_force(cluster: ProcessCluste
     assert is_whole(cluster)
     assert probed(cluster, timeout_ms=2000).elapsed_ms >= 120, "f4 still delays both ways"
     link.heal("f4")
-    assert probed(cluster).elapsed_ms < 60
+    assert takes_ms(lambda: probed(cluster).elapsed_ms, 0, 60)
 
 
 def test_a_second_cut_of_the_same_owner_replaces_the_first(cluster: ProcessCluster, link: ToxicLink) -> None:
@@ -216,7 +231,7 @@ def test_a_second_cut_of_the_same_owner_replaces_the_first(cluster: ProcessClust
     link.cut("f1", "drop", "from-node")
     assert probed(cluster)[:3] == (False, True, False)
     link.delay("f1", 40, 0, "to-node")
-    assert 40 <= probed(cluster, timeout_ms=2000).elapsed_ms < 150
+    assert takes_ms(lambda: probed(cluster, timeout_ms=2000).elapsed_ms, 40, 150)
     link.delay("f1", 150, 0, "to-node")
     assert probed(cluster, timeout_ms=2000).elapsed_ms >= 150
 

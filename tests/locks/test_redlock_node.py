@@ -99,16 +99,14 @@ def test_by_default_one_hung_node_holds_up_an_acquire_and_a_time_limit_does_not(
     )
     assert "acquire_limit_ms" not in default.describe()
     assert limited.describe()["acquire_limit_ms"] == 11 * 4 * 50 + 10 * 300
-    resume = threading.Timer(1.5, servers[0].resume)
+    resume = threading.Timer(1.0, servers[0].resume)
     servers[0].pause()
-    resume.start()
     try:
+        assert limited.acquire("k1", 10_000) is not None, "while nobody resumes the server"
         began = time.monotonic()
-        lease = limited.acquire("k1", 10_000)
-        assert lease is not None
-        assert time.monotonic() - began < 1
+        resume.start()
         assert default.acquire("k2", 10_000) is not None
-        assert time.monotonic() - began > 1.4
+        assert time.monotonic() - began > 0.9
     finally:
         resume.join()
         default.close()
