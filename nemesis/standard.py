@@ -64,6 +64,8 @@ LANES: Final[Mapping[str, Deck]] = {
             "crash:targets=minority",
             "crash:targets=majority",
             "crash:targets=clients",
+            "errors:duration=1.5ttl",
+            "errors:duration=1ttl,targets=majority",
         ),
         STORM,
     ),
@@ -78,6 +80,7 @@ LANES: Final[Mapping[str, Deck]] = {
             "crash:targets=one,restart-delay=5ttl",
             "crash:targets=one,restart-delay=0.5ttl",
             "crash:targets=clients,restart-delay=5ttl",
+            "errors:duration=6ttl,targets=minority",
         ),
         STILL,
     ),
@@ -94,7 +97,8 @@ class _Standard:
     name = "standard"
     help = (
         "every class of fault, several at once: lost, late and refused requests and replies, jitter, outages of some "
-        "ms and of many TTLs, stopped and killed clients and nodes: interval=1.5ttl; --load drawn goes with it"
+        "ms and of many TTLs, stopped and killed clients and nodes, nodes that answer errors: interval=1.5ttl; "
+        "--load drawn goes with it"
     )
     options = StandardOptions
     lanes = LANES

@@ -30,6 +30,8 @@ FAULTS: Final[dict[str, tuple[str, ...]]] = {
     "shutdown": ("shutdown:interval=1500ms",),
     "power": ("power:interval=2s",),
     "hunt": ("hunt:restart-delay=1.2ttl", "--hold", "uniform:50ms-400ms", "--clients", "2"),
+    "errors": ("errors:interval=1500ms,duration=1s",),
+    "corrupt": ("corrupt:interval=2s", "--persistence", "aof-always"),
     "clock": ("clock:interval=1500ms,kind=drift,rate=1",),
     "late-write": ("late-write:interval=1500ms",),
     "combined": ("partition+latency+pause+crash",),

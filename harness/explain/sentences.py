@@ -143,7 +143,14 @@ def _belief(run: Recorded, evidence: Evidence, case: Case) -> Told:
         f"{example['client']} was inside and within its reported validity, but for {lasting(for_ns)}, from {when} on, "
     )
     why = ", ".join(printable(str(node)) for node in example.get("nodes", ()))
-    return Told(f"{text}no majority of the nodes can have held the lock for it{f': {why}' if why else ''}.")
+    text = f"{text}no majority of the nodes can have held the lock for it{f': {why}' if why else ''}."
+    rounds = evidence.rounds.get((str(example["client"]), int(example["section"])), ())
+    if not rounds or len(rounds[-1].replies) < run.config.nodes:
+        return Told(text)
+    granted = [reply.node for reply in rounds[-1].replies if reply.said == "OK"]
+    if len(granted) >= run.config.nodes // 2 + 1:
+        return Told(text)
+    return Told(f"{text} {f'Only {listed(granted)}' if granted else 'No node'} had granted it.", cause="too few nodes")
 
 
 def _late_grant(run: Recorded, evidence: Evidence, case: Case) -> Told:
@@ -170,6 +177,15 @@ def _outlasts(run: Recorded, evidence: Evidence, case: Case) -> Told:
     return Told(
         f"{client} was told that it holds the lock until {lease:+,.1f} ms, but by {keys:+,.1f} ms the keys expire on "
         f"so many nodes that no majority is left: the lease is {too_long} too long."
+    )
+
+
+def _overlong(run: Recorded, evidence: Evidence, case: Case) -> Told:
+    example = case.example
+    of = f"the key of {printable(str(example['by']))}" if "by" in example else "a key"
+    return Told(
+        f"{printable(str(example['node']))} was told to keep {of} for {float(example['ttl_ms']):,.0f} ms, although the "
+        f"lock was asked for {run.lease_ms:,.0f} ms: if its owner dies, nobody else gets it there for as long."
     )
 
 
@@ -309,6 +325,7 @@ _KINDS: Final[Mapping[str, Callable[[Recorded, Evidence, Case], Told]]] = {
     "unfounded-belief": _belief,
     "late-grant": _late_grant,
     "lease-outlasts-keys": _outlasts,
+    "keys-outlast-lease": _overlong,
     "release-without-effect": _ineffective,
     "anothers-key": _anothers_key,
     "extension-without-majority": _unheld,

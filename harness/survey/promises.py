@@ -183,7 +183,7 @@ PROMISES: Final = (
         title="comes free within the TTL",
         says="When a holder or a server fails, nobody has to wait for longer than the TTL.",
         counts="A key lost its owner: its client was killed, or a release or an attempt did not reach every server.",
-        kinds=frozenset({"orphan-outlasts-ttl", "no-recovery", "refused-alone", _NO_WAY_IN}),
+        kinds=frozenset({"orphan-outlasts-ttl", "keys-outlast-lease", "no-recovery", "refused-alone", _NO_WAY_IN}),
         at_stake=lambda evidence: evidence.is_fault_in_force and bool(evidence.figures.orphans),
     ),
     Promise(

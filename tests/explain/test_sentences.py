@@ -308,6 +308,41 @@ def test_a_lease_that_is_longer_than_its_keys() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("said", "tail", "cause"),
+    [
+        ("OK ERR ERR", " Only n1 had granted it.", "too few nodes"),
+        ("ERR silent nil", " No node had granted it.", "too few nodes"),
+        ("OK OK ERR", "", "not set"),
+        ("OK ERR", "", "not set"),
+    ],
+)
+def test_a_belief_that_too_few_nodes_had_granted(said: str, tail: str, cause: str) -> None:
+    story = Story().watch("n1", "n2", "n3").let_in("c1", 10, 60, said).shows("c1", "c1-1")
+    story.seen("n1", "set", 9, "c1-1", ttl=100, read=10)
+    for node in ("n2", "n3"):
+        story.seen(node, "set", -20, "other").seen(node, "deleted", -10)
+    for node in ("n1", "n2", "n3"):
+        story.seen(node, "blind", 700)
+    told = story.told("unfounded-belief")
+    assert told.sentence == (
+        "c1 was inside and within its reported validity, but for 50 ms, from +10.0 ms on, no majority of the nodes can "
+        f"have held the lock for it: n2 never set, n3 never set.{tail}"
+    )
+    assert told.cause == cause
+
+
+@pytest.mark.parametrize(("value", "whose"), [("v1", "the key of c1"), ("left", "a key")])
+def test_a_key_that_lives_longer_than_the_lease(value: str, whose: str) -> None:
+    story = Story().watched().section("c1", 10, 50, deadline=105).shows("c1", "v1")
+    story.seen("n1", "watching", 0, "id").seen("n1", "set", 8, "v1", ttl=60).seen("n1", "set", 9, value, ttl=1_500)
+    story.seen("n1", "blind", 700)
+    assert story.told("keys-outlast-lease").sentence == (
+        f"n1 was told to keep {whose} for 1,500 ms, although the lock was asked for 100 ms: if its owner dies, nobody "
+        "else gets it there for as long."
+    )
+
+
 @pytest.mark.parametrize(("on", "who"), [("n1", "only n1"), ("", "no node")])
 def test_an_extension_that_too_few_nodes_prolonged(on: str, who: str) -> None:
     story = Story().watched().section("c1", 10, 140, deadline=105).shows("c1", "v1")

@@ -16,7 +16,7 @@ from nemesis.standard import LANES, STILL
 from tests.nemesis.fakes import topology
 
 CLOCKS = {"node clock stepped", "node clock drifting", "node clock strobing"}
-OF_SERVERS = {"node shut down", "node without power", "node damaged", "node answers errors"}
+OF_SERVERS = {"node shut down", "node without power", "node damaged"}
 ELSEWHERE = {*OF_SERVERS, "link held", "in pieces", *CLOCKS}
 """Classes that `standard` leaves to other nemeses: they need a server's, a compiler's or root's help, are drawn by
 chance, or are a delay to all but a client library. A clock also breaks locks that are as correct as they can be."""

@@ -9,6 +9,7 @@ mistakes of real libraries; their declaration names the issue. Select one by its
 from __future__ import annotations
 
 from workloads.mutants.acquiring import (
+    AnErrorIsAYes,
     ExpiresInSeconds,
     LooksBeforeItSets,
     LosersProlong,
@@ -22,6 +23,7 @@ from workloads.mutants.counting import HalfIsEnough, LateReplyCounts, MajorityOf
 from workloads.mutants.declared import CONDITIONS, CONTROLS, MUTANTS, PLAIN, STANDARD, Conditions, Mutant
 from workloads.mutants.extending import (
     AddsTheTtl,
+    AddsToWhatTheKeysHaveLeft,
     AnExtensionAcquires,
     ExtendedByAnyNode,
     ExtendsByOverwriting,
@@ -38,6 +40,7 @@ from workloads.mutants.freeing import (
     FreesUntilOneIsSilent,
     FreesWithoutComparing,
     LeavesRefusedAttempts,
+    LoadsItsScriptOnce,
     ReleasesAnotherName,
 )
 from workloads.mutants.timing import (
@@ -62,6 +65,8 @@ __all__ = [
     "PLAIN",
     "STANDARD",
     "AddsTheTtl",
+    "AddsToWhatTheKeysHaveLeft",
+    "AnErrorIsAYes",
     "AnExtensionAcquires",
     "AsksWithoutATimeLimit",
     "BacksOffWithoutEnd",
@@ -84,6 +89,7 @@ __all__ = [
     "HalfIsEnough",
     "LateReplyCounts",
     "LeavesRefusedAttempts",
+    "LoadsItsScriptOnce",
     "LooksBeforeItSets",
     "LosersProlong",
     "MajorityOfThoseThatReply",

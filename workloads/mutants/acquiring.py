@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import time
 
+from hiredis import ReplyError
+
 from workloads.base import Lease
-from workloads.connection import pack
+from workloads.connection import Reply, pack
 from workloads.locks.redlock import Redlock
 from workloads.mutants.declared import mutant
 
@@ -71,6 +73,21 @@ class SetsAndExpiresInTwoSteps(Redlock):
 
 
 @mutant(
+    "an error is a yes",
+    "only a reply that says so grants the key",
+    conditions="busy",
+    finding="unfounded-belief",
+    cause="too few nodes",
+    also={"overlap": "too few nodes"},
+)
+class AnErrorIsAYes(Redlock):
+    """Nodes that are out of memory, or that miss their replicas, let everybody in."""
+
+    def grants(self, reply: Reply) -> bool:
+        return super().grants(reply) or isinstance(reply, ReplyError)
+
+
+@mutant(
     "losers prolong",
     "a request that is refused changes nothing",
     conditions="busy",
@@ -103,7 +120,7 @@ class SecondsForMilliseconds(Redlock):
     "milliseconds for seconds",
     "EX takes seconds",
     conditions="alone",
-    finding="orphan-outlasts-ttl",
+    finding="keys-outlast-lease",
 )
 class ExpiresInSeconds(Redlock):
     """The keys that a client leaves behind when it dies or is cut off block all others for a thousand leases."""

@@ -16,6 +16,13 @@ SET_ANYWAY = b"""\
 redis.call("set",KEYS[1],ARGV[1],"px",ARGV[2])
 return 1"""
 
+EXPIRE_LATER = b"""\
+if redis.call("get",KEYS[1]) == ARGV[1] then
+    return redis.call("pexpire",KEYS[1],redis.call("pttl",KEYS[1]) + ARGV[2])
+else
+    return 0
+end"""
+
 EXPIRE_IN_SECONDS = b"""\
 if redis.call("get",KEYS[1]) == ARGV[1] then
     return redis.call("expire",KEYS[1],ARGV[2])
@@ -132,13 +139,27 @@ class AddsTheTtl(Redlock):
     "extends for seconds",
     "PEXPIRE takes milliseconds",
     conditions="long work",
-    finding="orphan-outlasts-ttl",
+    finding="keys-outlast-lease",
 )
 class ExtendsForSeconds(Redlock):
     """The keys of a client that dies after an extension stay for a thousand leases."""
 
     def extend_request(self, key: str, value: str, ttl_ms: int) -> bytes:
         return pack("EVAL", EXPIRE_IN_SECONDS, 1, key, value, ttl_ms)
+
+
+@mutant(
+    "adds the TTL to what the keys have left",
+    "an extension gives the keys one TTL from when it arrives",
+    conditions="long work",
+    finding="keys-outlast-lease",
+    source="redis/redis-py#629",
+)
+class AddsToWhatTheKeysHaveLeft(Redlock):
+    """With each extension the keys of a client that then dies stay for longer."""
+
+    def extend_request(self, key: str, value: str, ttl_ms: int) -> bytes:
+        return pack("EVAL", EXPIRE_LATER, 1, key, value, ttl_ms)
 
 
 @mutant(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
+from hashlib import sha1
 
 from fencepost.history import RoundName
 from workloads.base import Lease
 from workloads.connection import SILENT, Reply, pack
-from workloads.locks.redlock import Redlock
+from workloads.locks.redlock import RELEASE_SCRIPT, Redlock
 from workloads.mutants.declared import mutant
 from workloads.mutants.extending import SET_ANYWAY
 
@@ -79,6 +80,24 @@ class FreesUntilOneIsSilent(Redlock):
             if replies[index] is SILENT:
                 break
         return replies
+
+
+@mutant(
+    "loads its script once",
+    "a node that came back has forgotten its scripts",
+    conditions="alone",
+    finding="keys-left-behind",
+    source="leandromoreira/redlock-rb#148",
+)
+class LoadsItsScriptOnce(Redlock):
+    """The keys on a node that was restarted stay until they expire, section after section."""
+
+    def release_request(self, key: str, value: str) -> bytes:
+        mine = vars(self)
+        if "loaded" not in mine:
+            self._pool.ask(pack("SCRIPT", "LOAD", RELEASE_SCRIPT))
+            mine["loaded"] = sha1(RELEASE_SCRIPT, usedforsecurity=False).hexdigest()  # the name the server gives it
+        return pack("EVALSHA", mine["loaded"], 1, key, value)
 
 
 @mutant(
