@@ -83,8 +83,13 @@ def read_document(path: Path) -> bytes:
 
 def read_json(path: Path, kind: type[T], what: str = "what fencepost writes there") -> T:
     """The JSON document as a value of this type. `what` it should be, for the error. Raises UsageError."""
+    return decode_json(read_document(path), path, kind, what)
+
+
+def decode_json(document: bytes, path: Path, kind: type[T], what: str = "what fencepost writes there") -> T:
+    """The same of a document that was read already, from `path`."""
     try:
-        return msgspec.json.decode(read_document(path), type=kind)
+        return msgspec.json.decode(document, type=kind)
     except NOT_JSON as error:
         raise UsageError(f"{path} is not {what}: {' '.join(str(error).split())}") from None
 

@@ -84,14 +84,6 @@ class Cell(msgspec.Struct, frozen=True, omit_defaults=True):
     order: int = LAST
 
 
-class Glance(msgspec.Struct, frozen=True):
-    """As much of `verdict.json` as `fencepost list` needs. `listed`: the cells, in order."""
-
-    verdict: str
-    schema_version: int
-    listed: tuple[Cell, ...] = ()
-
-
 class CheckerFigures(msgspec.Struct, frozen=True):
     """The base of every checker's figures. The fields are what `verdict.json` keeps: JSON values, units in the names.
     A field is None where the run did not record enough to know it, and its comment says when that is."""

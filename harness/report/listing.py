@@ -8,14 +8,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+import msgspec
 from rich import box
 from rich.table import Table
 
 from fencepost.errors import UsageError
 from fencepost.files import kind_of
 from fencepost.text import printable
-from harness.config import RESULTS
-from harness.figures import Cell, Glance
+from harness.config import RESULTS, RunConfig
+from harness.figures import Cell
 from harness.store.manifest import Manifest, broke_off, changed_since_judged, check_manifest
 from harness.store.run_folder import RunFolder
 
@@ -35,14 +36,38 @@ _LEGENDS: Final = {
 @dataclass(frozen=True, slots=True)
 class RunListed:
     """A line of `fencepost list`. `when`: the run's start, in UTC. `verdict`: its word, or `unjudged`, `outdated` (an
-    older fencepost judged it, which measured otherwise), `changed` (since it was judged) or `damaged`. `cells`: what
-    its checkers offer."""
+    older fencepost judged it, which measured otherwise), `changed` (since it was judged) or `damaged`. `config`: None
+    if it cannot be read. `cells`: what its checkers offer. `says`: the first finding that decides, or why the verdict
+    is unknown; empty if there is nothing to say."""
 
     name: str
     path: Path
     when: datetime
     verdict: str
+    config: RunConfig | None = None
     cells: tuple[Cell, ...] = ()
+    says: str = ""
+
+
+class _Found(msgspec.Struct):
+    text: str
+    breaks: tuple[str, ...] = ()
+
+
+class _Judged(msgspec.Struct):
+    """As much of `verdict.json` as a list shows. `listed`: the cells, in order."""
+
+    verdict: str
+    require: str = ""
+    listed: tuple[Cell, ...] = ()
+    findings: tuple[_Found, ...] = ()
+    unknown: tuple[str, ...] = ()
+
+    @property
+    def says(self) -> str:
+        if self.verdict == "unknown":
+            return "; ".join(self.unknown)
+        return next((found.text for found in self.findings if self.require in found.breaks), "")
 
 
 def render_listing(runs: Sequence[RunListed]) -> Table:
@@ -66,9 +91,8 @@ def render_listing(runs: Sequence[RunListed]) -> Table:
 
 
 def _tested(run: RunListed) -> str:
-    try:
-        config = RunFolder(run.path).read_config()
-    except UsageError:
+    config = run.config
+    if config is None:
         return run.name
     nemeses = "+".join(part.partition(":")[0] for part in config.nemesis.split("+"))
     tested = [printable(config.lock_name), nemeses, printable(config.workload)]
@@ -101,20 +125,23 @@ def _has_config(path: Path) -> bool:
 
 def listed(path: Path) -> RunListed:
     """Whatever is wrong with one folder does not keep the others from being listed."""
-    folder = RunFolder(path)
+    folder, config, word = RunFolder(path), None, _DAMAGED
+    cells: tuple[Cell, ...] = ()
+    says = ""
     try:
-        folder.read_config()
-        judged = folder.read_verdict(Glance)
+        config = folder.read_config()
+        judged = folder.read_verdict(_Judged)
         word = _word(folder, judged)
-        cells = () if judged is None or word == _CHANGED else judged.listed
+        if judged is not None and word == judged.verdict:
+            cells, says = judged.listed, judged.says
     except UsageError:
-        word, cells = _DAMAGED, ()
+        word = _DAMAGED
     if len(cells) > _MOST_CELLS:
-        word, cells = _DAMAGED, ()
-    return RunListed(path.name, path, _when(path), word, cells)
+        word, cells, says = _DAMAGED, (), ""
+    return RunListed(path.name, path, begun_at(path), word, config, cells, says)
 
 
-def _word(folder: RunFolder, judged: Glance | None) -> str:
+def _word(folder: RunFolder, judged: _Judged | None) -> str:
     """Raises UsageError for a damaged folder: a verdict that it got before says nothing of what is there now."""
     manifest = folder.read_manifest(Manifest)
     if manifest is not None:
@@ -126,7 +153,8 @@ def _word(folder: RunFolder, judged: Glance | None) -> str:
     return _CHANGED if manifest is None and changed_since_judged(folder) else judged.verdict
 
 
-def _when(path: Path) -> datetime:
+def begun_at(path: Path) -> datetime:
+    """The run's start, in UTC, as its folder's name says it."""
     try:
         return datetime.strptime(path.name.partition("-")[0], "%Y%m%dT%H%M%S.%fZ").replace(tzinfo=UTC)
     except ValueError:

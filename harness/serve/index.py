@@ -2,6 +2,8 @@
 
 A folder's own time of change says that a file of it was written anew (files are renamed into place), so listing runs
 that are known costs one look at each. What is known is kept in the user's cache folder, from one start to the next.
+Reading a run takes milliseconds, so of thousands that are not known the newest are read first, and the others while the
+first page is being looked at.
 """
 
 from __future__ import annotations
@@ -20,8 +22,7 @@ import msgspec
 from fencepost.errors import UsageError
 from fencepost.files import read_json, write_whole
 from fencepost.text import printable
-from harness.report.listing import listed, run_folders
-from harness.store.run_folder import RunFolder
+from harness.report.listing import begun_at, listed, run_folders
 from harness.verdict import VERDICT_SCHEMA
 
 _SCHEMA: Final = (1, VERDICT_SCHEMA)
@@ -31,12 +32,14 @@ _SETTLED_NS: Final = 2_000_000_000
 change within the same tick would not be seen."""
 JUDGED: Final = ("valid", "violation", "unknown")
 """The words of `RunSummary.verdict` that are verdicts."""
+UNREAD: Final = "not read yet"
+"""What stands in the place of the verdict of a run of which no more is known than its name."""
 
 
 class RunSummary(msgspec.Struct, frozen=True):
     """A row of the list. `when`: the run's start, in UTC. `verdict`: its word, or one of those of
-    `harness.report.listing`. `says`: the first finding that decides, or why the verdict is unknown; empty if there is
-    nothing to say. What cannot be read is empty."""
+    `harness.report.listing`, or `UNREAD`. `says`: the first finding that decides, or why the verdict is unknown; empty
+    if there is nothing to say. What cannot be read is empty."""
 
     name: str
     when: datetime
@@ -53,26 +56,6 @@ class RunSummary(msgspec.Struct, frozen=True):
         return text.casefold() in "\n".join(fields).casefold()
 
 
-class _Found(msgspec.Struct):
-    text: str
-    breaks: tuple[str, ...] = ()
-
-
-class _Judged(msgspec.Struct):
-    """As much of a verdict as the list shows."""
-
-    verdict: str
-    require: str
-    findings: tuple[_Found, ...] = ()
-    unknown: tuple[str, ...] = ()
-
-    @property
-    def says(self) -> str:
-        if self.verdict == "unknown":
-            return "; ".join(self.unknown)
-        return next((found.text for found in self.findings if self.require in found.breaks), "")
-
-
 class _Kept(msgspec.Struct):
     """What is known of each run, by its name: when its folder had changed, in ns, and the summary."""
 
@@ -87,23 +70,60 @@ class Index:
         self.results = results
         self._file = kept
         self._known = _read(kept)
+        self._unread = list[Path]()
 
-    def runs(self) -> Sequence[RunSummary]:
-        """All runs, newest first. Raises UsageError if the folder cannot be read."""
-        settled_ns = time.time_ns() - _SETTLED_NS
-        read = {path.name: self._of(path) for path in run_folders(self.results)}
-        known = {name: each for name, each in read.items() if each[0] < settled_ns}
-        if known != self._known:
-            self._known = known
-            with suppress(OSError):  # the next start takes longer, and nothing is lost
-                self._file.parent.mkdir(parents=True, exist_ok=True)
-                write_whole(self._file, msgspec.json.encode(_Kept(runs=known)))
-        return sorted((summary for _, summary in read.values()), key=lambda run: (run.when, run.name), reverse=True)
+    def runs(self, most: int | None = None) -> Sequence[RunSummary]:
+        """All runs, newest first. `most`: how many may be read for this answer, the newest of those that are not known;
+        the others are `UNREAD`. Raises UsageError if the folder cannot be read."""
+        found = sorted(run_folders(self.results), key=lambda path: (begun_at(path), path.name), reverse=True)
+        before, self._known, self._unread = self._known, {}, []
+        summaries = []
+        for path in found:
+            known = before.get(path.name)
+            if known is not None and known[0] == _changed_ns(path):
+                self._known[path.name] = known
+                summaries.append(known[1])
+            elif most is None or most > 0:
+                summaries += self._read_run(path)
+                most = None if most is None else most - 1
+            else:
+                self._unread.append(path)
+                summaries.append(RunSummary(path.name, begun_at(path), UNREAD))
+        if self._known != before and not self._unread:
+            self._keep()
+        return summaries
 
-    def _of(self, path: Path) -> tuple[int, RunSummary]:
-        changed_ns = path.lstat().st_mtime_ns
-        before = self._known.get(path.name)
-        return before if before is not None and before[0] == changed_ns else (changed_ns, summary_of(path))
+    def read_on(self, most: int) -> bool:
+        """Read the newest of those that the last answer left unread; whether there are more."""
+        now, self._unread = self._unread[:most], self._unread[most:]
+        for path in now:
+            self._read_run(path)
+        if now and not self._unread:
+            self._keep()
+        return bool(self._unread)
+
+    def _read_run(self, path: Path) -> Sequence[RunSummary]:
+        """Its summary; nothing if the run has just been removed."""
+        changed_ns, settled_ns = _changed_ns(path), time.time_ns() - _SETTLED_NS
+        if changed_ns is None:
+            return ()
+        summary = summary_of(path)
+        if changed_ns < settled_ns:
+            self._known[path.name] = changed_ns, summary
+        return (summary,)
+
+    def _keep(self) -> None:
+        with suppress(OSError):  # the next start takes longer, and nothing is lost
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            write_whole(self._file, msgspec.json.encode(_Kept(runs=self._known)))
+
+
+def _changed_ns(path: Path) -> int | None:
+    """When a file of the folder was last written anew; None if the folder is gone."""
+    try:
+        return path.lstat().st_mtime_ns
+    except OSError:
+        return None
 
 
 def _read(kept: Path) -> dict[str, tuple[int, RunSummary]]:
@@ -122,13 +142,10 @@ def kept_file(results: Path) -> Path:
 
 def summary_of(path: Path) -> RunSummary:
     """Whatever is wrong with one folder does not keep the others from being listed."""
-    run, folder = listed(path), RunFolder(path)
-    try:
-        config = folder.read_config()
-        judged = folder.read_verdict(_Judged)
-    except UsageError:
+    run = listed(path)
+    config = run.config
+    if config is None:
         return RunSummary(run.name, run.when, run.verdict)
-    says = judged.says if judged is not None and judged.verdict == run.verdict else ""
     return RunSummary(
         run.name,
         run.when,
@@ -137,5 +154,5 @@ def summary_of(path: Path) -> RunSummary:
         printable(config.nemesis),
         printable(config.workload),
         str(config.seed),
-        printable(says),
+        printable(run.says),
     )

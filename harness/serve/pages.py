@@ -14,7 +14,7 @@ from harness.report.wording import blame, headline
 from harness.serve.campaigns import CampaignListed
 from harness.serve.choice import ON_A_PAGE, Choice
 from harness.serve.files import files_of
-from harness.serve.index import JUDGED, RunSummary, summary_of
+from harness.serve.index import JUDGED, UNREAD, RunSummary, summary_of
 from harness.serve.under_way import UNDER_WAY, is_under_way
 from harness.store.run_folder import RunFolder
 from harness.verdict import Verdict, ordered
@@ -41,10 +41,12 @@ def list_page(
         fields=[
             ("lock", choice.lock, sorted({run.lock for run in runs if run.lock})),
             ("nemesis", choice.nemesis, sorted({run.nemesis for run in runs if run.nemesis})),
-            ("verdict", choice.verdict, sorted({run.verdict for run in runs})),
+            ("verdict", choice.verdict, sorted({run.verdict for run in runs} - {UNREAD})),
         ],
         shown=len(chosen),
         total=len(runs),
+        unread=sum(run.verdict == UNREAD for run in runs),
+        again=choice.at(choice.page),
         newer=choice.at(choice.page - 1) if choice.page > 1 else None,
         older=choice.at(choice.page + 1) if choice.page < pages else None,
         pages=pages,

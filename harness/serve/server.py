@@ -10,6 +10,7 @@ import mimetypes
 import signal
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any, Final
@@ -22,7 +23,7 @@ from fencepost.errors import UsageError
 from harness.serve.access import A_RUN_S_FILE, Access
 from harness.serve.beside import two_runs_page
 from harness.serve.campaigns import Campaigns
-from harness.serve.choice import Choice
+from harness.serve.choice import ON_A_PAGE, Choice
 from harness.serve.files import file_named, write_zip
 from harness.serve.findings_so_far import FindingsSoFar
 from harness.serve.handler import Handler, Shared, found
@@ -33,6 +34,8 @@ from harness.serve.under_way import with_those_under_way
 
 LOOPBACK: Final = "127.0.0.1"
 _PIECE: Final = 1 << 16
+_READ_AT_ONCE: Final = 50
+"""Runs; some tenths of a second."""
 _SHOWN_AS_TEXT: Final = (".csv", ".json", ".jsonl", ".log", ".md", ".txt", "")
 
 
@@ -89,8 +92,16 @@ class _List(Handler):
 
     def _page(self, choice: Choice) -> str:
         index, campaigns = self.shared.index, self.shared.campaigns
-        runs = with_those_under_way(index.runs(), index.results)
+        runs = with_those_under_way(index.runs(most=ON_A_PAGE), index.results)
+        self.shared.reader.submit(_read_on, index, self.shared.reader)
         return list_page(self.root, index.results, runs, choice, campaigns.all(), campaigns.documents())
+
+
+def _read_on(index: Index, reader: ThreadPoolExecutor) -> None:
+    """Read runs that the list left unread, a few at a time: whoever asks for something meanwhile comes in between."""
+    if index.read_on(_READ_AT_ONCE):
+        with suppress(RuntimeError):  # the server is being closed
+            reader.submit(_read_on, index, reader)
 
 
 class _TwoRuns(Handler):

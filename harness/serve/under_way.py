@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from cluster.lifetime import is_alive, state_parent
-from harness.serve.index import JUDGED, RunSummary
+from harness.serve.index import JUDGED, UNREAD, RunSummary
 
 UNDER_WAY: Final = "under way"
 """What stands in the place of a verdict."""
@@ -29,7 +29,7 @@ def with_those_under_way(runs: Sequence[RunSummary], results: Path) -> Sequence[
     """The same runs; the verdict of one that is under way is `UNDER_WAY`."""
     return [
         msgspec.structs.replace(run, verdict=UNDER_WAY)
-        if run.verdict not in JUDGED and is_under_way(results / run.name)
+        if run.verdict not in (*JUDGED, UNREAD) and is_under_way(results / run.name)
         else run
         for run in runs
     ]

@@ -28,7 +28,7 @@ SEALED: Final = "sealed.json"
 """Vouches for a run that is on (`harness.store.seal`)."""
 PIECE_BYTES: Final = 1 << 20
 """How much of a file is read at a time."""
-_LOGS: Final = ("*.jsonl", "clients/*", "held/*", "answers/*", "gaps/*", "beats/*")
+_LOG_FOLDERS: Final = ("clients", "held", "answers", "gaps", "beats")
 _DOCUMENTS: Final = (
     "config.json",
     "environment.json",
@@ -133,9 +133,19 @@ def changed_since_judged(folder: RunFolder) -> bool:
 
 def recorded(folder: Path) -> dict[str, Path]:
     """The files of the record, by their names within the folder."""
-    logs = [path for pattern in _LOGS for path in folder.glob(pattern)]
-    documents = [folder / name for name in _DOCUMENTS if (folder / name).exists()]
-    return {_name(folder, path): path for path in sorted([*logs, *documents])}
+    names = [name for name in _names_in(folder) if name.endswith(".jsonl")]
+    names += [f"{inner}/{name}" for inner in _LOG_FOLDERS for name in _names_in(folder / inner)]
+    names += [name for name in _DOCUMENTS if (folder / name).exists()]
+    return {name: folder / name for name in sorted(names)}
+
+
+def _names_in(folder: Path) -> list[str]:
+    """Of what is in there; nothing if there is no such folder."""
+    try:
+        with os.scandir(folder) as entries:
+            return [entry.name for entry in entries]
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return []
 
 
 def _name(folder: Path, path: Path) -> str:

@@ -42,7 +42,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from fencepost.errors import UsageError
-from fencepost.files import checked_path, kind_of, on_disk, read_json
+from fencepost.files import checked_path, decode_json, kind_of, on_disk, read_document, read_json
 from fencepost.history import Beats, Gap, Held, KeyEvent, Round, Timeline
 from fencepost.options import check_bounds
 from harness.config import RESULTS, RunConfig
@@ -237,14 +237,14 @@ class RunFolder:
         """Raises UsageError if there is none, if it cannot be understood, or if a newer fencepost wrote it."""
         if not self._has("config.json"):
             raise UsageError(f"{self.path} is not a run folder: it has no config.json")
-        self._check_version("config.json")
-        config = self._read_json("config.json", RunConfig)
+        path, document = self.path / "config.json", self._read_versioned("config.json", SCHEMA_VERSION)[1]
+        config = decode_json(document, path, RunConfig)
         try:
             check_bounds(config)
         except UsageError as error:
-            raise UsageError(f"{self.path / 'config.json'} is damaged: {error}") from None
+            raise UsageError(f"{path} is damaged: {error}") from None
         renamed = {"workload": _RENAMED_WORKLOADS.get(config.workload, config.workload)}
-        if self._read_json("config.json", _OwnResourceServer).resource_server is None:
+        if decode_json(document, path, _OwnResourceServer).resource_server is None:
             renamed["resource_server"] = config.server
         return msgspec.structs.replace(config, **renamed)
 
@@ -257,7 +257,7 @@ class RunFolder:
 
     def schema(self) -> int:
         """Of config.json."""
-        return self._check_version("config.json")
+        return self._read_versioned("config.json", SCHEMA_VERSION)[0]
 
     def read_timeline(self) -> Timeline | None:
         return self._read_json("timeline.json", Timeline) if self._has("timeline.json") else None
@@ -268,13 +268,14 @@ class RunFolder:
     def read_verdict(self, kind: type[S]) -> S | None:
         """verdict.json as a value of this type; None if it was not judged yet, or by an older fencepost that measured
         otherwise (`is_outdated`). Raises UsageError if it is damaged, or if a newer fencepost wrote it."""
-        if not self._has("verdict.json") or self._check_version("verdict.json", VERDICT_SCHEMA) < VERDICT_SCHEMA:
+        if not self._has("verdict.json"):
             return None
-        return self._read_json("verdict.json", kind)
+        version, document = self._read_versioned("verdict.json", VERDICT_SCHEMA)
+        return decode_json(document, self.path / "verdict.json", kind) if version == VERDICT_SCHEMA else None
 
     def is_outdated(self) -> bool:
         """Whether an older fencepost judged it, which measured otherwise."""
-        return self._has("verdict.json") and self._check_version("verdict.json", VERDICT_SCHEMA) < VERDICT_SCHEMA
+        return self._has("verdict.json") and self._read_versioned("verdict.json", VERDICT_SCHEMA)[0] < VERDICT_SCHEMA
 
     def read_environment(self) -> dict[str, Any]:
         return self._read_json("environment.json", dict[str, Any]) if self._has("environment.json") else {}
@@ -337,13 +338,15 @@ class RunFolder:
         """The records of a log of the run itself; none where there is no log."""
         return chain.from_iterable(read_lines(self.path / name, kind)) if self._has(name) else ()
 
-    def _check_version(self, name: str, newest: int = SCHEMA_VERSION) -> int:
-        version = self._read_json(name, _Versioned).schema_version
+    def _read_versioned(self, name: str, newest: int) -> tuple[int, bytes]:
+        """The version of a document's schema, and the document."""
+        document = read_document(self.path / name)
+        version = decode_json(document, self.path / name, _Versioned).schema_version
         if version > newest:
             raise UsageError(
                 f"{self.path / name} has schema {version}; this fencepost reads up to {newest}: get a newer one"
             )
-        return version
+        return version, document
 
     def _read_json(self, name: str, kind: type[T]) -> T:
         return read_json(self.path / name, kind)

@@ -9,16 +9,22 @@ import subprocess
 import time
 import zipfile
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime
+from io import FileIO
 from pathlib import Path
 from urllib.parse import quote
 
 import msgspec
 import pytest
 
+from cluster.waiting import becomes_true
+from fencepost.files import open_regular
 from harness.serve.choice import ON_A_PAGE, Choice
-from harness.serve.index import Index, RunSummary, summary_of
+from harness.serve.index import UNREAD, Index, RunSummary, summary_of
 from harness.serve.pages import list_page
+from harness.store.manifest import write_manifest
+from harness.store.run_folder import RunFolder
 from harness.verdict import VERDICT_SCHEMA
 from tests.harness.runs import command
 from tests.serve.served import HOSTILE, ROOT, Served, a_run, serving
@@ -257,6 +263,86 @@ def test_five_thousand_known_runs_are_listed_in_less_than_a_second(tmp_path: Pat
     assert time.process_time() - began_s < 1
     assert "5000 runs, newest first" in page
     assert page.count("redlock, ") == ON_A_PAGE
+
+
+def counted_reads(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """Every file that is opened to be read, from now on."""
+    opened: list[Path] = []
+
+    def watched(path: Path) -> AbstractContextManager[FileIO]:
+        opened.append(path)
+        return open_regular(path)
+
+    for module in ("fencepost.files", "harness.store.manifest", "harness.store.append_log"):
+        monkeypatch.setattr(f"{module}.open_regular", watched)
+    return opened
+
+
+def test_of_many_runs_nobody_knows_the_first_page_reads_the_newest_and_the_others_follow(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Counted in files, so that a busy machine changes nothing: three of each run on the page, none of the others."""
+    results, kept = tmp_path / "runs", tmp_path / "index.json"
+    one = a_run(results, 1, lock="redlock")
+    write_manifest(RunFolder(one))
+    for number in range(ON_A_PAGE + 60):
+        path = results / f"20990101T000000.{number:06}Z-run"
+        path.mkdir()
+        for name in ("config.json", "verdict.json", "manifest.json"):
+            (path / name).write_bytes((one / name).read_bytes())
+        os.utime(path, (1, 1))
+    shutil.rmtree(one)
+    index = Index(results, kept)
+    opened = counted_reads(monkeypatch)
+    runs = index.runs(most=ON_A_PAGE)
+    assert len(opened) == 3 * ON_A_PAGE
+    assert [run.verdict for run in runs] == ["unknown"] * ON_A_PAGE + [UNREAD] * 60
+    page = list_page("/token/", results, runs, Choice())
+    assert page.count("redlock, partition") == ON_A_PAGE
+    assert "60 of them are still being read" in page
+    assert not kept.exists(), "what is known of a part would be taken for all"
+
+    assert (index.read_on(50), index.read_on(50)) == (True, False)
+    assert len(opened) == 3 * (ON_A_PAGE + 60)
+    assert {run.verdict for run in index.runs(most=0)} == {"unknown"}
+    assert {run.verdict for run in Index(results, kept).runs(most=0)} == {"unknown"}
+    assert len(opened) == 3 * (ON_A_PAGE + 60) + 1, "the index, which the second one read"
+
+
+def test_runs_that_come_go_and_change_while_others_are_read_are_listed_as_they_are(tmp_path: Path) -> None:
+    results = tmp_path / "runs"
+    paths = [a_run(results, seed) for seed in range(4)]
+    for path in paths:
+        os.utime(path, (1, 1))
+    index = Index(results, tmp_path / "index.json")
+    assert [run.verdict for run in index.runs(most=1)] == ["unknown", *[UNREAD] * 3]
+    shutil.rmtree(paths[0])
+    (paths[1] / "verdict.json").unlink()
+    os.utime(paths[1], (4e9, 4e9))  # it has just changed, however long this takes
+    (paths[3] / "verdict.json").unlink()
+    os.utime(paths[3], (2, 2))
+    a_run(results, 4)
+    assert not index.read_on(10)
+    assert [(run.seed, run.verdict) for run in index.runs(most=2)] == [
+        ("4", "unknown"),
+        ("3", "unjudged"),
+        ("2", "unknown"),
+        ("", UNREAD),
+    ]
+    assert not index.read_on(10)
+    assert [run.verdict for run in index.runs()] == ["unknown", "unjudged", "unknown", "unjudged"]
+
+
+def test_all_runs_are_known_to_a_server_that_was_asked_for_its_first_page(tmp_path: Path) -> None:
+    for seed in range(ON_A_PAGE + 60):
+        (tmp_path / "runs" / f"20990101T000000.{seed:06}Z-run").mkdir(parents=True)
+        (tmp_path / "runs" / f"20990101T000000.{seed:06}Z-run" / "config.json").write_text("{")
+        os.utime(tmp_path / "runs" / f"20990101T000000.{seed:06}Z-run", (1, 1))
+    with serving(tmp_path) as served:
+        assert "60 of them are still being read" in served.page("")
+        assert becomes_true(lambda: [*tmp_path.glob("cache/*/runs-*.json")] != [], within_s=60), "without being asked"
+        assert "still being read" not in served.page("")
+        assert f"{ON_A_PAGE + 60} runs, newest first" in served.page("?verdict=damaged")
 
 
 def test_a_run_that_has_just_changed_is_read_again(tmp_path: Path) -> None:
