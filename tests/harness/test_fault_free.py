@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from harness.checkers.judge import recorded_verdict
 from harness.store.run_folder import RunFolder
 from harness.store.tables import load_recorded
@@ -12,6 +14,7 @@ from tests.harness import runs
 SECTIONS = 10_000
 
 
+@pytest.mark.timeout(400)  # so many sections take a busy machine a while
 def test_ten_thousand_fault_free_sections_of_the_reference_give_no_finding(tmp_path: Path) -> None:
     sections = 0
     for seed in range(1, 100):

@@ -74,7 +74,7 @@ def test_a_replay_of_a_script_plays_the_script(tmp_path: Path) -> None:
 
 def test_shrinking_leaves_the_one_fault_that_matters_short_and_playable(source: Path) -> None:
     folder = home(source)
-    limit = f"{max(12, 4 * seconds_on_this_machine(source)):.0f}s"
+    limit = f"{max(60, 8 * seconds_on_this_machine(source)):.0f}s"
     given = ["--repeats", "1", "--needed", "1", "--limit", limit, "--output", "small.json"]
     before = set(source.parent.glob("2*"))
     code, out, err = runs.fencepost(folder, "shrink", source.name, *given)

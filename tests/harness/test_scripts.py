@@ -53,9 +53,17 @@ are the same on both backends."""
     ],
 )
 def test_the_expectation_of_every_shipped_experiment_holds(name: str, backend: str, tmp_path: Path) -> None:
-    code, out, err = runs.fencepost(tmp_path, "script", name, "--cluster", backend)
+    tries = 3 if backend == "docker" else 1
+    for number in range(tries):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        code, out, err = runs.fencepost(folder, "script", name, "--cluster", backend)
+        played = runs.only_run(folder)
+        assert runs.processes_of(played) == []
+        if code == 0 or not any(found.blame == "client" for found in fencepost.load(played).verdict.findings):
+            break
+        # A busy engine took longer to restart the container than the lease lasts, so the lock was not put to the test.
     assert code == 0, out + err
-    assert runs.processes_of(runs.only_run(tmp_path)) == []
 
 
 @pytest.mark.parametrize(
