@@ -12,6 +12,9 @@ TEST = .venv/bin/fencepost test
 SCRIPTED_CONTROL = control-wall-clock
 CONTROLS = $(filter-out $(SCRIPTED_CONTROL),$(subst _,-,$(patsubst workloads/locks/%.py,%,$(wildcard workloads/locks/control_*.py))))
 
+# What make installs is in the clone, so that is where what it runs looks for it.
+unexport FENCEPOST_TOOLS
+
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .PHONY: help base lock-under-test setup setup-docker doctor test test-partition test-latency test-pause test-crash \

@@ -17,6 +17,7 @@ import msgspec
 
 from fencepost.command_line import Parser, add_options, values_of
 from fencepost.errors import UsageError
+from fencepost.extensions import VARIABLE, extension_folders
 from fencepost.options import Declared, Option, declared, fields_of, words_of
 from fencepost.units import Duration
 from harness.config import RESULTS, RunConfig, Seed
@@ -113,16 +114,22 @@ def replay_command(config: RunConfig, schedule: Path, experiment: Mapping[str, A
     return _command(["test"], msgspec.structs.replace(config, schedule=str(schedule)), None, replayed)
 
 
-def program() -> str:
-    """How the user calls fencepost: by its name if that is on PATH, else by the path that was used now."""
+def program() -> list[str]:
+    """How the user calls fencepost, in words: by its name if that is on PATH, else by the path that was used now; with
+    the folders of extensions, which locks and faults may come from."""
+    folders = os.pathsep.join(map(str, extension_folders()))
+    extensions = ["env", f"{VARIABLE}={folders}"] if folders else []
     called = Path(sys.argv[0])
-    if shutil.which("fencepost") or called.name != "fencepost":
-        return "fencepost"
-    return os.path.relpath(called)
+    if not shutil.which("fencepost"):
+        if called.parts[-2:] == ("fencepost", "__main__.py"):
+            return [*extensions, sys.executable, "-m", "fencepost"]
+        if called.name == "fencepost":
+            return [*extensions, os.path.relpath(called)]
+    return [*extensions, "fencepost"]
 
 
 def _command(words: list[str], config: RunConfig, usual: RunConfig | None, options: Collection[Declared]) -> str:
-    return shlex.join([program(), *words, *words_of(config, options, usual)])
+    return shlex.join([*program(), *words, *words_of(config, options, usual)])
 
 
 def _delayed(arguments: RunArguments, delay: str) -> str:

@@ -120,7 +120,8 @@ COMMAND = Command(
 Install what runs need. Without --lock and --all: the servers, the proxy, and the lock that is tested by default.
 A foreign lock is installed with its toolchain, unless that is on PATH, and its pinned packages. What is installed needs
 no network. Nothing needs root. Everything is in one folder: .tools in a clone, otherwise `fencepost` in your data
-folder ($XDG_DATA_HOME, or ~/.local/share). FENCEPOST_TOOLS names another one.""",
+folder ($XDG_DATA_HOME, or ~/.local/share). FENCEPOST_TOOLS names another one, except to make, which
+always uses the clone's.""",
     arguments=Arguments,
     do=_setup,
 )

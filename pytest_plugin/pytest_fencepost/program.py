@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -62,10 +62,10 @@ class Program:
             if told is None:
                 last = said.read_text(errors="replace").strip().rpartition("\n")[2].removeprefix("fencepost: ")
                 raise NoRunError(last or f"`{shlex.join(self.words)}` ended with {code} and said nothing")
-        return _run_in(told)
+        return _run_in(told, folder)
 
 
-def _run_in(told: Mapping[str, Any]) -> Run:
+def _run_in(told: Mapping[str, Any], folder: Path) -> Run:
     if told.get("schema") != SCHEMA:
         raise NoRunError(
             f"this fencepost writes results of schema {told.get('schema')}, and this pytest-fencepost reads {SCHEMA}; "
@@ -73,7 +73,10 @@ def _run_in(told: Mapping[str, Any]) -> Run:
         )
     if "error" in told:
         raise NoRunError(told["error"]["text"], is_lacking=told["error"]["kind"] == "lacking")
-    return run_from(told)
+    run = run_from(told)
+    if folder.resolve() == Path.cwd():
+        return run
+    return replace(run, replay=f"cd {shlex.quote(str(folder))} && {run.replay}")  # where its paths lead somewhere
 
 
 def _words(options: Mapping[str, object]) -> list[str]:

@@ -99,7 +99,8 @@ def test_a_lock_in_a_client_process_sees_it_and_the_run_is_repeated_with_it(tree
     assert json.loads((run / "config.json").read_text())["toy_ms"] == 7
     replay = next(line for line in out.splitlines() if line.split()[:1] == ["replay"])
     assert "--toy 7ms" in replay
-    words = [word for word in replay.split()[2:] if word]
+    words = replay.split()
+    words = words[words.index("test") :]
     code, _, err = command(tree, tmp_path, *words, "--results", "again")
     assert code in (0, 1, 2), err
     again = next(path for path in (tmp_path / "again").iterdir() if not path.is_symlink())

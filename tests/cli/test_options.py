@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +105,33 @@ def test_a_value_may_be_two_dashes() -> None:
 
 def test_a_default_is_not_repeated() -> None:
     assert replay_command(RunConfig(seed=7), Path("s.json")) == "fencepost test --seed 7 --schedule s.json"
+
+
+def test_a_run_with_extensions_is_repeated_with_the_same_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seen from elsewhere, in a shell that does not have the variable."""
+    (tmp_path / "my locks").mkdir()
+    (tmp_path / "faults").mkdir()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("FENCEPOST_PATH", f"my locks{os.pathsep}faults")
+    words = shlex.split(replay_command(RunConfig(seed=7, lock="mine"), Path("s.json")))
+    assert words[:4] == ["env", f"FENCEPOST_PATH={tmp_path}/my locks:{tmp_path}/faults", "fencepost", "test"]
+
+
+@pytest.mark.parametrize(
+    ("called", "words"),
+    [
+        ("env/bin/fencepost", ["env/bin/fencepost"]),
+        ("env/lib/fencepost/__main__.py", [sys.executable, "-m", "fencepost"]),
+        ("env/lib/pytest/__main__.py", ["fencepost"]),
+    ],
+)
+def test_a_run_is_repeated_by_what_was_called(
+    called: str, words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", [str(tmp_path / called)])
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert shlex.split(replay_command(RunConfig(seed=7), Path("s.json")))[:-4] == [*words, "test"]
 
 
 def test_a_script_is_repeated_with_what_differs_from_its_own_settings() -> None:

@@ -32,6 +32,16 @@ def test_run_folders_of_tests_that_pass_can_be_kept(fake: Fake) -> None:
     assert len(fake.runs) == 1
 
 
+def test_a_replay_can_be_pasted_where_pytest_was_started(fake: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is told for the root folder, where fencepost was called."""
+    fake.judges("violation")
+    fake.pytester.makeini("[pytest]")
+    monkeypatch.chdir(fake.pytester.mkdir("below"))
+    result = fake.test(ASSERTS, str(fake.pytester.path / "test_lock.py"))
+    root = shlex.quote(str(fake.pytester.path))
+    result.stdout.fnmatch_lines([f"replay   cd {root} && fencepost test --schedule schedule.json"])
+
+
 @pytest.mark.parametrize("in_ci", [False, True])
 def test_a_violation_fails_with_its_story_the_picture_and_the_replay_and_keeps_the_folder(
     fake: Fake, monkeypatch: pytest.MonkeyPatch, in_ci: bool
