@@ -294,10 +294,10 @@ def left_everywhere(folder: Path, run: Path, backend: str) -> list[str]:
 
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_twenty_killed_harnesses_leave_nothing(tmp_path: Path, backend: str) -> None:
-    """At random moments from the first file of its state to the end of the run."""
+def test_killed_harnesses_leave_nothing(tmp_path: Path, backend: str) -> None:
+    """At random moments from the first file of its state to the end of the run; `tests.signals` tries hundreds."""
     moments = Random(backend)
-    for number in range(20):
+    for number in range(8):
         folder = tmp_path / f"{number}"
         folder.mkdir()
         took_s = kill_at_a_random_moment(folder, backend, moments.uniform(0, 3))
