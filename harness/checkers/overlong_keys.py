@@ -3,17 +3,23 @@
 An expiry is what frees a lock whose holder is gone. If keys are told to live for longer than the lease time, then for
 as long as that nobody gets in after a holder died, or could not release. Nobody needs to die to see it: the witness
 reads each key's time to live as soon as it is set or prolonged, and a key had at least what was left of it then.
+
+What counts is what a majority of the nodes had been told by the lock's yes, and in the end. Some locks set their keys
+for the time that acquiring may take, and shorten that when they have them all; a node that is cut off by then keeps the
+longer time.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from fencepost.text import milliseconds, out_of
+from fencepost.text import milliseconds, out_of, plural
 from harness.figures import KeyFigures, Row
-from harness.history.key_owners import Owners, rows_of
-from harness.history.recorded import Recorded
+from harness.history.backing import Backing
+from harness.history.key_owners import rows_of
+from harness.history.recorded import Recorded, named
 from harness.verdict import Answer, Finding, worst_first
 
 MARGIN_MS: Final = 100
@@ -23,65 +29,69 @@ and this share of the lease time, are not held against them."""
 
 
 class Figures(KeyFigures, frozen=True):
-    """`keys`: on single nodes, those whose time to live was read. `overlong`: those that lived for too long;
-    `longest_ms`: the longest time to live of those, 0 without any."""
+    """`sections`: those whose keys' time to live was read on a majority of the nodes. `overlong`: those whose keys live
+    for too long; `longest_ms`: the longest time to live of those, 0 without any."""
 
-    keys: int
+    sections: int
     overlong: int
     longest_ms: float
 
     def rows(self) -> Iterator[Row]:
         if self.overlong:
-            keys = out_of(self.overlong, self.keys, "key", "keys")
-            text = f"{keys} told to live for longer than the lock was asked for, up to {milliseconds(self.longest_ms)}"
+            sections = out_of(self.overlong, self.sections, "section", "sections")
+            text = f"in {sections} the keys live for longer than was asked for, up to {milliseconds(self.longest_ms)}"
             yield Row("overlong", text, order=82)
 
 
-class _Key(NamedTuple):
-    """The columns of `Owners.holdings` that matter here."""
+class _Kept(NamedTuple):
+    """`section`: its place. `ttl_ms`: a majority of the nodes was told to keep its keys for so long, or longer.
+    `nodes`: these."""
 
-    node: str
-    lock_key: str
-    value: str | None
     section: int
-    from_min_ns: int
-    from_max_ns: int
-    to_min_ns: int
-    longest_ttl_ms: int
+    ttl_ms: int
+    nodes: tuple[str, ...]
 
 
 def check(run: Recorded) -> Answer:
     """No figures where the nodes were not watched."""
-    if run.owners is None:
+    if run.backing is None:
         return Answer()
-    keys = list(_read(run, run.owners))
+    kept = list(_kept(run, run.backing))
     limit_ms = run.lease_ms * (1 + MARGIN_SHARE) + MARGIN_MS
-    overlong = [key for key in keys if key.longest_ttl_ms > limit_ms]
-    figures = Figures(len(keys), len(overlong), max((key.longest_ttl_ms for key in overlong), default=0))
+    overlong = [one for one in kept if one.ttl_ms > limit_ms]
+    figures = Figures(len(kept), len(overlong), max((one.ttl_ms for one in overlong), default=0))
     if not overlong:
         return Answer(figures)
-    longest = max(overlong, key=lambda key: key.longest_ttl_ms)
+    longest = max(overlong, key=lambda one: one.ttl_ms)
     text = (
-        f"the lock told {out_of(len(overlong), len(keys), 'key', 'keys')} to live for up to "
-        f"{milliseconds(longest.longest_ttl_ms)}, although it was asked for {milliseconds(run.lease_ms)}"
+        f"in {len(overlong)} of {plural(len(kept), 'section')} the lock told the keys on a majority of the nodes to "
+        f"live for up to {milliseconds(longest.ttl_ms)}, although it was asked for {milliseconds(run.lease_ms)}"
     )
-    clients = run.sections["client"].astype(str).tolist()
     examples = tuple(
         {
-            "node": key.node,
-            "key": key.lock_key,
-            **({"by": clients[key.section]} if key.section >= 0 else {}),
-            "at_ms": run.at_ms(key.from_max_ns),
-            "ttl_ms": key.longest_ttl_ms,
+            **named(run.sections.iloc[one.section]),
+            "at_ms": run.at_ms(run.sections["start_ns"].iloc[one.section]),
+            "ttl_ms": one.ttl_ms,
+            "nodes": one.nodes,
         }
-        for key in worst_first(overlong, longest)
+        for one in worst_first(overlong, longest)
     )
     return Answer(figures, (Finding("keys-outlast-lease", "lock", text, ("liveness",), len(overlong), examples),))
 
 
-def _read(run: Recorded, owners: Owners) -> Iterator[_Key]:
-    """The keys whose time to live is known. By a wrong clock it may be any."""
-    for key in map(_Key._make, rows_of(owners.holdings, *_Key._fields)):
-        was_read = key.value is not None and key.longest_ttl_ms > 0
-        if was_read and not run.wrong_clocks.touch(key.node, key.from_min_ns, key.to_min_ns):
-            yield key
+def _kept(run: Recorded, backing: Backing) -> Iterator[_Kept]:
+    """By section, the longest time to live that a majority of its nodes was told. By a wrong clock it may be any."""
+    starts = run.sections["start_ns"].tolist()
+    columns = ("section", "node", "from_min_ns", "to_min_ns", "before_renewals", "ttls_ms")
+    told: defaultdict[int, dict[str, int]] = defaultdict(dict)
+    for section, node, from_ns, to_ns, renewed, ttls_ms in rows_of(backing.owners.holdings, *columns):
+        if section < 0 or run.wrong_clocks.touch(node, from_ns, to_ns):
+            continue
+        by_yes = sum(since_ns <= starts[section] for since_ns, _ in renewed)
+        if known := [ttl_ms for ttl_ms in (ttls_ms[by_yes], ttls_ms[-1]) if ttl_ms is not None]:
+            told[section][str(node)] = max(known)
+    for section, by_node in sorted(told.items()):
+        majority = len(backing.nodes(section)) // 2 + 1
+        if len(by_node) >= majority:
+            nodes = sorted(by_node, key=lambda node: (-by_node[node], node))[:majority]
+            yield _Kept(section, by_node[nodes[-1]], tuple(sorted(nodes)))

@@ -182,10 +182,11 @@ def _outlasts(run: Recorded, evidence: Evidence, case: Case) -> Told:
 
 def _overlong(run: Recorded, evidence: Evidence, case: Case) -> Told:
     example = case.example
-    of = f"the key of {printable(str(example['by']))}" if "by" in example else "a key"
+    client, nodes = printable(str(example["client"])), [printable(str(node)) for node in example["nodes"]]
     return Told(
-        f"{printable(str(example['node']))} was told to keep {of} for {float(example['ttl_ms']):,.0f} ms, although the "
-        f"lock was asked for {run.lease_ms:,.0f} ms: if its owner dies, nobody else gets it there for as long."
+        f"The lock told {listed(nodes)} to keep the key of {client}, which got in at {float(example['at_ms']):+,.1f} "
+        f"ms, for {float(example['ttl_ms']):,.0f} ms or longer, although it was asked for {run.lease_ms:,.0f} ms: if "
+        f"{client} dies, nobody else gets in for as long."
     )
 
 

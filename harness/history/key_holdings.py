@@ -13,7 +13,7 @@ expires_max_ns   it has certainly expired by then, by the node's clock; forever 
 renewals         when its time to live was set anew, each at the latest, in order
 before_renewals  for each of these, no earlier than when it was, and by when the key would have certainly expired
                  without it; forever if its time to live before was not read
-longest_ttl_ms   the longest time to live that was ever read; 0 if none was
+ttls_ms          its time to live when it was set, and at each of the renewals, as soon as it could be read; None if not
 run              a number for each run of the node's server; -1 if watching ended before that was known
 is_hash          the key was a hash, and the value its fields
 
@@ -49,7 +49,7 @@ _HOLDING: Final = (
     "renewals",
     "expires_max_ns",
     "before_renewals",
-    "longest_ttl_ms",
+    "ttls_ms",
 )
 _NUMBERS: Final = (
     "from_min_ns",
@@ -59,7 +59,6 @@ _NUMBERS: Final = (
     "expires_ns",
     "run",
     "expires_max_ns",
-    "longest_ttl_ms",
 )
 _WATCH_WINDOW: Final = ("node", "from_ns", "to_ns", "run")
 
@@ -84,7 +83,7 @@ class _Holding:
         self.row[14] = (*self.row[14], (since_ns, self.row[13]))
         self.expires_ns, self.row[13] = _expiry(event), _latest_expiry(event)
         self.row[12] = (*self.row[12], event.at_ns)
-        self.row[15] = max(self.row[15], event.ttl_ms or 0)
+        self.row[15] = (*self.row[15], event.ttl_ms)
 
 
 @dataclass(slots=True)
@@ -136,7 +135,7 @@ def derive_holdings(events: Iterable[KeyEvent]) -> tuple[pd.DataFrame, pd.DataFr
                     node.run,
                     event.is_hash,
                 ]
-                row += [(), _latest_expiry(event), (), event.ttl_ms or 0]
+                row += [(), _latest_expiry(event), (), (event.ttl_ms,)]
                 rows.append(row)
                 if node.watch_window is None:
                     node.runless.append(row)

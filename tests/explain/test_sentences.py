@@ -332,14 +332,13 @@ def test_a_belief_that_too_few_nodes_had_granted(said: str, tail: str, cause: st
     assert told.cause == cause
 
 
-@pytest.mark.parametrize(("value", "whose"), [("v1", "the key of c1"), ("left", "a key")])
-def test_a_key_that_lives_longer_than_the_lease(value: str, whose: str) -> None:
-    story = Story().watched().section("c1", 10, 50, deadline=105).shows("c1", "v1")
-    story.seen("n1", "watching", 0, "id").seen("n1", "set", 8, "v1", ttl=60).seen("n1", "set", 9, value, ttl=1_500)
-    story.seen("n1", "blind", 700)
+def test_keys_that_live_longer_than_the_lease() -> None:
+    story = Story().watch("n1", "n2", "n3").section("c1", 10, 50, deadline=105).shows("c1", "v1")
+    for node in ("n1", "n2", "n3"):
+        story.seen(node, "set", 9, "v1", ttl=1_500).seen(node, "blind", 700)
     assert story.told("keys-outlast-lease").sentence == (
-        f"n1 was told to keep {whose} for 1,500 ms, although the lock was asked for 100 ms: if its owner dies, nobody "
-        "else gets it there for as long."
+        "The lock told n1 and n2 to keep the key of c1, which got in at +10.0 ms, for 1,500 ms or longer, although it "
+        "was asked for 100 ms: if c1 dies, nobody else gets in for as long."
     )
 
 
