@@ -8,7 +8,8 @@ waits for the death of the harness and then cleans up immediately.
 
 Making a folder with its lock, deciding that an owner is dead, and deleting a folder each happen under one lock on
 the parent folder, held for a moment: a run that is just starting is never taken for dead, and of two sweeps at the
-same time only one gets each dead run.
+same time only one gets each dead run. Whoever holds it and leaves nothing else in the parent folder takes that away, so
+that nothing is left in the temporary folder when no run is under way.
 """
 
 from __future__ import annotations
@@ -166,13 +167,34 @@ def delete_state(folder: Path, lock: int) -> None:
 
 @contextlib.contextmanager
 def parent_locked(parent: Path) -> Iterator[None]:
-    """Every decision about the life and death of runs in `parent` is made while this is held."""
-    descriptor = os.open(parent / _PARENT_LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    """Every decision about the life and death of runs in `parent` is made while this is held. Raises
+    BrokenEnvironmentError if the folder is not ours alone, FileNotFoundError if there is no place for it."""
+    descriptor = _lock_parent(parent)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
     finally:
+        with contextlib.suppress(OSError):
+            if [path.name for path in parent.iterdir()] == [_PARENT_LOCK]:
+                (parent / _PARENT_LOCK).unlink()
+                parent.rmdir()  # fails if somebody has just made the next lock in it, and uses that
         os.close(descriptor)
+
+
+def _lock_parent(parent: Path) -> int:
+    """The lock of the folder, which is made if it is missing. It may be taken away at any moment until it is locked."""
+    while True:
+        parent.mkdir(mode=0o700, exist_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            _check_ours(parent)
+            descriptor = os.open(parent / _PARENT_LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+                if os.path.samestat(os.fstat(descriptor), (parent / _PARENT_LOCK).lstat()):
+                    return descriptor
+            except BaseException:
+                os.close(descriptor)
+                raise
+            os.close(descriptor)
 
 
 def checked_parent(parent: Path | None) -> Path:
@@ -181,16 +203,21 @@ def checked_parent(parent: Path | None) -> Path:
     parent = parent or state_parent()
     try:
         parent.mkdir(mode=0o700, exist_ok=True)
-        status = parent.lstat()
     except OSError as error:
         raise BrokenEnvironmentError(
             f"the folder for temporary state, {parent}, cannot be made: {error.strerror}; make room, or set TMPDIR"
         ) from error
+    with contextlib.suppress(FileNotFoundError):  # the last run has just taken it away
+        _check_ours(parent)
+    return parent
+
+
+def _check_ours(parent: Path) -> None:
+    status = parent.lstat()
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o077:
         raise BrokenEnvironmentError(
             f"{parent} must be a folder of this user that nobody else can enter (mode 0700); remove it, or set TMPDIR"
         )
-    return parent
 
 
 def _try_lock(folder: Path) -> int | None:

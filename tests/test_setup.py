@@ -26,7 +26,7 @@ from packaging.utils import canonicalize_name
 from cluster.wall_clock import LIBRARY
 from fencepost.setup import python as setup
 from fencepost.setup.progress import Clock, perform_all
-from fencepost.setup.servers import REDIS_WHEELS, VALKEY_WHEEL
+from fencepost.setup.servers import REDIS_WHEELS, VALKEY_WHEEL, server_steps
 from fencepost.setup.toolchains import GO
 from fencepost.setup.wall_clock import COMPILERS, clock_step
 from fencepost.setup.workshop import SetupError, Step, Workshop, replace
@@ -313,6 +313,18 @@ def build_editable(folder, config_settings=None, metadata_directory=None):
             wheel.writestr(f"fencepost-0.1.0.dist-info/{file}", text)
     return name
 """
+
+
+@pytest.mark.parametrize("is_clone", [True, False])
+def test_only_a_clone_asks_apt_for_a_server(
+    is_clone: bool, shop: Workshop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A tool writes to its user's folders alone, also as root."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr("fencepost.setup.servers.has_apt", lambda: True)
+    monkeypatch.setattr("fencepost.setup.servers.IS_CLONE", is_clone)
+    (redis,) = [step for step in server_steps(shop) if step.name == "redis-server"]
+    assert ("apt-get" in redis.brings) is is_clone
 
 
 # A Go whose builds print a version, and whose cache has what of Toxiproxy's source is mended.

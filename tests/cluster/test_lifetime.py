@@ -226,10 +226,38 @@ def test_of_sweeps_at_the_same_time_each_dead_run_goes_to_one_and_starting_runs_
     assert sorted(swept) == [f"dead-{number}" for number in range(4)]
 
 
-def test_a_run_waits_with_its_folder_while_someone_decides_who_is_dead(parent: Path) -> None:
-    RunState.create(parent=parent).close()
+def test_the_last_run_leaves_nothing_in_the_temporary_folder(parent: Path) -> None:
+    with RunState.create("one", parent=parent):
+        RunState.create("two", parent=parent).close()
+        assert sorted(path.name for path in parent.iterdir()) == [".lock", "one"]
+    assert not parent.exists()
+    dead_run(parent, "dead")
+    assert [run.run_id for run in sweep(parent=parent).runs] == ["dead"]
+    sweep(parent=parent)
+    assert not parent.exists()
+
+
+def test_who_waits_for_a_lock_that_is_taken_away_makes_the_next_one(parent: Path) -> None:
+    parent.mkdir(mode=0o700)
     made: list[RunState] = []
-    with (parent / ".lock").open() as deciding:
+    with (parent / ".lock").open("w") as leaving:
+        fcntl.flock(leaving, fcntl.LOCK_EX)
+        waiting = threading.Thread(target=lambda: made.append(RunState.create("next", parent=parent)))
+        waiting.start()
+        waiting.join(0.1)
+        (parent / ".lock").unlink()
+        parent.rmdir()
+    waiting.join(30)
+    (state,) = made
+    assert [run.run_id for run in sweep(parent=parent).runs] == []
+    assert is_alive(state.path)
+    state.close()
+
+
+def test_a_run_waits_with_its_folder_while_someone_decides_who_is_dead(parent: Path) -> None:
+    parent.mkdir(mode=0o700)
+    made: list[RunState] = []
+    with (parent / ".lock").open("w") as deciding:
         fcntl.flock(deciding, fcntl.LOCK_EX)
         starting = threading.Thread(target=lambda: made.append(RunState.create("starting", parent=parent)))
         starting.start()
@@ -242,9 +270,9 @@ def test_a_run_waits_with_its_folder_while_someone_decides_who_is_dead(parent: P
 
 
 def test_a_sweep_decides_nothing_while_a_run_is_between_its_folder_and_its_lock(parent: Path) -> None:
-    RunState.create(parent=parent).close()
+    parent.mkdir(mode=0o700)
     swept: list[str] = []
-    with (parent / ".lock").open() as starting:
+    with (parent / ".lock").open("w") as starting:
         fcntl.flock(starting, fcntl.LOCK_EX)
         (parent / "starting").mkdir()
         sweeping = threading.Thread(target=lambda: swept.extend(run.run_id for run in sweep(parent=parent).runs))
@@ -302,7 +330,8 @@ def test_a_dead_run_counts_as_cleaned_up_soon_after_the_last_that_was_found(
 
     monkeypatch.setattr("cluster.sweep.monotonic", lambda: now_s)
     monkeypatch.setattr("cluster.sweep.sleep", sleep)
-    (parent / "dead").mkdir(parents=True)
+    parent.mkdir(mode=0o700)
+    (parent / "dead").mkdir()
     sweep_one(parent / "dead", [sweeper])
     assert now_s == pytest.approx(ends_at_s, abs=0.11)
     assert not (parent / "dead").exists()

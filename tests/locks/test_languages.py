@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from fencepost.errors import UsageError
-from fencepost.setup.toolchains import Toolchain
+from fencepost.setup.toolchains import GO, Toolchain
 from fencepost.setup.workshop import SetupError, Workshop
 from workloads.installation import launch_of
 from workloads.languages import java, node, rust
@@ -68,6 +70,19 @@ def test_a_toolchain_that_was_brought_before_is_used_again(program: Callable[[st
     brought.rename(kept)
     found = WITH_WHEEL.bring(shop, "lock-x")
     assert (found.program, found.brought) == (kept, True)
+
+
+@pytest.mark.needs("go")
+def test_go_is_asked_and_leaves_nothing_in_its_user_s_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It counts its own calls below ~/.config, unless it is kept from it."""
+    go = Path(os.environ.get("GO") or shutil.which("go") or "")
+    monkeypatch.setenv("PATH", str(go.parent))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    found = GO.find(tmp_path / "tools")
+    assert found is not None
+    assert found.program == go
+    assert list(tmp_path.rglob("*")) == []
 
 
 CARGO = """

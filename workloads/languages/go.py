@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import replace as changed
 from pathlib import Path
 
-from fencepost.setup.toolchains import GO, Toolchain
+from fencepost.setup.toolchains import GO, GO_SETTINGS, Toolchain
 from fencepost.setup.workshop import Workshop, replace
 from workloads.languages.base import Launch, copy_sources, half, sources
 from workloads.manifest import Manifest
@@ -30,11 +30,11 @@ class Go:
         go = _toolchain_for(lock).bring(shop, step)
         cache = shop.tools / "cache" / "go"
         environment = {
+            **GO_SETTINGS,
             "GOMODCACHE": str(cache / "modules"),
             "GOCACHE": str(cache / "build"),
             "GOFLAGS": "-mod=readonly -modcacherw",
             "GOWORK": "off",
-            "GOTOOLCHAIN": "local",
             "CGO_ENABLED": "0",
         }
         with shop.scratch(step) as scratch:
