@@ -18,8 +18,8 @@ unexport FENCEPOST_TOOLS
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .PHONY: help base lock-under-test setup setup-docker doctor test test-partition test-latency test-pause test-crash \
-        test-power test-controls test-standard test-all report-fsync mutants claims survey nightly flips same-verdicts \
-        no-blame no-blame-under-faults signals tampered screenshots lint lock clean
+        test-power test-controls test-standard test-all report-fsync mutants claims survey nightly many-clients foreign \
+        foreign-names fuzz flips same-verdicts no-blame no-blame-under-faults signals tampered screenshots lint lock clean
 
 help: ## show this page
 	@echo "fencepost finds out by experiment whether a distributed lock on Redis keeps its promise."
@@ -141,6 +141,23 @@ nightly: setup ## the standard faults on many locks, other ones each night, with
 	.venv/bin/fencepost nightly $(if $(QUICK),--quick) $(if $(BUDGET),--budget $(BUDGET)) \
 		$(if $(WORKERS),--workers $(WORKERS)) $(if $(REPORT),--report $(REPORT)) \
 		$(if $(CLUSTER),--cluster $(CLUSTER)) $(ARGS)
+
+# The parts of the nightly job that are no runs of `fencepost nightly`. A verdict may be "unknown" (2) where two processors
+# are busy with so many clients; that a library breaks its promise (1) is a result.
+many-clients: lock-under-test ## a run of 128 clients (CLIENTS=256) must end with a verdict within five minutes
+	timeout 300 $(TEST) --nemesis partition --retry-delay 1s $(if $(LOCK),,--lock redlock) $(if $(CLIENTS),,--clients 128) \
+		$(OPTIONS) || test $$? = 2
+
+foreign: setup lock-under-test ## install the foreign lock LOCK, test its adapter, and play it under the standard faults
+	@test -n "$(LOCK)" || { echo "foreign: name a lock, as in: make foreign LOCK=redsync" >&2; exit 1; }
+	.venv/bin/pytest tests/locks --must-have lock:$(LOCK)
+	$(TEST) --nemesis standard $(if $(DURATION),,--duration 60s) $(OPTIONS) || test $$? = 1
+
+foreign-names:
+	@.venv/bin/python -m tests.foreign_names
+
+fuzz: setup ## every entrance of fencepost, with forty times the examples of its own tests (TIMES=40), other ones each time
+	FENCEPOST_FUZZ=$(or $(TIMES),40) .venv/bin/pytest tests/fuzz $(ARGS)
 
 no-blame: base lock-under-test ## is a correct lock ever blamed? 64 clients, too few processors, clients that are stopped or frozen; as root
 	.venv/bin/python -m tests.no_blame $(if $(SEED),--seed $(SEED)) $(ARGS)

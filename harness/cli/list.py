@@ -32,7 +32,6 @@ class Arguments(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _list(call: Call, out: Console) -> int:
-    from harness.report.findings_listed import render_findings
     from harness.report.listing import list_runs, render_listing
 
     arguments: Arguments = call.arguments
@@ -41,7 +40,14 @@ def _list(call: Call, out: Console) -> int:
     nothing = f"no runs in {arguments.results} yet; `{_FIRST}` makes one"
     if arguments.since:
         nothing = f"no runs in {arguments.results} since {arguments.since}"
-    out.print((render_findings if arguments.findings else render_listing)(runs) if runs else nothing)
+    if not runs:
+        out.print(nothing)
+    elif arguments.findings:
+        from harness.report.findings_listed import render_findings
+
+        out.print(render_findings(runs))
+    else:
+        out.print(render_listing(runs))
     return 0
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -89,7 +88,7 @@ def check_manifest(folder: RunFolder, manifest: Manifest, *, at_a_glance: bool =
         if not (published and name.startswith(("clients/", "answers/"))):
             raise UsageError(f"{folder.path / name} is missing; manifest.json lists it: the record is damaged")
     read = [path for name, path in there.items() if not _is_untouched(path, listed[name], written_ns)]
-    for found in _all_measured(folder.path, read):
+    for found in _all_measured(folder.path, read) if read else ():
         file = listed[found.name]
         if found != file:
             what = f"it has {found.lines} lines and {found.bytes} bytes, and had {file.lines} and {file.bytes}"
@@ -154,6 +153,8 @@ def _name(folder: Path, path: Path) -> str:
 
 def _all_measured(folder: Path, paths: Iterable[Path]) -> list[File]:
     """Several files at a time: reading and hashing need no Python."""
+    from concurrent.futures import ThreadPoolExecutor  # slow to import, and a list of runs rarely comes here
+
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         return list(pool.map(partial(_measured, folder), paths))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import subprocess
 from pathlib import Path
 
@@ -33,6 +34,25 @@ def test_every_foreign_lock_is_installed_tested_and_played(tmp_path: Path) -> No
     assert name == output
     assert sorted(json.loads(names)) == sorted(path.parent.name.replace("_", "-") for path in folders)
 
-    played = "\n".join(step["run"] for step in foreign["steps"] if "run" in step)
+    [played] = [step["run"] for step in foreign["steps"] if "run" in step]
+    lock = "redsync"
+    words = shlex.split(re.sub(r"\$\{\{ .*? \}\}", "7", played.replace("${{ matrix.lock }}", lock)))
+    done = subprocess.run(
+        [words[0], "-n", *words[1:]], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
+    )
     for command in ("fencepost setup", "pytest tests/locks", "fencepost test"):
-        assert re.search(rf"{command} .*\$\{{\{{ matrix\.lock \}}\}}", played), command
+        assert re.search(rf"{command} .*\b{lock}\b", done.stdout), command
+
+
+def test_everything_that_the_night_runs_is_a_target_of_make() -> None:
+    """So that anybody can make a night's failure again on their own machine."""
+    jobs = yaml.safe_load((ROOT / ".github/workflows/nightly.yml").read_text())["jobs"]
+    said = [step["run"] for job in jobs.values() for step in job["steps"] if "run" in step]
+    targets = {
+        word[1] for line in said if (word := re.fullmatch(r"(?:sudo env \S+ )?make ([\w-]+|\$\{\{.*)(?: .*)?", line))
+    }
+    assert len(said) >= len(jobs)
+    assert [line for line in said if not re.match(r"(sudo env \"PATH=\$PATH\" )?make ", line)] == []
+    declared = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    assert {target for target in targets if not target.startswith("$")} <= declared
+    assert {"nightly", "many-clients", "foreign", "fuzz", "signals", "survey", "claims"} <= targets
