@@ -42,7 +42,8 @@ class RunConfig(ClientOptions, frozen=True, kw_only=True):
     `schedule`: a saved schedule, which replaces `nemesis`. `disks`: each node has a small file system (`disk_fs`) of
     its own, whose power can be cut; a schedule with power cuts brings them unasked. `clocks`: each node has a wall
     clock of its own, which can be set; a schedule with wrong clocks brings them unasked. `witness`: whether the nodes'
-    keys are watched (`harness.run.witness`).
+    keys are watched (`harness.run.witness`). `pcap`: whether what goes over the links is kept
+    (`harness.run.capture`).
     """
 
     name: Annotated[
@@ -144,6 +145,16 @@ class RunConfig(ClientOptions, frozen=True, kw_only=True):
     witness: Annotated[
         Literal["on", "off"], Option("--witness", "whether the keys on the nodes are watched", "cluster")
     ] = "on"
+    pcap: Annotated[
+        bool,
+        Option(
+            "--pcap",
+            "keep what went over the links as links.pcapng, for Wireshark (needs root)",
+            "cluster",
+            commands=("script",),
+            replayed=False,
+        ),
+    ] = False
 
     def check(self) -> None:
         """Raise UsageError, naming the option, for what cannot mean anything."""

@@ -19,6 +19,7 @@ from cluster.wall_clock import find_clock_library
 from fencepost.errors import UsageError
 from harness.checkers import check_checkers
 from harness.config import ClusterChoice, RunConfig
+from harness.run.capture import check_capture
 from harness.run.limits import check_limits
 from harness.run.scheduled import Prepared
 from harness.run.setup import ClusterKind, Setup
@@ -59,6 +60,8 @@ def prepare_setup(config: RunConfig) -> Setup:
     backend = choose_backend(config.cluster)
     if config.disks:
         check_disks(config.disk_fs)
+    if config.pcap:
+        check_capture()
     no_sandbox = why_not() if backend == "process" else None
     is_alone = backend == "process" and no_sandbox is None
     spec = ClusterSpec(

@@ -21,6 +21,7 @@ from cluster.waiting import Patience
 from fencepost.errors import BrokenEnvironmentError, FencepostError
 from fencepost.files import NO_SPACE, disk_error
 from fencepost.history import HARNESS, ClientEnd, FaultEvent, Timeline
+from harness.run.capture import capture
 from harness.run.clients import RESOURCE_TIMEOUT_MS, ClientSlot, start_all
 from harness.run.environment import describe_environment
 from harness.run.fault_log import FaultLog
@@ -31,7 +32,7 @@ from harness.run.sealing import sealing
 from harness.run.setup import Setup
 from harness.run.snapshot import Display, Snapshot
 from harness.run.watch import Watch
-from harness.run.witness import Witness
+from harness.run.witness import witness
 from harness.store.run_folder import RunFolder
 from nemesis.base import Topology, World
 from nemesis.steps import do_all
@@ -148,9 +149,11 @@ class TestRun:
             stack.callback(self._resource.close)
             self._faults = FaultLog(stack.enter_context(folder.nemesis_log()).append, cluster.links)
             ends_log = stack.enter_context(folder.client_ends_log())
+            environment = os.environ | self._state.environment
             if self._setup.is_watched:
-                environment = os.environ | self._state.environment
-                stack.enter_context(Witness(cluster.nodes.values(), folder.nodes, folder.witness_words, environment))
+                stack.enter_context(witness(cluster.nodes.values(), folder.nodes, folder.witness_words, environment))
+            if config.pcap:
+                stack.enter_context(capture(cluster.links, folder.capture, folder.capture_words, environment))
             self._write_log = stack.enter_context(folder.resource_log()).extend
 
             stack.callback(self._cut_off_all)

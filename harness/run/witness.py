@@ -3,22 +3,19 @@
 Clients know only what their lock reported. Whether a key was left behind, or was gone while its holder was inside, only
 the nodes know. The witness asks them directly, not through the links, so only a fault of the node itself can stop it
 from seeing, and it records when that happens. It does not disturb a run: it is a separate process that yields the
-processor to clients and servers and wakes up at most every few milliseconds. Its failure is recorded and stops nothing.
-It changes nothing on a node except the notification setting.
+processor to clients and servers and wakes up at most every few milliseconds. It changes nothing on a node except the
+notification setting.
 """
 
 from __future__ import annotations
 
 import os
 import select
-import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from time import monotonic_ns, sleep
-from types import TracebackType
-from typing import Final, NamedTuple, Self
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -26,12 +23,10 @@ from cluster.access import Login
 from cluster.base import Address, Node
 from cluster.registry import server_named
 from cluster.server import KeyEvents
-from cluster.waiting import is_readable
 from fencepost.errors import FencepostError, InternalError
+from harness.run.companion import Companion
 from harness.store.append_log import AppendLog
 
-READY_WITHIN_S: Final = 5.0
-_END_WITHIN_S: Final = 3.0
 _LOOK_NS: Final = 50_000_000
 """How often what was seen is written."""
 _LAST_PROOF_NS: Final = 300_000_000
@@ -43,61 +38,11 @@ unknown."""
 _READY: Final = b"watching\n"
 
 
-class Witness:
-    """A context manager that watches these nodes, whose server must have key events. `log`: the file for events;
-    `words`: the file for its own errors."""
-
-    def __init__(self, nodes: Iterable[Node], log: Path, words: Path, environment: Mapping[str, str]) -> None:
-        self._nodes = [_Watched(node.name, node.server.name, node.address, node.address.login) for node in nodes]
-        self._log = log
-        self._words = words
-        self._environment = environment
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def __enter__(self) -> Self:
-        """Returns when all nodes are being watched, or after a timeout; the log shows which."""
-        command = [
-            sys.executable,
-            "-m",
-            "harness.run.witness",
-            str(self._log),
-        ]
-        try:
-            with self._words.open("ab") as words:
-                self._process = subprocess.Popen(
-                    command,
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    stderr=words,
-                    env=dict(self._environment),
-                    start_new_session=True,
-                )
-        except OSError as error:
-            self._words.write_text(f"the witness cannot be started: {error}\n")
-            return self
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        with suppress(BrokenPipeError):  # its own words say why it ended
-            # Not an argument: those can be read by everybody.
-            self._process.stdin.write(msgspec.json.encode(self._nodes) + b"\n")
-            self._process.stdin.flush()
-        is_readable(self._process.stdout.fileno(), READY_WITHIN_S)
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        """Let it take a last look and end."""
-        process, self._process = self._process, None
-        if process is None:
-            return
-        assert process.stdin is not None
-        assert process.stdout is not None
-        process.stdin.close()
-        try:
-            process.wait(_END_WITHIN_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-        process.stdout.close()
+def witness(nodes: Iterable[Node], log: Path, words: Path, environment: Mapping[str, str]) -> Companion:
+    """Watches these nodes, whose server must have key events, from when it is entered; the log shows which of them were
+    in sight by then. `log`: the file for events; `words`: the file for its own errors."""
+    told = [_Watched(node.name, node.server.name, node.address, node.address.login) for node in nodes]
+    return Companion("harness.run.witness", [str(log)], told, words, environment)
 
 
 class _Watched(NamedTuple):

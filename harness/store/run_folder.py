@@ -173,6 +173,15 @@ class RunFolder:
     def witness_words(self) -> Path:
         return self.logs / "witness.log"
 
+    @property
+    def capture(self) -> Path:
+        """What went over the links."""
+        return self.path / "links.pcapng"
+
+    @property
+    def capture_words(self) -> Path:
+        return self.logs / "capture.log"
+
     def client_log(self, client: str, life: int) -> Path:
         return self.clients / f"{client}.{life}.jsonl"
 

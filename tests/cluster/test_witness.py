@@ -13,12 +13,13 @@ from cluster.process import ProcessCluster
 from cluster.programs import find_server
 from cluster.resp import ask
 from fencepost.history import KeyEvent
-from harness.run.witness import Witness
+from harness.run.companion import Companion
+from harness.run.witness import witness
 from harness.store.append_log import read_lines
 from tests.cluster.conftest import MakeCluster
 from workloads.locks.redlock import RELEASE_SCRIPT
 
-PATIENCE_S = 8.0
+PATIENCE_S = 30.0
 
 
 class Watched:
@@ -51,21 +52,21 @@ class Watched:
 @pytest.fixture
 def watch(make_cluster: MakeCluster, tmp_path: Path) -> Iterator[Callable[..., Watched]]:
     """Bring up a node and its witness. The witness is told to end after the test."""
-    witnesses: list[Witness] = []
+    witnesses: list[Companion] = []
 
     def begin(**options: object) -> Watched:
         cluster = make_cluster(**options)
         log = tmp_path / "nodes.jsonl"
-        witness = Witness(cluster.nodes.values(), log, tmp_path / "witness.log", os.environ)
-        witness.__enter__()
-        witnesses.append(witness)
+        one = witness(cluster.nodes.values(), log, tmp_path / "witness.log", os.environ)
+        one.__enter__()
+        witnesses.append(one)
         watched = Watched(cluster, log)
         watched.until_story(("watching", None))
         return watched
 
     yield begin
-    for witness in witnesses:
-        witness.__exit__(None, None, None)
+    for one in witnesses:
+        one.__exit__(None, None, None)
     words = tmp_path / "witness.log"
     assert not words.exists() or words.read_text() == ""
 
@@ -186,7 +187,7 @@ def test_marks_of_probes_are_no_keys_of_a_lock(watch: Callable[..., Watched]) ->
 def test_when_it_is_told_to_end_it_says_until_when_it_saw(make_cluster: MakeCluster, tmp_path: Path) -> None:
     cluster = make_cluster(nodes=2)
     log = tmp_path / "nodes.jsonl"
-    with Witness(cluster.nodes.values(), log, tmp_path / "witness.log", os.environ):
+    with witness(cluster.nodes.values(), log, tmp_path / "witness.log", os.environ):
         ending_ns = time.monotonic_ns()
     events = [event for piece in read_lines(log, KeyEvent) for event in piece]
     for node in ("n1", "n2"):
@@ -198,11 +199,11 @@ def test_when_it_is_told_to_end_it_says_until_when_it_saw(make_cluster: MakeClus
 def test_without_a_node_to_watch_nothing_is_raised_and_nothing_is_claimed(
     make_cluster: MakeCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("harness.run.witness.READY_WITHIN_S", 0.3)
+    monkeypatch.setattr("harness.run.companion.READY_WITHIN_S", 0.3)
     cluster = make_cluster()
     cluster.nodes["n1"].kill()
     log = tmp_path / "nodes.jsonl"
-    with Witness(cluster.nodes.values(), log, tmp_path / "witness.log", os.environ):
+    with witness(cluster.nodes.values(), log, tmp_path / "witness.log", os.environ):
         pass
     assert log.read_bytes() == b""
 
@@ -210,6 +211,6 @@ def test_without_a_node_to_watch_nothing_is_raised_and_nothing_is_claimed(
 def test_a_witness_that_cannot_write_says_why_and_stops_nothing(make_cluster: MakeCluster, tmp_path: Path) -> None:
     cluster = make_cluster()
     words = tmp_path / "witness.log"
-    with Witness(cluster.nodes.values(), tmp_path / "nowhere" / "nodes.jsonl", words, os.environ):
+    with witness(cluster.nodes.values(), tmp_path / "nowhere" / "nodes.jsonl", words, os.environ):
         pass
     assert "cannot be written: No such file or directory" in words.read_text()
