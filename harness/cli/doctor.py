@@ -45,6 +45,7 @@ from workloads.registry import foreign_locks
 _DEFAULT_SERVER = RunConfig(seed=0).server
 _TOXIPROXY = "2.12."
 _ROOM_MIB = 1024
+_CLEAN = "make clean" if IS_CLONE else "fencepost clean"
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,7 +264,7 @@ def _leftovers() -> Check:
         return Check("leftovers", False, str(error), f"remove {lifetime.state_parent()}")
     dead = [path.name for path in folders if not lifetime.is_alive(path)]
     if dead:
-        return Check("leftovers", False, f"of {len(dead)} crashed runs: {', '.join(sorted(dead)[:3])}", "make clean")
+        return Check("leftovers", False, f"of {len(dead)} crashed runs: {', '.join(sorted(dead)[:3])}", _CLEAN)
     return Check("leftovers", True, "none")
 
 
