@@ -8,9 +8,12 @@ process of its own with the same interpreter:
 - 64 clients on 1,000 keys, with all key events of five nodes.
 
 Each is judged by turns, several times; the smallest figures count. Each line shows the time and the CPU time of both,
-and their ratio. The peak memory of a history is shown per operation, after subtracting what the imports need. The last
-line shows what decoding alone costs: the processor time in which msgspec turns the same raw lines into structs. For
-links that are cut and healed together and one by one, see `benchmarks/links.py`.
+and their ratio. An operation is two events, its invocation and its completion. Their rate is shown by the clock, and
+per second of CPU time of all processes, which does not depend on what else the machine does. The peak memory of the
+process that judges is shown per operation, after subtracting what the imports need; the processes that decode logs for
+it are not counted, for they hold one piece of a log at a time. The last line shows what decoding alone costs: the
+processor time in which msgspec turns the same raw lines into structs. For links that are cut and healed together and
+one by one, see `benchmarks/links.py`.
 """
 
 from __future__ import annotations
@@ -100,8 +103,9 @@ def compare(base: Path, what: str, path: Path, operations: int, rounds: int) -> 
     times = [f"{one['wall']:.2f} s ({one['cpu']:.2f})" for one in (old, new)]
     print(f"{what:44} {times[0]:>17} {times[1]:>17} {ratios:>11}{memory}", flush=True)
     if operations:
-        rates = [f"{2 * operations / one['wall'] / 1e6:.2f} M/s" for one in (old, new)]
-        print(f"{'  events a second':44} {rates[0]:>17} {rates[1]:>17}", flush=True)
+        for words, clock in (("  events a second", "wall"), ("  events per second of CPU", "cpu")):
+            rates = [f"{2 * operations / one[clock] / 1e6:.2f} M" for one in (old, new)]
+            print(f"{words:44} {rates[0]:>17} {rates[1]:>17}", flush=True)
 
 
 def judged_by(tree: Path, path: Path) -> dict[str, float]:
