@@ -61,3 +61,15 @@ def test_the_page_on_choosing_names_every_published_finding() -> None:
     findings = sorted(path.name for path in FINDINGS.glob("*.md"))
     assert findings
     assert [name for name in findings if f"/{name})" not in page] == []
+
+
+def test_the_page_on_workloads_shows_the_toy_workload_as_it_is() -> None:
+    toy = DOCS.parent / "tests/toys/workloads/kinds/guest_book.py"
+    assert toy.read_text() in blocks("workloads.md", "python")
+
+
+def test_the_index_leads_to_every_page() -> None:
+    index = (DOCS / "index.md").read_text()
+    pages = sorted(path.name for path in DOCS.glob("*.md") if path.name != "index.md")
+    assert pages
+    assert [name for name in pages if not re.search(rf"\]\({re.escape(name)}[)#]", index)] == []
