@@ -7,6 +7,7 @@ import contextlib
 import importlib
 import io
 import re
+import shlex
 import tokenize
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -15,6 +16,11 @@ from pathlib import Path
 import pytest
 
 from fencepost.__main__ import main
+from fencepost.errors import UsageError
+from harness.cli.main import find_command
+from harness.options import RunArguments, config_from
+from nemesis.base import Topology
+from nemesis.schedule import draw_schedule, parse_spec
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("cluster", "fencepost", "harness", "nemesis", "workloads")
@@ -37,6 +43,9 @@ GO_BLOCK = re.compile(r"^```go$.*?^```$", re.MULTILINE | re.DOTALL)
 TARGET = re.compile(r"\bmake (?:-\w+ )?([a-z][a-z-]*)")
 COMMAND = re.compile(r"\bfencepost ([a-z]+)((?:[^\n`#\\]|\\\n)*)")
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
+FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+SHELL = ("", "sh", "console")
+CALL = re.compile(r"^(?:\.venv/bin/)?fencepost [a-z]")
 
 PLACES = ("*.md", "docs/*.md", "examples/*/*.md", "pytest_plugin/*.md", "results/*.md", "tests/peers/*.md")
 DOCUMENTS = sorted(path for pattern in PLACES for path in ROOT.glob(pattern))
@@ -184,3 +193,35 @@ def test_every_option_exists(document: Path) -> None:
     known |= set(OPTION.findall((ROOT / "pytest_plugin/pytest_fencepost/plugin.py").read_text()))
     absent += [option for option in OPTION.findall(COMMAND.sub("", code)) if option not in known]
     assert not absent
+
+
+def calls_in(document: Path) -> Iterator[list[str]]:
+    """The words of each call of `fencepost` in a block for the shell, without the first."""
+    blocks = [body for language, body in FENCED.findall(document.read_text()) if language in SHELL]
+    lines = "\n".join(blocks).replace("\\\n", " ").splitlines()
+    for part in (part.strip() for line in lines for part in line.split(" && ")):
+        if CALL.match(part):
+            yield shlex.split(part, comments=True)[1:]
+
+
+def check_call(words: list[str]) -> None:
+    """Read a call as the command does, up to where the machine matters: its words, values and, for a run, its schedule.
+    Raises UsageError."""
+    name, *rest = words
+    arguments = find_command(name).call(name, rest).arguments
+    if isinstance(arguments, RunArguments):
+        config = config_from(arguments)
+        topology = Topology(config.client_names, config.node_names, config.ttl_ms)
+        draw_schedule(parse_spec(config.nemesis), config.seed, topology, config.duration_ms)
+
+
+def test_every_call_in_a_block_is_accepted() -> None:
+    calls = [(document, words) for document in DOCUMENTS for words in calls_in(document)]
+    assert {"README.md", "tutorial.md", "workloads.md", "pytest.md"} <= {document.name for document, _ in calls}
+    refused = []
+    for document, words in calls:
+        try:
+            check_call(words)
+        except UsageError as error:
+            refused.append(f"{document.relative_to(ROOT)}: {shlex.join(words)}: {error}")
+    assert not refused, "\n".join(refused)
