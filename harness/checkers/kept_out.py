@@ -112,10 +112,10 @@ def _least_ns(run: Recorded) -> int:
 
 def _waits(run: Recorded) -> Iterator[_Wait]:
     """The waits that are long enough to matter, in the order of their beginnings."""
-    tries = run.ops[(run.ops["f"] == "acquire").to_numpy(np.bool_)]
+    names = ["client", "life", "section"]
+    tries = run.ops[[*names, "key", "invoke_ns", "complete_ns"]][(run.ops["f"] == "acquire").to_numpy(np.bool_)]
     if not len(tries):
         return
-    names = ["client", "life", "section"]
     each = tries.groupby(names, observed=True, sort=False).agg(
         key=("key", "first"), since=("invoke_ns", "min"), until=("complete_ns", "max")
     )
