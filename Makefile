@@ -19,7 +19,7 @@ unexport FENCEPOST_TOOLS
 .NOTPARALLEL:
 .PHONY: help base lock-under-test setup setup-docker doctor test test-partition test-latency test-pause test-crash \
         test-power test-controls test-standard test-all report-fsync mutants claims survey nightly many-clients foreign \
-        foreign-names fuzz flips same-verdicts no-blame no-blame-under-faults signals tampered screenshots lint lock clean
+        foreign-names fuzz flips same-verdicts no-blame no-blame-under-faults signals tampered screenshots docs lint lock clean
 
 help: ## show this page
 	@echo "fencepost finds out by experiment whether a distributed lock on Redis keeps its promise."
@@ -181,6 +181,9 @@ lint: base ## ruff, mypy, and the import contracts between folders
 	.venv/bin/mypy tools/*.py
 	cd pytest_plugin && ../.venv/bin/mypy --config-file ../pyproject.toml -p pytest_fencepost
 	.venv/bin/lint-imports
+
+docs: ## the documentation as a site, in build/site
+	@$(PYTHON) tools/site.py
 
 lock: ## resolve requirements.lock again from pyproject.toml
 	@$(PYTHON) tools/lock.py
