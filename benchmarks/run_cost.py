@@ -30,7 +30,6 @@ LOAD = ("--cluster", "process", "--duration", "12s", "--clients", "5")
 LOOK_EVERY_S = 0.05
 PARTS = {
     "workloads.client": "clients",
-    "workloads.zygote": "clients",
     "harness.run.witness": "witness",
     "main_inside": "harness inside",
     "cluster.reaper": "reaper",

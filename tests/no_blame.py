@@ -30,7 +30,7 @@ Disturb = Callable[[Path, Random], None]
 
 def stop_clients(run: Path, rng: Random) -> None:
     """Some clients are stopped by hand: their whole group, the client alone, or the process of its lock alone."""
-    clients = [each for each in Outsider(run, "process").processes() if _name(each).startswith("client ")]
+    clients = [each for each in Outsider(run, "process").processes() if "workloads.client" in _words(each)]
     stopped: list[psutil.Process] = []
     for client in rng.sample(clients, min(len(clients), rng.randint(1, 5))):
         family = [client, *client.children(recursive=True)]
@@ -51,7 +51,7 @@ def freeze_everything(run: Path, rng: Random) -> None:
 
 def freeze_clients(run: Path, rng: Random) -> None:
     """Some clients are frozen with their cgroup."""
-    clients = [each for each in Outsider(run, "process").processes() if _name(each).startswith("client ")]
+    clients = [each for each in Outsider(run, "process").processes() if "workloads.client" in _words(each)]
     chosen = rng.sample(clients, min(len(clients), 5))
     _freeze([process for client in chosen for process in (client, *client.children(recursive=True))], rng)
 
@@ -60,11 +60,11 @@ def leave_alone(run: Path, rng: Random) -> None:
     time.sleep(0.1)
 
 
-def _name(process: psutil.Process) -> str:
+def _words(process: psutil.Process) -> list[str]:
     try:
-        return process.name()
+        return process.cmdline()
     except psutil.Error:
-        return ""
+        return []
 
 
 def _stop(processes: Sequence[psutil.Process], for_s: float) -> None:

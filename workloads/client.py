@@ -1,6 +1,6 @@
-"""The client process: forked by the zygote (`workloads.zygote`), or `python -m workloads.client SPEC.json`.
+"""The client process: `python -m workloads.client SPEC.json`.
 
-The harness starts a new one for each client. It opens its lock, connects, says that it is ready, waits for the agreed
+The harness starts a fresh one for each client. It opens its lock, connects, says that it is ready, waits for the agreed
 moment, and from then on needs nobody: it works, records and ends by itself. A driven client does what it is told.
 
 With several tasks, each is a thread with logs, a control block, random numbers and a connection to the resource of its
@@ -15,7 +15,7 @@ import sys
 import traceback
 from collections.abc import Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, wait
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -187,8 +187,6 @@ def _await_start(control: Control) -> None:
 
 def main(argv: Sequence[str]) -> int:
     os.nice(_NICENESS)
-    with suppress(OSError):  # for whoever looks at the machine: forked clients have one command line
-        Path("/proc/self/comm").write_text(f"client {Path(argv[1]).name.partition('.spec')[0]}")
     spec = msgspec.json.decode(Path(argv[1]).read_bytes(), type=ClientSpec)
     try:
         work(spec)

@@ -12,6 +12,7 @@ import ast
 import difflib
 import importlib
 import inspect
+import re
 import shlex
 import shutil
 import sys
@@ -149,6 +150,8 @@ def _recipe(info: LockInfo) -> LockFactory:
 
 
 def _recipe_file(name: str) -> Path | None:
+    if not re.fullmatch("[a-z][a-z0-9-]*", name):  # anything may be asked for: paths, too
+        return None
     file = f"{name.replace('-', '_')}.py"
     return next((path for folder in locks.__path__ if (path := Path(folder, file)).is_file()), None)
 

@@ -1,9 +1,11 @@
-"""The client processes: each the leader of a process group that its foreign library belongs to."""
+"""The client processes: spawned fresh, each the leader of a process group that its foreign library belongs to."""
 
 from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
@@ -20,7 +22,6 @@ from fencepost.errors import BrokenEnvironmentError
 from fencepost.files import on_disk
 from fencepost.history import ClientEnd, task_names
 from harness.config import RunConfig
-from harness.run.zygote import UNKNOWN, Process, Zygote
 from harness.store.run_folder import RunFolder
 from nemesis.base import Step
 from workloads.base import NodeAddress
@@ -57,7 +58,7 @@ class ClientSlot:
         cluster: Cluster,
         folder: RunFolder,
         scratch: Path,
-        zygote: Zygote,
+        environment: Mapping[str, str],
         on_end: Callable[[ClientEnd], None],
     ) -> None:
         self._name = name
@@ -65,10 +66,10 @@ class ClientSlot:
         self._cluster = cluster
         self._folder = folder
         self._scratch = scratch
-        self._zygote = zygote
+        self._environment = environment
         self._on_end = on_end
         self._life = 0
-        self._process: Process | None = None
+        self._process: subprocess.Popen[bytes] | None = None
         self._tasks = task_names(name, config.tasks)
         self._controls: dict[str, Control] = {}
         self._pipes: tuple[int, int] | None = None
@@ -107,8 +108,8 @@ class ClientSlot:
         return State.STARTING not in self.states
 
     def start(self) -> None:
-        """Start a process, and do not wait for it to be ready. It waits for the agreed start, or begins immediately if
-        that has passed."""
+        """Spawn the process; returns immediately. The process waits for the agreed start, or starts immediately if that
+        has passed."""
         with self._verb:
             self._spawn()
 
@@ -137,16 +138,18 @@ class ClientSlot:
         with on_disk(spec_path):
             spec_path.write_bytes(msgspec.json.encode(spec))
         try:
-            self._process = self._launch(spec_path, self._log_path())
+            with self._log_path().open("ab") as log:
+                self._process = subprocess.Popen(
+                    [sys.executable, "-m", "workloads.client", str(spec_path)],
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    pass_fds=self._pipes or (),
+                    start_new_session=True,
+                    env=dict(self._environment),
+                )
         except OSError as error:
             raise BrokenEnvironmentError(f"client {self._name} cannot be started: {error.strerror}") from error
-        except BrokenEnvironmentError as error:
-            raise BrokenEnvironmentError(f"client {self._name} cannot be started: {error}") from error
-
-    def _launch(self, spec: Path, log: Path) -> Process:
-        """A process with this specification, which appends what it prints to the log. Raises OSError and
-        BrokenEnvironmentError."""
-        return self._zygote.fork(spec, log)
 
     def _control(self, task: str) -> Control:
         """A fresh control block for the life that begins."""
@@ -243,12 +246,12 @@ class ClientSlot:
         """Record the end of a process that ended on its own. Raises BrokenEnvironmentError if it failed."""
         with self._verb:
             process = self._process
-            if process is None or (code := process.poll()) is None:
+            if process is None or process.poll() is None:
                 return
-            finished = code == 0 and self._is_done()
+            finished = process.returncode == 0 and self._is_done()
             self._end("finished" if finished else "died")
         if not finished:
-            raise BrokenEnvironmentError(f"client {self._name} died ({_how(code)}): {self._last_words()}")
+            raise BrokenEnvironmentError(f"client {self._name} died ({_how(process.returncode)}): {self._last_words()}")
 
     def cut_off(self) -> None:
         """End a process that did not come back in time."""
@@ -339,8 +342,6 @@ class ClientSlot:
 
 
 def _how(returncode: int) -> str:
-    if returncode == UNKNOWN:
-        return "how is not known"
     return f"by {signal.Signals(-returncode).name}" if returncode < 0 else f"exit code {returncode}"
 
 

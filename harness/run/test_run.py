@@ -33,7 +33,6 @@ from harness.run.setup import Setup
 from harness.run.snapshot import Display, Snapshot
 from harness.run.watch import Watch
 from harness.run.witness import witness
-from harness.run.zygote import Zygote
 from harness.store.run_folder import RunFolder
 from nemesis.base import Topology, World
 from nemesis.steps import do_all
@@ -157,9 +156,8 @@ class TestRun:
                 stack.enter_context(capture(cluster.links, folder.capture, folder.capture_words, environment))
             self._write_log = stack.enter_context(folder.resource_log()).extend
 
-            zygote = stack.enter_context(Zygote(environment))
             stack.callback(self._cut_off_all)
-            self._start_clients(zygote, ends_log.append)
+            self._start_clients(ends_log.append)
             self._go_on()
             lock = self.slots[config.client_names[0]].lock_description()
             facts = describe_environment(cluster, lock, overhead, config.persistence)
@@ -217,11 +215,12 @@ class TestRun:
     def _failing(self) -> tuple[str, ...]:
         return () if self._timeline is None else self._faults.failing
 
-    def _start_clients(self, zygote: Zygote, on_end: Callable[[ClientEnd], None]) -> None:
+    def _start_clients(self, on_end: Callable[[ClientEnd], None]) -> None:
         self._show(f"starting {self.config.clients} clients")
+        environment = os.environ | self._state.environment
         for name in self.config.client_names:
             self.slots[name] = self._make_client(
-                name, self.config, self._cluster, self.folder, self._state.path, zygote, on_end
+                name, self.config, self._cluster, self.folder, self._state.path, environment, on_end
             )
         start_all(list(self.slots.values()), _READY_TIMEOUT_S, lambda: bool(self.interruption))
 

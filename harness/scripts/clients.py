@@ -18,7 +18,6 @@ from cluster.wall_clock import LIBRARY, ClockAhead, ClockSetting, WallClock, fin
 from fencepost.errors import BrokenEnvironmentError, UsageError
 from fencepost.history import Op
 from harness.run.clients import ClientSlot, await_ready
-from harness.run.zygote import Process
 from workloads.driven_client import Answer, Order
 
 ANSWER_WITHIN_S = 60.0
@@ -45,6 +44,7 @@ class DrivenClientSlot(ClientSlot):
         self._close_pipes()
         if self._config.clocks and self._clock is None:
             self._clock = WallClock(self._scratch / _CLOCKS_FOLDER / self.name, find_clock_library())
+            self._environment = {**self._environment, **{name: str(path) for name, path in self._clock.files.items()}}
         (their_orders, self._orders), (self._answers, their_answers) = os.pipe(), os.pipe()
         self._pipes = (their_orders, their_answers)
         try:
@@ -52,23 +52,6 @@ class DrivenClientSlot(ClientSlot):
         finally:
             os.close(their_orders)
             os.close(their_answers)
-
-    def _launch(self, spec: Path, log: Path) -> Process:
-        """A fresh interpreter: a clock is preloaded into it, and it inherits pipes."""
-        with log.open("ab") as words:
-            return subprocess.Popen(
-                [sys.executable, "-m", "workloads.client", str(spec)],
-                stdin=subprocess.DEVNULL,
-                stdout=words,
-                stderr=words,
-                pass_fds=self._pipes or (),
-                start_new_session=True,
-                env=self._environment(),
-            )
-
-    def _environment(self) -> dict[str, str]:
-        clock = {} if self._clock is None else self._clock.files
-        return {**self._zygote.environment, **{name: str(path) for name, path in clock.items()}}
 
     def restart(self) -> None:
         """Start a new process and wait until it accepts orders."""
@@ -121,7 +104,9 @@ class DrivenClientSlot(ClientSlot):
             return None
         before_ns = time.time_ns()
         words = [sys.executable, "-S", "-c", _TELLS_THE_TIME]
-        told = subprocess.run(words, env=self._environment(), capture_output=True, check=True, timeout=_TOLD_WITHIN_S)
+        told = subprocess.run(
+            words, env=dict(self._environment), capture_output=True, check=True, timeout=_TOLD_WITHIN_S
+        )
         after_ns = time.time_ns()
         told_ns = int(told.stdout)
         return ClockAhead((told_ns - after_ns) / 1e6, (told_ns - before_ns) / 1e6)

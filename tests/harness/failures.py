@@ -65,7 +65,8 @@ def _is(part: str, process: psutil.Process, words: list[str]) -> bool:
 def client_of(run: Path, name: str) -> psutil.Process:
     """The process of a client in its first life."""
     for process in Outsider(run, "process").processes():
-        if process.name() == f"client {name}.1":
+        words = process.cmdline()
+        if "workloads.client" in words and words[-1].endswith(f"/{name}.1.spec.json"):
             return process
     raise AssertionError(f"the run has no client {name}")
 

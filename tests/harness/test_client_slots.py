@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
 from cluster.base import Cluster
 from fencepost.history import ClientEnd
 from harness.config import RunConfig
+from harness.run import clients
 from harness.run.clients import ClientSlot
-from harness.run.zygote import Process, Zygote
 from harness.store.run_folder import RunFolder
 from workloads.base import NodeAddress
 from workloads.client import ResourceAddress
@@ -32,20 +33,18 @@ class Unserved(ClientSlot):
         return ResourceAddress("127.0.0.1", 1, None)
 
 
-class Sleepers(Zygote):
-    """Its processes only sleep."""
-
-    def fork(self, spec: Path, log: Path) -> Process:
-        return subprocess.Popen(["sleep", "60"], start_new_session=True)
-
-
 @pytest.fixture
-def slot(tmp_path: Path) -> tuple[ClientSlot, list[ClientEnd]]:
+def slot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[ClientSlot, list[ClientEnd]]:
     ends: list[ClientEnd] = []
 
+    def sleeper(command: list[str], **options: Any) -> subprocess.Popen[bytes]:
+        return started(["sleep", "60"], start_new_session=options["start_new_session"])
+
+    started = subprocess.Popen
+    monkeypatch.setattr(clients.subprocess, "Popen", sleeper)  # type: ignore[attr-defined]
     folder = RunFolder(tmp_path)
     folder.logs.mkdir()
-    made = Unserved("c1", RunConfig(seed=1), cast(Cluster, None), folder, tmp_path, Sleepers({}), ends.append)
+    made = Unserved("c1", RunConfig(seed=1), cast(Cluster, None), folder, tmp_path, dict(os.environ), ends.append)
     return made, ends
 
 
