@@ -152,7 +152,6 @@ class RunConfig(ClientOptions, frozen=True, kw_only=True):
             "keep what went over the links as links.pcapng, for Wireshark (needs root)",
             "cluster",
             commands=("script",),
-            replayed=False,
         ),
     ] = False
 

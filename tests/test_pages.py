@@ -47,6 +47,16 @@ def test_the_tutorial_s_mended_lock_is_valid_under_the_same_faults(beginner: Pat
     assert code == 0, out + err
 
 
+@pytest.mark.needs("node")
+def test_the_tutorial_s_program_is_a_lock_in_another_language(tmp_path: Path) -> None:
+    (tmp_path / "my_lock.mjs").write_text(blocks("lock-protocol.md", "javascript")[-1])
+    (command,) = [line for line in blocks("tutorial.md", "") if "my_lock.mjs" in line]
+    short = ["--cluster", "process", "--clients", "3", "--duration", "3s", "--recovery", "0s"]
+    code, out, err = runs.fencepost(tmp_path, *shlex.split(command)[1:], *short)
+    assert code == 0, out + err
+    assert re.search(r"sections  [1-9]", out), out
+
+
 def test_the_page_on_the_run_folder_names_every_file_of_a_run(tmp_path: Path) -> None:
     code, out, err = runs.fencepost(tmp_path, *runs.short_run("--nemesis", "partition"))
     assert code == 0, out + err

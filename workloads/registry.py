@@ -150,7 +150,7 @@ def _recipe(info: LockInfo) -> LockFactory:
 
 
 def _recipe_file(name: str) -> Path | None:
-    if not re.fullmatch("[a-z][a-z0-9-]*", name):  # anything may be asked for: paths, too
+    if not re.fullmatch("[a-z][a-z0-9-]{,99}", name):  # anything may be asked for: paths, too
         return None
     file = f"{name.replace('-', '_')}.py"
     return next((path for folder in locks.__path__ if (path := Path(folder, file)).is_file()), None)

@@ -100,7 +100,8 @@ def test_a_sweep_that_could_not_ask_the_engine_says_so_and_removes_the_rest(dead
 
 @pytest.mark.usefixtures("dead_engine")
 def test_a_reaper_that_cannot_ask_the_engine_removes_the_rest_at_once(tmp_path: Path) -> None:
-    (tmp_path / "state" / "dead").mkdir(parents=True)
+    (tmp_path / "state").mkdir(mode=0o700)
+    (tmp_path / "state" / "dead").mkdir()
     began = time.monotonic()
     sweep_one(tmp_path / "state" / "dead", [sweep_docker])
     assert time.monotonic() - began < 10

@@ -45,6 +45,13 @@ ON_DOCKER = [each for each in SHIPPED if not any(word in str(each.values) for wo
 are the same on both backends."""
 
 
+def was_disturbed(run: fencepost.Run) -> bool:
+    """Whether the machine was in the way of the experiment: a restart took longer than the lease lasts, or servers
+    stood still, as they do while a disk makes them wait. Then the lock was not put to the test."""
+    outlived = any(found.blame == "client" for found in run.verdict.findings)
+    return outlived or bool(run.faults["unplanned"].any())
+
+
 @pytest.mark.parametrize(
     ("name", "backend"),
     [
@@ -53,16 +60,14 @@ are the same on both backends."""
     ],
 )
 def test_the_expectation_of_every_shipped_experiment_holds(name: str, backend: str, tmp_path: Path) -> None:
-    tries = 3 if backend == "docker" else 1
-    for number in range(tries):
+    for number in range(3):
         folder = tmp_path / str(number)
         folder.mkdir()
         code, out, err = runs.fencepost(folder, "script", name, "--cluster", backend)
         played = runs.only_run(folder)
         assert runs.processes_of(played) == []
-        if code == 0 or not any(found.blame == "client" for found in fencepost.load(played).verdict.findings):
+        if code == 0 or not was_disturbed(fencepost.load(played)):
             break
-        # A busy engine took longer to restart the container than the lease lasts, so the lock was not put to the test.
     assert code == 0, out + err
 
 
