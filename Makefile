@@ -19,7 +19,8 @@ unexport FENCEPOST_TOOLS
 .NOTPARALLEL:
 .PHONY: help base lock-under-test setup setup-docker doctor test test-partition test-latency test-pause test-crash \
         test-power test-controls test-standard test-all report-fsync mutants claims survey nightly many-clients foreign \
-        foreign-names fuzz flips same-verdicts no-blame no-blame-under-faults signals tampered screenshots docs lint lock clean
+        foreign-names fuzz flips same-verdicts no-blame no-blame-under-faults signals tampered screenshots recording docs \
+        lint lock clean
 
 help: ## show this page
 	@echo "fencepost finds out by experiment whether a distributed lock on Redis keeps its promise."
@@ -181,6 +182,9 @@ lint: base ## ruff, mypy, and the import contracts between folders
 	.venv/bin/mypy tools/*.py
 	cd pytest_plugin && ../.venv/bin/mypy --config-file ../pyproject.toml -p pytest_fencepost
 	.venv/bin/lint-imports
+
+recording: base ## the recording in the README again, of a real run
+	@$(PYTHON) tools/recording.py
 
 docs: ## the documentation as a site, in build/site
 	@$(PYTHON) tools/site.py

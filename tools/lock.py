@@ -30,7 +30,7 @@ def pin_files(root: Path) -> list[Path]:
         root / "requirements.lock",
         root / WHEELS.relative_to(ROOT),
         root / "workloads/languages/java_downloader.txt",
-        root / "tools/site.txt",
+        root / "tools/documents.txt",
         *sorted((root / "workloads/locks/foreign").glob("*/requirements.txt")),
     ]
 

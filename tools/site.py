@@ -1,8 +1,8 @@
 """`make docs`: the documentation as a site in build/site, to be looked at in a browser or put on any web server.
 
 The pages are the repository's own Markdown files, with the links that they have there: `zensical.toml` only says in
-which order they come. Whatever git tracks of them is copied to build/pages, and zensical, pinned with hashes in
-`tools/site.txt`, makes a site of that. A link that leads nowhere stops it. No page asks another machine for anything.
+which order they come. Whatever git tracks of them is copied to build/pages, and zensical makes a site of that. A link
+that leads nowhere stops it. No page asks another machine for anything.
 """
 
 from __future__ import annotations
@@ -15,12 +15,11 @@ from pathlib import Path
 from typing import Final
 
 from checkout import ROOT
+from documents import environment
 
 # isort: split
-from fencepost.setup.python import make_environment, prepare_pip
 from fencepost.setup.workshop import SetupError, Workshop
 
-PINS: Final = ROOT / "tools/site.txt"
 PAGES: Final = ROOT / "build/pages"
 SITE: Final = ROOT / "build/site"
 _TRACKED: Final = ("README.md", "docs", "*.md", "results/*.html", "results/*.png", "results/*.svg")
@@ -31,10 +30,9 @@ _COLOR: Final = re.compile(r"\x1b\[[0-9;]*m")
 def main() -> int:
     shop = Workshop(ROOT / ".tools")
     try:
-        with shop.alone(waiting=lambda: print("docs: a set-up of this folder is running; waiting for it")):
-            zensical = _zensical(shop)
+        programs = environment(shop, "docs")
         copy_pages()
-        return _build(zensical)
+        return _build(programs / "zensical")
     except KeyboardInterrupt:
         shop.stop()
         print("\ndocs: interrupted", file=sys.stderr)
@@ -42,18 +40,6 @@ def main() -> int:
     except (SetupError, OSError) as error:
         print(f"docs: {error}", file=sys.stderr)
         return 1
-
-
-def _zensical(shop: Workshop) -> Path:
-    """The program, in an environment of its own that is made anew when the pins have changed."""
-    environment = shop.tools / "site"
-    made_from = environment / "made-from.txt"
-    if not made_from.is_file() or made_from.read_bytes() != PINS.read_bytes():
-        print("docs: installing what builds the site")
-        prepare_pip(shop)
-        make_environment(shop, "site", PINS, environment)
-        shutil.copyfile(PINS, made_from)
-    return environment / "bin/zensical"
 
 
 def copy_pages() -> None:
