@@ -42,15 +42,15 @@ def main() -> None:
             under_way.wait()
             names = sorted(path.name for path in (place / "runs").iterdir() if not path.is_symlink())
             valid, _, broken = map(quote, names)
-            for name, path, first in (
-                ("list", "", "main"),
-                ("two-runs", f"two?run={valid}&run={broken}", "main"),
-                ("run", f"runs/{broken}/files/report.html", ".toolbar"),
-                ("compare", "reports/reports%2Ffsync/files/index.html", ".matrix"),
+            for name, path, first, above in (
+                ("list", "", "main", 90),
+                ("two-runs", f"two?run={valid}&run={broken}", "main", 90),
+                ("run", f"runs/{broken}/files/report.html", ".toolbar", 140),
+                ("compare", "reports/reports%2Ffsync/files/index.html", "h2:nth-of-type(3)", 24),
             ):
                 page = browser.page(width=1100, height=760)
                 page.open(address + path)
-                page.evaluate(f"scrollBy(0, document.querySelector('{first}').getBoundingClientRect().top - 90)")
+                page.evaluate(f"scrollBy(0, document.querySelector('{first}').getBoundingClientRect().top - {above})")
                 take(page, name)
 
 
