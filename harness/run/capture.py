@@ -51,7 +51,7 @@ _RAW_IP: Final = 101
 def check_capture() -> None:
     """Raise LackingMachineError if nothing can be captured here."""
     try:
-        _listen(range(1, 2)).close()
+        _listen(1, 1).close()
     except OSError as error:
         raise LackingMachineError(
             f"--pcap listens on the loopback interface, which needs root, and this is user {os.geteuid()} "
@@ -69,7 +69,7 @@ def keep(links: Sequence[tuple[str, int]], file: BinaryIO, until: int, ready: in
     """Copy what goes over the links (their names and ports) until the descriptor `until` can be read or is closed;
     write to `ready` when that has begun. How many packets are missing."""
     of_port = {port: number for number, (_, port) in enumerate(links)}
-    with closing(_listen(of_port)) as listening:
+    with closing(_listen(min(of_port), max(of_port))) as listening:
         file.write(b"".join(_head([name for name, _ in links])))
         file.flush()
         os.write(ready, b"capturing\n")
@@ -88,15 +88,15 @@ def keep(links: Sequence[tuple[str, int]], file: BinaryIO, until: int, ready: in
     return int(dropped)
 
 
-def _listen(ports: Sequence[int] | Mapping[int, int] | range) -> socket.socket:
-    """A socket on which the kernel puts the IP packets of the loopback interface to or from a port between the lowest
-    and the highest of these. It hands out each packet once: those that leave are not IP's alone."""
+def _listen(low: int, high: int) -> socket.socket:
+    """A socket that receives the TCP segments of the loopback interface from or to a port between these. As it is bound
+    to IP alone, it sees each once, on arrival."""
     listening = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, 0)
     try:
         listening.setblocking(False)
         listening.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _KEPT_BYTES)
         listening.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
-        program = _between(min(ports), max(ports))
+        program = _between(low, high)
         kept = ctypes.create_string_buffer(program, len(program))
         listening.setsockopt(
             socket.SOL_SOCKET, _SO_ATTACH_FILTER, struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(kept))
