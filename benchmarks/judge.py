@@ -15,7 +15,6 @@ All files are in a folder that is removed afterwards.
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import tempfile
@@ -147,9 +146,9 @@ def judge_logs(folder: RunFolder, operations: int) -> None:
         checker.check(run)
         print(f"  {'checker ' + name:<22} {time.perf_counter() - began:7.2f} s")
     del run
-    began, cpu_began = time.perf_counter(), cpu_time()
+    began, cpu_began = time.perf_counter(), time.process_time()
     _, verdict = judge_folder(folder)
-    seconds, cpu_seconds = time.perf_counter() - began, cpu_time() - cpu_began
+    seconds, cpu_seconds = time.perf_counter() - began, time.process_time() - cpu_began
     peak_gb = peak_memory_gb()
     rate = operations / seconds / 1e6
     cpu_began = time.process_time()
@@ -162,11 +161,6 @@ def judge_logs(folder: RunFolder, operations: int) -> None:
         f"  {rate:.2f} M operations/s, {2 * rate:.2f} M events/s, {2 * operations / cpu_seconds / 1e6:.2f} M events per"
         f" second of CPU, peak {peak_gb:.2f} GB, {verdict.verdict}\n"
     )
-
-
-def cpu_time() -> float:
-    """Seconds, of this process and of those that decoded logs for it and have ended."""
-    return sum(os.times()[:4])
 
 
 def peak_memory_gb() -> float:

@@ -58,7 +58,8 @@ class Figures(KeyFigures, frozen=True):
 
 
 def check(run: Recorded) -> Answer:
-    calls = run.ops[run.ops["f"] == "acquire"]
+    names = ["client", "section", "invoke_ns", "complete_ns"]
+    calls = run.ops[names][(run.ops["f"] == "acquire").to_numpy(np.bool_)]
     limit_ms = run.config.ttl_ms if run.acquire_limit_ms is None else run.acquire_limit_ms
     took: Ints = (calls["complete_ns"] - calls["invoke_ns"]).to_numpy(np.int64)
     ran = took - stood_still_ns(calls, run)

@@ -43,6 +43,10 @@ SLEW: Final = 500e-6
 """How much faster than ours a healthy clock may run: NTP slews by that much ("adjtime(3)", RFC 5905)."""
 SERVER_TICK_NS: Final = 1_000_000
 """Servers count a key's time to live in whole milliseconds."""
+_OF_LEASES: Final = [
+    *("client", "life", "f", "key", "section", "invoke_ns", "complete_ns", "validity_ms", "granted_ms"),
+    *("deadline_ns", "computed_after_ns", "computed_before_ns", "requested_ns"),
+]
 
 
 def derive_sections(ops: pd.DataFrame, ends: Sequence[ClientEnd], faults: Sequence[FaultEvent]) -> pd.DataFrame:
@@ -102,8 +106,8 @@ def derive_sections(ops: pd.DataFrame, ends: Sequence[ClientEnd], faults: Sequen
 
 
 def derive_leases(ops: pd.DataFrame, faults: Sequence[FaultEvent]) -> pd.DataFrame:
-    """Every granted lease, from an acquire or an extension: these rows of `ops`, with their index, and
-    `deadline_min_ns`, `deadline_max_ns`, `computed_min_ns`, `told_at_return`.
+    """Every granted lease, from an acquire or an extension: these rows of `ops`, with their index and those columns
+    that say who was told what, and with `deadline_min_ns`, `deadline_max_ns`, `computed_min_ns`, `told_at_return`.
 
     A validity counts from the time at which the lock computed it. That time is within the call, not before the first
     request of the round that granted it, and within the lock's own timestamps. If the client was stopped while it took
@@ -115,7 +119,8 @@ def derive_leases(ops: pd.DataFrame, faults: Sequence[FaultEvent]) -> pd.DataFra
 
     Whoever was told yes, and in the same breath that no validity is left, outlived no lease: it may last forever.
     """
-    leases = ops[((ops["f"] == "acquire") | (ops["f"] == "extend")) & (ops["outcome"] == "ok")].copy(deep=False)
+    granted = ((ops["f"] == "acquire") | (ops["f"] == "extend")) & (ops["outcome"] == "ok")
+    leases = ops[_OF_LEASES][granted.to_numpy(np.bool_)].copy(deep=False)
     invoke: Ints = leases["invoke_ns"].to_numpy(np.int64)
     complete: Ints = leases["complete_ns"].to_numpy(np.int64)
     before = np.clip(_or(leases["computed_before_ns"], complete), invoke, complete)

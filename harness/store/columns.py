@@ -72,7 +72,7 @@ class Column:
     __slots__ = ("_absent", "_filled", "_is_optional", "_kind", "_reserved", "_values", "names", "rows")
 
     def __init__(self, field: pa.Field, names: Names | None = None, reserved: int = 0) -> None:
-        """`reserved`: how many rows are expected, if this is known."""
+        """`reserved`: how many rows there are at most, if this is known. Those that do not come take no memory."""
         self.names = Names() if names is None else names
         self.rows = 0
         self._reserved, self._filled = reserved, 0
@@ -135,23 +135,24 @@ def _missing(values: Array) -> Array:
 class Columns:
     """Collects pieces of a history (`harness.store.pieces`) as one table."""
 
-    def __init__(self, schema: pa.Schema, record: type[msgspec.Struct]) -> None:
-        self.kinds = kinds_of(record)
+    def __init__(self, schema: pa.Schema, record: type[msgspec.Struct], reserved: int = 0) -> None:
+        self._kinds = kinds_of(record)
         self.names = {field.name: Names() for field in schema if field.type == NAME}
-        self._columns = {field.name: Column(field, self.names.get(field.name)) for field in schema}
+        self._columns = {field.name: Column(field, self.names.get(field.name), reserved) for field in schema}
         self.rows = 0
 
     def add(self, records: Sequence[msgspec.Struct], **known: str | int) -> None:
         """`known`: the values of columns that the records do not have."""
-        if records:
-            self.add_piece(len(records), piece_of(records, self.kinds, self.names), **known)
+        self.add_piece(piece_of(records, self._kinds, self.names), **known)
 
-    def add_piece(self, rows: int, piece: Piece, **known: str | int) -> None:
+    def add_piece(self, piece: Piece, **known: str | int) -> None:
         """A piece whose names have the numbers of `names`."""
+        if not piece.rows:
+            return
         numbers = {name: self.names[name][one] if isinstance(one, str) else one for name, one in known.items()}
         for name, column in self._columns.items():
-            column.add(rows, numbers.get(name, piece.get(name)))
-        self.rows += rows
+            column.add(piece.rows, numbers.get(name, piece.columns.get(name)))
+        self.rows += piece.rows
 
     def add_all(self, others: Columns) -> None:
         """All rows of other columns, which are empty afterwards."""

@@ -25,9 +25,9 @@ from harness.store.columns import NAME, OLD_OPS_LACK, OPS_SCHEMA, WRITES_SCHEMA,
 from harness.store.manifest import FIRST_SCHEMA, Manifest, broke_off, check_manifest
 from harness.store.many_logs import read_ops
 from harness.store.parquet import read_frame
-from harness.store.pieces import RowDecoder
 from harness.store.run_folder import RunFolder, client_logs
 from harness.store.seal import check_seal
+from harness.store.shapes import PIECE_BYTES, ColumnDecoder
 from harness.store.soundness import check_soundness
 
 _PART_ROWS: Final = 1 << 18
@@ -111,12 +111,18 @@ def read_history(folder: RunFolder) -> pd.DataFrame:
 
 
 def write_history(folder: RunFolder, ops: pd.DataFrame) -> None:
-    """history.parquet: names by number, integers as the differences from one to the next, compressed with zstd."""
+    """history.parquet: names by number, integers as the differences from one to the next, compressed with zstd. Only
+    the times have statistics, by which a reader may skip parts."""
     names = [field.name for field in OPS_SCHEMA if field.type == NAME]
     steps = {field.name: "DELTA_BINARY_PACKED" for field in OPS_SCHEMA if field.type == pa.int64()}
     with folder.in_place("history.parquet") as temporary, temporary.open("wb") as file:
         with pq.ParquetWriter(
-            file, OPS_SCHEMA, compression="zstd", use_dictionary=names, column_encoding=steps
+            file,
+            OPS_SCHEMA,
+            compression="zstd",
+            use_dictionary=names,
+            column_encoding=steps,
+            write_statistics=["invoke_ns", "complete_ns"],
         ) as writer:
             # A part at a time: as a whole, the table would be in memory twice.
             for at in range(0, max(1, len(ops)), _PART_ROWS):
@@ -129,8 +135,9 @@ def write_history(folder: RunFolder, ops: pd.DataFrame) -> None:
 def _read_writes(folder: RunFolder) -> pd.DataFrame:
     """The writes that the resource accepted; none where there is no record."""
     columns, log = Columns(WRITES_SCHEMA, Write), folder.path / "resource.jsonl"
-    for writes in read_lines_with(RowDecoder(Write), log) if log.exists() else ():
-        columns.add(writes)
+    if log.exists():
+        for piece in read_lines_with(ColumnDecoder(Write, columns.names), log, PIECE_BYTES):
+            columns.add_piece(piece)
     return columns.frame()
 
 

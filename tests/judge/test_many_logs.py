@@ -1,4 +1,4 @@
-"""Logs that several processes read are read as one process reads them, and errors are the same."""
+"""Logs that several threads read are read as one thread reads them, and errors are the same."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.errors import BrokenEnvironmentError, UsageError
+from fencepost.errors import UsageError
 from fencepost.history import Op
 from harness.store import many_logs
 from harness.store.append_log import AppendLog
@@ -43,14 +43,14 @@ def logs(tmp_path: Path) -> list[Log]:
 
 
 @pytest.fixture
-def by_processes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(many_logs, "WORTH_A_PROCESS", 1_000)
+def by_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(many_logs, "WORTH_A_THREAD", 1_000)
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1, 2})
 
 
-def test_several_processes_read_what_one_reads(logs: list[Log], request: pytest.FixtureRequest) -> None:
+def test_several_threads_read_what_one_reads(logs: list[Log], request: pytest.FixtureRequest) -> None:
     alone = read_ops(logs)
-    request.getfixturevalue("by_processes")
+    request.getfixturevalue("by_threads")
     together = read_ops(logs)
     assert together.equals(alone)
     assert (together.dtypes == alone.dtypes).all()
@@ -59,7 +59,7 @@ def test_several_processes_read_what_one_reads(logs: list[Log], request: pytest.
     assert together["deadline_ns"].isna().sum() == 4 * 300
 
 
-@pytest.mark.usefixtures("by_processes")
+@pytest.mark.usefixtures("by_threads")
 def test_a_damaged_log_is_named_whoever_reads_it(logs: list[Log]) -> None:
     lines = logs[4][2].read_bytes().splitlines(keepends=True)
     logs[4][2].write_bytes(b"".join([*lines[:10], b'{"f":"read"}\n', *lines[10:]]))
@@ -71,17 +71,13 @@ def test_a_damaged_log_is_named_whoever_reads_it(logs: list[Log]) -> None:
         read_ops(logs)
 
 
-@pytest.mark.usefixtures("by_processes")
-def test_a_reader_that_is_killed_is_told(logs: list[Log], monkeypatch: pytest.MonkeyPatch) -> None:
-    dies_in_a_piece = "import os; os.write(1, bytes([9, 0, 0, 0, 0, 0, 0, 0])); os.kill(os.getpid(), 9)"
-    monkeypatch.setattr(many_logs, "_BOOT", dies_in_a_piece)
-    with pytest.raises(BrokenEnvironmentError, match="a process that reads logs ended too early"):
-        read_ops(logs)
-
-
-def test_short_logs_are_not_worth_a_process(logs: list[Log], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(many_logs, "_BOOT", "raise SystemExit(1)")
-    assert len(read_ops(logs)) == 5 * 300
+def test_short_logs_are_read_by_one_thread(logs: list[Log], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1, 2})
+    assert len(many_logs.shares_of(logs)) == 1
+    monkeypatch.setattr(many_logs, "WORTH_A_THREAD", 1_000)
+    shares = many_logs.shares_of(logs)
+    assert len(shares) == 3
+    assert [log for share in shares for log in share] == logs
 
 
 def test_the_number_that_stands_for_a_missing_one_is_no_number(logs: list[Log]) -> None:
