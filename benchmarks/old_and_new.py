@@ -9,10 +9,10 @@ process of its own with the same interpreter:
 
 Each is judged by turns, several times; the smallest figures count. Each line shows the time and the CPU time of both,
 and their ratio. An operation is two events, its invocation and its completion. Their rate is shown by the clock, and
-per second of CPU time of all processes, which a busy machine changes less, but by a fifth all the same. The peak memory
-of the process that judges is shown per operation, after subtracting what the imports need. The last line shows what decoding alone costs:
-the processor time in which msgspec turns the same raw lines into structs. For links that are cut and healed together
-and one by one, see `benchmarks/links.py`.
+per second of CPU time, which a busy machine changes less, but by a fifth all the same. The peak memory is shown per
+operation, after subtracting what the imports need. The last line shows what decoding alone costs: the processor time in
+which msgspec turns the same raw lines into structs. For links that are cut and healed together and one by one, see
+`benchmarks/links.py`.
 """
 
 from __future__ import annotations
