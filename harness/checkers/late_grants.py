@@ -5,8 +5,8 @@ If the client was stopped meanwhile, that is nobody's fault. Otherwise the lock 
 anybody else was inside. Two things show that nothing was left, and one is enough:
 
 - the lease's own deadline, in the latest reading of the record;
-- the keys: they had certainly expired on so many nodes that no majority was left. That also finds locks that say yes
-  and tell no time.
+- the keys: they had certainly expired on so many nodes that no majority was left, whether or not so many ever had them
+  at the same time. That also finds locks that say yes and tell no time.
 
 The yes counts as late only if it came more than `SLACK_MS` after that, and the time for which the client was stopped is
 taken off: a process that is ready to run may have to wait for a processor.
@@ -87,11 +87,9 @@ def _late(run: Recorded) -> Iterator[_Late]:
         if deadline_ns < in_time:
             yield _Late(place, "deadline", deadline_ns, in_time - deadline_ns)
         elif backing is not None and place in backing.owners.values:
-            gone = backing.gone_by(place, invoke_ns, said)
-            if gone is None or gone.from_ns >= in_time:
-                continue
-            if backing.cause(gone) == "expired" and backing.is_the_locks_doing(gone):
-                yield _Late(place, "keys", gone.from_ns, in_time - gone.from_ns)
+            expired_ns = backing.lives_until(place, invoke_ns, said)
+            if expired_ns is not None and expired_ns < in_time:
+                yield _Late(place, "keys", expired_ns, in_time - expired_ns)
 
 
 def _example(run: Recorded, late: _Late) -> dict[str, object]:

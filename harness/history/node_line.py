@@ -55,6 +55,8 @@ class NodeLine:
     before_renewals: list[tuple[tuple[int, int], ...]]
     reach: list[int]
     """The largest `to_max` up to here."""
+    has_expired: list[bool]
+    """Whether that is how it ended."""
 
     @classmethod
     def of(cls, rows: pd.DataFrame) -> NodeLine:
@@ -77,6 +79,7 @@ class NodeLine:
             rows["renewals"].tolist(),
             rows["before_renewals"].tolist(),
             np.maximum.accumulate(to_max).tolist(),
+            (rows["ended"] == "expired").tolist(),
         )
 
     def perhaps(self, values: Container[str], start: int, until: int) -> list[int]:
@@ -92,10 +95,11 @@ class NodeLine:
         not known. Where it is not known whether a renewal was before that, the longer life counts."""
         if self.value[place] is None:
             return FOREVER_NS
+        seen_ns = self.to_max[place] if self.has_expired[place] else FOREVER_NS
         expiries = [expires_ns for _, expires_ns in self.before_renewals[place]] + [self.expires_max[place]]
         surely = bisect_right(self.renewals[place], by_ns)
         perhaps = sum(since_ns <= by_ns for since_ns, _ in self.before_renewals[place])
-        return max(expiries[surely : perhaps + 1])
+        return min(seen_ns, max(expiries[surely : perhaps + 1]))
 
     def may_be_set_anew(self, place: int, from_ns: int, by_ns: int) -> bool:
         """Whether this holding may have been set, or its time to live, between the two."""

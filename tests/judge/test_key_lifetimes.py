@@ -169,8 +169,8 @@ def test_keys_that_were_set_after_the_earliest_end_of_the_lease_count() -> None:
 
     assert granted_late(290) == []
     assert granted_late(300) == []
-    assert granted_late(301) == [250 - 110]
-    assert granted_late(None) == [250 - 110]
+    assert granted_late(301) == [250 - 108]
+    assert granted_late(None) == [250 - 108]
 
 
 def test_a_lock_that_says_yes_and_no_more_is_good_for_what_was_asked_for() -> None:

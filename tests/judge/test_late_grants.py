@@ -135,6 +135,27 @@ def test_a_majority_that_was_gone_no_longer_than_a_process_may_wait() -> None:
     assert late(kept(100, 350, 360)) == []
 
 
+def read_at(*set_at: float, said: float, gone: float) -> History:
+    """Each node held its key from then on, its time to live was read at once, and the node dropped it so much later."""
+    history = History().watch(*NODES).op("c1", "acquire", "ok", 1, 1, said, granted_ms=100.0).shows("c1", "v1")
+    history.op("c1", "release", "fail", 1, said + 10, said + 11)
+    for node, at in zip(NODES, set_at, strict=True):
+        history.seen(node, "set", at, "v1", since=at - 1, ttl=100, read=at).seen(node, "expired", at + gone)
+        history.seen(node, "blind", 2000)
+    return history
+
+
+def test_keys_that_their_nodes_dropped_long_after_they_had_expired() -> None:
+    """Nobody holds what has expired."""
+    assert late(read_at(5, 6, 7, said=600, gone=340)) == pytest.approx([600 - 250 - (6 + 101)])
+
+
+def test_keys_of_which_no_majority_was_there_at_the_same_time() -> None:
+    """The nodes were asked one after the other, and two keys had expired when the last one was set."""
+    assert late(read_at(5, 300, 690, said=700, gone=100)) == pytest.approx([700 - 250 - (300 + 100)])
+    assert late(read_at(5, 610, 690, said=700, gone=100)) == []
+
+
 def test_keys_that_were_there_or_there_again_when_the_yes_came() -> None:
     assert late(kept(700, 705, 710)) == []
     history = kept(100, 105, 110)
