@@ -11,6 +11,7 @@ import fcntl
 import importlib.util
 import os
 import pty
+import signal
 import struct
 import subprocess
 import sys
@@ -138,6 +139,9 @@ def _said() -> Iterator[str]:
                 except OSError:  # the other end was closed
                     break
                 yield decoder.decode(data)
+        except (KeyboardInterrupt, GeneratorExit):
+            process.send_signal(signal.SIGINT)  # it has a session of its own, so Ctrl-C does not reach it
+            raise
         finally:
             os.close(ours)
             process.wait()
