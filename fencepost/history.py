@@ -149,7 +149,7 @@ class Impact(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     `answers_errors`: the nodes were neither paused nor taken down, but answered writes with errors.
 
     `wrong_clocks`: nodes whose wall clock was set wrong: off by `clock_off_ms` at most at once, and by
-    `clock_rate_percent` of the time since then, to either side.
+    `clock_rate_percent` of the time since then, to either side. `wrong_client_clocks`: clients whose clock was.
     """
 
     cut_links: tuple[tuple[str, str], ...] = ()
@@ -161,6 +161,7 @@ class Impact(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     how_down: HowDown | Literal["unasked"] | None = None
     answers_errors: bool = False
     wrong_clocks: tuple[str, ...] = ()
+    wrong_client_clocks: tuple[str, ...] = ()
     clock_off_ms: float = 0.0
     clock_rate_percent: float = 0.0
 

@@ -40,9 +40,9 @@ class RunConfig(ClientOptions, frozen=True, kw_only=True):
     """One run: the options of its clients (`workloads.options`), and these. Durations in milliseconds.
 
     `schedule`: a saved schedule, which replaces `nemesis`. `disks`: each node has a small file system (`disk_fs`) of
-    its own, whose power can be cut; a schedule with power cuts brings them unasked. `clocks`: each node has a wall
-    clock of its own, which can be set; a schedule with wrong clocks brings them unasked. `witness`: whether the nodes'
-    keys are watched (`harness.run.witness`). `pcap`: whether what goes over the links is kept
+    its own, whose power can be cut; a schedule with power cuts brings them unasked. `clocks`: each node and each client
+    has a wall clock of its own, which can be set; a schedule with wrong clocks brings them unasked. `witness`: whether
+    the nodes' keys are watched (`harness.run.witness`). `pcap`: whether what goes over the links is kept
     (`harness.run.capture`).
     """
 
@@ -140,7 +140,8 @@ class RunConfig(ClientOptions, frozen=True, kw_only=True):
         FileSystem, Option("--disk-fs", "the kind of file system", "cluster", commands=("compare", "script"))
     ] = "ext4"
     clocks: Annotated[
-        bool, Option("--clocks", "a wall clock of its own for each node; implied by the nemesis clock", "cluster")
+        bool,
+        Option("--clocks", "a wall clock of its own for each node and client; implied by the nemesis clock", "cluster"),
     ] = False
     witness: Annotated[
         Literal["on", "off"], Option("--witness", "whether the keys on the nodes are watched", "cluster")

@@ -15,6 +15,7 @@ import msgspec
 
 from cluster.base import CalledOff, Cluster, NotInTimeError, never
 from cluster.server import Ability
+from cluster.wall_clock import ClockAhead, ClockSetting
 from fencepost.errors import BrokenEnvironmentError
 from fencepost.history import Impact
 
@@ -43,6 +44,9 @@ FaultClass = Literal[
     "node clock stepped",
     "node clock drifting",
     "node clock strobing",
+    "client clock stepped",
+    "client clock drifting",
+    "client clock strobing",
 ]
 """What a fault is to a lock. `lost`: it never arrives. `held`: it arrives when the fault is healed."""
 
@@ -81,6 +85,16 @@ class Client(Protocol):
         ...
 
     def is_alive(self) -> bool: ...
+
+    def set_clock(self, setting: ClockSetting) -> None:
+        """Set its wall clock, also that of its foreign library, in this life and in all later ones; `RIGHT` makes it
+        that of this machine again. Raises BrokenEnvironmentError if it has no clock of its own."""
+        ...
+
+    def clock_ahead_ms(self, timeout_ms: float = 1_000) -> ClockAhead | None:
+        """By how much its wall clock is ahead of this machine's, as another process with the same clock says. None if
+        the client does not use that clock."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,24 +1,24 @@
-"""Wrong clocks: the wall clock of nodes steps, drifts, or jumps to and fro, while their servers run.
+"""Wrong clocks: the wall clock of nodes or clients steps, drifts, or jumps to and fro, while they run.
 
 A server keeps leases by its wall clock. One that is ahead expires keys early, so that a majority can be granted twice;
-one that is behind keeps them too long, which costs time. The server is told nothing; to heal means to set the clock
-right, which is a step as well.
+one that is behind keeps them too long, which costs time. A client whose lock measures by the wall clock believes that
+its lease is longer or shorter than it is. Neither is told anything; to heal means to set the clock right, which is a
+step as well.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from random import Random
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Protocol
 
 import msgspec
 
 from cluster.at_once import at_once
-from cluster.base import Node
 from cluster.server import Ability
 from cluster.waiting import becomes_true
-from cluster.wall_clock import RIGHT, ClockSetting
+from cluster.wall_clock import RIGHT, ClockAhead, ClockSetting
 from fencepost.errors import UsageError
 from fencepost.history import Impact
 from fencepost.text import listed
@@ -26,7 +26,7 @@ from fencepost.units import Duration, DurationRange
 from nemesis.base import Evidence, FaultClass, Topology, World
 from nemesis.names import Names
 from nemesis.node_down import drawn_nodes
-from nemesis.random_draws import below, between, by_octaves, jittered, one_of, weighted
+from nemesis.random_draws import a_few, below, between, by_octaves, jittered, one_of, weighted
 from nemesis.steps import not_gone
 
 SEEN_WITHIN_S = 1.0
@@ -40,11 +40,27 @@ SMALLEST_RATE = 0.1
 _STROBE_TTLS = (0.01, 0.2)
 
 Kind = Literal["step", "drift", "strobe"]
-_CLASSES: dict[Kind, FaultClass] = {
+_OF_NODES: Mapping[Kind, FaultClass] = {
     "step": "node clock stepped",
     "drift": "node clock drifting",
     "strobe": "node clock strobing",
 }
+_OF_CLIENTS: Mapping[Kind, FaultClass] = {
+    "step": "client clock stepped",
+    "drift": "client clock drifting",
+    "strobe": "client clock strobing",
+}
+
+
+class HasClock(Protocol):
+    """A node or a client."""
+
+    @property
+    def name(self) -> str: ...
+
+    def set_clock(self, setting: ClockSetting) -> None: ...
+
+    def clock_ahead_ms(self, timeout_ms: float) -> ClockAhead | None: ...
 
 
 class Rates(msgspec.Struct, frozen=True):
@@ -73,7 +89,7 @@ class ClockOptions(msgspec.Struct, frozen=True):
     """`step`: how far a clock steps or strobes. `rate`: by how much it runs fast or slow, in percent. `way`: whether it
     is ahead (fast) or behind (slow).
 
-    `mixed`: of five faults two steps, two drifts, one strobe.
+    `mixed`: of five faults two steps, two drifts, one strobe. `any`: any number of nodes; `clients`: some of them.
     """
 
     interval: Duration = Duration(4_000)
@@ -82,20 +98,24 @@ class ClockOptions(msgspec.Struct, frozen=True):
     way: Literal["any", "ahead", "behind"] = "any"
     step: DurationRange = DurationRange(Duration(0.1, in_ttls=True), Duration(2, in_ttls=True))
     rate: Rates = Rates(LEAST_RATE, MOST_RATE)
-    targets: Names | Literal["any", "one", "minority", "majority"] = "any"
+    targets: Names | Literal["any", "one", "minority", "majority", "clients"] = "any"
 
 
 class WrongClock(msgspec.Struct, frozen=True):
-    """The clocks of `nodes` are ahead by `ahead_ms` (behind, if negative) and gain `rate_percent`. With `strobe_ms`
-    they are ahead for so long, right for so long, and so on."""
+    """The clocks of `nodes`, or of `clients`, are ahead by `ahead_ms` (behind, if negative) and gain `rate_percent`.
+    With `strobe_ms` they are ahead for so long, right for so long, and so on."""
 
-    nodes: tuple[str, ...]
+    nodes: tuple[str, ...] = ()
     ahead_ms: int = 0
     rate_percent: float = 0.0
     strobe_ms: int = 0
+    clients: tuple[str, ...] = ()
 
     needs_clocks: ClassVar[bool] = True
-    server_needs: ClassVar[frozenset[Ability]] = frozenset({"a clock that can be read"})
+
+    @property
+    def server_needs(self) -> frozenset[Ability]:
+        return frozenset[Ability]({"a clock that can be read"}) if self.nodes else frozenset()
 
     @property
     def kind(self) -> Kind:
@@ -103,10 +123,10 @@ class WrongClock(msgspec.Struct, frozen=True):
 
     @property
     def fault_class(self) -> FaultClass:
-        return _CLASSES[self.kind]
+        return (_OF_CLIENTS if self.clients else _OF_NODES)[self.kind]
 
     def describe(self) -> str:
-        who = f"clock of {','.join(self.nodes)}"
+        who = f"clock of {','.join(self.nodes + self.clients)}"
         if self.kind == "drift":
             return f"{who}: {abs(self.rate_percent):g} % {'fast' if self.rate_percent > 0 else 'slow'}"
         text = f"{who}: {abs(self.ahead_ms)} ms {'ahead' if self.ahead_ms > 0 else 'behind'}"
@@ -118,51 +138,63 @@ class WrongClock(msgspec.Struct, frozen=True):
         setting = ClockSetting(self.ahead_ms, self.rate_percent, self.strobe_ms)
         for name in names:
             world.cluster.nodes[name].set_clock(setting)
-        return Impact(wrong_clocks=names, clock_off_ms=abs(self.ahead_ms), clock_rate_percent=abs(self.rate_percent))
+        for name in self.clients:
+            world.clients[name].set_clock(setting)
+        return Impact(
+            wrong_clocks=names,
+            wrong_client_clocks=self.clients,
+            clock_off_ms=abs(self.ahead_ms),
+            clock_rate_percent=abs(self.rate_percent),
+        )
 
     def probe(self, world: World, impact: Impact) -> Evidence:
-        """Every node says itself that its clock is wrong, and to which side."""
-        shown = _those([world.cluster.nodes[name] for name in impact.wrong_clocks], self._shows)
+        """Every node says itself that its clock is wrong, and to which side, and so does a process with the clock of a
+        client."""
+        shown = _those(_clocks(world, impact.wrong_clocks, impact.wrong_client_clocks), self._shows)
         words = [f"{listed(shown)} {'says' if len(shown) == 1 else 'say'} so"] if shown else []
-        if missed := [name for name in self.nodes if name not in shown]:
+        if missed := [name for name in self.nodes + self.clients if name not in shown]:
             words.append(f"{listed(missed)} did not show it")
         return Evidence(not missed, "; ".join(words))
 
     def heal(self, world: World, owner: str, impact: Impact) -> Evidence:
-        nodes = [world.cluster.nodes[name] for name in self.nodes]
-        for node in nodes:
-            node.set_clock(RIGHT)
-        right = _those(nodes, _may_be_right)
+        clocks = _clocks(world, self.nodes, self.clients)
+        for clock in clocks:
+            clock.set_clock(RIGHT)
+        right = _those(clocks, _may_be_right)
         words = [f"{listed(right)} right again"] if right else []
-        if wrong := [name for name in self.nodes if name not in right]:
+        if wrong := [clock.name for clock in clocks if clock.name not in right]:
             words.append(f"{listed(wrong)} still wrong")
         return Evidence(not wrong, "; ".join(words))
 
-    def _shows(self, node: Node) -> bool:
+    def _shows(self, clock: HasClock) -> bool:
         """Whether the clock is certainly off, to the side to which it was set."""
-        if (ahead := node.clock_ahead_ms(ASK_MS)) is None:
+        if (ahead := clock.clock_ahead_ms(ASK_MS)) is None:
             return False
         return ahead.least_ms > 0 if self.ahead_ms + self.rate_percent > 0 else ahead.most_ms < 0
 
 
-def _those(nodes: Sequence[Node], holds: Callable[[Node], bool]) -> list[str]:
+def _clocks(world: World, nodes: Sequence[str], clients: Sequence[str]) -> list[HasClock]:
+    return [*(world.cluster.nodes[name] for name in nodes), *(world.clients[name] for name in clients)]
+
+
+def _those(clocks: Sequence[HasClock], holds: Callable[[HasClock], bool]) -> list[str]:
     """The names of those for which this is soon true."""
-    seen = at_once(partial(becomes_true, partial(holds, node), within_s=SEEN_WITHIN_S) for node in nodes)
-    return [node.name for node, is_so in zip(nodes, seen, strict=True) if is_so]
+    seen = at_once(partial(becomes_true, partial(holds, clock), within_s=SEEN_WITHIN_S) for clock in clocks)
+    return [clock.name for clock, is_so in zip(clocks, seen, strict=True) if is_so]
 
 
-def _may_be_right(node: Node) -> bool:
+def _may_be_right(clock: HasClock) -> bool:
     """A node that does not answer has the clock that it was given when it is back."""
-    ahead = node.clock_ahead_ms(ASK_MS)
+    ahead = clock.clock_ahead_ms(ASK_MS)
     return ahead is None or ahead.may_be(0, 0)
 
 
 class _ClockNemesis:
     name = "clock"
     help = (
-        "the wall clocks of nodes step, drift or strobe, each node has one of its own: interval=4s, duration=2s, "
+        "the wall clocks of nodes or clients step, drift or strobe, each has one of its own: interval=4s, duration=2s, "
         "kind=mixed|step|drift|strobe, way=any|ahead|behind, step=0.1ttl-2ttl, rate=30 (at most, in percent) or 0.5-2, "
-        "targets=any|one|minority|majority|n4,n5"
+        "targets=any|one|minority|majority|clients|n4,n5"
     )
     options = ClockOptions
     faults = WrongClock
@@ -173,17 +205,18 @@ class _ClockNemesis:
         duration_ms = jittered(rng, options.duration.ms(ttl_ms))
         kind = weighted(rng, _MIXTURE) if options.kind == "mixed" else options.kind
         targets = one_of(rng, _TARGETS) if options.targets == "any" else options.targets
-        nodes = drawn_nodes(rng, targets, topology)
+        nodes = () if targets == "clients" else drawn_nodes(rng, targets, topology)
+        clients = a_few(rng, topology.clients) if targets == "clients" else ()
         is_behind = options.way == "behind" or (options.way == "any" and below(rng, 2) == 1)
         sign = -1 if is_behind else 1
         if kind == "drift":
-            return WrongClock(
-                nodes, rate_percent=sign * round(by_octaves(rng, *msgspec.structs.astuple(options.rate)), 1)
-            ), duration_ms
+            rate_percent = sign * round(by_octaves(rng, *msgspec.structs.astuple(options.rate)), 1)
+            return WrongClock(nodes, rate_percent=rate_percent, clients=clients), duration_ms
         ahead_ms = sign * max(1, round(by_octaves(rng, *options.step.ms(ttl_ms))))
         if kind == "step":
-            return WrongClock(nodes, ahead_ms), duration_ms
-        return WrongClock(nodes, ahead_ms, strobe_ms=max(2, round(between(rng, *_STROBE_TTLS) * ttl_ms))), duration_ms
+            return WrongClock(nodes, ahead_ms, clients=clients), duration_ms
+        strobe_ms = max(2, round(between(rng, *_STROBE_TTLS) * ttl_ms))
+        return WrongClock(nodes, ahead_ms, strobe_ms=strobe_ms, clients=clients), duration_ms
 
 
 _MIXTURE: dict[Kind, int] = {"step": 2, "drift": 2, "strobe": 1}

@@ -17,7 +17,7 @@ from fencepost.units import Duration
 from nemesis.base import Evidence, FaultClass, Topology, World
 from nemesis.names import Names
 from nemesis.node_down import BACK_WITHIN_S, NodeDown, drawn_nodes
-from nemesis.random_draws import below, some, weighted
+from nemesis.random_draws import a_few, weighted
 from nemesis.steps import do_all
 
 
@@ -100,8 +100,7 @@ class _CrashNemesis:
         mixture = weighted(rng, {"one": 4, "minority": 3, "majority": 1, "clients": 2})
         targets = mixture if options.targets == "mixed" else options.targets
         if targets == "clients":
-            victims = 1 + below(rng, max(1, len(topology.clients) // 3))
-            return Crash(clients=some(rng, topology.clients, victims)), down_ms
+            return Crash(clients=a_few(rng, topology.clients)), down_ms
         return Crash(nodes=drawn_nodes(rng, targets, topology)), down_ms
 
 

@@ -49,6 +49,11 @@ def some(rng: Random, items: Sequence[T], count: int) -> tuple[T, ...]:
     return tuple(item for i, item in enumerate(items) if i in kept)
 
 
+def a_few(rng: Random, items: Sequence[T]) -> tuple[T, ...]:
+    """From one to a third of the items, in their own order."""
+    return some(rng, items, 1 + below(rng, max(1, len(items) // 3)))
+
+
 def between(rng: Random, low: float, high: float) -> float:
     """Uniform from low to high."""
     return low + (high - low) * rng.random()

@@ -71,8 +71,9 @@ def _calls(run: Recorded) -> dict[str, dict[str, int]]:
 
 
 def _hits_nodes_alone(event: FaultEvent) -> bool:
-    others = (event.cut_links, event.slow_links, event.paused_clients, event.killed_clients, event.wrong_clocks)
-    return bool(event.nodes) and not event.answers_errors and not any(others)
+    others = (event.cut_links, event.slow_links, event.paused_clients, event.killed_clients)
+    clocks = (event.wrong_clocks, event.wrong_client_clocks)
+    return bool(event.nodes) and not event.answers_errors and not any((*others, *clocks))
 
 
 def _outages(run: Recorded) -> Iterator[MinorityOutage]:

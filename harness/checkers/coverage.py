@@ -121,8 +121,9 @@ def _concerned(event: FaultEvent, clients: tuple[str, ...]) -> tuple[str, ...]:
     if event.nodes or event.wrong_clocks:
         return clients
     hit = {client for client, _ in (*event.cut_links, *event.slow_links)}
-    hit.update(event.paused_clients, event.killed_clients)
-    return tuple(client for client in clients if client in hit)
+    hit.update(event.paused_clients, event.killed_clients, event.wrong_client_clocks)
+    processes = {client.partition("@")[0] for client in hit}
+    return tuple(client for client in clients if client in processes)
 
 
 def _class(window: Window, ttl_ms: float) -> str:

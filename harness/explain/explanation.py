@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from fencepost.text import listed
 from harness.explain.cases import Case, Side, case_of, examples
 from harness.explain.causes import Cause
 from harness.explain.evidence import Evidence, Span, gather
 from harness.explain.nodes import NodePart
+from harness.explain.phrases import was
 from harness.explain.sentences import is_told, tell
 from harness.history.fault_windows import Window, windows
 from harness.history.recorded import Recorded
@@ -72,8 +74,18 @@ def explain(run: Recorded, verdict: Verdict, folder: RunFolder, limit: int | Non
 def _explained(run: Recorded, evidence: Evidence, case: Case) -> Explanation:
     told = tell(run, evidence, case)
     around, others = _around(run, case)
-    pair = told.pair or case.sides
-    return Explanation(case, told.sentence, told.because, case.sides, told.parts, pair, around, others, told.cause)
+    pair, sentence = told.pair or case.sides, told.sentence + _misled(run, case)
+    return Explanation(case, sentence, told.because, case.sides, told.parts, pair, around, others, told.cause)
+
+
+def _misled(run: Recorded, case: Case) -> str:
+    """` The clock of c1 was wrong meanwhile.`; empty if no clock of its clients was. A lock may measure by it."""
+    clients = [
+        side.client for side in case.sides if run.wrong_clocks.mislead(side.client, side.asked_from_ns, side.end_ns)
+    ]
+    if not clients:
+        return ""
+    return f" The {'clock' if len(clients) == 1 else 'clocks'} of {listed(clients)} {was(clients)} wrong meanwhile."
 
 
 def _around(run: Recorded, case: Case) -> tuple[tuple[Window, ...], int]:
@@ -97,5 +109,5 @@ def _hits(window: Window, clients: Sequence[str] | set[str] | None) -> bool:
     nothing."""
     event = window.event
     hit = {client for client, _ in (*event.cut_links, *event.slow_links)}
-    hit.update(event.paused_clients, event.killed_clients)
-    return bool(event.nodes) or bool(hit if clients is None else hit.intersection(clients))
+    hit.update(event.paused_clients, event.killed_clients, event.wrong_client_clocks)
+    return bool(event.nodes or event.wrong_clocks) or bool(hit if clients is None else hit.intersection(clients))

@@ -153,7 +153,7 @@ def out_of_order(run: Recorded, from_ns: int, until_ns: int) -> str:
         if event.began_ns <= until_ns and (window.to_ns is None or window.to_ns >= from_ns):
             (down if event.took_nodes_down else refusing if event.answers_errors else hung).update(event.nodes)
             stopped.update(event.paused_clients)
-            clocks.update(event.wrong_clocks)
+            clocks.update(event.wrong_clocks, event.wrong_client_clocks)
             links.update((*event.cut_links, *event.slow_links))
     states = {"down": down, "hung": hung - down, "answering errors": refusing - down, "stopped": stopped}
     found = [f"{listed(some)} {was(some)} {how}" for how, names in states.items() if (some := sorted(names))]

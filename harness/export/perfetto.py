@@ -142,7 +142,7 @@ def _fault(window: Window) -> Slice:
         "cut links": event.cut_links,
         "slow links": event.slow_links,
         "nodes": event.nodes,
-        "wrong clocks": event.wrong_clocks,
+        "wrong clocks": (*event.wrong_clocks, *event.wrong_client_clocks),
         "paused clients": event.paused_clients,
         "killed clients": event.killed_clients,
     }

@@ -69,6 +69,7 @@ class Backing:
     used: dict[str, list[str]]
     """The nodes that each key was ever set on."""
     watch_windows: dict[str, tuple[list[int], list[int]]]
+    client: list[str]
     key: list[str]
     asked: list[int]
     all_nodes: tuple[str, ...]
@@ -87,8 +88,9 @@ class Backing:
             str(node): (rows["from_ns"].tolist(), rows["to_ns"].tolist())
             for node, rows in watched.watch_windows.groupby(watched.watch_windows["node"].astype(str))
         }
-        keys, asked = sections["key"].astype(str).tolist(), sections["asked_ns"].tolist()
-        return cls(owners, lines, used, watch_windows, keys, asked, run.config.node_names, run.wrong_clocks)
+        clients, keys = (sections[name].astype(str).tolist() for name in ("client", "key"))
+        asked, nodes = sections["asked_ns"].tolist(), run.config.node_names
+        return cls(owners, lines, used, watch_windows, clients, keys, asked, nodes, run.wrong_clocks)
 
     def nodes(self, section: int) -> list[str]:
         """The nodes that the section's lock uses; none if its key was never seen."""
@@ -251,6 +253,10 @@ class Backing:
         if used - counts["never set"] < used // 2 + 1:
             return "never set"
         return max(LOSSES[:-1], key=lambda loss: counts[loss])
+
+    def is_misled(self, section: int, by_ns: int) -> bool:
+        """Whether the wall clock of the section's client was wrong at some time since the section was asked for."""
+        return self.clocks.mislead(self.client[section], self.asked[section], by_ns)
 
     def is_the_locks_doing(self, stretch: Stretch) -> bool:
         """Whether there would have been too few even if every other loss had not happened."""

@@ -1,9 +1,10 @@
 """Which part of a lock failed when two clients were inside within their leases?
 
 A library can do everything right and still let two clients in: a server that restarts without its keys, or whose clock
-runs fast, breaks what the library relies on. Its author contests these, rightly, so they are told apart from what the
-library itself did wrong. The nodes show it: at the time of the overlap, certainly no majority of them held the value of
-one of the two sections, and each that did not has its reason.
+runs fast, breaks what the library relies on. So does a client's wall clock that steps, if the library measures by it.
+Its author contests these, so they are told apart from what the library itself did wrong. The nodes show it: at the time
+of the overlap, certainly no majority of them held the value of one of the two sections, and each that did not has its
+reason.
 """
 
 from __future__ import annotations
@@ -13,19 +14,21 @@ from typing import Final, Literal
 
 from harness.history.backing import OF_THE_LOCK, Backing, Loss
 
-Part = Literal["library", "servers", "clock", "unknown"]
-PARTS: Final[tuple[Part, ...]] = ("library", "servers", "clock", "unknown")
+Part = Literal["library", "servers", "clock", "client's clock", "unknown"]
+PARTS: Final[tuple[Part, ...]] = ("library", "servers", "clock", "client's clock", "unknown")
 IN_WORDS: Final[dict[Part, str]] = {
     "library": "the library did wrong",
     "servers": "servers forgot keys",
     "clock": "a server's clock was wrong",
+    "client's clock": "a client's clock was wrong",
     "unknown": "the record does not show which part failed",
 }
 
 
 def failing_part(backing: Backing, sections: tuple[int, int], from_ns: int, to_ns: int) -> Part:
     """Which part failed in the overlap of these two sections, by place, in this time: the library's own requests are
-    enough to explain it; or nodes also had to forget keys that they were seen with, or to expire them early."""
+    enough to explain it; or nodes also had to forget keys that they were seen with, or to expire them early; or its
+    client had to measure wrong for how long they live."""
     found: set[Part] = {_part(backing, section, from_ns, to_ns) for section in sections}
     return next(part for part in PARTS if part in found)
 
@@ -43,7 +46,8 @@ def _part(backing: Backing, section: int, from_ns: int, to_ns: int) -> Part:
     left = used - sum(seen[loss] for loss in OF_THE_LOCK)
     majority = used // 2 + 1
     if left < majority:
-        return "library"
+        is_misled = left + seen["expired"] >= majority and backing.is_misled(section, to_ns)
+        return "client's clock" if is_misled else "library"
     if left - forgot - early >= majority:
         return "unknown"
     return "servers" if forgot >= early else "clock"

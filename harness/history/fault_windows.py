@@ -51,13 +51,13 @@ def _only(event: FaultEvent, names: set[str], *, hit: bool) -> FaultEvent:
     nodes = tuple(name for name in event.nodes if (name in names) is hit)
     paused = tuple(name for name in event.paused_clients if (name in names) is hit)
     if hit:
-        event = replace(event, cut_links=(), slow_links=(), killed_clients=(), wrong_clocks=())
+        event = replace(event, cut_links=(), slow_links=(), killed_clients=(), wrong_clocks=(), wrong_client_clocks=())
     return replace(event, nodes=nodes, paused_clients=paused)
 
 
 def _hits(event: FaultEvent) -> bool:
-    links = event.cut_links or event.slow_links
-    return bool(event.nodes or event.paused_clients or event.killed_clients or event.wrong_clocks or links)
+    links, clocks = event.cut_links or event.slow_links, event.wrong_clocks or event.wrong_client_clocks
+    return bool(event.nodes or event.paused_clients or event.killed_clients or clocks or links)
 
 
 def merged(windows: Iterable[tuple[int, int]], start_ns: int, end_ns: int) -> list[tuple[int, int]]:

@@ -29,6 +29,7 @@ def hitting_tasks(events: Sequence[FaultEvent], tasks: int) -> tuple[FaultEvent,
             slow_links=of_links(event.slow_links),
             paused_clients=of_clients(event.paused_clients),
             killed_clients=of_clients(event.killed_clients),
+            wrong_client_clocks=of_clients(event.wrong_client_clocks),
         )
         for event in events
     )

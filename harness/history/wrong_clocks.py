@@ -1,7 +1,8 @@
-"""When keys may have lived for another time than their lock asked for, because the clock of their node was wrong.
+"""When keys may have lived for another time than their lock asked for, because the clock of their node was wrong; and
+when a client may have measured wrong, because its own was.
 
-That is so from the moment at which a fault may have set the clock, until a lease time after it was right again and what
-the clock may have been off by then: a key that was set by a fast clock lives on by a right one.
+Keys may have from the moment at which a fault may have set the clock, until a lease time after it was right again and
+what the clock may have been off by then: a key that was set by a fast clock lives on by a right one.
 """
 
 from __future__ import annotations
@@ -15,23 +16,34 @@ from harness.history.fault_windows import FOREVER_NS, longest_windows
 
 @dataclass(frozen=True, slots=True)
 class WrongClocks:
-    """`by_node`: the times, as (from, to), of each node whose clock was ever wrong."""
+    """The times, as (from, to), of each node and of each client whose clock was ever wrong."""
 
     by_node: dict[str, tuple[tuple[int, int], ...]]
+    by_client: dict[str, tuple[tuple[int, int], ...]]
 
     @classmethod
     def of(cls, faults: Iterable[FaultEvent], lease_ms: float) -> WrongClocks:
         found: dict[str, list[tuple[int, int]]] = {}
+        clients: dict[str, list[tuple[int, int]]] = {}
         for event, began, done in longest_windows(faults):
             for node in event.wrong_clocks:
                 gained_ns = event.clock_off_ms * 1e6 + event.clock_rate_percent / 100 * (done - began)
                 until = min(FOREVER_NS, done + round(lease_ms * 1e6 + gained_ns))
                 found.setdefault(node, []).append((began, until))
-        return cls({node: tuple(times) for node, times in found.items()})
+            for client in event.wrong_client_clocks:
+                clients.setdefault(client, []).append((began, done))
+        return cls(
+            {node: tuple(times) for node, times in found.items()},
+            {client: tuple(times) for client, times in clients.items()},
+        )
 
     def touch(self, node: str, from_ns: int, to_ns: int) -> bool:
         """Whether the node's keys may have lived for another time at some time of these."""
-        return any(began <= to_ns and until >= from_ns for began, until in self.by_node.get(node, ()))
+        return _meet(self.by_node.get(node, ()), from_ns, to_ns)
+
+    def mislead(self, client: str, from_ns: int, to_ns: int) -> bool:
+        """Whether the client may have measured wrong at some time of these."""
+        return _meet(self.by_client.get(client, ()), from_ns, to_ns)
 
     def nodes(self, from_ns: int, to_ns: int) -> tuple[str, ...]:
         """The nodes of which this is so, in order."""
@@ -41,3 +53,7 @@ class WrongClocks:
     def times(self) -> tuple[tuple[int, int], ...]:
         """Of all nodes."""
         return tuple(time for times in self.by_node.values() for time in times)
+
+
+def _meet(times: Iterable[tuple[int, int]], from_ns: int, to_ns: int) -> bool:
+    return any(began <= to_ns and until >= from_ns for began, until in times)

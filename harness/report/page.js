@@ -169,6 +169,7 @@ for (const root of document.querySelectorAll("[data-timeline]")) (() => {
       marks(f.slowNodes, nodesY, nodeH, data.clients.length, colours.slow, nodeH / 2 + 1);
       ctx.fillStyle = colours.slow;
       for (const r of f.clocks) bar(f.from, f.to, nodesY + r * nodeH + nodeH - 5, 3, 1);
+      for (const r of f.clientClocks) bar(f.from, f.to, clientsY + r * clientH + clientH - 5, 3, 1);
       ctx.fillStyle = down;
       for (const r of f.paused) bar(f.from, f.to, clientsY + r * clientH + 1, clientH - 3, 2);
       ctx.fillStyle = colours.down;

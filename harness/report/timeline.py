@@ -112,6 +112,7 @@ def _fault(
         "slow": pairs(event.slow_links),
         "nodes": [nodes[n] for n in event.nodes if n in nodes],
         "clocks": [nodes[n] for n in event.wrong_clocks if n in nodes],
+        "clientClocks": [clients[c] for c in event.wrong_client_clocks if c in clients],
         "paused": [clients[c] for c in event.paused_clients if c in clients],
         "killed": [clients[c] for c in event.killed_clients if c in clients],
     }

@@ -18,10 +18,12 @@ import psutil
 
 from cluster.base import RESOURCE, Address, Cluster, Condition
 from cluster.spec import sentinels_of
+from cluster.wall_clock import ClockAhead, ClockSetting, no_clock
 from fencepost.errors import BrokenEnvironmentError
 from fencepost.files import on_disk
 from fencepost.history import ClientEnd, task_names
 from harness.config import RunConfig
+from harness.run.client_clock import ClientClock
 from harness.store.run_folder import RunFolder
 from nemesis.base import Step
 from workloads.base import NodeAddress
@@ -39,6 +41,7 @@ RESOURCE_TIMEOUT_MS = 2_000
 
 
 STARTING_AT_ONCE = 16
+_CLOCKS_FOLDER = "client-clocks"
 
 
 class ClientSlot:
@@ -80,6 +83,7 @@ class ClientSlot:
         self._verb = threading.RLock()
         self._should_stand = False
         self._resumed_ns = 0
+        self._clock: ClientClock | None = None
 
     @property
     def name(self) -> str:
@@ -114,6 +118,9 @@ class ClientSlot:
             self._spawn()
 
     def _spawn(self) -> None:
+        if self._config.clocks and self._clock is None:
+            self._clock = ClientClock(self._scratch / _CLOCKS_FOLDER / self._name, self._environment)
+            self._environment = self._clock.environment
         self._life += 1
         self._should_stand = False
         stem = f"{self._name}.{self._life}"
@@ -241,6 +248,20 @@ class ClientSlot:
         with self._verb:
             if not self.is_alive() and monotonic_ns() < self._stop_ns:
                 self.start()
+
+    def set_clock(self, setting: ClockSetting) -> None:
+        if self._clock is None:
+            raise no_clock(self._name)
+        self._clock.set(setting)
+
+    def clock_ahead_ms(self, timeout_ms: float = 1_000) -> ClockAhead | None:
+        """Nobody waits for the client, so `timeout_ms` does not matter."""
+        process = self._process
+        pid = process.pid if process is not None and self.is_alive() else None
+        try:
+            return None if self._clock is None else self._clock.ahead(pid)
+        except FileNotFoundError:  # it has ended just now
+            return None
 
     def reap(self) -> None:
         """Record the end of a process that ended on its own. Raises BrokenEnvironmentError if it failed."""

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import os
 import select
-import subprocess
-import sys
-import time
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 from time import monotonic
 
 import msgspec
 
-from cluster.wall_clock import LIBRARY, ClockAhead, ClockSetting, WallClock, find_clock_library
 from fencepost.errors import BrokenEnvironmentError, UsageError
 from fencepost.history import Op
 from harness.run.clients import ClientSlot, await_ready
@@ -23,28 +18,20 @@ from workloads.driven_client import Answer, Order
 ANSWER_WITHIN_S = 60.0
 READY_WITHIN_S = 30.0
 _LOOK_EVERY_MS = 20
-_TELLS_THE_TIME = "import time; print(time.time_ns())"
-_TOLD_WITHIN_S = 10.0
-_CLOCKS_FOLDER = "client-clocks"
 
 
 class DrivenClientSlot(ClientSlot):
     """A slot whose process waits for orders; otherwise a client like any other. It is patient with the resource,
-    because a script may hold up what it asks for. Where the nodes have wall clocks of their own, so has the client.
-    Implements `nemesis.client_clock.HasClock`."""
+    because a script may hold up what it asks for."""
 
     RESOURCE_TIMEOUT_MS = ANSWER_WITHIN_S * 500
     _orders: int | None = None
     _answers: int | None = None
     _unread = b""
     _under_way: Order | None = None
-    _clock: WallClock | None = None
 
     def start(self) -> None:
         self._close_pipes()
-        if self._config.clocks and self._clock is None:
-            self._clock = WallClock(self._scratch / _CLOCKS_FOLDER / self.name, find_clock_library())
-            self._environment = {**self._environment, **{name: str(path) for name, path in self._clock.files.items()}}
         (their_orders, self._orders), (self._answers, their_answers) = os.pipe(), os.pipe()
         self._pipes = (their_orders, their_answers)
         try:
@@ -93,23 +80,6 @@ class DrivenClientSlot(ClientSlot):
         if self._orders is not None:
             os.close(self._orders)
             self._orders = None
-
-    def set_clock(self, setting: ClockSetting) -> None:
-        if self._clock is None:
-            raise UsageError(f"{self.name} has no clock of its own; the experiment needs clocks=True")
-        self._clock.set(setting)
-
-    def clock_ahead(self) -> ClockAhead | None:
-        if self._process is None or LIBRARY not in Path(f"/proc/{self._process.pid}/maps").read_text():
-            return None
-        before_ns = time.time_ns()
-        words = [sys.executable, "-S", "-c", _TELLS_THE_TIME]
-        told = subprocess.run(
-            words, env=dict(self._environment), capture_output=True, check=True, timeout=_TOLD_WITHIN_S
-        )
-        after_ns = time.time_ns()
-        told_ns = int(told.stdout)
-        return ClockAhead((told_ns - after_ns) / 1e6, (told_ns - before_ns) / 1e6)
 
     def _line(self, order: Order, meanwhile: Callable[[], object]) -> bytes:
         assert self._answers is not None

@@ -21,7 +21,6 @@ from harness.run.active_faults import ActiveFaults
 from harness.run.test_run import TestRun
 from harness.scripts.clients import DrivenClientSlot
 from nemesis.base import Fault
-from nemesis.client_clock import WrongClientClock
 from nemesis.clock import WrongClock
 from nemesis.crash import Crash
 from nemesis.partition import Partition
@@ -309,7 +308,7 @@ class DrivenClient:
     def step_clock(self, by: str) -> None:
         """Set its wall clock ahead by this time, or behind: `1.2ttl`, `-500ms`. The experiment needs `clocks=True`."""
         self.right_clock()
-        self._wrong = self._stage.inject("clock", WrongClientClock(self.name, self._stage.step_ms(by)))
+        self._wrong = self._stage.inject("clock", WrongClock(ahead_ms=self._stage.step_ms(by), clients=(self.name,)))
 
     def right_clock(self) -> None:
         """Set its wall clock right again."""

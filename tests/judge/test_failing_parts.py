@@ -65,6 +65,20 @@ def test_a_server_that_was_never_seen_with_the_value_may_have_had_nothing_to_for
     assert failed(set_on(history, "v2", 28, "n2", "n3")) == {"unknown": 1}
 
 
+def test_keys_of_a_client_that_measured_by_a_clock_that_was_wrong() -> None:
+    def expired(ended: str, client: str, healed: float = 22) -> dict[str, int]:
+        history = set_on(two(), "v1", 8, "n1", "n2", "n3", ttl=12)
+        history.fault("clock", 3, healed, wrong_client_clocks=(client,), clock_off_ms=500)
+        for node in ("n1", "n2"):
+            history.seen(node, ended, 20)
+        return failed(set_on(history, "v2", 28, "n1", "n2"))
+
+    assert expired("expired", "c1") == {"client's clock": 1}
+    assert expired("expired", "c1", healed=4) == {"library": 1}, "it was right again before the lock was asked for"
+    assert expired("expired", "c3") == {"library": 1}
+    assert expired("deleted", "c1") == {"library": 1}, "no clock deletes keys"
+
+
 def test_keys_that_a_fast_clock_expired() -> None:
     history = set_on(two(), "v1", 8, "n1", "n2")
     for node in ("n1", "n2"):

@@ -300,6 +300,8 @@ class FakeClient:
     extending: Callable[[], bool] = lambda: False
     alive: bool = True
     paused: bool = False
+    clock: ClockSetting = RIGHT
+    uses_clock: bool = True
 
     def is_at(self, step: Step) -> bool:
         there = {"inside": self.inside, "acquiring": self.acquiring, "extending": self.extending}
@@ -326,6 +328,13 @@ class FakeClient:
 
     def is_alive(self) -> bool:
         return self.alive
+
+    def set_clock(self, setting: ClockSetting) -> None:
+        self.clock = setting
+
+    def clock_ahead_ms(self, timeout_ms: float = 1_000) -> ClockAhead | None:
+        ahead_ms = self.clock.ahead_ms + self.clock.rate_percent
+        return ClockAhead(ahead_ms - 0.1, ahead_ms + 0.1) if self.uses_clock else None
 
 
 @dataclass

@@ -55,6 +55,43 @@ def test_a_wrong_clock_is_set_seen_and_set_right(
     assert all(node.clock == RIGHT for node in fake.cluster.nodes.values())
 
 
+@pytest.mark.parametrize(
+    ("fault", "words", "fault_class"),
+    [
+        (WrongClock(clients=("c1",), ahead_ms=-500), "clock of c1: 500 ms behind", "client clock stepped"),
+        (WrongClock(clients=("c2",), rate_percent=2.5), "clock of c2: 2.5 % fast", "client clock drifting"),
+        (
+            WrongClock(clients=("c1", "c2"), ahead_ms=90, strobe_ms=20),
+            "clock of c1,c2: 90 ms ahead every other 20 ms",
+            "client clock strobing",
+        ),
+    ],
+)
+def test_the_clock_of_a_client_is_set_seen_and_set_right(
+    fake: FakeWorld, fault: WrongClock, words: str, fault_class: str
+) -> None:
+    assert (fault.describe(), fault.fault_class) == (words, fault_class)
+    assert not fault.server_needs, "the server need not tell the time"
+    impact = fault.inject(fake.world, "f1")
+    assert impact == Impact(
+        wrong_client_clocks=fault.clients,
+        clock_off_ms=abs(fault.ahead_ms),
+        clock_rate_percent=abs(fault.rate_percent),
+    )
+    assert fault.probe(fake.world, impact).holds
+    assert all((client.clock == RIGHT) == (name not in fault.clients) for name, client in fake.clients.items())
+    assert fault.heal(fake.world, "f1", impact).holds
+    assert all(client.clock == RIGHT for client in fake.clients.values())
+    assert not fault.probe(fake.world, impact).holds
+
+
+def test_a_client_that_does_not_use_its_clock_shows_nothing(fake: FakeWorld) -> None:
+    fake.clients["c2"].uses_clock = False
+    fault = WrongClock(clients=("c1", "c2"), ahead_ms=500)
+    evidence = fault.probe(fake.world, fault.inject(fake.world, "f1"))
+    assert (evidence.holds, evidence.seen) == (False, "c1 says so; c2 did not show it")
+
+
 def test_a_clock_that_cannot_be_set_is_seen(fake: FakeWorld) -> None:
     fake.cluster.nodes["n1"].is_clock_stuck = True
     fault = WrongClock(("n1", "n2"), 500)
@@ -106,6 +143,10 @@ def test_what_the_options_ask_for_is_drawn() -> None:
     assert all(-0.9 <= fault.rate_percent <= -0.2 for fault in drawn("kind=drift,way=behind,rate=0.2-0.9"))
     assert all(fault.ahead_ms == 300 for fault in drawn("kind=step,way=ahead,step=300ms-300ms"))
     assert all(fault.nodes == ("n4", "n5") for fault in drawn("targets=n4,n5"))
+    of_clients = drawn("targets=clients", of=topology(clients=6, nodes=5, ttl_ms=1_000))
+    assert {len(fault.clients) for fault in of_clients} == {1, 2}
+    assert not any(fault.nodes for fault in of_clients)
+    assert {fault.kind for fault in of_clients} == {"step", "drift", "strobe"}
 
 
 @pytest.mark.parametrize("rate", ["0", "31", "0-5", "5-31", "5-2", "fast", "nan", "1-"])

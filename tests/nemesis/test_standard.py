@@ -15,7 +15,7 @@ from nemesis.schedule import Planned, Schedule, decode_fault, draw_schedule, par
 from nemesis.standard import LANES, STILL
 from tests.nemesis.fakes import topology
 
-CLOCKS = {"node clock stepped", "node clock drifting", "node clock strobing"}
+CLOCKS = {f"{whose} clock {how}" for whose in ("node", "client") for how in ("stepped", "drifting", "strobing")}
 OF_SERVERS = {"node shut down", "node without power", "node damaged"}
 ELSEWHERE = {*OF_SERVERS, "link held", "in pieces", *CLOCKS}
 """Classes that `standard` leaves to other nemeses: they need a server's, a compiler's or root's help, are drawn by
