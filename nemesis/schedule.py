@@ -15,6 +15,7 @@ hold names of the topology; that is how a saved plan is checked against the run 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from random import Random
@@ -38,6 +39,8 @@ __all__ = [
     "check_server",
     "decode_fault",
     "draw_schedule",
+    "for_server",
+    "left_out",
     "load_schedule",
     "needs_clocks",
     "needs_disks",
@@ -162,6 +165,29 @@ def needs_clocks(schedule: Schedule) -> bool:
     """Whether a fault in it sets the clocks of nodes: then every node must have one of its own."""
     faults = (decode_fault(planned) for planned in schedule.faults)
     return any(isinstance(fault, NeedsClocks) and fault.needs_clocks for fault in faults)
+
+
+def for_server(spec: Spec, server: Server, topology: Topology) -> Spec:
+    """The spec without those cards of its mixes that need something that the nodes' server cannot do. What the user
+    named himself stays, for `check_server` to refuse."""
+    able = abilities(server)
+
+    def is_possible(chosen: Chosen) -> bool:
+        try:
+            fault, _ = chosen.nemesis.draw(Random(0), topology, chosen.options)
+        except UsageError:  # it is told when it is drawn
+            return True
+        return not isinstance(fault, NeedsServer) or fault.server_needs <= able
+
+    decks = [lane.deck if len(lane.deck) == 1 else tuple(filter(is_possible, lane.deck)) for lane in spec.lanes]
+    lanes = zip(spec.lanes, decks, strict=True)
+    return replace(spec, lanes=tuple(replace(lane, deck=deck) for lane, deck in lanes if deck))
+
+
+def left_out(spec: Spec, server: Server, topology: Topology) -> tuple[str, ...]:
+    """The names of the nemeses that `for_server` leaves out."""
+    played = {chosen.nemesis.name for chosen in for_server(spec, server, topology).chosen}
+    return tuple(sorted({chosen.nemesis.name for chosen in spec.chosen} - played))
 
 
 def check_server(schedule: Schedule, server: Server, policy: Policy) -> None:

@@ -22,9 +22,17 @@ from harness.config import ClusterChoice, RunConfig
 from harness.run.capture import check_capture
 from harness.run.limits import check_limits
 from harness.run.scheduled import Prepared
-from harness.run.setup import ClusterKind, Setup
-from nemesis.base import Topology
-from nemesis.schedule import Schedule, check_server, draw_schedule, load_schedule, needs_clocks, needs_disks, parse_spec
+from harness.run.setup import ClusterKind, Setup, topology_of
+from nemesis.schedule import (
+    Schedule,
+    check_server,
+    draw_schedule,
+    for_server,
+    load_schedule,
+    needs_clocks,
+    needs_disks,
+    parse_spec,
+)
 from workloads.registry import check_asks_nobody, check_lock, check_renews
 
 
@@ -34,11 +42,12 @@ def prepare(config: RunConfig) -> Prepared:
     if config.replication == "manual":
         raise UsageError("--replication manual is for scripts, because nobody else promotes a replica; write sentinel")
     spec = parse_spec(config.nemesis)
-    topology = Topology(config.client_names, config.node_names, config.ttl_ms)
+    topology = topology_of(config)
     if config.schedule is not None:
         schedule = load_schedule(Path(config.schedule), topology)
         config = msgspec.structs.replace(config, nemesis=schedule.spec)
     else:
+        spec = for_server(spec, find_server(config.server).server, topology)
         schedule = draw_schedule(spec, config.seed, topology, config.duration_ms)
     config = msgspec.structs.replace(config, clocks=config.clocks or needs_clocks(schedule))
     setup = prepare_setup(_with_disks(config, schedule))

@@ -10,8 +10,14 @@ from cluster.base import Cluster
 from cluster.lifetime import StateFolder
 from cluster.spec import ClusterSpec
 from harness.config import RunConfig
+from nemesis.base import Topology
 
 ClusterKind = Literal["process", "docker"]
+
+
+def topology_of(config: RunConfig) -> Topology:
+    """What faults are drawn over."""
+    return Topology(config.client_names, config.node_names, config.ttl_ms)
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,12 +29,12 @@ from harness.run.interruption import Interruption
 from harness.run.proxy_overhead import measure_overhead_us
 from harness.run.pulse import pulse
 from harness.run.sealing import sealing
-from harness.run.setup import Setup
+from harness.run.setup import Setup, topology_of
 from harness.run.snapshot import Display, Snapshot
 from harness.run.watch import Watch
 from harness.run.witness import witness
 from harness.store.run_folder import RunFolder
-from nemesis.base import Topology, World
+from nemesis.base import World
 from nemesis.steps import do_all
 from workloads.control import NEVER_NS
 from workloads.kinds import find_workload
@@ -174,7 +174,7 @@ class TestRun:
     def world(self) -> World:
         """What faults act upon."""
         config = self.config
-        topology = Topology(config.client_names, config.node_names, config.ttl_ms)
+        topology = topology_of(config)
         return World(self._cluster, self.slots, topology, lambda: bool(self.interruption), self._is_out_of_time)
 
     @property

@@ -59,7 +59,11 @@ def test_enough_memory_for_the_libraries_is_enough(tmp_path: Path) -> None:
     assert "there is no run folder nothing" in done.stderr
 
 
-def test_memory_that_runs_out_later_is_told_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_memory_that_runs_out_later_is_told_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))  # where the traceback is kept
+
     def judge() -> int:
         raise MemoryError
 
