@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -26,10 +26,10 @@ class ClientClock:
         """Takes effect at once, and in every later process of the client."""
         self._clock.set(setting)
 
-    def ahead(self, pid: int | None) -> ClockAhead | None:
-        """How far it is ahead, as a process that has this clock reads it; None if the client's process, where there is
-        one, does not use it."""
-        if pid is not None and LIBRARY not in Path(f"/proc/{pid}/maps").read_text():
+    def ahead(self, pids: Iterable[int]) -> ClockAhead | None:
+        """How far it is ahead, as a process that has this clock reads it; None if one of the client's processes does
+        not use it. (Programs that are linked statically, like those in Go, ask the kernel and not libc.)"""
+        if not all(LIBRARY in Path(f"/proc/{pid}/maps").read_text() for pid in pids):
             return None
         words = [sys.executable, "-S", "-c", _TELLS_THE_TIME]
         before_ns = time.time_ns()

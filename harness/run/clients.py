@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from time import monotonic, monotonic_ns, sleep
@@ -256,11 +256,9 @@ class ClientSlot:
 
     def clock_ahead_ms(self, timeout_ms: float = 1_000) -> ClockAhead | None:
         """Nobody waits for the client, so `timeout_ms` does not matter."""
-        process = self._process
-        pid = process.pid if process is not None and self.is_alive() else None
         try:
-            return None if self._clock is None else self._clock.ahead(pid)
-        except FileNotFoundError:  # it has ended just now
+            return None if self._clock is None else self._clock.ahead(process.pid for process in self._group())
+        except (psutil.NoSuchProcess, FileNotFoundError, ProcessLookupError):  # one has ended just now
             return None
 
     def reap(self) -> None:
@@ -341,15 +339,17 @@ class ClientSlot:
 
     def _group_states(self) -> set[str]:
         """The states of the client and of its foreign library; of what has died nothing is said."""
-        process, states = self._process, set[str]()
-        if process is None:
-            return states
+        states = set[str]()
         with suppress(psutil.NoSuchProcess):
-            leader = psutil.Process(process.pid)
-            states.add(leader.status())
-            for child in leader.children(recursive=True):
-                states.add(child.status())
+            states.update(process.status() for process in self._group())
         return states - {psutil.STATUS_ZOMBIE}
+
+    def _group(self) -> Iterator[psutil.Process]:
+        """The processes of the client and of its foreign library. Raises psutil.NoSuchProcess."""
+        if self._process is not None:
+            leader = psutil.Process(self._process.pid)
+            yield leader
+            yield from leader.children(recursive=True)
 
     def _log_path(self) -> Path:
         return self._folder.logs / f"{self._name}.{self._life}.log"

@@ -79,6 +79,8 @@ FAULTS: Final = (
           _by("crash:targets=clients,interval=2s")),
     Fault("clock set", "the wall clock of servers jumps, and jumps back",
           _by("clock:kind=step,interval=2s,duration=1s"), sets_clocks=True),
+    Fault("client's clock set", "the wall clock of clients jumps, and jumps back",
+          _by("clock:kind=step,interval=2s,duration=1s,targets=clients")),
 )  # fmt: skip
 
 USES: Final = (
