@@ -64,6 +64,18 @@ def test_keys_that_live_too_long_are_told_with_their_time() -> None:
     )
 
 
+def test_of_several_sections_the_one_whose_keys_live_longest_is_told() -> None:
+    history = held(1_500, 1_500, 1_500)
+    history.section("c2", 310, 400, asked=305, deadline=1_200).shows("c2", "v2")
+    for node in NODES:
+        history.seen(node, "deleted", 201).seen(node, "set", 308, "v2", ttl=1_700)
+        history.seen(node, "deleted", 401).seen(node, "blind", 900)
+    answer = check(history.recorded())
+    assert answer.figures == Figures(sections=2, overlong=2, longest_ms=1_700)
+    assert "for up to 1.7 s" in answer.findings[0].text
+    assert [example["ttl_ms"] for example in answer.findings[0].examples] == [1_700, 1_500]
+
+
 @pytest.mark.parametrize(("ttl", "found"), [(1_000, 0), (1_120, 0), (1_121, 1)])
 def test_what_clocks_may_drift_is_allowed(ttl: int, found: int) -> None:
     assert overlong(held(ttl, ttl, ttl)) == (found, 1)
