@@ -11,6 +11,7 @@ no safety, and little of it; so it breaks nothing.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Final, Literal, NamedTuple
 
@@ -26,7 +27,7 @@ SLACK_MS: Final = 250
 _SLACK_NS: Final = SLACK_MS * 1_000_000
 LEAST: Final = 3
 LEAST_SHARE: Final = 0.1
-"""A habit: so many keys stayed, and this share of those that were looked at on the same nodes."""
+"""A habit on some nodes: so many keys stayed there, and this share of those that were looked at."""
 
 After = Literal["release", "attempt"]
 _WORDS: Final[dict[After, str]] = {
@@ -168,13 +169,14 @@ def _stops(event: FaultEvent, client: str | None, node: str) -> bool:
 
 
 def _habit(run: Recorded, after: After, keys: list[_Key], left: list[_Key]) -> Iterator[Finding]:
-    nodes = sorted({key.node for key in left})
-    there = sum(key.node in nodes for key in keys)
-    if len(left) < LEAST or len(left) < LEAST_SHARE * there:
+    nodes = _of_habit(Counter(key.node for key in left), Counter(key.node for key in keys))
+    if not nodes:
         return
+    left = [key for key in left if key.node in nodes]
+    there = sum(key.node in nodes for key in keys)
     longest = max(left, key=lambda key: key.until_ns - key.done_ns)
     text = (
-        f"{count(len(left))} of {count(there)} keys on {listed(nodes)} stayed there {_WORDS[after]}, for up to "
+        f"{count(len(left))} of {count(there)} keys on {listed(sorted(nodes))} stayed there {_WORDS[after]}, for up to "
         f"{milliseconds((longest.until_ns - longest.done_ns) / 1e6)}; no fault was in the way of deleting them"
     )
     examples = tuple(
@@ -189,3 +191,14 @@ def _habit(run: Recorded, after: After, keys: list[_Key], left: list[_Key]) -> I
         for key in worst_first(left, longest)
     )
     yield Finding("keys-left-behind", "lock", text, (), len(left), examples)
+
+
+def _of_habit(left: Counter[str], there: Counter[str]) -> frozenset[str]:
+    """As many nodes as possible on which it is a habit; those first on which the largest share of the keys stayed."""
+    nodes = sorted(left, key=lambda node: (left[node] / there[node], node))
+    while nodes:
+        some = sum(left[node] for node in nodes)
+        if some >= LEAST and some >= LEAST_SHARE * sum(there[node] for node in nodes):
+            break
+        nodes = nodes[1:]
+    return frozenset(nodes)

@@ -122,6 +122,26 @@ def test_the_share_counts_on_the_nodes_that_kept_keys() -> None:
     assert answer.findings[0].text.startswith("3 of 3 keys on n2 stayed there")
 
 
+@pytest.mark.parametrize(
+    ("left_on_n2", "left_on_n1", "words"),
+    [
+        (3, 1, "3 of 3 keys on n2 stayed there"),  # with n1, 4 of 43 would have
+        (4, 1, "5 of 44 keys on n1 and n2 stayed there"),
+        (2, 2, None),  # 4 of 42 together, and 2 of 2
+    ],
+)
+def test_a_habit_on_some_nodes_is_not_hidden_by_a_key_on_others(
+    left_on_n2: int, left_on_n1: int, words: str | None
+) -> None:
+    history = released(*[800] * left_on_n1, *[55] * (40 - left_on_n1)).watch("n2")
+    for number in range(1, left_on_n2 + 1):
+        at = 1_000 * (number - 1)
+        history.seen("n2", "set", at + 8, f"v{number}", ttl=900).seen("n2", "deleted", at + 800)
+    findings = check(history.recorded()).findings
+    assert [finding.text.startswith(words or "") for finding in findings] == ([True] if words else [])
+    assert sum(finding.count for finding in findings) == (int(words.split()[0]) if words else 0)
+
+
 def test_who_did_not_say_that_it_was_released_promised_nothing() -> None:
     assert counted(released(800, outcome="fail")) == (0, 0, 0, 0)
     assert counted(released(800, outcome="info")) == (0, 0, 0, 0)
