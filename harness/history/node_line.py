@@ -60,7 +60,9 @@ class NodeLine:
 
     @classmethod
     def of(cls, rows: pd.DataFrame) -> NodeLine:
-        """From the rows of `Owners.holdings` of one key on one node."""
+        """From the rows of `Owners.holdings` of one lock key on one node. If it is several keys there, a holding of one
+        that was found by looking may have begun before one of another that was noticed first."""
+        rows = rows.sort_values("from_min_ns", kind="stable")
         own: dict[int, list[Own]] = {}
         unread = []
         for section, value, *rest in rows_of(rows, "section", "value", *Own._fields):

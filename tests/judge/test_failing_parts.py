@@ -77,6 +77,10 @@ def test_keys_of_a_client_that_measured_by_a_clock_that_was_wrong() -> None:
     assert expired("expired", "c1", healed=4) == {"library": 1}, "it was right again before the lock was asked for"
     assert expired("expired", "c3") == {"library": 1}
     assert expired("deleted", "c1") == {"library": 1}, "no clock deletes keys"
+    history = set_on(two(), "v1", 8, "n1", "n2", "n3", ttl=12).seen("n3", "deleted", 15)
+    history.fault("clock", 3, 22, wrong_client_clocks=("c1",), clock_off_ms=500)
+    history.seen("n1", "expired", 20).seen("n2", "expired", 20)
+    assert failed(set_on(history, "v2", 28, "n1", "n2")) == {"client's clock": 1}, "two would have been a majority"
 
 
 def test_keys_that_a_fast_clock_expired() -> None:

@@ -532,3 +532,16 @@ def test_a_value_that_its_client_uses_for_two_sections_must_be_on_the_nodes_in_b
 
 def test_a_value_that_two_clients_use_tells_nothing_about_either() -> None:
     assert judged(lent_again("c2")).figures.sections == 0
+
+
+def test_two_keys_of_a_lock_on_one_node_are_looked_at_in_the_order_in_which_they_began() -> None:
+    """One was set just when the witness came back; the other one, which it then found, may have been there before."""
+    history = History().watch("n1").section("c1", 210, 230, asked=201).shows("c1", "v1")
+    history.section("c2", 240, 250, asked=90).shows("c2", "v2")
+    history.seen("n1", "blind", 100).seen("n1", "watching", 200, "n1-second")
+    history.seen("n1", "set", 206, "v1", key="k1#1", since=203).seen("n1", "seen", 207, "v2", key="k1#2")
+    backing = history.seen("n1", "blind", 900).recorded().backing
+    assert backing is not None
+    assert backing.lines["n1", "k1"].from_min == [ms(100), ms(203)]
+    assert backing.possible_holders(0, ms(201), ms(202)) == []
+    assert backing.possible_holders(0, ms(201), ms(204)) == ["n1"]
