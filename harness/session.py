@@ -19,12 +19,11 @@ from harness.options import replay_command
 from harness.report.progress import Progress
 from harness.run.meanwhile import imported_meanwhile
 from harness.run.scheduled import Enough, Prepared, perform
-from harness.run.setup import Setup, topology_of
+from harness.run.setup import Setup
 from harness.run.snapshot import Display
 from harness.store.manifest import recording
 from harness.store.run_folder import RunFolder
 from harness.verdict import EXIT_CODES, Verdict
-from nemesis.schedule import left_out, parse_spec
 
 if TYPE_CHECKING:
     from harness.explain.explanation import Explained
@@ -77,6 +76,9 @@ def record_and_show(prepared: Prepared, results: Path, out: Console) -> RunFolde
     say = f"{setup_in_words(setup)}, nemesis {setup.config.nemesis}, seed {setup.config.seed}"
     out.print(say, soft_wrap=True)
     say_what_is_missing(setup, out)
+    if prepared.left_out:
+        server = setup.spec.server.name
+        out.print(f"without the nemesis {listed(prepared.left_out)}, which the server {server} cannot do", soft_wrap=True)
     try:
         with Progress(out) as progress:
             record_run(prepared, folder, progress)
@@ -165,12 +167,10 @@ def _in_words(program: ServerProgram) -> str:
 
 def say_what_is_missing(setup: Setup, out: Console) -> None:
     """Say in one line each: that other programs on this machine can reach the run, that the nodes are not watched
-    although they should be, that the nodes' server cannot do all that the nemesis would."""
+    although they should be."""
     server, config = setup.spec.server, setup.config
     if config.witness == "on" and not setup.is_watched:
         out.print(f"the nodes are not watched: {server.name} has no key events", soft_wrap=True)
-    if missing := left_out(parse_spec(config.nemesis), server.server, topology_of(config)):
-        out.print(f"without the nemesis {listed(missing)}, which the server {server.name} cannot do", soft_wrap=True)
     if setup.no_sandbox is not None:
         out.print(f"no sandbox, because this machine refuses one ({setup.no_sandbox})", soft_wrap=True)
     if not setup.in_sandbox and setup.isolation()["by"] == "nothing":

@@ -28,6 +28,7 @@ from nemesis.schedule import (
     check_server,
     draw_schedule,
     for_server,
+    left_out,
     load_schedule,
     needs_clocks,
     needs_disks,
@@ -43,16 +44,18 @@ def prepare(config: RunConfig) -> Prepared:
         raise UsageError("--replication manual is for scripts, because nobody else promotes a replica; write sentinel")
     spec = parse_spec(config.nemesis)
     topology = topology_of(config)
+    missing: tuple[str, ...] = ()
     if config.schedule is not None:
         schedule = load_schedule(Path(config.schedule), topology)
         config = msgspec.structs.replace(config, nemesis=schedule.spec)
     else:
-        spec = for_server(spec, find_server(config.server).server, topology)
-        schedule = draw_schedule(spec, config.seed, topology, config.duration_ms)
+        server = find_server(config.server).server
+        missing = left_out(spec, server, topology)
+        schedule = draw_schedule(for_server(spec, server, topology), config.seed, topology, config.duration_ms)
     config = msgspec.structs.replace(config, clocks=config.clocks or needs_clocks(schedule))
     setup = prepare_setup(_with_disks(config, schedule))
     check_server(schedule, setup.spec.server.server, config.persistence)
-    return Prepared(setup, schedule)
+    return Prepared(setup, schedule, missing)
 
 
 def prepare_setup(config: RunConfig) -> Setup:

@@ -30,10 +30,12 @@ Enough = Callable[[], bool]
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """Everything that was decided and checked before anything is started."""
+    """Everything that was decided and checked before anything is started. `left_out`: the nemeses that a mix goes
+    without, because the nodes' server cannot do what they need."""
 
     setup: Setup
     schedule: Schedule
+    left_out: tuple[str, ...] = ()
 
 
 class ScheduledJob(msgspec.Struct, frozen=True):
