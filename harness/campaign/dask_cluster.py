@@ -24,6 +24,13 @@ _COME_UP_S: Final = 60.0
 _COME_DOWN_S: Final = 60.0
 AWAY_S: Final = 300.0
 """How long a scheduler may be away, or be without workers, before a campaign gives up."""
+_QUIET: Final = {
+    "DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED": "False",
+    "DASK_DISTRIBUTED__ADMIN__TICK__INTERVAL": "1s",
+    "DASK_DISTRIBUTED__ADMIN__SYSTEM_MONITOR__INTERVAL": "10s",
+}
+"""Dask watches itself many times a second, for a dashboard that our own workers do not have. All that it needs of the
+CPU is missing in the runs."""
 
 
 @contextmanager
@@ -95,7 +102,7 @@ def _hub(count: int) -> Iterator[str]:
             stdout=subprocess.PIPE,
             stderr=printed,
             start_new_session=True,
-            env={**os.environ, "PYTHONPATH": path},
+            env={**_QUIET, **os.environ, "PYTHONPATH": path},
         )
         assert hub.stdin is not None
         assert hub.stdout is not None
