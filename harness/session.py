@@ -77,8 +77,8 @@ def record_and_show(prepared: Prepared, results: Path, out: Console) -> RunFolde
     out.print(say, soft_wrap=True)
     say_what_is_missing(setup, out)
     if prepared.left_out:
-        server = setup.spec.server.name
-        out.print(f"without the nemesis {listed(prepared.left_out)}, which the server {server} cannot do", soft_wrap=True)
+        missing, server = listed(prepared.left_out), setup.spec.server.name
+        out.print(f"without the nemesis {missing}, which the server {server} cannot do", soft_wrap=True)
     try:
         with Progress(out) as progress:
             record_run(prepared, folder, progress)
