@@ -27,7 +27,6 @@ _MOST_LOADS: Final = 1_000
 """Each is written to the run's configuration; those of a very long run last longer."""
 _OFTEN: Final = 40
 """How many times a client may extend its lease: more often than any of these loads needs."""
-_KEYS: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,15 +44,18 @@ class _Draw:
         return some(self.rng, self.config.client_names, self.config.permits + below(self.rng, most))
 
     def extended(self, hold: Hold, at: tuple[float, float], think: Hold | None = None, keys: int | None = None) -> Load:
-        """Leases that are extended. Unless it is given, clients rest for half a TTL at most, and compete for one lock
-        or two."""
+        """Leases that are extended. Unless it is given, clients rest for half a TTL at most."""
         return Load(
             hold=hold,
             think=think or self.times(0, 0.5),
-            keys=keys or 1 + below(self.rng, 2),
+            keys=keys or self.keys(),
             extensions=_OFTEN,
             extend_at=self.between(*at),
         )
+
+    def keys(self) -> int:
+        """From one key for all clients to one for each."""
+        return 1 + below(self.rng, len(self.config.client_names))
 
     def between(self, low: float, high: float) -> float:
         return round(between(self.rng, low, high), 2)
@@ -64,7 +66,7 @@ _Kind = Callable[[_Draw], Load]
 KINDS: Final[Mapping[str, _Kind]] = {
     "never free": lambda draw: Load(hold=draw.times(0.01, 0.3)),
     "several keys": lambda draw: draw.extended(
-        hold=draw.times(0.01, 0.6), at=(0.1, 0.4), think=draw.times(0, 0.3), keys=_KEYS
+        hold=draw.times(0.01, 0.6), at=(0.1, 0.4), think=draw.times(0, 0.3), keys=len(draw.config.client_names)
     ),
     "often free": lambda draw: draw.extended(
         hold=draw.times(0.02, 0.8), at=(0.1, 0.6), think=draw.times(0.1, 1.5), keys=1
@@ -72,7 +74,7 @@ KINDS: Final[Mapping[str, _Kind]] = {
     "extended early": lambda draw: draw.extended(hold=draw.times(0.6, 3), at=(0.2, 0.6)),
     "extended late": lambda draw: draw.extended(hold=draw.times(1.2, 3), at=(0.7, 1.1)),
     "extended for long": lambda draw: draw.extended(hold=draw.times(2, 5), at=(0.2, 0.8)),
-    "about a TTL": lambda draw: Load(hold=draw.times(0.6, 1.3), think=draw.times(0, 0.3)),
+    "about a TTL": lambda draw: Load(hold=draw.times(0.6, 1.3), think=draw.times(0, 0.3), keys=draw.keys()),
     "alone": lambda draw: Load(hold=draw.times(0.01, 0.2), clients=draw.clients(1)),
     "few, after a rest": lambda draw: Load(
         hold=draw.times(0.05, 1.5), think=draw.times(0.5, 3), clients=draw.clients(2), extensions=_OFTEN

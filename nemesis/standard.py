@@ -5,7 +5,9 @@ every one of them comes early in a run. A fault that is rare in a plain `partiti
 kind, one direction and few links at once, has a row of its own here.
 
 Storms and still times take turns. In a storm three lanes play side by side. In a still time one thing is wrong for
-several TTLs, and nothing else changes: what a lock left behind shows only when nothing else can be the reason.
+several TTLs, and nothing else changes: what a lock left behind shows only when nothing else can be the reason. Replies
+that are slow for everybody last for longer than a TTL, because a lock that asks one node after the other needs a whole
+round of them to be late.
 """
 
 from __future__ import annotations
@@ -42,12 +44,12 @@ LANES: Final[Mapping[str, Deck]] = {
     "delays": Deck(
         (
             "latency:duration=2ttl,kind=delay",
-            "latency:duration=2ttl,kind=delay,direction=from-node,delay=0.1ttl-0.9ttl,targets=all",
+            "latency:duration=4ttl,kind=delay,direction=from-node,delay=0.1ttl-0.9ttl,targets=all",
             "latency:duration=3ttl,kind=delay,direction=from-node,delay=0.1ttl-0.3ttl,targets=all",
-            "latency:duration=2ttl,kind=delay,direction=from-node,delay=0.05ttl-1.2ttl,targets=one-client",
+            "latency:duration=4ttl,kind=delay,direction=from-node,delay=0.05ttl-1.2ttl,targets=one-client",
             "latency:duration=2ttl,kind=delay,direction=to-node,delay=0.1ttl-1.2ttl,targets=minority",
             "latency:duration=2ttl,kind=delay,direction=to-node,delay=0.3ttl-1.5ttl,targets=one-client",
-            "latency:duration=2ttl,kind=delay,direction=both,delay=0.05ttl-0.4ttl,targets=all",
+            "latency:duration=4ttl,kind=delay,direction=both,delay=0.05ttl-0.4ttl,targets=all",
             "latency:duration=3ttl,kind=delay,delay=2ms-20ms,jitter=2ms-20ms,targets=all",
             "latency:duration=1ttl,kind=throttle",
         ),
@@ -81,6 +83,7 @@ LANES: Final[Mapping[str, Deck]] = {
             "crash:targets=one,restart-delay=0.5ttl",
             "crash:targets=clients,restart-delay=5ttl",
             "errors:duration=6ttl,targets=minority",
+            "errors:duration=6ttl,targets=majority",
         ),
         STILL,
     ),

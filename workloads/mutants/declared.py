@@ -12,7 +12,7 @@ STANDARD: Final = "standard"
 """The faults under which every mutant must be found. Loads are drawn there."""
 PLAIN: Final = "plain"
 """The four nemeses that `standard` is compared with, as they are, and the load that a run has by default."""
-_LOADS: Final = {STANDARD: {"clients": "4"}, PLAIN: {"clients": "4"}}
+_LOADS: Final = {STANDARD: {"clients": "5"}, PLAIN: {"clients": "5"}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +33,8 @@ class Conditions:
         return {"ttl": "500ms", **self.settings, **load, "nemesis": self.nemeses[nemesis]}
 
 
+_SHORT_LEASE: Final = {"ttl": "300ms"}
+"""The faults of a mix follow each other faster, because all their times are in TTLs."""
 _BUSY: Final = {"clients": "4", "hold": "uniform:20ms-120ms"}
 _LONG_WORK: Final = {"clients": "3", "hold": "uniform:700ms-1500ms", "extend": "20"}
 _NEMESES: Final = {
@@ -62,8 +64,8 @@ CONDITIONS: Final[Mapping[str, Conditions]] = {
         ),
         Conditions(
             "slow",
-            "like busy, but the nodes are asked one after the other and have almost a whole lease to reply",
-            {"acquire": "sequential", "node-timeout": "400ms", "retry-delay": "100ms"},
+            "like busy, but the nodes are asked one after the other, and each has a whole lease to reply",
+            {"acquire": "sequential", "node-timeout": "500ms", "retry-delay": "100ms"},
             _BUSY,
             _SLOW_REPLIES,
         ),
@@ -88,9 +90,9 @@ CONDITIONS: Final[Mapping[str, Conditions]] = {
         ),
         Conditions(
             "long work, impatient",
-            "the same, but a node has a tenth of a lease to reply, so that an extension is in time even if nodes are "
-            "silent",
-            {},
+            "the same with short leases, but a node has a tenth of one to reply, so that an extension is in time even "
+            "if nodes are silent",
+            _SHORT_LEASE,
             _LONG_WORK,
             {
                 **_NEMESES,
