@@ -8,10 +8,12 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+import dask.config
 import psutil
 import pytest
 
 from cluster.waiting import becomes_true
+from harness.campaign.dask_cluster import local_cluster
 from tests.campaign.test_whole_campaign import ARGUMENTS, lines_of
 from tests.harness import runs
 
@@ -99,3 +101,10 @@ def test_ctrl_c_takes_every_run_down_and_keeps_what_there_is(campaign: subproces
     assert runs.state_left(tmp_path) == []
     assert not list((tmp_path / "tmp").glob("fencepost-workers-*"))
     assert "This campaign is not finished" in (tmp_path / "report" / "index.html").read_text()
+
+
+def test_workers_of_our_own_do_not_watch_themselves() -> None:
+    """What Dask spends on that is missing in the runs."""
+    with local_cluster(1) as client:
+        watched = client.run(lambda: dask.config.get("distributed.worker.profile.enabled"))
+    assert set(watched.values()) == {False}
