@@ -7,6 +7,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -52,10 +53,11 @@ def fake(tmp_path: Path) -> Iterator[Fake]:
                     over.wait()
                     return
                 body = json.dumps(reply[1]).encode()
-                self.send_response(reply[0])
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
+                with suppress(BrokenPipeError):  # who asked may have given up
+                    self.send_response(reply[0])
+                    self.send_header("Content-Length", str(len(body)))
+                    self.end_headers()
+                    self.wfile.write(body)
 
             do_GET = do_POST = do_DELETE = _answer  # noqa: N815
 
