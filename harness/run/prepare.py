@@ -42,6 +42,7 @@ def prepare(config: RunConfig) -> Prepared:
     BrokenEnvironmentError; nothing has been started by then."""
     if config.replication == "manual":
         raise UsageError("--replication manual is for scripts, because nobody else promotes a replica; write sentinel")
+    check_input(config)
     spec = parse_spec(config.nemesis)
     topology = topology_of(config)
     missing: tuple[str, ...] = ()
@@ -53,13 +54,20 @@ def prepare(config: RunConfig) -> Prepared:
         missing = left_out(spec, server, topology)
         schedule = draw_schedule(for_server(spec, server, topology), config.seed, topology, config.duration_ms)
     config = msgspec.structs.replace(config, clocks=config.clocks or needs_clocks(schedule))
-    setup = prepare_setup(_with_disks(config, schedule))
+    setup = find_programs(_with_disks(config, schedule))
     check_server(schedule, setup.spec.server.server, config.persistence)
     return Prepared(setup, schedule, missing)
 
 
 def prepare_setup(config: RunConfig) -> Setup:
-    """Check the lock and find the programs, for any kind of run. Raises UsageError or BrokenEnvironmentError."""
+    """Check the configuration and find the programs, for a run without a schedule. Raises UsageError or
+    BrokenEnvironmentError."""
+    check_input(config)
+    return find_programs(config)
+
+
+def check_input(config: RunConfig) -> None:
+    """Check what needs no server and no proxy. Raises UsageError or BrokenEnvironmentError."""
     check_limits(config)
     check_checkers(config.workload)
     check_lock(config.lock, config.lock_command)
@@ -67,6 +75,10 @@ def prepare_setup(config: RunConfig) -> Setup:
         check_renews(config.lock, config.lock_command)
     if config.replication != "sentinel":
         check_asks_nobody(config.lock, config.lock_command)
+
+
+def find_programs(config: RunConfig) -> Setup:
+    """Find the programs, for any kind of run. Raises UsageError or BrokenEnvironmentError."""
     server, resource_server = _find_servers(config)
     toxiproxy = find_toxiproxy()
     backend = choose_backend(config.cluster)

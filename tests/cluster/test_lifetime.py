@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import signal
@@ -10,6 +11,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -235,6 +237,22 @@ def test_the_last_run_leaves_nothing_in_the_temporary_folder(parent: Path) -> No
     assert [run.run_id for run in sweep(parent=parent).runs] == ["dead"]
     sweep(parent=parent)
     assert not parent.exists()
+
+
+def test_a_folder_that_is_taken_away_while_it_is_made_is_made_again(
+    parent: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mkdir, refused = Path.mkdir, list[Path]()
+
+    def gone_by_the_next_look(self: Path, *arguments: Any, **options: Any) -> None:
+        if self == parent and not refused:
+            refused.append(self)
+            raise FileExistsError(errno.EEXIST, "File exists")
+        mkdir(self, *arguments, **options)
+
+    monkeypatch.setattr(Path, "mkdir", gone_by_the_next_look)
+    RunState.create("one", parent=parent).close()
+    assert refused == [parent]
 
 
 def test_who_waits_for_a_lock_that_is_taken_away_makes_the_next_one(parent: Path) -> None:
