@@ -51,6 +51,7 @@ class ExtendedByAnyNode(Redlock):
     conditions="long work, impatient",
     finding="extension-without-majority",
     source="redisson/redisson#2037",
+    also={"lease-outlasts-keys": "not prolonged"},
 )
 class ExtendsWhateverTheyReply(Redlock):
     """Its keys are gone, and it goes on from lease to lease."""
@@ -79,6 +80,7 @@ class ExtendsWhatIsOver(Redlock):
     conditions="long work, impatient",
     finding="anothers-key",
     cause="prolonged",
+    also={"lease-outlasts-keys": "not prolonged"},
 )
 class ProlongsAnothersKey(Redlock):
     """It counts nodes that another client holds, or is just trying to get."""
