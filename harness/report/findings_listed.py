@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Final
 
 import msgspec
 from rich import box
+from rich.console import Group
 from rich.table import Table
 
 from fencepost.text import MISSING, plural, printable
@@ -63,8 +64,8 @@ def found_in(runs: Sequence[RunListed]) -> tuple[int, tuple[FoundInRuns, ...]]:
     return len(judged), tuple(sorted(rows, key=lambda row: (_BLAMES.index(row.blame), -row.runs, row.kind)))
 
 
-def render_findings(runs: Sequence[RunListed]) -> Table | str:
-    """The table, or a sentence if there is nothing for it."""
+def render_findings(runs: Sequence[RunListed]) -> Group | str:
+    """The table, and whose findings they are if the runs are of several locks; a sentence if there is nothing."""
     judged, rows = found_in(runs)
     if not rows:
         return f"nothing was found in {plural(judged, 'run')}"
@@ -73,7 +74,6 @@ def render_findings(runs: Sequence[RunListed]) -> Table | str:
         table.add_column(column, no_wrap=True)
     for column in ("runs", "in all", "first after", "soonest"):
         table.add_column(column, justify="right", no_wrap=True)
-    table.add_column("locks", overflow="fold", min_width=8)
     for row in rows:
         table.add_row(
             printable(row.kind),
@@ -81,13 +81,25 @@ def render_findings(runs: Sequence[RunListed]) -> Table | str:
             f"{row.runs} of {judged}",
             f"{row.count:,}",
             *(_seconds(row.first_ms, pick) for pick in (median, min)),
-            ", ".join(map(printable, row.locks)),
         )
     table.caption = (
         "first after: from the start of the load to the first one, the median of the runs; soonest: the shortest"
     )
     table.caption_justify = "left"
-    return table
+    return Group(table, *_of_locks(rows))
+
+
+def _of_locks(rows: Sequence[FoundInRuns]) -> Iterator[Table]:
+    """A table of its own, because names are long; nothing for a single lock."""
+    if len({lock for row in rows for lock in row.locks}) < 2:
+        return
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for column in ("finding", "to blame"):
+        table.add_column(column, no_wrap=True)
+    table.add_column("found in runs of", overflow="fold")
+    for row in rows:
+        table.add_row(printable(row.kind), row.blame, ", ".join(map(printable, row.locks)))
+    yield table
 
 
 def _seconds(times_ms: Sequence[float], pick: Callable[[Sequence[float]], float]) -> str:

@@ -413,7 +413,21 @@ def test_what_several_runs_found_is_told_with_how_often_and_how_soon(tmp_path: P
     text = console.export_text()
     assert re.search(r"late-grant +lock +2 of 3 +7 +2\.0 s +1\.0 s", text)
     assert re.search(r"lost-update +client +1 of 3 +1 +– +–", text)
+    assert "found in runs of" not in text, "they are of one lock"
     assert render_findings(listed[2:]) == "nothing was found in 1 run"
+
+
+def test_findings_of_several_locks_name_them_in_whole_words(tmp_path: Path) -> None:
+    locks = ("control-release-without-comparing", "control-no-unique-value")
+    for lock in locks:
+        folder = RunFolder.create(tmp_path, msgspec.structs.replace(CONFIG, lock=lock))
+        (folder.path / "verdict.json").write_bytes(found("violation", Finding("late-grant", "lock", "late")))
+    console = Console(width=80, record=True, file=io.StringIO())
+    console.print(render_findings(list_runs(tmp_path)))
+    text = console.export_text()
+    assert re.search(r"late-grant +lock +2 of 2 +2 +– +–", text)
+    assert re.search(r"late-grant +lock +control-\S+, +\n? *control-\S+", text)
+    assert all(lock in text for lock in locks)
 
 
 def test_runs_before_a_time_are_not_listed(tmp_path: Path) -> None:
