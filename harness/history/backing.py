@@ -247,12 +247,15 @@ class Backing:
         return any(seen <= from_ns and to_ns <= lost for seen, lost in windows)
 
     def cause(self, stretch: Stretch) -> Loss:
-        """The loss that most of the nodes had. It is normal that a minority never held the value."""
+        """The loss that most of the nodes had. It is normal that a minority never held the value. What was gone before
+        it could be read was probably taken away as it was on a node where that was seen."""
         used = len(self.nodes(stretch.section))
         counts = Counter(loss for _, loss in stretch.losses)
         if used - counts["never set"] < used // 2 + 1:
             return "never set"
-        return max(LOSSES[:-1], key=lambda loss: counts[loss])
+        most = max(LOSSES[:-1], key=lambda loss: counts[loss])
+        seen: list[Loss] = [loss for loss in ("deleted", "overwritten") if counts[loss]]
+        return max(seen, key=lambda loss: counts[loss]) if most == "gone unread" and seen else most
 
     def is_misled(self, section: int, by_ns: int) -> bool:
         """Whether the wall clock of the section's client was wrong at some time since the section was asked for."""

@@ -132,6 +132,18 @@ def test_a_value_that_nobody_could_read_may_be_the_clients() -> None:
     assert unfounded(history.seen("n3", "set", 3, "other")) == ("gone unread", 20)
 
 
+@pytest.mark.parametrize("seen", ["deleted", "overwritten"])
+def test_values_that_nobody_could_read_went_as_one_did_that_was_seen(seen: str) -> None:
+    history = granted_by("n1")
+    for node in ("n2", "n3"):
+        history.seen(node, "set", 8, None).seen(node, "deleted", 30)
+    if seen == "deleted":
+        history.seen("n1", "deleted", 30)
+    else:
+        history.seen("n1", "set", 30, "other")
+    assert unfounded(history) == (seen, 20)
+
+
 def test_a_value_over_which_an_unread_one_was_set_went_as_that_one_did() -> None:
     """And a value that was set when the time in question was over says nothing of it."""
     history = granted_by("n1", "n2").seen("n3", "set", 3, "other").seen("n2", "set", 20, None, ttl=100)
