@@ -183,7 +183,8 @@ def parent_locked(parent: Path) -> Iterator[None]:
 def _lock_parent(parent: Path) -> int:
     """The lock of the folder, which is made if it is missing. It may be taken away at any moment until it is locked."""
     while True:
-        _make(parent)
+        with contextlib.suppress(FileExistsError):  # `exist_ok` fails if it is taken away just then
+            parent.mkdir(mode=0o700)
         with contextlib.suppress(FileNotFoundError):
             _check_ours(parent)
             descriptor = os.open(parent / _PARENT_LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
@@ -197,25 +198,13 @@ def _lock_parent(parent: Path) -> int:
             os.close(descriptor)
 
 
-def _make(parent: Path) -> None:
-    """Make the folder if it is missing. One that was there may be gone at the next look, with the last run in it, and
-    then `Path.mkdir` says that it exists. Raises OSError."""
-    while True:
-        try:
-            parent.mkdir(mode=0o700)
-        except FileExistsError:
-            if not parent.is_dir() and os.path.lexists(parent):
-                raise
-        if parent.is_dir():
-            return
-
-
 def checked_parent(parent: Path | None) -> Path:
     """The parent folder, made if it is missing, and certainly ours: in a temporary folder that everyone can write to,
     someone else could have put it there first. Raises BrokenEnvironmentError."""
     parent = parent or state_parent()
     try:
-        _make(parent)
+        with contextlib.suppress(FileExistsError):  # whatever it is, it is looked at below
+            parent.mkdir(mode=0o700)
     except OSError as error:
         raise BrokenEnvironmentError(
             f"the folder for temporary state, {parent}, cannot be made: {error.strerror}; make room, or set TMPDIR"

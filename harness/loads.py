@@ -53,9 +53,14 @@ class _Draw:
             extend_at=self.between(*at),
         )
 
+    @property
+    def most_keys(self) -> int:
+        """So many that each has one client, or as many as a semaphore lets in."""
+        return max(1, len(self.config.client_names) // self.config.permits)
+
     def keys(self) -> int:
-        """From one key for all clients to one for each."""
-        return 1 + below(self.rng, len(self.config.client_names))
+        """From one key for all clients to the most."""
+        return 1 + below(self.rng, self.most_keys)
 
     def between(self, low: float, high: float) -> float:
         return round(between(self.rng, low, high), 2)
@@ -66,7 +71,7 @@ _Kind = Callable[[_Draw], Load]
 KINDS: Final[Mapping[str, _Kind]] = {
     "never free": lambda draw: Load(hold=draw.times(0.01, 0.3)),
     "several keys": lambda draw: draw.extended(
-        hold=draw.times(0.01, 0.6), at=(0.1, 0.4), think=draw.times(0, 0.3), keys=len(draw.config.client_names)
+        hold=draw.times(0.01, 0.6), at=(0.1, 0.4), think=draw.times(0, 0.3), keys=draw.most_keys
     ),
     "often free": lambda draw: draw.extended(
         hold=draw.times(0.02, 0.8), at=(0.1, 0.6), think=draw.times(0.1, 1.5), keys=1

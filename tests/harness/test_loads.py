@@ -68,6 +68,7 @@ def test_the_last_load_lasts_for_three_ttls_at_least(seed: int) -> None:
 def test_a_semaphore_is_never_left_to_fewer_clients_than_it_lets_in(seed: int) -> None:
     loads = drawn("--seed", str(seed), "--clients", "10", "--permits", "3").loads
     assert {0} < {len(load.clients) for load in loads} <= {0, 3, 4}
+    assert max(load.keys for load in loads) == 3, "more keys would leave nobody to compete"
 
 
 def test_what_the_user_decided_holds_in_every_load() -> None:
