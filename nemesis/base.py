@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from random import Random
-from typing import Literal, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 import msgspec
 
@@ -314,7 +314,6 @@ class Mix(Protocol):
         """Its options with their defaults: `interval`, the mean time between two starts in one lane, and its own."""
         ...
 
-    @property
-    def lanes(self) -> Mapping[str, Deck]:
+    def lanes(self, options: Any, /) -> Mapping[str, Deck]:
         """Faults of one lane follow each other, those of two lanes overlap."""
         ...

@@ -96,7 +96,7 @@ def _lanes_of_mix(mix: Mix, options: msgspec.Struct) -> list[Lane]:
     interval: Duration = options.interval  # type: ignore[attr-defined]
     return [
         Lane(f"{mix.name}:{name}", tuple(parse_spec(text).chosen[0] for text in deck.specs), interval, deck.turn)
-        for name, deck in mix.lanes.items()
+        for name, deck in mix.lanes(options).items()
     ]
 
 

@@ -1,8 +1,9 @@
 """The standard faults: what every class of fault does to a lock, several of them in force at once.
 
-Which moments break a lock is not known beforehand, so nothing is aimed at one; the classes are complete instead, and
-every one of them comes early in a run. A fault that is rare in a plain `partition` or `latency`, because it needs one
-kind, one direction and few links at once, has a row of its own here.
+Which moments break a lock is not known beforehand, so the classes are complete, and every one of them comes early in a
+run. Only stopped clients are aimed at a step of the lock, because few are hit inside a short one otherwise. A fault
+that is rare in a plain `partition` or `latency`, because it needs one kind, one direction and few links at once, has a
+row of its own here.
 
 Storms and still times take turns. In a storm three lanes play side by side. In a still time one thing is wrong for
 several TTLs, and nothing else changes: what a lock left behind shows only when nothing else can be the reason. Replies
@@ -13,7 +14,7 @@ round of them to be late.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 
@@ -22,6 +23,9 @@ from nemesis.base import Deck, Turn
 
 STORM: Final = Turn(period=11, begin=0, end=6)
 STILL: Final = Turn(period=11, begin=6, end=11)
+
+AIMED: Final = tuple(f"pause:targets={step}" for step in ("inside", "acquiring", "extending", "releasing"))
+"""Pauses that wait until a client is at this step."""
 
 LANES: Final[Mapping[str, Deck]] = {
     "cuts": Deck(
@@ -57,10 +61,7 @@ LANES: Final[Mapping[str, Deck]] = {
     ),
     "processes": Deck(
         (
-            "pause:targets=inside",
-            "pause:targets=acquiring",
-            "pause:targets=extending",
-            "pause:targets=releasing",
+            *AIMED,
             "pause:targets=nodes,duration=1.5ttl",
             "crash:targets=one",
             "crash:targets=minority",
@@ -91,20 +92,28 @@ LANES: Final[Mapping[str, Deck]] = {
 
 
 class StandardOptions(msgspec.Struct, frozen=True):
-    """`interval`: the mean time between the begins of two faults of one lane. Long faults take longer than that."""
+    """`interval`: the mean time between the begins of two faults of one lane. Long faults take longer than that.
+    `aim`: whether a client is stopped at a chosen step of its lock, or wherever it is."""
 
     interval: Duration = Duration(1.5, in_ttls=True)
+    aim: Literal["yes", "no"] = "yes"
 
 
 class _Standard:
     name = "standard"
     help = (
         "every class of fault, several at once: lost, late and refused requests and replies, jitter, outages of some "
-        "ms and of many TTLs, stopped and killed clients and nodes, nodes that answer errors: interval=1.5ttl; "
-        "--load drawn goes with it"
+        "ms and of many TTLs, stopped and killed clients and nodes, nodes that answer errors: interval=1.5ttl, "
+        "aim=yes; --load drawn goes with it"
     )
     options = StandardOptions
-    lanes = LANES
+
+    def lanes(self, options: StandardOptions) -> Mapping[str, Deck]:
+        return LANES if options.aim == "yes" else {name: _without_aim(deck) for name, deck in LANES.items()}
+
+
+def _without_aim(deck: Deck) -> Deck:
+    return deck._replace(specs=tuple("pause:targets=clients" if spec in AIMED else spec for spec in deck.specs))
 
 
 MIX = _Standard()

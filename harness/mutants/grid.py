@@ -1,8 +1,8 @@
 """The runs that show what finds a mutant: every mutant under every kind of fault, and the correct locks as controls.
 
-Under the standard faults, which must find it, a mutant gets several seeds and a minute each. The plain nemeses get the
-same, for comparison; single kinds of fault show what else finds it, in less time. A correct lock is played through the
-same loads and faults.
+Under the standard faults, which must find it, a mutant gets several seeds and a minute each. So does it if they are
+not aimed, and once under the plain nemeses, for comparison; single kinds of fault, and no fault at all, show what else
+finds it, in less time. A correct lock is played through the same loads and faults.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ import msgspec
 
 from fencepost.errors import UsageError
 from harness.campaign.grid import Cell, Grid, Part, check
-from workloads.mutants import CONDITIONS, CONTROLS, MUTANTS, PLAIN, STANDARD, Conditions
+from workloads.mutants import CONDITIONS, CONTROLS, MUTANTS, NO_FAULT, PLAIN, STANDARD, UNAIMED, Conditions
 
 LIMIT_MS: Final = 60_000
 """The time within which a mutant must be found by the standard faults."""
-OWN, BEFORE, ELSEWHERE, REFERENCE = "standard faults", "plain nemeses", "one kind of fault", "correct locks"
+OWN, REFERENCE = "standard faults", "correct locks"
+_COMPARED: Final = {UNAIMED: "standard faults without aim", PLAIN: "plain nemeses", NO_FAULT: "no fault"}
 
 NEMESES: Final = tuple(dict.fromkeys(name for conditions in CONDITIONS.values() for name in conditions.nemeses))
 """The columns of the table."""
@@ -51,13 +52,17 @@ def mutants_grid(
         controls = tuple(_cell(*row, STANDARD) for row in locks)
         parts = [_part(OWN, own, seeds, limit, cluster), _part(REFERENCE, controls, 1, "20s", cluster)]
     else:
-        before = tuple(_cell(*row, PLAIN) for row in rows)
-        elsewhere = tuple(_cell(*row, kind) for row in rows for kind in kinds[row[0]] if kind not in (STANDARD, PLAIN))
+        compared = {kind: tuple(_cell(*row, kind) for row in rows) for kind in _COMPARED}
+        elsewhere = tuple(
+            _cell(*row, kind) for row in rows for kind in kinds[row[0]] if kind != STANDARD and kind not in _COMPARED
+        )
         controls = tuple(_cell(*row, kind) for row in locks for kind in row[2].nemeses)
         parts = [
             _part(OWN, own, seeds, limit, cluster),
-            _part(BEFORE, before, 1, limit, cluster),
-            _part(ELSEWHERE, elsewhere, 1, "15s", cluster),
+            _part(_COMPARED[UNAIMED], compared[UNAIMED], seeds, limit, cluster),
+            _part(_COMPARED[PLAIN], compared[PLAIN], 1, limit, cluster),
+            _part(_COMPARED[NO_FAULT], compared[NO_FAULT], 1, "20s", cluster),
+            _part("one kind of fault", elsewhere, 1, "15s", cluster),
             _part(REFERENCE, controls, 1, "60s", cluster),
         ]
     parts = [chosen for part in parts if (chosen := _chosen(part, only, faults)).cells]

@@ -163,7 +163,7 @@ def test_columns_can_be_chosen() -> None:
     assert columns("standard", "plain") == {"standard", "plain"}
     assert columns() > {"standard", "plain", "pause"}
     assert columns(quick=True) == {"standard"}
-    with pytest.raises(UsageError, match="'standrad' is no column of the table; they are standard, plain,"):
+    with pytest.raises(UsageError, match="'standrad' is no column of the table; they are standard, unaimed, plain,"):
         columns("standrad")
     with pytest.raises(UsageError, match="leave no run"):
         columns("plain", quick=True)

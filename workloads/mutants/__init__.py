@@ -20,7 +20,17 @@ from workloads.mutants.acquiring import (
 )
 from workloads.mutants.connecting import AsksWithoutATimeLimit, NeverConnectsAgain, StopsAtTheFirstSilence
 from workloads.mutants.counting import HalfIsEnough, LateReplyCounts, MajorityOfThoseThatReply, SilenceIsYes
-from workloads.mutants.declared import CONDITIONS, CONTROLS, MUTANTS, PLAIN, STANDARD, Conditions, Mutant
+from workloads.mutants.declared import (
+    CONDITIONS,
+    CONTROLS,
+    MUTANTS,
+    NO_FAULT,
+    PLAIN,
+    STANDARD,
+    UNAIMED,
+    Conditions,
+    Mutant,
+)
 from workloads.mutants.extending import (
     AddsTheTtl,
     AddsToWhatTheKeysHaveLeft,
@@ -62,8 +72,10 @@ __all__ = [
     "CONDITIONS",
     "CONTROLS",
     "MUTANTS",
+    "NO_FAULT",
     "PLAIN",
     "STANDARD",
+    "UNAIMED",
     "AddsTheTtl",
     "AddsToWhatTheKeysHaveLeft",
     "AnErrorIsAYes",

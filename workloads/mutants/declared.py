@@ -10,9 +10,18 @@ from workloads.locks.redlock import Redlock
 
 STANDARD: Final = "standard"
 """The faults under which every mutant must be found. Loads are drawn there."""
+UNAIMED: Final = "unaimed"
+"""The same faults, but clients are stopped wherever they are."""
 PLAIN: Final = "plain"
 """The four nemeses that `standard` is compared with, as they are, and the load that a run has by default."""
-_LOADS: Final = {STANDARD: {"clients": "5"}, PLAIN: {"clients": "5"}}
+NO_FAULT: Final = "no fault"
+"""Which mutants does the judge find by itself? Loads are drawn here, too."""
+_LOADS: Final = {
+    STANDARD: {"clients": "5"},
+    UNAIMED: {"clients": "5"},
+    PLAIN: {"clients": "5"},
+    NO_FAULT: {"clients": "5", "load": "drawn"},
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +48,9 @@ _BUSY: Final = {"clients": "4", "hold": "uniform:20ms-120ms"}
 _LONG_WORK: Final = {"clients": "3", "hold": "uniform:700ms-1500ms", "extend": "20"}
 _NEMESES: Final = {
     STANDARD: "standard",
+    UNAIMED: "standard:aim=no",
     PLAIN: "partition+latency+pause+crash",
+    NO_FAULT: "none",
     "partition": "partition:interval=2s,duration=1500ms",
     "latency": "latency:interval=2s,duration=1500ms,kind=delay,delay=20ms-0.9ttl",
     "pause": "pause:interval=1500ms",
