@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from fencepost.text import printable
+from fencepost.text import printable, printable_lines
 
 _ENTITIES: Final = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 _MARKUP: Final = re.compile(r"[\\`*\[\]|~$!#&<>{}]|(?<![^\W_])_|_(?![^\W_])")
@@ -48,7 +48,7 @@ def code(text: str) -> Markdown:
 
 def block(text: str) -> list[str]:
     """Foreign text as a block of code: its lines."""
-    plain = printable(text)
+    plain = printable_lines(text)
     fence = _fence(plain, 3)
     return [fence, plain, fence]
 

@@ -58,7 +58,8 @@ class RunLine(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class Campaign(msgspec.Struct, frozen=True, kw_only=True):
-    """`campaign.json`. `machine`: kernel, cores, the disk's fsync latency, … as they were at the beginning."""
+    """`campaign.json`. `command`: what makes its runs again; a campaign that grew has several, one a line. `machine`:
+    kernel, cores, the disk's fsync latency, … as they were at the beginning."""
 
     grid: Grid
     revision: str
@@ -168,7 +169,8 @@ def _continued(path: Path, begun: Campaign, asked: Campaign, *, may_grow: bool) 
             f"{path} holds another campaign ({begun.grid.title}; {_difference(begun.grid, asked.grid)}); "
             "name another folder with --report, or remove this one"
         )
-    return msgspec.structs.replace(begun, grid=grid)
+    commands = begun.command if grid == begun.grid else f"{begun.command}\n{asked.command}"
+    return msgspec.structs.replace(begun, grid=grid, command=commands)
 
 
 def _read(file: Path) -> Campaign:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import Any
 
-from fencepost.text import count, plural, printable
+from fencepost.text import count, plural, printable, printable_lines
 from harness.campaign import facts, plots, tables
 from harness.campaign.aggregate import Contrast, Summary, contrasts
 from harness.campaign.folder import Campaign, RunLine
@@ -68,7 +68,7 @@ def render_page(
             }
             for s in found
         ],
-        command=printable(campaign.command),
+        command=printable_lines(campaign.command),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fencepost.text import plural, printable
+from fencepost.text import plural, printable_lines
 from harness.campaign import facts
 from harness.campaign.folder import Campaign
 from harness.claims import wording
@@ -37,7 +37,7 @@ def render_page(campaign: Campaign, settled: Sequence[Settled], moments: Mapping
         trial_heads=wording.TRIAL_HEADS,
         claims=[_claim(number, each, campaign, moments) for number, each in enumerate(settled)],
         documents=[DOCUMENTS[source] for source in named],
-        command=printable(campaign.command),
+        command=printable_lines(campaign.command),
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -56,7 +55,7 @@ def _claims(call: Call, out: Console) -> int:
         repeats=(3 if arguments.quick else 20) if arguments.repeats is None else arguments.repeats,
         cluster=call.replaced.get("cluster"),
         hands=Hands.found(arguments.workers, None),
-        command=shlex.join(["fencepost", *call.words]),
+        command=call.to_repeat,
         out=out,
     )
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
 
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
+_PLACES: Final = ("--report", "--results")
+
+
 @dataclass(frozen=True, slots=True)
 class Call:
     """One call of a command. `arguments`: what was given of the command's own arguments, and else their defaults.
@@ -28,6 +32,18 @@ class Call:
     replaced: dict[str, Any]
     behind_dashes: list[str]
     words: Sequence[str]
+
+    @property
+    def to_repeat(self) -> str:
+        """The command for other people, on their machines: without the folders that were chosen on this one."""
+        kept, words = ["fencepost"], iter(self.words)
+        for word in words:
+            option, equals, _ = word.partition("=")
+            if not _names_a_place(option):
+                kept.append(word)
+            elif not equals:
+                next(words, None)
+        return shlex.join(kept)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +79,11 @@ class Command:
         parsed = parser.parse_args(own)
         values = values_of(parsed, options)
         return Call(self.arguments(**values), values_of(parsed, replaced), behind, (name, *words))
+
+
+def _names_a_place(option: str) -> bool:
+    """Options may be abbreviated."""
+    return len(option) > len("--") and any(place.startswith(option) for place in _PLACES)
 
 
 def _check_words(words: Sequence[str]) -> None:

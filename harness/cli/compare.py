@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -76,7 +75,7 @@ def _compare(call: Call, out: Console) -> int:
         arguments.results,
         hands=Hands.found(arguments.workers, arguments.scheduler),
         yes=arguments.yes,
-        command=shlex.join(["fencepost", *call.words]),
+        command=call.to_repeat,
         out=out,
     )
 

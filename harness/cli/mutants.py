@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -53,7 +52,7 @@ def _mutants(call: Call, out: Console) -> int:
         only=arguments.only,
         faults=arguments.faults,
         hands=Hands.found(arguments.workers, None),
-        command=shlex.join(["fencepost", *call.words]),
+        command=call.to_repeat,
         out=out,
     )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -66,7 +65,7 @@ def _nightly(call: Call, out: Console) -> int:
         budget_s=budget_ms / 1e3,
         quick=arguments.quick,
         hands=Hands.found(arguments.workers, None),
-        command=shlex.join(["fencepost", *call.words]),
+        command=call.to_repeat,
         out=out,
     )
 

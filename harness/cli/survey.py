@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -64,7 +63,7 @@ def _survey(call: Call, out: Console) -> int:
         quick=arguments.quick,
         cluster=call.replaced.get("cluster"),
         hands=hands,
-        command=shlex.join(["fencepost", *call.words]),
+        command=call.to_repeat,
         out=out,
     )
 

@@ -17,7 +17,7 @@ from harness.campaign.folder import Campaign, RunLine
 from harness.campaign.measure import Blamed
 from harness.mutants.explained import Said, explanations, said_of
 from harness.mutants.grid import LIMIT_MS, NEMESES
-from workloads.mutants import CONDITIONS, CONTROLS, MUTANTS, PLAIN, STANDARD, Mutant
+from workloads.mutants import CONDITIONS, CONTROLS, MUTANTS, NO_FAULT, PLAIN, STANDARD, UNAIMED, Mutant
 
 
 class Field(msgspec.Struct, frozen=True, kw_only=True):
@@ -147,7 +147,8 @@ def in_words(rows: Sequence[Row]) -> Cells:
     body = [(row.name, row.line, row.conditions, *(_words(row, nemesis) for nemesis in columns)) for row in rows]
     mutants = [row for row in rows if row.finding is not None]
     if len(mutants) > 1:
-        body.append(("all mutants", "", "", *(_of_all(mutants, nemesis) for nemesis in columns)))
+        sums = {"all mutants": mutants, "mutants that show only under faults": _hidden(rows)}
+        body += [(name, "", "", *(_of_all(some, kind) for kind in columns)) for name, some in sums.items() if some]
     return Cells(head, tuple(body))
 
 
@@ -204,17 +205,37 @@ def conclusion(rows: Sequence[Row]) -> str:
 
 
 def comparison(rows: Sequence[Row]) -> str:
-    """How much sooner the standard faults find a mutant than the plain nemeses do, over the mutants that met both;
-    empty if none did."""
-    mutants = [row for row in rows if row.finding is not None and {STANDARD, PLAIN} <= row.fields.keys()]
-    soon_ms, late_ms = _middle_ms(mutants, STANDARD), _middle_ms(mutants, PLAIN)
+    """How much sooner the standard faults find a mutant than the plain nemeses do, and than they would without aim,
+    over the mutants that met both; empty if none did. A mutant that showed without any fault says nothing about faults
+    and does not count."""
+    hidden = _hidden(rows)
+    compared = hidden or [row for row in rows if row.finding is not None]
+    whose = "Their" if hidden else "The"
+    said = [
+        _compared(compared, kind, f"{whose} median time", name)
+        for kind, name in ((PLAIN, "plain nemeses"), (UNAIMED, "same faults without aim"))
+    ]
+    if hidden and any(said):
+        tried = sum(row.finding is not None and NO_FAULT in row.fields for row in rows)
+        said.insert(0, f"{len(hidden)} of {plural(tried, 'mutant')} showed only under faults.")
+    return " ".join(filter(None, said))
+
+
+def _hidden(rows: Sequence[Row]) -> list[Row]:
+    """The mutants that were played without any fault and did not show."""
+    return [row for row in rows if row.finding and (field := row.fields.get(NO_FAULT)) and not field.named]
+
+
+def _compared(mutants: Sequence[Row], kind: str, what: str, name: str) -> str:
+    both = [row for row in mutants if {STANDARD, kind} <= row.fields.keys()]
+    soon_ms, late_ms = _middle_ms(both, STANDARD), _middle_ms(both, kind)
     if soon_ms is None or late_ms is None or not math.isfinite(soon_ms):
         return ""
-    begin = f"The median time to the finding is {soon_ms / 1e3:.1f} s under the standard faults"
+    begin = f"{what} to the finding is {soon_ms / 1e3:.1f} s under the standard faults"
     if math.isfinite(late_ms):
-        return f"{begin} and {late_ms / 1e3:.1f} s under the plain nemeses: {late_ms / soon_ms:.1f} times as long."
+        return f"{begin} and {late_ms / 1e3:.1f} s under the {name}: {late_ms / soon_ms:.1f} times as long."
     return (
-        f"{begin}. The plain nemeses miss the mutant within {LIMIT_MS // 1000} s in half of the runs or more, so "
+        f"{begin}. The {name} miss the mutant within {LIMIT_MS // 1000} s in half of the runs or more, so "
         f"theirs is more than {LIMIT_MS / soon_ms:.0f} times as long."
     )
 
@@ -231,7 +252,8 @@ def markdown(campaign: Campaign, lines: Sequence[RunLine]) -> str:
         "many runs the verdict had a finding that names the mutant, and the median time from the start of a run to "
         "the first event that shows the mistake. In brackets: runs with other findings that blame the lock. A dash: "
         "these faults did not find it. `plain` is `partition+latency+pause+crash` with the load that a run has by "
-        "default. The last rows are correct locks under the same loads, and all mutants together.",
+        "default; `unaimed` is `standard:aim=no`, which stops clients wherever they are. The last rows are correct "
+        "locks under the same loads, and the mutants together.",
         "",
         *table(cells.head, cells.rows),
         "",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fencepost.text import plural, printable
+from fencepost.text import plural, printable, printable_lines
 from harness.campaign import facts
 from harness.campaign.folder import Campaign
 from harness.report.html import render, script_json
@@ -51,7 +51,7 @@ def render_page(campaign: Campaign, rows: Sequence[Row], moments: Moments, findi
         uses=wording.uses(),
         missing=wording.missing(rows),
         not_tested=wording.NOT_TESTED,
-        command=printable(campaign.command),
+        command=printable_lines(campaign.command),
     )
 
 

@@ -37,15 +37,20 @@ def test_what_both_have_must_be_the_same(other: Grid) -> None:
 
 def test_a_folder_grows_only_where_that_is_wanted_and_the_new_grid_stays(tmp_path: Path) -> None:
     def claim(of: Grid, *, may_grow: bool) -> Grid:
-        folder = CampaignFolder.claim(tmp_path / "r", made.campaign(of), may_grow=may_grow)
+        asked = msgspec.structs.replace(made.campaign(of), command=f"play {' '.join(of.cells)}")
+        folder = CampaignFolder.claim(tmp_path / "r", asked, may_grow=may_grow)
         folder.close()
+        commands.append(folder.campaign.command)
         return folder.campaign.grid
+
+    commands: list[str] = []
 
     claim(grid("a"), may_grow=True)
     with pytest.raises(UsageError, match="another campaign"):
         claim(grid("b"), may_grow=False)
     assert list(claim(grid("b"), may_grow=True).cells) == ["a", "b"]
     assert list(claim(grid("a"), may_grow=True).cells) == ["a", "b"]
+    assert commands == ["play a", "play a\nplay b", "play a\nplay b"]
     with pytest.raises(UsageError, match="another campaign"):
         claim(grid("a", ttl="2s"), may_grow=True)
 

@@ -111,6 +111,24 @@ def test_the_standard_faults_are_compared_with_the_plain_ones() -> None:
     assert compared(soon) == compared(later) == compared(line(HALF, "standard", 1), later) == ""
 
 
+def test_mutants_that_show_without_any_fault_say_nothing_about_faults() -> None:
+    shown = [line(HALF, kind, 1, ("overlap", 5.0)) for kind in ("standard", "unaimed", "plain", "no fault")]
+    times = {"standard": 500.0, "unaimed": 600.0, "plain": 2_000.0}
+    hidden = [line(OVER, kind, 1, ("no-validity", at_ms)) for kind, at_ms in times.items()] + [
+        line(OVER, "no fault", 1)
+    ]
+    rows = rows_of([*shown, *hidden])
+    assert comparison(rows) == (
+        "1 of 2 mutants showed only under faults. "
+        "Their median time to the finding is 0.5 s under the standard faults and 2.0 s under the plain nemeses: "
+        "4.0 times as long. "
+        "Their median time to the finding is 0.5 s under the standard faults and 0.6 s under the same faults without "
+        "aim: 1.2 times as long."
+    )
+    assert in_words(rows).rows[-1][3:] == ("1 of 1, 0.5 s", "1 of 1, 0.6 s", "1 of 1, 2.0 s", "0 of 1, –")
+    assert comparison(rows_of(shown[::3])) == ""
+
+
 @pytest.mark.parametrize(("at_ms", "right"), [(60_000.0, True), (60_001.0, False)])
 def test_it_must_be_named_within_a_minute(at_ms: float, right: bool) -> None:
     assert row(line(HALF, "standard", 1, ("overlap", at_ms))).is_right is right
