@@ -25,7 +25,7 @@ from harness.checkers import (
 )
 from harness.checkers.updates import UpdateFigures
 from harness.config import Requirement
-from harness.explain.explanation import Explained
+from harness.explain.explanation import Explained, clearest_of
 from harness.history.fault_windows import majority_windows
 from harness.history.recorded import Recorded
 from harness.verdict import Finding, Verdict
@@ -40,8 +40,8 @@ BLAMES: Final = ("lock", "client", "undecided")
 
 class Blamed(msgspec.Struct, frozen=True):
     """A kind of finding for which the lock is to blame: when the first one happened, in ms since the start, None where
-    that is not told; and what the verdict said. `why`: the sentence that explains its first example, empty if there is
-    none; `cause`: what that names as the cause (`harness.explain.causes`), None if the finding itself says all.
+    that is not told; and what the verdict said. `why`: the sentence that explains its clearest example, empty if there
+    is none; `cause`: what that names as the cause (`harness.explain.causes`), None if the finding itself says all.
     `count`: how many there were; `breaks`: the requirements that it violates; older records have neither."""
 
     kind: str
@@ -153,8 +153,8 @@ def measure(
 
 
 def _blamed(finding: Finding, explained: Sequence[Explained]) -> Blamed:
-    first = next((each for one in explained if one.finding is finding for each in one.explanations), None)
-    cause, why = (first.cause, first.sentence) if first else (None, "")
+    shown = clearest_of(finding, explained)
+    cause, why = (shown.cause, shown.sentence) if shown else (None, "")
     return Blamed(finding.kind, finding.first_ms, finding.text, cause, why, finding.count, finding.breaks)
 
 

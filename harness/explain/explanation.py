@@ -48,6 +48,17 @@ class Explained:
     finding: Finding
     explanations: tuple[Explanation, ...]
 
+    @property
+    def clearest(self) -> Explanation | None:
+        """The first one of which the record shows the cause, or simply the first; None if there is none."""
+        known = (each for each in self.explanations if each.cause != "unknown")
+        return next(known, next(iter(self.explanations), None))
+
+
+def clearest_of(finding: Finding, explained: Sequence[Explained]) -> Explanation | None:
+    """The clearest explanation of a finding, None if it was not explained."""
+    return next((one.clearest for one in explained if one.finding is finding), None)
+
 
 def explain(run: Recorded, verdict: Verdict, folder: RunFolder, limit: int | None = None) -> tuple[Explained, ...]:
     """Explain all findings, whatever `--require` says: for each the first `limit` examples and the longest overlap;

@@ -109,7 +109,7 @@ def is_named(slot: Slot, run: RunFolder) -> bool:
     if mutant.finding in kinds or not kinds & mutant.also.keys():
         return mutant.finding in kinds
     return any(
-        mutant.is_named_by(one.finding.kind, one.explanations[0].cause)
+        mutant.is_named_by(one.finding.kind, one.clearest.cause)
         for one in explain(recorded, verdict, run)
-        if one.finding.blame == "lock" and one.explanations
+        if one.finding.blame == "lock" and one.clearest
     )

@@ -12,8 +12,7 @@ import msgspec
 from fencepost.errors import FencepostError, UsageError
 from fencepost.files import kind_of, on_disk, write_whole
 from harness.config import RunConfig
-from harness.explain.explanation import Explained
-from harness.report.explanations import explanations_of
+from harness.explain.explanation import Explained, clearest_of
 from harness.report.wording import headline
 from harness.verdict import Blame, Finding, Verdict, Word, ordered
 
@@ -88,7 +87,7 @@ def result_of(
 
 
 def _found(finding: Finding, verdict: Verdict, explained: Sequence[Explained]) -> FoundInRun:
-    told = explanations_of(finding, explained)
+    told = clearest_of(finding, explained)
     return FoundInRun(
         kind=finding.kind,
         blame=finding.blame,
@@ -96,7 +95,7 @@ def _found(finding: Finding, verdict: Verdict, explained: Sequence[Explained]) -
         breaks=verdict.require in finding.breaks,
         count=finding.count,
         first_ms=finding.first_ms,
-        why=f"{told[0].sentence} {told[0].because}".strip() if told else "",
+        why=f"{told.sentence} {told.because}".strip() if told else "",
     )
 
 

@@ -16,10 +16,9 @@ from rich.table import Table
 
 from fencepost.text import number, plural, printable
 from harness.config import RunConfig
-from harness.explain.explanation import Explained
+from harness.explain.explanation import Explained, clearest_of
 from harness.history.recorded import Recorded
 from harness.report import facts, offered
-from harness.report.explanations import explanations_of
 from harness.report.terminal import Text
 from harness.report.wording import blame, example, headline, meetings_in
 from harness.verdict import Finding, Verdict, ordered
@@ -40,7 +39,7 @@ def render_summary(
     explained: Sequence[Explained] = (),
 ) -> RenderableType:
     """The summary of a judged run. `replay`: the command that repeats it; `environment`: the content of
-    `environment.json`; `explained`: the findings' examples, of which the first one's sentence is shown. If the run
+    `environment.json`; `explained`: the findings' examples, of which the clearest one's sentence is shown. If the run
     crashed, missing data is shown as missing or left out."""
     parts: list[RenderableType] = [
         Text(
@@ -125,8 +124,8 @@ def _findings(verdict: Verdict, explained: Sequence[Explained]) -> list[Renderab
         lines.append(_hanging("finding ", Text(words)))
         lines += _examples(finding)
         # Only for the first: the others are mostly about the same sections, and `fencepost explain` shows them all.
-        if finding is found[0] and (why := explanations_of(finding, explained)):
-            lines.append(_hanging("why     ", Text(f"{why[0].sentence} {why[0].because}".strip())))
+        if finding is found[0] and (why := clearest_of(finding, explained)):
+            lines.append(_hanging("why     ", Text(f"{why.sentence} {why.because}".strip())))
     if len(found) > _FINDINGS:
         lines.append(Text(f"           and {len(found) - _FINDINGS} more: see the page"))
     return lines

@@ -1,0 +1,44 @@
+"""Which of a finding's explanations is told where there is room for one."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import pytest
+
+from harness.explain.cases import Case
+from harness.explain.causes import Cause
+from harness.explain.explanation import Explained, Explanation, clearest_of
+from harness.verdict import Finding
+
+BELIEF = Finding("unfounded-belief", "lock", "in 2 sections …")
+
+
+def explained(*causes: Cause | None) -> Explained:
+    nothing = cast(Case, None)
+    return Explained(
+        BELIEF, tuple(Explanation(nothing, f"example {at}", cause=cause) for at, cause in enumerate(causes, 1))
+    )
+
+
+@pytest.mark.parametrize(
+    ("causes", "told"),
+    [
+        (("unknown", "too few nodes", "deleted"), "example 2"),
+        (("deleted", "too few nodes"), "example 1"),
+        (("unknown", "unknown"), "example 1"),
+        (("unknown", None), "example 2"),  # the finding says all by itself
+    ],
+)
+def test_an_example_whose_cause_is_on_record_comes_before_one_whose_is_not(
+    causes: tuple[Cause | None, ...], told: str
+) -> None:
+    best = clearest_of(BELIEF, [explained(*causes)])
+    assert best is not None
+    assert best.sentence == told
+
+
+def test_a_finding_that_was_not_explained_has_none() -> None:
+    assert clearest_of(BELIEF, [explained()]) is None
+    other = Finding("unfounded-belief", "lock", "in 2 sections …")
+    assert clearest_of(other, [explained("deleted")]) is None
