@@ -126,7 +126,7 @@ same-verdicts: base ## is every recorded run in RUNS=folder judged as the revisi
 		"RUNS=results/runs" >&2; exit 1; }
 	.venv/bin/python tests/same_verdicts.py $(BASE) $(RUNS) $(ARGS)
 
-mutants: base ## which faults find which of the broken reference locks? two hours; QUICK=1: half an hour
+mutants: base ## which faults find which of the broken reference locks? four hours; QUICK=1: half an hour
 	.venv/bin/fencepost mutants $(if $(QUICK),--quick) $(if $(SEEDS),--seeds $(SEEDS)) \
 		$(if $(REPORT),--report $(REPORT)) $(if $(CLUSTER),--cluster $(CLUSTER)) $(ARGS)
 

@@ -28,7 +28,12 @@ class Arguments(msgspec.Struct, frozen=True, kw_only=True):
     ] = ()
     seeds: Annotated[
         int | None,
-        Option("--seeds", "runs of each mutant under the standard faults", shown_default="3; quick: 1", low=1),
+        Option(
+            "--seeds",
+            "runs of each mutant under the standard faults and the plain ones",
+            shown_default="3; quick: 1",
+            low=1,
+        ),
     ] = None
     first_seed: Annotated[int, Option("--first-seed", "the seeds are N, N+1, …", low=0)] = 1
     workers: SideBySide = None

@@ -1,8 +1,8 @@
 """The runs that show what finds a mutant: every mutant under every kind of fault, and the correct locks as controls.
 
-Under the standard faults, which must find it, a mutant gets several seeds and a minute each. So does it if they are
-not aimed, and once under the plain nemeses, for comparison; single kinds of fault, and no fault at all, show what else
-finds it, in less time. A correct lock is played through the same loads and faults.
+Under the standard faults, which must find it, a mutant gets several seeds and a minute each. It gets the same under
+those that it is compared with: the standard faults without aim, and the plain nemeses. Single kinds of fault, and no
+fault at all, show what else finds it, in less time. A correct lock is played through the same loads and faults.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ def mutants_grid(
     only: Collection[str] = (),
     faults: Collection[str] = (),
 ) -> Grid:
-    """`seeds`: under the standard faults. The quick form leaves out all others. `only`: the mutants and correct locks
-    to run, all if empty; `faults`: the kinds of fault, likewise. Raises UsageError for seeds that are none, and for a
-    name that nobody has."""
+    """`seeds`: under the standard faults and under those that they are compared with. The quick form leaves out all
+    others. `only`: the mutants and correct locks to run, all if empty; `faults`: the kinds of fault, likewise. Raises
+    UsageError for seeds that are none, and for a name that nobody has."""
     for name in only:
         if name not in MUTANTS and name not in CONTROLS:
             raise UsageError(f"--only {name!r} is no mutant; they are {', '.join((*MUTANTS, *CONTROLS))}")
@@ -60,7 +60,7 @@ def mutants_grid(
         parts = [
             _part(OWN, own, seeds, limit, cluster),
             _part(_COMPARED[UNAIMED], compared[UNAIMED], seeds, limit, cluster),
-            _part(_COMPARED[PLAIN], compared[PLAIN], 1, limit, cluster),
+            _part(_COMPARED[PLAIN], compared[PLAIN], seeds, limit, cluster),
             _part(_COMPARED[NO_FAULT], compared[NO_FAULT], 1, "20s", cluster),
             _part("one kind of fault", elsewhere, 1, "15s", cluster),
             _part(REFERENCE, controls, 1, "60s", cluster),
