@@ -40,6 +40,7 @@ help: ## show this page
 	@echo "  ARGS='--ttl 2s'   any other option of 'fencepost test'; see .venv/bin/fencepost test --help"
 	@echo "Variables of report-fsync, mutants, claims, survey and nightly:"
 	@echo "  QUICK=1           a small version; SEEDS=10: runs per cell; REPORT=folder; CLUSTER as above"
+	@echo "  WORKERS=2         runs at the same time, or auto"
 	@echo "Variable of set-up:"
 	@echo "  PYTHON=python3.12 the Python that creates the environments; remove .venv to change it later"
 	@echo
@@ -114,9 +115,9 @@ test-all: lock-under-test ## all of these except test-power, and what they found
 	.venv/bin/fencepost list --since $$began; .venv/bin/fencepost list --findings --since $$began; \
 	test -z "$$failed" || { echo "not as expected:$$failed" >&2; exit 1; }
 
-report-fsync: setup ## the report on fsync=always or a delayed restart: three hours, as root; QUICK=1: five minutes
+report-fsync: setup ## the report on fsync=always or a delayed restart: four hours, as root; QUICK=1: five minutes
 	.venv/bin/fencepost compare --grid fsync $(if $(QUICK),--quick) $(if $(SEEDS),--seeds $(SEEDS)) \
-		$(if $(REPORT),--report $(REPORT)) $(if $(CLUSTER),-- --cluster $(CLUSTER))
+		$(if $(WORKERS),--workers $(WORKERS)) $(if $(REPORT),--report $(REPORT)) $(if $(CLUSTER),-- --cluster $(CLUSTER))
 
 flips: base ## flip every comparison of the judge, one at a time; each must fail a test (MODULE=counter: only there)
 	.venv/bin/python tests/flips.py $(MODULE) $(ARGS)
@@ -128,7 +129,7 @@ same-verdicts: base ## is every recorded run in RUNS=folder judged as the revisi
 
 mutants: base ## which faults find which of the broken reference locks? four hours; QUICK=1: half an hour
 	.venv/bin/fencepost mutants $(if $(QUICK),--quick) $(if $(SEEDS),--seeds $(SEEDS)) \
-		$(if $(REPORT),--report $(REPORT)) $(if $(CLUSTER),--cluster $(CLUSTER)) $(ARGS)
+		$(if $(WORKERS),--workers $(WORKERS)) $(if $(REPORT),--report $(REPORT)) $(if $(CLUSTER),--cluster $(CLUSTER)) $(ARGS)
 
 claims: base ## what is said about locks on Redis, settled by experiment; QUICK=1: a small version in a quarter of an hour
 	.venv/bin/fencepost claims $(if $(QUICK),--quick) --workers $(or $(WORKERS),2) $(if $(REPORT),--report $(REPORT)) \

@@ -126,9 +126,8 @@ def _common(config: RunConfig, all_of_them: Sequence[RunConfig]) -> str:
     def agreed(name: str) -> bool:
         return all(getattr(c, name) == getattr(config, name) for c in all_of_them)
 
-    said = []
-    if agreed("duration_ms"):
-        said.append(f"{milliseconds(config.duration_ms)} of load in each run")
+    shortest, longest = (milliseconds(pick(c.duration_ms for c in all_of_them)) for pick in (min, max))
+    said = [f"{shortest if shortest == longest else f'{shortest} to {longest}'} of load in each run"]
     if agreed("lock") and agreed("lock_command") and agreed("name"):
         said.append(f"the lock {config.lock_name}")
     for name, noun in (("clients", "client"), ("nodes", "server"), ("keys", "key")):
@@ -139,4 +138,4 @@ def _common(config: RunConfig, all_of_them: Sequence[RunConfig]) -> str:
     if agreed("nemesis"):
         said.append("no faults" if config.nemesis == "none" else f"faults: {config.nemesis}")
     text = ", ".join(said)
-    return printable(text[:1].upper() + text[1:] + ".") if said else ""
+    return printable(text[:1].upper() + text[1:] + ".")

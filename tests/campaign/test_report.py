@@ -117,6 +117,15 @@ def test_the_page_answers_with_rates_and_every_zero_has_its_bound() -> None:
     assert all(re.match(r":? at most ", after) for after in rates), rates
 
 
+@pytest.mark.parametrize(
+    ("axes", "told"),
+    [((), "30 s of load in each run, the lock redlock"), (("duration=8s,26s",), "8 s to 26 s of load in each run")],
+)
+def test_it_says_how_long_the_load_of_a_run_was(axes: tuple[str, ...], told: str) -> None:
+    grid = made.grid(*axes)
+    assert told in text_of(page_of(grid, []))
+
+
 def test_every_number_names_its_runs_and_the_command_that_repeats_it() -> None:
     grid = made.grid()
     page = page_of(grid, made.lines(grid))
