@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import pairwise
 from typing import get_args
 
@@ -10,6 +11,7 @@ import pytest
 from fencepost.errors import UsageError
 from nemesis.base import FaultClass, HasClass, Topology, Turn
 from nemesis.partition import Partition
+from nemesis.pause import Pause
 from nemesis.registry import mixes, nemeses
 from nemesis.schedule import Planned, Schedule, decode_fault, draw_schedule, parse_spec
 from nemesis.standard import LANES, STILL
@@ -49,6 +51,22 @@ def test_every_row_of_every_deck_comes_once_before_any_comes_again() -> None:
 def is_still(planned: Planned) -> bool:
     """Whether the fault begins in a still time, with a TTL of 500 ms."""
     return planned.at_ms % (STILL.period * 500) >= STILL.begin * 500
+
+
+def test_clients_are_stopped_at_each_step_or_without_aim_wherever_they_are() -> None:
+    def aims(spec: str) -> Counter[str | None]:
+        faults = [decode_fault(planned) for planned in draw(spec).faults]
+        return Counter(fault.aimed_at for fault in faults if isinstance(fault, Pause) and fault.clients)
+
+    assert aims("standard").keys() == {"inside", "acquiring", "extending", "releasing"}
+    assert aims("standard:aim=no") == {None: aims("standard").total()}
+    others = [
+        [planned for planned in draw(spec).faults if planned.nemesis != "pause"]
+        for spec in ("standard", "standard:aim=no")
+    ]
+    assert {(each.nemesis, str(each.fault)) for each in others[0]} == {(p.nemesis, str(p.fault)) for p in others[1]}
+    with pytest.raises(UsageError, match="value 'maybe' is not known; known are yes, no"):
+        draw("standard:aim=maybe")
 
 
 def test_in_a_storm_several_are_in_force_at_once_but_none_of_the_same_lane() -> None:
