@@ -54,7 +54,7 @@ def _broken(campaign: Campaign, row: Row, settled: Settled, findings: Sequence[F
     yield from (f"### {escaped(row.subject.name)}: {escaped(settled.promise.title)}", "")
     yield from (escaped(f"{settled.why[0].upper()}{settled.why[1:]}. {wording.story(settled)}"), "")
     for each in findings:
-        if (each.about.subject, each.about.promise) == (row.subject.name, settled.promise.name):
+        if each.about.explains(row.subject.name, settled.promise.name):
             yield from (f"[{escaped(each.title)}]({FOLDER}/{each.name}.md)", "")
     yield from block(wording.command(campaign.grid, settled))
     yield from ("", f"Runs: {joined([code(each.line.folder) for each in settled.broken], Markdown(', '))}", "")

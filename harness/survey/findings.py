@@ -3,7 +3,7 @@
 `<name>.md` begins with what it is about, between two lines of dashes, as GitHub shows it in a table:
 
     ---
-    subject: redsync
+    subject: redsync, redsync-fail-fast
     promise: validity
     finding: late-grant
     verdict: violation
@@ -45,13 +45,26 @@ _DASHES: Final = "---"
 
 
 class About(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`finding`: the kind that the verdict must have, blamed on the lock. `run`: the file's name."""
+    """`subject`, `promise`: which ✗ it explains; several are joined by commas. `finding`: the kind that the verdict
+    must have, blamed on the lock. `run`: the file's name."""
 
     subject: str
     promise: str
     finding: str
     verdict: Literal["valid", "violation", "unknown"]
     run: str
+
+    @property
+    def subjects(self) -> tuple[str, ...]:
+        return tuple(name.strip() for name in self.subject.split(","))
+
+    @property
+    def promises(self) -> tuple[str, ...]:
+        return tuple(name.strip() for name in self.promise.split(","))
+
+    def explains(self, subject: str, promise: str) -> bool:
+        """Whether it says why this subject breaks this promise."""
+        return subject in self.subjects and promise in self.promises
 
 
 class Finding(msgspec.Struct, frozen=True):

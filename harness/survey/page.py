@@ -95,11 +95,7 @@ def _broken(
         "command": printable(wording.command(campaign.grid, settled)),
         "runs": [(line.cell, line.seed, line.folder) for line in lines[:_MOST_RUNS]],
         "more": len(lines) - _MOST_RUNS,
-        "findings": [
-            finding
-            for finding in findings
-            if (finding.about.subject, finding.about.promise) == (row.subject.name, settled.promise.name)
-        ],
+        "findings": [each for each in findings if each.about.explains(row.subject.name, settled.promise.name)],
     }
 
 

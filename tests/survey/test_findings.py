@@ -12,7 +12,7 @@ from harness.cli.main import run
 from harness.store.manifest import Manifest, check_manifest, write_manifest
 from harness.store.run_folder import RunFolder
 from harness.survey import findings
-from harness.survey.findings import MOST_BYTES, Finding, disagreements, pack_small, read_findings
+from harness.survey.findings import MOST_BYTES, About, Finding, disagreements, pack_small, read_findings
 from harness.survey.promises import PROMISES
 from harness.survey.subjects import SUBJECTS
 from tests.explain.test_terminal import folder_of, restarted
@@ -46,11 +46,19 @@ def kept(folder: Path, *, finding: str = "overlap", verdict: str = "violation") 
 
 def test_the_findings_that_are_published_are_what_their_runs_show() -> None:
     for finding in read_findings(KEPT):
-        assert finding.about.subject in {subject.name for subject in SUBJECTS}, finding.name
-        promise = next(each for each in PROMISES if each.name == finding.about.promise)
-        assert finding.about.finding in promise.kinds, finding.name
+        assert set(finding.about.subjects) <= {subject.name for subject in SUBJECTS}, finding.name
+        promises = [each for each in PROMISES if each.name in finding.about.promises]
+        assert len(promises) == len(finding.about.promises), finding.name
+        assert any(finding.about.finding in promise.kinds for promise in promises), finding.name
         assert (KEPT / finding.about.run).stat().st_size <= MOST_BYTES, finding.name
         assert list(disagreements(finding, KEPT)) == [], finding.name
+
+
+def test_a_finding_explains_each_promise_of_each_subject_that_it_names_and_no_other() -> None:
+    about = About("redlock-py, redlock-pypi", "minority,hung", "no-way-in", "valid", "it.tar.xz")
+    assert all(about.explains(name, why) for name in ("redlock-py", "redlock-pypi") for why in ("minority", "hung"))
+    assert not about.explains("redlock", "hung")
+    assert not about.explains("redlock-py", "validity")
 
 
 def test_a_finding_is_judged_again_from_its_one_file(tmp_path: Path) -> None:
