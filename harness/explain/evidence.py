@@ -11,7 +11,7 @@ other lock the witness is the only source, and the value of a lease identifies t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple
 
@@ -60,6 +60,10 @@ class NodeEvent:
     def whose(self) -> tuple[str | None, int | None, str | None]:
         return self.client, self.section, self.value
 
+    def may_be_of(self, client: str, section: int) -> bool:
+        """Whether this client did it, in this section for all that is known."""
+        return self.client == client and self.section in (section, None)
+
     def sets(self, value: str | None) -> bool:
         return self.what == "granted" and self.value is not None and self.value == value
 
@@ -93,13 +97,14 @@ class Span(NamedTuple):
 class Evidence:
     """`events`: by key and node, in order. `rounds`: the acquiring rounds by client and section, in order. `watched`:
     by node, from when to when the witness saw everything; `recognised`: the keys for which it saw a known lease;
-    `seen`: by key and node, all that it saw, in the node's order."""
+    `seen`: by key and node, all that it saw, in the node's order; `values`: those of each client and section."""
 
     events: Mapping[tuple[str, str], Sequence[NodeEvent]] = field(default_factory=dict)
     rounds: Mapping[Owner, Sequence[Round]] = field(default_factory=dict)
     watched: Mapping[str, Sequence[tuple[int, int]]] = field(default_factory=dict)
     recognised: frozenset[str] = frozenset()
     seen: Mapping[tuple[str, str], Sequence[NodeEvent]] = field(default_factory=dict)
+    values: Mapping[Owner, Set[str]] = field(default_factory=dict)
 
     def gone(self, granted: NodeEvent) -> list[NodeEvent]:
         """The deletions and expiries of this key that the witness saw."""
@@ -140,6 +145,19 @@ class Evidence:
         return self.saw_all(node, one.key, one.asked_ns, until_ns) and not any(
             event.sets(one.value) or (event.what == "granted" and event.value is None and event.by_ns >= one.asked_ns)
             for event in events
+        )
+
+    def set_nothing(self, owner: Owner, node: str, key: str, from_ns: int, to_ns: int) -> bool:
+        """Whether the witness saw everything in this time, and no SET that can have been the owner's."""
+        if owner not in self.values or not self.saw_all(node, key, from_ns, to_ns):
+            return False
+        own = self.values[owner]
+        return not any(
+            event.what == "granted"
+            and (event.value is None or event.value in own)
+            and event.by_ns >= from_ns
+            and event.after_ns <= to_ns
+            for event in self.seen.get((key, node), ())
         )
 
     def on(self, node: str, key: str) -> Sequence[NodeEvent]:
@@ -210,7 +228,11 @@ def assemble(
     for client, one in sorted(told, key=lambda pair: pair[1].asked_ns):
         if one.f == "acquire":
             acquiring.setdefault((client, one.section), []).append(one)
-    return Evidence(events, acquiring, witnessed.watched, frozenset(witnessed.names.values()), all_seen)
+    values: dict[Owner, set[str]] = {}
+    for value, who in shown.items():
+        for client, section, _ in who:
+            values.setdefault((client, section), set()).add(value)
+    return Evidence(events, acquiring, witnessed.watched, frozenset(witnessed.names.values()), all_seen, values)
 
 
 def _shown(told: Iterable[tuple[str, Round]], held: Iterable[tuple[str, Held]]) -> dict[str, set[tuple[str, int, str]]]:
@@ -234,7 +256,8 @@ def _answered(client: str, one: Round, reply: NodeReply) -> Iterator[NodeEvent]:
 @dataclass(frozen=True, slots=True)
 class _Witnessed:
     """What the witness saw, and by node when it saw everything. `names`: a lock's key may have a different name on the
-    nodes; the value of a lease shows which key is meant. A value that has several owners shows none of them."""
+    nodes; the value of a lease shows which key is meant. A value that one client uses again and again shows that
+    client, one that several clients use shows nobody."""
 
     events: list[NodeEvent]
     watched: dict[str, list[tuple[int, int]]]
@@ -244,7 +267,7 @@ class _Witnessed:
     def of(cls, seen: Iterable[KeyEvent], shown: Mapping[str, set[tuple[str, int, str]]]) -> _Witnessed:
         found = cls([], {}, {})
         keys = {value: {key for _, _, key in who} for value, who in shown.items()}
-        owners = {value: next(iter(who)) for value, who in shown.items() if len(who) == 1}
+        owners = {value: _owner(who) for value, who in shown.items()}
         raw: list[tuple[int, KeyEvent]] = []
         since: dict[str, int] = {}
         for order, one in enumerate(seen):
@@ -259,12 +282,20 @@ class _Witnessed:
         for node, began_ns in since.items():
             found.watched.setdefault(node, []).append((began_ns, FOREVER_NS))
         for order, one in raw:
-            client, section, _ = owners.get(one.value or "", (None, None, ""))
+            client, section = owners.get(one.value or "", (None, None))
             key, what = found.names.get(one.key, one.key), _SEEN[one.event]
             found.events.append(
                 NodeEvent(one.node, key, what, _since(one), one.at_ns, client, section, one.value, order)
             )
         return found
+
+
+def _owner(who: Collection[tuple[str, int, str]]) -> tuple[str | None, int | None]:
+    """The client and the section that use a value, as far as the value shows them."""
+    clients, sections = {client for client, _, _ in who}, {section for _, section, _ in who}
+    if len(clients) > 1:
+        return None, None
+    return next(iter(clients)), next(iter(sections)) if len(sections) == 1 else None
 
 
 def _since(event: KeyEvent) -> int:

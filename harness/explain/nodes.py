@@ -116,9 +116,13 @@ def _others(
     (earlier, to_earlier), (later, to_later) = first, second
     since_ns = earlier.asked_from_ns if to_earlier.granted is None else to_earlier.granted.by_ns
     until_ns = later.start_ns if to_later.granted is None else to_later.granted.after_ns
-    both = {(side.client, side.section) for side in (earlier, later)}
-    granted = (e for e in evidence.on(node, earlier.key) if e.what == "granted" and (e.client, e.section) not in both)
-    return tuple(event for event in granted if event.after_ns >= since_ns and event.by_ns <= until_ns)
+    granted = (event for event in evidence.on(node, earlier.key) if event.what == "granted")
+    return tuple(
+        event
+        for event in granted
+        if event.after_ns >= since_ns and event.by_ns <= until_ns
+        if not any(event.may_be_of(side.client, side.section) for side in (earlier, later))
+    )
 
 
 def _said(evidence: Evidence, faults: Sequence[Window], node: str, side: Side) -> Said:
@@ -134,7 +138,7 @@ def _said(evidence: Evidence, faults: Sequence[Window], node: str, side: Side) -
             event
             for event in reversed(evidence.on(node, side.key))
             if event.what == "granted"
-            and (event.client, event.section) == (side.client, side.section)
+            and event.may_be_of(side.client, side.section)
             and event.after_ns <= side.start_ns
             and event.by_ns >= from_ns
         ),
@@ -142,7 +146,7 @@ def _said(evidence: Evidence, faults: Sequence[Window], node: str, side: Side) -
     )
     if granted is not None:
         return Said(word or "OK", granted)
-    if word is None and evidence.saw_all(node, side.key, from_ns, side.start_ns):
+    if word is None and evidence.set_nothing((side.client, side.section), node, side.key, from_ns, side.start_ns):
         word = NOT_SET
     cut = next((w for w in faults if _in_the_way(w, node, side)), None) if word in (None, "silent", NOT_SET) else None
     return Said(word, cut=cut)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fencepost.history import KeyEvent
+from fencepost.history import Held, KeyEvent
 from harness.explain.sentences import Told
 from tests.explain.stories import Story
 from tests.judge.histories import ms
@@ -61,6 +61,25 @@ def test_less_than_a_majority_with_every_node_watched() -> None:
     assert story.told("overlap").sentence == (
         "c2 acquired the lock although only n3 had granted it: fewer than the majority of 2 of 3 nodes, and no node "
         "granted it to both."
+    )
+
+
+def test_a_lock_whose_clients_use_one_value_each_for_all_their_sections() -> None:
+    story = foreign().saw(9, "set", "n1 n2", "c1").saw(20, "deleted", "n2").saw(29, "set", "n2 n3", "c2")
+    story.values += [(client, Held(section, "k1", f"{client}-1")) for client in ("c1", "c2") for section in (2, 3)]
+    told = story.told("overlap")
+    assert told.sentence == (
+        "n2 had granted the lock to c1; the key was deleted there, by a client that was not recorded; so that node "
+        f"granted it to c2 while that lease was still valid. {ONE_AND_ALL}"
+    )
+    assert all(part.others == () for part in told.parts), "what both had themselves was granted to nobody else"
+
+
+def test_a_value_that_two_clients_use_shows_neither() -> None:
+    story = foreign().saw(9, "set", "n1 n2", "c1").saw(29, "set", "n2 n3", "c2")
+    story.values.append(("c3", Held(1, "k1", "c1-1")))
+    assert story.told("overlap").sentence == (
+        "The record shows no node that granted the lock to both c1 and c2; the nodes' replies are known only in part."
     )
 
 
