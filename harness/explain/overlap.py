@@ -184,8 +184,12 @@ def _expired(run: Recorded, group: Sequence[NodePart]) -> str:
     if seen_ns and min(seen_ns) < min(loss.granted.after_ns for loss in found) + ttl * 1_000_000:
         text = f"{keys} had expired by {at(run, max(seen_ns))}, before the TTL of {ttl:,.0f} ms had passed"
         return text + _clocks(run, group, min(loss.granted.after_ns for loss in found), max(seen_ns))
-    were = f"{'it was' if len(found) == 1 else 'they were'} {'last set or extended' if first.extensions else 'set'}"
-    text = f"{keys} had expired {ttl:,.0f} ms after {were}"
+    text = f"{keys} had expired "
+    if any(loss.by is not None and loss.by.after_ns > loss.granted.by_ns + ttl * 1_000_000 for loss in found):
+        text += f"by {at(run, max(seen_ns))}"  # the lock gave them longer than it was asked for
+    else:
+        were = f"{'it was' if len(found) == 1 else 'they were'} {'last set or extended' if first.extensions else 'set'}"
+        text += f"{ttl:,.0f} ms after {were}"
     if first.deadline_min_ns > max(loss.granted.by_ns for loss in found) + ttl * 1_000_000:
         until = at(run, first.deadline_min_ns)
         text += f", although the validity that the lock reported to {first.client} lasted until {until}"

@@ -46,6 +46,12 @@ def test_the_previous_holders_deletion_comes_first_in_the_node_s_own_order() -> 
     )
 
 
+def test_keys_that_lived_for_longer_than_they_were_asked_for_are_not_said_to_have_lived_for_a_ttl() -> None:
+    story = Story().section("c1", 10, 300, asked=8, deadline=280).section("c2", 250, 290, asked=248).watched()
+    story.saw(9, "set", "n1 n2", "c1").saw(209, "expired", "n2").saw(249, "set", "n2 n3", "c2")
+    assert story.told("overlap").sentence.startswith("c1's key on n2 had expired by +210.0 ms, although the validity")
+
+
 @pytest.mark.parametrize(("nodes", "why"), [(("n2",), ", because the clock of n2 was wrong,"), (("n3",), ",")])
 def test_a_key_that_expired_early_on_a_node_with_a_wrong_clock(nodes: tuple[str, ...], why: str) -> None:
     story = foreign().saw(9, "set", "n1 n2", "c1").saw(20, "expired", "n2").saw(29, "set", "n2 n3", "c2")
