@@ -23,7 +23,7 @@ from harness.survey.findings import FOLDER, Finding, read_findings
 from harness.survey.grid import FAULT_NAMED, playable, subject_of, survey_grid
 from harness.survey.page import render_page
 from harness.survey.promises import PROMISES
-from harness.survey.settle import Row, rows_of
+from harness.survey.settle import Row, beside, rows_of
 from harness.survey.subjects import SUBJECTS, Subject
 
 REPORT: Final = Path("results/survey")
@@ -64,7 +64,7 @@ def run_survey(
         try:
             finished = play(plan, folder, results, campaign.revision, out, hands=hands, group_of=subject_of)
         finally:
-            rows = settle_all(folder, cannot)
+            rows = settle_all(folder, cannot, findings)
             write_page(folder, rows, findings)
         out.print(render(rows))
         out.print(f"{wording.headline(rows)}.")
@@ -89,11 +89,12 @@ def _check_known(folder: CampaignFolder) -> None:
                 )
 
 
-def settle_all(folder: CampaignFolder, cannot: Mapping[str, str]) -> list[Row]:
+def settle_all(folder: CampaignFolder, cannot: Mapping[str, str], findings: Sequence[Finding]) -> list[Row]:
     """Every subject that the folder's grid has."""
     grid = folder.campaign.grid
     there = {cell.at["subject"] for _, cell in grid.cells.values()}
-    return rows_of([subject for subject in SUBJECTS if subject.name in there], grid, folder.lines(), cannot)
+    rows = rows_of([subject for subject in SUBJECTS if subject.name in there], grid, folder.lines(), cannot)
+    return [beside(row, findings) for row in rows]
 
 
 def write_page(folder: CampaignFolder, rows: Sequence[Row], findings: Sequence[Finding]) -> None:

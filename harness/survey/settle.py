@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from harness.campaign import wording
@@ -16,6 +16,7 @@ from harness.campaign.folder import RunLine
 from harness.campaign.grid import Grid
 from harness.campaign.measure import Blamed
 from harness.campaign.statistics import Rate, rate
+from harness.survey.findings import Finding
 from harness.survey.grid import FAULT_NAMED
 from harness.survey.promises import ENOUGH, FOLLOWS, KINDS, PROMISES, Evidence, Promise, is_the_servers
 from harness.survey.subjects import Library, Subject, library_of
@@ -94,6 +95,19 @@ def rows_of(
         if line.cell in grid.cells and (name := grid.cells[line.cell][1].at["subject"]) in by_subject:
             by_subject[name].append(line)
     return [_row(subject, grid, by_subject[subject.name], (cannot or {}).get(subject.name, "")) for subject in subjects]
+
+
+def beside(row: Row, findings: Sequence[Finding]) -> Row:
+    """The row beside what was published: a promise that a finding shows broken is not kept, whether or not the survey's
+    own runs met that."""
+
+    def settled(each: Settled) -> Settled:
+        titles = [f.title for f in findings if f.about.explains(row.subject.name, each.promise.name)]
+        if each.answer != "kept" or not titles:
+            return each
+        return replace(each, answer="unknown", why=f"{each.why}, but a finding shows it broken: {'; '.join(titles)}")
+
+    return replace(row, settled=tuple(map(settled, row.settled)))
 
 
 def libraries_first(rows: Sequence[Row]) -> list[Row]:

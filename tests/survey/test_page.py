@@ -37,7 +37,7 @@ def written(tmp_path: Path) -> Path:
     folder.append(line("control-quorum-of-two", "partition", "short holds", blamed("overlap"), verdict="violation"))
     moment = {"folder": HOSTILE, "seed": 1, "show": 0, "text": HOSTILE, "from_s": 1.5, "data": {"clients": [HOSTILE]}}
     folder.keep_timeline("redlock-ng · slow answers · long holds", moment | {"finding": "late-grant"})
-    write_page(folder, settle_all(folder, {"set-nx-px": "no server"}), [FINDING])
+    write_page(folder, settle_all(folder, {"set-nx-px": "no server"}, [FINDING]), [FINDING])
     folder.close()
     return folder.path
 
@@ -97,6 +97,6 @@ def test_the_other_forms_say_the_same(written: Path) -> None:
 def test_a_page_on_which_a_correct_lock_is_blamed_says_so(tmp_path: Path) -> None:
     folder = CampaignFolder.claim(tmp_path / "survey", made.campaign(made.grid("redlock")))
     folder.append(line("redlock", "partition", "short holds", blamed("overlap"), verdict="violation"))
-    write_page(folder, settle_all(folder, {}), [])
+    write_page(folder, settle_all(folder, {}, []), [])
     folder.close()
     assert "nothing on this page can be relied on" in (folder.path / "index.html").read_text()

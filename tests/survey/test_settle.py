@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from harness.campaign.folder import RunLine
+from harness.survey.findings import About, Finding
 from harness.survey.grid import FAULTS
 from harness.survey.promises import ENOUGH, KINDS, PROMISES
-from harness.survey.settle import Settled, rows_of
+from harness.survey.settle import Settled, beside, rows_of
 from harness.survey.wording import controls
 from tests.survey import made
 from tests.survey.made import HUNG, blamed, line
@@ -49,6 +50,20 @@ def test_one_run_in_which_the_lock_is_blamed_breaks_its_promise_and_no_other(kin
     assert settled.by_fault == {"jitter": 1}
     assert settled.kinds == {kind: 1}
     assert [each.line.folder for each in settled.broken] == ["run-redlock-ng-jitter-long-holds-1"]
+
+
+def test_a_promise_that_a_finding_shows_broken_is_not_kept_and_no_other_changes() -> None:
+    about = About("redlock-ng", "validity", "late-grant", "violation", "it.tar.xz")
+    (row,) = rows_of([made.subject("redlock-ng")], made.grid("redlock-ng"), many())
+    answered = {each.promise.name: each for each in row.settled}
+    changed = {each.promise.name: each for each in beside(row, [Finding("it", about, "# A title")]).settled}
+    assert {name for name in answered if changed[name] != answered[name]} == {"validity"}
+    assert changed["validity"].answer == "unknown"
+    assert changed["validity"].why.endswith("but a finding shows it broken: A title")
+    (broken,) = rows_of(
+        [row.subject], made.grid("redlock-ng"), [line("redlock-ng", "jitter", "long holds", blamed("late-grant"))]
+    )
+    assert beside(broken, [Finding("it", about, "# A title")]) == broken
 
 
 def test_a_promise_is_kept_if_it_was_at_stake_often_enough_and_shows_its_bound() -> None:
