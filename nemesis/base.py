@@ -278,13 +278,17 @@ class Turn(NamedTuple):
         fits. It is shortened to the whole turn if it is longer."""
         length_ms = round((self.end - self.begin) * ttl_ms)
         lasts_ms = min(lasts_ms, length_ms)
-        number = int(at_ms // (self.period * ttl_ms))
+        number = self.number(at_ms, ttl_ms)
         while True:
             begin_ms = round((number * self.period + self.begin) * ttl_ms)
             start_ms = max(at_ms, begin_ms)
             if start_ms + lasts_ms <= begin_ms + length_ms:
                 return start_ms, lasts_ms
             number += 1
+
+    def number(self, at_ms: int, ttl_ms: int) -> int:
+        """In which period this time is, from 0 on."""
+        return int(at_ms // (self.period * ttl_ms))
 
 
 class Deck(NamedTuple):

@@ -19,7 +19,7 @@ from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from random import Random
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 import msgspec
 
@@ -28,7 +28,7 @@ from cluster.persistence import Policy
 from cluster.server import Server, abilities
 from fencepost.errors import UsageError
 from fencepost.files import read_json
-from nemesis.base import Fault, NeedsClocks, NeedsDisks, NeedsPersistence, NeedsServer, Topology
+from nemesis.base import Fault, NeedsClocks, NeedsDisks, NeedsPersistence, NeedsServer, Topology, Turn
 from nemesis.random_draws import between, jittered, shuffled
 from nemesis.registry import nemeses
 from nemesis.spec import SHORTEST_INTERVAL_MS, Chosen, Lane, Spec, parse_spec
@@ -114,33 +114,62 @@ def last_heal_ms(duration_ms: int) -> int:
     return duration_ms - min(1_000, duration_ms // 10)
 
 
+class _Card(NamedTuple):
+    """A fault without its time. `pause_ms`: the least time from the begin of the one before it to its own."""
+
+    nemesis: str
+    fault: Fault
+    pause_ms: int
+    lasts_ms: int
+
+
+class _Place(NamedTuple):
+    """When the card with this number in the hand would be played."""
+
+    number: int
+    at_ms: int
+    lasts_ms: int
+
+
 def _draw_lane(lane: Lane, seed: int, topology: Topology, duration_ms: int) -> Iterator[Planned]:
-    """The faults of one lane; the begins are about an interval apart, and no two overlap."""
-    interval_ms = max(lane.interval.ms(topology.ttl_ms), SHORTEST_INTERVAL_MS)
+    """The faults of one lane; the begins are about an interval apart, and no two overlap. A card that does not fit into
+    the rest of the turn lets others pass that do, so that a lane is not idle until its next turn."""
     latest_ms = last_heal_ms(duration_ms)
     at_ms = free_ms = 0
-    for index, chosen in enumerate(_dealt(lane, seed)):
-        rng = Random(f"{seed}:{lane.name}:{index}")
-        if index == 0:
-            at_ms = round(between(rng, 0.2, 1.0) * min(1_000, interval_ms))
-        else:
-            at_ms = max(at_ms + jittered(rng, interval_ms), free_ms)
-        fault, lasts_ms = chosen.nemesis.draw(rng, topology, chosen.options)
-        if lane.turn is not None:
-            at_ms, lasts_ms = lane.turn.fit(at_ms, lasts_ms, topology.ttl_ms)
-        elif index == 0:
-            lasts_ms = min(lasts_ms, latest_ms)
-            at_ms = min(at_ms, latest_ms - lasts_ms)
-        if at_ms + lasts_ms > latest_ms:
-            return
-        yield Planned("", at_ms, lasts_ms, chosen.nemesis.name, msgspec.json.decode(msgspec.json.encode(fault)))
-        free_ms = at_ms + lasts_ms + GAP_MS
+    for hand in _hands(lane, seed, topology, latest_ms):
+        while hand:
+            places = [_place(n, card, lane.turn, at_ms, free_ms, topology.ttl_ms) for n, card in enumerate(hand)]
+            number, at_ms, lasts_ms = min(
+                places, key=lambda place: lane.turn.number(place.at_ms, topology.ttl_ms) if lane.turn else 0
+            )
+            if at_ms + lasts_ms > latest_ms:
+                return
+            card = hand.pop(number)
+            yield Planned("", at_ms, lasts_ms, card.nemesis, msgspec.json.decode(msgspec.json.encode(card.fault)))
+            free_ms = at_ms + lasts_ms + GAP_MS
 
 
-def _dealt(lane: Lane, seed: int) -> Iterator[Chosen]:
+def _place(number: int, card: _Card, turn: Turn | None, at_ms: int, free_ms: int, ttl_ms: int) -> _Place:
+    due_ms = max(at_ms + card.pause_ms, free_ms)
+    return _Place(number, *(turn.fit(due_ms, card.lasts_ms, ttl_ms) if turn else (due_ms, card.lasts_ms)))
+
+
+def _hands(lane: Lane, seed: int, topology: Topology, latest_ms: int) -> Iterator[list[_Card]]:
     """The whole deck in random order, again and again."""
+    interval_ms = max(lane.interval.ms(topology.ttl_ms), SHORTEST_INTERVAL_MS)
+    index = count()
     for round_number in count():
-        yield from shuffled(Random(f"{seed}:{lane.name}:deck {round_number}"), lane.deck)
+        hand = []
+        for chosen in shuffled(Random(f"{seed}:{lane.name}:deck {round_number}"), lane.deck):
+            first = (number := next(index)) == 0
+            rng = Random(f"{seed}:{lane.name}:{number}")
+            pause_ms = round(between(rng, 0.2, 1.0) * min(1_000, interval_ms)) if first else jittered(rng, interval_ms)
+            fault, lasts_ms = chosen.nemesis.draw(rng, topology, chosen.options)
+            if first and lane.turn is None:  # it comes in any case
+                lasts_ms = min(lasts_ms, latest_ms)
+                pause_ms = min(pause_ms, latest_ms - lasts_ms)
+            hand.append(_Card(chosen.nemesis.name, fault, pause_ms, lasts_ms))
+        yield hand
 
 
 def decode_fault(planned: Planned) -> Fault:

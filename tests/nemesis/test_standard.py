@@ -6,14 +6,17 @@ from collections import Counter
 from itertools import pairwise
 from typing import get_args
 
+import msgspec
 import pytest
 
 from fencepost.errors import UsageError
+from fencepost.units import Duration
 from nemesis.base import FaultClass, HasClass, Topology, Turn
 from nemesis.partition import Partition
 from nemesis.pause import Pause
 from nemesis.registry import mixes, nemeses
 from nemesis.schedule import Planned, Schedule, decode_fault, draw_schedule, parse_spec
+from nemesis.spec import Lane, Spec
 from nemesis.standard import LANES, STILL
 from tests.nemesis.fakes import topology
 
@@ -84,6 +87,28 @@ def test_in_a_still_time_one_fault_is_in_force_for_several_ttls_and_nothing_else
     assert sum(planned.duration_ms >= 4 * 500 for planned in still) > len(still) / 2
     for planned in still:
         assert [other for other in faults if other.at_ms < planned.end_ms and planned.at_ms < other.end_ms] == [planned]
+
+
+def test_shorter_faults_pass_one_that_does_not_fit_into_the_rest_of_the_turn() -> None:
+    deck = parse_spec("partition:duration=8ttl,kind=drop+latency:duration=1ttl,kind=delay").chosen
+    lane = Lane("mine", deck * 2, Duration(1, in_ttls=True), Turn(period=10, begin=0, end=10))
+    waited = 0
+    for seed in range(20):
+        faults = draw_schedule(Spec("mine", (lane,)), seed, topology(4, 5, 500), 60_000).faults
+        for hand in zip(*[iter(faults)] * 4, strict=False):
+            assert Counter(planned.nemesis for planned in hand) == {"latency": 2, "partition": 2}
+            for number, (before, after) in enumerate(pairwise(hand), 1):
+                in_the_turn, until_its_end = before.end_ms // 5_000 == after.at_ms // 5_000, -before.end_ms % 5_000
+                if after.nemesis == "partition" and not in_the_turn and until_its_end > 2_000:
+                    waited += 1
+                    assert "latency" not in [planned.nemesis for planned in hand[number:]]
+    assert waited > 20
+
+
+def test_a_longer_load_only_adds_faults() -> None:
+    short, long = ([msgspec.structs.replace(f, id="") for f in draw(duration_ms=ms).faults] for ms in (30_000, 60_000))
+    assert [planned for planned in long if planned in short] == short
+    assert len(long) > len(short)
 
 
 @pytest.mark.parametrize("seed", range(5))
