@@ -3,7 +3,7 @@ then.
 
 A lock's key may have a different name on the nodes (a library's prefix); the values show which name belongs to which
 key. A lock that keeps a hash names its owner in a field: all sections of one client may show the same value. Then the
-time decides which of them a key was set for; a client has one section of a key at a time.
+time decides which call a key was set by; a client calls for a key once at a time, and a refused call may set it too.
 """
 
 from __future__ import annotations
@@ -57,9 +57,13 @@ def find_owners(run: Recorded, watched: Watched) -> Owners:
     seen, of_hashes = set(holdings["value"]), set(holdings["value"][holdings["is_hash"]])
     clients = run.sections["client"].astype(str).tolist()
     several = {value: rows for value, rows in shown.items() if len(rows) > 1 and value in seen}
-    one_client = {value: rows for value, rows in several.items() if len({clients[row] for row in rows}) == 1}
+    one_client = {
+        value: rows
+        for value, rows in shown.items()
+        if (value in several or value in of_hashes) and len({clients[row] for row in rows}) == 1
+    }
     shared = {value: rows for value, rows in several.items() if value not in one_client or value not in of_hashes}
-    single = {value: rows[0] for value, rows in shown.items() if len(rows) == 1}
+    single = {value: rows[0] for value, rows in shown.items() if len(rows) == 1 and value not in one_client}
     section = np.array([single.get(value, -1) for value in holdings["value"]], np.int64)
     _match_by_time(run, holdings, one_client, section)
     keys = run.sections["key"].astype(str).to_numpy()
@@ -77,20 +81,40 @@ def find_owners(run: Recorded, watched: Watched) -> Owners:
 
 
 def _match_by_time(run: Recorded, holdings: pd.DataFrame, values: dict[str, list[int]], section: Ints) -> None:
-    """Fill in the sections of the holdings with these values: of the sections of that key that showed the value, the
-    last one that had been asked for when the key was set. A key with a name of the lock's own may be any section's."""
-    asked = run.sections["asked_ns"].to_numpy(np.int64)
-    lock_keys = run.sections["key"].astype(str).tolist()
-    set_by = holdings["from_max_ns"].to_numpy(np.int64)
+    """Fill in the sections of the holdings with these values, by the client's calls for that key: the last one that had
+    begun when the key was set. If that call was refused, the key is no section's. If several calls may have set it,
+    because the time is not known exactly, it is that of the last one that was granted."""
+    clients = run.sections["client"].astype(str).tolist()
+    calls = _calls(run)
+    since, until = (holdings[name].to_numpy(np.int64) for name in ("from_min_ns", "from_max_ns"))
     places: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
     for place, (value, key) in enumerate(rows_of(holdings, "value", "key")):
         if value in values:
             places[value, key].append(place)
     for (value, key), at in places.items():
-        own = [row for row in values[value] if lock_keys[row] == key] or values[value]
-        in_order = np.array(sorted(own, key=lambda row: int(asked[row])), np.int64)
-        latest = np.searchsorted(asked[in_order], set_by[at], "right") - 1
-        section[at] = np.where(latest >= 0, in_order[np.maximum(latest, 0)], -1)
+        of_client = calls[clients[values[value][0]]]
+        # A key with a name of the lock's own may be any call's.
+        own = sorted(of_client.get(key) or [call for of_key in of_client.values() for call in of_key])
+        begun = np.array([began for began, _ in own], np.int64)
+        granted = np.maximum.accumulate([number if row >= 0 else -1 for number, (_, row) in enumerate(own)])
+        first, last = (np.searchsorted(begun, times[at], "right") - 1 for times in (since, until))
+        number = np.where(last >= 0, granted[last], -1)
+        rows = np.array([row for _, row in own], np.int64)
+        section[at] = np.where((number >= 0) & (number >= first), rows[number], -1)
+
+
+def _calls(run: Recorded) -> dict[str, dict[str, list[tuple[int, int]]]]:
+    """By client and key: when it called for the lock, and the place in `sections` of what was granted then, or -1. A
+    client that died may have called for any key since its last operation."""
+    ops, place = run.ops, _places(run.sections)
+    calls: defaultdict[str, defaultdict[str, list[tuple[int, int]]]] = defaultdict(lambda: defaultdict(list))
+    columns = ("client", "key", "life", "section", "outcome", "invoke_ns")
+    for client, key, life, section, outcome, invoke in rows_of(ops[ops["f"] == "acquire"], *columns):
+        calls[client][key].append((invoke, place[client, life, section] if outcome == "ok" else -1))
+    for client, began, _ in _of_the_dead(run):
+        for of_key in calls[client].values():
+            of_key.append((began, -1))
+    return {client: dict(of_client) for client, of_client in calls.items()}
 
 
 def left_ns(run: Recorded) -> Ints:
@@ -141,16 +165,16 @@ def tries_by_key(run: Recorded, owners: Owners, left: Ints) -> dict[str, Tries]:
         # If a granted section's value is known, its key is matched by value; only its earlier rounds matter here.
         is_unknown = row >= 0 and row not in owners.values
         by_key[key].append((invoke, int(left[row]) if is_unknown else complete, False))
-    of_the_dead = _of_the_dead(run)
+    of_the_dead = [(began, until, True) for _, began, until in _of_the_dead(run)]
     return {key: Tries([*tries, *of_the_dead]) for key, tries in by_key.items()}
 
 
-def _of_the_dead(run: Recorded) -> list[tuple[int, int, bool]]:
-    """A client that was killed may have been trying, for any key, since its last operation."""
+def _of_the_dead(run: Recorded) -> list[tuple[str, int, int]]:
+    """A client that was killed may have been trying, for any key, from its last operation to its end."""
     dead = [end for end in run.ends if end.how != "finished"]
     if not dead:
         return []
     # Each client's operations are in the order in which it recorded them.
     rows = rows_of(run.ops, "client", "life", "complete_ns")
     last = {(client, life): complete for client, life, complete in rows}
-    return [(last.get((end.client, end.life), 0), end.at_ns, True) for end in dead]
+    return [(end.client, last.get((end.client, end.life), 0), end.at_ns) for end in dead]

@@ -143,6 +143,26 @@ def test_who_asked_in_the_moment_in_which_a_hash_was_set_may_have_set_it(set_at:
     assert owner_of_a_hash("lock:of:mine", set_at) == place
 
 
+@pytest.mark.parametrize(("since", "until", "place"), [(106, 108, -1), (56, 60, 0), (103, 108, 0), (206, 208, 1)])
+def test_a_hash_that_a_refused_call_set_is_no_sections(since: float, until: float, place: int) -> None:
+    """c1 called at 5, and was granted the lock from 10 to 50; at 105, and was refused; at 205, and was granted it."""
+    history = History().watch(*NODES).section("c1", 10, 50, asked=5).section("c1", 210, 250, asked=205, number=2)
+    history.op("c1", "acquire", "fail", 2, 105, 150)
+    for number in (1, 2):
+        history.shows("c1", "client:1", number=number)
+    run = history.seen("n1", "set", until, "client:1", since=since, is_hash=True).recorded()
+    assert run.watched is not None
+    assert find_owners(run, run.watched).holdings["section"].tolist() == [place]
+
+
+@pytest.mark.parametrize(("at", "place"), [(20, 0), (60, -1)])
+def test_a_hash_that_a_client_may_have_set_as_it_died_is_no_sections(at: float, place: int) -> None:
+    history = History().watch(*NODES).section("c1", 10, 50, asked=5).end("c1", "killed", 90).shows("c1", "client:1")
+    run = history.seen("n1", "set", at, "client:1", since=at - 1, is_hash=True).recorded()
+    assert run.watched is not None
+    assert find_owners(run, run.watched).holdings["section"].tolist() == [place]
+
+
 def test_a_hash_that_is_deleted_while_its_owner_is_inside_is_found() -> None:
     history = hashes().section("c1", 310, 350, asked=305, number=3).shows("c1", "client:1", number=3)
     history.seen("n1", "set", 308, "client:1", since=306, ttl=100, is_hash=True)
