@@ -91,9 +91,7 @@ class LockSteps:
             self._control.count(self._record.ops, self._section - 1)
             return op
         op = self._recorded(self._granted("acquire", lease, invoke_ns, complete_ns))
-        if self._record_held is not None:
-            for value in lease.node_values or (lease.value,):
-                self._record_held(Held(self._section, key, value))
+        self._show(lease)
         self._wanted = None
         self._take(lease, op)
         self._control.enter(State.INSIDE, monotonic_ns())
@@ -113,6 +111,8 @@ class LockSteps:
         if extended is None:
             return self._recorded(self._refused("extend", lease.key, invoke_ns, complete_ns, error))
         op = self._recorded(self._granted("extend", extended, invoke_ns, complete_ns))
+        if _values(extended) != _values(lease):
+            self._show(extended)
         self._take(extended, op)
         return op
 
@@ -131,6 +131,12 @@ class LockSteps:
         if op.outcome == "ok":
             op.granted_ms = lease.granted_ms or self.options.ttl_ms
         return self._recorded(op)
+
+    def _show(self, lease: Lease) -> None:
+        """Record what the lock says that it has set on the nodes."""
+        if self._record_held is not None:
+            for value in _values(lease):
+                self._record_held(Held(self._section, lease.key, value))
 
     def reenter(self) -> Op:
         """Acquire the lock that the client holds once more. If that is refused or not answered, nothing has changed."""
@@ -254,6 +260,11 @@ class LockSteps:
             self._record.answered(rounds)
         self._record(op)
         return op
+
+
+def _values(lease: Lease) -> tuple[str, ...]:
+    """What the lock has set on the nodes."""
+    return tuple(lease.node_values or (lease.value,))
 
 
 def _answer(call: Callable[[], T]) -> tuple[T | None, str | None]:

@@ -45,8 +45,12 @@ def check(run: Recorded) -> Answer:
 
 
 def _losses(run: Recorded, owners: Owners) -> dict[str, pd.DataFrame]:
-    """Holdings that surely ended while their owner was inside and within its validity, by how they ended."""
-    holdings = owners.holdings[owners.holdings["section"] >= 0]
+    """Holdings that surely ended while their owner was inside and within its validity, by how they ended. An extension
+    may replace its section's value by a new one of its own."""
+    in_order = owners.holdings.sort_values("from_min_ns", kind="stable")
+    following = in_order.groupby(["node", "key"], observed=True)["section"].shift(-1, fill_value=-1)
+    replaced = (in_order["ended"] == "overwritten") & (in_order["section"] == following)
+    holdings = owners.holdings[(owners.holdings["section"] >= 0) & ~replaced.reindex(owners.holdings.index)]
     own = holdings["section"].to_numpy(np.int64)
     start = run.sections["start_ns"].to_numpy(np.int64)[own]
     until = np.minimum(

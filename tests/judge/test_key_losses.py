@@ -170,6 +170,16 @@ def test_a_hash_that_is_deleted_while_its_owner_is_inside_is_found() -> None:
     assert (finding.kind, finding.examples[0]["section"]) == ("deleted-while-held", 3)
 
 
+@pytest.mark.parametrize(("shown", "kinds"), [(True, []), (False, ["overwritten-while-held"])])
+def test_an_extension_may_set_a_new_value_if_it_shows_it(shown: bool, kinds: list[str]) -> None:
+    history = History().watch(*NODES).section("c1", 10, 90, asked=5).shows("c1", "first")
+    if shown:
+        history.shows("c1", "second")
+    for node in NODES:
+        history.seen(node, "set", 8, "first", since=6, ttl=100).seen(node, "set", 40, "second", since=39, ttl=100)
+    assert [finding.kind for finding in check(history.recorded()).findings] == kinds
+
+
 def test_a_field_that_two_clients_use_names_no_owner() -> None:
     finding = only(hashes(second_client="c2"))
     assert finding.kind == "shared-value"
