@@ -71,6 +71,17 @@ def test_a_refusal_is_recorded_with_its_reason(tmp_path: Path) -> None:
     assert msgspec.json.decode((tmp_path / "ops").read_bytes(), type=Op) == op
 
 
+@pytest.mark.parametrize(("value", "held"), [("v", ["v"]), ("w", ["v", "w"])])
+def test_a_value_that_an_extension_set_is_recorded_too(tmp_path: Path, value: str, held: list[str]) -> None:
+    lock = Answering(Lease("k1", "v"))
+    steps = steps_of(lock, tmp_path)
+    steps.acquire("k1")
+    lock.lease = Lease("k1", value)
+    steps.extend()
+    lines = (tmp_path / "held").read_bytes().splitlines()
+    assert [msgspec.json.decode(line, type=Held) for line in lines] == [Held(1, "k1", one) for one in held]
+
+
 @pytest.mark.parametrize(("node_values", "held"), [((), ["v"]), (("a:1", "b:1"), ["a:1", "b:1"])])
 def test_what_the_lock_set_on_the_nodes_is_recorded(
     tmp_path: Path, node_values: tuple[str, ...], held: list[str]
