@@ -111,8 +111,7 @@ class LockSteps:
         if extended is None:
             return self._recorded(self._refused("extend", lease.key, invoke_ns, complete_ns, error))
         op = self._recorded(self._granted("extend", extended, invoke_ns, complete_ns))
-        if _values(extended) != _values(lease):
-            self._show(extended)
+        self._show(extended, lease)
         self._take(extended, op)
         return op
 
@@ -132,12 +131,6 @@ class LockSteps:
             op.granted_ms = lease.granted_ms or self.options.ttl_ms
         return self._recorded(op)
 
-    def _show(self, lease: Lease) -> None:
-        """Record what the lock says that it has set on the nodes."""
-        if self._record_held is not None:
-            for value in _values(lease):
-                self._record_held(Held(self._section, lease.key, value))
-
     def reenter(self) -> Op:
         """Acquire the lock that the client holds once more. If that is refused or not answered, nothing has changed."""
         outer = self.held("reenter")
@@ -147,6 +140,7 @@ class LockSteps:
         inner = checked_lease("acquire", inner, outer.key)
         if inner is None:
             return self._recorded(self._refused("reenter", outer.key, invoke_ns, complete_ns, error))
+        self._show(inner, outer)
         self._inner.append(inner)
         return self._recorded(self._granted("reenter", inner, invoke_ns, complete_ns))
 
@@ -233,6 +227,13 @@ class LockSteps:
             requested_ns=lease.requested_ns,
             granted_ms=granted_ms,
         )
+
+    def _show(self, lease: Lease, before: Lease | None = None) -> None:
+        """Record what the lock says that it has set on the nodes, if that is not what it said of the lease before."""
+        values = _values(lease)
+        if self._record_held is not None and (before is None or values != _values(before)):
+            for value in values:
+                self._record_held(Held(self._section, lease.key, value))
 
     def _refused(
         self, f: Literal["acquire", "extend", "reenter"], key: str, invoke_ns: int, complete_ns: int, error: str | None

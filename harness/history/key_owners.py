@@ -49,10 +49,11 @@ class Owners:
 def find_owners(run: Recorded, watched: Watched) -> Owners:
     """Match the nodes' holdings with the granted sections."""
     place = _places(run.sections)
-    shown: dict[str, list[int]] = {}
+    of_value: defaultdict[str, set[int]] = defaultdict(set)
     for *which, value in rows_of(watched.held, "client", "life", "section", "value"):
         if value and (row := place.get(tuple(which))) is not None:
-            shown.setdefault(value, []).append(row)
+            of_value[value].add(row)
+    shown = {value: sorted(rows) for value, rows in of_value.items()}
     holdings = watched.holdings
     seen, of_hashes = set(holdings["value"]), set(holdings["value"][holdings["is_hash"]])
     clients = run.sections["client"].astype(str).tolist()

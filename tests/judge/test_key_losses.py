@@ -180,6 +180,11 @@ def test_an_extension_may_set_a_new_value_if_it_shows_it(shown: bool, kinds: lis
     assert [finding.kind for finding in check(history.recorded()).findings] == kinds
 
 
+def test_a_value_that_a_section_shows_twice_is_not_shared() -> None:
+    history = History().watch(*NODES).section("c1", 10, 90, asked=5).shows("c1", "first").shows("c1", "first")
+    assert check(history.seen("n1", "set", 8, "first", since=6, ttl=100).recorded()).findings == ()
+
+
 def test_a_field_that_two_clients_use_names_no_owner() -> None:
     finding = only(hashes(second_client="c2"))
     assert finding.kind == "shared-value"

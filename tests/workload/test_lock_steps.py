@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -72,12 +73,15 @@ def test_a_refusal_is_recorded_with_its_reason(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("value", "held"), [("v", ["v"]), ("w", ["v", "w"])])
-def test_a_value_that_an_extension_set_is_recorded_too(tmp_path: Path, value: str, held: list[str]) -> None:
+@pytest.mark.parametrize("again", [LockSteps.extend, LockSteps.reenter])
+def test_a_new_value_of_the_same_section_is_recorded_too(
+    tmp_path: Path, value: str, held: list[str], again: Callable[[LockSteps], Op]
+) -> None:
     lock = Answering(Lease("k1", "v"))
     steps = steps_of(lock, tmp_path)
     steps.acquire("k1")
     lock.lease = Lease("k1", value)
-    steps.extend()
+    again(steps)
     lines = (tmp_path / "held").read_bytes().splitlines()
     assert [msgspec.json.decode(line, type=Held) for line in lines] == [Held(1, "k1", one) for one in held]
 
