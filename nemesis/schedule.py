@@ -39,7 +39,7 @@ __all__ = [
     "check_server",
     "decode_fault",
     "draw_schedule",
-    "for_server",
+    "for_cluster",
     "left_out",
     "load_schedule",
     "needs_clocks",
@@ -196,16 +196,16 @@ def needs_clocks(schedule: Schedule) -> bool:
     return any(isinstance(fault, NeedsClocks) and fault.needs_clocks for fault in faults)
 
 
-def for_server(spec: Spec, server: Server, topology: Topology) -> Spec:
-    """The spec without those cards of its mixes that need something that the nodes' server cannot do. What the user
-    named himself stays, for `check_server` to refuse."""
+def for_cluster(spec: Spec, server: Server, topology: Topology) -> Spec:
+    """The spec without those cards of its mixes that need something that the nodes' server cannot do, or more nodes.
+    What the user named himself stays, for `draw_schedule` and `check_server` to refuse."""
     able = abilities(server)
 
     def is_possible(chosen: Chosen) -> bool:
         try:
             fault, _ = chosen.nemesis.draw(Random(0), topology, chosen.options)
-        except UsageError:  # it is told when it is drawn
-            return True
+        except UsageError:  # a shape that so few nodes cannot have
+            return False
         return not isinstance(fault, NeedsServer) or fault.server_needs <= able
 
     decks = [lane.deck if len(lane.deck) == 1 else tuple(filter(is_possible, lane.deck)) for lane in spec.lanes]
@@ -214,8 +214,8 @@ def for_server(spec: Spec, server: Server, topology: Topology) -> Spec:
 
 
 def left_out(spec: Spec, server: Server, topology: Topology) -> tuple[str, ...]:
-    """The names of the nemeses that `for_server` leaves out."""
-    played = {chosen.nemesis.name for chosen in for_server(spec, server, topology).chosen}
+    """The names of the nemeses that `for_cluster` leaves out."""
+    played = {chosen.nemesis.name for chosen in for_cluster(spec, server, topology).chosen}
     return tuple(sorted({chosen.nemesis.name for chosen in spec.chosen} - played))
 
 

@@ -27,7 +27,7 @@ from nemesis.schedule import (
     Schedule,
     check_server,
     draw_schedule,
-    for_server,
+    for_cluster,
     left_out,
     load_schedule,
     needs_clocks,
@@ -52,7 +52,7 @@ def prepare(config: RunConfig) -> Prepared:
     else:
         server = find_server(config.server).server
         missing = left_out(spec, server, topology)
-        schedule = draw_schedule(for_server(spec, server, topology), config.seed, topology, config.duration_ms)
+        schedule = draw_schedule(for_cluster(spec, server, topology), config.seed, topology, config.duration_ms)
     config = msgspec.structs.replace(config, clocks=config.clocks or needs_clocks(schedule))
     setup = find_programs(_with_disks(config, schedule))
     check_server(schedule, setup.spec.server.server, config.persistence)

@@ -17,7 +17,7 @@ from cluster.servers import redis
 from fencepost.errors import InternalError, UsageError
 from fencepost.extensions import VARIABLE
 from nemesis.base import Topology
-from nemesis.schedule import check_server, draw_schedule, for_server, left_out, parse_spec
+from nemesis.schedule import check_server, draw_schedule, for_cluster, left_out, parse_spec
 
 REDIS = redis.SERVER
 ACCESS = Access.fresh(closed=True)
@@ -110,8 +110,8 @@ def test_a_mix_goes_without_what_the_server_cannot_do() -> None:
     topology = Topology(("c1", "c2"), ("n1", "n2", "n3"), 1_000)
     poor = replace(REDIS, name="poor", **dict.fromkeys(OPTIONAL))
     spec = parse_spec("standard")
-    assert (for_server(spec, REDIS, topology), left_out(spec, REDIS, topology)) == (spec, ())
-    fewer = for_server(spec, poor, topology)
+    assert (for_cluster(spec, REDIS, topology), left_out(spec, REDIS, topology)) == (spec, ())
+    fewer = for_cluster(spec, poor, topology)
     assert left_out(spec, poor, topology) == ("errors",)
     assert {lane.name for lane in fewer.lanes} == {lane.name for lane in spec.lanes}
     check_server(draw_schedule(fewer, 7, topology, 600_000), poor, "none")
@@ -120,7 +120,7 @@ def test_a_mix_goes_without_what_the_server_cannot_do() -> None:
     named = parse_spec("standard+errors")
     assert left_out(named, poor, topology) == (), "it was asked for by its name"
     with pytest.raises(UsageError, match="the nemesis errors needs writes that can be refused"):
-        check_server(draw_schedule(for_server(named, poor, topology), 7, topology, 60_000), poor, "none")
+        check_server(draw_schedule(for_cluster(named, poor, topology), 7, topology, 60_000), poor, "none")
 
 
 def test_what_nodes_do_not_keep_cannot_be_damaged() -> None:

@@ -9,13 +9,14 @@ from typing import get_args
 import msgspec
 import pytest
 
+from cluster.servers import redis
 from fencepost.errors import UsageError
 from fencepost.units import Duration
 from nemesis.base import FaultClass, HasClass, Topology, Turn
 from nemesis.partition import Partition
 from nemesis.pause import Pause
 from nemesis.registry import mixes, nemeses
-from nemesis.schedule import Planned, Schedule, decode_fault, draw_schedule, parse_spec
+from nemesis.schedule import Planned, Schedule, decode_fault, draw_schedule, for_cluster, parse_spec
 from nemesis.spec import Lane, Spec
 from nemesis.standard import LANES, STILL
 from tests.nemesis.fakes import topology
@@ -147,13 +148,21 @@ def test_its_faults_are_ordinary_faults_that_can_be_saved_and_edited() -> None:
     assert {planned.nemesis for planned in draw().faults} <= set(nemeses())
 
 
-@pytest.mark.parametrize("of", [topology(1, 1, 500), topology(1, 3, 500), topology(2, 9, 500)])
-def test_it_can_be_drawn_for_every_number_of_nodes_and_clients_that_its_shapes_allow(of: Topology) -> None:
-    if len(of.nodes) == 1:
-        with pytest.raises(UsageError, match="needs at least 2 nodes"):
-            draw(of=of)
-    else:
-        assert draw(of=of).faults
+@pytest.mark.parametrize("of", [topology(1, 1, 500), topology(4, 1, 500), topology(4, 2, 500), topology(2, 9, 500)])
+def test_of_its_faults_those_are_played_that_so_many_nodes_and_clients_can_meet(of: Topology) -> None:
+    spec = for_cluster(parse_spec("standard"), redis.SERVER, of)
+    faults = draw_schedule(spec, 7, of, 60_000).faults
+    assert {planned.nemesis for planned in faults} == {"partition", "latency", "pause", "crash", "errors"}
+    assert [len(lane.deck) for lane in spec.lanes] == [
+        len(deck.specs) - (len(of.nodes) < 2) * (name == "cuts") * 3 - (len(of.nodes) < 3) * (name == "still")
+        for name, deck in sorted(LANES.items())
+    ]
+
+
+def test_a_shape_that_the_user_named_is_refused_and_not_left_out() -> None:
+    of = topology(4, 1, 500)
+    with pytest.raises(UsageError, match="needs at least 2 nodes"):
+        draw_schedule(for_cluster(parse_spec("partition:shape=halves"), redis.SERVER, of), 7, of, 60_000)
 
 
 def test_a_mix_is_joined_with_nemeses_and_changes_nothing_in_their_faults() -> None:
