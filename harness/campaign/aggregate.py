@@ -129,6 +129,15 @@ def contrasts(part: Part, found: Iterable[Summary]) -> list[Contrast]:
     ]
 
 
+def pooled(found: Sequence[Summary]) -> tuple[Unit, Rate]:
+    """The rate of all these cells together, in the finest unit that was counted in every one of them that has a run."""
+    run = [summary.per_unit for summary in found if summary.verdicts]
+    for unit in UNITS:
+        if all(unit in counted for counted in run) and (trials := sum(counted[unit].trials for counted in run)):
+            return unit, rate(sum(counted[unit].events for counted in run), trials)
+    return "run", rate(0, 0)
+
+
 def _summary(part: Part, cell: Cell, lines: list[RunLine]) -> Summary:
     done = [(line, line.figures) for line in lines if line.error is None and line.figures is not None]
     figures = [f for _, f in done]
@@ -203,11 +212,13 @@ def _contrast(part: Part, axis: str, first: Summary, second: Summary) -> Contras
         difference=difference(first.per_unit[unit], second.per_unit[unit]) if safety else None,
         p_holm=None,
         p_paired=mcnemar([(first.hit_by_seed[s], second.hit_by_seed[s]) for s in seeds]) if safety and seeds else None,
-        speed=_speed(first.by_seed, second.by_seed),
+        speed=ratio_of_speeds(first.by_seed, second.by_seed),
     )
 
 
-def _speed(first: dict[int, float], second: dict[int, float]) -> tuple[float, float, float] | None:
+def ratio_of_speeds(first: dict[int, float], second: dict[int, float]) -> tuple[float, float, float] | None:
+    """How many times the first one's acquisitions a second the second one makes, over the seeds that both have: the
+    geometric mean, the lowest and the highest; None without any."""
     ratios = [
         second[seed] / first[seed] for seed in sorted(first.keys() & second.keys()) if first[seed] and second[seed]
     ]

@@ -8,7 +8,7 @@ import msgspec
 import pandas as pd
 
 from fencepost.markdown import block, code, escaped, joined, table
-from harness.campaign import facts, tables
+from harness.campaign import facts, headline, tables, wording
 from harness.campaign.aggregate import UNITS, Summary, contrasts
 from harness.campaign.folder import Campaign, RunLine
 from harness.campaign.matrices import LEFT_BEHIND, Matrix, left_behind, matrices
@@ -24,7 +24,12 @@ def markdown(
     grid = campaign.grid
     out = [f"# {escaped(grid.title)}", "", escaped(facts.machine_line(campaign.machine)), ""]
     out += _paragraphs(grid.introduction or facts.INTRODUCTION)
-    out += ["## The question", "", escaped(grid.question), "", "## What was done", ""]
+    out += ["## The question", "", escaped(grid.question), ""]
+    if grid.headline:
+        out += ["## In short", "", escaped(headline.sentences(grid.headline, found)), ""]
+        shown = headline.rows(grid.headline, found)
+        out += [*table(("", "two clients inside"), [(label, wording.counted(rate)) for label, _, rate in shown]), ""]
+    out += ["## What was done", ""]
     out += _paragraphs(facts.done(campaign, lines, configs))
     out += ["## The answer", ""]
     for part in grid.parts:

@@ -162,14 +162,16 @@ def _strangers(path: Path, beside: Collection[str]) -> bool:
 
 
 def _continued(path: Path, begun: Campaign, asked: Campaign, *, may_grow: bool) -> Campaign:
-    """The campaign that was begun, with what is asked for added to it. Raises UsageError if the two do not fit."""
-    grid = grown(begun.grid, asked.grid) if may_grow else asked.grid
-    if grid is None or (grid != begun.grid and not may_grow):
+    """The campaign that was begun, with what is asked for added to it. Raises UsageError if the two do not fit. The
+    headline may be another one: it changes what is said of the runs, not the runs."""
+    reworded = msgspec.structs.replace(begun.grid, headline=asked.grid.headline)
+    grid = grown(reworded, asked.grid) if may_grow else asked.grid
+    if grid is None or (grid != reworded and not may_grow):
         raise UsageError(
             f"{path} holds another campaign ({begun.grid.title}; {_difference(begun.grid, asked.grid)}); "
             "name another folder with --report, or remove this one"
         )
-    commands = begun.command if grid == begun.grid else f"{begun.command}\n{asked.command}"
+    commands = begun.command if grid == reworded else f"{begun.command}\n{asked.command}"
     return msgspec.structs.replace(begun, grid=grid, command=commands)
 
 

@@ -11,6 +11,7 @@ import runpy
 from collections.abc import Mapping, Sequence
 from itertools import product
 from pathlib import Path
+from string import Template
 from typing import Any, Final
 
 import msgspec
@@ -80,6 +81,26 @@ class Part(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
         return {}
 
 
+class Pool(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Cells of which the runs are counted together, under one label."""
+
+    label: str
+    cells: tuple[str, ...]
+
+
+class Headline(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """The whole answer in a few sentences and one picture.
+
+    `text`: with `$name` where the rate of a pool, or a ratio of speeds, is to stand; it is written before anything is
+    measured, so it must read well with whatever comes out. `rates`: name -> pool; the picture shows all of them, in
+    this order. `speeds`: name -> pairs of cells; the acquisitions a second of the second one over those of the first.
+    """
+
+    text: str
+    rates: dict[str, Pool] = {}
+    speeds: dict[str, tuple[tuple[str, str], ...]] = {}
+
+
 class Grid(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """A campaign as data. `introduction`: paragraphs for readers who do not know the project."""
 
@@ -88,6 +109,7 @@ class Grid(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     question: str
     parts: tuple[Part, ...]
     introduction: tuple[str, ...] = ()
+    headline: Headline | None = None
     first_seed: int = 1
 
     @property
@@ -206,7 +228,22 @@ def check(grid: Grid) -> Grid:
         raise UsageError("--seeds must be 1 or more")
     if not grid.run_count:
         raise UsageError(f"the grid {grid.name} has no cells")
+    if grid.headline is not None:
+        _check_headline(grid, grid.headline)
     return grid
+
+
+def _check_headline(grid: Grid, headline: Headline) -> None:
+    template = Template(headline.text)
+    if not template.is_valid():
+        raise UsageError(f"the headline of the grid {grid.name} has a $ without a name after it; write $$ for a dollar")
+    for name in template.get_identifiers():
+        if (name in headline.rates) == (name in headline.speeds):
+            raise UsageError(f"the headline of the grid {grid.name} must have ${name} among its rates or its speeds")
+    pooled = [cell for pool in headline.rates.values() for cell in pool.cells]
+    for cell in [*pooled, *(cell for pairs in headline.speeds.values() for pair in pairs for cell in pair)]:
+        if cell not in grid.cells:
+            raise UsageError(f"the headline of the grid {grid.name} names the cell {cell!r}, which it does not have")
 
 
 def common_options(words: Sequence[str]) -> dict[str, str]:

@@ -7,7 +7,7 @@ from itertools import product
 from typing import Any
 
 from fencepost.text import count, plural, printable, printable_lines
-from harness.campaign import facts, plots, tables
+from harness.campaign import facts, headline, plots, tables
 from harness.campaign.aggregate import Contrast, Summary, contrasts
 from harness.campaign.folder import Campaign, RunLine
 from harness.campaign.grid import Part
@@ -42,6 +42,8 @@ def render_page(
         complete=finished == grid.run_count,
         introduction=grid.introduction or facts.INTRODUCTION,
         question=grid.question,
+        headline=printable(headline.sentences(grid.headline, found)) if grid.headline else None,
+        picture=plots.rates(rows) if grid.headline and (rows := headline.rows(grid.headline, found)) else None,
         done=facts.done(campaign, lines, configs),
         parts=[_part(part, some) for part, some in by_part],
         moments=[
@@ -83,7 +85,9 @@ def _part(part: Part, found: list[Summary]) -> dict[str, Any]:
         "answer": facts.answer(part, found),
         "matrices": list(matrices(part, found)),
         "left_behind": list(left_behind(part, found)),
-        "rates": plots.rates(found) if part.kind == "safety" and any(s.verdicts for s in found) else None,
+        "rates": plots.rates([(s.cell.name, *s.main_rate) for s in found])
+        if part.kind == "safety" and any(s.verdicts for s in found)
+        else None,
         "legend": plots.legend(part.axes[axes[0]]) if axes else None,
         "throughput": _panels(part, found, numeric) if numeric and numeric != axes[0] else [],
         "numeric": numeric,

@@ -11,8 +11,9 @@ from markupsafe import Markup, escape
 
 from fencepost.text import number, printable
 from harness.campaign import wording
-from harness.campaign.aggregate import Summary
+from harness.campaign.aggregate import Summary, Unit
 from harness.campaign.measure import middle_ms
+from harness.campaign.statistics import Rate
 from harness.report.charts import Frame, decade, nice
 
 COLOURS: Final = 6
@@ -27,12 +28,11 @@ def legend(names: Sequence[str]) -> Markup:
     return Markup('<ul class="legend">' + "".join(items) + "</ul>")  # noqa: S704  (names are escaped)
 
 
-def rates(found: Sequence[Summary], width: int = 1184) -> Markup:
-    """One row a cell: the rate of violations as a dot, its exact 95 % interval as a whisker."""
-    rows = [(summary, *summary.main_rate) for summary in found]
+def rates(rows: Sequence[tuple[str, Unit, Rate]], width: int = 1184) -> Markup:
+    """One row a cell, or a pool of cells: the rate of violations as a dot, its exact 95 % interval as a whisker."""
     top = max((rate.high for _, _, rate in rows if rate.trials), default=1.0)
     top = min(1.0, nice(100 * top) / 100)
-    left = min(470, 40 + max(len(s.cell.name) for s, _, _ in rows) * 7)
+    left = min(470, 40 + max(len(name) for name, _, _ in rows) * 7)
     frame = Frame(width, len(rows) * 22 + 58, "Rates of violations with exact 95 % intervals", left=left, right=230)
 
     def x(share: float) -> float:
@@ -40,10 +40,10 @@ def rates(found: Sequence[Summary], width: int = 1184) -> Markup:
 
     for i in range(5):
         frame.x_tick(x(top * i / 4), f"{100 * top * i / 4:.3g} %", line=True)
-    for row, (summary, unit, rate) in enumerate(rows):
+    for row, (name, unit, rate) in enumerate(rows):
         y = frame.y1 + 12 + 22 * row
-        name = escape(printable(summary.cell.name))
-        frame.parts.append(f'<text class="tick end" x="{frame.x0 - 10}" y="{y + 4}">{name}</text>')
+        label = escape(printable(name))
+        frame.parts.append(f'<text class="tick end" x="{frame.x0 - 10}" y="{y + 4}">{label}</text>')
         hit = "hit" if rate.events else "zero"
         if rate.trials:
             low, high = x(rate.low), x(rate.high)

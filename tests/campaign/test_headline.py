@@ -1,0 +1,105 @@
+"""A campaign's headline: figures in sentences that were written before anything was measured."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from fencepost.errors import UsageError
+from harness.campaign import export, headline
+from harness.campaign.aggregate import summaries
+from harness.campaign.folder import CampaignFolder, RunLine
+from harness.campaign.grid import Grid, Headline, Pool, check, load_grid
+from harness.campaign.grids.fsync import GRID, QUICK
+from tests.campaign import made
+from tests.campaign.test_report import configs, page_of, text_of
+
+BARE = ("none · clients 2", "none · clients 4")
+KEPT = ("aof-always · clients 2", "aof-always · clients 4")
+SAYS = Headline(
+    text="Without a log it was $bare. With one, $kept, at $speed times the speed.",
+    rates={"bare": Pool("no <log>", BARE), "kept": Pool("a log", KEPT)},
+    speeds={"speed": tuple(zip(BARE, KEPT, strict=True))},
+)
+
+
+def grid(says: Headline = SAYS) -> Grid:
+    return msgspec.structs.replace(made.grid(), headline=says)
+
+
+def said(lines: list[RunLine], says: Headline = SAYS) -> str:
+    return headline.sentences(says, summaries(grid(says), lines))
+
+
+def test_cells_are_counted_together_and_a_zero_has_its_bound() -> None:
+    lines = made.lines(grid())
+    assert said(lines) == (
+        "Without a log it was 12 of 32 opportunities: 38 % (21 % to 57 %). "
+        "With one, 0 of 32 opportunities: at most 11 %, at 1.00 times the speed."
+    )
+
+
+def test_a_ratio_of_speeds_spans_the_pairs() -> None:
+    speeds = dict(zip((*BARE, *KEPT), (100, 100, 50, 80), strict=True))
+    lines = [made.line(cell, 1, grants=grants) for cell, grants in speeds.items()]
+    assert "at 0.50 to 0.80 times" in said(lines)
+
+
+def test_nothing_is_said_of_what_was_not_played() -> None:
+    assert said([]) == "Without a log it was 0 of 0 runs: –. With one, 0 of 0 runs: –, at – times the speed."
+
+
+def test_the_unit_is_the_finest_one_that_every_cell_counted() -> None:
+    lines = [made.line(BARE[0], 1, hit=1), made.line(BARE[1], 1, opportunities=None)]
+    ((_, unit, rate), _) = headline.rows(SAYS, summaries(grid(), lines))
+    assert (unit, rate.events, rate.trials) == ("node outage", 1, 20)
+    lines = [made.line(BARE[0], 1, hit=1), made.line(BARE[1], 1, opportunities=0)]
+    ((_, unit, rate), _) = headline.rows(SAYS, summaries(grid(), lines))
+    assert (unit, rate.events, rate.trials) == ("opportunity", 1, 8), "a cell without opportunities adds none"
+
+
+def test_the_page_and_the_markdown_say_it_and_the_page_shows_every_pool() -> None:
+    lines = made.lines(grid())
+    page = page_of(grid(), lines)
+    assert said(lines) in text_of(page)
+    assert "no &lt;log&gt;</text>" in page
+    assert "no <log>" not in page
+    text = export.markdown(made.campaign(grid()), lines, summaries(grid(), lines), configs(grid()))
+    assert said(lines) in text
+    assert "12 of 32: 38 % (21 % to 57 %)" in text
+    assert "In short" not in page_of(made.grid(), lines)
+
+
+@pytest.mark.parametrize(
+    ("says", "words"),
+    [
+        (Headline(text="$nobody"), r"must have \$nobody"),
+        (Headline(text="5 $ a day"), "without a name"),
+        (Headline(text="", rates={"a": Pool("", ("missing",))}), "'missing'"),
+        (Headline(text="", speeds={"a": ((BARE[0], "missing"),)}), "'missing'"),
+        (Headline(text="$a", rates={"a": Pool("", BARE)}, speeds={"a": (BARE,)}), "among its rates or its speeds"),
+    ],
+)
+def test_a_headline_that_cannot_be_written_is_refused(says: Headline, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        check(grid(says))
+
+
+def test_a_campaign_goes_on_under_another_headline(tmp_path: Path) -> None:
+    CampaignFolder.claim(tmp_path / "r", made.campaign(made.grid())).close()
+    folder = CampaignFolder.claim(tmp_path / "r", made.campaign(grid()))
+    folder.close()
+    assert folder.campaign.grid.headline == SAYS
+    assert folder.campaign.command == "fencepost compare"
+
+
+@pytest.mark.parametrize("of", [GRID, QUICK], ids=lambda of: of.name)
+def test_the_report_on_fsync_shows_every_cell_of_its_safety_part_once(of: Grid) -> None:
+    assert of.headline is not None
+    pooled = [cell for pool in of.headline.rates.values() for cell in pool.cells]
+    assert sorted(pooled) == sorted(cell.name for cell in of.parts[0].cells)
+    pairs = of.headline.speeds["speed"]
+    assert len(pairs) == len([cell for cell in of.parts[1].cells if cell.at["what the servers keep"] == "none"])
+    assert load_grid("fsync", quick=of is QUICK) == of
