@@ -27,8 +27,8 @@ def markdown(
     out += ["## The question", "", escaped(grid.question), ""]
     if grid.headline:
         out += ["## In short", "", escaped(headline.sentences(grid.headline, found)), ""]
-        shown = headline.rows(grid.headline, found)
-        out += [*table(("", "two clients inside"), [(label, wording.counted(rate)) for label, _, rate in shown]), ""]
+        pools = headline.rows(grid.headline, found)
+        out += [*table(("", "two clients inside"), [(label, wording.counted(rate)) for label, _, rate in pools]), ""]
     out += ["## What was done", ""]
     out += _paragraphs(facts.done(campaign, lines, configs))
     out += ["## The answer", ""]
@@ -40,9 +40,10 @@ def markdown(
         if left := _in_tables(left_behind(part, some)):
             out += [f"What stayed behind: {LEFT_BEHIND}:", ""]
             out += left
-        compared = [tables.comparison(contrast) for contrast in contrasts(part, some)]
-        if compared:
-            out += ["Comparisons:", "", *table(tables.HEADS[part.kind], compared), ""]
+        compared = contrasts(part, some)
+        # Those that the grid asks for; the page has the others, too, folded away.
+        if shown := [c for c in compared if not c.axis] or compared:
+            out += ["Comparisons:", "", *table(tables.HEADS[part.kind], [tables.comparison(c) for c in shown]), ""]
     out += ["## Every configuration", "", *table(tables.FIGURES, [tables.figures_row(s) for s in found]), ""]
     for summary in found:
         out += [f"### {escaped(summary.cell.name)}", "", *table(("", ""), tables.details(summary)), ""]

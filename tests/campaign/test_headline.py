@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import msgspec
@@ -70,6 +71,15 @@ def test_the_page_and_the_markdown_say_it_and_the_page_shows_every_pool() -> Non
     assert said(lines) in text
     assert "12 of 32: 38 % (21 % to 57 %)" in text
     assert "In short" not in page_of(made.grid(), lines)
+
+
+def test_the_markdown_compares_what_the_grid_asks_for_and_otherwise_everything() -> None:
+    of = grid()
+    asked = msgspec.structs.replace(of, parts=(msgspec.structs.replace(of.parts[0], pairs=((BARE[1], KEPT[0]),)),))
+    for one, rows in ((of, 4), (asked, 1)):
+        lines = made.lines(one)
+        text = export.markdown(made.campaign(one), lines, summaries(one, lines), configs(one))
+        assert len(re.findall(r"^\| [^|]+ \| [^|]+ \| opportunity \|", text, re.MULTILINE)) == rows
 
 
 @pytest.mark.parametrize(
