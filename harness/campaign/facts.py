@@ -69,8 +69,7 @@ def _cost(part: Part, found: Sequence[Summary]) -> list[str]:
         for value in part.axes[axis]:
             ratios = [c.speed[0] for c in compared if c.second.at[axis] == value and c.speed]
             if ratios:
-                span = f"{min(ratios):.2f}" if len(ratios) == 1 else f"{min(ratios):.2f} to {max(ratios):.2f}"
-                said.append(f"{value}: {span} times the acquisitions of {baseline}")
+                said.append(f"{value}: {wording.span(ratios)} times the acquisitions of {baseline}")
     return [f"{printable('; '.join(said))}."] if said else ["No run is finished yet."]
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from string import Template
 
-from fencepost.text import MISSING
 from harness.campaign import wording
 from harness.campaign.aggregate import Summary, Unit, pooled, ratio_of_speeds
 from harness.campaign.grid import Headline, Pool
@@ -23,7 +22,7 @@ def sentences(headline: Headline, found: Sequence[Summary]) -> str:
     said = {name: _rate(*pooled(_cells(pool, found))) for name, pool in headline.rates.items()}
     for name, pairs in headline.speeds.items():
         ratios = [ratio_of_speeds(by_name[first].by_seed, by_name[second].by_seed) for first, second in pairs]
-        said[name] = _span([ratio[0] for ratio in ratios if ratio])
+        said[name] = wording.span([ratio[0] for ratio in ratios if ratio])
     return Template(headline.text).substitute(said)
 
 
@@ -34,11 +33,3 @@ def _cells(pool: Pool, found: Sequence[Summary]) -> list[Summary]:
 def _rate(unit: Unit, rate: Rate) -> str:
     """`215 of 401 opportunities: 54 % (48 % to 59 %)`."""
     return f"{rate.events:,} of {rate.trials:,} {wording.unit(unit, many=True)}: {wording.interval(rate)}"
-
-
-def _span(ratios: Sequence[float]) -> str:
-    """`0.41 to 0.95`."""
-    if not ratios:
-        return MISSING
-    low, high = f"{min(ratios):.2f}", f"{max(ratios):.2f}"
-    return low if low == high else f"{low} to {high}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from fencepost.text import MISSING, printable
 from harness.campaign.aggregate import UNITS, Contrast, Summary, Unit
@@ -60,6 +61,14 @@ def speed(contrast: Contrast) -> str:
         return MISSING
     mean, low, high = contrast.speed
     return f"{mean:.2f} × ({low:.2f} to {high:.2f})"
+
+
+def span(ratios: Sequence[float]) -> str:
+    """`0.41 to 0.95`, or the one number that both ends are; a dash without any."""
+    if not ratios:
+        return MISSING
+    low, high = f"{min(ratios):.2f}", f"{max(ratios):.2f}"
+    return low if low == high else f"{low} to {high}"
 
 
 def names(contrast: Contrast) -> tuple[str, str]:

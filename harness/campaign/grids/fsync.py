@@ -12,6 +12,7 @@ from itertools import product
 from cluster.persistence import POLICIES, Policy
 from harness.campaign.grid import Cell, Grid, Headline, Part, Pool, every_combination
 
+_KEPT = "what the servers keep"
 _RESTARTS = {"back at once": "0", "back after 1.2 TTL": "1.2ttl"}
 _STRIKES = {"process crash": "crash", "power cut": "power"}
 
@@ -47,7 +48,7 @@ def _safety(locks: tuple[str, ...], seeds: int, durations: Mapping[str, str], re
                 "lock": lock,
                 "duration": durations[restart],
             },
-            at={"what the servers keep": policy, "went down by": strike, "restart": restart, "lock": lock},
+            at={_KEPT: policy, "went down by": strike, "restart": restart, "lock": lock},
         )
         for policy, (strike, how), (restart, delay), lock in product(
             POLICIES, _STRIKES.items(), _RESTARTS.items(), locks
@@ -84,7 +85,7 @@ def _cost(
 ) -> Part:
     cells = every_combination(
         {
-            "what the servers keep": {policy: {"persistence": policy} for policy in policies},
+            _KEPT: {policy: {"persistence": policy} for policy in policies},
             "clients": {f"{n} client" + ("s" if n > 1 else ""): {"clients": str(n)} for n in clients},
             "keys": keys,
         }
@@ -116,9 +117,7 @@ def _headline(safety: Part, cost: Part) -> Headline:
         wanted = [
             cell.name
             for cell in safety.cells
-            if cell.at["restart"] == restart
-            and cell.at["what the servers keep"] in policies
-            and cell.at["went down by"] in strikes
+            if cell.at["restart"] == restart and cell.at[_KEPT] in policies and cell.at["went down by"] in strikes
         ]
         return Pool(label, tuple(wanted))
 
@@ -134,11 +133,10 @@ def _headline(safety: Part, cost: Part) -> Headline:
             rates[name] = pool(f"{policy}, {strike}, back at once", at_once, (policy,), (strike,))
     rates["always"] = pool("aof-always, back at once", at_once, ("aof-always",), (crash, power))
     rates["delayed"] = pool(f"whatever was kept, {delayed}", delayed, POLICIES, (crash, power))
-    kept = "what the servers keep"
     others = [
         (first.name, second.name)
         for first, second in product(cost.cells, cost.cells)
-        if first.at[kept] == "none" and second.at == {**first.at, kept: "aof-always"}
+        if first.at[_KEPT] == "none" and second.at == {**first.at, _KEPT: "aof-always"}
     ]
     return Headline(
         text="When a server that mattered went down, kept nothing and was back at once, two clients were inside in "
