@@ -26,6 +26,7 @@ from cluster.persistence import FileSystem
 from cluster.system_tools import find_tool
 from cluster.waiting import VERB_LIMIT_S, becomes_true
 from fencepost.errors import BrokenEnvironmentError, FencepostError, LackingMachineError
+from fencepost.files import matching
 
 _FOLDER = "disks"
 _IMAGE = ".img"
@@ -206,7 +207,7 @@ def sweep_disks(is_alive: Callable[[Path], bool], *, parent: Path | None = None)
     parent = (parent or state_parent()).resolve()
     mounted = [path for path in mounts_below(parent) if path.parent.name == _FOLDER and path.parents[2] == parent]
     # An image is there before its mount, and still there after it.
-    made = [image.with_suffix("") for image in parent.glob(f"*/{_FOLDER}/*{_IMAGE}")]
+    made = [image.with_suffix("") for image in matching(parent, f"*/{_FOLDER}/*{_IMAGE}")]
     removed: list[str] = []
     for path in sorted({*mounted, *made}):
         if not is_alive(path.parents[1]):

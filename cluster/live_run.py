@@ -14,7 +14,7 @@ from cluster.access import Access
 from cluster.base import Address, Cluster
 from cluster.lifetime import StateFolder, is_alive, state_parent
 from fencepost.errors import UsageError
-from fencepost.files import on_disk
+from fencepost.files import matching, on_disk
 
 _ADDRESSES: Final = "addresses.json"
 _INIT: Final = "init.pid"
@@ -57,7 +57,7 @@ def write_init(state: StateFolder, init: int) -> None:
 def find_live_run(run: str | None, parent: Path | None = None) -> LiveRun:
     """The live run of that name or path, or else the newest one. Raises UsageError if there is none."""
     parent = parent or state_parent()
-    folders = [path.parent for path in parent.glob(f"*/{_ADDRESSES}") if is_alive(path.parent)]
+    folders = [path.parent for path in matching(parent, f"*/{_ADDRESSES}") if is_alive(path.parent)]
     if run is not None:
         name = Path(run).resolve().name
         folders = [folder for folder in folders if folder.name == name]

@@ -10,6 +10,7 @@ import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
+from glob import glob
 from io import FileIO
 from pathlib import Path
 from typing import Any, Final, Literal, TypeVar
@@ -29,6 +30,12 @@ _NAME_BYTES: Final = 255
 _PATH_BYTES: Final = 4_095
 
 T = TypeVar("T")
+
+
+def matching(folder: Path, pattern: str) -> list[Path]:
+    """What matches in a folder in which others are at work. What vanishes meanwhile does not match; `Path.glob` raises
+    FileNotFoundError then."""
+    return [folder / name for name in glob(pattern, root_dir=folder, include_hidden=True)]  # noqa: PTH207
 
 
 def checked_path(text: str) -> Path:

@@ -28,6 +28,7 @@ import psutil
 from cluster.engine import connect
 from cluster.engine_sweep import RUN_LABEL
 from cluster.waiting import becomes_true
+from fencepost.files import matching
 from tests.cluster.reapers import WITHIN_S, left_of
 from tests.foreground import obey_signals
 from tests.harness import runs
@@ -91,7 +92,7 @@ def strike(folder: Path, cluster: str, number: signal.Signals, after_s: float, *
 
     def left() -> list[str]:
         found = [f"process {each.pid}" for each in family if _lives(each)]
-        found += [line for state in folder.glob("tmp/fencepost-*/[!.]*") for line in left_of(state)]
+        found += [line for state in matching(folder, "tmp/fencepost-*/[!.]*") for line in left_of(state)]
         for run in folder.glob("results/runs/2*"):
             found += runs.processes_of(run)
         found += [f"network namespace {space}" for space in spaces & _inhabited_namespaces(struck_at)]
@@ -140,7 +141,7 @@ def _inhabited_namespaces(struck_at: float) -> set[str]:
 
 
 def _run_ids(folder: Path) -> set[str]:
-    return {path.name for pattern in ("tmp/fencepost-*/[!.]*", "results/runs/2*") for path in folder.glob(pattern)}
+    return {path.name for pattern in ("tmp/fencepost-*/[!.]*", "results/runs/2*") for path in matching(folder, pattern)}
 
 
 def _volumes(folder: Path) -> list[str]:

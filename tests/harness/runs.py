@@ -12,6 +12,7 @@ import psutil
 
 from cluster.run_processes import RUN_VARIABLE
 from cluster.waiting import becomes_true
+from fencepost.files import matching
 from tests.cluster.reapers import WITHIN_S
 
 ROOT = Path(__file__).parent.parent.parent
@@ -62,7 +63,7 @@ def only_run(folder: Path) -> Path:
 
 def state_left(folder: Path) -> list[Path]:
     """Temporary state of runs started in `folder` that is still there."""
-    return [path for path in (folder / "tmp").glob("fencepost-*/*") if path.is_dir()]
+    return [path for path in matching(folder, "tmp/fencepost-*/*") if path.is_dir()]
 
 
 def is_gone(folder: Path, run: Path) -> bool:

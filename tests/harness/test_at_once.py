@@ -6,6 +6,7 @@ import signal
 from pathlib import Path
 
 from cluster.waiting import becomes_true
+from fencepost.files import matching
 from tests.harness import runs
 
 ARGUMENTS = runs.short_run("--nemesis", "none", "--duration", "1s", "--recovery", "0")
@@ -13,7 +14,7 @@ ARGUMENTS = runs.short_run("--nemesis", "none", "--duration", "1s", "--recovery"
 
 def test_eight_runs_at_once_are_valid_although_one_of_them_stands_still(tmp_path: Path) -> None:
     stuck = runs.start(tmp_path, *ARGUMENTS)
-    assert becomes_true(lambda: [*tmp_path.glob("tmp/fencepost-*/2*/proxy")] != [], within_s=60)
+    assert becomes_true(lambda: matching(tmp_path, "tmp/fencepost-*/2*/proxy") != [], within_s=60)
     stuck.send_signal(signal.SIGSTOP)
     try:
         others = [runs.start(tmp_path, *ARGUMENTS) for _ in range(7)]

@@ -21,6 +21,7 @@ from cluster.engine import connect
 from cluster.engine_sweep import RUN_LABEL
 from cluster.lifetime import state_parent
 from cluster.waiting import becomes_true
+from fencepost.files import matching
 from tests.cluster.reapers import WITHIN_S, left_of
 from tests.harness import runs
 from tests.harness.test_whole_runs import assert_nothing_missing_but_the_last, await_load
@@ -158,7 +159,7 @@ VICTIMS: dict[str, Callable[[psutil.Process], psutil.Process]] = {
 
 def sandbox_of(folder: Path) -> psutil.Process | None:
     """The first process of the sandbox, once it has started the one that makes the run."""
-    for path in folder.glob("tmp/fencepost-*/*/init.pid"):
+    for path in matching(folder, "tmp/fencepost-*/*/init.pid"):
         if (text := path.read_text()) and (init := psutil.Process(int(text))).children():
             return init
     return None
@@ -167,7 +168,7 @@ def sandbox_of(folder: Path) -> psutil.Process | None:
 def await_moment(moment: str, process: subprocess.Popen[str], folder: Path) -> None:
     match moment:
         case "bring-up":
-            reached = lambda: any(folder.glob("tmp/fencepost-*/*/process"))  # noqa: E731
+            reached = lambda: any(matching(folder, "tmp/fencepost-*/*/process"))  # noqa: E731
         case "load":
             await_load(process, folder)
             return

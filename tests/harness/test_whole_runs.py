@@ -15,6 +15,7 @@ import pytest
 
 import fencepost
 from cluster.waiting import becomes_true
+from fencepost.files import matching
 from tests.harness import runs
 
 BACKENDS = ["process", pytest.param("docker", marks=pytest.mark.needs("engine"))]
@@ -123,7 +124,7 @@ def test_ctrl_c_does_not_wait_for_clients_that_hold_the_lock_for_long(tmp_path: 
 
 def test_a_run_that_is_interrupted_while_it_comes_up_is_not_judged(tmp_path: Path, backend: str) -> None:
     process = runs.start(tmp_path, *runs.short_run("--duration", "60s", cluster=backend))
-    assert becomes_true(lambda: [*tmp_path.glob("tmp/fencepost-*/2*/proxy")] != [], within_s=30)
+    assert becomes_true(lambda: matching(tmp_path, "tmp/fencepost-*/2*/proxy") != [], within_s=30)
     process.send_signal(signal.SIGTERM)
     code, out, err = runs.finish(process)
     assert code == 2, out + err
