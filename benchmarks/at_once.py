@@ -1,14 +1,14 @@
 """How many runs at once leave verdicts, rates and lags as they are alone?
 `python benchmarks/at_once.py FOLDER [--runs 20] [--rounds 2]`.
 
-Three broken locks and two correct ones are played under partitions and pauses, with the same seeds, by 1, 2, 4 and 8
+Three broken locks and two correct ones are played under partitions and pauses, with the same seeds, by 1, 2, 4, 6 and 8
 workers on this machine: `fencepost compare --workers N`, but that nothing is made again. The levels come by turns, in
 as many rounds as are asked for, so that a machine that grows slower treats them alike. FOLDER gets `runs.jsonl`, a line
 for each run, and `report.md`, which is drawn from it also when the benchmark is interrupted:
 
 - runs an hour, from the first run of a block to the end of its last one, and how late clients, the harness and faults
   were: the highest of each figure over the runs;
-- how many runs were too disturbed to be compared, and on which number `--workers auto` would settle with these runs;
+- how many runs were too disturbed to be compared, and which number `--workers auto` would find with these runs;
 - for each lock, the share of the runs in which it was convicted, with its exact interval, the median time to the first
   finding, and how the share differs from that at the lowest number. `p` is adjusted for their count (Holm).
 """
@@ -38,11 +38,11 @@ from harness.campaign.one_run import Made, Order
 from harness.campaign.order import in_order
 from harness.campaign.pace import FindingPace, Pace
 from harness.campaign.play import Plan, make_plan
-from harness.campaign.session import revision_in_words
 from harness.campaign.side_by_side import Workers
 from harness.campaign.statistics import Rate, difference, holm, rate
 from harness.campaign.wording import counted, p_value
 from harness.campaign.workers_view import WorkersView
+from harness.run.environment import revision_in_words
 
 BROKEN = ("control-quorum-of-two", "control-no-validity-check", "control-release-without-comparing")
 CORRECT = ("redlock", "redlock-token")
@@ -112,7 +112,7 @@ def report(blocks: Sequence[Block], command: str) -> Iterator[str]:
         hourly = 3600 * sum(len(block.lines) for block in of) / sum(block.took_s for block in of)
         yield f"| {level} | {len(lines[level])} | {hourly:.0f} | {' | '.join(lags(lines[level]))} |"
     yield ""
-    yield settled(levels, lines)
+    yield found(lines)
     yield ""
     yield from head(("lock", *(f"{level} at once" for level in levels)))
     rates = {lock: {level: convicted(lines[level], lock) for level in levels} for lock in (*BROKEN, *CORRECT)}
@@ -143,14 +143,16 @@ def lags(lines: Sequence[RunLine]) -> Iterator[str]:
     yield f"{sum(bool(each.disturbed) for each in figures)} of {len(figures)}"
 
 
-def settled(levels: Sequence[int], lines: dict[int, list[RunLine]]) -> str:
-    """On which number the rule of `--workers auto` settles if it is shown these runs, from one at a time upwards."""
-    pace = FindingPace(levels[-1])
-    for level in levels:
-        for line in lines[level]:
-            order = Order(cell=line.cell, seed=line.seed, words=(), results="", revision="", at_once=level)
-            pace.learn(order, Made(line))
-    return f"`--workers auto` settles on {pace.count} at once with these runs."
+def found(lines: dict[int, list[RunLine]]) -> str:
+    """Which number the rule of `--workers auto` finds if it is shown these runs."""
+    pace, left = FindingPace(max(lines)), dict(lines)
+    while (shown := left.pop(pace.count, None)) is not None:
+        for line in shown:
+            pace.learn(
+                Order(cell=line.cell, seed=line.seed, words=(), results="", revision="", at_once=line.at_once),
+                Made(line),
+            )
+    return f"Of these numbers, `--workers auto` finds {pace.known} to be the highest at which runs go undisturbed."
 
 
 def convicted(lines: Sequence[RunLine], lock: str) -> Rate:
@@ -184,7 +186,7 @@ def differences(rates: dict[str, dict[int, Rate]], levels: Sequence[int]) -> dic
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--levels", default="1,2,4,8", help="how many at once (default: 1,2,4,8)")
+    parser.add_argument("--levels", default="1,2,4,6,8", help="how many at once (default: 1,2,4,6,8)")
     parser.add_argument("--runs", type=int, default=20, help="of each lock at each level (default: 20)")
     parser.add_argument("--rounds", type=int, default=2, help="in which they are made (default: 2)")
     asked = parser.parse_args()

@@ -2,12 +2,15 @@
 
 Campaigns of a few runs (`fencepost compare --axis lock=redlock`) are made with this tree, and by turns with REVISION,
 which is checked out into a temporary folder. Behind `--` may be options of `fencepost test`; by default, five clients
-put load on servers that are processes for 12 s. Meanwhile all processes below the command are looked at 20 times a
-second. The table shows the processor seconds of a run by who spent them, how many runs an hour two processors could
-make at most, and the ratio of both trees. What a process spends after the last look at it is missing, as are processes
-that live shorter than a look: "not seen" is the rest of what the kernel says of the whole command.
+put load on servers that are processes for 12 s. With `--workers 4`, four runs are made at once.
 
-`acquired` says whether the lock was put to the same use: how often it was granted in a run.
+Meanwhile all processes below the command are looked at 20 times a second. The table shows the processor seconds of a
+run by who spent them, how many runs an hour two processors could make at most, and the ratio of both trees. What a
+process spends after the last look at it is missing, as are processes that live shorter than a look: "not seen" is the
+rest of what the kernel says of the whole command.
+
+Both trees are compiled first, so no process of a run compiles its modules, whatever the environment says about keeping
+byte code. `acquired` says whether the lock was put to the same use: how often it was granted in a run.
 """
 
 from __future__ import annotations
@@ -33,6 +36,9 @@ PARTS = {
     "harness.run.witness": "witness",
     "main_inside": "harness inside",
     "cluster.reaper": "reaper",
+    "harness.campaign.player": "players",
+    "harness.campaign.hub": "Dask",
+    "multiprocessing": "Dask",
     "toxiproxy": "Toxiproxy",
     "redis-server": "servers",
     "valkey-server": "servers",
@@ -79,12 +85,13 @@ class Looking(threading.Thread):
                 self.spent[pid] = who, (int(fields[11]) + int(fields[12])) / TICKS_PER_S
 
 
-def cost_of(tree: Path, words: Sequence[str], seed: int, runs: int) -> Counter[str]:
+def cost_of(tree: Path, words: Sequence[str], seed: int, runs: int, workers: int) -> Counter[str]:
     """Processor seconds of one run by part, and how often the lock was granted."""
     with tempfile.TemporaryDirectory(prefix="fencepost-cost-") as place:
         report = Path(place, "report")
         command = [sys.executable, "-m", "fencepost", "compare", "--axis", "lock=redlock", "--seeds", str(runs)]
-        command += ["--first-seed", str(seed), "--report", str(report), "--results", f"{place}/runs", "--", *words]
+        command += ["--first-seed", str(seed), "--workers", str(workers), "--report", str(report)]
+        command += ["--results", f"{place}/runs", "--", *words]
         environment = {**os.environ, "PYTHONPATH": str(tree)}
         process = subprocess.Popen(command, cwd=tree, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         looking = Looking(process.pid)
@@ -100,6 +107,11 @@ def cost_of(tree: Path, words: Sequence[str], seed: int, runs: int) -> Counter[s
     sums[UNSEEN] = max(0.0, usage.ru_utime + usage.ru_stime - sums.total())  # type: ignore[assignment]
     sums[ACQUIRED] = sum(sum(line["figures"]["acquire"].values()) for line in lines)
     return Counter({part: value / runs for part, value in sums.items()})  # type: ignore[misc]
+
+
+def compile_all(tree: Path) -> None:
+    packages = [tree / name for name in ("fencepost", "cluster", "nemesis", "workloads", "harness")]
+    subprocess.run([sys.executable, "-m", "compileall", "-q", *packages], check=True)
 
 
 def show(found: dict[str, list[Counter[str]]]) -> None:
@@ -133,6 +145,7 @@ def main() -> None:
     parser.add_argument("--base", help="the revision to compare this tree with")
     parser.add_argument("--rounds", type=int, default=3, help="campaigns of each (3)")
     parser.add_argument("--runs", type=int, default=3, help="runs of a campaign (3)")
+    parser.add_argument("--workers", type=int, default=1, help="runs at once (1)")
     parser.add_argument("words", nargs="*", metavar="OPTIONS", help="of `fencepost test`, after --")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="fencepost-base-") as place:
@@ -142,11 +155,13 @@ def main() -> None:
             Path(place, "base", ".tools").symlink_to((ROOT / ".tools").resolve())
             trees = {"old": Path(place, "base"), "new": ROOT}
         try:
+            for tree in trees.values():
+                compile_all(tree)
             found: dict[str, list[Counter[str]]] = {name: [] for name in trees}
             for number in range(asked.rounds):
                 for name, tree in trees.items():
                     seed = 1 + number * asked.runs
-                    found[name].append(cost_of(tree, [*LOAD, *asked.words], seed, asked.runs))
+                    found[name].append(cost_of(tree, [*LOAD, *asked.words], seed, asked.runs, asked.workers))
             show(found)
         finally:
             if asked.base:

@@ -110,10 +110,14 @@ class ContainerNode(ServerNode):
         return self._made
 
     def _look(self, within_ms: float) -> Seen:
-        if self._server.answers(self.address, min(_GLANCE_MS, within_ms)):
-            return "down" if self._was_replaced() else "up"
-        state = self._state()
-        return state if state != "up" or self._server.answers(self.address, within_ms) else "silent"
+        answers = self._server.answers(self.address, min(_GLANCE_MS, within_ms))
+        if not answers:
+            if (state := self._state()) != "up":
+                return state
+            answers = self._server.answers(self.address, within_ms)
+        if not answers:
+            return "silent"
+        return "down" if self._was_replaced() else "up"
 
     def _was_replaced(self) -> bool:
         """Whether somebody restarted the container since the last time: it answers, but was down in between. Unknown,

@@ -25,7 +25,7 @@ import hiredis
 from cluster.base import Address
 from cluster.probe import MARK_PREFIX
 from cluster.resp import Connection, encode
-from fencepost.history import KeyEvent, KeyEventName
+from fencepost.history import FIELDS_APART, KeyEvent, KeyEventName
 from fencepost.text import text_of
 
 PROVE_EVERY_NS: Final = 50_000_000
@@ -351,4 +351,4 @@ def _held(answer: object) -> tuple[str, bool] | None:
 
 def _fields_text(fields: Iterable[bytes]) -> str:
     """The fields of a hash as one value."""
-    return ", ".join(sorted(map(text_of, fields)))
+    return FIELDS_APART.join(sorted(map(text_of, fields)))

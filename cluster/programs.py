@@ -19,7 +19,7 @@ from typing import Final
 from cluster.registry import server_named, servers
 from cluster.server import Server
 from fencepost.errors import BrokenEnvironmentError, InternalError, UsageError
-from fencepost.files import checked_path, kind_of
+from fencepost.files import checked_path, identity_of, kind_of
 from fencepost.setup.machine import SET_UP, tools_folder
 
 TOXIPROXY: Final = "fencepost-toxiproxy"
@@ -128,10 +128,10 @@ def _answer(path: Path, option: str) -> str:
     """What the program prints when asked for its version. A file is asked again only if it has changed: a plan of many
     runs asks for each of them."""
     try:
-        state = path.stat()
+        identity = identity_of(path)
     except OSError as error:
         raise BrokenEnvironmentError(f"{path} {option} cannot be run: {error}; run `{SET_UP}`") from error
-    return _asked(path, option, (state.st_ino, state.st_mtime_ns, state.st_size))
+    return _asked(path, option, identity)
 
 
 @cache

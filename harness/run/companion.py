@@ -7,7 +7,6 @@ happens when the harness dies. Its failure is recorded and stops nothing.
 from __future__ import annotations
 
 import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -17,19 +16,21 @@ from typing import Final, Self
 import msgspec
 
 from cluster.waiting import is_readable
+from fencepost.fresh import running
 
 READY_WITHIN_S: Final = 5.0
 _END_WITHIN_S: Final = 3.0
 
 
 class Companion:
-    """A context manager that runs `python -m module arguments`. `told`: its first line, as JSON; it answers with a line
-    when it is ready. `words`: the file for its own errors."""
+    """A context manager that runs the module, which calls `fencepost.fresh.is_complete`, with the arguments.
+    `told`: its first line, as JSON; it answers with a line when it is ready. `words`: the file for its own errors."""
 
     def __init__(
         self, module: str, arguments: Sequence[str], told: object, words: Path, environment: Mapping[str, str]
     ) -> None:
-        self._command = [sys.executable, "-m", module, *arguments]
+        self._module = module
+        self._command = running(module, *arguments)
         self._told = msgspec.json.encode(told) + b"\n"
         self._words = words
         self._environment = environment
@@ -48,7 +49,7 @@ class Companion:
                     start_new_session=True,
                 )
         except OSError as error:
-            self._words.write_text(f"{self._command[2]} cannot be started: {error}\n")
+            self._words.write_text(f"{self._module} cannot be started: {error}\n")
             return self
         assert self._process.stdin is not None
         assert self._process.stdout is not None
