@@ -6,10 +6,12 @@ business: with `tls://…`, certificates are those of Dask's own configuration.
 
 from __future__ import annotations
 
+import logging
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Final
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 _ANSWER_S: Final = 5.0
 _COME_UP_S: Final = 60.0
 _COME_DOWN_S: Final = 60.0
+_LOOK_EVERY_S: Final = 0.2
 AWAY_S: Final = 300.0
 """How long a scheduler may be away, or be without workers, before a campaign gives up."""
 _QUIET: Final = {
@@ -35,16 +38,36 @@ CPU is missing in the runs."""
 
 @contextmanager
 def local_cluster(count: int) -> Iterator[Client]:
-    """So many workers on this machine, for as long as the block lasts. Raises BrokenEnvironmentError if they do not
-    come up."""
-    with _hub(count) as address:
+    """So many workers on this machine, for as long as the block lasts. The client is closed at once when their
+    scheduler dies, which does not come back. Raises BrokenEnvironmentError if they do not come up."""
+    with _hub(count) as (address, hub):
         try:
             client = _client(address, _COME_UP_S)
             client.wait_for_workers(count, timeout=_COME_UP_S)
         except (OSError, TimeoutError) as error:
             raise BrokenEnvironmentError(f"the workers do not come up: {error}") from error
-        with client:
+        with client, _when_it_ends(hub, client.close):
             yield client
+
+
+@contextmanager
+def _when_it_ends(process: subprocess.Popen[bytes], call: Callable[[], object]) -> Iterator[None]:
+    """Call it if the process ends before the block does."""
+    is_over = threading.Event()
+
+    def look() -> None:
+        while not is_over.wait(_LOOK_EVERY_S):
+            if process.poll() is not None:
+                call()
+                return
+
+    thread = threading.Thread(target=look, name="hub", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join()
 
 
 def count_workers(address: str) -> int:
@@ -54,7 +77,7 @@ def count_workers(address: str) -> int:
         raise UsageError(f"--scheduler {address}: {why}")
     try:
         with _client(address, _ANSWER_S) as client:
-            return len(client.scheduler_info()["workers"])
+            return len(present_at(client) or ())
     except (OSError, TimeoutError, ValueError, TypeError, RuntimeError) as error:
         words = str(error).partition("\n")[0]
         raise UsageError(f"--scheduler {address}: no Dask scheduler answers there ({words})") from error
@@ -74,6 +97,20 @@ def _why_no_certificates() -> str:
     return ""
 
 
+def present_at(client: Client) -> dict[str, str] | None:
+    """The addresses of the workers that are there now, and their names; None while the scheduler is away.
+
+    Not by `Client.scheduler_info`: between its answer and its return, a look of Dask's own, which asks for no workers,
+    may put an answer without any in its place. Then all would seem gone, and their runs would be made again."""
+    if client.status != "running" or client.scheduler is None:
+        return None
+    try:
+        found = client.sync(client.scheduler.identity)  # type: ignore[no-untyped-call]
+    except OSError:
+        return None
+    return {address: str(info["name"]) for address, info in found["workers"].items()}
+
+
 @contextmanager
 def cluster_at(address: str) -> Iterator[Client]:
     """The cluster of this scheduler, which may be restarted meanwhile. Raises BrokenEnvironmentError."""
@@ -88,12 +125,14 @@ def cluster_at(address: str) -> Iterator[Client]:
 def _client(address: str, timeout_s: float) -> Client:
     from distributed import Client
 
+    for name in ("distributed", "distributed.client"):  # what matters of it becomes a line of ours
+        logging.getLogger(name).setLevel(logging.CRITICAL)
     return Client(address, timeout=timeout_s)  # type: ignore[no-untyped-call]
 
 
 @contextmanager
-def _hub(count: int) -> Iterator[str]:
-    """Where the scheduler of these workers listens."""
+def _hub(count: int) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+    """Where the scheduler of these workers listens, and its process."""
     path = os.pathsep.join(each for each in sys.path if each)
     with TemporaryFile() as printed:
         hub = subprocess.Popen(
@@ -111,7 +150,7 @@ def _hub(count: int) -> Iterator[str]:
                 printed.seek(0)
                 last = printed.read().decode(errors="replace").strip().rpartition("\n")[2]
                 raise BrokenEnvironmentError(f"the workers do not come up: {last}")
-            yield address
+            yield address, hub
         finally:
             hub.stdin.close()
             with suppress(subprocess.TimeoutExpired):

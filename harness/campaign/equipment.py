@@ -38,6 +38,11 @@ class Equipment(msgspec.Struct, frozen=True):
                 yield f"its {what} is {found}, here it is {wanted or 'missing'}"
 
 
+def itself() -> Equipment:
+    """Fencepost and Python on this machine."""
+    return Equipment(version("fencepost"), _source(), platform.python_version(), {})
+
+
 def equipment(servers: Iterable[str]) -> Equipment:
     """This machine's, for runs that choose these servers. Raises UsageError or BrokenEnvironmentError if something is
     missing."""
@@ -46,7 +51,7 @@ def equipment(servers: Iterable[str]) -> Equipment:
         server = find_server(choice)
         programs[choice] = f"{server.name} {server.version}"
     programs["toxiproxy"] = f"Toxiproxy {find_toxiproxy().version}"
-    return Equipment(version("fencepost"), _source(), platform.python_version(), programs)
+    return msgspec.structs.replace(itself(), programs=programs)
 
 
 @cache

@@ -10,6 +10,7 @@ results/reports/fsync/
 from __future__ import annotations
 
 import os
+import platform
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -22,6 +23,7 @@ from harness.campaign.grid import Grid
 from harness.campaign.growth import grown
 from harness.campaign.measure import Figures
 from harness.campaign.order import Slot
+from harness.run.environment import revision_in_words
 from harness.store.append_log import AppendLog, read_lines
 from harness.store.held import hold
 
@@ -66,6 +68,12 @@ class Campaign(msgspec.Struct, frozen=True, kw_only=True):
     command: str
     machine: dict[str, Any]
     schema_version: int = _SCHEMA
+
+    @classmethod
+    def begun(cls, grid: Grid, command: str) -> Campaign:
+        """One that begins now, with what is installed here."""
+        machine = {"kernel": platform.release(), "cores": os.cpu_count(), "python": platform.python_version()}
+        return cls(grid=grid, revision=revision_in_words(), command=command, machine=machine)
 
 
 class _Of(msgspec.Struct):

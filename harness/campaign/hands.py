@@ -39,8 +39,14 @@ SideBySide = Annotated[
         "--workers",
         "runs at the same time; auto: as many as do not disturb each other",
         metavar="N|auto",
-        shown_default="1",
+        shown_default="1, or all workers of --scheduler",
     ),
+]
+
+
+OnScheduler = Annotated[
+    str | None,
+    Option("--scheduler", "make the runs on the workers of this Dask scheduler", metavar="tcp://HOST:PORT"),
 ]
 
 

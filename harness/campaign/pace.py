@@ -24,13 +24,15 @@ class Pace:
 
 class FindingPace(Pace):
     """Begins with one run at a time, and doubles as long as runs go as they go alone, up to `most`. Two runs that were
-    too disturbed (`harness.campaign.disturbed`) at the same number are too many: then half as many are made until the
-    end."""
+    too disturbed (`harness.campaign.disturbed`) at the same number are too many: then it goes halfway back to the last
+    number that was not, and so on until there is none between. `known`: the highest number at which enough runs went
+    undisturbed; 0 before that."""
 
     def __init__(self, most: int) -> None:
         super().__init__(1)
+        self.known = 0
         self._most = most
-        self._is_found = most == 1
+        self._too_many = most + 1
         self._undisturbed = 0
         self._disturbed: list[str] = []
 
@@ -44,15 +46,25 @@ class FindingPace(Pace):
         self._undisturbed += 1
         return self._faster() if self._undisturbed == _RUNS_EACH * self.count else ""
 
+    @property
+    def _is_found(self) -> bool:
+        return self._too_many <= max(2, self.known + 1)
+
     def _slower(self) -> str:
-        tried, self.count, self._is_found = self.count, max(1, self.count // 2), True
+        tried, why, self._too_many = self.count, self._disturbed[-1], self.count
+        self._go_on((self.known + self._too_many) // 2)
         if tried == 1:
-            return f"1 run at a time, although even alone they are disturbed ({self._disturbed[-1]})"
-        return f"{self.count} at once from here on: {tried} disturb each other too much ({self._disturbed[-1]})"
+            return f"1 run at a time, although even alone they are disturbed ({why})"
+        return f"{self.count} at once from here on: {tried} disturb each other too much ({why})"
 
     def _faster(self) -> str:
-        undisturbed = f"{self._undisturbed} runs went undisturbed with {self.count} at once"
-        self.count = min(2 * self.count, self._most)
+        tried, undisturbed, self.known = self.count, self._undisturbed, self.count
+        has_failed = self._too_many <= self._most
+        self._go_on((self.known + self._too_many) // 2 if has_failed else min(2 * self.known, self._most))
+        if self.count == tried:
+            return ""
+        return f"{self.count} at once from here on: {undisturbed} runs went undisturbed with {tried} at once"
+
+    def _go_on(self, count: int) -> None:
+        self.count = max(1, count)
         self._undisturbed, self._disturbed = 0, []
-        self._is_found = self.count == self._most
-        return f"{self.count} at once from here on: {undisturbed}"

@@ -141,8 +141,8 @@ def _side_by_side(plan: Plan, orders: Sequence[Order], record: Record, hands: Ha
                 yield order, made
                 view.heading = f"[{record.heading(list(left), pace.count)}]"
                 if not view.is_live:
-                    verdict = made.line.verdict if made.line else "broke off"
-                    record.out.print(f"{view.heading} {order.cell}, seed {order.seed}: {verdict}", soft_wrap=True)
+                    how = made.line.outcome or made.line.verdict if made.line else "broke off"
+                    record.out.print(f"{view.heading} {order.cell}, seed {order.seed}: {how}", soft_wrap=True)
 
 
 def _announce(plan: Plan, folder: CampaignFolder, out: Console, hands: Hands) -> list[Slot]:

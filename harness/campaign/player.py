@@ -13,7 +13,7 @@ import signal
 import sys
 import threading
 import time
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from typing import Final
 
 import msgspec
@@ -43,8 +43,9 @@ class _Reporter:
 
     def send(self, message: Shown | Made) -> None:
         left = encode(message)
-        while left:
-            left = left[os.write(self._descriptor, left) :]
+        with suppress(BrokenPipeError):  # the worker is gone, so the orders end too, and with them the run under way
+            while left:
+                left = left[os.write(self._descriptor, left) :]
 
 
 def main() -> None:

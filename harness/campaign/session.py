@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import platform
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -18,7 +16,6 @@ from harness.campaign.hands import Hands
 from harness.campaign.page import render_page
 from harness.campaign.play import Plan, make_plan, play
 from harness.config import REPORTS
-from harness.run.environment import revision
 from harness.run.prepare import remove_leftovers
 
 
@@ -28,19 +25,17 @@ def compare(
     """Make the runs of the grid that are not there yet, and write the report. 0: all of them are finished; 2: not.
     Raises FencepostError: the report is written then as well, if a run was made."""
     plan = make_plan(grid, yes=yes)
-    commit = revision_in_words()
-    machine = {"kernel": platform.release(), "cores": os.cpu_count(), "python": platform.python_version()}
-    campaign = Campaign(grid=grid, revision=commit, command=command, machine=machine)
+    campaign = Campaign.begun(grid, command)
     folder = CampaignFolder.claim(report or REPORTS / grid.name, campaign)
     try:
-        if folder.campaign.revision != commit:
+        if folder.campaign.revision != campaign.revision:
             out.print(
                 f"this campaign began at revision {folder.campaign.revision or 'unknown'}, now it is "
-                f"{commit or 'unknown'}; each run says which one made it"
+                f"{campaign.revision or 'unknown'}; each run says which one made it"
             )
         remove_leftovers(out)
         try:
-            finished = play(plan, folder, results, commit, out, hands=hands)
+            finished = play(plan, folder, results, campaign.revision, out, hands=hands)
         finally:
             write_report(folder, plan)
         out.print(f"report: {folder.path / 'index.html'}", soft_wrap=True)
@@ -63,9 +58,3 @@ def write_report(folder: CampaignFolder, plan: Plan) -> Sequence[Path]:
     for name, content in forms.items():
         write_whole(folder.path / name, content)
     return [folder.path / name for name in forms]
-
-
-def revision_in_words() -> str:
-    """`1a2b3c4d5e6f`, with `+` where there are changes that are not committed; empty outside of a checkout."""
-    known = revision()
-    return f"{str(known['commit'])[:12]}{'+' if known['dirty'] else ''}" if known else ""

@@ -23,7 +23,7 @@ import msgspec
 from fencepost.errors import BrokenEnvironmentError, FencepostError
 from fencepost.text import printable
 from harness.campaign import worker
-from harness.campaign.dask_cluster import AWAY_S
+from harness.campaign.dask_cluster import AWAY_S, present_at
 from harness.campaign.equipment import Equipment
 from harness.campaign.one_run import Made, Order
 from harness.campaign.order import Slot
@@ -82,7 +82,8 @@ class Workers:
         self._broke = defaultdict[str, set[Slot]](set)
         self._tries = Counter[Slot]()
         self._changed = threading.Event()
-        client.subscribe_topic(worker.TOPIC, lambda event: view.update(tuple(event[1])))
+        self._is_listening = False
+        """Whether the scheduler knows that it is to pass on what the workers show. One that was restarted does not."""
 
     def play(
         self,
@@ -122,9 +123,12 @@ class Workers:
         BrokenEnvironmentError if it is gone for good, or if every worker that was ever there was refused."""
         if self._client.status == "closed":
             raise BrokenEnvironmentError("the scheduler of the workers is gone, and did not come back")
-        if self._client.status != "running":
+        if (found := present_at(self._client)) is None:
+            self._is_listening = False
             return None
-        found = {address: str(info["name"]) for address, info in self._client.scheduler_info()["workers"].items()}
+        if not self._is_listening:
+            self._client.subscribe_topic(worker.TOPIC, lambda event: self._view.update(tuple(event[1])))
+            self._is_listening = True
         self._seen |= found.keys()
         if self._seen and self._seen == self._refused.keys():
             whys = "; ".join(sorted(set(self._refused.values())))
@@ -192,6 +196,7 @@ class Workers:
                     return self._counted(made, run, present)
         if future.status == "cancelled":  # the scheduler is away, which is not this run's doing
             self._tries[run.order.slot] -= 1
+            self._is_listening = False
             return None
         error = future.exception()
         if isinstance(error, ImportError):
@@ -234,4 +239,6 @@ class Workers:
         with suppress(Exception):  # a worker that is gone has nothing left to take down
             self._client.cancel(list(given), force=True)
             keys = [future.key for future in given]
-            self._client.run(worker.rest, keys, workers=sorted(self._used), on_error="ignore")
+            # A worker that is known to be gone would be dialled for half a minute.
+            there = sorted(self._used & (present_at(self._client) or {}).keys())
+            self._client.run(worker.rest, keys, workers=there, on_error="ignore")

@@ -17,12 +17,10 @@ from distributed.core import Status
 
 from fencepost.errors import BrokenEnvironmentError, FencepostError
 from fencepost.files import on_disk
-from harness.campaign.equipment import Equipment, equipment
-from harness.campaign.one_run import Made, Order
+from harness.campaign.equipment import Equipment, equipment, itself
+from harness.campaign.one_run import Made, Order, config_of
 from harness.campaign.player_process import PlayerDiedError, PlayerProcess
-from harness.options import parse_run
 from harness.run.messages import Failed, encode
-from harness.run.prepare import prepare
 from harness.run.snapshot import Snapshot
 from harness.store.parcel import pack
 from harness.store.run_folder import RunFolder
@@ -67,7 +65,7 @@ def play(order: bytes, limit_s: float, wanted: bytes) -> tuple[bytes, bytes]:
         try:
             if is_unwanted():
                 return encode(Made()), b""
-            if why := _why_not(asked, msgspec.json.decode(wanted, type=Equipment)):
+            if why := why_not(asked, msgspec.json.decode(wanted, type=Equipment)):
                 return encode(Refused(why)), b""
             with _place(asked, worker) as results:
                 made = _player.play(msgspec.structs.replace(asked, results=results), limit_s, shown, is_unwanted)
@@ -92,11 +90,13 @@ async def rest(keys: list[Key]) -> None:
             _playing.release()
 
 
-def _why_not(asked: Order, wanted: Equipment) -> str:
-    """Why this machine cannot make the run as the others do; empty if it can."""
-    config = parse_run(asked.words)
+def why_not(asked: Order, wanted: Equipment) -> str:
+    """Why this machine cannot make the run as the others do; empty if it can. Another fencepost may not even know the
+    options of the run, so its version is looked at first."""
+    if why := "; ".join(wanted.differences(itself())):
+        return why
     try:
-        prepare(config)
+        config = config_of(asked.script, asked.words)
         return "; ".join(wanted.differences(equipment((config.server, config.resource_server))))
     except FencepostError as error:
         return str(error)

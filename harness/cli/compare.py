@@ -9,7 +9,7 @@ import msgspec
 
 from fencepost.errors import UsageError
 from fencepost.options import Option
-from harness.campaign.hands import AtOnce, Hands
+from harness.campaign.hands import AtOnce, Hands, OnScheduler
 from harness.cli.command import Call, Command
 from harness.config import RESULTS
 from harness.options import Results
@@ -48,10 +48,7 @@ class Arguments(msgspec.Struct, frozen=True, kw_only=True):
             shown_default="1, or all workers of --scheduler",
         ),
     ] = None
-    scheduler: Annotated[
-        str | None,
-        Option("--scheduler", "make the runs on the workers of this Dask scheduler", metavar="tcp://HOST:PORT"),
-    ] = None
+    scheduler: OnScheduler = None
     yes: Annotated[bool, Option("--yes", "allow more than 10,000 runs")] = False
     results: Results = RESULTS
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 
 from fencepost.options import Option
-from harness.campaign.hands import Hands, SideBySide
+from harness.campaign.hands import Hands, OnScheduler, SideBySide
 from harness.cli.command import Call, Command
 from harness.config import RESULTS
 from harness.options import Results
@@ -37,6 +37,7 @@ class Arguments(msgspec.Struct, frozen=True, kw_only=True):
     ] = None
     first_seed: Annotated[int, Option("--first-seed", "the seeds are N, N+1, …", low=0)] = 1
     workers: SideBySide = None
+    scheduler: OnScheduler = None
     report: Annotated[
         Path | None, Option("--report", "folder of the table", metavar="DIR", shown_default="results/mutants/TIME")
     ] = None
@@ -56,7 +57,7 @@ def _mutants(call: Call, out: Console) -> int:
         quick=arguments.quick,
         only=arguments.only,
         faults=arguments.faults,
-        hands=Hands.found(arguments.workers, None),
+        hands=Hands.found(arguments.workers, arguments.scheduler),
         command=call.to_repeat,
         out=out,
     )

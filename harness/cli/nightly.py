@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import msgspec
 
 from fencepost.options import Option
-from harness.campaign.hands import Hands, SideBySide
+from harness.campaign.hands import Hands, OnScheduler, SideBySide
 from harness.cli.command import Call, Command
 from harness.config import RESULTS
 from harness.options import Results
@@ -35,6 +35,7 @@ class Arguments(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = None
     workers: SideBySide = None
+    scheduler: OnScheduler = None
     report: Annotated[
         Path | None, Option("--report", "folder of the nights", metavar="DIR", shown_default="results/nightly")
     ] = None
@@ -50,6 +51,7 @@ def _nightly(call: Call, out: Console) -> int:
     from workloads.registry import find_lock
 
     arguments: Arguments = call.arguments
+    hands = Hands.found(arguments.workers, arguments.scheduler)
     subjects = [subject for subject in chosen((), quick=arguments.quick) if subject.role != "broken"]
     found = [manifest for subject in subjects if (manifest := find_lock(subject.lock).manifest)]
     setup.install(found, quiet=True)
@@ -64,7 +66,7 @@ def _nightly(call: Call, out: Console) -> int:
         clusters=clusters,
         budget_s=budget_ms / 1e3,
         quick=arguments.quick,
-        hands=Hands.found(arguments.workers, None),
+        hands=hands,
         command=call.to_repeat,
         out=out,
     )

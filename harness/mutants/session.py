@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import platform
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,7 +15,6 @@ from harness.campaign.folder import Campaign, CampaignFolder
 from harness.campaign.hands import Hands
 from harness.campaign.order import Slot
 from harness.campaign.play import make_plan, play
-from harness.campaign.session import revision_in_words
 from harness.checkers.judge import judge_so_far
 from harness.explain.explanation import explain
 from harness.mutants import explained
@@ -50,8 +47,7 @@ def prove(
     1: not so; 2: not all runs are finished. Raises FencepostError; the table is written then as well."""
     grid = mutants_grid(seeds, first_seed, cluster, quick=quick, only=only, faults=faults)
     plan = make_plan(grid, yes=True)
-    machine = {"kernel": platform.release(), "cores": os.cpu_count(), "python": platform.python_version()}
-    campaign = Campaign(grid=grid, revision=revision_in_words(), command=command, machine=machine)
+    campaign = Campaign.begun(grid, command)
     place = report or REPORTS / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
     folder = CampaignFolder.claim(place, campaign, may_grow=True)
     try:

@@ -3,8 +3,6 @@ write the page."""
 
 from __future__ import annotations
 
-import os
-import platform
 from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
@@ -17,7 +15,6 @@ from fencepost.text import plural
 from harness.campaign.folder import Campaign, CampaignFolder
 from harness.campaign.hands import Hands
 from harness.campaign.play import play
-from harness.campaign.session import revision_in_words
 from harness.nightly.changes import changes
 from harness.nightly.grid import nightly_grid
 from harness.nightly.nights import Night, failing_of, keep_night, played_of, read_nights
@@ -60,19 +57,17 @@ def run_nightly(
         raise next(iter(errors.values()))
     for cell, error in errors.items():
         out.print(f"{cell} is left out: {error}", soft_wrap=True)
-    commit = revision_in_words()
-    machine = {"kernel": platform.release(), "cores": os.cpu_count(), "python": platform.python_version()}
-    campaign = Campaign(grid=plan.grid, revision=commit, command=command, machine=machine)
+    campaign = Campaign.begun(plan.grid, command)
     folder = CampaignFolder.claim(place / night.isoformat(), campaign)
     try:
         remove_leftovers(out)
-        play(plan, folder, results, commit, out, hands=hands, group_of=lock_of)
+        play(plan, folder, results, campaign.revision, out, hands=hands, group_of=lock_of)
         lines = folder.lines()
     finally:
         folder.close()
     tonight = Night(
         date=night.isoformat(),
-        revision=commit,
+        revision=campaign.revision,
         first_seed=plan.grid.first_seed,
         played=played_of(plan.grid, lines),
         failing=failing_of(plan.grid, lines),

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from pathlib import Path
 from time import monotonic
 
 import msgspec
@@ -15,6 +18,7 @@ from harness.campaign.player_process import PlayerDiedError, PlayerProcess
 from harness.run.messages import Shown, encode
 from harness.run.snapshot import Snapshot
 from tests.campaign.made import line
+from tests.harness.runs import ROOT
 
 ORDER = Order(cell="a", seed=1, words=(), results="results", revision="")
 SNAPSHOT = Snapshot("load", 1.0, 2.0, 3, 4, (), 5)
@@ -87,6 +91,22 @@ def test_a_run_that_its_player_cannot_begin_has_failed_with_the_players_words() 
     assert made.line is None
     assert made.failure is not None
     assert "--clients" in made.failure.text
+
+
+def test_a_player_whose_worker_was_killed_ends_without_a_word(tmp_path: Path) -> None:
+    player = subprocess.Popen(
+        [sys.executable, "-c", "from harness.campaign.player import main; main()"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=os.environ | {"PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path)},
+    )
+    assert player.stdin is not None
+    assert player.stdout is not None
+    player.stdout.close()
+    _, said = player.communicate(encode(msgspec.structs.replace(ORDER, words=("--clients", "none"))), timeout=60)
+    assert (player.returncode, said) == (0, b"")
+    assert list(tmp_path.iterdir()) == []
 
 
 class _Ending:

@@ -8,14 +8,17 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cluster.waiting import becomes_true
-from harness.campaign.dask_cluster import count_workers
+from harness.cli.main import run as run_here
+from tests.campaign.schedulers import Cluster, Network
 from tests.campaign.test_whole_campaign import ARGUMENTS, lines_of
 from tests.harness import runs
 
@@ -24,53 +27,8 @@ CAMPAIGN = [*ARGUMENTS]
 CAMPAIGN[CAMPAIGN.index("--seeds") + 1] = "1"
 
 
-class Cluster:
-    """A scheduler and its workers, each a process with a session of its own."""
-
-    def __init__(self, folder: Path, stack: ExitStack, protocol: str = "tcp", **secured: str) -> None:
-        """`secured`: Dask's configuration of its certificates, if it needs some."""
-        self._folder = folder
-        self._stack = stack
-        self._secured = secured
-        self._processes: dict[str, subprocess.Popen[bytes]] = {}
-        file = folder / "scheduler.json"
-        words = ["--protocol", protocol, "--host", "127.0.0.1", "--port", "0", "--scheduler-file", str(file)]
-        self._start("scheduler", "scheduler", *words, **secured)
-        assert becomes_true(lambda: file.exists() and bool(file.read_text()), within_s=60)
-        self.address = str(json.loads(file.read_text())["address"])
-
-    def add(self, name: str, before: Sequence[str] = (), **environment: str) -> None:
-        """`before`: a command that starts the worker."""
-        own = self.folder(name)
-        (own / "tmp").mkdir(parents=True)
-        words = ["worker", self.address, "--name", name, "--nthreads", "2", "--no-nanny", "--local-directory", str(own)]
-        words += ["--host", "127.0.0.1"]
-        self._start(name, *words, before=before, TMPDIR=str(own / "tmp"), **self._secured, **environment)
-
-    def add_on_a_full_disk(self, name: str, free_kb: int) -> None:
-        """A worker whose folder is on a small disk of its own, which nobody else sees and which ends with it."""
-        script = f'mount -t tmpfs -o size={free_kb}k none "$0" && mkdir "$0/tmp" && exec "$@"'
-        self.add(name, before=["unshare", "-m", "sh", "-c", script, str(self.folder(name))])
-
-    def folder(self, name: str) -> Path:
-        return self._folder / name
-
-    def kill(self, name: str) -> None:
-        os.killpg(self._processes[name].pid, signal.SIGKILL)
-
-    def _start(self, process: str, *words: str, before: Sequence[str] = (), **environment: str) -> None:
-        started = self._stack.enter_context(
-            subprocess.Popen(
-                [*before, sys.executable, "-m", "dask", *words, "--no-dashboard"],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=(self._folder / f"{process}.log").open("wb"),
-                start_new_session=True,
-                env=os.environ | {"PYTHONPATH": str(runs.ROOT)} | environment,
-            )
-        )
-        self._stack.callback(started.kill)
-        self._processes[process] = started
+def is_final(line: Mapping[str, Any]) -> bool:
+    return "error" not in line and not (line.get("at_once", 1) > 1 and line["figures"].get("disturbed"))
 
 
 @pytest.fixture
@@ -79,18 +37,13 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
         yield Cluster(tmp_path, stack)
 
 
-def begun(cluster: Cluster, name: str) -> Callable[[], bool]:
-    """Whether a run is under load on this worker."""
-    return lambda: bool(list(cluster.folder(name).glob("**/fencepost-run-*/2*/timeline.json")))
-
-
 def test_a_worker_that_lacks_something_is_given_no_runs_and_one_that_dies_costs_its_run_only(
     cluster: Cluster, tmp_path: Path
 ) -> None:
     cluster.add("bare", FENCEPOST_TOOLS=str(tmp_path / "no-tools"), PATH=str(Path(sys.executable).parent))
     cluster.add("dying")
     process = runs.start(tmp_path, *CAMPAIGN[:1], "--scheduler", cluster.address, *CAMPAIGN[1:])
-    assert becomes_true(lambda: process.poll() is not None or begun(cluster, "dying")(), within_s=WITHIN_S)
+    assert becomes_true(lambda: process.poll() is not None or cluster.has_begun("dying"), within_s=WITHIN_S)
     cluster.kill("dying")
     cluster.add("heir")
     code, out, err = runs.finish(process, WITHIN_S)
@@ -107,14 +60,61 @@ def test_a_worker_that_lacks_something_is_given_no_runs_and_one_that_dies_costs_
         assert json.loads(verdict.read_text())["verdict"] == line["verdict"]
     code, out, err = runs.fencepost(tmp_path, "analyze", str(last["redlock"]["folder"]))
     assert code in (0, 2), out + err
-    assert becomes_true(lambda: not list(cluster.folder("heir").glob("**/fencepost-run-*")), within_s=30)
-    assert not list(cluster.folder("heir").glob("tmp/fencepost-*/2*"))
+    assert becomes_true(lambda: cluster.has_nothing_left("heir"), within_s=30)
+
+
+@pytest.mark.timeout(3 * WITHIN_S)
+@pytest.mark.needs("networks")
+def test_over_networks_a_killed_worker_and_a_scheduler_that_comes_back_cost_runs_that_are_made_again(
+    tmp_path: Path,
+) -> None:
+    with ExitStack() as stack:
+        hub = Network(stack, "10.0.0.1")
+        networks = {name: Network(stack, f"10.0.0.{number}") for number, name in enumerate(("one", "two"), start=2)}
+        for name, network in networks.items():
+            hub.link(network, name)
+        cluster = Cluster(tmp_path, stack, network=hub)
+        for name, network in networks.items():
+            cluster.add(name, network=network)
+        words = [*ARGUMENTS[:1], "--scheduler", cluster.address, *ARGUMENTS[1:]]
+        process = runs.start(tmp_path, *words, before=hub.before)
+
+        def ends_or(condition: Callable[[], bool]) -> bool:
+            return becomes_true(lambda: process.poll() is not None or condition(), within_s=WITHIN_S)
+
+        assert ends_or(lambda: cluster.has_begun("one") and cluster.has_begun("two"))
+        assert process.poll() is None
+        cluster.kill("one")
+        assert ends_or(lambda: bool(lines_of(tmp_path)))
+        assert ends_or(lambda: cluster.has_begun("two"))
+        assert process.poll() is None
+        cluster.restart()
+        assert ends_or(lambda: cluster.has_ended("two")), "a worker of Dask's ends with its scheduler"
+        for name, network in networks.items():
+            cluster.add(f"{name}-again", network=network)
+        code, out, err = runs.finish(process, WITHIN_S)
+        assert code == 0, out + err
+        assert err == ""
+        lines = lines_of(tmp_path)
+        assert {(line["cell"], line["seed"]) for line in lines} == {
+            (cell, seed) for cell in ("redlock", "control-quorum-of-two") for seed in (1, 2)
+        }
+        final = Counter((line["cell"], line["seed"]) for line in lines if is_final(line))
+        assert set(final.values()) == {1}, "only what broke off, or what others had disturbed, is made again"
+        report = json.loads((tmp_path / "report" / "report.json").read_text())
+        counted = {cell["cell"]: cell["runs_with_overlap_lock_of"] for cell in report["cells"]}
+        assert counted == {"redlock": 2, "control-quorum-of-two": 2}
+        kept = [path.name for path in (tmp_path / "results" / "runs").iterdir() if not path.is_symlink()]
+        assert sorted(kept) == sorted(str(line["folder"]) for line in lines), "each run came once, and whole"
+        for name in ("two", "one-again", "two-again"):
+            assert becomes_true(lambda: cluster.has_nothing_left(name), within_s=30), name  # noqa: B023
+        assert runs.processes_below(tmp_path) == []
 
 
 def test_a_command_that_is_killed_leaves_nothing_on_its_workers(cluster: Cluster, tmp_path: Path) -> None:
     cluster.add("one")
     process = runs.start(tmp_path, *CAMPAIGN[:1], "--scheduler", cluster.address, *CAMPAIGN[1:])
-    assert becomes_true(lambda: process.poll() is not None or begun(cluster, "one")(), within_s=WITHIN_S)
+    assert becomes_true(lambda: process.poll() is not None or cluster.has_begun("one"), within_s=WITHIN_S)
     (run,) = cluster.folder("one").glob("**/fencepost-run-*/2*")
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate(timeout=30)
@@ -131,12 +131,23 @@ def test_a_scheduler_that_does_not_answer_is_told_before_anything_starts(tmp_pat
     assert not (tmp_path / "report").exists()
 
 
+@pytest.mark.parametrize("command", ["compare", "mutants", "claims", "survey", "nightly"])
+def test_every_command_that_makes_many_runs_makes_them_on_a_scheduler(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--axis", "lock=redlock"] if command == "compare" else []
+    asked = [command, *words, "--scheduler", "tls://127.0.0.1:1", "--report", str(tmp_path / "report")]
+    assert run_here(asked) == 254
+    err = capsys.readouterr().err
+    assert err.startswith("fencepost: --scheduler tls://127.0.0.1:1: tls:// needs certificates"), err
+    assert not (tmp_path / "report").exists()
+
+
 @pytest.mark.timeout(2 * WITHIN_S)
 @pytest.mark.needs("mounts")
 def test_a_full_disk_at_one_worker_is_one_line_and_the_others_make_its_runs(cluster: Cluster, tmp_path: Path) -> None:
     cluster.add_on_a_full_disk("full", free_kb=300)
     cluster.add("sound")
-    assert becomes_true(lambda: count_workers(cluster.address) == 2, within_s=60)
     code, out, err = runs.fencepost(
         tmp_path, *CAMPAIGN[:1], "--scheduler", cluster.address, *CAMPAIGN[1:], timeout_s=WITHIN_S
     )
@@ -169,7 +180,7 @@ def test_runs_are_made_over_tls_with_dasks_certificates_and_refused_in_one_line_
         return runs.fencepost(tmp_path, *words, timeout_s=WITHIN_S)
 
     with ExitStack() as stack:
-        secured = Cluster(tmp_path, stack, "tls", **certificates)
+        secured = Cluster(tmp_path, stack, "tls", secured=certificates)
         secured.add("one")
         assert secured.address.startswith("tls://")
         code, out, err = played()

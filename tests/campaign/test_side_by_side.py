@@ -13,8 +13,9 @@ import psutil
 import pytest
 
 from cluster.waiting import becomes_true
-from harness.campaign.dask_cluster import local_cluster
+from harness.campaign.dask_cluster import local_cluster, present_at
 from tests.campaign.test_whole_campaign import ARGUMENTS, lines_of
+from tests.cluster.processes import is_gone
 from tests.harness import runs
 
 WITHIN_S = 120
@@ -49,8 +50,16 @@ def workers_of(process: subprocess.Popen[str]) -> list[psutil.Process]:
     return [each for each in hub_of(process).children() if any("spawn_main" in word for word in each.cmdline())]
 
 
-def is_left(process: psutil.Process) -> bool:
-    return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+def makes_a_run(worker: psutil.Process) -> bool:
+    return any(map(runs.belongs_to_a_run, worker.children(recursive=True)))
+
+
+def is_tracker(process: psutil.Process) -> bool:
+    """Whether it is Python's own, which ends when its parent has."""
+    try:
+        return any("resource_tracker" in word for word in process.cmdline())
+    except psutil.Error:
+        return False
 
 
 @pytest.mark.parametrize("campaign", ["2s"], indirect=True)
@@ -66,7 +75,7 @@ def test_a_worker_that_is_killed_costs_its_run_which_is_made_again(
     ]
     assert heard, "workers and their scheduler talk to each other"
     assert set(heard) == {"127.0.0.1"}, "nobody else on the network can"
-    workers_of(campaign)[0].kill()
+    next(filter(makes_a_run, workers_of(campaign))).kill()
     code, out, err = runs.finish(campaign, WITHIN_S)
     assert code == 0, out + err
     assert err == ""
@@ -82,7 +91,7 @@ def test_a_worker_that_is_killed_costs_its_run_which_is_made_again(
         assert alone or not line["figures"].get("disturbed"), "disturbed ones were made again alone"  # type: ignore[attr-defined]
     begun = [path for path in (tmp_path / "results" / "runs").glob("2*") if path.is_dir()]
     assert len(begun) == len(lines_of(tmp_path)) + 1, "the run of the worker that was killed counts for nothing"
-    assert becomes_true(lambda: not any(map(is_left, family)) and not runs.state_left(tmp_path), within_s=30)
+    assert becomes_true(lambda: all(map(is_gone, family)) and not runs.state_left(tmp_path), within_s=30)
 
 
 @pytest.mark.parametrize("campaign", ["60s"], indirect=True)
@@ -92,15 +101,38 @@ def test_ctrl_c_takes_every_run_down_and_keeps_what_there_is(campaign: subproces
 
     assert becomes_true(lambda: len(children()) > 20, within_s=WITHIN_S), "two runs with their servers and clients"
     family = children()
+    trackers = list(filter(is_tracker, family))
     os.killpg(campaign.pid, signal.SIGINT)  # as a terminal does
     code, out, err = runs.finish(campaign, WITHIN_S)
     assert code == 2, out + err
     assert err == ""
     assert "interrupted; 0 runs of 2 made" in out
-    assert [each for each in family if is_left(each)] == []
+    assert [each for each in family if each not in trackers and not is_gone(each)] == []
+    assert becomes_true(lambda: all(map(is_gone, trackers)), within_s=20)
     assert runs.state_left(tmp_path) == []
-    assert not list((tmp_path / "tmp").glob("fencepost-workers-*"))
+    assert list((tmp_path / "tmp").iterdir()) == []
     assert "This campaign is not finished" in (tmp_path / "report" / "index.html").read_text()
+
+
+def test_a_scheduler_of_our_own_that_is_killed_closes_the_client_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Then the campaign ends in one line; Dask itself would look for its scheduler for a minute, and tell of it."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    with local_cluster(1) as client:
+        (hub,) = (each for each in psutil.Process().children() if "harness.campaign.hub" in each.cmdline())
+        below = hub.children(recursive=True)
+        assert list(tmp_path.iterdir())
+        hub.kill()
+        assert becomes_true(lambda: client.status == "closed", within_s=20)
+    assert becomes_true(lambda: all(map(is_gone, below)) and not list(tmp_path.iterdir()), within_s=20)
+    assert capfd.readouterr().err == ""
+
+
+def test_a_worker_that_is_there_is_never_taken_for_gone() -> None:
+    """Dask looks at its scheduler by itself as well, and keeps what it saw where we would read it."""
+    with dask.config.set({"distributed.client.scheduler-info-interval": "1ms"}), local_cluster(1) as client:
+        assert [present for _ in range(300) if len(present := present_at(client) or {}) != 1] == []
 
 
 def test_workers_of_our_own_do_not_watch_themselves() -> None:

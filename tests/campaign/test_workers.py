@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 import pytest
 
 from fencepost.errors import BrokenEnvironmentError
 from harness.campaign import side_by_side
-from harness.campaign.equipment import Equipment
+from harness.campaign.equipment import Equipment, itself
 from harness.campaign.one_run import Made, Order
 from harness.campaign.pace import FindingPace, Pace
 from harness.campaign.player_process import PlayerDiedError
 from harness.campaign.side_by_side import Showing, Workers
-from harness.campaign.worker import Refused
+from harness.campaign.worker import Refused, why_not
 from harness.run.messages import Failed, decode, encode
 from tests.campaign import made
 
@@ -62,13 +62,23 @@ class Paper:
         self.present = list(present)
         self.given: list[tuple[str, str]] = []
         self.promises: list[Promise] = []
+        self.subscribed = 0
+        self.taken_down: list[str] = []
+        """The workers that were told to end what is left of the runs."""
         self._answer = answer
 
     def subscribe_topic(self, topic: str, handler: object) -> None:
-        pass
+        self.subscribed += 1
 
-    def scheduler_info(self) -> Mapping[str, Any]:
+    @property
+    def scheduler(self) -> Self:
+        return self
+
+    def identity(self) -> Mapping[str, Any]:
         return {"workers": {f"tcp://{name}": {"name": name} for name in self.present}}
+
+    def sync(self, asked: Callable[[], object]) -> object:
+        return asked()
 
     def submit(
         self, _: object, order: bytes, limit_s: float, wanted: bytes, *, workers: list[str], pure: bool
@@ -82,8 +92,8 @@ class Paper:
     def cancel(self, futures: object, *, force: bool) -> None:
         pass
 
-    def run(self, *_: object, **__: object) -> None:
-        pass
+    def run(self, *_: object, workers: list[str], on_error: str) -> None:
+        self.taken_down += [address.removeprefix("tcp://") for address in workers]
 
 
 class Told:
@@ -190,6 +200,7 @@ def test_a_run_whose_worker_is_gone_is_given_to_another_and_never_made_behind_ou
     assert played(paper, "x")[0]["x"].failure is None
     assert [name for name, _ in paper.given] == ["a", "b"]
     assert paper.promises[0].is_cancelled
+    assert paper.taken_down == ["b"], "nobody waits for a worker that is gone"
 
 
 def test_that_the_scheduler_was_away_counts_against_no_run() -> None:
@@ -197,6 +208,7 @@ def test_that_the_scheduler_was_away_counts_against_no_run() -> None:
     paper = Paper(lambda name, of: answers.pop() if answers else finished(of), "a")
     assert played(paper, "x")[0]["x"].failure is None
     assert len(paper.given) == 6
+    assert paper.subscribed == 6, "a scheduler that was restarted does not know who wants to see the progress"
 
 
 def test_a_run_taken_down_because_its_worker_leaves_is_made_again() -> None:
@@ -247,11 +259,24 @@ def test_there_are_more_runs_at_once_as_long_as_they_go_undisturbed() -> None:
     assert told[-1] == "8 at once from here on: 8 runs went undisturbed with 4 at once"
 
 
-def test_half_as_many_are_made_when_two_were_disturbed() -> None:
+def test_when_two_were_disturbed_it_goes_halfway_back() -> None:
     at_once, told = paced(most=8, too_many=4)
-    assert set(at_once[-40:]) == {2}
+    assert set(at_once[-40:]) == {3}
     assert at_once.count(4) <= 5
-    assert told[-1] == "2 at once from here on: 4 disturb each other too much (clients woke up late)"
+    assert told[-1] == "3 at once from here on: 4 disturb each other too much (clients woke up late)"
+
+
+@pytest.mark.parametrize("too_many", [2, 3, 4, 5, 6, 7, 8])
+def test_the_highest_number_that_goes_undisturbed_is_found(too_many: int) -> None:
+    at_once, told = paced(most=8, too_many=too_many, runs=120)
+    assert set(at_once[-40:]) == {too_many - 1}
+    assert len(told) == len(set(told)), "nothing is tried twice"
+
+
+def test_the_most_that_there_may_be_is_tried_like_any_other_number() -> None:
+    at_once, told = paced(most=4, too_many=4)
+    assert at_once[-1] == 3
+    assert told[-1] == "3 at once from here on: 4 disturb each other too much (clients woke up late)"
 
 
 def test_runs_that_are_disturbed_even_alone_are_made_one_at_a_time() -> None:
@@ -262,6 +287,12 @@ def test_runs_that_are_disturbed_even_alone_are_made_one_at_a_time() -> None:
 
 def test_no_more_at_once_than_there_are() -> None:
     assert max(paced(most=3, too_many=9)[0]) == 3
+
+
+def test_of_another_version_the_options_of_a_run_are_not_even_read() -> None:
+    newer = msgspec.structs.replace(order("x"), words=("--option-of-tomorrow",))
+    assert "its fencepost is " in why_not(newer, EQUIPMENT)
+    assert "--option-of-tomorrow" in why_not(newer, itself())
 
 
 @pytest.mark.parametrize(
