@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -79,6 +78,13 @@ def open_regular(path: Path) -> Iterator[FileIO]:
         raise UsageError(f"{path} cannot be read ({_reason(error)}){advice}") from error
 
 
+def identity_of(path: Path) -> tuple[int, int, int]:
+    """Another one as soon as the file has changed: inode, time of the last change, size. For caches of what it says.
+    Raises OSError if there is no file."""
+    state = path.stat()
+    return state.st_ino, state.st_mtime_ns, state.st_size
+
+
 def read_document(path: Path) -> bytes:
     """The bytes of a document. Raises UsageError, also for one that is too large."""
     with open_regular(path) as file:
@@ -127,7 +133,7 @@ def write_whole(path: Path, content: bytes | str) -> None:
 def beside(path: Path) -> Iterator[Path]:
     """A path to write to, in the same folder, which becomes `path` if the block ends well and is removed if it does
     not. However long the name of `path` is, there is room for this one."""
-    half = path.with_name(f".{os.getpid()}.{secrets.token_hex(6)}.half")
+    half = path.with_name(f".{os.getpid()}.{os.urandom(6).hex()}.half")
     try:
         yield half
         half.replace(path)

@@ -204,6 +204,10 @@ class FaultEvent(Impact, frozen=True):
 KeyEventName = Literal["set", "prolonged", "deleted", "expired", "seen", "watching", "blind"]
 
 
+FIELDS_APART: Final = ", "
+"""Between the fields of a hash, in the value of a key event."""
+
+
 class KeyEvent(msgspec.Struct, omit_defaults=True, gc=False):
     """Something that happened to a key on one node, as the node notified the witness (`harness.run.witness`).
 

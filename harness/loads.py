@@ -39,6 +39,10 @@ class _Draw:
     def times(self, low: float, high: float) -> Hold:
         return Hold("uniform", *(round(end * self.config.ttl_ms, 1) for end in (low, high)))
 
+    def mostly_short(self, mean: float) -> Hold:
+        """Many short times, and a long one now and then."""
+        return Hold("exponential", *(round(mean * self.config.ttl_ms, 1),) * 2)
+
     def clients(self, most: int) -> tuple[str, ...]:
         """One to `most` of them; so many more as a semaphore lets in at once besides the first."""
         return some(self.rng, self.config.client_names, self.config.permits + below(self.rng, most))
@@ -69,20 +73,20 @@ class _Draw:
 _Kind = Callable[[_Draw], Load]
 
 KINDS: Final[Mapping[str, _Kind]] = {
-    "never free": lambda draw: Load(hold=draw.times(0.01, 0.3)),
+    "never free": lambda draw: Load(hold=draw.times(0.01, 0.1)),
     "several keys": lambda draw: draw.extended(
-        hold=draw.times(0.01, 0.6), at=(0.1, 0.4), think=draw.times(0, 0.3), keys=draw.most_keys
+        hold=draw.mostly_short(0.12), at=(0.03, 0.2), think=draw.times(0, 0.05), keys=draw.most_keys
     ),
     "often free": lambda draw: draw.extended(
-        hold=draw.times(0.02, 0.8), at=(0.1, 0.6), think=draw.times(0.1, 1.5), keys=1
+        hold=draw.mostly_short(0.1), at=(0.1, 0.4), think=draw.times(0.02, 0.3), keys=1
     ),
-    "extended early": lambda draw: draw.extended(hold=draw.times(0.6, 3), at=(0.2, 0.6)),
-    "extended late": lambda draw: draw.extended(hold=draw.times(1.2, 3), at=(0.7, 1.1)),
-    "extended for long": lambda draw: draw.extended(hold=draw.times(2, 5), at=(0.2, 0.8)),
-    "about a TTL": lambda draw: Load(hold=draw.times(0.6, 1.3), think=draw.times(0, 0.3), keys=draw.keys()),
-    "alone": lambda draw: Load(hold=draw.times(0.01, 0.2), clients=draw.clients(1)),
+    "extended early": lambda draw: draw.extended(hold=draw.times(0.2, 1.2), at=(0.1, 0.4)),
+    "extended late": lambda draw: draw.extended(hold=draw.times(1, 1.6), at=(0.7, 1.1)),
+    "extended for long": lambda draw: draw.extended(hold=draw.times(1.5, 3.5), at=(0.1, 0.5), keys=draw.most_keys),
+    "about a TTL": lambda draw: Load(hold=draw.times(0.6, 1.3), think=draw.times(0, 0.2), keys=draw.keys()),
+    "alone": lambda draw: Load(hold=draw.times(0.005, 0.05), clients=draw.clients(1)),
     "few, after a rest": lambda draw: Load(
-        hold=draw.times(0.05, 1.5), think=draw.times(0.5, 3), clients=draw.clients(2), extensions=_OFTEN
+        hold=draw.mostly_short(0.2), think=draw.times(0.3, 1.5), clients=draw.clients(2), extensions=_OFTEN
     ),
 }
 

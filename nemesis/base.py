@@ -293,10 +293,11 @@ class Turn(NamedTuple):
 
 class Deck(NamedTuple):
     """Specs of one nemesis each (`partition:kind=hold`): all of them are played once, in random order, before any comes
-    again; during its `turn`, or all the time."""
+    again; during its `turn`, or all the time. `pace`: how many faults come in the interval of the mix."""
 
     specs: tuple[str, ...]
     turn: Turn | None = None
+    pace: float = 1
 
 
 class Mix(Protocol):

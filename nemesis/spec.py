@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -95,7 +96,12 @@ def _lane_of(nemesis: Nemesis, options: msgspec.Struct) -> Lane:
 def _lanes_of_mix(mix: Mix, options: msgspec.Struct) -> list[Lane]:
     interval: Duration = options.interval  # type: ignore[attr-defined]
     return [
-        Lane(f"{mix.name}:{name}", tuple(parse_spec(text).chosen[0] for text in deck.specs), interval, deck.turn)
+        Lane(
+            f"{mix.name}:{name}",
+            tuple(parse_spec(text).chosen[0] for text in deck.specs),
+            dataclasses.replace(interval, amount=interval.amount / deck.pace),
+            deck.turn,
+        )
         for name, deck in mix.lanes(options).items()
     ]
 

@@ -5,10 +5,16 @@ run. Only stopped clients are aimed at a step of the lock, because few are hit i
 that is rare in a plain `partition` or `latency`, because it needs one kind, one direction and few links at once, has a
 row of its own here.
 
-Storms and still times take turns. In a storm three lanes play side by side. In a still time one thing is wrong for
-several TTLs, and nothing else changes: what a lock left behind shows only when nothing else can be the reason. Replies
-that are slow for everybody last for longer than a TTL, because a lock that asks one node after the other needs a whole
-round of them to be late.
+Storms, flurries and still times take turns. In a storm three lanes play side by side. A lock that nobody can acquire
+shows nothing, so what keeps everybody out seldom comes there, and lasts for little longer than a lease. In a flurry
+links fail for a fraction of a lease and work again, over and over: a call that began under one set of faults goes on
+under another, so that its tries, and the nodes, see different parts of the truth. In a still time one thing is wrong
+for several TTLs, and nothing else changes: what a lock left behind shows only when nothing else can be the reason.
+Replies that are slow for everybody last for longer than a TTL, because a lock that asks one node after the other needs
+a whole round of them to be late.
+
+Faults of nodes and of clients share a lane: one that waits for a client to come to its step holds the others up, and a
+node that is killed late and comes back in time has forgotten its locks too soon.
 """
 
 from __future__ import annotations
@@ -21,8 +27,9 @@ import msgspec
 from fencepost.units import Duration
 from nemesis.base import Deck, Turn
 
-STORM: Final = Turn(period=11, begin=0, end=6)
-STILL: Final = Turn(period=11, begin=6, end=11)
+STORM: Final = Turn(period=13, begin=0, end=5)
+FLURRY: Final = Turn(period=13, begin=5, end=8)
+STILL: Final = Turn(period=13, begin=8, end=13)
 
 AIMED: Final = tuple(f"pause:targets={step}" for step in ("inside", "acquiring", "extending", "releasing"))
 """Pauses that wait until a client is at this step."""
@@ -30,47 +37,80 @@ AIMED: Final = tuple(f"pause:targets={step}" for step in ("inside", "acquiring",
 LANES: Final[Mapping[str, Deck]] = {
     "cuts": Deck(
         (
-            "partition:duration=1.5ttl",
-            "partition:duration=1.5ttl,kind=refuse,shape=halves",
-            "partition:duration=2.5ttl,kind=drop,direction=both,shape=halves",
-            "partition:duration=2ttl,kind=drop,direction=both,shape=majority",
-            "partition:duration=1ttl,kind=drop,direction=from-node,shape=one-client",
-            "partition:duration=1ttl,kind=drop,direction=from-node,shape=some-links",
-            "partition:duration=1ttl,kind=drop,direction=to-node",
+            "partition:duration=1.2ttl",
+            "partition:duration=1.2ttl,kind=refuse,shape=halves",
+            "partition:duration=1.5ttl,kind=drop,direction=both,shape=halves",
+            "partition:duration=1.2ttl,kind=drop,direction=both,shape=majority",
+            "partition:duration=1.5ttl,kind=drop,direction=both,shape=own-minorities",
+            "partition:duration=0.8ttl,kind=drop,direction=from-node,shape=one-client",
+            "partition:duration=0.8ttl,kind=drop,direction=from-node,shape=some-links",
+            "partition:duration=0.8ttl,kind=drop,direction=to-node",
             "partition:duration=0.5ttl,kind=hold,direction=from-node",
             "partition:duration=0.5ttl,kind=hold,direction=to-node",
-            "partition:duration=1.5ttl,kind=hold,direction=to-node,shape=halves",
-            "partition:duration=20ms,kind=refuse",
-            "partition:duration=30ms,kind=drop",
+            "partition:duration=1.2ttl,kind=hold,direction=to-node,shape=halves",
         ),
         STORM,
     ),
     "delays": Deck(
         (
-            "latency:duration=2ttl,kind=delay",
-            "latency:duration=4ttl,kind=delay,direction=from-node,delay=0.1ttl-0.9ttl,targets=all",
-            "latency:duration=3ttl,kind=delay,direction=from-node,delay=0.1ttl-0.3ttl,targets=all",
-            "latency:duration=4ttl,kind=delay,direction=from-node,delay=0.05ttl-1.2ttl,targets=one-client",
-            "latency:duration=2ttl,kind=delay,direction=to-node,delay=0.1ttl-1.2ttl,targets=minority",
-            "latency:duration=2ttl,kind=delay,direction=to-node,delay=0.3ttl-1.5ttl,targets=one-client",
-            "latency:duration=4ttl,kind=delay,direction=both,delay=0.05ttl-0.4ttl,targets=all",
-            "latency:duration=3ttl,kind=delay,delay=2ms-20ms,jitter=2ms-20ms,targets=all",
-            "latency:duration=1ttl,kind=throttle",
+            "latency:duration=1ttl,kind=delay",
+            "latency:duration=4.5ttl,kind=delay,direction=from-node,delay=0.3ttl-0.9ttl,targets=all",
+            "latency:duration=2.5ttl,kind=delay,direction=from-node,delay=0.1ttl-0.3ttl,targets=all",
+            "latency:duration=2ttl,kind=delay,direction=from-node,delay=0.05ttl-1.2ttl,targets=one-client",
+            "latency:duration=1.5ttl,kind=delay,direction=from-node,delay=0.05ttl-1.2ttl,targets=minority",
+            "latency:duration=1.5ttl,kind=delay,direction=to-node,delay=0.1ttl-1.2ttl,targets=minority",
+            "latency:duration=1.5ttl,kind=delay,direction=to-node,delay=0.3ttl-1.5ttl,targets=one-client",
+            "latency:duration=1.5ttl,kind=delay,direction=both,delay=0.05ttl-0.4ttl,targets=all",
+            "latency:duration=1.5ttl,kind=delay,delay=2ms-20ms,jitter=2ms-20ms,targets=all",
+            "latency:duration=1ttl,kind=delay,delay=0.02ttl-0.1ttl,jitter=0.02ttl-0.1ttl,targets=all",
+            "latency:duration=0.7ttl,kind=throttle",
         ),
         STORM,
     ),
     "processes": Deck(
         (
             *AIMED,
-            "pause:targets=nodes,duration=1.5ttl",
+            "pause:targets=nodes,duration=1.2ttl",
             "crash:targets=one",
             "crash:targets=minority",
             "crash:targets=majority",
             "crash:targets=clients",
-            "errors:duration=1.5ttl",
-            "errors:duration=1ttl,targets=majority",
+            "errors:duration=1.2ttl",
+            "errors:duration=0.7ttl,targets=majority",
         ),
         STORM,
+    ),
+    "flickers": Deck(
+        (
+            "partition:duration=0.15ttl,kind=drop,direction=both,shape=some-links",
+            "partition:duration=0.15ttl,kind=drop,direction=to-node,shape=some-links",
+            "partition:duration=0.15ttl,kind=drop,direction=from-node,shape=some-links",
+            "partition:duration=0.15ttl,kind=hold,direction=to-node,shape=some-links",
+            "partition:duration=0.15ttl,kind=hold,direction=from-node,shape=some-links",
+            "partition:duration=0.1ttl,kind=refuse,shape=some-links",
+            "partition:duration=0.15ttl,kind=drop,direction=to-node,shape=majority",
+            "partition:duration=0.15ttl,kind=hold,direction=to-node,shape=majority",
+            "partition:duration=0.15ttl,kind=hold,direction=from-node,shape=majority",
+            "partition:duration=0.15ttl,kind=drop,shape=halves",
+            "partition:duration=20ms,kind=refuse",
+            "partition:duration=30ms,kind=drop",
+        ),
+        FLURRY,
+        pace=5,
+    ),
+    "hiccups": Deck(
+        (
+            "latency:duration=0.4ttl,kind=delay,delay=0.01ttl-0.06ttl,jitter=0.01ttl-0.06ttl,targets=all",
+            "latency:duration=0.3ttl,kind=delay,direction=from-node,delay=0.03ttl-0.15ttl,targets=majority",
+            "latency:duration=0.3ttl,kind=delay,direction=to-node,delay=0.03ttl-0.15ttl,targets=majority",
+            "latency:duration=0.4ttl,kind=delay,delay=0.05ttl-0.2ttl,targets=one-client",
+            "errors:duration=0.2ttl,targets=minority",
+            "errors:duration=0.2ttl,targets=majority",
+            "pause:targets=clients,duration=0.2ttl",
+            "pause:targets=nodes,duration=0.2ttl",
+        ),
+        FLURRY,
+        pace=2,
     ),
     "still": Deck(
         (
@@ -78,8 +118,9 @@ LANES: Final[Mapping[str, Deck]] = {
             "partition:duration=6ttl,kind=drop,direction=both,shape=minority",
             "partition:duration=6ttl,kind=drop,direction=from-node,shape=one-node",
             "latency:duration=6ttl,kind=delay,direction=to-node,delay=0.1ttl-1.2ttl,targets=minority",
-            "latency:duration=6ttl,kind=delay,direction=from-node,delay=0.1ttl-0.9ttl,targets=all",
+            "latency:duration=6ttl,kind=delay,direction=from-node,delay=0.4ttl-0.9ttl,targets=all",
             "pause:targets=nodes,duration=6ttl",
+            "pause:targets=clients,duration=6ttl",
             "crash:targets=one,restart-delay=5ttl",
             "crash:targets=one,restart-delay=0.5ttl",
             "crash:targets=clients,restart-delay=5ttl",

@@ -1,6 +1,7 @@
 """The client process: `python -m workloads.client SPEC.json`.
 
-The harness starts a fresh one for each client. It opens its lock, connects, says that it is ready, waits for the agreed
+The harness starts a fresh one for each client, so it imports at once only what every client needs: half of what a
+client costs in a short run is its start. It opens its lock, connects, says that it is ready, waits for the agreed
 moment, and from then on needs nobody: it works, records and ends by itself. A driven client does what it is told.
 
 With several tasks, each is a thread with logs, a control block, random numbers and a connection to the resource of its
@@ -9,12 +10,9 @@ own. They share the lock object, and call it at the same time.
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
-import traceback
 from collections.abc import Sequence
-from concurrent.futures import FIRST_EXCEPTION, Future, wait
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,10 +23,10 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from fencepost.errors import FencepostError
+from fencepost.errors import BrokenEnvironmentError, FencepostError
+from fencepost.fresh import is_complete
 from fencepost.options import fields_of
 from fencepost.user_code import in_words
-from workloads import driven_client
 from workloads.base import Lock, LockSettings, NodeAddress, other_processes
 from workloads.checked import checked_description
 from workloads.control import Control, State
@@ -44,6 +42,7 @@ from workloads.workload import Client, Workload
 _NICENESS: Final = 10
 """On a machine with too many clients, the servers, the proxy and the harness come first: the network that the lock is
 judged on must not be what the clients starve."""
+_OPEN_AGAIN_NS: Final = 200_000_000
 
 
 class TaskSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,7 +71,8 @@ class ClientSpec(msgspec.Struct, frozen=True, kw_only=True):
     """All that a client needs to know. `options`: what the user decides; the harness writes its whole `RunConfig`
     there, and the client reads its own part. `nodes`, `sentinels` and `resource` are the client's own links.
     `tasks`: one, or several that share the lock. `gaps`, `beats`: where the heartbeat records when the process did not
-    run, and how late it beat. `pipes`: the pipes (orders in, answers out) of a driven client, which has one task."""
+    run, and how late it beat. `life`: which process in its slot it is, from 1 on. `pipes`: the pipes (orders in,
+    answers out) of a driven client, which has one task."""
 
     seed: str
     options: ClientOptions
@@ -84,6 +84,7 @@ class ClientSpec(msgspec.Struct, frozen=True, kw_only=True):
     description: str
     gaps: str
     beats: str
+    life: int = 1
     sentinels: Sequence[NodeAddress] = ()
     pipes: tuple[int, int] | None = None
 
@@ -98,7 +99,7 @@ def work(spec: ClientSpec) -> None:
         log_path=Path(spec.lock_log),
         sentinels=spec.sentinels,
     )
-    lock = open_lock(options.lock, options.lock_command, spec.nodes, settings)
+    lock = _open(spec, settings)
     with ExitStack() as stack:
         stack.callback(lock.close)
         beaten = Control(Path(spec.tasks[0].control)).beat
@@ -106,12 +107,13 @@ def work(spec: ClientSpec) -> None:
         tasks = [_Task.open(spec, task, lock, workload, heartbeat, stack) for task in spec.tasks]
         description = checked_description(lock.describe())
         Path(spec.description).write_bytes(hidden(description, spec.resource.password))
-        gc.collect()
-        gc.freeze()
+        is_complete()
         stack.enter_context(heartbeat)
         for task in tasks:
             task.client.control.enter(State.READY, monotonic_ns())
         if spec.pipes is not None:
+            from workloads import driven_client
+
             (task,) = tasks
             driven_client.serve(workload, task.client.lock, task.client.resource, *spec.pipes)
             task.client.control.enter(State.DONE, monotonic_ns())
@@ -119,6 +121,20 @@ def work(spec: ClientSpec) -> None:
             tasks[0].run(workload)
         else:
             _run_all(workload, tasks)
+
+
+def _open(spec: ClientSpec, settings: LockSettings) -> Lock:
+    """The lock, opened. Some connect at once, and fail while a node is away. A process that took the place of a killed
+    one, in the middle of faults, does as its supervisor would do: it tries again, until the run is over."""
+    control = Control(Path(spec.tasks[0].control))
+    while True:
+        try:
+            return open_lock(spec.options.lock, spec.options.lock_command, spec.nodes, settings)
+        except BrokenEnvironmentError as error:
+            if spec.life == 1 or monotonic_ns() + _OPEN_AGAIN_NS > control.stop_ns:
+                raise
+            _complain(spec, f"{error}; it is tried again")
+        sleep(_OPEN_AGAIN_NS / 1e9)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +173,7 @@ class _Task:
 def _run_all(workload: Workload, tasks: Sequence[_Task]) -> None:
     """Run every task in a thread of its own. Raises what the first one to fail raised; the others end with the
     process."""
+    from concurrent.futures import FIRST_EXCEPTION, Future, wait
 
     def run(task: _Task, result: Future[None]) -> None:
         try:
@@ -194,6 +211,8 @@ def main(argv: Sequence[str]) -> int:
         _complain(spec, str(error))
         return error.exit_code
     except BaseException as error:  # the lock's own code may raise anything, SystemExit too
+        import traceback
+
         _complain(spec, traceback.format_exc())
         _complain(spec, f"the client ended by {in_words(error)}")
         return FencepostError.exit_code

@@ -41,6 +41,7 @@ OPEN_TIMEOUT_S: Final = 30.0
 """The longest wait for the answer to `open`. Later answers are waited for as long as the lock takes: how long an
 acquire may last is a property of the lock, and the harness ends clients that do not come back."""
 CLOSE_TIMEOUT_S: Final = 1.0
+_JVM_OPTIONS: Final = "JAVA_TOOL_OPTIONS"
 _MAX_LINE_BYTES: Final = 1 << 20
 _SHOWN_CHARACTERS: Final = 200
 _NAMES_IN_GO: Final = re.compile("panic: |fatal error: ")
@@ -96,6 +97,13 @@ class _OfTask(threading.local):
         self.error: str | None = None
 
 
+def _with_private_jvms(environment: Mapping[str, str]) -> dict[str, str]:
+    """A JVM keeps a file in /tmp that is named after the number of its process. Each run counts from 1, so the JVMs of
+    runs side by side meet there; the second one says so on its standard output, where only answers may be."""
+    words = (environment.get(_JVM_OPTIONS, ""), "-XX:-UsePerfData")
+    return {**environment, _JVM_OPTIONS: " ".join(filter(None, words))}
+
+
 class ForeignLock:
     """A lock behind the protocol. The constructor starts the program, with `environment` added to our own, and waits
     until it has opened.
@@ -112,7 +120,7 @@ class ForeignLock:
         environment: Mapping[str, str] | None = None,
     ) -> None:
         self._command = list(command)
-        self._environment = {**os.environ, **(environment or {})}
+        self._environment = _with_private_jvms({**os.environ, **(environment or {})})
         self._log_path = settings.log_path
         self._decoder = msgspec.json.Decoder(Answer)
         self._unread = b""

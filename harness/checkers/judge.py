@@ -7,7 +7,7 @@ did not reach its end; otherwise valid. So an interrupted run can convict a lock
 from __future__ import annotations
 
 from collections.abc import Collection
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
@@ -79,11 +79,19 @@ def judge(run: Recorded, questions: Collection[str] | None = None) -> Verdict:
 
 def judge_folder(folder: RunFolder) -> tuple[Recorded, Verdict]:
     """Judge a run's folder, and leave history.parquet and verdict.json in it."""
-    run = load_recorded(folder)
+    written, is_sound = list[Future[None]](), Future[None]()
     with ThreadPoolExecutor(1) as beside:
-        written = beside.submit(write_history, folder, run.ops)
+        try:
+            run = load_recorded(
+                folder, on_ops=lambda ops: written.append(beside.submit(write_history, folder, ops, is_sound))
+            )
+        except BaseException as error:
+            is_sound.set_exception(error)
+            raise
+        is_sound.set_result(None)
         verdict = judge(run)
-        written.result()
+        for each in written:
+            each.result()
     folder.write_verdict(verdict)
     return run, verdict
 

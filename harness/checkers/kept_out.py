@@ -4,8 +4,8 @@ A client that tries without success is nobody's fault while somebody else is ins
 reach a majority of the nodes. But a lock is there to be acquired:
 
 - `no-way-in`: a client tried all the time, and for `LEAST_TIMES` lease times, as many times the longest that the lock
-  allows an acquire, and `LEAST_MS`, nobody was inside and nobody got in. Any key that a former holder left had expired
-  by then, and there was time for several rounds.
+  allows an acquire beyond the time that it is told to wait, and `LEAST_MS`, nobody was inside and nobody got in. Any
+  key that a former holder left had expired by then, and there was time for several rounds.
 - `starved-client`: a client tried in vain for `STARVED_TTLS` lease times, and others got in so often that chance does
   not explain it.
 
@@ -29,7 +29,7 @@ from fencepost.text import milliseconds, plural
 from harness.config import Requirement
 from harness.figures import CheckerFigures, Row
 from harness.history.fault_windows import FOREVER_NS, merged, reach
-from harness.history.groups import Ints
+from harness.history.groups import Groups, Ints, address, codes_of
 from harness.history.key_owners import rows_of
 from harness.history.obstacles import Obstacle, find_obstacle, in_words
 from harness.history.recorded import Recorded
@@ -103,7 +103,8 @@ def check(run: Recorded) -> Answer:
 
 def least_gap_ms(run: Recorded) -> float:
     """A gap that is shorter is not worth a word."""
-    return max(LEAST_TIMES * run.lease_ms, LEAST_TIMES * (run.acquire_limit_ms or 0), LEAST_MS)
+    rounds_ms = max((run.acquire_limit_ms or 0) - run.config.wait_ms, 0)
+    return max(LEAST_TIMES * run.lease_ms, LEAST_TIMES * rounds_ms, LEAST_MS)
 
 
 def _least_ns(run: Recorded) -> int:
@@ -112,19 +113,23 @@ def _least_ns(run: Recorded) -> int:
 
 def _waits(run: Recorded) -> Iterator[_Wait]:
     """The waits that are long enough to matter, in the order of their beginnings."""
-    names = ["client", "life", "section"]
-    tries = run.ops[[*names, "key", "invoke_ns", "complete_ns"]][(run.ops["f"] == "acquire").to_numpy(np.bool_)]
-    if not len(tries):
+    ops = run.ops
+    tries = np.flatnonzero((ops["f"] == "acquire").to_numpy(np.bool_))
+    section = ops["section"].to_numpy(np.int64)[tries]
+    numbers = codes_of(ops["client"])[tries], ops["life"].to_numpy()[tries], section - section.min(initial=0)
+    (number,) = address(*((one,) for one in numbers))
+    by_section = Groups.of_equal(number)
+    since = by_section.first_times(ops["invoke_ns"].to_numpy(np.int64)[tries], FOREVER_NS)
+    until = by_section.last_times(ops["complete_ns"].to_numpy(np.int64)[tries])
+    long = np.flatnonzero(until - since >= _least_ns(run))
+    if not len(long):
         return
-    each = tries.groupby(names, observed=True, sort=False).agg(
-        key=("key", "first"), since=("invoke_ns", "min"), until=("complete_ns", "max")
-    )
-    each = each[(each["until"] - each["since"]).to_numpy(np.int64) >= _least_ns(run)].sort_values("since")
-    if not len(each):
-        return
+    first = tries[by_section.rows(by_section.edges[:-1][long])]
+    each = ops[["client", "key"]].iloc[first].assign(since=since[long], until=until[long])
+    each = each.sort_index().sort_values("since")
     config, begin = run.config, run.timeline.start_ns
     stretches = list(reach(config.user_names, config.node_names, run.faults, run.ends, begin, int(each["until"].max())))
-    for client, key, since, until in rows_of(each.reset_index(), "client", "key", "since", "until"):
+    for client, key, since, until in rows_of(each, "client", "key", "since", "until"):
         able = ((a, b) for a, b, some in stretches if str(client) in some)
         for a, b in merged(able, since, until):
             if b - a >= _least_ns(run):

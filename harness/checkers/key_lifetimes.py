@@ -99,21 +99,30 @@ def _leases(run: Recorded, backing: Backing) -> Iterator[_Lease]:
     for section, (*first, end_ns) in enumerate(rows_of(run.sections, *names)):
         if section not in backing.owners.values:
             continue
-        told = extended.get(section, [tuple(first)])
-        told[0] = (first[0], *told[0][1:])  # an earlier round of the same call may have set the keys
-        for place, (asked_ns, told_ns, until_ns) in enumerate(told):
+        told = extended.get(section, [("acquire", *first)])
+        for place, (f, asked_ns, told_ns, until_ns) in enumerate(told):
+            if f != "extend":
+                # An earlier round of the same call may have set the keys, and who acquires once more asks no node.
+                asked_ns = first[0]
             if place == len(told) - 1:
                 until_ns = max(until_ns, first[-1])  # a lock that was asked may have vouched for more
             following = [at_ns for at_ns in asks.get(section, ()) if at_ns > told_ns]
             # The earliest reading may end the lease before the attempt that granted it had set its keys.
             keys_by_ns = max(told_ns, min(end_ns, until_ns, *following))
-            yield _Lease(section, asked_ns, told_ns, until_ns, keys_by_ns, place > 0)
+            yield _Lease(section, asked_ns, told_ns, until_ns, keys_by_ns, f == "extend")
 
 
-def _extended(run: Recorded) -> tuple[dict[int, list[tuple[int, int, int]]], dict[int, list[int]]]:
-    """By place, of the sections whose extension was asked for: their leases in order (asked, told, until), and when
-    each extension was asked for."""
-    asked = run.ops[(run.ops["f"] == "extend").to_numpy(bool)]
+_Told = tuple[str, int, int, int]
+"""By which step, when it was asked and told, and until when it lasts."""
+
+
+def _extended(run: Recorded) -> tuple[dict[int, list[_Told]], dict[int, list[int]]]:
+    """By place, of the sections whose extension was asked for, or that were acquired once more: their leases in order,
+    and when each was asked for.
+
+    Who acquires once more may be told the validity that there was at first. Only a deadline leaves no doubt."""
+    again = (run.ops["f"] == "reenter") & (run.ops["outcome"] == "ok") & run.ops["deadline_ns"].notna()
+    asked = run.ops[((run.ops["f"] == "extend") | again).to_numpy(bool)]
     if not len(asked):
         return {}, {}
     of_section = ("client", "life", "section")
@@ -121,13 +130,15 @@ def _extended(run: Recorded) -> tuple[dict[int, list[tuple[int, int, int]]], dic
     asks: defaultdict[int, list[int]] = defaultdict(list)
     for *of, at_ns in rows_of(asked, *of_section, "invoke_ns"):
         asks[places.get(tuple(of), -1)].append(at_ns)
-    leases: defaultdict[int, list[tuple[int, int, int]]] = defaultdict(list)
-    granted = derive_leases(run.ops, run.faults).sort_values("complete_ns")
-    for *of, asked_ns, told_ns, until_ns in rows_of(
-        granted, *of_section, "invoke_ns", "complete_ns", "deadline_min_ns"
-    ):
+    leases: defaultdict[int, list[_Told]] = defaultdict(list)
+    columns = (*of_section, "f", "invoke_ns", "complete_ns")
+    granted = [
+        *rows_of(derive_leases(run.ops, run.faults), *columns, "deadline_min_ns"),
+        *rows_of(run.ops[again.to_numpy(bool)], *columns, "deadline_ns"),
+    ]
+    for *of, f, asked_ns, told_ns, until_ns in sorted(granted, key=lambda lease: lease[5]):
         if (place := places.get(tuple(of), -1)) in asks:
-            leases[place].append((asked_ns, told_ns, until_ns))
+            leases[place].append((str(f), asked_ns, told_ns, until_ns))
     return leases, asks
 
 

@@ -4,14 +4,15 @@ A release deletes the key on every node, and so does an attempt that is refused 
 stays is one node less for everybody until it expires, even while a majority of the others is free.
 
 Only what nothing can have been in the way of is looked at: no fault can have hit the node, its link or the client, the
-client always had a processor, and the node was in sight. What is under way has `SLACK_MS` to arrive. And a lock is
-blamed only for a habit, for a single request may be overtaken by an earlier one on a busy machine. This costs time and
-no safety, and little of it; so it breaks nothing.
+client always had a processor, and the node was in sight. What is under way has `SLACK_MS` to arrive, so what went wrong
+longer than that before a release is no excuse for it. And a lock is blamed only for a habit, for a single request may
+be overtaken by an earlier one on a busy machine: on some nodes, or of releases that leave several nodes at once. This
+costs time and no safety, and little of it; so it breaks nothing.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import Final, Literal, NamedTuple
 
@@ -28,6 +29,8 @@ _SLACK_NS: Final = SLACK_MS * 1_000_000
 LEAST: Final = 3
 LEAST_SHARE: Final = 0.1
 """A habit on some nodes: so many keys stayed there, and this share of those that were looked at."""
+LEAST_AT_ONCE: Final = 2
+"""A habit of releases: so many left their keys on as many nodes at once, or more. Chance leaves one node at a time."""
 
 After = Literal["release", "attempt"]
 _WORDS: Final[dict[After, str]] = {
@@ -84,16 +87,16 @@ def check(run: Recorded) -> Answer:
 def _after_releases(run: Recorded, owners: Owners) -> Iterator[_Key]:
     ops = run.ops[((run.ops["f"] == "release") & (run.ops["outcome"] == "ok")).to_numpy(bool)]
     done = {tuple(of): at for *of, at in rows_of(ops, "client", "life", "section", "complete_ns")}
-    sections = list(rows_of(run.sections, "client", "life", "section", "asked_ns", "start_ns"))
+    sections = list(rows_of(run.sections, "client", "life", "section", "start_ns", "end_ns"))
     health = _Health(run)
     for row in _holdings(owners):
         if row.section < 0:
             continue
-        *of, asked_ns, start_ns = sections[row.section]
+        *of, start_ns, left_ns = sections[row.section]
         done_ns, client = done.get(tuple(of)), str(of[0])
         if done_ns is None or row.from_max_ns > start_ns or not row.is_known(done_ns):
             continue
-        if health.can_reach(client, row.node, asked_ns, done_ns + _SLACK_NS):
+        if health.can_reach(client, row.node, left_ns - _SLACK_NS, done_ns + _SLACK_NS):
             yield _Key(row.node, row.lock_key, client, done_ns, row.until_ns)
 
 
@@ -169,7 +172,7 @@ def _stops(event: FaultEvent, client: str | None, node: str) -> bool:
 
 
 def _habit(run: Recorded, after: After, keys: list[_Key], left: list[_Key]) -> Iterator[Finding]:
-    nodes = _of_habit(Counter(key.node for key in left), Counter(key.node for key in keys))
+    nodes = _of_habit(Counter(key.node for key in left), Counter(key.node for key in keys)) | _at_once(left)
     if not nodes:
         return
     left = [key for key in left if key.node in nodes]
@@ -191,6 +194,16 @@ def _habit(run: Recorded, after: After, keys: list[_Key], left: list[_Key]) -> I
         for key in worst_first(left, longest)
     )
     yield Finding("keys-left-behind", "lock", text, (), len(left), examples)
+
+
+def _at_once(left: list[_Key]) -> frozenset[str]:
+    """The nodes of the releases that left their keys on several of them, if there were several such releases."""
+    nodes: defaultdict[tuple[str | None, int], set[str]] = defaultdict(set)
+    for key in left:
+        if key.client is not None:
+            nodes[key.client, key.done_ns].add(key.node)
+    several = [of_release for of_release in nodes.values() if len(of_release) >= LEAST_AT_ONCE]
+    return frozenset[str]().union(*several) if len(several) >= LEAST_AT_ONCE else frozenset()
 
 
 def _of_habit(left: Counter[str], there: Counter[str]) -> frozenset[str]:

@@ -18,11 +18,12 @@ from collections.abc import Iterator
 from typing import Final, Literal, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from fencepost.text import count, milliseconds, out_of, plural
 from harness.checkers.acquire_timeouts import SLACK_MS, stood_still_ns
 from harness.figures import CheckerFigures, Row
-from harness.history.groups import Ints
+from harness.history.groups import Ints, known
 from harness.history.key_owners import rows_of
 from harness.history.recorded import Recorded, named
 from harness.history.sections import derive_leases
@@ -72,15 +73,17 @@ def check(run: Recorded) -> Answer:
 
 def _late(run: Recorded) -> Iterator[_Late]:
     """The late grants, in the order of the sections."""
-    leases = derive_leases(run.ops, run.faults)
-    grants = leases[leases["f"] == "acquire"]
-    said_ns: Ints = grants["computed_before_ns"].fillna(grants["complete_ns"]).to_numpy(np.int64)
-    in_time_ns = said_ns - stood_still_ns(grants, run) - SLACK_NS
     # Most grants are quick; only what took longer than the slack can be late.
-    slow = grants.assign(said_ns=said_ns, in_time_ns=in_time_ns)[in_time_ns > grants["invoke_ns"].to_numpy(np.int64)]
+    slow = _said_ns(run.ops) - run.ops["invoke_ns"].to_numpy(np.int64) > SLACK_NS
+    grants = derive_leases(run.ops[(run.ops["f"] == "acquire").to_numpy(np.bool_) & slow], run.faults)
+    said_ns = _said_ns(grants)
+    in_time_ns = said_ns - stood_still_ns(grants, run) - SLACK_NS
+    late = grants.assign(said_ns=said_ns, in_time_ns=in_time_ns)[in_time_ns > grants["invoke_ns"].to_numpy(np.int64)]
+    if late.empty:
+        return
     names = ["client", "life", "section"]
     places = run.sections[names].assign(place=np.arange(len(run.sections))).astype({"client": str})
-    both = slow.astype({"client": str}).merge(places, on=names).sort_values("place")
+    both = late.astype({"client": str}).merge(places, on=names).sort_values("place")
     backing = run.backing
     columns = ("place", "invoke_ns", "said_ns", "in_time_ns", "deadline_max_ns")
     for place, invoke_ns, said, in_time, deadline_ns in rows_of(both, *columns):
@@ -90,6 +93,13 @@ def _late(run: Recorded) -> Iterator[_Late]:
             expired_ns = backing.lives_until(place, invoke_ns, said)
             if expired_ns is not None and expired_ns < in_time:
                 yield _Late(place, "keys", expired_ns, in_time - expired_ns)
+
+
+def _said_ns(calls: pd.DataFrame) -> Ints:
+    """When the lock said yes to each of them."""
+    there, said_ns = known(calls["computed_before_ns"])
+    complete_ns: Ints = calls["complete_ns"].to_numpy(np.int64)
+    return np.where(there, said_ns, complete_ns) if there.any() else complete_ns
 
 
 def _example(run: Recorded, late: _Late) -> dict[str, object]:

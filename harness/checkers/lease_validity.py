@@ -144,9 +144,11 @@ def check(run: Recorded) -> Answer:
 def _late_extensions(leases: pd.DataFrame) -> tuple[Bools, np.ndarray]:
     """Which leases are extensions that were computed after the previous lease had expired under every reading of the
     record, and how long after, in ns."""
+    late, late_ns = np.zeros(len(leases), np.bool_), np.zeros(len(leases))
+    if not (leases["f"] == "extend").any():
+        return late, late_ns
     section = leases.groupby(["client", "life", "section"], observed=True, sort=False).ngroup()
     lapses = find_lapses(leases, np.asarray(section, np.int64))
-    late, late_ns = np.zeros(len(leases), np.bool_), np.zeros(len(leases))
     late[lapses.rows], late_ns[lapses.rows] = True, lapses.to_ns - lapses.from_ns
     return late, late_ns
 

@@ -18,6 +18,7 @@ import pandas as pd
 from fencepost.text import count, milliseconds, number
 from harness.figures import CheckerFigures, Part, Row, Table, Tile
 from harness.history.fault_windows import longest_windows, merged
+from harness.history.groups import Bools
 from harness.history.recorded import Recorded
 from harness.verdict import Answer
 
@@ -110,7 +111,7 @@ def check(run: Recorded) -> Answer:
     faulty = merged(((since, until) for _, since, until in longest_windows(run.faults)), start_ns, healed_ns)
     faulty_ns = sum(until - since for since, until in faulty)
     length_ns = {"calm": healed_ns - start_ns - faulty_ns, "faults": faulty_ns, "recovery": end_ns - healed_ns}
-    ops = run.ops[["f", "outcome", "invoke_ns", "complete_ns", "error"]]
+    ops = run.ops
     ops_phase = _phase(ops["invoke_ns"].to_numpy(np.int64), faulty, healed_ns)
     sections_phase = _phase(run.sections["start_ns"].to_numpy(np.int64), faulty, healed_ns)
     phases: dict[str, Phase] = {}
@@ -118,7 +119,7 @@ def check(run: Recorded) -> Answer:
         seconds = length_ns[phase] / 1e9
         sections = int((sections_phase == place).sum())
         if seconds > 0 or sections:
-            phases[phase] = _of_phase(seconds, sections, ops[ops_phase == place])
+            phases[phase] = _of_phase(seconds, sections, ops, ops_phase == place)
     return Answer(Figures(**phases))
 
 
@@ -138,13 +139,14 @@ def _phase(at: Ints, faulty: list[tuple[int, int]], healed_ns: int) -> Ints:
     return np.where(at >= healed_ns, 2, np.where(in_fault, 1, 0))
 
 
-def _of_phase(seconds: float, sections: int, ops: pd.DataFrame) -> Phase:
-    acquires = ops[ops["f"] == "acquire"]
+def _of_phase(seconds: float, sections: int, ops: pd.DataFrame, here: Bools) -> Phase:
+    """`here`: which operations are in the phase."""
+    acquires = ops[["outcome", "invoke_ns", "complete_ns"]][here & (ops["f"] == "acquire").to_numpy(np.bool_)]
     outcomes = acquires["outcome"].value_counts()
     granted = acquires[acquires["outcome"] == "ok"]
     took_ms = (granted["complete_ns"] - granted["invoke_ns"]).to_numpy(np.int64) / 1e6
     p50, p99 = np.percentile(took_ms, [50, 99]).tolist() if len(took_ms) else (None, None)
-    errors = ops["error"].value_counts()
+    errors = ops["error"][here].value_counts()
     errors = errors[errors > 0].head(_MOST_ERRORS)
     return Phase(
         seconds=seconds,

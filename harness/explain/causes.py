@@ -89,6 +89,8 @@ def of_finding(finding: Finding, example: Any) -> Cause | None:
     """What the example of another finding shows; None if the finding itself is all that there is to say."""
     match finding.kind:
         case "no-way-in":
+            if example["obstacle"] == "split votes" and example.get("nodes"):
+                return "stuck keys"
             return _OF_OBSTACLES.get(example["obstacle"], "unknown")
         case "release-without-effect":
             return "set again" if example["set_again"] else "stayed"
@@ -100,6 +102,12 @@ def of_finding(finding: Finding, example: Any) -> Cause | None:
             how: Cause = example["how"]
             return how
     return None
+
+
+def how_vague(cause: Cause | None) -> int:
+    """2: the record does not show the cause. 1: what happened is known, but not what led to it. 0: the cause is known,
+    or the finding itself is all that there is to say."""
+    return 2 if cause == "unknown" else 1 if cause in ("split votes", "said held") else 0
 
 
 def _most(causes: Sequence[Cause]) -> Cause:

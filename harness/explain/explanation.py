@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from fencepost.text import listed
 from harness.explain.cases import Case, Side, case_of, examples
-from harness.explain.causes import Cause
+from harness.explain.causes import Cause, how_vague
 from harness.explain.evidence import Evidence, Span, gather
 from harness.explain.nodes import NodePart
 from harness.explain.phrases import was
@@ -50,9 +50,8 @@ class Explained:
 
     @property
     def clearest(self) -> Explanation | None:
-        """The first one of which the record shows the cause, or simply the first; None if there is none."""
-        known = (each for each in self.explanations if each.cause != "unknown")
-        return next(known, next(iter(self.explanations), None))
+        """The first one that says most about the cause; None if there is none."""
+        return min(self.explanations, key=lambda each: how_vague(each.cause), default=None)
 
 
 def clearest_of(finding: Finding, explained: Sequence[Explained]) -> Explanation | None:

@@ -19,6 +19,7 @@ from harness.explain.phrases import (
     was,
     what_kept,
     why_forgotten,
+    yes_to_another_request,
 )
 from harness.history.fault_windows import FOREVER_NS
 from harness.history.recorded import Recorded
@@ -236,7 +237,7 @@ def _absent(parts: Sequence[NodePart], said: Sequence[Said]) -> str:
     why = f": {listed(sorted(faults))}" if faults else ""
     told = [f"{listed(silent)} did not reply{why}"] if silent else []
     if belied:
-        told.append(f"the yes of {listed(belied)} was to another request, for the key was not set there")
+        told.append(yes_to_another_request(belied))
     return f" ({'; '.join(told)})" if told else ""
 
 

@@ -45,6 +45,11 @@ def keys_of(client: str, nodes: Sequence[str]) -> str:
     return f"{client}'s {'key' if len(nodes) == 1 else 'keys'} on {listed(nodes)}"
 
 
+def yes_to_another_request(nodes: Sequence[str]) -> str:
+    """Of nodes on which the key was never set, although the client took their reply for its grant."""
+    return f"the yes of {listed(nodes)} was to another request, for the key was not set there"
+
+
 def of_nodes(count: int, run: Recorded) -> str:
     return f"{count} of {plural(run.config.nodes, 'node')}"
 

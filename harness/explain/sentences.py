@@ -15,7 +15,7 @@ from harness.explain.causes import Cause, of_finding, of_overlap
 from harness.explain.evidence import Evidence
 from harness.explain.nodes import NodePart, parts
 from harness.explain.overlap import by_client, by_lock, too_few, undecided
-from harness.explain.phrases import at, lasting, out_of_order
+from harness.explain.phrases import at, lasting, out_of_order, yes_to_another_request
 from harness.history.obstacles import Obstacle, in_words
 from harness.history.recorded import Recorded
 
@@ -144,13 +144,20 @@ def _belief(run: Recorded, evidence: Evidence, case: Case) -> Told:
     )
     why = ", ".join(printable(str(node)) for node in example.get("nodes", ()))
     text = f"{text}no majority of the nodes can have held the lock for it{f': {why}' if why else ''}."
-    rounds = evidence.rounds.get((str(example["client"]), int(example["section"])), ())
-    if not rounds or len(rounds[-1].replies) < run.config.nodes:
+    rounds, side = evidence.rounds.get((str(example["client"]), int(example["section"])), ()), case.named.get("section")
+    if side is None or not rounds or len(rounds[-1].replies) < run.config.nodes:
         return Told(text)
-    granted = [reply.node for reply in rounds[-1].replies if reply.said == "OK"]
-    if len(granted) >= run.config.nodes // 2 + 1:
+    last = rounds[-1]
+    heard = [reply.node for reply in last.replies if reply.said == "OK"]
+    belied = [node for node in heard if evidence.never_set(last, node, side.start_ns)]
+    granted = [node for node in heard if node not in belied]
+    majority = run.config.nodes // 2 + 1
+    if len(granted) >= majority:
         return Told(text)
-    return Told(f"{text} {f'Only {listed(granted)}' if granted else 'No node'} had granted it.", cause="too few nodes")
+    who = f"Only {listed(granted)}" if granted else "No node"
+    tail = f" ({yes_to_another_request(belied)})" if belied else ""
+    cause: Cause = "not set" if len(heard) >= majority else "too few nodes"
+    return Told(f"{text} {who} had granted it{tail}.", cause=cause)
 
 
 def _late_grant(run: Recorded, evidence: Evidence, case: Case) -> Told:

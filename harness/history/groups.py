@@ -134,6 +134,11 @@ class Groups:
         taken = self.take(times)
         return np.minimum.reduceat(taken, self.edges[:-1]) if len(taken) else taken
 
+    def last_times(self, times: Ints) -> Ints:
+        """For each group the largest time of its rows. No group may be empty."""
+        taken = self.take(times)
+        return np.maximum.reduceat(taken, self.edges[:-1]) if len(taken) else taken
+
 
 def _changes(values: Codes) -> Bools:
     """Which values differ from their predecessor; the first one counts as different."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from fencepost.history import FIELDS_APART
 from harness.history.fault_windows import FOREVER_NS
 from harness.history.groups import Ints
 from harness.history.key_holdings import Watched
@@ -54,7 +55,7 @@ def find_owners(run: Recorded, watched: Watched) -> Owners:
         if value and (row := place.get(tuple(which))) is not None:
             of_value[value].add(row)
     shown = {value: sorted(rows) for value, rows in of_value.items()}
-    holdings = watched.holdings
+    holdings = _with_one_field(run, watched.holdings, shown)
     seen, of_hashes = set(holdings["value"]), set(holdings["value"][holdings["is_hash"]])
     clients = run.sections["client"].astype(str).tolist()
     several = {value: rows for value, rows in shown.items() if len(rows) > 1 and value in seen}
@@ -67,6 +68,7 @@ def find_owners(run: Recorded, watched: Watched) -> Owners:
     single = {value: rows[0] for value, rows in shown.items() if len(rows) == 1 and value not in one_client}
     section = np.array([single.get(value, -1) for value in holdings["value"]], np.int64)
     _match_by_time(run, holdings, one_client, section)
+    unshown = _of_failed_extensions(run, holdings, shown, section)
     keys = run.sections["key"].astype(str).to_numpy()
     names = {str(key): str(key) for key in run.ops["key"].unique()}
     matched = np.flatnonzero(section >= 0)
@@ -75,10 +77,26 @@ def find_owners(run: Recorded, watched: Watched) -> Owners:
     ours = lock_key.notna().to_numpy()
     holdings = holdings.assign(lock_key=lock_key, section=section)[ours].reset_index(drop=True)
     values: defaultdict[int, set[str]] = defaultdict(set)
-    for value, rows in [*((value, [row]) for value, row in single.items()), *one_client.items()]:
+    of_one = ((value, [row]) for value, row in (*single.items(), *unshown.items()))
+    for value, rows in (*of_one, *one_client.items()):
         for row in rows:
             values[row].add(value)
     return Owners(holdings, dict(values), shared)
+
+
+def _with_one_field(run: Recorded, holdings: pd.DataFrame, shown: Mapping[str, list[int]]) -> pd.DataFrame:
+    """The holdings, where the value of a hash with several fields is the one that its owner showed last. A lock may
+    keep a field for each of its client's acquires. If they are several clients' fields, the value is not known."""
+    several = holdings["is_hash"] & holdings["value"].str.contains(FIELDS_APART, regex=False, na=False)
+    if not several.any():
+        return holdings
+    asked, clients = run.sections["asked_ns"].tolist(), run.sections["client"].astype(str).tolist()
+    values = holdings["value"].copy()
+    for place, value, by_ns in rows_of(holdings[several].reset_index(), "index", "value", "from_max_ns"):
+        fields = {row: each for each in value.split(FIELDS_APART) for row in shown.get(each, ()) if asked[row] <= by_ns}
+        if fields and value not in shown:
+            values[place] = fields[max(fields)] if len({clients[row] for row in fields}) == 1 else None
+    return holdings.assign(value=values)
 
 
 def _match_by_time(run: Recorded, holdings: pd.DataFrame, values: dict[str, list[int]], section: Ints) -> None:
@@ -102,6 +120,42 @@ def _match_by_time(run: Recorded, holdings: pd.DataFrame, values: dict[str, list
         number = np.where(last >= 0, granted[last], -1)
         rows = np.array([row for _, row in own], np.int64)
         section[at] = np.where((number >= 0) & (number >= first), rows[number], -1)
+
+
+def _of_failed_extensions(
+    run: Recorded, holdings: pd.DataFrame, shown: Container[str], section: Ints
+) -> dict[str, int]:
+    """Fill in the sections of holdings that extensions set and nobody showed, and return their values with them.
+
+    An extension may set a new value in place of its section's own. If it fails halfway, some nodes have it, and the
+    lock tells nobody. So in a run in which extensions were seen to do that, a value that no section showed, and that
+    replaced one of a section, is that section's if it had asked for an extension by then and had not left."""
+    in_order = holdings.sort_values(["node", "key", "from_min_ns"], kind="stable")
+    place = in_order.index.to_numpy()
+    on, following = in_order[["node", "key"]], in_order[["node", "key"]].shift(-1)
+    replaced = (in_order["ended"] == "overwritten").to_numpy() & (on == following).all(axis=1).to_numpy()
+    pairs = [(int(place[row]), int(place[row + 1])) for row in np.flatnonzero(replaced)]
+    if not any(section[before] >= 0 and section[before] == section[after] for before, after in pairs):
+        return {}
+    value, since, until = (holdings[name].tolist() for name in ("value", "from_min_ns", "from_max_ns"))
+    asked, left = _first_extensions(run), run.sections["end_ns"].tolist()
+    found: dict[str, int] = {}
+    for before, after in pairs:
+        of, new = int(section[before]), value[after]
+        is_unshown = section[after] < 0 <= of and None not in (value[before], new) and new not in shown
+        if is_unshown and asked.get(of, FOREVER_NS) <= until[after] and since[after] <= left[of]:
+            section[after] = found[new] = of
+    return found
+
+
+def _first_extensions(run: Recorded) -> dict[int, int]:
+    """When each section first asked for an extension, by its place."""
+    ops, place = run.ops[(run.ops["f"] == "extend").to_numpy(bool)], _places(run.sections)
+    first: dict[int, int] = {}
+    for *of, invoke in rows_of(ops, "client", "life", "section", "invoke_ns"):
+        if (row := place.get(tuple(of))) is not None:
+            first[row] = min(invoke, first.get(row, invoke))
+    return first
 
 
 def _calls(run: Recorded) -> dict[str, dict[str, list[tuple[int, int]]]]:

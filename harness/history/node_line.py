@@ -53,6 +53,7 @@ class NodeLine:
     expires_max: list[int]
     renewals: list[tuple[int, ...]]
     before_renewals: list[tuple[tuple[int, int], ...]]
+    ttls_ms: list[tuple[int | None, ...]]
     reach: list[int]
     """The largest `to_max` up to here."""
     has_expired: list[bool]
@@ -80,6 +81,7 @@ class NodeLine:
             rows["expires_max_ns"].tolist(),
             rows["renewals"].tolist(),
             rows["before_renewals"].tolist(),
+            rows["ttls_ms"].tolist(),
             np.maximum.accumulate(to_max).tolist(),
             (rows["ended"] == "expired").tolist(),
         )
@@ -97,9 +99,17 @@ class NodeLine:
         not known. Where it is not known whether a renewal was before that, the longer life counts."""
         if self.value[place] is None:
             return FOREVER_NS
-        seen_ns = self.to_max[place] if self.has_expired[place] else FOREVER_NS
         expiries = [expires_ns for _, expires_ns in self.before_renewals[place]] + [self.expires_max[place]]
         surely = bisect_right(self.renewals[place], by_ns)
+        # Some locks release by a shorter time to live. What was read after `by_ns`, and when the key expired if its
+        # time to live may have been set after that, may be what a release had left of it.
+        were_read_later = [
+            ttl_ms is not None and by_ns < expires_ns - (ttl_ms + 1) * 1_000_000 and expires_ns < FOREVER_NS
+            for ttl_ms, expires_ns in zip(self.ttls_ms[place], expiries, strict=True)
+        ]
+        expiries = [FOREVER_NS if later else at for later, at in zip(were_read_later, expiries, strict=True)]
+        has_run_out = self.has_expired[place] and surely == len(self.renewals[place]) and not were_read_later[-1]
+        seen_ns = self.to_max[place] if has_run_out else FOREVER_NS
         perhaps = sum(since_ns <= by_ns for since_ns, _ in self.before_renewals[place])
         return min(seen_ns, max(expiries[surely : perhaps + 1]))
 

@@ -6,7 +6,7 @@ more. In this order:
 - most tries ended with an error, or a try had its value on a majority of the nodes and was not let in: the lock wants
   the node that is absent, or each of those that were absent in turn;
 - keys that stayed there when their owners were done with them left no majority free: they were stuck;
-- tries got some nodes, and never enough;
+- tries got some nodes, and never enough, perhaps because the keys of others stayed there for a while after their tries;
 - on so many nodes that no majority is left, no try set the key although they were in reach: the lock did not ask them.
   Something else was set by way of the proxy meanwhile, so the proxy did not stand still; or a node was absent, which
   is no excuse, and several tries came to an end, so that they did not all wait for that node;
@@ -52,9 +52,9 @@ SEVERAL: Final = 3
 class Obstacle:
     """`nodes`: those that were `down`, `hung` (they were there and did not answer), `answering errors` or `out of
     reach` of the clients (cut off or slow) for most of the time; those of which one or another was not there for most
-    of it; on which keys were stuck; or on which nothing was set. `absent`: which others were not there for most of the
-    time. `said held`: nothing was seen, but the lock said that somebody held it. `wrong clock`: keys may have lived
-    longer there than the lock had asked for."""
+    of it; on which keys were stuck; on which nothing was set; or on which the keys of split votes stayed after their
+    tries. `absent`: which others were not there for most of the time. `said held`: nothing was seen, but the lock said
+    that somebody held it. `wrong clock`: keys may have lived longer there than the lock had asked for."""
 
     kind: Kind
     nodes: tuple[str, ...] = ()
@@ -83,7 +83,8 @@ def in_words(obstacle: Obstacle) -> str:
         case "nothing set":
             return f"no try set the key on {nodes}, which {was} free and in reach{_while(obstacle.absent)}"
         case "split votes":
-            return f"tries got some of the nodes, but never a majority{_while(obstacle.absent)}"
+            left = f", and left their keys on {nodes}" if nodes else ""
+            return f"tries got some of the nodes, but never a majority{left}{_while(obstacle.absent)}"
         case "said held":
             return "the lock said that somebody held it"
         case "unknown":
@@ -116,7 +117,7 @@ def find_obstacle(run: Recorded, key: str, clients: Sequence[str], since_ns: int
         if nodes := seen.stuck(missing):
             return Obstacle("stuck keys", nodes, missing)
         if seen.are_split():
-            return Obstacle("split votes", (), missing)
+            return Obstacle("split votes", seen.left_on(), missing)
         nodes = seen.nothing_set(missing)
         if nodes and (seen.is_forwarding or (absent and refused.sum() >= SEVERAL)):
             return Obstacle("nothing set", nodes, missing)

@@ -21,9 +21,10 @@ certain window shorter, and `deadline_max_ns` the one that makes the possible wi
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from itertools import pairwise
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
@@ -31,7 +32,7 @@ import pandas as pd
 from fencepost.errors import UsageError
 from fencepost.history import ClientEnd, FaultEvent
 from harness.history.fault_windows import FOREVER_NS, longest_windows, merged
-from harness.history.groups import Codes, Groups, Ints, address, codes_in, known, look_up, width_of
+from harness.history.groups import Codes, Groups, Ints, address, ascending, codes_in, known, look_up, width_of
 from harness.history.lapses import find_lapses
 
 ENDED: Final = ("release", "killed", "open")
@@ -43,6 +44,9 @@ SLEW: Final = 500e-6
 """How much faster than ours a healthy clock may run: NTP slews by that much ("adjtime(3)", RFC 5905)."""
 SERVER_TICK_NS: Final = 1_000_000
 """Servers count a key's time to live in whole milliseconds."""
+_LAPSED: Final = ("lapsed_from_ns", "lapsed_to_ns")
+WORTH_A_PART: Final = 1 << 18
+"""Operations. For fewer, pandas takes longer than the work."""
 _OF_LEASES: Final = [
     *("client", "life", "f", "key", "section", "invoke_ns", "complete_ns", "validity_ms", "granted_ms"),
     *("deadline_ns", "computed_after_ns", "computed_before_ns", "requested_ns"),
@@ -55,6 +59,37 @@ def derive_sections(ops: pd.DataFrame, ends: Sequence[ClientEnd], faults: Sequen
     If a client's end was not recorded (the harness was killed), its open section ends with the last operation that it
     recorded: perhaps too early, but this invents no overlap. Raises UsageError for a log that grants one section twice.
     """
+    parts = [_sections_of(ops.iloc[begin:end], ends, faults) for begin, end in pairwise(_borders(ops))]
+    return pd.DataFrame(parts[0]) if len(parts) == 1 else _together(parts)
+
+
+def _together(parts: Sequence[dict[str, pd.Series]]) -> pd.DataFrame:
+    """The sections of all parts, column by column, so that no more than one of the columns is in memory twice."""
+    if any(_LAPSED[0] in part for part in parts):
+        for part in parts:
+            for name in _LAPSED:
+                part.setdefault(name, pd.Series(np.zeros(len(part["start_ns"]), np.int64)))
+    order = np.argsort(np.concatenate([part["start_ns"] for part in parts]), kind="stable")
+    return pd.DataFrame(
+        {name: pd.concat([part.pop(name) for part in parts]).array.take(order) for name in list(parts[0])}, copy=False
+    )
+
+
+def _borders(ops: pd.DataFrame) -> list[int]:
+    """Where to cut the operations so that each part has whole lives, and enough operations: a part fits into the
+    processor's cache, and all of them together would need ten times as much memory."""
+    life = _placed(ops["client"].astype("category").cat.codes.to_numpy(), ops["life"].to_numpy())
+    borders = [0]
+    if ascending(life):
+        for border in (np.flatnonzero(life[1:] != life[:-1]) + 1).tolist():
+            if min(border - borders[-1], len(ops) - border) >= WORTH_A_PART:
+                borders.append(border)
+    return [*borders, len(ops)]
+
+
+def _sections_of(ops: pd.DataFrame, ends: Sequence[ClientEnd], faults: Sequence[FaultEvent]) -> dict[str, pd.Series]:
+    """The sections of some lives, as columns."""
+    ops = ops.set_axis(pd.RangeIndex(len(ops)))
     ids = _Ids.of(ops)
     granted = ((ops["f"] == "acquire") & (ops["outcome"] == "ok")).to_numpy()
     places = np.flatnonzero(ids.groups.take(granted))
@@ -75,34 +110,37 @@ def derive_sections(ops: pd.DataFrame, ends: Sequence[ClientEnd], faults: Sequen
     earliest, latest = _vouched(ops, ids, at, told, latest)
     token, source = _tokens(ops, ids, at, grants)
     asked = ids.groups.first_times(ops["invoke_ns"].to_numpy(np.int64), FOREVER_NS, (ops["f"] == "acquire").to_numpy())
-    sections = pd.DataFrame(
-        {
-            "client": grants["client"],
-            "life": grants["life"],
-            "section": grants["section"],
-            "key": grants["key"],
-            "asked_ns": asked[at],
-            "start_ns": start,
-            "end_ns": np.maximum(end, start),
-            "ended": ended,
-            "deadline_min_ns": earliest,
-            "deadline_max_ns": latest,
-            "validity_ms": grants["validity_ms"],
-            "granted_ms": grants["granted_ms"],
-            "requested_ns": grants["requested_ns"],
-            "token": token,
-            "token_source": source,
-            "extensions": extensions,
-        }
-    )
+    columns = {
+        "client": grants["client"],
+        "life": grants["life"],
+        "section": grants["section"],
+        "key": grants["key"],
+        "asked_ns": asked[at],
+        "start_ns": start,
+        "end_ns": np.maximum(end, start),
+        "ended": ended,
+        "deadline_min_ns": earliest,
+        "deadline_max_ns": latest,
+        "validity_ms": grants["validity_ms"],
+        "granted_ms": grants["granted_ms"],
+        "requested_ns": grants["requested_ns"],
+        "token": token,
+        "token_source": source,
+        "extensions": extensions,
+    }
     of_lease = ids.section[leases.index.to_numpy()].astype(np.int64)
     lapses = find_lapses(leases, of_lease)
     if not len(lapses.rows):
-        return sections
+        return _as_series(columns)
     lapsed_from, lapsed_to = lapses.longest_of(of_lease, ids.section[granting].astype(np.int64))
     # Who was told meanwhile that the lock is still held had a lease.
     has_none = earliest == told
-    return sections.assign(lapsed_from_ns=lapsed_from * has_none, lapsed_to_ns=lapsed_to * has_none)
+    lapsed = zip(_LAPSED, (lapsed_from * has_none, lapsed_to * has_none), strict=True)
+    return _as_series(columns | dict(lapsed))
+
+
+def _as_series(columns: Mapping[str, Any]) -> dict[str, pd.Series]:
+    return {name: pd.Series(values, copy=False) for name, values in columns.items()}
 
 
 def derive_leases(ops: pd.DataFrame, faults: Sequence[FaultEvent]) -> pd.DataFrame:

@@ -114,6 +114,16 @@ class VainTries:
         """Whether keys came on a majority of the nodes."""
         return len({row.node for row in self._set_now()}) >= self._majority
 
+    def left_on(self) -> tuple[str, ...]:
+        """The nodes on which keys that were set in this time stayed after their tries, if they were there for longer
+        after these than during them, all nodes taken together."""
+        after_ns, during_ns = Counter[str](), 0
+        for row, done_ns in zip(self.rows, self.done, strict=True):
+            if row.from_min_ns >= self.since_ns:
+                during_ns += max(min(done_ns, row.to_min_ns) - row.from_max_ns, 0)
+                after_ns[row.node] += max(min(row.to_min_ns, self.until_ns) - max(done_ns, row.from_max_ns), 0)
+        return tuple(sorted(+after_ns)) if after_ns.total() > during_ns else ()
+
     @property
     def _majority(self) -> int:
         return len(self.nodes) // 2 + 1

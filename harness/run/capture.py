@@ -28,6 +28,7 @@ import msgspec
 
 from cluster.base import Link, LinkKey
 from fencepost.errors import LackingMachineError
+from fencepost.fresh import is_complete
 from harness.run.companion import Companion
 
 _NICE: Final = 10
@@ -180,6 +181,7 @@ def _padded(value: bytes) -> bytes:
 
 def main(argv: Sequence[str]) -> int:
     os.nice(_NICE)
+    is_complete()
     links = msgspec.json.decode(sys.stdin.buffer.readline(), type=list[tuple[str, int]])
     try:
         with Path(argv[1]).open("wb") as file:

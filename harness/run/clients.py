@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -21,6 +20,7 @@ from cluster.spec import sentinels_of
 from cluster.wall_clock import ClockAhead, ClockSetting, no_clock
 from fencepost.errors import BrokenEnvironmentError
 from fencepost.files import on_disk
+from fencepost.fresh import running
 from fencepost.history import ClientEnd, task_names
 from harness.config import RunConfig
 from harness.run.client_clock import ClientClock
@@ -139,6 +139,7 @@ class ClientSlot:
             description=str(self._scratch / f"{stem}.lock.json"),
             gaps=str(self._folder.gaps_log(self._name, self._life)),
             beats=str(self._folder.beats_log(self._name, self._life)),
+            life=self._life,
             pipes=self._pipes,
         )
         spec_path = self._scratch / f"{stem}.spec.json"
@@ -147,7 +148,7 @@ class ClientSlot:
         try:
             with self._log_path().open("ab") as log:
                 self._process = subprocess.Popen(
-                    [sys.executable, "-m", "workloads.client", str(spec_path)],
+                    running("workloads.client", str(spec_path)),
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=log,

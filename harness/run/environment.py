@@ -67,3 +67,9 @@ def revision() -> dict[str, object]:
     except (OSError, subprocess.SubprocessError):
         return {}
     return {"commit": commit.stdout.strip(), "dirty": bool(changed.stdout.strip())}
+
+
+def revision_in_words() -> str:
+    """`1a2b3c4d5e6f`, with `+` where there are changes that are not committed; empty outside of a checkout."""
+    known = revision()
+    return f"{str(known['commit'])[:12]}{'+' if known['dirty'] else ''}" if known else ""

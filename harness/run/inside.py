@@ -12,6 +12,7 @@ from typing import Final, Protocol, TypeVar
 
 from fencepost.boundary import unexpected
 from fencepost.errors import FencepostError
+from fencepost.fresh import is_complete
 from harness.run.interruption import Interruption
 from harness.run.messages import Failed, Finished, Message, Said, Shown, Stop, decode, encode
 from harness.run.snapshot import Snapshot
@@ -71,6 +72,7 @@ class Inside:
 def main(kind: type[J], play: Callable[[J, Inside], None]) -> None:
     """Read a job from the pipe that is named first on the command line, play it, and report to the second one."""
     orders, inside = os.fdopen(int(sys.argv[-2]), "rb"), Inside(int(sys.argv[-1]))
+    is_complete()
     job = decode(orders.readline(), kind)
     log = job.folder / _LOG
     _print_to(log)

@@ -25,7 +25,7 @@ from harness.run.messages import Failed, Finished, Message, Said, Shown, Stop, e
 from harness.run.snapshot import Display, Snapshot
 
 _BOOT: Final = (
-    "import sys, json; sys.path[:] = json.loads(sys.argv[1]); "
+    "import gc, json, sys; gc.disable(); sys.path[:] = json.loads(sys.argv[1]); "
     "from importlib import import_module; import_module(sys.argv[2]).main_inside()"
 )
 _LOOK_EVERY_MS: Final = 50

@@ -12,6 +12,7 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from itertools import count
+from time import monotonic_ns
 
 import msgspec
 
@@ -47,7 +48,7 @@ class Player:
         self._world = world
         self._active = ActiveFaults(world, observe)
         self._threads = threads or ThreadPoolExecutor(MOST_AT_ONCE, thread_name_prefix="fault")
-        self._injecting: list[tuple[Future[FaultEvent], Planned, float]] = []
+        self._injecting: list[tuple[Future[FaultEvent], Planned, float, int]] = []
         self._healing: list[Future[FaultEvent]] = []
         self._due: list[tuple[float, int, Callable[[float], None]]] = []
         self._order = count()
@@ -113,18 +114,20 @@ class Player:
             self._watches[planned.id] = fault.observe(self._world)
             self._look(planned.id, end_ms, count(1), now_ms)
         else:
+            asked_ns = monotonic_ns()
             injecting = self._threads.submit(self._active.inject, planned.id, planned.nemesis, fault)
-            self._injecting.append((injecting, planned, now_ms))
+            self._injecting.append((injecting, planned, now_ms, asked_ns))
             self._played.append(msgspec.structs.replace(planned, at_ms=round(now_ms)))
 
     def _collect(self) -> None:
         """Plan the end of the faults that have been injected."""
         done = [each for each in self._injecting if each[0].done()]
         self._injecting = [each for each in self._injecting if each not in done]
-        for injecting, planned, began_ms in done:
+        for injecting, planned, asked_ms, asked_ns in done:
             event = injecting.result()
-            took_ms = (event.done_ns - event.began_ns) / 1e6
-            self._at(began_ms + took_ms + planned.duration_ms, partial(self._end, planned.id))
+            # It may have waited for other faults. A node that came back sooner than planned would forget a lease.
+            took_ms = (event.done_ns - asked_ns) / 1e6
+            self._at(asked_ms + took_ms + planned.duration_ms, partial(self._end, planned.id))
         healed = [each for each in self._healing if each.done()]
         self._healing = [each for each in self._healing if each not in healed]
         for healing in healed:

@@ -24,6 +24,7 @@ from cluster.base import Address, Node
 from cluster.registry import server_named
 from cluster.server import KeyEvents
 from fencepost.errors import FencepostError, InternalError
+from fencepost.fresh import is_complete
 from harness.run.companion import Companion
 from harness.store.append_log import AppendLog
 
@@ -68,8 +69,11 @@ def watch(nodes: Sequence[_Watched], log: AppendLog, until: int, ready: int) -> 
     for stream in streams:
         stream.prove(now_ns)
     deadline_ns = now_ns + _LAST_PROOF_NS
-    while any(stream.is_waiting for stream in streams) and (left_ns := deadline_ns - monotonic_ns()) > 0:
-        _look(streams, None, left_ns)
+    while any(stream.is_waiting for stream in streams):
+        left_ns = max(0, deadline_ns - monotonic_ns())
+        _look(streams, None, left_ns)  # also when the time is over: what came while this process did not run is there
+        if not left_ns:
+            break
     for stream in streams:
         stream.close()
     _write(streams, log)
@@ -114,6 +118,7 @@ def _write(streams: Sequence[KeyEvents], log: AppendLog) -> None:
 def main(argv: Sequence[str]) -> int:
     os.nice(_NICE)
     os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))  # so that it preempts no other process
+    is_complete()
     nodes = msgspec.json.decode(sys.stdin.buffer.readline(), type=list[_Watched])
     try:
         with AppendLog(Path(argv[1])) as log:

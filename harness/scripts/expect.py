@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from fencepost.errors import UsageError
+from fencepost.text import plural
 from harness.checkers import capacity, exclusion, fencing
 from harness.checkers.updates import UpdateFigures
 from harness.history.failing_parts import IN_WORDS, Part
@@ -63,12 +64,12 @@ def capacity_kept(grants: int) -> Expectation:
         found = _figures(verdict, capacity.Figures)
         return not any(found.beyond.values()) and found.sections == grants
 
-    return Expectation(f"never more holders than permits, and {grants} grants in all", holds)
+    return Expectation(f"never more holders than permits, and {plural(grants, 'grant')} in all", holds)
 
 
 def sections(number: int) -> Expectation:
     """Clients acquired the lock this many times. Prevents an experiment in which nothing happened from passing."""
-    return Expectation(f"{number} sections in all", lambda verdict: _exclusion(verdict).sections == number)
+    return Expectation(f"{plural(number, 'section')} in all", lambda verdict: _exclusion(verdict).sections == number)
 
 
 def lost_updates() -> Expectation:

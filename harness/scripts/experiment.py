@@ -78,9 +78,9 @@ class Experiment:
 _LASTS_ABOUT_MS: Final = 3_000
 """A script ends by itself; this is what a campaign plans with."""
 
-_USUAL: Final[Mapping[str, Any]] = {"lock": "redlock", "ttl_ms": 3_000, "node_timeout_ms": 200, "clients": 2}
+_USUAL: Final[Mapping[str, Any]] = {"lock": "redlock", "ttl_ms": 10_000, "node_timeout_ms": 200, "clients": 2}
 """What an experiment has unless it says otherwise. The TTL is long, so that a busy machine has the time to bring a node
-back within it."""
+back within it: a container took up to four seconds. Who waits for the end of a lease has a shorter one."""
 
 
 def experiment(*, expect: Expectation, **settings: Any) -> Callable[[Play], Experiment]:

@@ -74,9 +74,11 @@ class RunSoFar:
     def is_over(self) -> bool:
         """Whether nothing more will come: it was judged, it broke off, or its harness is gone."""
         path = self.folder.path
-        if (path / "manifest.json").exists():
+        if is_under_way(path):
+            return False
+        if (path / "manifest.json").exists():  # asked last: it may have been written since
             return (path / "verdict.json").exists() and (path / "report.html").exists()
-        return not is_under_way(path)
+        return True
 
     def look(self, findings: Sequence[Finding]) -> Shown:
         """Read what is new. Raises UsageError if it cannot be understood."""

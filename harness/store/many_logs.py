@@ -18,7 +18,6 @@ from harness.store.shapes import PIECE_BYTES, ColumnDecoder
 
 WORTH_A_THREAD: Final = 1 << 24
 """Bytes of logs. For less, the second thread would wait for Python's lock most of the time."""
-_LEAST_BYTES: Final = len(msgspec.json.encode(Op("", "ok", "", 0, 0, 0)))
 
 Log = tuple[str, int, Path]
 """Client, life and where the log is."""
@@ -49,10 +48,16 @@ def shares_of(logs: Sequence[Log]) -> list[list[Log]]:
 
 
 def _columns_of(logs: Sequence[Log]) -> Columns:
-    most = sum(path.stat().st_size for _, _, path in logs if path.is_file()) // _LEAST_BYTES
-    columns = Columns(OPS_SCHEMA, Op, most)
+    columns = Columns(OPS_SCHEMA, Op, most_rows([path for _, _, path in logs], Op))
     decoder = ColumnDecoder(Op, columns.names)
     for client, life, path in logs:
         for piece in read_lines_with(decoder, path, PIECE_BYTES):
             columns.add_piece(piece, client=client, life=life)
     return columns
+
+
+def most_rows(logs: Sequence[Path], record: type[msgspec.Struct]) -> int:
+    """At most so many records are in these logs: a line has at least the names of the fields that it must have."""
+    needed = [field.encode_name for field in msgspec.structs.fields(record) if field.required]
+    least = sum(len(f'"{name}":0,') for name in needed) + len("{}")
+    return sum(path.stat().st_size for path in logs if path.is_file()) // least

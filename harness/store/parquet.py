@@ -1,8 +1,12 @@
-"""Tables in Parquet files: read into columns batch by batch, so that no data is in memory twice."""
+"""Tables in Parquet files: read into columns batch by batch, so that no data is in memory twice. Of long ones, each
+processor reads some of the columns."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import os
+from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -14,6 +18,8 @@ from fencepost.errors import UsageError
 from harness.store.columns import NAME, Column
 from harness.store.pieces import MISSING, Array
 
+WORTH_A_THREAD: Final = 1 << 18
+"""Rows."""
 _BATCH_ROWS: Final = 1 << 17
 _BUFFER_BYTES: Final = 1 << 20
 
@@ -26,25 +32,32 @@ def read_frame(path: Path, schema: pa.Schema, what: str, may_lack: Collection[st
     """
     try:
         with pq.ParquetFile(path, pre_buffer=False, buffer_size=_BUFFER_BYTES) as file:
-            there = [name for name in schema.names if name in file.schema_arrow.names]
-            missing = [name for name in schema.names if name not in there and name not in may_lack]
-            if missing:
-                raise UsageError(f"{path} is not {what}: it has no column {', '.join(missing)}")
-            columns = [Column(field, reserved=file.metadata.num_rows) for field in schema]
-            for batch in file.iter_batches(_BATCH_ROWS, columns=there):
-                for column, field in zip(columns, schema, strict=True):
-                    if field.name not in there:
-                        column.add(len(batch), None)
-                        continue
-                    array = batch.column(field.name).cast(field.type)
-                    if array.null_count and not field.nullable:
-                        raise UsageError(f"{path} is not {what}: it has rows without {field.name}")
-                    column.add(len(batch), _values(column, array))
+            rows, there = file.metadata.num_rows, frozenset(file.schema_arrow.names)
+        missing = [name for name in schema.names if name not in there and name not in may_lack]
+        if missing:
+            raise UsageError(f"{path} is not {what}: it has no column {', '.join(missing)}")
+        columns = {field.name: Column(field, reserved=rows) for field in schema}
+        for name in columns.keys() - there:
+            columns[name].add(rows, None)
+        fields = [field for field in schema if field.name in there]
+        parts = min(len(os.sched_getaffinity(0)), max(1, rows // WORTH_A_THREAD))
+        with ThreadPoolExecutor(parts) as pool:
+            read = partial(_read, path, what, columns)
+            list(pool.map(read, [fields[part::parts] for part in range(parts)]))
     except (pa.ArrowException, OSError, ValueError) as error:
         raise UsageError(f"{path} cannot be read as {what}: {' '.join(str(error).split())}") from error
-    return pd.DataFrame(
-        {field.name: column.pandas() for field, column in zip(schema, columns, strict=True)}, copy=False
-    )
+    return pd.DataFrame({name: column.pandas() for name, column in columns.items()}, copy=False)
+
+
+def _read(path: Path, what: str, columns: Mapping[str, Column], fields: Sequence[pa.Field]) -> None:
+    """Some of the columns, read to their ends."""
+    with pq.ParquetFile(path, pre_buffer=False, buffer_size=_BUFFER_BYTES) as file:
+        for batch in file.iter_batches(_BATCH_ROWS, columns=[field.name for field in fields], use_threads=False):
+            for field in fields:
+                column, array = columns[field.name], batch.column(field.name).cast(field.type)
+                if array.null_count and not field.nullable:
+                    raise UsageError(f"{path} is not {what}: it has rows without {field.name}")
+                column.add(len(batch), _values(column, array))
 
 
 def _values(column: Column, array: pa.Array) -> Array:

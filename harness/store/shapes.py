@@ -19,13 +19,13 @@ from typing import Final
 import msgspec
 import numpy as np
 import numpy.typing as npt
-from numpy.lib.stride_tricks import sliding_window_view
 
+from harness.history.groups import stable_order
 from harness.store.pieces import Array, Kind, Names, Piece, absent, kinds_of, piece_of
 
 WORTH_A_SHAPE: Final = 64
 """Lines. For fewer, learning and comparing takes longer than msgspec does."""
-PIECE_BYTES: Final = 1 << 22
+PIECE_BYTES: Final = 1 << 21
 """How much of a log to decode at a time. For less, numpy's calls take longer than their work."""
 _KNOWN: Final = 16
 """Shapes of one length that are remembered."""
@@ -106,7 +106,10 @@ class Shape:
     def fit(self, lines: Lines) -> tuple[npt.NDArray[np.bool_], Lines]:
         """Which of the lines have this shape, and by how much each byte is more than the least."""
         more = lines - self.least
-        fitting: npt.NDArray[np.bool_] = np.all(more <= self.room, axis=1)
+        within: npt.NDArray[np.bool_] = more <= self.room
+        fitting: npt.NDArray[np.bool_] = np.ones(len(lines), np.bool_)
+        if not within.all():
+            fitting = np.all(within, axis=1)
         for _, (begin, end) in self.texts:
             text = lines[:, begin:end]
             fitting &= ~((text == _QUOTE) | (text == _BACKSLASH)).any(axis=1)
@@ -182,8 +185,7 @@ class ColumnDecoder:
         others = []
         for length, rows in _by_length(lengths):
             if len(rows) >= WORTH_A_SHAPE:
-                of_length = sliding_window_view(buffer, length)[starts[rows]]
-                rows = self._read(of_length, rows, columns)
+                rows = self._read(_rows_of(buffer, starts[rows], length), rows, columns)
             others.append(rows)
         rows = np.sort(np.concatenate(others))
         records = self._decode_all(b"\n".join([lines[starts[row] : ends[row]] for row in rows]))
@@ -210,10 +212,11 @@ class ColumnDecoder:
                 lines, rows, tries = lines[1:], rows[1:], tries - 1
                 continue
             fitting, more = shape.fit(lines)
-            own = rows
+            own, rest = rows, rows[:0]
             if not fitting.all():
-                own, more = rows[fitting], more[fitting]
-            lines, rows = lines[~fitting], rows[~fitting]
+                own, more, rest = rows[fitting], more[fitting], rows[~fitting]
+                lines = lines[~fitting]
+            rows = rest
             for name, values in shape.read(more, self._names):
                 columns.put(own, name, values)
             if len(own) < WORTH_A_SHAPE:
@@ -239,11 +242,17 @@ class _Columns:
 
 def _by_length(lengths: Array) -> Iterator[tuple[int, Array]]:
     """The rows of each length, in order."""
-    order = np.argsort(lengths, kind="stable")
+    order = stable_order(lengths)
     ordered = lengths[order]
     edges = np.flatnonzero(np.diff(ordered, prepend=-1, append=-1))
     for begin, end in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
         yield int(ordered[begin]), order[begin:end]
+
+
+def _rows_of(buffer: Lines, starts: Array, length: int) -> Lines:
+    """The lines of this length that start there."""
+    lines = np.ndarray((len(buffer) - length + 1,), f"V{length}", buffer, 0, (1,))[starts]
+    return lines.view(np.uint8).reshape(len(starts), length)
 
 
 def _in_order(names: Names, known: int, codes: Array) -> None:

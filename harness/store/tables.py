@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, Final
 
@@ -23,7 +23,7 @@ from harness.history.tasks import hitting_tasks
 from harness.store.append_log import read_lines_with
 from harness.store.columns import NAME, OLD_OPS_LACK, OPS_SCHEMA, WRITES_SCHEMA, Columns
 from harness.store.manifest import FIRST_SCHEMA, Manifest, broke_off, check_manifest
-from harness.store.many_logs import read_ops
+from harness.store.many_logs import most_rows, read_ops
 from harness.store.parquet import read_frame
 from harness.store.run_folder import RunFolder, client_logs
 from harness.store.seal import check_seal
@@ -32,46 +32,52 @@ from harness.store.soundness import check_soundness
 
 _PART_ROWS: Final = 1 << 18
 _NEVER_NS: Final = 2**62
+OnOps = Callable[[pd.DataFrame], object]
 
 
-def load_recorded(folder: RunFolder, *, is_over: bool = True) -> Recorded:
+def load_recorded(folder: RunFolder, *, is_over: bool = True, on_ops: OnOps = lambda ops: None) -> Recorded:
     """The run as it was recorded, also one whose harness was killed in the middle of it.
 
     Without a timeline the run began with its first operation and was interrupted; without final.json `final_values` is
-    None. `is_over`: False for a run that is still being recorded. Raises UsageError for a folder that was damaged.
+    None. `is_over`: False for a run that is still being recorded. `on_ops` is told the operations as soon as they are
+    known, when it is not known yet whether they are to be believed. Raises UsageError for a folder that was damaged.
     """
     if not is_over:
-        return _load(folder, ())
+        return _load(folder, (), on_ops)
     manifest = folder.read_manifest(Manifest)
     if manifest is not None:
-        return _load_while_checked(folder, manifest)
+        return _load_while_checked(folder, manifest, on_ops)
     doubts = broke_off(folder)
     is_sealed = check_seal(folder)
-    run = replace(_load_finite(folder, doubts), is_sealed=is_sealed)
+    run = replace(_load_finite(folder, doubts, on_ops), is_sealed=is_sealed)
     check_soundness(folder, run)
     return run
 
 
-def _load_while_checked(folder: RunFolder, manifest: Manifest) -> Recorded:
+def _load_while_checked(folder: RunFolder, manifest: Manifest, on_ops: OnOps) -> Recorded:
     """Files are read twice, for their checksums and for what they say: both at once, so that no processor is idle. A
     file that the manifest does not vouch for is the first thing to tell, whatever its content led to."""
     with ThreadPoolExecutor(1) as beside:
         checked = beside.submit(check_manifest, folder, manifest)
         try:
-            return _load_finite(folder, ())
+            return _load_finite(folder, (), on_ops)
         finally:
             checked.result()
 
 
-def _load_finite(folder: RunFolder, doubts: tuple[str, ...]) -> Recorded:
+def _load_finite(folder: RunFolder, doubts: tuple[str, ...], on_ops: OnOps) -> Recorded:
     try:
-        return _load(folder, doubts)
+        return _load(folder, doubts, on_ops)
     except OverflowError as error:
         raise UsageError(f"{folder.path} is damaged: a number in its logs is too large ({error})") from error
 
 
-def _load(folder: RunFolder, doubts: tuple[str, ...]) -> Recorded:
-    ops, environment = read_history(folder), folder.read_environment()
+def _load(folder: RunFolder, doubts: tuple[str, ...], on_ops: OnOps) -> Recorded:
+    with ThreadPoolExecutor(1) as beside:
+        writes = beside.submit(_read_writes, folder)
+        ops = read_history(folder)
+    on_ops(ops)
+    environment = folder.read_environment()
     ends = tuple(folder.read_log("client-ends.jsonl", ClientEnd))
     config = folder.read_config()
     noticed = list(folder.read_log("nemesis.jsonl", FaultEvent))
@@ -86,7 +92,7 @@ def _load(folder: RunFolder, doubts: tuple[str, ...]) -> Recorded:
         timeline=timeline,
         ops=ops,
         sections=derive_sections(ops, ends, faults),
-        writes=_read_writes(folder),
+        writes=writes.result(),
         faults=faults,
         ends=ends,
         planned_faults=folder.planned_faults(),
@@ -110,9 +116,10 @@ def read_history(folder: RunFolder) -> pd.DataFrame:
     return read_ops(logs)
 
 
-def write_history(folder: RunFolder, ops: pd.DataFrame) -> None:
+def write_history(folder: RunFolder, ops: pd.DataFrame, is_sound: Future[None] | None = None) -> None:
     """history.parquet: names by number, integers as the differences from one to the next, compressed with zstd. Only
-    the times have statistics, by which a reader may skip parts."""
+    the times have statistics, by which a reader may skip parts. If `is_sound` fails, nothing is left, and it raises the
+    same."""
     names = [field.name for field in OPS_SCHEMA if field.type == NAME]
     steps = {field.name: "DELTA_BINARY_PACKED" for field in OPS_SCHEMA if field.type == pa.int64()}
     with folder.in_place("history.parquet") as temporary, temporary.open("wb") as file:
@@ -130,11 +137,14 @@ def write_history(folder: RunFolder, ops: pd.DataFrame) -> None:
                 writer.write_table(pa.Table.from_pandas(part, OPS_SCHEMA, preserve_index=False))
         file.flush()
         os.fsync(file.fileno())
+        if is_sound is not None:
+            is_sound.result()
 
 
 def _read_writes(folder: RunFolder) -> pd.DataFrame:
     """The writes that the resource accepted; none where there is no record."""
-    columns, log = Columns(WRITES_SCHEMA, Write), folder.path / "resource.jsonl"
+    log = folder.path / "resource.jsonl"
+    columns = Columns(WRITES_SCHEMA, Write, most_rows([log], Write))
     if log.exists():
         for piece in read_lines_with(ColumnDecoder(Write, columns.names), log, PIECE_BYTES):
             columns.add_piece(piece)

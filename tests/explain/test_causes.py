@@ -28,6 +28,8 @@ def part(how: Any) -> NodePart:
         ("no-way-in", {"obstacle": "hung"}, "absent node"),
         ("no-way-in", {"obstacle": "stuck keys"}, "stuck keys"),
         ("no-way-in", {"obstacle": "nothing set"}, "nothing set"),
+        ("no-way-in", {"obstacle": "split votes"}, "split votes"),
+        ("no-way-in", {"obstacle": "split votes", "nodes": ["n1"]}, "stuck keys"),
         ("no-way-in", {"obstacle": "unknown"}, "unknown"),
         ("release-without-effect", {"set_again": True}, "set again"),
         ("release-without-effect", {"set_again": False}, "stayed"),

@@ -27,12 +27,12 @@ def explained(*causes: Cause | None) -> Explained:
         (("unknown", "too few nodes", "deleted"), "example 2"),
         (("deleted", "too few nodes"), "example 1"),
         (("unknown", "unknown"), "example 1"),
+        (("unknown", "split votes", "stuck keys"), "example 3"),
+        (("said held", "unknown", "split votes"), "example 1"),
         (("unknown", None), "example 2"),  # the finding says all by itself
     ],
 )
-def test_an_example_whose_cause_is_on_record_comes_before_one_whose_is_not(
-    causes: tuple[Cause | None, ...], told: str
-) -> None:
+def test_the_example_that_says_most_about_the_cause_is_told(causes: tuple[Cause | None, ...], told: str) -> None:
     best = clearest_of(BELIEF, [explained(*causes)])
     assert best is not None
     assert best.sentence == told

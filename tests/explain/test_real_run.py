@@ -5,18 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.harness import runs
+from tests.harness.second_tries import script
 
 NODES = ("n1", "n2", "n3", "n4", "n5")
 
 
 def test_a_crash_without_persistence_is_explained_by_the_node_that_forgot(tmp_path: Path) -> None:
-    code, out, err = runs.fencepost(tmp_path, "script", "crash-without-persistence", "--cluster", "process")
+    place, (code, out, err) = script(tmp_path, "crash-without-persistence", "--cluster", "process")
     assert code == 0, out + err
-    folder = runs.only_run(tmp_path)
+    folder = runs.only_run(place)
     assert "n3 had granted the lock to c1, was killed" in " ".join(out.split())
-    assert f"explain   fencepost explain {folder.relative_to(tmp_path)}" in out
+    assert f"explain   fencepost explain {folder.relative_to(place)}" in out
 
-    code, out, err = runs.fencepost(tmp_path, "explain", "latest")
+    code, out, err = runs.fencepost(place, "explain", "latest")
     assert (code, err) == (0, "")
     said = " ".join(out.split())
     assert "n3 had granted the lock to c1, was killed" in said
@@ -33,10 +34,11 @@ def test_a_crash_without_persistence_is_explained_by_the_node_that_forgot(tmp_pa
 
 
 def test_a_library_that_exposes_nothing_is_explained_by_the_witness(tmp_path: Path) -> None:
-    experiment = ["script", "crash-without-persistence", "--lock", "redlock-ng", "--cluster", "process"]
-    code, out, err = runs.fencepost(tmp_path, *experiment)
+    place, (code, out, err) = script(
+        tmp_path, "crash-without-persistence", "--lock", "redlock-ng", "--cluster", "process"
+    )
     assert code == 0, out + err
-    code, out, err = runs.fencepost(tmp_path, "explain")
+    code, out, err = runs.fencepost(place, "explain")
     assert (code, err) == (0, "")
     said = " ".join(out.split())
     assert "n3 had granted the lock to c1, was killed" in said

@@ -308,6 +308,16 @@ def test_a_lease_that_is_longer_than_its_keys() -> None:
     )
 
 
+def only_on_n1(story: Story) -> Story:
+    """The key of c1 was set at 9 on n1 alone; the others were in sight all the time."""
+    story.watch("n1", "n2", "n3").shows("c1", "c1-1").seen("n1", "set", 9, "c1-1", ttl=100, read=10)
+    for node in ("n2", "n3"):
+        story.seen(node, "set", -20, "other").seen(node, "deleted", -10)
+    for node in ("n1", "n2", "n3"):
+        story.seen(node, "blind", 700)
+    return story
+
+
 @pytest.mark.parametrize(
     ("said", "tail", "cause"),
     [
@@ -318,18 +328,22 @@ def test_a_lease_that_is_longer_than_its_keys() -> None:
     ],
 )
 def test_a_belief_that_too_few_nodes_had_granted(said: str, tail: str, cause: str) -> None:
-    story = Story().watch("n1", "n2", "n3").let_in("c1", 10, 60, said).shows("c1", "c1-1")
-    story.seen("n1", "set", 9, "c1-1", ttl=100, read=10)
-    for node in ("n2", "n3"):
-        story.seen(node, "set", -20, "other").seen(node, "deleted", -10)
-    for node in ("n1", "n2", "n3"):
-        story.seen(node, "blind", 700)
-    told = story.told("unfounded-belief")
+    told = only_on_n1(Story().let_in("c1", 10, 60, said)).told("unfounded-belief")
     assert told.sentence == (
         "c1 was inside and within its reported validity, but for 50 ms, from +10.0 ms on, no majority of the nodes can "
         f"have held the lock for it: n2 never set, n3 never set.{tail}"
     )
     assert told.cause == cause
+
+
+def test_a_belief_in_a_yes_to_another_request() -> None:
+    story = Story().watched().let_in("c1", 10, 60, "OK OK ERR", value="c1-1").saw(9, "set", "n1", "c1")
+    told = only_on_n1(story).told("unfounded-belief")
+    assert told.sentence.endswith(
+        "n2 never set, n3 never set. Only n1 had granted it (the yes of n2 was to another request, for the key was not "
+        "set there)."
+    )
+    assert told.cause == "not set"
 
 
 def test_keys_that_live_longer_than_the_lease() -> None:

@@ -61,7 +61,7 @@ def counted(table: list[Row], permits: int) -> Crowding:
     return count_crowding(frame(table), permits)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(tables, st.integers(1, 4))
 def test_counting_equals_looking_at_every_moment(table: list[Row], permits: int) -> None:
     most, expected, longest = by_hand(table, permits)
@@ -76,7 +76,7 @@ def test_counting_equals_looking_at_every_moment(table: list[Row], permits: int)
     assert all((np.diff([table[row][3] for row in each.rows]) >= 0).all() for each in crowding.excess.values())
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(tables, st.integers(1, 3))
 def test_the_sections_that_are_shown_are_those_that_were_counted(table: list[Row], permits: int) -> None:
     sections = frame(table)
@@ -95,7 +95,7 @@ def test_the_sections_that_are_shown_are_those_that_were_counted(table: list[Row
             assert starts == sorted(starts)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(tables)
 def test_with_one_permit_it_agrees_with_the_overlaps(table: list[Row]) -> None:
     """Every entry in excess begins an overlap, and has the gravest blame of those that it begins."""
@@ -264,7 +264,7 @@ def test_nobody_was_inside() -> None:
 # What others make of it.
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(tables, st.integers(1, 3))
 def test_the_pairs_that_should_not_have_been_are_those_of_the_entries_in_excess(table: list[Row], permits: int) -> None:
     sections = frame(table)

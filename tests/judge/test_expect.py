@@ -52,6 +52,10 @@ def test_the_number_of_sections_can_be_expected() -> None:
     assert not sections(1).holds(of(APART))
 
 
+def test_one_section_is_called_one() -> None:
+    assert (sections(1).says, sections(2).says) == ("1 section in all", "2 sections in all")
+
+
 def test_combined_expectations_must_both_hold_and_both_are_named() -> None:
     both = no_overlaps() & sections(2)
     assert both.says == "never two holders at the same time, and 2 sections in all"

@@ -121,7 +121,7 @@ ends = st.lists(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(faults, ends, st.integers(1, 4), st.sampled_from([clients, clients[:1]]), moments, moments)
 def test_a_majority_is_reachable_whenever_some_client_can_reach_one(
     injected: list[FaultEvent], ended: list[ClientEnd], size: int, there: Sequence[str], start: int, end: int

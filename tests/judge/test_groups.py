@@ -18,7 +18,7 @@ from harness.history.groups import (
     width_of,
 )
 
-quickly = settings(max_examples=150, deadline=None)
+quickly = settings(max_examples=150)
 few = st.integers(0, 6)
 
 

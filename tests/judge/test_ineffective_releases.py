@@ -123,8 +123,8 @@ def test_one_set_that_came_later_is_enough_to_say_so(at: float, is_later: bool) 
 )
 def test_a_node_that_a_fault_may_have_kept_from_the_release_does_not_count(hit: dict[str, Any]) -> None:
     assert longest(released(900, 900).fault("f", 20, 55, **hit)) == []
-    assert longest(released(900, 900).fault("f", 1, 4.9, **hit)) == [840]
-    assert longest(released(900, 900).fault("f", 1, 5, **hit)) == []
+    assert longest(released(900, 900).fault("f", -300, -200.1, **hit)) == [840], "what was under way has arrived"
+    assert longest(released(900, 900).fault("f", -300, -200, **hit)) == []
     assert longest(released(900, 900).fault("f", 900.1, 950, **hit)) == [840]
     assert longest(released(900, 900).fault("f", 900, 950, **hit)) == []
 

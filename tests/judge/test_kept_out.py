@@ -68,9 +68,14 @@ def test_several_ttls_are_three_and_two_seconds_at_least(ttl_ms: int, until: flo
     assert gaps(tried(200, until, ttl_ms=ttl_ms)) == gap
 
 
-@pytest.mark.parametrize(("limit_ms", "gap"), [(1000, [3000]), (1000.1, [])])
-def test_several_acquires_that_the_lock_allows_itself_count_too(limit_ms: float, gap: list[float]) -> None:
-    history = tried(200, 3200, ttl_ms=100)
+@pytest.mark.parametrize(
+    ("limit_ms", "wait_ms", "gap"),
+    [(1000, 0, [3000]), (1000.1, 0, []), (9000, 8000, [3000]), (9000.1, 8000, []), (100, 8000, [3000])],
+)
+def test_several_acquires_that_the_lock_allows_itself_count_too_without_the_time_that_it_is_told_to_wait(
+    limit_ms: float, wait_ms: float, gap: list[float]
+) -> None:
+    history = tried(200, 3200, ttl_ms=100, wait_ms=wait_ms)
     history.acquire_limit_ms = limit_ms
     assert gaps(history) == gap
 

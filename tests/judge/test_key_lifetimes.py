@@ -325,3 +325,51 @@ def test_nodes_that_were_out_of_sight_may_have_prolonged_it() -> None:
     for node in ("n1", "n3"):
         history.watch(node).seen(node, "set", 8, "v1", since=6, ttl=100, read=9)
     assert only(history).examples[0]["prolonged_on"] == ("n2",)
+
+
+@pytest.mark.parametrize(("until", "by"), [(105, []), (115, []), (115.2, [5.2]), (160, [50])])
+def test_who_acquires_once_more_is_held_to_the_deadline_that_is_told_then(until: float, by: list[float]) -> None:
+    """The keys that n1, n2 and n3 were told at 9 to keep for 100 ms are not prolonged."""
+    history = kept(100, 100, 100).op("c1", "reenter", "ok", 1, 30, 31, deadline_ns=ms(until), validity_ms=100)
+    assert short(history) == pytest.approx(by)
+
+
+def test_what_servers_forgot_is_not_held_against_who_acquires_once_more() -> None:
+    """It asks no node again, and its lease ends when the first one does."""
+    history = kept(100, 100, 100).op("c1", "reenter", "ok", 1, 30, 31, deadline_ns=ms(105))
+    for node in NODES:
+        history.seen(node, "blind", 15).seen(node, "watching", 20, f"{node}-second")
+    assert short(history) == []
+
+
+def test_a_validity_that_is_told_once_more_may_be_that_of_the_beginning() -> None:
+    assert short(kept(100, 100, 100).op("c1", "reenter", "ok", 1, 30, 31, validity_ms=100)) == []
+    assert short(kept(100, 100, 100).op("c1", "reenter", "fail", 1, 30, 31, deadline_ns=ms(160))) == []
+
+
+@pytest.mark.parametrize(("since", "at", "by"), [(50.1, 51, []), (49, 51, []), (30, 40, [57])])
+def test_a_release_may_let_the_keys_expire(since: float, at: float, by: list[float]) -> None:
+    """c1 leaves at 50. What shortens the keys before that takes them from a client that relies on them."""
+    history = kept(100, 100, 100, lease=100)
+    for node in NODES:
+        history.seen(node, "prolonged", at, "v1", since=since, ttl=1, read=at + 1)
+        history.seen(node, "expired", at + 3, since=at + 2)
+    assert short(history) == pytest.approx(by)
+
+
+@pytest.mark.parametrize(("read", "by"), [(50, [43]), (50.1, [])])
+def test_a_time_to_live_that_was_read_after_the_section_may_be_what_the_release_left_of_it(
+    read: float, by: list[float]
+) -> None:
+    history = kept(lease=100)
+    for node in NODES:
+        history.seen(node, "set", 8, "v1", since=6, ttl=6, read=read)
+    assert short(history) == pytest.approx(by)
+
+
+def test_nor_does_it_tell_when_the_key_would_have_expired() -> None:
+    """The release's shorter time to live came so soon after the SET that both were seen as one."""
+    history = kept(lease=100)
+    for node in NODES:
+        history.seen(node, "set", 8, "v1", since=6, ttl=1, read=60).seen(node, "expired", 62, since=61)
+    assert short(history) == []

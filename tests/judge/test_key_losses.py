@@ -10,7 +10,7 @@ from harness.checkers import quorum_backing
 from harness.checkers.key_losses import Figures, check
 from harness.history.key_owners import find_owners
 from harness.verdict import Answer, Finding
-from tests.judge.histories import History
+from tests.judge.histories import History, ms
 
 NODES = ("n1", "n2", "n3")
 
@@ -209,3 +209,80 @@ def test_a_lock_may_set_another_field_on_each_node() -> None:
     assert figures == Figures(deleted=2, overwritten=0, shared_values=0)
     backing: Any = quorum_backing.check(run).figures
     assert (backing.sections, backing.unfounded, backing.by_cause["deleted"]) == (2, 1, 1)
+
+
+def swapping(*, asks_at: float | None = 25, seen_to_swap: bool = True) -> History:
+    """Extensions of this lock set new values. One of c1's extensions failed after n1 had got `v2`, which nobody was
+    told, and then `v3`."""
+    history = held()
+    if asks_at is not None:
+        history.op("c1", "extend", "fail", 1, asks_at, asks_at + 5)
+    history.section("c2", 200, 290).op("c2", "extend", "ok", 1, 240, 250, validity_ms=90, deadline_ns=ms(340))
+    history.shows("c2", "w1").seen("n3", "set", 195, "w1", ttl=100)
+    if seen_to_swap:
+        history.shows("c2", "w2").seen("n3", "set", 245, "w2", ttl=100)
+    return history.seen("n1", "set", 27, "v2", since=26, ttl=100).seen("n1", "set", 29, "v3", since=28, ttl=100)
+
+
+def test_a_new_value_of_an_extension_that_failed_halfway_is_still_its_sections() -> None:
+    assert check(swapping().recorded()).findings == ()
+    owners = find_owners(swapping().recorded(), swapping().recorded().watched)  # type: ignore[arg-type]
+    assert owners.values[0] == {"v1", "v2", "v3"}
+
+
+@pytest.mark.parametrize(
+    "history",
+    [
+        pytest.param(swapping(asks_at=None), id="nothing was extended"),
+        pytest.param(swapping(asks_at=27.1), id="it was extended later"),
+        pytest.param(swapping(seen_to_swap=False), id="this lock's extensions set no new values"),
+        pytest.param(swapping().shows("c2", "v2", number=2).section("c2", 400, 410, number=2), id="another showed it"),
+    ],
+)
+def test_a_value_that_no_extension_can_have_set_is_anothers(history: History) -> None:
+    finding = only(history)
+    assert (finding.kind, finding.blame) == ("overwritten-while-held", "lock")
+
+
+def test_what_came_after_the_section_is_not_its_extensions() -> None:
+    history = swapping().seen("n2", "set", 50, "v4", since=49, ttl=100).seen("n3", "set", 52, "v5", since=50.1, ttl=100)
+    owners = find_owners(history.recorded(), history.recorded().watched)  # type: ignore[arg-type]
+    assert owners.values[0] == {"v1", "v2", "v3", "v4"}
+
+
+def with_fields(*values: str) -> Any:
+    """What the nodes held for a lock that keeps a hash, with these fields at 8, 20, 22, …, and whose findings there
+    are. c1 showed `a1` and, for the same section, `a2`; c2, which came later, `b`."""
+    history = History().watch(*NODES).section("c1", 10, 50, asked=5, deadline=105).shows("c1", "a1").shows("c1", "a2")
+    history.section("c2", 200, 290, asked=195).shows("c2", "b")
+    for node in NODES:
+        for number, value in enumerate(values):
+            at = 8 if number == 0 else 18 + 2 * number
+            history.seen(node, "set", at, value, since=at - 1, ttl=100, is_hash=True)
+        history.seen(node, "deleted", 55).seen(node, "set", 198, "b", ttl=100, is_hash=True)
+        history.seen(node, "blind", 900)
+    return history.recorded()
+
+
+def test_a_hash_may_have_a_field_for_each_acquire_of_its_owner() -> None:
+    run = with_fields("a1", "a1, a2", "a0, a1, a2", "a1")
+    assert check(run).findings == quorum_backing.check(run).findings == ()
+    assert run.owners is not None
+    assert run.owners.holdings["value"].tolist()[:3] == ["a1", "a2", "a2"]
+
+
+def test_a_hash_with_the_fields_of_several_clients_may_be_anybodys() -> None:
+    history = History().watch("n1").section("c1", 10, 50, asked=5).shows("c1", "a").section("c2", 12, 50, asked=6)
+    history.shows("c2", "b").seen("n1", "set", 8, "a, b", ttl=100, is_hash=True)
+    owners = history.recorded().owners
+    assert owners is not None
+    assert owners.holdings["value"].tolist() == [None]
+    history.seen("n1", "set", 9, "a, c", ttl=100, is_hash=True)
+    owners = history.section("c3", 100, 150, asked=95).shows("c3", "c").recorded().owners
+    assert owners is not None
+    assert owners.holdings["value"].tolist() == [None, "a"], "c was asked for later"
+
+
+def test_fields_that_nobody_showed_are_a_value_of_their_own() -> None:
+    run = with_fields("a1", "x, y")
+    assert [finding.kind for finding in check(run).findings] == ["overwritten-while-held"]

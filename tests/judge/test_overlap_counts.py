@@ -79,7 +79,7 @@ def compare(table: list[Row], kinds: dict[OverlapBlame, Kind], expected: dict[st
         assert length == kind.longest_ns
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(tables)
 def test_counts_firsts_and_longest_equal_those_of_comparing_every_pair(table: list[Row]) -> None:
     """With lapses, pairs are listed; nobody's lease lapses here."""
@@ -91,7 +91,7 @@ def test_counts_firsts_and_longest_equal_those_of_comparing_every_pair(table: li
     assert overlapped_keys(sections) == {k for k in names if by_hand([row for row in table if row[2] == k])}
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(tables)
 def test_listing_finds_the_same_pairs_as_comparing_every_pair(table: list[Row]) -> None:
     with patch.object(overlaps, "_CHUNK", 3):
@@ -102,7 +102,7 @@ def test_listing_finds_the_same_pairs_as_comparing_every_pair(table: list[Row]) 
     assert began == sorted(began)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.lists(st.integers(0, 5), max_size=8))
 def test_pairs_are_listed_a_bounded_number_at_a_time(counts: list[int]) -> None:
     """However many there are: the pairs of one row, plus fewer than the limit."""
@@ -187,7 +187,7 @@ def test_a_window_of_one_moment_is_not_empty() -> None:
     assert count_overlaps(frame(table))["lock"].longest_ns == 0
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(tables)
 def test_only_rows_that_touch_another_of_their_key_are_looked_at(table: list[Row]) -> None:
     def touch(one: Row, other: Row) -> bool:

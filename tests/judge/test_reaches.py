@@ -16,7 +16,7 @@ far = st.sampled_from([0, 2**61]).flatmap(lambda base: rows.map(lambda r: (r[0],
 tables = st.lists(rows | far, max_size=12).map(lambda found: sorted(found, key=lambda row: row[:2]))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(tables)
 def test_windows_reach_the_last_row_of_their_group_that_starts_in_them(table: list[Row]) -> None:
     group, start, until = (np.array(column, np.int64) for column in zip(*table, strict=True)) if table else [_NONE] * 3

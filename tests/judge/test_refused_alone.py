@@ -291,7 +291,7 @@ tries = st.lists(
 )
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(tries)
 def test_who_is_refused_alone_is_found_by_a_plain_loop_as_well(planned: list[Any]) -> None:
     history = History().section("c1", 10, 20)

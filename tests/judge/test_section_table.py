@@ -74,7 +74,7 @@ def test_rows_in_any_order_keep_the_order_of_starts_and_of_acceptance(tmp_path: 
         assert counter.check(again).figures.lost == 1
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(st.tuples(sections, one_each), min_size=1, max_size=6),
     st.booleans(),
@@ -121,6 +121,8 @@ def test_rows_may_be_in_row_groups_that_number_names_differently(
             writer.write_table(table.slice(row, 1))
     pq.write_table(table.cast(pa.schema([plain(field) for field in table.schema])), tmp_path / "plain.parquet")
     monkeypatch.setattr("harness.store.parquet._BATCH_ROWS", 2)
+    monkeypatch.setattr("harness.store.parquet.WORTH_A_THREAD", 1)
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1, 2})
     for name in ("sections.parquet", "pieces.parquet", "plain.parquet"):
         again = read_table(tmp_path / name, run.config)
         assert again.sections.astype(str).equals(whole.sections.astype(str))

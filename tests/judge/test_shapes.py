@@ -73,7 +73,7 @@ def line_of(op: Op, *, with_nulls: bool) -> bytes:
     return msgspec.json.encode({name: getattr(op, name) for name in op.__struct_fields__})
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(st.lists(st.tuples(ops, st.booleans()), min_size=1, max_size=6), max_size=5))
 def test_the_columns_are_what_msgspec_decodes(pieces: list[list[tuple[Op, bool]]]) -> None:
     decoder, names = new_decoder()
@@ -91,7 +91,7 @@ def test_the_columns_are_what_msgspec_decodes(pieces: list[list[tuple[Op, bool]]
 GOOD = b'{"f":"read","outcome":"ok","key":"k1","section":17,"invoke_ns":1234567890,"complete_ns":2,"validity_ms":90.25}'
 
 
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=1000)
 @given(
     st.integers(0, len(GOOD) - 1),
     st.integers(0, len(GOOD) - 1),

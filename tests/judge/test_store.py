@@ -266,6 +266,23 @@ def test_garbage_in_the_middle_is_named_by_file_and_line(tmp_path: Path) -> None
         assert "\n" not in str(caught.value)
 
 
+def test_a_record_that_is_refused_leaves_the_history_as_it_was(tmp_path: Path) -> None:
+    folder = written(tmp_path)
+    log, history = folder.client_log("c1", 1), folder.path / "history.parquet"
+    whole = log.read_bytes()
+    for earlier in (None, b"of an earlier judgement"):
+        log.write_bytes(whole.replace(b'"section":1', b'"section":2'))
+        if earlier is not None:
+            history.write_bytes(earlier)
+        with pytest.raises(UsageError, match=r"c1\.1\.jsonl is not as the run left it: its content changed"):
+            judge_folder(folder)
+        assert (history.read_bytes() if history.exists() else None) == earlier
+        assert list(folder.path.glob(".history*")) == []
+    log.write_bytes(whole)
+    run, _ = judge_folder(folder)
+    assert read_frame(history, OPS_SCHEMA, "a history").equals(run.ops)
+
+
 def test_long_logs_are_read_in_pieces_that_cut_lines_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = written(tmp_path)
     for size in (1, 7, 150, 1000):

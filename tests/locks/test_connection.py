@@ -144,6 +144,7 @@ def test_a_partial_late_reply_is_discarded_with_its_remainder(fake: FakeServer) 
 
 def test_a_reply_that_arrives_byte_by_byte_is_assembled(fake: FakeServer) -> None:
     pool, end = fake.open_pool()
+    pool.timeout_ms = 2_000
     thread = answering(end, pack("GET", "a"), b"$5\r\nhello\r\n", pause_s=0.002)
     assert pool.ask(pack("GET", "a")) == [b"hello"]
     thread.join()

@@ -87,8 +87,11 @@ def test_the_bounds_include_the_time_of_computing_if_the_process_is_stopped_afte
     def resume() -> None:
         while "pid" not in log.read_text():
             time.sleep(0.01)
+        pid = int(log.read_text().split()[1])
+        while "State:\tT" not in Path(f"/proc/{pid}/status").read_text():
+            time.sleep(0.01)
         time.sleep(0.2)
-        os.kill(int(log.read_text().split()[1]), signal.SIGCONT)
+        os.kill(pid, signal.SIGCONT)
 
     resuming = threading.Thread(target=resume)
     resuming.start()

@@ -15,6 +15,7 @@ from workloads.locks.primary_replica_wait import PrimaryReplicaWait
 from workloads.locks.redlock import Redlock
 from workloads.locks.redlock_fixed_delay import RedlockFixedDelay
 from workloads.locks.redlock_token import RedlockToken
+from workloads.locks.redlock_wide_margin import RedlockWideMargin
 from workloads.locks.set_nx_px import SetNxPx
 from workloads.locks.set_nx_px_del import SetNxPxDel
 from workloads.locks.set_nx_px_token import SetNxPxToken
@@ -130,6 +131,15 @@ def test_a_fixed_delay_is_always_the_same_and_a_random_one_is_not(opened: Open) 
     fixed, drawn = opened(RedlockFixedDelay), opened(Redlock)
     assert {fixed.delay_ms() for _ in range(10)} == {0.5}, "the mean of the random one"
     assert len({drawn.delay_ms() for _ in range(10)}) == 10
+
+
+def test_a_wide_margin_ends_the_lease_before_keys_on_clocks_that_run_fast_by_ten_percent(opened: Open) -> None:
+    lease = granted(opened(RedlockWideMargin).acquire("k", TTL_MS))
+    assert lease.validity_ms is not None
+    assert lease.validity_ms < TTL_MS / 1.1
+    usual = granted(opened(Redlock).acquire("another", TTL_MS)).validity_ms
+    assert usual is not None
+    assert usual > TTL_MS / 1.1
 
 
 def test_a_clock_that_steps_back_hides_the_time_that_an_acquire_took(

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from fencepost.errors import BrokenEnvironmentError, UsageError
+from workloads import locks
 from workloads.base import Lock, LockSettings
 from workloads.locks.no_op import NoOp
 from workloads.registry import check_lock, lock_names, open_lock
@@ -52,6 +53,13 @@ def refused(lock: str, lock_command: str | None = None) -> str:
         open_lock(lock, lock_command, [], LockSettings())
     assert "\n" not in str(caught.value)
     return str(caught.value)
+
+
+def test_a_lock_whose_file_changes_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(locks, "__path__", [str(tmp_path)])
+    for summary in ("The first words", "Other words"):
+        (tmp_path / "mine.py").write_text(f'"""{summary}. And more."""\n')
+        assert [info.summary for info in lock_names()] == [summary]
 
 
 def test_every_file_in_the_folder_is_a_lock_with_a_summary() -> None:

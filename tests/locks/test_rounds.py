@@ -21,12 +21,14 @@ from workloads.options import ClientOptions
 from workloads.recorder import Recorder
 
 TTL_MS = 10_000
+LONG_MS = 2_000
+"""A node timeout that every node keeps that is not paused."""
 
 
 @pytest.fixture(params=["parallel", "sequential"])
 def pair(nodes: Sequence[NodeAddress], request: pytest.FixtureRequest) -> Iterator[tuple[Redlock, Redlock]]:
     """Two clients' locks on the five servers."""
-    settings = LockSettings(node_timeout_ms=100, retry_delay_ms=1, acquire_mode=request.param, rng=Random(1))
+    settings = LockSettings(node_timeout_ms=LONG_MS, retry_delay_ms=1, acquire_mode=request.param, rng=Random(1))
     locks = Redlock(nodes, settings), Redlock(nodes, settings)
     yield locks
     for lock in locks:
@@ -102,7 +104,7 @@ def test_rounds_that_are_never_taken_do_not_accumulate(pair: tuple[Redlock, Redl
 
 
 def test_the_controls_expose_rounds_too(nodes: Sequence[NodeAddress]) -> None:
-    lock = NoUniqueValue(nodes, LockSettings())
+    lock = NoUniqueValue(nodes, LockSettings(node_timeout_ms=LONG_MS))
     assert isinstance(lock, ShowsRounds)
     assert lock.acquire("k", TTL_MS) is not None
     assert [r.value for r in lock.take_rounds()] == ["locked"]

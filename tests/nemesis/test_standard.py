@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from itertools import pairwise
 from typing import get_args
 
@@ -14,11 +15,12 @@ from fencepost.errors import UsageError
 from fencepost.units import Duration
 from nemesis.base import FaultClass, HasClass, Topology, Turn
 from nemesis.partition import Partition
+from nemesis.partition_shapes import SHAPES
 from nemesis.pause import Pause
 from nemesis.registry import mixes, nemeses
 from nemesis.schedule import Planned, Schedule, decode_fault, draw_schedule, for_cluster, parse_spec
 from nemesis.spec import Lane, Spec
-from nemesis.standard import LANES, STILL
+from nemesis.standard import FLURRY, LANES, STILL, STORM
 from tests.nemesis.fakes import topology
 
 CLOCKS = {f"{whose} clock {how}" for whose in ("node", "client") for how in ("stepped", "drifting", "strobing")}
@@ -46,15 +48,16 @@ def test_every_class_of_fault_comes_within_a_minute(seed: int) -> None:
 def test_every_row_of_every_deck_comes_once_before_any_comes_again() -> None:
     lanes = parse_spec("standard").lanes
     assert [len(lane.deck) for lane in lanes] == [len(deck.specs) for deck in LANES.values()]
-    cuts = [planned for planned in draw().faults if planned.nemesis == "partition" and not is_still(planned)]
-    rows = len(LANES["cuts"].specs)
-    assert len(cuts) >= rows
-    assert sum(planned.duration_ms <= 45 for planned in cuts[:rows]) == 2, "the two outages of some ms"
+    faults = during(FLURRY, draw(of=topology(4, 5, 1_000), duration_ms=120_000).faults, ttl_ms=1_000)
+    flickers = [planned for planned in faults if planned.nemesis == "partition"]
+    rows = len(LANES["flickers"].specs)
+    assert len(flickers) >= rows
+    assert sum(planned.duration_ms <= 45 for planned in flickers[:rows]) == 2, "the two outages of some ms"
 
 
-def is_still(planned: Planned) -> bool:
-    """Whether the fault begins in a still time, with a TTL of 500 ms."""
-    return planned.at_ms % (STILL.period * 500) >= STILL.begin * 500
+def during(turn: Turn, faults: Iterable[Planned], ttl_ms: int = 500) -> list[Planned]:
+    """The faults that begin in such a turn."""
+    return [each for each in faults if turn.begin <= each.at_ms / ttl_ms % turn.period < turn.end]
 
 
 def test_clients_are_stopped_at_each_step_or_without_aim_wherever_they_are() -> None:
@@ -62,7 +65,7 @@ def test_clients_are_stopped_at_each_step_or_without_aim_wherever_they_are() -> 
         faults = [decode_fault(planned) for planned in draw(spec).faults]
         return Counter(fault.aimed_at for fault in faults if isinstance(fault, Pause) and fault.clients)
 
-    assert aims("standard").keys() == {"inside", "acquiring", "extending", "releasing"}
+    assert aims("standard").keys() == {"inside", "acquiring", "extending", "releasing", None}
     assert aims("standard:aim=no") == {None: aims("standard").total()}
     others = [
         [planned for planned in draw(spec).faults if planned.nemesis != "pause"]
@@ -74,16 +77,17 @@ def test_clients_are_stopped_at_each_step_or_without_aim_wherever_they_are() -> 
 
 
 def test_in_a_storm_several_are_in_force_at_once_but_none_of_the_same_lane() -> None:
-    storm = [planned for planned in draw().faults if not is_still(planned)]
-    assert max(sum(f.at_ms <= at < f.end_ms for f in storm) for at in range(0, 60_000, 50)) == len(LANES) - 1
-    for kinds in ({"partition"}, {"latency"}, {"pause", "crash"}):
+    storm = during(STORM, draw().faults)
+    lanes = [deck for deck in LANES.values() if deck.turn == STORM]
+    assert max(sum(f.at_ms <= at < f.end_ms for f in storm) for at in range(0, 60_000, 50)) == len(lanes) == 3
+    for kinds in ({"partition"}, {"latency"}, {"pause", "crash", "errors"}):
         own = [planned for planned in storm if planned.nemesis in kinds]
         assert all(a.end_ms <= b.at_ms for a, b in pairwise(own))
 
 
 def test_in_a_still_time_one_fault_is_in_force_for_several_ttls_and_nothing_else_changes() -> None:
     faults = draw(duration_ms=300_000).faults
-    still = [planned for planned in faults if is_still(planned)]
+    still = during(STILL, faults)
     assert len(still) > 40
     assert sum(planned.duration_ms >= 4 * 500 for planned in still) > len(still) / 2
     for planned in still:
@@ -116,7 +120,7 @@ def test_a_longer_load_only_adds_faults() -> None:
 def test_within_two_minutes_as_many_nodes_as_can_be_lost_are_silent_for_several_ttls_and_nothing_else_is_wrong(
     seed: int,
 ) -> None:
-    still = [planned for planned in draw(seed=seed, duration_ms=120_000).faults if is_still(planned)]
+    still = during(STILL, draw(seed=seed, duration_ms=120_000).faults)
     long = [planned.fault for planned in still if planned.duration_ms >= 4 * 500 and planned.nemesis == "partition"]
     everybody = {f"c{number}" for number in range(1, 5)}
     assert any(
@@ -153,10 +157,23 @@ def test_of_its_faults_those_are_played_that_so_many_nodes_and_clients_can_meet(
     spec = for_cluster(parse_spec("standard"), redis.SERVER, of)
     faults = draw_schedule(spec, 7, of, 60_000).faults
     assert {planned.nemesis for planned in faults} == {"partition", "latency", "pause", "crash", "errors"}
-    assert [len(lane.deck) for lane in spec.lanes] == [
-        len(deck.specs) - (len(of.nodes) < 2) * (name == "cuts") * 3 - (len(of.nodes) < 3) * (name == "still")
-        for name, deck in sorted(LANES.items())
+    every = [str(chosen) for chosen in parse_spec("standard").chosen]
+    played = [str(chosen) for chosen in spec.chosen]
+    needed = {name: shape.min_nodes for name, shape in SHAPES.items()}
+    assert played == [
+        card
+        for card in every
+        if not any(f"shape='{name}'" in card and nodes > len(of.nodes) for name, nodes in needed.items())
     ]
+    assert (len(played) < len(every)) == (len(of.nodes) < 3)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_in_a_flurry_links_fail_and_work_again_many_times_within_one_lease(seed: int) -> None:
+    flurry = during(FLURRY, draw(seed=seed, duration_ms=300_000).faults)
+    turns = Counter(int(planned.at_ms // (FLURRY.period * 500)) for planned in flurry)
+    assert min(turns.values()) >= 4
+    assert max(planned.duration_ms for planned in flurry) < 500
 
 
 def test_a_shape_that_the_user_named_is_refused_and_not_left_out() -> None:

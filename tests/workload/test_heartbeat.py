@@ -69,8 +69,12 @@ def stop_for_a_while(pid: int) -> tuple[int, int]:
 
 def test_a_process_that_was_stopped_knows_it(tmp_path: Path, living: subprocess.Popen[bytes]) -> None:
     began_ns, ended_ns = stop_for_a_while(living.pid)
-    assert becomes_true(lambda: bool(gaps(tmp_path)))
-    own = next(gap for gap in gaps(tmp_path) if gap.pid is None and gap.to_ns > ended_ns)
+
+    def found() -> list[Gap]:
+        return [gap for gap in gaps(tmp_path) if gap.pid is None and gap.to_ns > ended_ns]
+
+    assert becomes_true(lambda: bool(found()))
+    own = found()[0]
     assert own.from_ns <= began_ns
     assert own.to_ns >= ended_ns
     assert own.to_ns - own.from_ns - own.waited_ns > STOP_NS / 2
@@ -80,10 +84,12 @@ def test_a_stopped_process_of_the_lock_is_noticed_too(
     tmp_path: Path, living: subprocess.Popen[bytes], idle: subprocess.Popen[bytes]
 ) -> None:
     began_ns, ended_ns = stop_for_a_while(idle.pid)
-    assert becomes_true(lambda: any(gap.pid == idle.pid for gap in gaps(tmp_path)))
-    (other,) = [gap for gap in gaps(tmp_path) if gap.pid == idle.pid]
-    assert other.from_ns <= began_ns
-    assert other.to_ns >= ended_ns
+
+    def found() -> list[Gap]:
+        return [gap for gap in gaps(tmp_path) if gap.pid == idle.pid and gap.to_ns >= ended_ns]
+
+    assert becomes_true(lambda: bool(found()))
+    assert found()[0].from_ns <= began_ns
 
 
 def test_a_lock_whose_process_has_ended_does_not_stand_still(
@@ -93,20 +99,23 @@ def test_a_lock_whose_process_has_ended_does_not_stand_still(
     idle.wait()
     (tmp_path / "beaten").unlink()
     assert becomes_true((tmp_path / "beaten").exists)
-    assert not [gap for gap in gaps(tmp_path) if gap.pid is not None]
+    found = gaps(tmp_path)
+    late_ns = {gap.to_ns for gap in found if gap.pid is None}  # who looks late cannot know how others did meanwhile
+    assert not [gap for gap in found if gap.pid is not None and gap.to_ns not in late_ns]
 
 
 def test_what_a_client_does_before_its_heart_beats_is_no_gap(tmp_path: Path) -> None:
     heartbeat = Heartbeat(tmp_path / "gaps", tmp_path / "beats", lambda _: None, [os.getpid()])
     sleep(0.2)
+    entered_ns = monotonic_ns()
     with heartbeat:
         heartbeat.check(monotonic_ns())
-    assert gaps(tmp_path) == []
+    assert all(gap.from_ns >= entered_ns for gap in gaps(tmp_path)), "it may have been kept waiting since then"
 
 
 def test_who_looks_before_the_heart_beats_again_records_the_gap_first(tmp_path: Path) -> None:
     heartbeat = Heartbeat(tmp_path / "gaps", tmp_path / "beats", lambda _: None)  # not entered: it does not beat
-    now_ns = monotonic_ns()
+    now_ns = heartbeat._last_ns
     heartbeat.check(now_ns + 90_000_000)
     assert gaps(tmp_path) == []
     heartbeat.check(now_ns + 300_000_000)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import inspect
 import pkgutil
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final
 
 from fencepost.errors import UsageError
@@ -28,6 +27,8 @@ def find_workload(name: str) -> Workload:
     """The workload of this name. Raises UsageError if there is none."""
     known = workload_names()
     if name not in known:
+        from difflib import get_close_matches  # every client imports this module
+
         near = get_close_matches(name, known, n=1)
         hint = f"did you mean {near[0]}? " if near else ""
         raise UsageError(

@@ -34,6 +34,7 @@ from workloads.mutants.declared import (
 from workloads.mutants.extending import (
     AddsTheTtl,
     AddsToWhatTheKeysHaveLeft,
+    AddsUpTheVotes,
     AnExtensionAcquires,
     ExtendedByAnyNode,
     ExtendsByOverwriting,
@@ -60,7 +61,7 @@ from workloads.mutants.timing import (
     RoundsUpToSeconds,
     SaysYesAndNoMore,
 )
-from workloads.mutants.trying import BacksOffWithoutEnd, TriesForEver, WaitsForEveryNode
+from workloads.mutants.trying import BacksOffWithoutEnd, KeepsTheKeysOfItsTries, TriesForEver, WaitsForEveryNode
 from workloads.mutants.values import (
     OneValueForAll,
     OneValuePerProcess,
@@ -78,6 +79,7 @@ __all__ = [
     "UNAIMED",
     "AddsTheTtl",
     "AddsToWhatTheKeysHaveLeft",
+    "AddsUpTheVotes",
     "AnErrorIsAYes",
     "AnExtensionAcquires",
     "AsksWithoutATimeLimit",
@@ -99,6 +101,7 @@ __all__ = [
     "FreesWithoutComparing",
     "GrantsWhatIsOver",
     "HalfIsEnough",
+    "KeepsTheKeysOfItsTries",
     "LateReplyCounts",
     "LeavesRefusedAttempts",
     "LoadsItsScriptOnce",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 
 from workloads.base import Lease
@@ -72,6 +73,31 @@ class ExtendsWhatIsOver(Redlock):
 
     def may_extend(self, lease_deadline_ns: int, now_ns: int) -> bool:
         return True
+
+
+@mutant(
+    "adds up the votes of its tries",
+    "a majority must extend the key in one try",
+    conditions="long work, impatient",
+    finding="lease-outlasts-keys",
+    cause="not prolonged",
+)
+class AddsUpTheVotes(Redlock):
+    """A node that says yes twice counts twice."""
+
+    def extend(self, lease: Lease, ttl_ms: int) -> Lease | None:
+        said_yes = 0
+        for _ in range(self.ROUNDS):
+            requested_ns = time.monotonic_ns()
+            replies = self._ask(self.extend_request(lease.key, lease.value, ttl_ms))
+            said_yes += sum(reply == 1 for reply in replies)
+            extended = self._lease(lease.key, lease.value, ttl_ms, requested_ns)
+            self._note("extend", lease.key, lease.value, requested_ns)
+            if lease.deadline_ns is None or not self.may_extend(lease.deadline_ns, time.monotonic_ns()):
+                return None
+            if said_yes >= self.extend_quorum():
+                return extended
+        return None
 
 
 @mutant(

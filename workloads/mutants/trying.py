@@ -5,8 +5,13 @@ from __future__ import annotations
 import time
 
 from workloads.base import Lease
+from workloads.connection import pack
 from workloads.locks.redlock import Redlock
 from workloads.mutants.declared import mutant
+
+SET_OR_RECOGNISE = b"""\
+if redis.call("get",KEYS[1]) == ARGV[1] then return 1 end
+return redis.call("set",KEYS[1],ARGV[1],"nx","px",ARGV[2])"""
 
 
 @mutant(
@@ -53,4 +58,26 @@ class BacksOffWithoutEnd(Redlock):
         time.sleep(min(60, (2**refused - 1) * 0.05))
         lease = super().acquire(key, ttl_ms)
         vars(self)["refused"] = 0 if lease is not None else refused + 1
+        return lease
+
+
+@mutant(
+    "keeps the keys of its tries",
+    "a key of an earlier try, whose time is running, is no vote for this one",
+    conditions="busy",
+    finding="lease-outlasts-keys",
+    also={"unfounded-belief": "expired", "overlap": "expired"},
+)
+class KeepsTheKeysOfItsTries(Redlock):
+    """It collects nodes until they are a majority, and counts the lease from the last try."""
+
+    def try_once(self, key: str, ttl_ms: int) -> Lease | None:
+        value, requested_ns = vars(self).setdefault("kept", self.unique_value()), time.monotonic_ns()
+        replies = self._ask(pack("EVAL", SET_OR_RECOGNISE, 1, key, value, ttl_ms))
+        said_yes = sum(reply in (b"OK", 1) for reply in replies)
+        lease = self._lease(key, value, ttl_ms, requested_ns)
+        self._note("acquire", key, value, requested_ns)
+        if said_yes < self.quorum() or lease is None:
+            return None
+        del vars(self)["kept"]
         return lease

@@ -27,5 +27,5 @@ def restart_within_the_ttl(stage: Stage) -> None:
     one.sees("n1", "n2", "n3")
     two.sees("n3", "n4", "n5")
     one.acquire("k1")
-    stage.nodes("n3").kill().start(after="0.4ttl")
+    stage.nodes("n3").kill().start(after="0.2ttl")
     two.acquire("k1")

@@ -11,7 +11,7 @@ from typing import Any, Final
 from harness.scripts.expect import no_overlaps, overlaps_blamed_on, sections
 from harness.scripts.experiment import Stage, experiment
 
-_MANUAL: Final[dict[str, Any]] = {"nodes": 3, "ttl_ms": 5_000, "replication": "manual", "witness": "off"}
+_MANUAL: Final[dict[str, Any]] = {"nodes": 3, "ttl_ms": 20_000, "replication": "manual", "witness": "off"}
 # A busy machine may delay an election, and one that comes to nothing is repeated much later.
 _SENTINEL: Final[dict[str, Any]] = {**_MANUAL, "ttl_ms": 120_000, "replication": "sentinel"}
 

@@ -75,13 +75,13 @@ def refused_with_two_nodes(stage: Stage) -> None:
     two.acquire("k1")
 
 
-@experiment(lock="workloads.mutants:LeavesRefusedAttempts", ttl_ms=5_000, expect=sections(1))
+@experiment(lock="workloads.mutants:LeavesRefusedAttempts", expect=sections(1))
 def partial_locks_kept(stage: Stage) -> None:
     """If a refused client keeps the keys that it got, they stand in the way of the next one."""
     refused_with_two_nodes(stage)
 
 
-@experiment(ttl_ms=5_000, expect=sections(2))
+@experiment(expect=sections(2))
 def partial_locks_released(stage: Stage) -> None:
     """If a refused client releases the keys that it got, the next one gets the lock at once."""
     refused_with_two_nodes(stage)
