@@ -15,8 +15,11 @@ from harness.claims.loads import LOADS
 from harness.claims.table import CLAIMS
 
 LEAST_LOADS: Final = 5
-"""Runs of a load at least: with fewer a sign test cannot decide anything. With fewer of each script, edges are swept in
-larger steps."""
+"""Runs at least of a load on which a sign test decides: with fewer it cannot. With fewer of everything else, edges are
+swept in larger steps."""
+_BY_SIGN_TEST: Final = frozenset(
+    trial.script for claim in CLAIMS if claim.says == "mostly" for trial in claim.trials if trial.script in LOADS
+)
 
 
 def chosen(only: Collection[str]) -> tuple[Claim, ...]:
@@ -54,14 +57,12 @@ def is_coarse(repeats: int) -> bool:
 
 
 def claims_grid(claims: Sequence[Claim], repeats: int, cluster: str | None) -> Grid:
-    """`repeats`: of each script; of a load no fewer than `LEAST_LOADS`. `cluster`: where all
-    of them run; None: where each of them chooses. Edges get as many runs at each point as scripts."""
+    """`repeats`: of each experiment, and of an edge at each point; of loads on which a sign test decides no fewer than
+    `LEAST_LOADS`. `cluster`: where all of them run; None: where each of them chooses."""
     parts: dict[str, list[Cell]] = {}
     for cell, trial in _trials(claims).items():
-        load = LOADS.get(trial.script)
-        title = "experiments" if load is None else "costs" if load.is_cost else "loads"
-        script = trial.script if load is None else ""
-        parts.setdefault(title, []).append(Cell(cell, options_of(trial), {"experiment": cell}, script))
+        script = "" if trial.script in LOADS else trial.script
+        parts.setdefault(_part_of(trial), []).append(Cell(cell, options_of(trial), {"experiment": cell}, script))
     for edge in edges_of(claims):
         for point in points_of(edge, coarse=is_coarse(repeats)):
             cell = edge.cell(point)
@@ -76,7 +77,7 @@ def claims_grid(claims: Sequence[Claim], repeats: int, cluster: str | None) -> G
                 Part(
                     title=title,
                     cells=tuple(cells),
-                    seeds=_repeats(title in ("experiments", "edges"), repeats),
+                    seeds=_repeats(title, repeats),
                     options=_shared(cluster),
                     kind="cost" if title == "costs" else "safety",
                 )
@@ -88,7 +89,7 @@ def claims_grid(claims: Sequence[Claim], repeats: int, cluster: str | None) -> G
 
 def runs_of(trial: Trial, repeats: int) -> int:
     """How many runs of this trial are made where each script is played so often."""
-    return _repeats(trial.script not in LOADS, repeats)
+    return _repeats(_part_of(trial), repeats)
 
 
 def options_of(trial: Trial) -> dict[str, str]:
@@ -97,8 +98,18 @@ def options_of(trial: Trial) -> dict[str, str]:
     return dict(load.options) if load else {}
 
 
-def _repeats(is_scripted: bool, repeats: int) -> int:
-    return repeats if is_scripted else max(repeats, LEAST_LOADS)
+def _part_of(trial: Trial) -> str:
+    """The title of the part of the grid that has its cell."""
+    load = LOADS.get(trial.script)
+    if load is None:
+        return "experiments"
+    if load.is_cost:
+        return "costs"
+    return "tendencies" if trial.script in _BY_SIGN_TEST else "loads"
+
+
+def _repeats(part: str, repeats: int) -> int:
+    return max(repeats, LEAST_LOADS) if part in ("tendencies", "costs") else repeats
 
 
 def _trials(claims: Sequence[Claim]) -> dict[str, Trial]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import platform
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -14,7 +12,6 @@ from fencepost.files import write_whole
 from harness.campaign.folder import Campaign, CampaignFolder, RunLine
 from harness.campaign.hands import Hands
 from harness.campaign.play import make_plan, play
-from harness.campaign.session import revision_in_words
 from harness.claims import export, wording
 from harness.claims.claim import Claim, Trial
 from harness.claims.edges import EDGES, Seen, seen_of
@@ -50,8 +47,7 @@ def run_claims(
     if not playable:
         raise next(iter(cannot.values()))
     plan = make_plan(claims_grid(playable, repeats, cluster), yes=True)
-    machine = {"kernel": platform.release(), "cores": os.cpu_count(), "python": platform.python_version()}
-    campaign = Campaign(grid=plan.grid, revision=revision_in_words(), command=command, machine=machine)
+    campaign = Campaign.begun(plan.grid, command)
     folder = CampaignFolder.claim(place, campaign)
     try:
         remove_leftovers(out)

@@ -119,10 +119,10 @@ def _rule(claim: Claim, tried: Sequence[Tried]) -> tuple[Answer, str]:
         return "undecided", f"{plural(missing, 'run')} {'is' if missing == 1 else 'are'} still to be made."
     for each in controls:
         if each.failed and not (each.is_random and each.held):
-            runs = plural(each.held + each.failed, "run")
-            return "undecided", f"The control {each.trial.script} did not show what it must in {each.failed} of {runs}."
+            return "undecided", _blind(each)
         if not each.held:
-            return "undecided", f"All runs of the control {each.trial.script} ended unknown."
+            runs = plural(each.unknown, "run")
+            return "undecided", f"{runs} of the control {each.trial.script} ended unknown and must be made again."
     supporting, contradicting = sum(t.supporting for t in tests), sum(t.contradicting for t in tests)
     if claim.says == "can" and supporting:
         return "confirmed", f"It happened in {supporting} of {plural(supporting + contradicting, 'run')}."
@@ -142,6 +142,17 @@ def _rule(claim: Claim, tried: Sequence[Tried]) -> tuple[Answer, str]:
         return "refuted", f"It never happened in {plural(contradicting, 'run')} that force it."
     runs = "the one run that tries" if supporting == 1 else f"all {supporting} runs that try"
     return "confirmed", f"It held in {runs} to break it."
+
+
+def _blind(control: Tried) -> str:
+    """What is said of a control that did not show what it must, and how many runs would help."""
+    said = (
+        f"The control {control.trial.script} did not show what it must in {control.failed} of "
+        f"{plural(control.held + control.failed, 'run')}"
+    )
+    if control.is_random:
+        return f"{said}; one more run is enough if that shows it."
+    return f"{said}. No number of runs decides that: a script must always end the same way, so it has to be mended."
 
 
 def _tendency(supporting: int, contradicting: int) -> tuple[Answer, str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 
 from fencepost.options import Option
-from harness.campaign.hands import Hands, SideBySide
+from harness.campaign.hands import Hands, OnScheduler, SideBySide
 from harness.cli.command import Call, Command
 from harness.config import RESULTS
 from harness.options import Results
@@ -22,12 +22,18 @@ class Arguments(msgspec.Struct, frozen=True, kw_only=True):
     only: Annotated[
         tuple[str, ...], Option("--only", "only this claim; may be given more than once", metavar="NAME")
     ] = ()
-    quick: Annotated[bool, Option("--quick", "three runs of each script, five of each load")] = False
+    quick: Annotated[bool, Option("--quick", "three runs of each experiment, five where a sign test decides")] = False
     repeats: Annotated[
         int | None,
-        Option("--repeats", "runs of each script; a load gets five at least", shown_default="20; quick: 3", low=1),
+        Option(
+            "--repeats",
+            "runs of each experiment; five at least where a sign test decides",
+            shown_default="20; quick: 3",
+            low=1,
+        ),
     ] = None
     workers: SideBySide = None
+    scheduler: OnScheduler = None
     report: Annotated[
         Path | None, Option("--report", "folder of the page", metavar="DIR", shown_default="results/claims/NAME")
     ] = None
@@ -54,7 +60,7 @@ def _claims(call: Call, out: Console) -> int:
         only=arguments.only,
         repeats=(3 if arguments.quick else 20) if arguments.repeats is None else arguments.repeats,
         cluster=call.replaced.get("cluster"),
-        hands=Hands.found(arguments.workers, None),
+        hands=Hands.found(arguments.workers, arguments.scheduler),
         command=call.to_repeat,
         out=out,
     )

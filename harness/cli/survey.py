@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 
 from fencepost.options import Option
-from harness.campaign.hands import AtOnce, Hands
+from harness.campaign.hands import Hands, OnScheduler, SideBySide
 from harness.cli.command import Call, Command
 from harness.config import RESULTS
 from harness.options import Results
@@ -29,15 +29,8 @@ class Arguments(msgspec.Struct, frozen=True, kw_only=True):
     seeds: Annotated[
         int | None, Option("--seeds", "runs of each configuration", shown_default="5; quick: 1", low=1)
     ] = None
-    workers: Annotated[
-        AtOnce | None,
-        Option(
-            "--workers",
-            "runs at the same time; auto: as many as do not disturb each other",
-            metavar="N|auto",
-            shown_default="1",
-        ),
-    ] = None
+    workers: SideBySide = None
+    scheduler: OnScheduler = None
     report: Annotated[
         Path | None, Option("--report", "folder of the page", metavar="DIR", shown_default="results/survey")
     ] = None
@@ -53,7 +46,7 @@ def _survey(call: Call, out: Console) -> int:
     if arguments.list:
         _show(subjects, out)
         return 0
-    hands = Hands.found(arguments.workers, None)
+    hands = Hands.found(arguments.workers, arguments.scheduler)
     _install(subjects)
     return run_survey(
         arguments.report,

@@ -12,8 +12,8 @@ from harness.campaign.folder import Campaign
 from harness.survey import wording
 from harness.survey.findings import FOLDER, Finding
 from harness.survey.grid import PARTS
-from harness.survey.promises import PROMISES
-from harness.survey.settle import Row, Settled, libraries_first
+from harness.survey.promises import PROMISES, Promise
+from harness.survey.settle import MOST_RUNS, Row, Settled, asked, libraries_first
 
 
 def markdown(campaign: Campaign, rows: Sequence[Row], findings: Sequence[Finding]) -> str:
@@ -23,28 +23,29 @@ def markdown(campaign: Campaign, rows: Sequence[Row], findings: Sequence[Finding
     for nodes, title in PARTS.items():
         some = [row for row in libraries_first(rows) if row.subject.nodes == nodes]
         if some:
-            out += [f"## {escaped(title)}", "", *table(("library", *(p.title for p in PROMISES)), _cells(some)), ""]
+            heads = asked(some)
+            out += [f"## {escaped(title)}", "", *table(("library", *(p.title for p in heads)), _cells(some, heads)), ""]
     out += ["## The controls", "", *(f"- {escaped(text)}" for text in wording.controls(rows)), ""]
     out += ["## What is promised", ""]
     out += table(("promise", "what it says", "when it counts"), [(p.title, p.says, p.counts) for p in PROMISES])
     out += ["", "## What was found", ""]
-    for row in rows:
+    for row in libraries_first(rows):
         for settled in row.settled:
             if settled.answer == "broken":
                 out += _broken(campaign, row, settled, findings)
-    out += ["## The faults", "", *table(("fault", "what it is", "options"), wording.faults()), ""]
+    out += ["## The faults", "", *table(("fault", "what it is", "options"), wording.faults(campaign.grid)), ""]
     out += [*table(("use", "what the clients do"), wording.uses()), "", "## What was not tested", ""]
     out += [f"- {escaped(text)}" for text in wording.NOT_TESTED]
-    out += [f"- {escaped(text)}" for text in wording.missing(rows)]
+    out += [f"- {escaped(text)}" for text in wording.missing(rows, campaign.grid)]
     out += ["", "## Do it again", "", escaped(wording.machine(campaign)), "", *block(campaign.command), ""]
     return "\n".join(out)
 
 
-def _cells(rows: Sequence[Row]) -> list[list[str]]:
+def _cells(rows: Sequence[Row], heads: Sequence[Promise]) -> list[list[str]]:
     return [
         [
             joined([row.subject.name, wording.about(row)]),
-            *(" ".join(filter(None, (wording.sign(s), wording.note(s)))) for s in row.settled),
+            *(" ".join(filter(None, (wording.sign(s), wording.note(s)))) for s in row.settled if s.promise in heads),
         ]
         for row in rows
     ]
@@ -57,7 +58,9 @@ def _broken(campaign: Campaign, row: Row, settled: Settled, findings: Sequence[F
         if each.about.explains(row.subject.name, settled.promise.name):
             yield from (f"[{escaped(each.title)}]({FOLDER}/{each.name}.md)", "")
     yield from block(wording.command(campaign.grid, settled))
-    yield from ("", f"Runs: {joined([code(each.line.folder) for each in settled.broken], Markdown(', '))}", "")
+    folders = joined([code(each.line.folder) for each in settled.broken[:MOST_RUNS]], Markdown(", "))
+    more = len(settled.broken) - MOST_RUNS
+    yield from ("", f"Runs: {folders}{f', and {more} more, in survey.json' if more > 0 else ''}", "")
 
 
 def frame(rows: Sequence[Row]) -> pd.DataFrame:

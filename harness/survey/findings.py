@@ -78,6 +78,11 @@ class Finding(msgspec.Struct, frozen=True):
     def title(self) -> str:
         return self.text.strip().partition("\n")[0].lstrip("# ")
 
+    @property
+    def body(self) -> str:
+        """What follows the title."""
+        return self.text.strip().partition("\n")[2]
+
 
 def read_findings(folder: Path) -> list[Finding]:
     """All that are kept there, by name. Raises UsageError, naming the file, for one that cannot be read."""

@@ -10,25 +10,34 @@ from harness.campaign import facts
 from harness.campaign.folder import Campaign
 from harness.report.html import render, script_json
 from harness.survey import wording
-from harness.survey.findings import Finding
+from harness.survey.findings import FOLDER, Finding
 from harness.survey.grid import PARTS
-from harness.survey.promises import PROMISES
-from harness.survey.settle import Row, Settled, libraries_first
+from harness.survey.promises import PROMISES, Promise
+from harness.survey.prose import html
+from harness.survey.settle import MOST_RUNS, Row, Settled, asked, libraries_first
 
 Moments = Mapping[tuple[str, str], Mapping[str, Any]]
 """By cell and kind of finding (empty for an overlap)."""
 
-_MOST_RUNS = 5
-
 
 def render_page(campaign: Campaign, rows: Sequence[Row], moments: Moments, findings: Sequence[Finding]) -> str:
     """The page as one string of HTML."""
+    broken = [
+        _broken(campaign, row, settled, moments, findings)
+        for row in libraries_first(rows)
+        for settled in row.settled
+        if settled.answer == "broken"
+    ]
+    _open_each_once(broken)
+    parts = (
+        (title, [row for row in libraries_first(rows) if row.subject.nodes == nodes]) for nodes, title in PARTS.items()
+    )
     return render(
         "survey.html.j2",
         title=campaign.grid.title,
         facts=[
             plural(sum(row.runs for row in rows), "run"),
-            plural(len(wording.faults()), "kind") + " of fault",
+            plural(len(wording.faults(campaign.grid)), "kind") + " of fault",
             facts.machine_line(campaign.machine),
             f"revision {campaign.revision or 'unknown'}",
         ],
@@ -38,24 +47,19 @@ def render_page(campaign: Campaign, rows: Sequence[Row], moments: Moments, findi
         controls=wording.controls(rows),
         promises=PROMISES,
         tables=[
-            {"title": title, "rows": [_row(row) for row in libraries_first(rows) if row.subject.nodes == nodes]}
-            for nodes, title in PARTS.items()
+            {"title": title, "promises": (heads := asked(some)), "rows": [_row(row, heads) for row in some]}
+            for title, some in parts
         ],
-        broken=[
-            _broken(campaign, row, settled, moments, findings)
-            for row in rows
-            for settled in row.settled
-            if settled.answer == "broken"
-        ],
-        faults=wording.faults(),
+        broken=broken,
+        faults=wording.faults(campaign.grid),
         uses=wording.uses(),
-        missing=wording.missing(rows),
+        missing=wording.missing(rows, campaign.grid),
         not_tested=wording.NOT_TESTED,
         command=printable_lines(campaign.command),
     )
 
 
-def _row(row: Row) -> dict[str, Any]:
+def _row(row: Row, heads: Sequence[Promise]) -> dict[str, Any]:
     return {
         "name": row.subject.name,
         "homepage": row.subject.homepage,
@@ -72,6 +76,7 @@ def _row(row: Row) -> dict[str, Any]:
                 "to": _anchor(row, settled) if settled.answer == "broken" else "",
             }
             for settled in row.settled
+            if settled.promise in heads
         ],
     }
 
@@ -93,10 +98,23 @@ def _broken(
         "explained": first.why,
         "moment": _moment(settled, moments),
         "command": printable(wording.command(campaign.grid, settled)),
-        "runs": [(line.cell, line.seed, line.folder) for line in lines[:_MOST_RUNS]],
-        "more": len(lines) - _MOST_RUNS,
-        "findings": [each for each in findings if each.about.explains(row.subject.name, settled.promise.name)],
+        "runs": [(line.cell, line.seed, line.folder) for line in lines[:MOST_RUNS]],
+        "more": len(lines) - MOST_RUNS,
+        "findings": [
+            {"title": each.title, "run": f"{FOLDER}/{each.about.run}", "text": html(each.body, FOLDER)}
+            for each in findings
+            if each.about.explains(row.subject.name, settled.promise.name)
+        ],
     }
+
+
+def _open_each_once(broken: Sequence[dict[str, Any]]) -> None:
+    """A finding that explains several ✗ is there to be read at the first of them; at the others it opens on a click."""
+    read = set[str]()
+    for each in broken:
+        for finding in each["findings"]:
+            finding["is_open"] = finding["run"] not in read
+            read.add(finding["run"])
 
 
 def _moment(settled: Settled, moments: Moments) -> dict[str, Any] | None:

@@ -86,12 +86,12 @@ _MUST_BREAK_SOMETHING: Final = ("late-extension",)
 
 def _is_the_librarys(evidence: Evidence) -> bool:
     """Whether the overlaps are the library's own doing, and not that of servers that forgot keys or told a wrong time.
-    Where that is not known, only a wrong clock is an excuse: nothing else here makes a server forget in time."""
+    Where that is not known, only a fault that does such things is an excuse."""
     parts = evidence.stakes.overlaps_by_part
     if parts and parts.get("library"):
         return True
     known = bool(parts) and not (parts or {}).get("unknown")
-    return not known and not evidence.fault.sets_clocks
+    return not known and not evidence.fault.is_an_excuse
 
 
 def is_the_servers(evidence: Evidence) -> bool:

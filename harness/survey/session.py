@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import platform
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -16,7 +14,6 @@ from fencepost.files import write_whole
 from harness.campaign.folder import Campaign, CampaignFolder
 from harness.campaign.hands import Hands
 from harness.campaign.play import play
-from harness.campaign.session import revision_in_words
 from harness.run.prepare import remove_leftovers
 from harness.survey import export, wording
 from harness.survey.findings import FOLDER, Finding, read_findings
@@ -55,8 +52,7 @@ def run_survey(
     cannot = {subject_of(cell): str(error) for cell, error in errors.items()}
     for name, why in cannot.items():
         out.print(f"{name} is left out, or a part of it: {why}", soft_wrap=True)
-    machine = {"kernel": platform.release(), "cores": os.cpu_count(), "python": platform.python_version()}
-    campaign = Campaign(grid=asked, revision=revision_in_words(), command=command, machine=machine)
+    campaign = Campaign.begun(asked, command)
     folder = CampaignFolder.claim(place, campaign, may_grow=True, beside=(FOLDER, "quick"))
     try:
         _check_known(folder)

@@ -23,6 +23,8 @@ from harness.survey.subjects import Library, Subject, library_of
 
 Answer = Literal["kept", "broken", "unknown"]
 SIGNS: Final[Mapping[Answer, str]] = {"kept": "✓", "broken": "✗", "unknown": "?"}
+MOST_RUNS: Final = 5
+"""So many of the runs that broke a promise are named where people read; survey.json has them all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,7 @@ class Settled:
     @property
     def kinds(self) -> dict[str, int]:
         """In how many runs each kind of finding broke it, the most first."""
-        return dict(Counter(kind for each in self.broken for kind in {f.kind for f in each.findings}).most_common())
+        return _runs_by_kind(each.findings for each in self.broken)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,11 +117,19 @@ def libraries_first(rows: Sequence[Row]) -> list[Row]:
     return sorted(rows, key=lambda row: row.subject.role != "library")
 
 
+def asked(rows: Sequence[Row]) -> list[Promise]:
+    """The promises that can be asked of any of these: a lock on one server has no minority of them to lose."""
+    return [each for each in PROMISES if any(each.cannot(row.subject, ()) is None for row in rows)]
+
+
+def _runs_by_kind(findings: Iterable[Sequence[Blamed]]) -> dict[str, int]:
+    """In how many runs each kind of finding is, the most first. `findings`: those of each run."""
+    return dict(Counter(kind for of_run in findings for kind in dict.fromkeys(f.kind for f in of_run)).most_common())
+
+
 def _row(subject: Subject, grid: Grid, lines: Sequence[RunLine], cannot: str) -> Row:
     evidence = list(_evidence(lines))
-    others = Counter(
-        kind for each in evidence for kind in {b.kind for b in each.figures.blamed} if kind not in KINDS | FOLLOWS
-    )
+    others = _runs_by_kind(each.figures.blamed for each in evidence)
     clocks = [each for each in evidence if each.fault.sets_clocks and each.is_fault_in_force]
     return Row(
         subject=subject,
@@ -128,7 +138,7 @@ def _row(subject: Subject, grid: Grid, lines: Sequence[RunLine], cannot: str) ->
         runs=sum(line.error is None for line in lines),
         planned=sum(part.seeds for part, cell in grid.cells.values() if cell.at["subject"] == subject.name),
         broke_off=sum(line.error is not None for line in lines),
-        others=dict(others.most_common()),
+        others={kind: runs for kind, runs in others.items() if kind not in KINDS | FOLLOWS},
         clocks=rate(sum(map(is_the_servers, clocks)), len(clocks)),
         cannot=cannot,
     )

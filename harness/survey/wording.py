@@ -125,8 +125,9 @@ def also(row: Row) -> str:
     return " ".join(said)
 
 
-def missing(rows: Sequence[Row]) -> list[str]:
-    """What was to be played and was not: a sentence for each lock of which there is nothing, and one for the rest."""
+def missing(rows: Sequence[Row], grid: Grid) -> list[str]:
+    """What was to be played and was not: a sentence for each lock of which there is nothing, one for the rest, and one
+    for each fault that only some of the locks are to meet."""
     said = [f"{row.subject.name}: not played{': ' if row.cannot else ''}{row.cannot}." for row in rows if not row.runs]
     said += [
         f"{row.subject.name}: {plural(row.broke_off, 'run')} broke off and will be made again."
@@ -137,12 +138,24 @@ def missing(rows: Sequence[Row]) -> list[str]:
     made, planned = sum(row.runs for row in begun), sum(row.planned for row in begun)
     if made < planned:
         said.append(f"Of the others, {count(made)} of {plural(planned, 'run')} were made so far.")
+    for fault in _met(grid):
+        spared = [row.subject.name for row in rows if row.runs and row.subject.name not in _met(grid)[fault]]
+        if spared:
+            said.append(f"{listed(spared)}: not played under {fault}.")
     return said
 
 
-def faults() -> list[tuple[str, str, str]]:
-    """Each fault: its name, what it is, the options that make it."""
-    return [(fault.name, fault.says, _options(fault)) for fault in FAULTS]
+def faults(grid: Grid) -> list[tuple[str, str, str]]:
+    """Each fault that is played: its name, what it is, the options that make it."""
+    return [(fault.name, fault.says, _options(fault)) for fault in FAULTS if fault.name in _met(grid)]
+
+
+def _met(grid: Grid) -> dict[str, set[str]]:
+    """By the name of a fault, the subjects that are to meet it."""
+    met: dict[str, set[str]] = {}
+    for _, cell in grid.cells.values():
+        met.setdefault(cell.at["fault"], set()).add(cell.at["subject"])
+    return met
 
 
 def uses() -> list[tuple[str, str]]:

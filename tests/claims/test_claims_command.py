@@ -8,32 +8,42 @@ from pathlib import Path
 import pytest
 
 from fencepost.errors import UsageError
+from harness.api import load
 from harness.claims.grid import chosen, unplayable
 from harness.claims.session import settle_all
 from harness.claims.table import CLAIMS
 from harness.cli.main import run
 from harness.run import prepare
 from tests.harness import runs
+from tests.harness.second_tries import first_that_counts, was_disturbed
 
 WORDS = ("claims", "--only", "crash-no-persistence", "--repeats", "1", "--cluster", "process")
 
 
+def is_told(place: Path, ended: tuple[int, str, str]) -> bool:
+    """Whether the answer is the claim's, and not the machine's."""
+    played = [path for path in (place / "results" / "runs").iterdir() if not path.is_symlink()]
+    return ended[0] == 0 or not any(was_disturbed(load(path)) for path in played)
+
+
 def test_a_claim_is_settled_by_its_experiments_and_a_second_call_makes_no_run(tmp_path: Path) -> None:
-    code, out, err = runs.fencepost(tmp_path, *WORDS)
+    place, (code, out, err) = first_that_counts(
+        tmp_path, lambda place: (place, runs.fencepost(place, *WORDS)), lambda played: is_told(*played)
+    )
     assert code == 0, out + err
     assert "1 claim: 1 confirmed." in out
-    report = tmp_path / "results" / "claims" / "crash-no-persistence-x1-process"
+    report = place / "results" / "claims" / "crash-no-persistence-x1-process"
     (claim,) = json.loads((report / "claims.json").read_bytes())["claims"]
     assert (claim["name"], claim["answer"]) == ("crash-no-persistence", "confirmed")
     for trial in claim["trials"]:
         assert (trial["held"], trial["failed"], trial["missing"]) == (1, 0, 0)
         (folder,) = trial["folders"]
-        assert (tmp_path / "results" / "runs" / folder / "experiment.json").exists()
-        assert runs.processes_of(tmp_path / "results" / "runs" / folder) == []
+        assert (place / "results" / "runs" / folder / "experiment.json").exists()
+        assert runs.processes_of(place / "results" / "runs" / folder) == []
     assert (report / "index.html").read_text().count("data-timeline=") == 1
     lines = (report / "runs.jsonl").read_bytes()
 
-    code, out, err = runs.fencepost(tmp_path, *WORDS)
+    code, out, err = runs.fencepost(place, *WORDS)
     assert code == 0, out + err
     assert "found 2 of them finished" in out
     assert (report / "runs.jsonl").read_bytes() == lines
@@ -63,7 +73,12 @@ def test_claims_that_this_machine_cannot_test_are_left_out_and_all_of_them_is_an
     monkeypatch.setattr(prepare, "check_disks", refuse)
     claims = chosen(["always-power-loss", "crash-no-persistence"])
     cannot = unplayable(claims, "process")
-    assert sorted(cannot) == ["power-cut-with-aof-always", "power-cut-with-aof-everysec"]
+    assert sorted(cannot) == [
+        "power-cut-with-aof-always",
+        "power-cut-with-aof-everysec",
+        "power-cuts-with-aof-always",
+        "power-cuts-with-aof-everysec",
+    ]
     settled = settle_all(claims, 1, [], cannot)
     assert [each.why for each in settled][1] == (
         "This machine cannot play power-cut-with-aof-always: no ext4 disk here."

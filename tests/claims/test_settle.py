@@ -59,7 +59,10 @@ def test_one_run_shows_what_can_happen_and_refutes_what_always_holds(
     ("trials", "why"),
     [
         ([tried("supports", held=3), tried("control", held=2, failed=1)], "control-experiment did not show"),
-        ([tried("supports", held=3), tried("control", unknown=3)], "ended unknown"),
+        (
+            [tried("supports", held=3), tried("control", unknown=3)],
+            "3 runs of the control control-experiment ended unknown and must be made again",
+        ),
         ([tried("supports", held=2, missing=1), CONTROL], "1 run is still to be made"),
         ([tried("supports", held=3), tried("control", held=1, missing=2)], "2 runs are still to be made"),
         ([tried("supports", held=2, unknown=1), CONTROL], "1 run ended unknown"),
@@ -160,7 +163,14 @@ def test_one_run_of_a_control_load_that_shows_what_it_must_is_enough() -> None:
     control = Tried(Trial("crashes-of-nodes-that-decide", "control"), "…", 1, 4, 0, 0, ())
     assert settled("always", tried("supports", held=3), control).answer == "confirmed"
     blind = Tried(Trial("crashes-of-nodes-that-decide", "control"), "…", 0, 5, 0, 0, ())
-    assert settled("always", tried("supports", held=3), blind).answer == "undecided"
+    found = settled("always", tried("supports", held=3), blind)
+    assert found.answer == "undecided"
+    assert found.why.endswith("in 5 of 5 runs; one more run is enough if that shows it.")
+
+
+def test_a_script_that_does_not_always_end_the_same_way_cannot_be_helped_by_more_runs() -> None:
+    why = settled("always", tried("supports", held=3), tried("control", held=2, failed=1)).why
+    assert "No number of runs decides that" in why
 
 
 def test_every_load_says_what_it_expects() -> None:

@@ -43,9 +43,10 @@ def test_no_load_is_called_like_a_script() -> None:
 
 
 def test_loads_get_enough_runs_for_a_sign_test_and_costs_are_measured_alone() -> None:
-    grid = claims_grid(chosen(["all-five-held", "fsync-cost"]), 3, "process")
+    grid = claims_grid(chosen(["all-five-held", "fsync-cost", "baseline"]), 3, "process")
     seeds = {cell: (part.seeds, part.kind) for cell, (part, _) in grid.cells.items()}
     assert seeds["crash-with-five-keys-held"] == (3, "safety")
+    assert seeds["partitions-and-delays"] == (3, "safety"), "one run decides"
     assert seeds["crashes-behind-whole-links"] == (LEAST_LOADS, "safety")
     assert seeds["locks-fsynced-always"] == (LEAST_LOADS, "cost")
     assert "--disks" in grid.words("locks-fsynced-always", 1)

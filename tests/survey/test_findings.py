@@ -44,14 +44,14 @@ def kept(folder: Path, *, finding: str = "overlap", verdict: str = "violation") 
     return found
 
 
-def test_the_findings_that_are_published_are_what_their_runs_show() -> None:
-    for finding in read_findings(KEPT):
-        assert set(finding.about.subjects) <= {subject.name for subject in SUBJECTS}, finding.name
-        promises = [each for each in PROMISES if each.name in finding.about.promises]
-        assert len(promises) == len(finding.about.promises), finding.name
-        assert any(finding.about.finding in promise.kinds for promise in promises), finding.name
-        assert (KEPT / finding.about.run).stat().st_size <= MOST_BYTES, finding.name
-        assert list(disagreements(finding, KEPT)) == [], finding.name
+@pytest.mark.parametrize("finding", read_findings(KEPT), ids=lambda finding: finding.name)
+def test_a_finding_that_is_published_is_what_its_run_shows(finding: Finding) -> None:
+    assert set(finding.about.subjects) <= {subject.name for subject in SUBJECTS}
+    promises = [each for each in PROMISES if each.name in finding.about.promises]
+    assert len(promises) == len(finding.about.promises)
+    assert any(finding.about.finding in promise.kinds for promise in promises)
+    assert (KEPT / finding.about.run).stat().st_size <= MOST_BYTES
+    assert list(disagreements(finding, KEPT)) == []
 
 
 def test_a_finding_explains_each_promise_of_each_subject_that_it_names_and_no_other() -> None:

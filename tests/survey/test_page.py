@@ -8,9 +8,11 @@ import json
 import re
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from harness.campaign.folder import CampaignFolder
+from harness.campaign.grid import Cell
 from harness.survey.findings import About, Finding
 from harness.survey.promises import ENOUGH
 from harness.survey.session import settle_all, write_page
@@ -52,7 +54,7 @@ def test_the_matrix_shows_every_answer_and_a_cross_leads_to_what_was_found(writt
     assert "redlock (ours, a correct lock: it must not be blamed): 6 runs, not blamed." in page
     assert "control-quorum-of-two (ours, broken on purpose: it must be blamed): 1 run, blamed for exclusive." in page
     assert "set-nx-px: not played: no server." in page
-    assert "Of the others, 14 of 540 runs were made so far." in page
+    assert "Of the others, 14 of 585 runs were made so far." in page
     assert "set-nx-px (ours, a correct lock: it must not be blamed): no run." in page
     assert "fencepost test --nodes=5" not in page, "a command has all that decides the run"
     assert (
@@ -75,6 +77,76 @@ def test_a_cross_shows_its_picture_and_what_somebody_found_out(written: Path) ->
     assert 'id="moment-redlock-ng-validity"' in page
     assert "findings/mine.tar.xz" in page
     assert "late-grant in 1 run. By fault: slow answers in 1 run." in page
+
+
+def test_a_finding_is_shown_as_it_is_meant_and_not_as_it_was_typed(tmp_path: Path) -> None:
+    folder = CampaignFolder.claim(tmp_path / "survey", made.campaign(made.grid("redlock-ng")))
+    folder.append(line("redlock-ng", "jitter", "long holds", blamed("late-grant"), verdict="violation"))
+    text = f"# A title\n\n**Where.** `a<b`, [as here](other.md).\n\n    make it {HOSTILE}\n"
+    finding = Finding("mine", FINDING.about, text)
+    write_page(folder, settle_all(folder, {}, [finding]), [finding])
+    folder.close()
+    page = (folder.path / "index.html").read_text()
+    assert '<p><strong>Where.</strong> <code>a&lt;b</code>, <a href="findings/other.md">as here</a>.</p>' in page
+    assert "<pre><code>make it &lt;/script&gt;" in page
+    assert page.count("A title") == 1
+
+
+def test_a_finding_that_explains_several_crosses_is_open_at_the_first(tmp_path: Path) -> None:
+    folder = CampaignFolder.claim(tmp_path / "survey", made.campaign(made.grid("redlock-ng")))
+    found = (blamed("late-grant"), blamed("overlap"))
+    folder.append(line("redlock-ng", "jitter", "long holds", *found, verdict="violation"))
+    finding = Finding("mine", About("redlock-ng", "exclusive, validity", "overlap", "violation", "mine.tar.xz"), "# It")
+    write_page(folder, settle_all(folder, {}, [finding]), [finding])
+    folder.close()
+    page = (folder.path / "index.html").read_text()
+    assert page.count("<summary>It</summary>") == 2
+    assert page.index("<details open><summary>It") < page.index("<details><summary>It")
+
+
+def test_only_what_is_played_is_called_a_fault_and_who_is_spared_one_is_said(tmp_path: Path) -> None:
+    def is_played(cell: Cell) -> bool:
+        return cell.at["fault"] != "clock set" and (cell.at["subject"], cell.at["fault"]) != ("redlock-py", "jitter")
+
+    (whole,) = (grid := made.grid("redlock-ng", "redlock-py")).parts
+    part = msgspec.structs.replace(whole, cells=tuple(filter(is_played, whole.cells)))
+    campaign = made.campaign(msgspec.structs.replace(grid, parts=(part,)))
+    folder = CampaignFolder.claim(tmp_path / "survey", campaign)
+    for name in ("redlock-ng", "redlock-py"):
+        folder.append(line(name))
+    write_page(folder, settle_all(folder, {}, []), [])
+    folder.close()
+    for name in ("index.html", "survey.md"):
+        text = (folder.path / name).read_text()
+        assert "redlock-py: not played under jitter." in text
+        assert "the wall clock of servers jumps" not in text
+        assert text.count("not played under") == 1
+    assert "12 kinds of fault" in (folder.path / "index.html").read_text()
+
+
+def test_a_table_has_no_column_that_nobody_in_it_can_be_asked_about(written: Path) -> None:
+    page, text = ((written / name).read_text() for name in ("index.html", "survey.md"))
+    five, one = (page.split("<h2>Five servers</h2>")[1].split("<h2>Does the survey")[0]).split("<h2>One server</h2>")
+    assert (five.count("survives a hung node</th>"), one.count("survives a hung node</th>")) == (1, 0)
+    assert (one.count("<tr class="), one.count("<td class=")) == (1, 6)
+    assert "| returns within its own timeout |\n" in text.split("## One server")[1]
+
+
+def test_what_the_libraries_did_comes_before_what_the_controls_did_and_few_runs_are_named(tmp_path: Path) -> None:
+    folder = CampaignFolder.claim(tmp_path / "survey", made.campaign(made.grid("control-quorum-of-two", "redlock-ng")))
+    for seed in range(1, 5):
+        folder.append(line("redlock-ng", "jitter", "long holds", blamed("overlap"), seed=seed, verdict="violation"))
+    for seed in range(1, 4):
+        for use in ("short holds", "long holds"):
+            folder.append(
+                line("control-quorum-of-two", "jitter", use, blamed("overlap"), seed=seed, verdict="violation")
+            )
+    write_page(folder, settle_all(folder, {}, []), [])
+    folder.close()
+    for name, at in (("index.html", 'id="{}-exclusive"'), ("survey.md", "### {}: exclusive")):
+        text = (folder.path / name).read_text()
+        assert text.index(at.format("redlock-ng")) < text.index(at.format("control-quorum-of-two"))
+        assert text.count("more, in survey.json") == 1, name
 
 
 def test_the_other_forms_say_the_same(written: Path) -> None:

@@ -52,6 +52,15 @@ def test_one_run_in_which_the_lock_is_blamed_breaks_its_promise_and_no_other(kin
     assert [each.line.folder for each in settled.broken] == ["run-redlock-ng-jitter-long-holds-1"]
 
 
+def test_kinds_of_finding_are_told_by_how_many_runs_had_them_and_else_as_they_came() -> None:
+    kinds = ["overstated-validity", "no-validity", "late-grant", "lease-outlasts-keys", "unfounded-belief"]
+    broken = [
+        line("redlock-ng", "jitter", "long holds", *map(blamed, some), seed=seed, verdict="violation")
+        for seed, some in enumerate((kinds, kinds[3:4]), start=1)
+    ]
+    assert list(answers(broken)["validity"].kinds) == [kinds[3], *kinds[:3], kinds[4]]
+
+
 def test_a_promise_that_a_finding_shows_broken_is_not_kept_and_no_other_changes() -> None:
     about = About("redlock-ng", "validity", "late-grant", "violation", "it.tar.xz")
     (row,) = rows_of([made.subject("redlock-ng")], made.grid("redlock-ng"), many())
@@ -159,6 +168,17 @@ def test_two_inside_because_a_clock_was_wrong_is_not_the_librarys_doing() -> Non
     assert clocks(clock=2, library=1).settled[0].answer == "broken"
     plain = answers([line("redlock-ng", "jitter", "short holds", blamed("overlap"), verdict="violation")])
     assert plain["exclusive"].answer == "broken", "without a wrong clock it need not be shown which part failed"
+
+
+def test_two_inside_because_a_server_forgot_is_not_the_librarys_doing_where_that_can_be() -> None:
+    def several(**parts: int) -> str:
+        stakes = {"overlaps_by_part": parts} if parts else {}
+        one = line("redlock-ng", "several at once", "short holds", blamed("overlap"), stakes=stakes)
+        return answers([one])["exclusive"].answer
+
+    for parts in ({"servers": 1}, {"servers": 2, "unknown": 1}, {"unknown": 1}, {}):
+        assert several(**parts) == "unknown", parts
+    assert several(servers=2, library=1) == "broken"
 
 
 def test_a_late_extension_that_did_no_harm_breaks_nothing_and_other_findings_are_told_apart() -> None:
