@@ -132,7 +132,7 @@ mutants: base ## which faults find which of the broken reference locks? four hou
 		$(if $(WORKERS),--workers $(WORKERS)) $(if $(REPORT),--report $(REPORT)) $(if $(CLUSTER),--cluster $(CLUSTER)) $(ARGS)
 
 claims: base ## what is said about locks on Redis, settled by experiment; QUICK=1: a small version in a quarter of an hour
-	.venv/bin/fencepost claims $(if $(QUICK),--quick) --workers $(or $(WORKERS),2) $(if $(REPORT),--report $(REPORT)) \
+	.venv/bin/fencepost claims $(if $(QUICK),--quick) --workers $(or $(WORKERS),3) $(if $(REPORT),--report $(REPORT)) \
 		$(if $(CLUSTER),--cluster $(CLUSTER)) $(ARGS)
 
 survey: base ## which lock library keeps which promise? ten hours; QUICK=1: a part of it in a quarter of an hour
@@ -164,8 +164,8 @@ fuzz: setup ## every entrance of fencepost, with forty times the examples of its
 no-blame: base lock-under-test ## is a correct lock ever blamed? 64 clients, too few processors, clients that are stopped or frozen; as root
 	.venv/bin/python -m tests.no_blame $(if $(SEED),--seed $(SEED)) $(ARGS)
 
-no-blame-under-faults: base lock-under-test ## the same of correct locks, in every workload, under every nemesis: 45 minutes; as root
-	.venv/bin/python -m tests.no_blame_under_faults $(if $(SEED),--seed $(SEED)) $(ARGS)
+no-blame-under-faults: base lock-under-test ## the same of correct locks, in every workload, under every nemesis: 20 minutes; as root
+	.venv/bin/python -m tests.no_blame_under_faults $(if $(SEED),--seed $(SEED)) --at-once $(or $(WORKERS),3) $(ARGS)
 
 signals: base ## end short runs by signals at random moments; nothing may be left (COUNT=20 CLUSTER=both)
 	.venv/bin/python -m tests.signals --count $(or $(COUNT),20) $(if $(CLUSTER),--cluster $(CLUSTER)) $(ARGS)

@@ -40,9 +40,12 @@ MILLISECOND = 1_000_000
 WORKER = """
 import json, os, sys, time
 from pathlib import Path
+from harness.checkers import checkers
 from harness.checkers.judge import judge_folder, judge_table
 from harness.config import RunConfig
 from harness.store.run_folder import RunFolder
+
+checkers()
 
 def peak():
     return next(int(line.split()[1]) * 1024 for line in open("/proc/self/status") if line.startswith("VmHWM"))

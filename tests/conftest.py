@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator
 
 import pytest
+from hypothesis import settings
 
 from tests.foreground import obey_signals
 from tests.needs import why_not
@@ -20,6 +21,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     obey_signals()
+    # How long an example takes says more about the machine than about the code.
+    settings.register_profile("unhurried", deadline=None)
+    settings.load_profile("unhurried")
     for need in filter(None, config.getoption("--must-have").split(",")):
         try:
             missing = why_not(need)

@@ -83,6 +83,13 @@ def _mounts() -> str:
     return "" if tried.returncode == 0 else f"no mount namespaces: {tried.stderr.strip()}"
 
 
+def _networks() -> str:
+    if missing := [program for program in ("unshare", "nsenter", "ip") if not shutil.which(program)]:
+        return f"no {' and no '.join(missing)} on PATH"
+    tried = subprocess.run(["unshare", "-n", "ip", "link", "set", "lo", "up"], capture_output=True, text=True)
+    return "" if tried.returncode == 0 else f"no network namespaces: {tried.stderr.strip()}"
+
+
 _WHY_NOT: Final[Mapping[str, Callable[[], str]]] = {
     "sandbox": lambda: sandbox.why_not() or "",
     "engine": _engine,
@@ -90,6 +97,7 @@ _WHY_NOT: Final[Mapping[str, Callable[[], str]]] = {
     "clock": _clock,
     "ext4": _disks("ext4"),
     "mounts": _mounts,
+    "networks": _networks,
     "xfs": _disks("xfs"),
     "openssl": lambda: "" if shutil.which("openssl") else "no openssl on PATH, to make a certificate",
     "node": _node,

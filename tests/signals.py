@@ -34,6 +34,8 @@ from tests.foreground import obey_signals
 from tests.harness import runs
 from tests.harness.test_whole_runs import assert_nothing_missing_but_the_last
 
+ENDS_WITHIN_S = 60
+"""How long the command may go on after the signal: it still judges what was recorded, and draws the page."""
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL)
 CLUSTERS = ("process", "docker")
 
@@ -87,23 +89,30 @@ def strike(folder: Path, cluster: str, number: signal.Signals, after_s: float, *
     family = [process, *_descendants(process.pid)]
     spaces = {space for each in family if (space := _network_namespace(each.pid)) is not None}
     volumes = _volumes(folder) if cluster == "docker" else []
+    others = family if number == signal.SIGKILL else family[1:]
     process.send_signal(number)
     struck_s, struck_at = time.monotonic(), time.time()
 
     def left() -> list[str]:
-        found = [f"process {each.pid}" for each in family if _lives(each)]
+        found = [f"process {each.pid}" for each in others if _lives(each)]
         found += [line for state in matching(folder, "tmp/fencepost-*/[!.]*") for line in left_of(state)]
         for run in folder.glob("results/runs/2*"):
             found += runs.processes_of(run)
         found += [f"network namespace {space}" for space in spaces & _inhabited_namespaces(struck_at)]
         return found + (_in_the_engine(folder, volumes) if cluster == "docker" else [])
 
-    gone = becomes_true(lambda: not left(), within_s=WITHIN_S, every_s=0.1)
+    # By then only the command itself may be there, and nothing may come after it.
+    gone = becomes_true(lambda: not _lives(process) and not left(), within_s=WITHIN_S, every_s=0.1) or not left()
     gone_s, remaining = time.monotonic() - struck_s, [] if gone else left()
-    process.kill()
-    out, err = process.communicate()
+    try:
+        out, err = process.communicate(timeout=ENDS_WITHIN_S)
+        remaining = remaining or left()
+    except subprocess.TimeoutExpired:
+        remaining = [*remaining, f"process {process.pid}"]
+        process.kill()
+        out, err = process.communicate()
     said = (out + err).strip().splitlines()[-1:] or ["nothing"]
-    return Trial(number, after_s, gone_s if gone else None, remaining, _torn(folder), said[0])
+    return Trial(number, after_s, None if remaining or not gone else gone_s, remaining, _torn(folder), said[0])
 
 
 def _descendants(pid: int) -> list[psutil.Process]:

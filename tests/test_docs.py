@@ -25,7 +25,9 @@ from nemesis.schedule import draw_schedule, parse_spec
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("cluster", "fencepost", "harness", "nemesis", "workloads")
 FOLDERS = (*PACKAGES, "benchmarks", "docs", "examples", "pytest_plugin", "results", "tests", "tools")
-GENERATED = tuple(f"results/{name}" for name in ("runs", "mutants", "reports/NAME", "claims", "survey", "nightly"))
+GENERATED = tuple(
+    f"results/{name}" for name in ("runs", "mutants", "scripts", "reports/NAME", "claims", "survey", "nightly")
+)
 """Folders that exist only after a command has written them."""
 INVENTED = ("my_lock.py", "my_experiments.py", "FILE.py")
 """Files of an imagined user."""

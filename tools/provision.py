@@ -6,6 +6,7 @@ The lock that the main job tests comes afterwards, with `fencepost setup`, which
 from __future__ import annotations
 
 import sys
+from typing import Final
 
 from checkout import ROOT
 
@@ -13,10 +14,12 @@ from checkout import ROOT
 from steps import environment_step
 
 from fencepost.setup.progress import Clock, end_on_signals, perform_all
-from fencepost.setup.python import prepare_pip
+from fencepost.setup.python import keep_compiled, prepare_pip
 from fencepost.setup.servers import server_steps
 from fencepost.setup.wall_clock import NO_COMPILER, clock_step
 from fencepost.setup.workshop import SetupError, Workshop
+
+_PACKAGES: Final = ("fencepost", "cluster", "nemesis", "workloads", "harness")
 
 
 def main() -> int:
@@ -26,7 +29,10 @@ def main() -> int:
     clock = Clock()
     try:
         with shop.alone(waiting=lambda: clock.say("another set-up of this folder is running; waiting for it")):
-            return _bring(shop, clock)
+            status = _bring(shop, clock)
+            if status == 0:
+                keep_compiled(ROOT / ".venv/bin/python", [ROOT / package for package in _PACKAGES])
+            return status
     except KeyboardInterrupt:
         shop.stop()
         print("\nsetup: interrupted; finished steps are kept, run it again to continue", file=sys.stderr)

@@ -25,7 +25,7 @@ from workloads.kinds import find_workload, workload_names
 
 OPTIONS = declared(RunConfig)
 
-UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+UNHURRIED = settings(suppress_health_check=[HealthCheck.too_slow])
 """The first example imports workloads and builds the tables of the regular expressions."""
 
 

@@ -9,6 +9,7 @@ import psutil
 from cluster.children import end_child, spawn, stop_child
 from cluster.owner import Owner
 from cluster.waiting import becomes_true
+from tests.cluster.processes import is_gone
 
 
 def test_a_child_is_ended_with_its_own_children_also_when_it_is_stopped(tmp_path: Path) -> None:
@@ -20,4 +21,4 @@ def test_a_child_is_ended_with_its_own_children_also_when_it_is_stopped(tmp_path
     assert stop_child(process)
     end_child(process)
     end_child(process)
-    assert becomes_true(lambda: not grandchild.is_running() or grandchild.status() == psutil.STATUS_ZOMBIE)
+    assert becomes_true(lambda: is_gone(grandchild))

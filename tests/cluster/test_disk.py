@@ -83,6 +83,7 @@ def test_a_disk_that_is_in_use_is_not_mounted_a_second_time(disk: Disk, monkeypa
         user.kill()
         user.wait()
     assert disk.is_cut
+    monkeypatch.undo()
     disk.restore()
     append(disk.path / "file", "works again", sync=True)
 

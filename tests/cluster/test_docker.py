@@ -220,19 +220,20 @@ def test_a_network_that_cannot_be_removed_hides_no_other_dead_run(
 ) -> None:
     """A container of somebody else is in it."""
     monkeypatch.setattr("cluster.engine_sweep._REMOVED_WITHIN_S", 1)
+    stays, goes = (f"dead-{os.getpid()}-{number}" for number in (1, 2))  # if we are killed, both stay for ever
     kept, removed = (
         engine.networks.create(
             f"fencepost-{name}", internal=True, labels={RUN_LABEL: name, STATE_LABEL: str(tmp_path / name)}
         )
-        for name in ("dead-1", "dead-2")
+        for name in (stays, goes)
     )
     stranger = engine.containers.create(str(containers_of(engine, up)[0].attrs["Image"]), network=str(kept.name))
     stranger.start()
     try:
         swept = sweep([partial(sweep_docker, parent=tmp_path)], parent=tmp_path)
         (line,) = swept.stuck
-        assert "did not remove network fencepost-dead-1 within 1 s" in line
-        assert traces(engine, "dead-2") == []
+        assert f"did not remove network fencepost-{stays} within 1 s" in line
+        assert traces(engine, goes) == []
     finally:
         stranger.remove(force=True)
         kept.remove()

@@ -87,11 +87,14 @@ def test_a_body_may_come_in_chunks(serve: Serve, size: int) -> None:
 
 def test_a_batch_that_hangs_is_given_up_and_keeps_no_other_from_its_end(serve: Serve) -> None:
     path = serve(lambda path: None if path == "/hangs" else whole(path))
-    began = monotonic()
-    replies = carry_out(path, [[get("/hangs")], *[[get("/works")]] * 100], 0.3, never)
-    assert replies[0] is None
+    for limit_s in (0.3, 0.6, 1.2, 2.4, 4.8):  # a busy machine may need longer for the others
+        began = monotonic()
+        replies = carry_out(path, [[get("/hangs")], *[[get("/works")]] * 100], limit_s, never)
+        assert limit_s <= monotonic() - began < limit_s + 1.7
+        assert replies[0] is None
+        if all(replies[1:]):
+            break
     assert all(replies[1:])
-    assert 0.3 <= monotonic() - began < 2
 
 
 def test_work_that_is_called_off_ends_at_once(serve: Serve) -> None:

@@ -18,6 +18,7 @@ from cluster.owner import Owner
 from cluster.sandbox import Refusal, Sandbox, launch, why_not
 from cluster.waiting import becomes_true, is_readable
 from tests.cluster.disks import traces
+from tests.cluster.processes import is_gone
 
 pytestmark = pytest.mark.needs("sandbox")
 Launch = Callable[..., Sandbox]
@@ -56,9 +57,7 @@ def said(sandbox: Sandbox, within_s: float = 5) -> str:
 
 
 def are_gone(processes: Sequence[psutil.Process]) -> bool:
-    return becomes_true(
-        lambda: not any(each.is_running() and each.status() != psutil.STATUS_ZOMBIE for each in processes), within_s=5
-    )
+    return becomes_true(lambda: all(map(is_gone, processes)), within_s=5)
 
 
 @pytest.mark.parametrize(

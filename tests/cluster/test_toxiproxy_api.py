@@ -17,7 +17,7 @@ from cluster.base import Address, NotInTimeError
 from cluster.ports import PortTakenError
 from cluster.process import ProcessCluster
 from cluster.toxiproxy import ToxicLink, ToxiproxyServer
-from cluster.toxiproxy_api import ProxyState
+from cluster.toxiproxy_api import ProxyState, ToxiproxyApi
 from fencepost.errors import BrokenEnvironmentError, InternalError
 
 Answer = Callable[[str, str], tuple[int, object] | None]
@@ -98,6 +98,15 @@ def test_a_server_that_is_gone_is_told_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(BrokenEnvironmentError, match="does not answer") as told:
         ToxiproxyServer(tmp_path / "nobody.sock").proxies()
     assert "\n" not in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("answer", "does"), [((200, {"version": "2.12.0"}), True), ((500, {"error": "why"}), False), (None, False)]
+)
+def test_only_success_within_the_time_is_an_answer(fake: Fake, answer: tuple[int, object] | None, does: bool) -> None:
+    path = fake(lambda method, path: answer)
+    assert ToxiproxyApi(path).answers(within_ms=2_000 if answer else 200) is does
+    assert ToxiproxyApi(path.with_name("nobody.sock")).answers(within_ms=200) is False
 
 
 def test_a_change_that_does_not_read_back_raises(fake: Fake) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import select
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -13,9 +15,10 @@ from cluster.process import ProcessCluster
 from cluster.programs import find_server
 from cluster.resp import ask
 from fencepost.history import KeyEvent
+from harness.run import witness as witness_process
 from harness.run.companion import Companion
 from harness.run.witness import witness
-from harness.store.append_log import read_lines
+from harness.store.append_log import AppendLog, read_lines
 from tests.cluster.conftest import MakeCluster
 from workloads.locks.redlock import RELEASE_SCRIPT
 
@@ -109,8 +112,15 @@ def test_events_lie_between_their_bounds(watch: Callable[..., Watched]) -> None:
 
 def test_a_key_that_expires_by_itself(watch: Callable[..., Watched]) -> None:
     watched = watch()
-    watched.do("SET", "k", "v", "PX", 150)
-    _, was_set, expired = watched.until_story(("watching", None), ("set", "v"), ("expired", None))
+
+    def life(number: int) -> list[KeyEvent]:
+        watched.do("SET", f"k{number}", "v", "PX", 150)
+        return watched.until(lambda events: len(events) == 3 + 2 * number)[-2:]
+
+    # On a busy machine the witness may come too late to read a value; then it is unknown.
+    was_set, expired = next(events for events in map(life, range(100)) if events[0].value is not None)
+    assert watched.story([was_set, expired]) == [("set", "v"), ("expired", None)]
+    assert was_set.key == expired.key
     assert was_set.ttl_ms is not None
     assert expired.at_ns >= was_set.at_ns + was_set.ttl_ms * 1_000_000 - 1_000_000
 
@@ -135,17 +145,19 @@ def test_a_killed_node_is_out_of_sight_until_it_is_back_and_then_what_it_kept_is
     watch: Callable[..., Watched],
 ) -> None:
     watched = watch(policy="aof-always")
-    for number in range(1200):  # more than one page of SCAN
-        watched.do("SET", f"k{number}", "v", "PX", 60_000)
+    sets = [("SET", f"k{number}", "v", "PX", 60_000) for number in range(1200)]  # more than one page of SCAN
+    assert ask(watched.node.address, *sets[:-1], timeout_ms=30_000) == ["OK"] * 1199
+    watched.until(lambda events: len(events) == 1200)
+    before_ns = time.monotonic_ns()
+    watched.do(*sets[-1])
     watched.until(lambda events: len(events) == 1201)
-    killed_ns = time.monotonic_ns()
     watched.node.kill()
     watched.until(lambda events: events[-1].event == "blind")
     watched.node.start()
     events = watched.until(lambda events: events[-1].event == "watching" and len(events) > 1201)
     blind, *seen, watching = events[1201:]
     assert blind.event == "blind"
-    assert killed_ns - 200_000_000 < blind.at_ns <= time.monotonic_ns()
+    assert before_ns <= blind.at_ns <= time.monotonic_ns(), "it has read the last key, so it saw until then"
     assert sorted(event.key for event in seen) == sorted(f"k{number}" for number in range(1200))
     assert {(event.event, event.value) for event in seen} == {("seen", "v")}
     assert all(event.ttl_ms is not None and 0 < event.ttl_ms < 60_000 for event in seen)
@@ -214,3 +226,46 @@ def test_a_witness_that_cannot_write_says_why_and_stops_nothing(make_cluster: Ma
     with witness(cluster.nodes.values(), tmp_path / "nowhere" / "nodes.jsonl", words, os.environ):
         pass
     assert "cannot be written: No such file or directory" in words.read_text()
+
+
+class Answering:
+    """A stream of key events whose node answers at once."""
+
+    wants = select.POLLIN
+    is_watching = True
+
+    def __init__(self) -> None:
+        self.fd, self._answers = os.pipe()
+        self.is_waiting = False
+
+    def prove(self, now_ns: int) -> None:
+        self.is_waiting = True
+        os.write(self._answers, b"+PONG")
+
+    def advance(self) -> None:
+        os.read(self.fd, 100)
+        self.is_waiting = False
+
+    def upkeep(self, now_ns: int) -> None:
+        pass
+
+    def take(self) -> list[KeyEvent]:
+        return []
+
+    def close(self) -> None:
+        os.close(self.fd)
+        os.close(self._answers)
+
+
+def test_an_answer_that_came_while_the_witness_did_not_run_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = Answering()
+    monkeypatch.setattr(witness_process, "_open", lambda _: node)
+    monkeypatch.setattr(witness_process, "_LAST_PROOF_NS", 0)  # all the time for it went by meanwhile
+    until, other = os.pipe()
+    os.close(other)
+    with AppendLog(tmp_path / "nodes.jsonl") as log, Path(os.devnull).open("wb") as ready:
+        witness_process.watch([cast(Any, "n1")], log, until, ready.fileno())
+    os.close(until)
+    assert not node.is_waiting

@@ -34,7 +34,6 @@ def fuzz(examples: int) -> Callable[[Test], Test]:
         max_examples=examples * TIMES,
         derandomize=TIMES == 1,
         database=None,
-        deadline=None,
         suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large],
     )
     # Not by a signal: a command's own limit is an alarm, and there is only one for a process.
@@ -55,6 +54,8 @@ def nothing_starts() -> Iterator[None]:
         "harness.claims.session.play": lambda *_, **__: False,
         "harness.survey.session.play": lambda *_, **__: False,
         "harness.survey.session.playable": lambda grid: (Plan(grid, {}), {}),  # it asks each program a thousand times
+        "harness.nightly.session.play": lambda *_, **__: False,
+        "harness.nightly.session.playable": lambda grid: (Plan(grid, {}), {}),
         "harness.mutants.session.make_plan": lambda grid, **_: Plan(grid, {}),  # it asks each program a thousand times
         "harness.mutants.session.play": lambda *_, **__: False,
         "harness.run.prepare.sweep": lambda *_, **__: Swept((), ()),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable
 from pathlib import Path
+from time import monotonic_ns
 
 import docker
 import msgspec
@@ -17,32 +18,36 @@ from harness.store.append_log import read_lines
 
 
 class Outsider:
-    """Somebody with the rights to do it. `part`: `n1` …, `toxiproxy` or `resource`."""
+    """Somebody with the rights to do it. `part`: `n1` …, `toxiproxy` or `resource`. What is done returns when it was
+    begun, after the part had been found."""
 
     def __init__(self, run: Path, backend: str) -> None:
         self._run = run
         self._backend = backend
 
-    def pause(self, part: str) -> None:
-        self._do(part, signal.SIGSTOP, lambda container: container.pause())
+    def pause(self, part: str) -> int:
+        return self._do(part, signal.SIGSTOP, lambda container: container.pause())
 
-    def resume(self, part: str) -> None:
-        self._do(part, signal.SIGCONT, lambda container: container.unpause())
+    def resume(self, part: str) -> int:
+        return self._do(part, signal.SIGCONT, lambda container: container.unpause())
 
-    def kill(self, part: str) -> None:
-        self._do(part, signal.SIGKILL, lambda container: container.kill())
+    def kill(self, part: str) -> int:
+        return self._do(part, signal.SIGKILL, lambda container: container.kill())
 
-    def _do(self, part: str, number: signal.Signals, act: Callable[[docker.models.containers.Container], None]) -> None:
+    def _do(self, part: str, number: signal.Signals, act: Callable[[docker.models.containers.Container], None]) -> int:
         if self._backend == "docker":
             engine = docker.from_env()
-            act(engine.containers.get(f"fencepost-{self._run.name}-{part}"))
+            container = engine.containers.get(f"fencepost-{self._run.name}-{part}")
+            at_ns = monotonic_ns()
+            act(container)
             engine.close()
-            return
+            return at_ns
         for process in self.processes():
             words = process.cmdline()
             if part in ("toxiproxy", "resource", *(f"n{n}" for n in range(1, 10))) and _is(part, process, words):
+                at_ns = monotonic_ns()
                 process.send_signal(number)
-                return
+                return at_ns
         raise AssertionError(f"the run has no process {part}")
 
     def processes(self) -> list[psutil.Process]:

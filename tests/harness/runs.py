@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -71,13 +72,28 @@ def is_gone(folder: Path, run: Path) -> bool:
     return becomes_true(lambda: not processes_of(run) and not state_left(folder), within_s=WITHIN_S, every_s=0.02)
 
 
+def belongs_to_a_run(process: psutil.Process) -> bool:
+    return bool(_found([process], lambda environment: RUN_VARIABLE in environment))
+
+
 def processes_of(run: Path) -> list[str]:
     """Processes of a run that are still there."""
-    left = []
-    for process in psutil.process_iter():
-        try:
-            if process.environ().get(RUN_VARIABLE) == run.name:
-                left.append(f"{process.pid} {process.name()}")
-        except psutil.Error:
-            continue
-    return left
+    return _found(psutil.process_iter(), lambda environment: environment.get(RUN_VARIABLE) == run.name)
+
+
+def processes_below(folder: Path) -> list[str]:
+    """Processes of all runs whose temporary state lies below this folder that are still there."""
+    return _found(
+        psutil.process_iter(),
+        lambda environment: RUN_VARIABLE in environment and environment.get("TMPDIR", "").startswith(f"{folder}/"),
+    )
+
+
+def _found(processes: Iterable[psutil.Process], is_meant: Callable[[Mapping[str, str]], bool]) -> list[str]:
+    """Those with such an environment. One that vanishes meanwhile is not among them."""
+    found = []
+    for process in processes:
+        with suppress(psutil.Error):
+            if is_meant(process.environ()):
+                found.append(f"{process.pid} {process.name()}")
+    return found

@@ -3,37 +3,40 @@ from __future__ import annotations
 import sys
 import threading
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from cluster.waiting import becomes_true
 from harness.run.meanwhile import imported_meanwhile
 
-WAITS = "import threading\nwaiter = next(t for t in threading.enumerate() if t.name == 'waiter')\nwaiter.join()\n"
+WAITS = "import meanwhile_gate\nmeanwhile_gate.begun.set()\nmeanwhile_gate.go_on.wait()\n"
 
 
-def thread() -> threading.Thread:
-    (found,) = [each for each in threading.enumerate() if each.name == "meanwhile"]
-    return found
+def importing() -> list[threading.Thread]:
+    return [each for each in threading.enumerate() if each.name == "meanwhile"]
 
 
 @pytest.fixture(autouse=True)
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for of_an_earlier_test in importing():
+        of_an_earlier_test.join()
     monkeypatch.syspath_prepend(tmp_path)
     return tmp_path
 
 
-def test_who_ends_early_waits_for_no_module_that_was_not_begun(place: Path) -> None:
-    go_on = threading.Event()
-    waiter = threading.Thread(target=go_on.wait, name="waiter")
-    waiter.start()
+def test_who_ends_early_waits_for_no_module_that_was_not_begun(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gate = ModuleType("meanwhile_gate")
+    begun, go_on = threading.Event(), threading.Event()
+    vars(gate).update(begun=begun, go_on=go_on)
+    monkeypatch.setitem(sys.modules, "meanwhile_gate", gate)
     (place / "meanwhile_slow.py").write_text(WAITS)
     (place / "meanwhile_next.py").touch()
     with imported_meanwhile(["meanwhile_slow", "meanwhile_next"]):
-        importing = thread()
-        assert becomes_true(lambda: "meanwhile_slow" in sys.modules)
+        (thread,) = importing()
+        assert begun.wait(timeout=30)
     go_on.set()
-    importing.join()
+    thread.join()
     assert "meanwhile_slow" in sys.modules
     assert "meanwhile_next" not in sys.modules
 

@@ -36,6 +36,17 @@ class AtOnce(Executor):
         return future
 
 
+class Later(AtOnce):
+    """Does each step only once the clock shows 900 ms more: it waited for another fault."""
+
+    def __init__(self, clock: list[int]) -> None:
+        self._clock = clock
+
+    def submit(self, step: Callable[..., Any], /, *args: Any, **more: Any) -> Future[Any]:
+        self._clock[0] += 900_000_000
+        return super().submit(step, *args, **more)
+
+
 def schedule(spec: str) -> Schedule:
     return draw_schedule(parse_spec(spec), 7, topology(clients=2), 10_000)
 
@@ -60,6 +71,20 @@ def test_a_schedule_that_is_played_as_it_was_planned_needs_no_second_one() -> No
     player.play(9_000)
     player.heal_all()
     assert player.played() is None
+
+
+def test_a_fault_that_had_to_wait_lasts_as_long_as_planned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A node that is killed late and back in time would have forgotten its locks within a lease."""
+    clock = [10**15]
+    for module in ("player", "active_faults"):
+        monkeypatch.setattr(f"harness.run.{module}.monotonic_ns", lambda: clock[0])
+    plan = schedule("crash:targets=one,restart-delay=600ms,interval=9s")
+    (planned,) = plan.faults
+    world = FakeWorld(topology(clients=2))
+    player = Player(plan, world.world, lambda _: None, Later(clock))
+    player.play(planned.at_ms)
+    player.play(planned.at_ms)
+    assert player.next_ms() == planned.at_ms + 900 + 600
 
 
 def test_what_a_hunt_finds_is_injected_healed_recorded_and_can_be_replayed(

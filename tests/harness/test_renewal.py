@@ -9,6 +9,7 @@ import pytest
 import fencepost
 from harness.checkers.exclusion import check
 from tests.harness import runs
+from tests.harness.second_tries import first_that_counts, was_held_up
 from tests.judge.histories import History
 
 RENEWED = ["--ttl", "300ms", "--node-timeout", "50ms", "--renewal", "50ms", "--hold", "700ms", "--clients", "2"]
@@ -30,15 +31,23 @@ class Trusting(RenewingRedlock):
 
 def test_a_renewed_lease_keeps_its_holder_inside_for_several_ttls(tmp_path: Path) -> None:
     arguments = runs.short_run(*RENEWED, "--lock", "redlock-renewing", "--nemesis", "none", "--require", "exclusion")
-    code, out, err = runs.fencepost(tmp_path, *arguments)
+
+    def play(folder: Path) -> tuple[tuple[int, str, str], fencepost.Run, set[str]]:
+        ended = runs.fencepost(folder, *arguments)
+        run = fencepost.load(runs.only_run(folder))
+        return ended, run, set(run.ops.loc[run.ops["f"] == "held", "outcome"])
+
+    # A machine that stands still for most of a lease ends it, and then the lock is right to say no.
+    (code, out, err), run, answers = first_that_counts(
+        tmp_path, play, lambda played: (played[0][0], played[2]) == (0, {"ok"}) or not was_held_up(played[1])
+    )
     assert code == 0, out + err
-    run = fencepost.load(runs.only_run(tmp_path))
     stayed_ms = (run.sections["end_ns"] - run.sections["start_ns"]) / 1e6
     assert len(stayed_ms) >= 2
     assert (stayed_ms > 600).all(), "twice the TTL"
     vouched_ms = (run.sections["deadline_min_ns"] - run.sections["start_ns"]) / 1e6
     assert (vouched_ms > 600).all(), "by its answers"
-    assert set(run.ops.loc[run.ops["f"] == "held", "outcome"]) == {"ok"}
+    assert answers == {"ok"}
     assert "extend" not in set(run.ops["f"])
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from subprocess import Popen
@@ -17,7 +18,11 @@ import pytest
 import fencepost
 from cluster.waiting import becomes_true
 from fencepost.history import FaultEvent, Gap
+from harness.history.fault_windows import longest_windows
+from harness.history.gaps import SLACK_NS
 from harness.store.append_log import read_lines
+from harness.store.run_folder import RunFolder
+from harness.store.tables import load_recorded
 from nemesis.schedule import Planned, draw_schedule, parse_spec
 from tests.harness import runs
 from tests.harness.failures import Outsider, await_fault, client_of, faults_of
@@ -37,7 +42,7 @@ class Live:
 
     def is_noticed(self, kind: str, node: str, since_ns: int) -> FaultEvent:
         def wanted(event: FaultEvent) -> bool:
-            return event.unplanned and event.event == kind and node in event.nodes
+            return event.unplanned and event.event == kind and node in event.nodes and event.done_ns > since_ns
 
         event = await_fault(self.folder, wanted, within_s=10)
         assert (event.done_ns - since_ns) / 1e9 < WITHIN_S
@@ -65,17 +70,14 @@ def ended(live: Live) -> tuple[int, str, str]:
 
 
 def test_nodes_that_stall_and_die_are_noticed_told_and_not_brought_back(live: Live) -> None:
-    at_ns = monotonic_ns()
-    live.outsider.pause("n2")
+    at_ns = live.outsider.pause("n2")
     stall = live.is_noticed("injected", "n2", at_ns)
     assert stall.began_ns <= monotonic_ns()
-    at_ns = monotonic_ns()
-    live.outsider.resume("n2")
+    at_ns = live.outsider.resume("n2")
     over = live.is_noticed("healed", "n2", at_ns)
     assert over.fault == stall.fault
 
-    at_ns = monotonic_ns()
-    live.outsider.kill("n3")
+    at_ns = live.outsider.kill("n3")
     death = live.is_noticed("injected", "n3", at_ns)
     assert death.how_down == "unasked"
 
@@ -85,14 +87,18 @@ def test_nodes_that_stall_and_die_are_noticed_told_and_not_brought_back(live: Li
     code, out, err = ended(live)
     assert code == 2, out + err
     text = " ".join(out.split())
-    assert "2 failures that no fault caused: n2 was stopped" in text
+    verdict = fencepost.load(live.folder).verdict
+    failures = verdict.figures["unplanned"].failures
+    # A busy machine may let others fall silent.
+    assert [one.what for one in failures if one.what[:2] in ("n2", "n3")] == ["n2 was stopped", "n3 went down"]
+    assert f"{len(failures)} failures that no fault caused: " in text
+    assert "n2 was stopped (" in text
     assert "n3 went down (from" in text
-    events = faults_of(live.folder)
+    events = [event for event in faults_of(live.folder) if {"n2", "n3"} & {*event.nodes}]
     assert [event.fault for event in events if event.event == "injected"] == [stall.fault, death.fault]
     assert not any(event.event == "healed" and event.fault == death.fault for event in events)
     assert "Ready to accept connections" in (live.folder / "logs" / "n3.log").read_text()
     assert (live.folder / "logs" / "n3.log").read_text().count("Ready to accept connections") == 1
-    verdict = fencepost.load(live.folder).verdict
     assert not [finding for finding in verdict.findings if finding.blame == "lock"]
 
 
@@ -102,10 +108,15 @@ def test_a_client_that_somebody_stops_is_noticed_and_nobody_is_blamed(live: Live
     assert client.nice() > psutil.Process().nice(), "clients give way to what they are judged on"
     at_ns = monotonic_ns()
     os.killpg(client.pid, signal.SIGSTOP)
-    stop = await_fault(live.folder, lambda event: event.unplanned and event.paused_clients == ("c1",), within_s=10)
+    stop = await_fault(
+        live.folder, lambda e: e.event == "injected" and e.paused_clients == ("c1",) and e.done_ns > at_ns, within_s=10
+    )
+    assert stop.unplanned
     assert (stop.done_ns - at_ns) / 1e9 < WITHIN_S
     os.killpg(client.pid, signal.SIGCONT)
-    await_fault(live.folder, lambda event: event.event == "healed" and event.fault == stop.fault, within_s=10)
+    over = await_fault(live.folder, lambda e: e.event == "healed" and e.fault == stop.fault, within_s=10)
+    # The first stop explains gaps until a while later, and a gap begins with the beat before it.
+    assert becomes_true(lambda: works_since(live.folder, "c1", over.done_ns + SLACK_NS + 50_000_000))
 
     live_ns = monotonic_ns()
     os.killpg(client.pid, signal.SIGSTOP)
@@ -125,6 +136,12 @@ def test_a_client_that_somebody_stops_is_noticed_and_nobody_is_blamed(live: Live
     assert not [finding for finding in run.verdict.findings if finding.blame == "lock"]
 
 
+def works_since(run: Path, client: str, at_ns: int) -> bool:
+    """Whether the client began an operation after this moment."""
+    whole, _, _ = (run / "clients" / f"{client}.1.jsonl").read_text().rpartition("\n")
+    return any(op.get("invoke_ns", 0) > at_ns for op in map(json.loads, whole.splitlines()))
+
+
 def client_is_stopped(client: psutil.Process) -> Callable[[], bool]:
     return lambda: client.status() == psutil.STATUS_STOPPED
 
@@ -140,8 +157,14 @@ def test_a_run_whose_proxy_or_resource_dies_breaks_off_and_says_what_died(live: 
 
 
 def test_a_proxy_that_stalls_for_a_while_is_a_fault_that_the_run_survives(live: Live) -> None:
-    live.outsider.pause("toxiproxy")
-    stalled = await_fault(live.folder, lambda event: event.unplanned and bool(event.cut_links), within_s=10)
+    at_ns = live.outsider.pause("toxiproxy")
+    stalled = await_fault(
+        live.folder,
+        lambda e: e.event == "injected" and e.what.startswith("Toxiproxy") and e.done_ns > at_ns,
+        within_s=10,
+    )
+    assert stalled.unplanned
+    assert stalled.cut_links
     live.outsider.resume("toxiproxy")
     await_fault(live.folder, lambda e: e.event == "healed" and e.fault == stalled.fault, within_s=10)
     code, out, err = ended(live)
@@ -163,10 +186,9 @@ def test_a_pause_that_somebody_undoes_is_seen_not_to_have_held(tmp_path: Path, b
     process = runs.start(tmp_path, *runs.short_run("--schedule", str(schedule), "--duration", "30s", cluster=backend))
     try:
         folder = await_load(process, tmp_path)
-        await_fault(folder, lambda event: event.event == "injected", within_s=10)
-        at_ns = monotonic_ns()
-        Outsider(folder, backend).resume("n1")
-        undone = await_fault(folder, lambda event: event.event == "undone", within_s=10)
+        await_fault(folder, lambda event: event.event == "injected" and event.fault == "f1", within_s=10)
+        at_ns = Outsider(folder, backend).resume("n1")
+        undone = await_fault(folder, lambda event: event.event == "undone" and event.done_ns > at_ns, within_s=10)
         assert (undone.fault, undone.nodes) == ("f1", ("n1",))
         assert (undone.done_ns - at_ns) / 1e9 < WITHIN_S
         process.terminate()
@@ -197,6 +219,23 @@ def test_what_the_nemesis_does_is_not_taken_for_a_failure(tmp_path: Path, backen
     faults = "pause:interval=300ms,duration=600ms+crash:interval=700ms,restart-delay=200ms"
     code, out, err = runs.fencepost(tmp_path, *runs.short_run("--nemesis", faults, "--duration", "4s", cluster=backend))
     assert code in {0, 1}, out + err  # servers that forget may break the lock: that is not what is asked here
-    run = fencepost.load(runs.only_run(tmp_path))
-    assert len(run.faults) > 10
-    assert not run.faults["unplanned"].any(), run.faults[run.faults["unplanned"]].to_string()
+    faults = load_recorded(RunFolder.open(runs.only_run(tmp_path))).faults
+    assert len(faults) > 10
+    assert taken_for_failures(faults) == []
+
+
+def taken_for_failures(faults: Sequence[FaultEvent]) -> list[str]:
+    """What is said to have failed of a node or client while a planned fault hit it. Others may have failed: a disk may
+    have made the resource wait."""
+    slack_ns = int(WITHIN_S * 1e9)
+    planned = [window for window in longest_windows(faults) if not window[0].unplanned]
+    return [
+        f"{event.event} {event.what}: {event.seen}"
+        for event in faults
+        if event.unplanned
+        and any(
+            began - slack_ns <= event.done_ns and event.began_ns <= done + slack_ns
+            for fault, began, done in planned
+            if {*fault.nodes, *fault.paused_clients} & {*event.nodes, *event.paused_clients}
+        )
+    ]

@@ -33,6 +33,23 @@ def mine(stage: Stage) -> None:
     {ending}
 """
 
+EAGER = """
+import os
+from pathlib import Path
+from workloads.locks.redlock import Redlock
+
+class Eager(Redlock):
+    opened = 0
+
+    def __init__(self, nodes, settings):
+        Eager.opened += 1
+        Path("opened").mkdir(exist_ok=True)
+        Path("opened", str(os.getpid())).touch()
+        if {when} and Eager.opened < 3:
+            raise ConnectionError("nobody is there")
+        super().__init__(nodes, settings)
+"""
+
 ENDINGS = ["raise SystemExit(0)", "raise KeyboardInterrupt", "import os; os._exit(0)"]
 
 
@@ -63,3 +80,22 @@ def test_a_script_that_ends_its_process_breaks_the_run_off(ending: str, tmp_path
     assert len(err.splitlines()) == 1, err
     assert "\x1b" not in out + err
     assert "VALID" in (runs.only_run(tmp_path) / "logs" / "harness.log").read_text()
+
+
+def test_a_restarted_client_whose_lock_cannot_connect_tries_again(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(EAGER.format(when='len(os.listdir("opened")) > 3'))
+    kill = ["--nemesis", "crash:targets=clients,restart-delay=0,interval=9s", "--duration", "5s"]
+    code, out, err = runs.fencepost(tmp_path, *runs.short_run("--lock", "mine:Eager", *kill))
+    assert code == 0, out + err
+    second_lives = list((runs.only_run(tmp_path) / "logs").glob("c*.2.log"))
+    assert second_lives
+    for log in second_lives:
+        assert log.read_text().count("nobody is there; it is tried again") == 2
+        assert (log.parent.parent / "clients" / log.with_suffix(".jsonl").name).stat().st_size > 0
+
+
+def test_a_lock_that_cannot_connect_at_the_start_breaks_the_run_off(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(EAGER.format(when="True"))
+    code, out, err = runs.fencepost(tmp_path, *runs.short_run("--lock", "mine:Eager", "--nemesis", "none"))
+    assert code == 255, out + err
+    assert "ConnectionError: nobody is there" in err

@@ -139,6 +139,8 @@ def test_a_run_that_is_interrupted_while_it_comes_up_is_not_judged(tmp_path: Pat
 @pytest.mark.parametrize("delay_s", [0.3, 0.6, 1.0, 1.5])
 def test_ctrl_c_while_it_is_coming_up_leaves_nothing(tmp_path: Path, delay_s: float) -> None:
     process = runs.start(tmp_path, *runs.short_run("--duration", "60s"))
+    # Before the command has its own handler, Python's answers Ctrl-C; it imports msgspec after that.
+    assert becomes_true(lambda: "msgspec" in Path(f"/proc/{process.pid}/maps").read_text(), within_s=30)
     time.sleep(delay_s)  # any moment will do: what must hold, holds at all of them
     os.kill(process.pid, signal.SIGINT)
     code, out, err = runs.finish(process)

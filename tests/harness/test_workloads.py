@@ -8,8 +8,11 @@ from typing import Any
 
 import pytest
 
+import fencepost
+from harness.checkers.kept_out import STARVED_GRANTS
 from harness.cli.main import run
 from tests.harness import runs
+from tests.harness.second_tries import first_that_counts
 
 
 def judged(folder: Path, *arguments: str, expect: int) -> dict[str, Any]:
@@ -36,11 +39,21 @@ def test_without_a_check_a_register_loses_what_late_clients_overwrite(tmp_path: 
 
 def test_with_a_check_and_set_under_the_lock_s_unique_value_nothing_is_lost(tmp_path: Path) -> None:
     given = ("--workload", "register", "--fencing", "unique", "--require", "data")
-    verdict = judged(tmp_path, *given, *OVERSLEEPING, expect=0)
-    assert ("overlap", "client") in kinds(verdict), "late clients were there"
-    assert verdict["figures"]["fencing"]["stale_writes_rejected"] > 0
-    assert verdict["figures"]["register"]["lost"] == verdict["figures"]["register"]["unseen"] == 0
-    assert verdict["figures"]["register"]["acknowledged"] > 10
+    found = set[tuple[str, str]]()
+    acknowledged = rejected = 0
+    for seed in range(7, 12):
+        (folder := tmp_path / str(seed)).mkdir()
+        verdict = judged(folder, *given, *OVERSLEEPING, "--seed", str(seed), expect=0)
+        register = verdict["figures"]["register"]
+        assert register["lost"] == register["unseen"] == 0
+        found |= kinds(verdict)
+        rejected += verdict["figures"]["fencing"]["stale_writes_rejected"]
+        acknowledged += register["acknowledged"]
+        if acknowledged > 10:  # a busy machine may not get so far in one run
+            break
+    assert acknowledged > 10
+    assert ("overlap", "client") in found, "late clients were there"
+    assert rejected > 0
 
 
 @pytest.mark.parametrize("lock", ["no-op", "control-no-unique-value"])
@@ -75,12 +88,12 @@ from workloads.locks.redlock import Redlock
 
 
 class Deferential(Redlock):
-    """Whoever was refused tries again only after the lock has been free for 20 ms. Somebody else is always quicker."""
+    """Whoever was refused tries again only after the lock has been free for 100 ms. Somebody else is always quicker."""
 
     refused = False
 
     def acquire(self, key, ttl_ms):
-        if self.refused and any(self.is_taken(key) for _ in range(10)):
+        if self.refused and any(self.is_taken(key) for _ in range(50)):
             return None
         lease = super().acquire(key, ttl_ms)
         self.refused = lease is None
@@ -93,12 +106,21 @@ class Deferential(Redlock):
 
 
 def test_a_lock_that_starves_its_clients_is_caught_without_any_data(tmp_path: Path) -> None:
-    (tmp_path / "my_lock.py").write_text(DEFERENTIAL)
     given = ("--workload", "acquire-release", "--nemesis", "none", "--require", "liveness", "--duration", "5s")
     load = ("--lock", "my_lock:Deferential", "--ttl", "200ms", "--node-timeout", "20ms", "--hold", "5ms")
-    verdict = judged(tmp_path, *given, *load, expect=1)
-    assert ("starved-client", "lock") in kinds(verdict)
-    [hungry, *_] = verdict["figures"]["kept_out"]["starved"]
+
+    def play(folder: Path) -> tuple[tuple[int, str, str], fencepost.Run]:
+        (folder / "my_lock.py").write_text(DEFERENTIAL)
+        ended = runs.fencepost(folder, *runs.short_run(*given, *load, "--nodes", "1"))
+        return ended, fencepost.load(runs.only_run(folder))
+
+    # Fewer sections cannot starve anybody: the machine was too busy.
+    (code, out, err), played = first_that_counts(
+        tmp_path, play, lambda played: len(played[1].sections) >= 3 * STARVED_GRANTS
+    )
+    assert code == 1, out + err
+    assert ("starved-client", "lock") in {(finding.kind, finding.blame) for finding in played.verdict.findings}
+    [hungry, *_] = played.verdict.figures["kept_out"].starved
     assert hungry in {"c1", "c2", "c3"}
 
 

@@ -21,7 +21,6 @@ from tests.peers.recorded import names, unpack
 HERE = Path(__file__).parent
 CONFIG: dict[str, Any] = msgspec.to_builtins(RunConfig(seed=1))
 UNHURRIED = settings(
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
     database=None,
     derandomize=True,

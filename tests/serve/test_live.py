@@ -15,8 +15,10 @@ from urllib.parse import quote
 import pytest
 
 from harness.campaign.folder import CampaignFolder, RunLine
+from harness.serve import run_so_far
 from harness.serve.run_so_far import RunSoFar
 from harness.store.held import hold, is_held
+from harness.store.run_folder import RunFolder
 from tests.campaign.made import campaign, line
 from tests.serve.live_run import LiveRun
 from tests.serve.served import HOSTILE, Served, serving
@@ -243,3 +245,18 @@ def test_reading_a_campaign_changes_nothing(tmp_path: Path, served: Served, plac
     with events(served, "reports/half/events") as told:
         assert told.until(lambda shown: True)["texts"]["state"].startswith("1 of ")
     assert log.read_bytes() == before
+
+
+def test_a_run_that_ends_while_it_is_looked_at_is_not_over_before_its_verdict(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ends(run: Path) -> bool:
+        (run / "manifest.json").touch()
+        return False
+
+    monkeypatch.setattr(run_so_far, "is_under_way", ends)
+    run = RunSoFar(RunFolder(tmp_path))
+    assert not run.is_over
+    for name in ("verdict.json", "report.html"):
+        (tmp_path / name).touch()
+    assert run.is_over
