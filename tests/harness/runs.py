@@ -9,12 +9,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+import msgspec
 import psutil
 
 from cluster.run_processes import RUN_VARIABLE
 from cluster.waiting import becomes_true
 from fencepost.files import matching
+from nemesis.schedule import Planned, draw_schedule, parse_spec
 from tests.cluster.reapers import WITHIN_S
+from tests.nemesis.fakes import topology
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -53,6 +56,14 @@ def short_run(*arguments: str, cluster: str = "process") -> Sequence[str]:
     """The arguments of a run of a few seconds."""
     few = ["--clients", "3", "--duration", "2s", "--recovery", "1s", "--seed", "7"]
     return ["test", "--cluster", cluster, "--lock", "redlock", *few, *arguments]
+
+
+def schedule_of(folder: Path, fault: Planned) -> Path:
+    """A schedule of this one fault, for three clients and five nodes."""
+    drawn = draw_schedule(parse_spec("none"), 7, topology(clients=3), 30_000)
+    path = folder / "schedule.json"
+    path.write_bytes(msgspec.structs.replace(drawn, faults=(fault,)).to_bytes())
+    return path
 
 
 def only_run(folder: Path) -> Path:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import fencepost
+from nemesis.schedule import Planned
 from tests.harness import runs
 from tests.harness.second_tries import first_that_counts, was_struck
 
@@ -45,7 +46,12 @@ def test_a_correct_semaphore_uses_its_permits_and_is_never_blamed(tmp_path: Path
 
 
 def test_a_majority_of_counting_nodes_is_caught_and_explained(tmp_path: Path) -> None:
-    code, out, seen = run(tmp_path, "control-semaphore-by-majority", "--nemesis", FAULTS[0], "--clients", "10")
+    # Each of three clients reaches a majority of its own, and no node is in all three.
+    cut_off = {"c1": ("n4", "n5"), "c2": ("n2", "n3"), "c3": ("n1", "n5")}
+    links = [[client, node] for client, nodes in cut_off.items() for node in nodes]
+    fault = {"shape": "some-links", "kind": "refuse", "direction": "both", "links": links}
+    schedule = runs.schedule_of(tmp_path, Planned("f1", 100, 2_500, "partition", fault))
+    code, out, seen = run(tmp_path, "control-semaphore-by-majority", "--schedule", str(schedule), "--clients", "3")
     assert code == 1, out
     (finding, *_) = [finding for finding in seen.verdict.findings if finding.kind == "over-capacity"]
     assert finding.blame == "lock"

@@ -15,7 +15,6 @@ from cluster.programs import find_server
 from cluster.waiting import VERB_LIMIT_S, becomes_true
 from nemesis.schedule import Planned
 from tests.harness import runs
-from tests.harness.test_unplanned import saved
 
 SICK = "this server will never answer"
 CRASH = Planned("f1", 200, 300, "crash", {"nodes": ["n1"]})
@@ -41,7 +40,7 @@ def test_a_stop_does_not_wait_for_a_server_that_does_not_answer(
     tmp_path: Path, open_folder: Path, sick_at: int, duration: str
 ) -> None:
     program = _sick_at_its_start(sick_at, open_folder)
-    schedule = saved(tmp_path, CRASH)
+    schedule = runs.schedule_of(tmp_path, CRASH)
     process = runs.start(
         tmp_path, *runs.short_run("--schedule", str(schedule), "--duration", duration, "--server", str(program))
     )

@@ -11,7 +11,6 @@ from pathlib import Path
 from subprocess import Popen
 from time import monotonic_ns, sleep
 
-import msgspec
 import psutil
 import pytest
 
@@ -23,11 +22,10 @@ from harness.history.gaps import SLACK_NS
 from harness.store.append_log import read_lines
 from harness.store.run_folder import RunFolder
 from harness.store.tables import load_recorded
-from nemesis.schedule import Planned, draw_schedule, parse_spec
+from nemesis.schedule import Planned
 from tests.harness import runs
 from tests.harness.failures import Outsider, await_fault, client_of, faults_of
 from tests.harness.test_whole_runs import await_load
-from tests.nemesis.fakes import topology
 
 BACKENDS = ["process", pytest.param("docker", marks=pytest.mark.needs("engine"))]
 WITHIN_S = 1.0
@@ -172,17 +170,9 @@ def test_a_proxy_that_stalls_for_a_while_is_a_fault_that_the_run_survives(live: 
     assert "Toxiproxy was stopped" in " ".join(out.split())
 
 
-def saved(folder: Path, fault: Planned) -> Path:
-    """A schedule of this one fault."""
-    drawn = draw_schedule(parse_spec("none"), 7, topology(clients=3), 30_000)
-    path = folder / "schedule.json"
-    path.write_bytes(msgspec.structs.replace(drawn, faults=(fault,)).to_bytes())
-    return path
-
-
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_pause_that_somebody_undoes_is_seen_not_to_have_held(tmp_path: Path, backend: str) -> None:
-    schedule = saved(tmp_path, Planned("f1", 300, 20_000, "pause", {"nodes": ["n1", "n2"]}))
+    schedule = runs.schedule_of(tmp_path, Planned("f1", 300, 20_000, "pause", {"nodes": ["n1", "n2"]}))
     process = runs.start(tmp_path, *runs.short_run("--schedule", str(schedule), "--duration", "30s", cluster=backend))
     try:
         folder = await_load(process, tmp_path)
@@ -201,7 +191,7 @@ def test_a_pause_that_somebody_undoes_is_seen_not_to_have_held(tmp_path: Path, b
 
 
 def test_a_crash_that_finds_its_node_dead_leaves_it_so(tmp_path: Path) -> None:
-    schedule = saved(tmp_path, Planned("f1", 4_000, 500, "crash", {"nodes": ["n1", "n2"]}))
+    schedule = runs.schedule_of(tmp_path, Planned("f1", 4_000, 500, "crash", {"nodes": ["n1", "n2"]}))
     process = runs.start(tmp_path, *runs.short_run("--schedule", str(schedule), "--duration", "6s"))
     folder = await_load(process, tmp_path)
     Outsider(folder, "process").kill("n1")
