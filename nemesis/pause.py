@@ -9,13 +9,14 @@ misled by stamps that were taken late.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from random import Random
 from typing import Literal
 
 import msgspec
 
+from cluster.server import Ability
 from cluster.waiting import becomes_true
 from fencepost.history import Impact
 from fencepost.units import Duration, DurationRange
@@ -24,6 +25,7 @@ from nemesis.names import Names
 from nemesis.partition_shapes import spare
 from nemesis.random_draws import below, between, jittered, some, weighted
 from nemesis.steps import do_all, in_service
+from nemesis.untold import stop_untold
 
 CATCH_WITHIN_S = 1.0
 """How long to wait for somebody to be where the pause is aimed at."""
@@ -43,24 +45,33 @@ class PauseOptions(msgspec.Struct, frozen=True):
     targets: Names | Targets = "mixed"
 
 
-Targets = Literal["mixed", "inside", "acquiring", "extending", "releasing", "clients", "one-node", "nodes"]
+Targets = Literal[
+    "mixed", "inside", "acquiring", "held-by-majority", "extending", "releasing", "clients", "one-node", "nodes"
+]
 DEFAULT_DURATION = DurationRange(Duration(1.2, in_ttls=True), Duration(2.5, in_ttls=True))
 
 
 class Pause(msgspec.Struct, frozen=True):
     """One pause: of `nodes`, or of `clients`, or, with `inside`, `acquiring` or `at`, of whichever one of `clients` is
-    there at that very moment, tried in their order from the one at `first` on."""
+    there at that very moment, tried in their order from the one at `first` on. `held-by-majority`: of one of them that
+    acquires, as soon as a majority of the nodes holds its value, before it is told."""
 
     inside: bool = False
     acquiring: bool = False
     first: int = 0
     clients: tuple[str, ...] = ()
     nodes: tuple[str, ...] = ()
-    at: Literal["extending", "releasing"] | msgspec.UnsetType = msgspec.UNSET
+    at: Literal["extending", "releasing", "held-by-majority"] | msgspec.UnsetType = msgspec.UNSET
+
+    @property
+    def server_needs(self) -> frozenset[Ability]:
+        return frozenset({"a list of keys"}) if self.at == "held-by-majority" else frozenset()
 
     @property
     def aimed_at(self) -> Step | None:
         """Where the client is that is chosen at the moment of the pause; None: the pause names whom it hits."""
+        if self.at == "held-by-majority":
+            return "acquiring"
         if self.at is not msgspec.UNSET:
             return self.at
         return "inside" if self.inside else "acquiring" if self.acquiring else None
@@ -75,6 +86,8 @@ class Pause(msgspec.Struct, frozen=True):
                 return f"pause {','.join(self.clients + self.nodes)}"
             case "inside":
                 return "pause a client inside a section"
+            case _ if self.at == "held-by-majority":
+                return "pause a client that is not told yet that a majority holds its value"
             case step:
                 return f"pause a client that is {step}"
 
@@ -82,7 +95,10 @@ class Pause(msgspec.Struct, frozen=True):
         if self.aimed_at:
             first = self.first % len(self.clients)
             order = self.clients[first:] + self.clients[:first]
-            return Impact(paused_clients=_catch([world.clients[name] for name in order], self.aimed_at))
+            candidates = [world.clients[name] for name in order]
+            if self.at == "held-by-majority":
+                return stop_untold(world, owner, candidates, CATCH_WITHIN_S)
+            return Impact(paused_clients=_catch(candidates, self.aimed_at))
         clients = tuple(name for name in self.clients if _can_be_paused(world.clients[name]))
         for name in clients:
             world.clients[name].pause()
@@ -96,7 +112,8 @@ class Pause(msgspec.Struct, frozen=True):
         """Clients are stopped (and where the pause was aimed at, if it was), nodes do not answer."""
         where = self.aimed_at or "inside"
         if self.aimed_at and not impact.paused_clients:
-            return Evidence(False, f"nobody was caught {where} for {CATCH_WITHIN_S * 1000:.0f} ms")
+            what = "untold that a majority held its value" if self.at == "held-by-majority" else where
+            return Evidence(False, f"nobody was caught {what} for {CATCH_WITHIN_S * 1000:.0f} ms")
         stopped = [name for name in impact.paused_clients if world.clients[name].is_paused()]
         there = [name for name in stopped if world.clients[name].is_at(where)]
         silent = [name for name in impact.nodes if not world.cluster.nodes[name].is_up(100)]
@@ -115,7 +132,10 @@ class Pause(msgspec.Struct, frozen=True):
         names = impact.paused_clients if self.aimed_at else self.clients
         clients = [world.clients[name] for name in names]
         nodes = [world.cluster.nodes[name] for name in self.nodes]
-        do_all([client.resume for client in clients] + [node.resume for node in nodes])
+        ends: list[Callable[[], None]] = [client.resume for client in clients] + [node.resume for node in nodes]
+        if impact.slow_links:  # they are healed already, unless that took too long
+            ends.append(partial(world.cluster.restore, impact.slow_links, owner, world.called_off))
+        do_all(ends)
         still = [c.name for c in clients if not becomes_true(partial(_runs, c), within_s=SEEN_WITHIN_S)]
         running = [c.name for c in clients if c.is_alive() and c.name not in still]
         gone = [c.name for c in clients if not c.is_alive()]
@@ -170,8 +190,8 @@ class _PauseNemesis:
     name = "pause"
     help = (
         "SIGSTOP and SIGCONT: interval=3s, duration=2s (default 1.2 to 2.5 TTL), "
-        "targets=mixed|inside|acquiring|extending|releasing|clients|one-node|nodes|n4,n5 (inside to releasing: a "
-        "client that is there at that moment)"
+        "targets=mixed|inside|acquiring|held-by-majority|extending|releasing|clients|one-node|nodes|n4,n5 (inside to "
+        "releasing: a client that is there at that moment; held-by-majority: that has the lock and is not told yet)"
     )
     options = PauseOptions
     faults = Pause
@@ -199,10 +219,10 @@ class _PauseNemesis:
                 return Pause(inside=True, first=below(rng, len(clients)), clients=clients), duration_ms
             case "acquiring":
                 return Pause(acquiring=True, first=below(rng, len(clients)), clients=clients), duration_ms
-            case "extending":
-                return Pause(at="extending", first=below(rng, len(clients)), clients=clients), duration_ms
+            case "extending" | "releasing" as at:
+                return Pause(at=at, first=below(rng, len(clients)), clients=clients), duration_ms
             case _:
-                return Pause(at="releasing", first=below(rng, len(clients)), clients=clients), duration_ms
+                return Pause(at="held-by-majority", first=below(rng, len(clients)), clients=clients), duration_ms
 
 
 NEMESIS = _PauseNemesis()

@@ -31,7 +31,9 @@ STORM: Final = Turn(period=13, begin=0, end=5)
 FLURRY: Final = Turn(period=13, begin=5, end=8)
 STILL: Final = Turn(period=13, begin=8, end=13)
 
-AIMED: Final = tuple(f"pause:targets={step}" for step in ("inside", "acquiring", "extending", "releasing"))
+AIMED: Final = tuple(
+    f"pause:targets={step}" for step in ("inside", "acquiring", "held-by-majority", "extending", "releasing")
+)
 """Pauses that wait until a client is at this step."""
 
 LANES: Final[Mapping[str, Deck]] = {

@@ -61,11 +61,15 @@ def during(turn: Turn, faults: Iterable[Planned], ttl_ms: int = 500) -> list[Pla
 
 
 def test_clients_are_stopped_at_each_step_or_without_aim_wherever_they_are() -> None:
+    def stops(spec: str) -> list[Pause]:
+        faults = (decode_fault(planned) for planned in draw(spec).faults)
+        return [fault for fault in faults if isinstance(fault, Pause) and fault.clients]
+
     def aims(spec: str) -> Counter[str | None]:
-        faults = [decode_fault(planned) for planned in draw(spec).faults]
-        return Counter(fault.aimed_at for fault in faults if isinstance(fault, Pause) and fault.clients)
+        return Counter(fault.aimed_at for fault in stops(spec))
 
     assert aims("standard").keys() == {"inside", "acquiring", "extending", "releasing", None}
+    assert "held-by-majority" in [fault.at for fault in stops("standard")]
     assert aims("standard:aim=no") == {None: aims("standard").total()}
     others = [
         [planned for planned in draw(spec).faults if planned.nemesis != "pause"]
