@@ -242,7 +242,7 @@ def _left_behind(run: Recorded, evidence: Evidence, case: Case) -> Told:
     where = f"{printable(str(example['node']))} kept its key of {printable(str(example['key']))}"
     after, when = lasting(float(example["for_ms"]) * 1e6), f"+{float(example['at_ms']):,.1f} ms"
     done = (
-        f"the lock had told {printable(str(example['by']))} at {when} that it was released"
+        f"{printable(str(example['by']))}'s release had ended, at {when}"
         if example["after"] == "release"
         else f"the attempt that had set it was refused, at {when}"
     )

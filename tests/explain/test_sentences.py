@@ -425,7 +425,7 @@ def test_an_extension_that_too_few_nodes_can_have_granted(left: tuple[str, ...],
 @pytest.mark.parametrize(
     ("refused", "done"),
     [
-        (False, "the lock had told c1 at +60.0 ms that it was released"),
+        (False, "c1's release had ended, at +60.0 ms"),
         (True, "the attempt that had set it was refused, at +60.0 ms"),
     ],
 )
