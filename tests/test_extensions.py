@@ -12,6 +12,7 @@ import pytest
 from fencepost.errors import UsageError
 from fencepost.extensions import VARIABLE, extended
 from tests.harness import runs
+from tests.harness.second_tries import script, spared
 
 TOYS = Path(__file__).parent / "toys"
 
@@ -21,9 +22,9 @@ def test_a_toy_nemesis_a_toy_lock_and_a_toy_checker_make_a_run_together(
 ) -> None:
     monkeypatch.setenv(VARIABLE, str(TOYS))
     given = runs.short_run("--nemesis", "hiccup:length=150ms", "--lock", "one-node", "--require", "lease")
-    code, out, err = runs.fencepost(tmp_path, *given)
-    assert code == 0, out + err
-    folder = runs.only_run(tmp_path)
+    code, out, run = spared(tmp_path, given)
+    assert code == 0, out
+    folder = run.path
     busiest = json.loads((folder / "verdict.json").read_text())["figures"]["busiest"]
     said = f"{busiest['client']} with {busiest['sections']} sections"
     assert f"busiest {said}" in " ".join(out.split())
@@ -49,9 +50,9 @@ def test_a_toy_server_without_key_events_makes_a_run_that_says_that_it_was_not_w
     monkeypatch.setenv(VARIABLE, str(TOYS))
     given = runs.short_run("--server", "quiet", "--lock", "one-node", "--nemesis", "crash:restart-delay=100ms")
     given = [*given, "--persistence", "aof-always"]
-    code, out, err = runs.fencepost(tmp_path, *given)
-    assert code == 0, out + err
-    folder, said = runs.only_run(tmp_path), " ".join(out.split())
+    code, out, run = spared(tmp_path, given)
+    assert code == 0, out
+    folder, said = run.path, " ".join(out.split())
     assert "the nodes are not watched: quiet has no key events" in said, "before it starts"
     assert "the nodes were not watched: quiet has no key events" in said, "and in the summary"
     assert "The nodes were not watched: quiet has no key events." in (folder / "report.html").read_text()
@@ -82,9 +83,9 @@ def test_a_toy_workload_brings_its_steps_its_script_its_checker_and_its_story(
 ) -> None:
     monkeypatch.setenv(VARIABLE, str(TOYS))
     given = runs.short_run("--nemesis", "none", "--workload", "guest-book", "--require", "data")
-    code, out, err = runs.fencepost(tmp_path, *given)
-    assert code == 0, out + err
-    folder = runs.only_run(tmp_path)
+    code, out, run = spared(tmp_path, given)
+    assert code == 0, out
+    folder = run.path
     figures = json.loads((folder / "verdict.json").read_text())["figures"]
     assert figures["pages"]["signed"] == figures["pages"]["kept"] > 10
     assert {"exclusion", "liveness"} < set(figures)
@@ -95,9 +96,8 @@ def test_a_toy_workload_brings_its_steps_its_script_its_checker_and_its_story(
     assert "a counter" not in page
     code, out, err = runs.fencepost(tmp_path, "test", "--help")
     assert "A toy workload: everybody who comes in signs a book" in " ".join(out.split())
-    script = tmp_path / "signs.py"
-    script.write_text(_SIGNS)
-    code, out, err = runs.fencepost(tmp_path, "script", str(script), "--cluster", "process")
+    (tmp_path / "signs.py").write_text(_SIGNS)
+    _, (code, out, err) = script(tmp_path / "signs", str(tmp_path / "signs.py"), "--cluster", "process")
     assert code == 0, out + err
     monkeypatch.delenv(VARIABLE)
     code, _, err = runs.fencepost(tmp_path, "analyze", str(folder))

@@ -87,8 +87,10 @@ class Cluster:
         assert becomes_true(lambda: "Registered to" in log.read_text(), within_s=60), log.read_text()
 
     def add_on_a_full_disk(self, name: str, free_kb: int) -> None:
-        """A worker whose folder is on a small disk of its own, which nobody else sees and which ends with it."""
-        script = f'mount -t tmpfs -o size={free_kb}k none "$0" && mkdir "$0/tmp" && exec "$@"'
+        """A worker whose folder is on a small disk of its own, which nobody else sees and which ends with it. There is
+        room for temporary files: a server that meets the full disk first would end the run in words of its own."""
+        small, roomy = f'mount -t tmpfs -o size={free_kb}k none "$0"', 'mount -t tmpfs none "$0/tmp"'
+        script = f'{small} && mkdir "$0/tmp" && {roomy} && exec "$@"'
         self.add(name, before=["unshare", "-m", "sh", "-c", script, str(self.folder(name))])
 
     def folder(self, name: str) -> Path:

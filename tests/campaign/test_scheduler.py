@@ -82,7 +82,7 @@ def test_over_networks_a_killed_worker_and_a_scheduler_that_comes_back_cost_runs
         def ends_or(condition: Callable[[], bool]) -> bool:
             return becomes_true(lambda: process.poll() is not None or condition(), within_s=WITHIN_S)
 
-        assert ends_or(lambda: cluster.has_begun("one") and cluster.has_begun("two"))
+        assert ends_or(lambda: cluster.has_begun("one"))
         assert process.poll() is None
         cluster.kill("one")
         assert ends_or(lambda: bool(lines_of(tmp_path)))

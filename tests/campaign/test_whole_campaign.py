@@ -12,7 +12,8 @@ from tests.harness import runs
 
 ARGUMENTS = [
     *("compare", "--axis", "lock=redlock,control-quorum-of-two", "--seeds", "2", "--report", "report"),
-    *("--", "--cluster", "process", "--nemesis", "partition:interval=500ms,duration=500ms"),
+    # Two groups of clients, each with two nodes or more, most of the time: what a quorum of two cannot survive.
+    *("--", "--cluster", "process", "--nemesis", "partition:interval=200ms,duration=1s,shape=halves,kind=refuse"),
     *("--clients", "6", "--duration", "2s", "--recovery", "200ms", "--hold", "uniform:30ms-80ms"),
 ]
 

@@ -16,6 +16,9 @@ from cluster.process import ProcessCluster
 from cluster.programs import ServerProgram, find_server
 from tests.specs import spec_of
 
+PATIENT_S = 10
+"""How long something is awaited that has to come, however busy the machine is."""
+
 MakeCluster = Callable[..., ProcessCluster]
 
 
@@ -62,19 +65,19 @@ class Dialled:
     """A plain connection that is kept open: what a client with a warm connection sees."""
 
     def __init__(self, address: Address) -> None:
-        self._socket = socket.create_connection(address, timeout=2)
+        self._socket = socket.create_connection(address, timeout=PATIENT_S)
 
     def send(self, text: str) -> None:
         self._socket.sendall(text.encode() + b"\r\n")
 
-    def receive(self, within_s: float = 2) -> str:
+    def receive(self, within_s: float = PATIENT_S) -> str:
         """What arrives next; raises TimeoutError if nothing does, `''` is the end of the connection."""
         self._socket.settimeout(within_s)
         return self._socket.recv(65536).decode()
 
-    def ask(self, text: str, within_s: float = 2) -> str:
+    def ask(self, text: str) -> str:
         self.send(text)
-        return self.receive(within_s)
+        return self.receive()
 
     def asked_ms(self, text: str) -> float:
         """How long the answer takes."""

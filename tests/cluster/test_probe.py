@@ -18,16 +18,16 @@ def test_many_hanging_links_take_one_timeout_together(make_cluster: MakeCluster)
     for link in cluster.links.values():
         link.cut("f1", "drop", "both")
     began = time.perf_counter()
-    seen = cluster.probe(list(cluster.links), timeout_ms=150)
-    assert time.perf_counter() - began < 24 * 0.150 / 2, "far less than one after the other"
+    seen = cluster.probe(list(cluster.links), timeout_ms=500)
+    assert time.perf_counter() - began < 24 * 0.5 / 2, "far less than one after the other"
     assert {result[:3] for result in seen.values()} == {(False, False, False)}
-    assert all(result.elapsed_ms >= 149 for result in seen.values())
+    assert all(result.elapsed_ms >= 499 for result in seen.values())
 
 
 def test_a_probe_returns_as_soon_as_all_links_answered(shared_cluster: ProcessCluster) -> None:
     began = time.perf_counter()
-    seen = shared_cluster.probe(list(shared_cluster.links), timeout_ms=5000)
-    assert time.perf_counter() - began < 3
+    seen = shared_cluster.probe(list(shared_cluster.links), timeout_ms=60_000)
+    assert time.perf_counter() - began < 20
     assert all(result.answered for result in seen.values())
 
 
@@ -54,12 +54,12 @@ def test_an_address_where_nobody_listens_is_refused(make_cluster: MakeCluster) -
 def test_a_probe_leaves_only_marks_that_expire(shared_cluster: ProcessCluster) -> None:
     node = shared_cluster.nodes["n1"]
     shared_cluster.probe([("c1", "n1")], LONG_MS)
-    (keys,) = resp.ask(node.address, ("KEYS", "*"), timeout_ms=500)
+    (keys,) = resp.ask(node.address, ("KEYS", "*"), timeout_ms=LONG_MS)
     assert isinstance(keys, list)
     assert keys
     for key in keys:
         assert str(key).startswith(MARK_PREFIX)
-        (left_ms,) = resp.ask(node.address, ("PTTL", str(key)), timeout_ms=500)
+        (left_ms,) = resp.ask(node.address, ("PTTL", str(key)), timeout_ms=LONG_MS)
         assert isinstance(left_ms, int)
         assert left_ms <= 5000
 

@@ -62,6 +62,7 @@ def test_replicas_copy_the_first_node_through_links_that_can_be_cut(opened: Open
     assert becomes_true(lambda: ask(three, "GET", "key") == "new")
 
 
+@pytest.mark.timeout(3 * FAILOVER_S)
 def test_sentinels_replace_a_primary_that_is_down_and_it_returns_as_a_replica(opened: Open) -> None:
     cluster = opened("sentinel")
     nodes, sentinels = cluster.nodes, cluster.sentinels

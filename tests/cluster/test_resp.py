@@ -82,10 +82,10 @@ def test_nobody_there_is_refused() -> None:
 
 def test_one_silent_server_does_not_hold_up_the_clock_of_another(fake: Fake) -> None:
     silent, quick = (Exchange(fake(answer), encode("PING")) for answer in (None, b"+PONG\r\n"))
-    exchange_all([silent, quick], timeout_ms=1000)
+    exchange_all([silent, quick], timeout_ms=3_000)
     assert quick.replies == [b"PONG"]
-    assert quick.elapsed_ms < 500
+    assert quick.elapsed_ms < 1_500
     assert not silent.is_over
-    assert silent.elapsed_ms >= 999
+    assert silent.elapsed_ms >= 2_999
     silent.close()
     quick.close()

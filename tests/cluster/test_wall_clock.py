@@ -19,16 +19,18 @@ from tests.cluster.conftest import MakeCluster
 from tests.specs import spec_of
 
 pytestmark = pytest.mark.needs("clock")
+LONG_MS = 5_000
+"""For what has to be answered, however busy the machine is."""
 
 
 def told(node: Node, *command: str | int) -> resp.Reply:
-    (reply,) = resp.ask(node.address, command, timeout_ms=2_000)
+    (reply,) = resp.ask(node.address, command, timeout_ms=LONG_MS)
     return reply
 
 
 def is_ahead(node: Node, least_ms: float, most_ms: float | None = None) -> bool:
     """However long the question and the answer take."""
-    ahead = node.clock_ahead_ms()
+    ahead = node.clock_ahead_ms(LONG_MS)
     assert ahead is not None
     return ahead.may_be(least_ms, least_ms if most_ms is None else most_ms)
 
@@ -55,9 +57,9 @@ def test_a_step_forward_expires_keys_and_a_step_back_keeps_them(clocked: Process
     node.set_clock(ClockSetting(31_000))
     assert told(node, "GET", "key") is None
     assert told(other, "GET", "key") == "value"
-    told(node, "SET", "key", "value", "PX", 100)
+    told(node, "SET", "key", "value", "PX", 20_000)
     node.set_clock(RIGHT)
-    assert 30_000 < int(str(told(node, "PTTL", "key"))) <= 31_100
+    assert 31_000 < int(str(told(node, "PTTL", "key"))) <= 51_000
 
 
 @pytest.mark.parametrize("rate", [30, -30])
@@ -74,7 +76,7 @@ def test_a_clock_that_drifts_makes_keys_live_shorter_or_longer(clocked: ProcessC
     longer, shorter = (int(str(told(node, "PTTL", "key"))) for node in reversed(by_age))
     assert longer - shorter > 200
     least = 10 * rate * (time.monotonic() - begun)
-    read = drifting.clock_ahead_ms()
+    read = drifting.clock_ahead_ms(LONG_MS)
     most = 10 * rate * (time.monotonic() - began)
     assert read is not None
     assert read.may_be(min(least, most), max(least, most))
@@ -89,7 +91,7 @@ def test_a_strobe_is_ahead_and_right_by_turns(clocked: ProcessCluster) -> None:
         seen.add(is_ahead(node, 60_000))
         return len(seen) == 2
 
-    assert becomes_true(both_seen, within_s=5)
+    assert becomes_true(both_seen)
 
 
 def test_a_clock_outlives_its_server(clocked: ProcessCluster) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import fencepost
 from harness.checkers.reentry import Figures, check
 from tests.harness import runs
+from tests.harness.second_tries import caught, spared
 from tests.judge.histories import History
 
 NESTED = ["--reenter", "2", "--hold", "10ms", "--clients", "3", "--nemesis", "none"]
@@ -25,28 +25,25 @@ class Forgets(ReentrantRedlock):
 
 def test_a_re_entrant_lock_keeps_its_holder_inside_until_the_last_release(tmp_path: Path) -> None:
     arguments = runs.short_run(*NESTED, "--lock", "redlock-reentrant", "--require", "exclusion")
-    code, out, err = runs.fencepost(tmp_path, *arguments)
-    assert code == 0, out + err
-    run = fencepost.load(runs.only_run(tmp_path))
+    code, said, run = spared(tmp_path, arguments)
+    assert code == 0, said
     assert len(run.sections) > 10
     steps = run.ops[run.ops["outcome"] == "ok"].groupby("f", observed=True).size()
     assert abs(steps["reenter"] - 2 * steps["acquire"]) <= 6
     assert abs(steps["leave"] - 2 * steps["acquire"]) <= 6
-    assert "acquires by the holder granted, 0 refused" in out
+    assert "acquires by the holder granted, 0 refused" in said
 
 
 def test_a_lock_whose_first_release_lets_everybody_in_is_caught(tmp_path: Path) -> None:
-    (tmp_path / "my_lock.py").write_text(FIRST_RELEASE_FREES)
-    code, out, err = runs.fencepost(tmp_path, *runs.short_run(*NESTED, "--lock", "my_lock:Forgets"))
-    assert code == 1, out + err
-    found = fencepost.load(runs.only_run(tmp_path)).verdict.findings
-    assert ("overlap", "lock") in {(finding.kind, finding.blame) for finding in found}
+    code, said, run = caught(tmp_path, runs.short_run(*NESTED, "--lock", "my_lock:Forgets"), FIRST_RELEASE_FREES)
+    assert code == 1, said
+    assert ("overlap", "lock") in {(finding.kind, finding.blame) for finding in run.verdict.findings}
 
 
 def test_a_lock_that_is_not_re_entrant_refuses_its_holder_and_harms_nobody(tmp_path: Path) -> None:
-    code, out, err = runs.fencepost(tmp_path, *runs.short_run(*NESTED))
-    assert code == 0, out + err
-    assert "0 acquires by the holder granted" in out
+    code, said, _ = spared(tmp_path, runs.short_run(*NESTED))
+    assert code == 0, said
+    assert "0 acquires by the holder granted" in said
 
 
 def test_a_section_lasts_until_the_last_release_and_is_vouched_for_by_each_new_grant() -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 import fencepost
 from harness.checkers.exclusion import check
+from nemesis.schedule import Planned
 from tests.harness import runs
-from tests.harness.second_tries import first_that_counts, was_held_up
+from tests.harness.second_tries import caught, played, valid
 from tests.judge.histories import History
 
 RENEWED = ["--ttl", "300ms", "--node-timeout", "50ms", "--renewal", "50ms", "--hold", "700ms", "--clients", "2"]
@@ -32,43 +34,55 @@ class Trusting(RenewingRedlock):
 def test_a_renewed_lease_keeps_its_holder_inside_for_several_ttls(tmp_path: Path) -> None:
     arguments = runs.short_run(*RENEWED, "--lock", "redlock-renewing", "--nemesis", "none", "--require", "exclusion")
 
-    def play(folder: Path) -> tuple[tuple[int, str, str], fencepost.Run, set[str]]:
-        ended = runs.fencepost(folder, *arguments)
-        run = fencepost.load(runs.only_run(folder))
-        return ended, run, set(run.ops.loc[run.ops["f"] == "held", "outcome"])
+    def answers(run: fencepost.Run) -> set[str]:
+        return set(run.ops.loc[run.ops["f"] == "held", "outcome"])
 
-    # A machine that stands still for most of a lease ends it, and then the lock is right to say no.
-    (code, out, err), run, answers = first_that_counts(
-        tmp_path, play, lambda played: (played[0][0], played[2]) == (0, {"ok"}) or not was_held_up(played[1])
-    )
-    assert code == 0, out + err
+    # A client or a server that stands still for most of a lease ends it, and then the lock is right to say no.
+    code, said, run = valid(tmp_path, arguments, lambda run: answers(run) == {"ok"})
+    assert code == 0, said
     stayed_ms = (run.sections["end_ns"] - run.sections["start_ns"]) / 1e6
     assert len(stayed_ms) >= 2
     assert (stayed_ms > 600).all(), "twice the TTL"
     vouched_ms = (run.sections["deadline_min_ns"] - run.sections["start_ns"]) / 1e6
     assert (vouched_ms > 600).all(), "by its answers"
-    assert answers == {"ok"}
+    assert answers(run) == {"ok"}
     assert "extend" not in set(run.ops["f"])
 
 
 def test_a_client_whose_lock_says_no_stops_its_work(tmp_path: Path) -> None:
-    faults = ["--nemesis", "partition:interval=700ms,duration=600ms"]
-    arguments = runs.short_run(*RENEWED, "--lock", "redlock-renewing", *faults)
-    code, out, err = runs.fencepost(tmp_path, *arguments)
-    assert code in (0, 2), out + err
-    ops = fencepost.load(runs.only_run(tmp_path)).ops
-    lost = ops[(ops["f"] == "held") & (ops["outcome"] == "fail")]
-    wrote = ops[ops["f"] == "write"]
-    for client, section in zip(lost["client"], lost["section"], strict=True):
-        assert not ((wrote["client"] == client) & (wrote["section"] == section)).any()
+    # Nobody reaches a majority for two leases, while somebody is inside for longer than that.
+    links = [[client, node] for client in ("c1", "c2", "c3") for node in ("n1", "n2", "n3")]
+    fault = {"shape": "some-links", "kind": "refuse", "direction": "both", "links": links}
+    schedule = runs.schedule_of(tmp_path, Planned("f1", 400, 600, "partition", fault))
+    load = (*RENEWED, "--clients", "3", "--hold", "1500ms", "--duration", "4s")
+    arguments = runs.short_run(*load, "--lock", "redlock-renewing", "--schedule", str(schedule))
+
+    def sections(ops: pd.DataFrame) -> set[tuple[str, int]]:
+        return set(zip(ops["client"], ops["section"], strict=True))
+
+    def told_no(run: fencepost.Run) -> set[tuple[str, int]]:
+        return sections(run.ops[(run.ops["f"] == "held") & (run.ops["outcome"] == "fail")])
+
+    def wrote(run: fencepost.Run) -> set[tuple[str, int]]:
+        return sections(run.ops[run.ops["f"] == "write"])
+
+    # On a busy machine nobody may be inside when the links are cut, or for long enough after that.
+    code, said, run = played(
+        tmp_path,
+        arguments,
+        lambda each: each.code == 1 or bool(told_no(each.run) and wrote(each.run)),
+    )
+    assert code in (0, 2), said
+    assert told_no(run)
+    assert wrote(run), "others went on to the end"
+    assert told_no(run).isdisjoint(wrote(run))
 
 
 def test_a_renewal_that_goes_on_saying_yes_after_the_key_is_gone_is_caught(tmp_path: Path) -> None:
-    (tmp_path / "my_lock.py").write_text(GOES_ON_SAYING_YES)
     arguments = runs.short_run(*RENEWED, "--lock", "my_lock:Trusting", "--nemesis", "none")
-    code, out, err = runs.fencepost(tmp_path, *arguments)
-    assert code == 1, out + err
-    found = {(finding.kind, finding.blame) for finding in fencepost.load(runs.only_run(tmp_path)).verdict.findings}
+    code, said, run = caught(tmp_path, arguments, GOES_ON_SAYING_YES)
+    assert code == 1, said
+    found = {(finding.kind, finding.blame) for finding in run.verdict.findings}
     assert ("overlap", "lock") in found
     assert ("unfounded-belief", "lock") in found, "no majority held its key"
 

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 
@@ -24,6 +25,7 @@ from cluster.waiting import becomes_true
 from fencepost.files import matching
 from tests.cluster.reapers import WITHIN_S, left_of
 from tests.harness import runs
+from tests.harness.second_tries import first_that_counts
 from tests.harness.test_whole_runs import assert_nothing_missing_but_the_last, await_load
 
 pytestmark = pytest.mark.needs("sandbox")
@@ -180,22 +182,34 @@ def await_moment(moment: str, process: subprocess.Popen[str], folder: Path) -> N
 @pytest.mark.parametrize("moment", ["bring-up", "load", "tear-down"])
 @pytest.mark.parametrize("victim", ["outer", *VICTIMS])
 def test_whoever_of_the_four_is_killed_the_run_is_gone_within_seconds(tmp_path: Path, victim: str, moment: str) -> None:
-    duration = "1s" if moment == "tear-down" else "60s"
-    process = runs.start(tmp_path, *runs.short_run("--duration", duration, "--recovery", "0"))
-    assert becomes_true(lambda: sandbox_of(tmp_path) is not None, within_s=40)
-    init = sandbox_of(tmp_path)
-    assert init is not None
-    victims = {"outer": psutil.Process(process.pid)} | {name: find(init) for name, find in VICTIMS.items()}
-    await_moment(moment, process, tmp_path)
-    victims[victim].kill()
-    run = runs.only_run(tmp_path)
-    assert runs.is_gone(tmp_path, run), runs.processes_of(run) + runs.state_left(tmp_path)
-    assert left_of(state_of(tmp_path, run)) == []
-    code, _, err = runs.finish(process)
-    if victim != "outer":
-        assert code == 255
+    # A tear-down takes a moment: on a busy machine it may be over before the signal comes.
+    code, err = first_that_counts(
+        tmp_path, lambda place: end_of_a_killed_run(place, victim, moment), lambda end: end[0] not in (0, 1, 2)
+    )
+    if victim == "outer":
+        assert code == -signal.SIGKILL
+    else:
         status = -signal.SIGKILL if victim == "launcher" else 128 + signal.SIGKILL
         assert err == f"fencepost: the process that makes the run ended too early (exit status {status})\n"
+        assert code == 255
+
+
+def end_of_a_killed_run(folder: Path, victim: str, moment: str) -> tuple[int, str]:
+    """Kill one of the processes of a run, which must then be gone; how the command ended, and its stderr."""
+    duration = "1s" if moment == "tear-down" else "60s"
+    process = runs.start(folder, *runs.short_run("--duration", duration, "--recovery", "0"))
+    assert becomes_true(lambda: sandbox_of(folder) is not None, within_s=40)
+    init = sandbox_of(folder)
+    assert init is not None
+    victims = {"outer": psutil.Process(process.pid)} | {name: find(init) for name, find in VICTIMS.items()}
+    await_moment(moment, process, folder)
+    with suppress(psutil.NoSuchProcess):
+        victims[victim].kill()
+    run = runs.only_run(folder)
+    assert runs.is_gone(folder, run), runs.processes_of(run) + runs.state_left(folder)
+    assert left_of(state_of(folder, run)) == []
+    code, _, err = runs.finish(process)
+    return code, err
 
 
 @pytest.mark.parametrize("victim", ["outer", "inner"])

@@ -17,7 +17,6 @@ from nemesis.schedule import Planned
 from tests.harness import runs
 
 SICK = "this server will never answer"
-CRASH = Planned("f1", 200, 300, "crash", {"nodes": ["n1"]})
 
 
 @pytest.fixture
@@ -29,18 +28,18 @@ def open_folder() -> Iterator[Path]:
 
 
 @pytest.mark.parametrize(
-    ("sick_at", "duration"),
+    ("sick_at", "down_ms", "duration"),
     [
-        pytest.param(1, "30s", id="as it is brought up"),
-        pytest.param(2, "30s", id="as a fault is healed"),
-        pytest.param(2, "400ms", id="as everything is healed in the end"),
+        pytest.param(1, 300, "30s", id="as it is brought up"),
+        pytest.param(2, 300, "30s", id="as a fault is healed"),
+        pytest.param(2, 30_000, "2s", id="as everything is healed in the end"),
     ],
 )
 def test_a_stop_does_not_wait_for_a_server_that_does_not_answer(
-    tmp_path: Path, open_folder: Path, sick_at: int, duration: str
+    tmp_path: Path, open_folder: Path, sick_at: int, down_ms: int, duration: str
 ) -> None:
     program = _sick_at_its_start(sick_at, open_folder)
-    schedule = runs.schedule_of(tmp_path, CRASH)
+    schedule = runs.schedule_of(tmp_path, Planned("f1", 200, down_ms, "crash", {"nodes": ["n1"]}))
     process = runs.start(
         tmp_path, *runs.short_run("--schedule", str(schedule), "--duration", duration, "--server", str(program))
     )

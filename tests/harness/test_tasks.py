@@ -10,6 +10,7 @@ import msgspec
 import fencepost
 from harness.checkers.exclusion import check
 from tests.harness import runs
+from tests.harness.second_tries import caught
 from tests.judge.histories import History
 
 NOT_THREAD_SAFE = '''
@@ -39,7 +40,8 @@ TWO_OF_THREE = ["--clients", "2", "--tasks", "3", "--hold", "5ms", "--nemesis", 
 
 
 def test_tasks_that_share_the_reference_exclude_each_other(tmp_path: Path) -> None:
-    code, out, err = runs.fencepost(tmp_path, *runs.short_run(*TWO_OF_THREE))
+    # Who has just released is the quickest to acquire again; while it rests, the others get in.
+    code, out, err = runs.fencepost(tmp_path, *runs.short_run(*TWO_OF_THREE, "--think", "100ms"))
     assert code == 0, out + err
     assert "2 clients of 3 tasks" in out
     run = fencepost.load(runs.only_run(tmp_path))
@@ -50,11 +52,10 @@ def test_tasks_that_share_the_reference_exclude_each_other(tmp_path: Path) -> No
 
 
 def test_a_lock_object_that_is_not_thread_safe_is_caught(tmp_path: Path) -> None:
-    (tmp_path / "my_lock.py").write_text(NOT_THREAD_SAFE)
-    code, out, err = runs.fencepost(tmp_path, *runs.short_run(*TWO_OF_THREE, "--lock", "my_lock:Remembers"))
-    assert code == 1, out + err
-    verdict = fencepost.load(runs.only_run(tmp_path)).verdict
-    (overlap,) = [finding for finding in verdict.findings if (finding.kind, finding.blame) == ("overlap", "lock")]
+    given = runs.short_run(*TWO_OF_THREE, "--lock", "my_lock:Remembers")
+    code, said, run = caught(tmp_path, given, NOT_THREAD_SAFE)
+    assert code == 1, said
+    (overlap,) = [finding for finding in run.verdict.findings if (finding.kind, finding.blame) == ("overlap", "lock")]
     processes = [{str(side["client"]).partition("@")[0] for side in sides(example)} for example in overlap.examples]
     assert any(len(names) == 1 for names in processes), "two tasks of one process"
 
@@ -78,8 +79,10 @@ def test_a_fault_that_hits_a_client_hits_all_its_tasks(tmp_path: Path) -> None:
 
 
 def test_killed_tasks_go_on_numbering_their_sections(tmp_path: Path) -> None:
-    faults = ["--nemesis", "crash:targets=clients,interval=600ms,restart-delay=0", "--hold", "5ms", "--duration", "4s"]
-    code, out, err = runs.fencepost(tmp_path, *runs.short_run("--tasks", "2", *faults))
+    # A process takes a while to start, and must get in before it is killed in its turn.
+    faults = ["--nemesis", "crash:targets=clients,interval=2s,restart-delay=0", "--duration", "6s"]
+    load = ["--tasks", "2", "--hold", "5ms", "--think", "50ms"]
+    code, out, err = runs.fencepost(tmp_path, *runs.short_run(*load, *faults))
     assert code == 0, out + err
     run = fencepost.load(runs.only_run(tmp_path))
     assert run.sections["life"].max() > 1

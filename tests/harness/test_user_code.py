@@ -84,7 +84,7 @@ def test_a_script_that_ends_its_process_breaks_the_run_off(ending: str, tmp_path
 
 def test_a_restarted_client_whose_lock_cannot_connect_tries_again(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(EAGER.format(when='len(os.listdir("opened")) > 3'))
-    kill = ["--nemesis", "crash:targets=clients,restart-delay=0,interval=9s", "--duration", "5s"]
+    kill = ["--nemesis", "crash:targets=clients,restart-delay=0,interval=30s", "--duration", "8s"]
     code, out, err = runs.fencepost(tmp_path, *runs.short_run("--lock", "mine:Eager", *kill))
     assert code == 0, out + err
     second_lives = list((runs.only_run(tmp_path) / "logs").glob("c*.2.log"))

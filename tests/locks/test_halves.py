@@ -196,9 +196,9 @@ def test_a_duration_was_computed_within_the_call(adapter: Adapter) -> None:
 
 @pytest.mark.parametrize("program", _where(["rust"]), indirect=True)
 def test_what_a_thread_slept_does_not_count_if_it_computed_at_the_end(adapter: Adapter) -> None:
-    answer = adapter.ask("acquire", key="for, on this thread", ttl_ms=1500)
-    width_ns = answer["computed_before_ns"] - answer["computed_after_ns"]
-    assert 1_000_000 <= width_ns < 20_000_000
+    answers = [adapter.ask("acquire", key="for, on this thread", ttl_ms=1500) for _ in range(5)]
+    widths_ns = [answer["computed_before_ns"] - answer["computed_after_ns"] for answer in answers]
+    assert 1_000_000 <= min(widths_ns) < 20_000_000, "a busy machine makes single ones wide"
 
 
 def test_a_yes_and_nothing_else_is_bounded_by_the_whole_call_and_has_no_validity(adapter: Adapter) -> None:

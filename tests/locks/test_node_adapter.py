@@ -149,14 +149,14 @@ TRIES_AGAIN = """
 
 def test_a_lease_began_no_earlier_than_the_attempt_that_succeeded(adapter: Written) -> None:
     """Two tasks at a time, whose attempts are not taken for each other's."""
-    asked_for = [{"do": "acquire", "task": task, "key": "k", "ttl_ms": ms} for task, ms in [(1, 50), (2, 100)]]
-    child = asked(adapter(TRIES_AGAIN), OPEN, *asked_for)
+    asked_for = [{"do": "acquire", "task": task, "key": "k", "ttl_ms": ms} for task, ms in [(1, 500), (2, 1000)]]
+    child = asked(adapter(TRIES_AGAIN), OPEN, *asked_for, ends=False)
     assert child.stdout is not None
-    with child, child.stdout:
-        answers = [json.loads(line) for line in child.stdout][1:]
+    with child:
+        _, *answers = [json.loads(child.stdout.readline()) for _ in range(3)]
     assert [answer["task"] for answer in answers] == [1, 2]
     for answer in answers:
-        assert answer["requested_ns"] - 20_000_000 < answer["computed_after_ns"] <= answer["requested_ns"]
+        assert answer["requested_ns"] - 200_000_000 < answer["computed_after_ns"] <= answer["requested_ns"]
         assert answer["computed_before_ns"] >= answer["requested_ns"] + 19_000_000
 
 
@@ -231,12 +231,12 @@ def test_a_step_that_the_adapter_does_not_have_is_refused(adapter: Written, tmp_
         lock.close()
 
 
-def asked(command: list[str], *requests: Mapping[str, object]) -> subprocess.Popen[bytes]:
-    """The adapter after these requests were written and its stdin was closed."""
+def asked(command: list[str], *requests: Mapping[str, object], ends: bool = True) -> subprocess.Popen[bytes]:
+    """The adapter after these requests were written and, if they end there, its stdin was closed."""
     child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert child.stdin is not None
     child.stdin.write(b"".join(json.dumps(request).encode() + b"\n" for request in requests))
-    child.stdin.close()
+    child.stdin.close() if ends else child.stdin.flush()
     return child
 
 
@@ -249,7 +249,7 @@ def test_requests_are_answered_in_order_even_if_stdin_has_ended(adapter: Written
     assert child.stdout is not None
     with child, child.stdout:
         answers = [json.loads(line) for line in child.stdout]
-        assert child.wait(5) == 0
+        assert child.wait(30) == 0
     assert answers == [
         {"outcome": "ok", "describe": {"settings": {"ttl": 1}}},
         {"outcome": "info", "error": "a"},

@@ -114,7 +114,7 @@ def test_a_node_that_forgot_its_count_makes_a_token_go_back_if_it_is_the_only_on
     for server in servers[:2]:
         server.pause()
     servers[2].client().delete("k:token")
-    few = RedlockToken([server.address for server in servers], LockSettings(node_timeout_ms=500, retry_delay_ms=1))
+    few = RedlockToken([server.address for server in servers], LockSettings(node_timeout_ms=2_000, retry_delay_ms=1))
     try:
         assert granted(few.acquire("k", TTL_MS)).token == 1
     finally:

@@ -63,7 +63,7 @@ def test_a_lock_that_is_held_is_refused_after_the_wait_time(pair: list[Lock]) ->
     waited_ms = (time.monotonic() - began) * 1000
     limit = other.describe()["acquire_limit_ms"]
     assert isinstance(limit, int)
-    assert limit - 100 < waited_ms < limit + 2000
+    assert limit - 100 < waited_ms < limit + 10_000
 
 
 def test_with_two_nodes_down_it_says_yes_although_its_keys_have_expired(

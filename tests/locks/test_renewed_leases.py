@@ -13,7 +13,8 @@ from tests.locks.test_foreign_locks import values_on
 from workloads.base import KnowsIfHeld, LockSettings, NodeAddress
 from workloads.registry import open_lock
 
-TTL_MS = 500
+TTL_MS = 1_500
+"""A library that renews after a third of it, or half, has 750 ms left for it at least, even on a busy machine."""
 RENEWING = [
     pytest.param(name, marks=pytest.mark.needs(f"lock:{name}"))
     for name in ("rueidislock", "redisson-lock", "redisson-fair-lock", "redisson-fenced-lock")

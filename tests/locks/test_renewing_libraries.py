@@ -13,8 +13,8 @@ from tests.locks.conftest import Server
 from workloads.base import KnowsIfHeld, Lock, LockSettings, NodeAddress
 from workloads.registry import open_lock
 
-TTL_MS = 1500
-"""A library that renews after 0.8 TTL has 300 ms left for it, even on a busy machine."""
+TTL_MS = 4_000
+"""A library that renews after 0.8 TTL has 800 ms left for it, even on a busy machine."""
 
 LIBRARIES = [
     pytest.param(name, key, copies, id=name, marks=pytest.mark.needs(f"lock:{name}"))

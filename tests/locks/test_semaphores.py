@@ -8,6 +8,7 @@ from random import Random
 
 import pytest
 
+from cluster.waiting import becomes_true
 from tests.locks.conftest import Server
 from workloads.base import Lease, LockSettings, NodeAddress
 from workloads.connection import Reply
@@ -19,6 +20,8 @@ from workloads.locks.semaphore_counted import CountedSemaphore
 TTL_MS = 10_000
 NODE_TIMEOUT_MS = 2_000
 """No server is paused here, so a busy machine alone must not make one silent."""
+SHORT_MS = 1_000
+"""A lease that a test lets run out, and that outlasts an acquire on a busy machine."""
 CORRECT = pytest.mark.parametrize("kind", [Semaphore, CountedSemaphore])
 
 Open = Callable[..., Redlock]
@@ -94,10 +97,11 @@ def test_an_extension_keeps_the_permit_and_a_refused_one_means_it_is_gone(
     opened: Open, servers: list[Server], kind: type[Redlock]
 ) -> None:
     one, other = opened(kind, 1), opened(kind, 1)
-    lease = granted(one.acquire("k", 200))
+    lease = granted(one.acquire("k", SHORT_MS))
+    over_s = time.monotonic() + SHORT_MS / 1e3
     longer = granted(one.extend(lease, TTL_MS))
     assert (longer.key, longer.value, longer.handle) == (lease.key, lease.value, lease.handle)
-    time.sleep(0.25)
+    assert becomes_true(lambda: time.monotonic() > over_s)
     assert other.acquire("k", TTL_MS) is None
     for server in servers:
         server.client().flushall()
@@ -109,8 +113,8 @@ def test_a_permit_that_is_not_given_back_comes_free_when_its_lease_ends(
     opened: Open, servers: list[Server], kind: type[Redlock]
 ) -> None:
     gone, other = opened(kind, 1), opened(kind, 1)
-    lease = granted(gone.acquire("k", 200))
-    deadline = time.monotonic() + 5
+    lease = granted(gone.acquire("k", SHORT_MS))
+    deadline = time.monotonic() + 30
     while (after := other.acquire("k", TTL_MS)) is None:
         assert time.monotonic() < deadline
     assert after.requested_ns is not None
