@@ -24,6 +24,8 @@ RUN_LABEL: Final = "fencepost.run"
 STATE_LABEL: Final = "fencepost.state"
 
 _REMOVED_WITHIN_S = 10
+_ALONE_WITHIN_S: Final = 1.0
+"""For networks whose run has no container left: an engine removes such a one at once, or not until it is restarted."""
 _CALLS_AT_ONCE: Final = 16
 
 
@@ -45,17 +47,20 @@ def sweep_docker(is_alive: Callable[[Path], bool], *, parent: Path | None = None
     """
     parent = parent or state_parent()
     try:
-        found = [*_containers([RUN_LABEL, STATE_LABEL]), *_networks([RUN_LABEL, STATE_LABEL])]
+        containers, networks = _containers([RUN_LABEL, STATE_LABEL]), _networks([RUN_LABEL, STATE_LABEL])
     except NoEngineError as error:
         if error.cannot_have_runs:
             return []
         raise UnaskedError(error.found) from error
     removed: list[str] = []
     stuck: list[str] = []
-    for run_id, state in sorted({(each.labels[RUN_LABEL], each.labels[STATE_LABEL]) for each in found}):
+    with_containers = {_run_of(each) for each in containers}
+    for run in sorted(with_containers | {_run_of(each) for each in networks}):
+        run_id, state = run
         if Path(state).parent == parent and not is_alive(Path(state)):
+            within_s = _REMOVED_WITHIN_S if run in with_containers else _ALONE_WITHIN_S
             try:
-                gone = remove_run({RUN_LABEL: run_id, STATE_LABEL: state})
+                gone = remove_run({RUN_LABEL: run_id, STATE_LABEL: state}, within_s)
             except BrokenEnvironmentError as error:
                 stuck.append(str(error))
             else:
@@ -65,11 +70,16 @@ def sweep_docker(is_alive: Callable[[Path], bool], *, parent: Path | None = None
     return removed
 
 
-def remove_run(labels: Mapping[str, str]) -> list[str]:
+def _run_of(each: _Found) -> tuple[str, str]:
+    """Its id, and its state folder."""
+    return each.labels[RUN_LABEL], each.labels[STATE_LABEL]
+
+
+def remove_run(labels: Mapping[str, str], within_s: float = _REMOVED_WITHIN_S) -> list[str]:
     """Remove every container and then every network that carries all of the labels; says what was removed.
 
     What is gone already, or is being removed by somebody else, is waited for. Raises BrokenEnvironmentError if
-    something is still there after ten seconds, or the engine does not answer.
+    something is still there after that time, or the engine does not answer.
     """
     wanted = [f"{key}={value}" for key, value in labels.items()]
     removed: dict[str, None] = {}
@@ -96,9 +106,9 @@ def remove_run(labels: Mapping[str, str]) -> list[str]:
         at_once([partial(remove, each) for each in networks], at_most=_CALLS_AT_ONCE)
         return not containers and not networks
 
-    if not becomes_true(is_gone, within_s=_REMOVED_WITHIN_S, every_s=0.02):
+    if not becomes_true(is_gone, within_s=within_s, every_s=0.02):
         raise BrokenEnvironmentError(
-            f"the Docker engine did not remove {', '.join(removed)} within {_REMOVED_WITHIN_S} s: {problem}; "
+            f"the Docker engine did not remove {', '.join(removed)} within {within_s:g} s: {problem}; "
             "restart the engine when nothing else uses it, then run `fencepost clean`"
         )
     return list(removed)

@@ -218,10 +218,9 @@ def test_a_node_keeps_its_address_while_others_come_and_go(up: DockerCluster) ->
 
 
 def test_a_network_that_cannot_be_removed_hides_no_other_dead_run(
-    up: DockerCluster, engine: docker.DockerClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    up: DockerCluster, engine: docker.DockerClient, tmp_path: Path
 ) -> None:
-    """A container of somebody else is in it."""
-    monkeypatch.setattr("cluster.engine_sweep._REMOVED_WITHIN_S", 1)
+    """A container of somebody else is in it. The next run does not wait for long."""
     stays, goes = (f"dead-{os.getpid()}-{number}" for number in (1, 2))  # if we are killed, both stay for ever
     kept, removed = (
         engine.networks.create(

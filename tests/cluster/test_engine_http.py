@@ -115,9 +115,8 @@ def test_a_container_that_stays_is_named_with_the_engines_words(monkeypatch: pyt
         "/networks": (200, b"[]"),
         "/containers/1f": (409, b'{"message": "removal is already in progress"}'),
     }
-    monkeypatch.setattr("cluster.engine_sweep._REMOVED_WITHIN_S", 0.05)
     with engine(answers) as (port, asked):
         monkeypatch.setenv("DOCKER_HOST", f"tcp://127.0.0.1:{port}")
         with pytest.raises(BrokenEnvironmentError, match=r"container stubborn within 0\.05 s: removal is already"):
-            remove_run({"fencepost.run": "r"})
+            remove_run({"fencepost.run": "r"}, within_s=0.05)
     assert "DELETE /containers/1f?force=1&v=1" in asked
