@@ -172,7 +172,7 @@ class ClientOptions(LockOptions, frozen=True, kw_only=True):
         int,
         Option(
             "--reenter",
-            "acquire again N times while inside, and release as often before the work goes on",
+            "acquire again N times while inside, before the work and after it, and release as often each time",
             "load",
             low=0,
             high=100,

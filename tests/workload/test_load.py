@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from fencepost.history import Op
-from tests.workload.test_fenced_counter import ScriptedLock, ScriptedResource, short
+from tests.workload.test_fenced_counter import LEASE_MS, ScriptedLock, ScriptedResource, short
 from workloads.base import Lease
 from workloads.control import Control, State
 from workloads.hold import Hold
@@ -39,7 +39,7 @@ class _AnyKey(ScriptedLock):
 
 
 def played(tmp_path: Path, control: Control, options: ClientOptions, sections: int, client: str = "c1") -> list[Op]:
-    """So many sections of one client, whose leases last 40 ms and can be extended nine times."""
+    """So many sections of one client, whose leases can be extended nine times."""
     lock = _AnyKey(control, [short] * sections)
     lock.extensions = [short] * 9
     steps = LockSteps(client, options, lock, Recorder(tmp_path / "log.jsonl"), control)
@@ -48,7 +48,11 @@ def played(tmp_path: Path, control: Control, options: ClientOptions, sections: i
 
 
 def options(*loads: Load, **more: object) -> ClientOptions:
-    return ClientOptions(ttl_ms=40, loads=loads, retry_delay_ms=1, **more)  # type: ignore[arg-type]
+    return ClientOptions(ttl_ms=LEASE_MS, loads=loads, retry_delay_ms=1, **more)  # type: ignore[arg-type]
+
+
+def lasting(leases: float) -> Hold:
+    return Hold("fixed", leases * LEASE_MS, leases * LEASE_MS)
 
 
 def test_the_load_is_the_last_one_that_has_begun() -> None:
@@ -97,14 +101,23 @@ def test_the_keys_are_those_of_the_load(tmp_path: Path, control: Control) -> Non
 
 @pytest.mark.parametrize("share", [0.2, 0.9])
 def test_the_lease_is_extended_when_its_share_is_gone(tmp_path: Path, control: Control, share: float) -> None:
-    ops = played(tmp_path, control, options(Load(hold=Hold("fixed", 70, 70), extensions=1, extend_at=share)), 1)
+    ops = played(tmp_path, control, options(Load(hold=lasting(1.75), extensions=1, extend_at=share)), 1)
     read, extension = ops[1], next(op for op in ops if op.f == "extend")
     # The share is taken of what is left when the work begins, right after the read.
-    left_ns = 40e6 - (read.complete_ns - ops[0].complete_ns)
+    left_ns = LEASE_MS * 1e6 - (read.complete_ns - ops[0].complete_ns)
     assert extension.invoke_ns - read.complete_ns >= share * left_ns - 1e6
 
 
 def test_a_share_above_one_extends_what_is_over(tmp_path: Path, control: Control) -> None:
-    ops = played(tmp_path, control, options(Load(hold=Hold("fixed", 80, 80), extensions=1, extend_at=1.25)), 1)
+    ops = played(tmp_path, control, options(Load(hold=lasting(2), extensions=1, extend_at=1.25)), 1)
     extension = next(op for op in ops if op.f == "extend")
-    assert extension.invoke_ns - ops[0].complete_ns >= 40e6
+    assert extension.invoke_ns - ops[0].complete_ns >= LEASE_MS * 1e6
+
+
+@pytest.mark.parametrize(("leases", "after"), [(0, ["reenter", "leave"]), (1.2, [])])
+def test_nested_calls_come_before_the_work_and_after_it_unless_the_lease_is_over(
+    tmp_path: Path, control: Control, leases: float, after: list[str]
+) -> None:
+    chosen = options(Load(hold=lasting(leases)), reentries=1)
+    ops = played(tmp_path, control, chosen, 3 if after else 2)
+    assert [op.f for op in ops] == ["acquire", "reenter", "leave", "read", "write", *after, "release"]
