@@ -8,6 +8,7 @@ are healed. It finds the replies when it wakes up, as if they had come in time.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from functools import partial
@@ -43,11 +44,14 @@ def stop_untold(world: World, owner: str, candidates: Sequence[Client], within_s
 
 def _await_untold(world: World, reader: KeyReader, client: Client, deadline: float) -> bool:
     """Whether the client was stopped before this time while it had the lock and did not know."""
-    known = _held_by_majority(world, reader)
-    while time.monotonic() < deadline and not world.called_off():
+    first_seen = dict.fromkeys(_held_by_majority(world, reader), -math.inf)
+    while (now := time.monotonic()) < deadline and not world.called_off():
         held = _held_by_majority(world, reader)
+        first_seen = {lock: first_seen.get(lock, now) for lock in held}
+        # Whoever held the lock before may still be on its way out when the new value is first seen.
+        is_new = any(now - seen < REPLIES_LATE_MS / 1000 for seen in first_seen.values())
         somebody_knows = partial(_are_known, world, len(held))
-        if held - known and client.is_at("acquiring") and not somebody_knows():
+        if is_new and client.is_at("acquiring") and not somebody_knows():
             client.pause()
             if (
                 client.is_at("acquiring")
@@ -56,7 +60,6 @@ def _await_untold(world: World, reader: KeyReader, client: Client, deadline: flo
             ):
                 return True
             client.resume()
-        known = held
     return False
 
 

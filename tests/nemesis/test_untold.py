@@ -93,6 +93,21 @@ def test_one_that_holds_another_lock_and_knows_it_is_not_taken_for_it(fake: Fake
     assert UNTOLD.inject(fake.world, "f1").paused_clients == ("c2",)
 
 
+def test_a_value_that_appears_while_its_predecessor_is_on_its_way_out_is_looked_at_again(
+    fake: FakeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shows(fake, {}, held(b"mine", "n1", "n2"))
+    on_its_way_out = iter([True])
+    monkeypatch.setattr(fake.clients["c1"], "is_at", lambda step: step == "releasing" and next(on_its_way_out, False))
+    assert UNTOLD.inject(fake.world, "f1").paused_clients == ("c2",)
+
+
+def test_a_value_that_is_older_than_its_replies_is_given_up(fake: FakeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(untold, "REPLIES_LATE_MS", 0)
+    shows(fake, {}, held(b"theirs", "n1", "n2"))
+    assert UNTOLD.inject(fake.world, "f1").paused_clients == ()
+
+
 def test_links_that_take_too_long_are_told_with_the_client_that_may_stand(fake: FakeWorld) -> None:
     shows(fake, {}, held(b"mine", "n1", "n2"))
     fake.cluster.is_slow, fake.cluster.patience_s = True, 0.02
