@@ -45,6 +45,7 @@ GO_BLOCK = re.compile(r"^```go$.*?^```$", re.MULTILINE | re.DOTALL)
 TARGET = re.compile(r"\bmake (?:-\w+ )?([a-z][a-z-]*)")
 COMMAND = re.compile(r"\bfencepost ([a-z]+)((?:[^\n`#\\]|\\\n)*)")
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
+BENCHMARK = re.compile(r"\bbenchmarks/\w+\.py")
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SHELL = ("", "sh", "console")
 CALL = re.compile(r"^(?:\.venv/bin/)?fencepost [a-z]")
@@ -187,12 +188,15 @@ def test_every_command_exists() -> None:
 
 @each_document()
 def test_every_option_exists(document: Path) -> None:
-    """Those of a whole command line belong to that command; those named alone belong to some command."""
+    """Those of a whole command line belong to that command; those named alone belong to some command, or to the
+    benchmark that is called."""
     code = code_in(document)
     absent = [option for command, rest in COMMAND.findall(code) for option in misplaced_options(command, rest)]
     commands = re.findall(r"^ +([a-z]+)  ", help_of(), re.MULTILINE)
     known = {option for command in commands for option in OPTION.findall(help_of(command))}
     known |= set(OPTION.findall((ROOT / "pytest_plugin/pytest_fencepost/plugin.py").read_text()))
+    for benchmark in BENCHMARK.findall(code):
+        known |= set(OPTION.findall((ROOT / benchmark).read_text()))
     absent += [option for option in OPTION.findall(COMMAND.sub("", code)) if option not in known]
     assert not absent
 
