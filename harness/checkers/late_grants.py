@@ -6,7 +6,8 @@ anybody else was inside. Two things show that nothing was left, and one is enoug
 
 - the lease's own deadline, in the latest reading of the record;
 - the keys: they had certainly expired on so many nodes that no majority was left, whether or not so many ever had them
-  at the same time. That also finds locks that say yes and tell no time.
+  at the same time; or the nodes that were in sight show that no majority had them any more. That also finds locks that
+  say yes and tell no time.
 
 The yes counts as late only if it came more than `SLACK_MS` after that, and the time for which the client was stopped is
 taken off: a process that is ready to run may have to wait for a processor.
@@ -23,6 +24,7 @@ import pandas as pd
 from fencepost.text import count, milliseconds, out_of, plural
 from harness.checkers.acquire_timeouts import SLACK_MS, stood_still_ns
 from harness.figures import CheckerFigures, Row
+from harness.history.backing import Backing, Loss
 from harness.history.groups import Ints, known
 from harness.history.key_owners import rows_of
 from harness.history.recorded import Recorded, named
@@ -31,6 +33,7 @@ from harness.verdict import Answer, Finding, shown
 
 By = Literal["deadline", "keys"]
 SLACK_NS: Final = SLACK_MS * 1_000_000
+_EXPIRED: Final[frozenset[Loss]] = frozenset({"expired", "never set"})
 
 
 class Figures(CheckerFigures, frozen=True):
@@ -90,9 +93,22 @@ def _late(run: Recorded) -> Iterator[_Late]:
         if deadline_ns < in_time:
             yield _Late(place, "deadline", deadline_ns, in_time - deadline_ns)
         elif backing is not None and place in backing.owners.values:
-            expired_ns = backing.lives_until(place, invoke_ns, said)
-            if expired_ns is not None and expired_ns < in_time:
-                yield _Late(place, "keys", expired_ns, in_time - expired_ns)
+            over_ns = _over_ns(backing, place, invoke_ns, said)
+            if over_ns is not None and over_ns < in_time:
+                yield _Late(place, "keys", over_ns, in_time - over_ns)
+
+
+def _over_ns(backing: Backing, section: int, invoke_ns: int, said_ns: int) -> int | None:
+    """When certainly no majority of the section's keys was left, because they had expired; None if that is not known,
+    or no majority had them."""
+    expired_ns = backing.lives_until(section, invoke_ns, said_ns)
+    if expired_ns is not None:
+        return expired_ns
+    # What a node held while it was out of sight is not known, but what it holds afterwards is.
+    gone = backing.gone_by(section, invoke_ns, said_ns)
+    if gone is None or gone.from_ns == invoke_ns or not backing.is_the_locks_doing(gone, _EXPIRED):
+        return None
+    return gone.from_ns
 
 
 def _said_ns(calls: pd.DataFrame) -> Ints:

@@ -11,8 +11,10 @@ that was trying when the key was set; if there were several, the one that tried 
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Final, Literal, NamedTuple
 
 import msgspec
@@ -22,7 +24,7 @@ from fencepost.text import count, milliseconds, printable
 from harness.figures import KEYS_ON_NODES, CheckerFigures, Part, Row, Table
 from harness.history.fault_windows import longest_windows
 from harness.history.key_holdings import Watched
-from harness.history.key_owners import Owners, left_ns, rows_of, tries_by_key
+from harness.history.key_owners import Owners, calls_by_client, left_ns, rows_of, tries_by_key
 from harness.history.late_renewals import Done, LateRenewals
 from harness.history.recorded import Recorded
 from harness.verdict import Answer, Finding, worst_first
@@ -161,6 +163,7 @@ def _orphans(run: Recorded, owners: Owners) -> list[_Orphan]:
     tries = tries_by_key(run, owners, left)
     late_renewals = LateRenewals(longest_windows(run.faults))
     clients = run.sections["client"].astype(str).tolist()
+    calls = calls_by_client(run)
     orphans: list[_Orphan] = []
     chains: dict[tuple[str, str], _Chain] = {}
     for row in map(_Row._make, rows_of(owners.holdings, *_Row._fields)):
@@ -182,6 +185,11 @@ def _orphans(run: Recorded, owners: Owners) -> list[_Orphan]:
             cause = "back from disk"
         from_ns = max(free_ns, row.from_max_ns)
         to_ns = min(row.to_min_ns, row.expires_ns)
+        if row.section >= 0 and row.value in owners.of_clients:
+            # Whoever calls again finds the key that it left, and it is its own.
+            own = calls[clients[row.section]][row.lock_key]
+            if (later := bisect_right(own, free_ns, key=itemgetter(0))) < len(own):
+                to_ns = min(to_ns, own[later][0])
         if to_ns <= from_ns:
             continue
         if run.wrong_clocks.touch(row.node, chain.set_min_ns, to_ns):

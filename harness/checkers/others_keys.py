@@ -155,12 +155,14 @@ def _prolonged(
         if row.value is None:
             continue
         is_attempt = row.section < 0
+        if is_attempt and row.value in owners.of_clients:
+            continue  # It may be a section's, set too late to be told from the attempt's.
         whose = (None, row.from_min_ns, row.from_max_ns, FOREVER_NS) if is_attempt else sections[row.section]
         client, asked_ns, start_ns, end_ns = whose
         until_ns = min(end_ns, first_asked.get(row.section, FOREVER_NS))
         hits = [(since, until) for event, since, until in faults if hits_link(event, client, row.node)]
-        for at_ns, (_, would_expire_ns) in zip(row.renewals, row.before_renewals, strict=True):
-            if not start_ns <= at_ns < until_ns or (is_attempt and would_expire_ns >= FOREVER_NS):
+        for at_ns, (since_ns, would_expire_ns) in zip(row.renewals, row.before_renewals, strict=True):
+            if since_ns < start_ns or at_ns >= until_ns or (is_attempt and would_expire_ns >= FOREVER_NS):
                 continue
             held_up = any(a <= at_ns and b >= asked_ns for a, b in hits)
             if held_up and not (is_attempt and once):

@@ -261,10 +261,10 @@ class Backing:
         """Whether the wall clock of the section's client was wrong at some time since the section was asked for."""
         return self.clocks.mislead(self.client[section], self.asked[section], by_ns)
 
-    def is_the_locks_doing(self, stretch: Stretch) -> bool:
-        """Whether there would have been too few even if every other loss had not happened."""
+    def is_the_locks_doing(self, stretch: Stretch, losses: frozenset[Loss] = OF_THE_LOCK) -> bool:
+        """Whether there would have been too few even if every loss but these had not happened."""
         used = len(self.nodes(stretch.section)) + stretch.unseen
-        return used - sum(loss in OF_THE_LOCK for _, loss in stretch.losses) < used // 2 + 1
+        return used - sum(loss in losses for _, loss in stretch.losses) < used // 2 + 1
 
 
 def _covers(spans: list[tuple[int, int]], left: int, right: int) -> bool:

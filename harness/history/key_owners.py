@@ -35,11 +35,12 @@ class Owners:
     `values`: by place in `sections`, the values that the lock exposed for that section and no other, or for the
     sections of one client and no other's; a lock may set another value on each node. `shared`: values that the lock
     exposed for several sections, with the places of those. The field of a hash names its client, and is not among them
-    unless several clients used it."""
+    unless several clients used it. `of_clients`: such fields, which tell a client's calls apart by the time alone."""
 
     holdings: pd.DataFrame
     values: dict[int, set[str]]
     shared: dict[str, list[int]]
+    of_clients: frozenset[str] = frozenset()
 
     @property
     def are_shown(self) -> bool:
@@ -81,7 +82,7 @@ def find_owners(run: Recorded, watched: Watched) -> Owners:
     for value, rows in (*of_one, *one_client.items()):
         for row in rows:
             values[row].add(value)
-    return Owners(holdings, dict(values), shared)
+    return Owners(holdings, dict(values), shared, frozenset(one_client))
 
 
 def _with_one_field(run: Recorded, holdings: pd.DataFrame, shown: Mapping[str, list[int]]) -> pd.DataFrame:
@@ -101,11 +102,10 @@ def _with_one_field(run: Recorded, holdings: pd.DataFrame, shown: Mapping[str, l
 
 def _match_by_time(run: Recorded, holdings: pd.DataFrame, values: dict[str, list[int]], section: Ints) -> None:
     """Fill in the sections of the holdings with these values, by the client's calls for that key: the last one that had
-    begun when the key was set. If that call was refused, the key is no section's. If several calls may have set it,
-    because the time is not known exactly, it is that of the last one that was granted."""
+    begun when the key was seen to be set. If that call was refused, the key is no section's."""
     clients = run.sections["client"].astype(str).tolist()
-    calls = _calls(run)
-    since, until = (holdings[name].to_numpy(np.int64) for name in ("from_min_ns", "from_max_ns"))
+    calls = calls_by_client(run)
+    set_ns = holdings["from_max_ns"].to_numpy(np.int64)
     places: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
     for place, (value, key) in enumerate(rows_of(holdings, "value", "key")):
         if value in values:
@@ -113,13 +113,10 @@ def _match_by_time(run: Recorded, holdings: pd.DataFrame, values: dict[str, list
     for (value, key), at in places.items():
         of_client = calls[clients[values[value][0]]]
         # A key with a name of the lock's own may be any call's.
-        own = sorted(of_client.get(key) or [call for of_key in of_client.values() for call in of_key])
-        begun = np.array([began for began, _ in own], np.int64)
-        granted = np.maximum.accumulate([number if row >= 0 else -1 for number, (_, row) in enumerate(own)])
-        first, last = (np.searchsorted(begun, times[at], "right") - 1 for times in (since, until))
-        number = np.where(last >= 0, granted[last], -1)
-        rows = np.array([row for _, row in own], np.int64)
-        section[at] = np.where((number >= 0) & (number >= first), rows[number], -1)
+        own = of_client.get(key) or sorted(call for of_key in of_client.values() for call in of_key)
+        begun, rows = (np.array(column, np.int64) for column in zip(*own, strict=True))
+        last = np.searchsorted(begun, set_ns[at], "right") - 1
+        section[at] = np.where(last >= 0, rows[last], -1)
 
 
 def _of_failed_extensions(
@@ -158,9 +155,9 @@ def _first_extensions(run: Recorded) -> dict[int, int]:
     return first
 
 
-def _calls(run: Recorded) -> dict[str, dict[str, list[tuple[int, int]]]]:
-    """By client and key: when it called for the lock, and the place in `sections` of what was granted then, or -1. A
-    client that died may have called for any key since its last operation."""
+def calls_by_client(run: Recorded) -> dict[str, dict[str, list[tuple[int, int]]]]:
+    """By client and key, in order: when it called for the lock, and the place in `sections` of what was granted then,
+    or -1. A client that died may have called for any key since its last operation."""
     ops, place = run.ops, _places(run.sections)
     calls: defaultdict[str, defaultdict[str, list[tuple[int, int]]]] = defaultdict(lambda: defaultdict(list))
     columns = ("client", "key", "life", "section", "outcome", "invoke_ns")
@@ -169,7 +166,7 @@ def _calls(run: Recorded) -> dict[str, dict[str, list[tuple[int, int]]]]:
     for client, began, _ in _of_the_dead(run):
         for of_key in calls[client].values():
             of_key.append((began, -1))
-    return {client: dict(of_client) for client, of_client in calls.items()}
+    return {client: {key: sorted(own) for key, own in of_client.items()} for client, of_client in calls.items()}
 
 
 def left_ns(run: Recorded) -> Ints:

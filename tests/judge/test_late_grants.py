@@ -156,6 +156,18 @@ def test_keys_of_which_no_majority_was_there_at_the_same_time() -> None:
     assert late(read_at(5, 610, 690, said=700, gone=100)) == []
 
 
+@pytest.mark.parametrize(("again", "by"), [(210, [600 - 250 - 210]), (349.9, [0.1]), (350, [])])
+def test_what_the_nodes_hold_when_they_are_in_sight_again_counts(again: float, by: list[float]) -> None:
+    """They may have held it for as long as they were out of sight."""
+    history = kept(100, 105, 110)
+    history.key_events = [event for event in history.key_events if event.event != "blind"]
+    for node in ("n2", "n3"):
+        history.seen(node, "blind", 200).seen(node, "watching", again, f"{node}-first")
+    for node in NODES:
+        history.seen(node, "blind", 2000)
+    assert late(history) == pytest.approx(by)
+
+
 def test_keys_that_were_there_or_there_again_when_the_yes_came() -> None:
     assert late(kept(700, 705, 710)) == []
     history = kept(100, 105, 110)

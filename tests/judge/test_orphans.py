@@ -46,6 +46,18 @@ def test_a_key_that_is_gone_with_the_release_had_an_owner_all_the_time() -> None
     assert figures(held().seen("n1", "deleted", 41, since=40.5)).count == 0
 
 
+@pytest.mark.parametrize("outcome", ["ok", "fail"])
+@pytest.mark.parametrize(("again", "length"), [(60, 60 - 41), (41, 20)])
+def test_who_calls_again_owns_what_its_client_had_left(outcome: str, again: float, length: float) -> None:
+    """c1 left its field at 41, and keeps the same in its later calls; one at 41 came before the release was over."""
+    history = History().watch("n1").section("c1", 10, 40).shows("c1", "client:1")
+    history.seen("n1", "set", 9.8, "client:1", since=9.5, ttl=100, is_hash=True)
+    history.op("c1", "acquire", outcome, 2, again, again + 5)
+    if outcome == "ok":
+        history.op("c1", "release", "ok", 2, 80, 81)
+    assert orphan(history.seen("n1", "deleted", 61, since=61)) == ("not released", length)
+
+
 def test_a_deletion_that_may_have_been_in_time_is_no_orphan() -> None:
     assert figures(held().seen("n1", "deleted", 60, since=41)).count == 0
     assert orphan(held().seen("n1", "deleted", 60, since=41.000001)) == ("not released", 1e-6)

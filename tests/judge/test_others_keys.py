@@ -66,6 +66,15 @@ def test_a_lock_that_prolongs_when_nobody_has_asked_renews_by_itself() -> None:
     assert touched(history.seen("n1", "prolonged", 950, "v2", ttl=400)) == (0, 1), "a fault may have held that one up"
 
 
+@pytest.mark.parametrize(("since", "found"), [(499.9, (0, 1)), (500, (0, 0))])
+def test_an_acquire_that_ends_with_more_time_for_its_key_does_not_renew_by_itself(
+    since: float, found: tuple[int, int]
+) -> None:
+    """c2 was inside from 500 on."""
+    history = two().seen("n1", "prolonged", 505, "v2", since=since, ttl=400)
+    assert touched(history.seen("n1", "prolonged", 610, "v2", since=609, ttl=400)) == found
+
+
 @pytest.mark.parametrize(("at", "found"), [(599.9, 0), (600, 1), (900, 1), (900.1, 0)])
 def test_it_must_have_happened_while_the_extension_was_under_way(at: float, found: int) -> None:
     assert overwritten(at) == (found, 0)
@@ -79,6 +88,17 @@ def test_a_set_that_may_have_come_before_the_extension_tells_nothing() -> None:
 def test_only_a_value_of_the_section_that_was_extended_took_the_key() -> None:
     assert overwritten(620, value="somebody else's") == (0, 0)
     assert overwritten(620, value="v2") == (0, 1), "it prolonged the key by setting its value"
+
+
+@pytest.mark.parametrize(("field", "found"), [("client:3", 1), ("client:2", 0)])
+def test_the_field_of_a_client_that_has_sections_may_be_a_sections(field: str, found: int) -> None:
+    """c1 extends from 600 to 650, and c2 calls again at 450 and is refused."""
+    history = History(ttl_ms=400).watch("n1", "n2").section("c1", 10, 900).shows("c1", "client:1")
+    history.section("c2", 300, 400).shows("c2", "client:2").op("c2", "acquire", "fail", 2, 450, 460)
+    history.op("c1", "extend", "ok", 1, 600, 650).seen("n2", "set", 9, "client:1", ttl=2_000, is_hash=True)
+    history.seen("n1", "set", 299, "client:2", ttl=100, is_hash=True).seen("n1", "deleted", 401)
+    history.seen("n1", "set", 455, field, ttl=400, is_hash=True, read=456)
+    assert touched(history.seen("n1", "prolonged", 610, field, ttl=400, read=610)) == (0, found)
 
 
 @pytest.mark.parametrize(("value", "found"), [("of an attempt", 1), (None, 0)])
