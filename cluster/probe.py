@@ -35,17 +35,18 @@ def probe_links(
     through = {
         key: Exchange(address, encode("SET", marks[key], 1, "PX", _MARK_LIFE_MS)) for key, address in targets.items()
     }
-    _carry_out(through, timeout_ms)
-
     asked: dict[str, list[LinkKey]] = {}
     for key in targets:
         asked.setdefault(key[1], []).append(key)
-    # A node that refuses every write says nothing about a link: the last command tells.
+    # A node that refuses every write says nothing about a link: a write of our own tells, now and afterwards.
+    own = encode("SET", f"{MARK_PREFIX}{run}:direct", 1, "PX", _MARK_LIFE_MS)
+    meanwhile = {node: Exchange(nodes[node], own) for node in asked}
+    _carry_out({**through, **meanwhile}, timeout_ms)
+
     direct = {
         node: Exchange(
             nodes[node],
-            b"".join(encode("EXISTS", marks[key]) for key in keys)
-            + encode("SET", f"{MARK_PREFIX}{run}:direct", 1, "PX", _MARK_LIFE_MS),
+            b"".join(encode("EXISTS", marks[key]) for key in keys) + own,
             len(keys) + 1,
         )
         for node, keys in asked.items()
@@ -54,7 +55,7 @@ def probe_links(
 
     applied: dict[LinkKey, bool] = {}
     for node, keys in asked.items():
-        if direct[node].is_answered and not isinstance(direct[node].replies[-1], Exception):
+        if direct[node].is_answered and not any(map(_is_refused, (meanwhile[node], direct[node]))):
             applied.update((key, reply == 1) for key, reply in zip(keys, direct[node].replies, strict=False))
     return {key: _result(exchange, applied.get(key)) for key, exchange in through.items()}
 
@@ -76,6 +77,10 @@ def _result(exchange: Exchange, applied: bool | None) -> ProbeResult:
         refused=not exchange.is_answered and isinstance(exchange.failure, ConnectionError),
         elapsed_ms=exchange.elapsed_ms,
     )
+
+
+def _is_refused(write: Exchange) -> bool:
+    return write.is_answered and isinstance(write.replies[-1], Exception)
 
 
 def _carry_out(exchanges: Mapping[K, Exchange], timeout_ms: float) -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import time
+from threading import Timer
+
+import pytest
 
 from cluster import resp
 from cluster.probe import MARK_PREFIX, probe_links
@@ -36,6 +39,23 @@ def test_a_paused_node_leaves_open_whether_the_command_was_applied(make_cluster:
     cluster.nodes["n1"].pause()
     assert cluster.probe([("c1", "n1")])["c1", "n1"][:3] == (False, None, False)
     assert cluster.probe([("c1", "n2")], LONG_MS)["c1", "n2"][:3] == (True, True, False)
+
+
+@pytest.mark.parametrize("until_s", [0.2, None])
+def test_a_node_that_refused_writes_for_a_while_leaves_open_whether_the_command_was_applied(
+    make_cluster: MakeCluster, until_s: float | None
+) -> None:
+    cluster = make_cluster()
+    node = cluster.nodes["n1"]
+    cluster.links["c1", "n1"].cut("f1", "drop", "from-node")
+    node.refuse_writes("no replicas")
+    later = None if until_s is None else Timer(until_s, node.refuse_writes, [None])
+    if later is not None:
+        later.start()
+    assert cluster.probe([("c1", "n1")], LONG_MS)["c1", "n1"][:3] == (False, None, False)
+    if later is not None:
+        later.join()
+        assert cluster.probe([("c1", "n1")], LONG_MS)["c1", "n1"][:3] == (False, True, False)
 
 
 def test_a_dead_node_is_refused_through_its_link(make_cluster: MakeCluster) -> None:
