@@ -111,8 +111,7 @@ class Workload:
                 return
             reenter(client)
             self.inside(lock, client.resource).work(partial(stay, client, load))
-            if monotonic_ns() < lock.lapses_ns:
-                reenter(client)
+            reenter(client)
             lock.release()
             rest(client, load.think.draw_ms(client.rng))
 
@@ -137,8 +136,8 @@ def enter(client: Client, key: str) -> bool:
 
 def reenter(client: Client) -> None:
     """Acquire the lock again as often as asked, as nested calls of one program do, and release it as often. The client
-    is still inside then. A refusal ends the nesting. That is done when the lease is new, and when the work is done: a
-    nested call may be met by the end of the lease."""
+    is still inside then. A refusal ends the nesting. That is done when the lease is new, and when the work is done: by
+    then the lease may be over, or end meanwhile."""
     depth = 0
     while depth < client.options.reentries and client.lock.reenter().outcome == "ok":
         depth += 1

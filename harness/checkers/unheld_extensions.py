@@ -4,33 +4,45 @@ A majority of the nodes must prolong the key. Each of these had the client's val
 request and the answer. If certainly fewer nodes than a majority had it, the lock counted something else. Why the others
 no longer had it does not matter here: an extension asks again, so a node that forgot is no excuse.
 
+The same holds for a client that acquires once more when its lease is over: then the nodes must be asked anew. While
+the lease lasts, a lock may answer from memory.
+
 Nothing is said of locks that renew by themselves: they may answer without asking.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from fencepost.text import count, plural
 from harness.figures import KeyFigures, Row
 from harness.history.backing import Backing
 from harness.history.key_owners import rows_of
 from harness.history.recorded import Recorded
+from harness.history.sections import derive_leases
 from harness.verdict import Answer, Finding
+
+_KINDS: Final = {"extend": "extension-without-majority", "reenter": "nested-acquire-without-majority"}
+_NOUNS: Final = {"extend": "extension", "reenter": "nested acquire"}
 
 
 class Figures(KeyFigures, frozen=True):
     """`extensions`: granted ones, of sections whose values are known. `unheld`: those that too few nodes can have
-    granted."""
+    granted. `nested`, `unheld_nested`: the same of acquires by a client whose lease was over."""
 
     extensions: int
     unheld: int
+    nested: int = 0
+    unheld_nested: int = 0
 
     def rows(self) -> Iterator[Row]:
-        if self.unheld:
-            text = f"{count(self.unheld)} of {plural(self.extensions, 'extension')} granted without a majority"
-            yield Row("unheld", text, order=86)
+        counts = {"extend": (self.unheld, self.extensions), "reenter": (self.unheld_nested, self.nested)}
+        for f, (unheld, granted) in counts.items():
+            if unheld:
+                text = f"{count(unheld)} of {plural(granted, _NOUNS[f])} granted without a majority"
+                yield Row("unheld", text, order=86)
 
 
 class _Granted(NamedTuple):
@@ -46,24 +58,39 @@ def check(run: Recorded) -> Answer:
     backing = run.backing
     if backing is None or run.config.renewal_ms is not None:
         return Answer()
-    granted = list(_granted(run, backing))
-    unheld = [one for one in granted if not backing.may_have_been_held(*one)]
-    figures = Figures(len(granted), len(unheld))
-    return Answer(figures, (_finding(run, backing, granted, unheld),) if unheld else ())
+    granted = {"extend": list(_granted(run, backing, "extend")), "reenter": list(_anew(run, backing))}
+    unheld = {f: [one for one in some if not backing.may_have_been_held(*one)] for f, some in granted.items()}
+    figures = Figures(*(len(some[f]) for f in granted for some in (granted, unheld)))
+    return Answer(
+        figures, tuple(_finding(run, backing, f, len(granted[f]), some) for f, some in unheld.items() if some)
+    )
 
 
-def _granted(run: Recorded, backing: Backing) -> Iterator[_Granted]:
+def _granted(run: Recorded, backing: Backing, f: str) -> Iterator[_Granted]:
     places = {of: place for place, of in enumerate(rows_of(run.sections, "client", "life", "section"))}
-    ops = run.ops[((run.ops["f"] == "extend") & (run.ops["outcome"] == "ok")).to_numpy(bool)]
+    ops = run.ops[((run.ops["f"] == f) & (run.ops["outcome"] == "ok")).to_numpy(bool)]
     for *of, asked_ns, answered_ns in rows_of(ops, "client", "life", "section", "invoke_ns", "complete_ns"):
         place = places.get(tuple(of))
         if place is not None and place in backing.owners.values:
             yield _Granted(place, asked_ns, answered_ns)
 
 
-def _finding(run: Recorded, backing: Backing, granted: list[_Granted], unheld: list[_Granted]) -> Finding:
+def _anew(run: Recorded, backing: Backing) -> Iterator[_Granted]:
+    """The nested acquires that were asked for when every lease of their section was over."""
+    nested = list(_granted(run, backing, "reenter"))
+    if not nested:
+        return
+    over_ns: defaultdict[tuple[object, ...], int] = defaultdict(int)
+    columns = ("client", "life", "section", "deadline_max_ns")
+    for *of, deadline_ns in rows_of(derive_leases(run.ops, run.faults), *columns):
+        over_ns[tuple(of)] = max(over_ns[tuple(of)], deadline_ns)
+    sections = list(rows_of(run.sections, "client", "life", "section"))
+    yield from (one for one in nested if one.asked_ns > over_ns[sections[one.section]])
+
+
+def _finding(run: Recorded, backing: Backing, f: str, granted: int, unheld: list[_Granted]) -> Finding:
     text = (
-        f"{count(len(unheld))} of {plural(len(granted), 'extension')} {'was' if len(unheld) == 1 else 'were'} granted "
+        f"{count(len(unheld))} of {plural(granted, _NOUNS[f])} {'was' if len(unheld) == 1 else 'were'} granted "
         "although certainly no majority of the nodes had the client's value at any time while the lock asked them"
     )
     examples = []
@@ -78,4 +105,4 @@ def _finding(run: Recorded, backing: Backing, granted: list[_Granted], unheld: l
                 "held_by": tuple(backing.possible_holders(*one)),
             }
         )
-    return Finding("extension-without-majority", "lock", text, ("lease",), len(unheld), tuple(examples))
+    return Finding(_KINDS[f], "lock", text, ("lease",), len(unheld), tuple(examples))

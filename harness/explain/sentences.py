@@ -231,6 +231,11 @@ def _unheld(run: Recorded, evidence: Evidence, case: Case) -> Told:
     assert isinstance(held_by, Sequence)
     nodes = f"only {listed(list(map(str, held_by)))}" if held_by else "no node"
     client, at_ms = printable(str(example["client"])), float(example["at_ms"])
+    if case.finding.kind == "nested-acquire-without-majority":
+        return Told(
+            f"{client}'s lease was over when it acquired once more what it held, and the yes came at "
+            f"+{at_ms:,.1f} ms, although {nodes} can have had its value: the lock did not look at the lease's end."
+        )
     return Told(
         f"An extension of {client} was answered with yes at +{at_ms:,.1f} ms, "
         f"although {nodes} can still have had its value: the lock counted others, or too few."
@@ -337,6 +342,7 @@ _KINDS: Final[Mapping[str, Callable[[Recorded, Evidence, Case], Told]]] = {
     "release-without-effect": _ineffective,
     "anothers-key": _anothers_key,
     "extension-without-majority": _unheld,
+    "nested-acquire-without-majority": _unheld,
     "keys-left-behind": _left_behind,
     "no-way-in": _no_way_in,
     "acquire-overrun": _overrun,

@@ -11,8 +11,8 @@ validity_ms, granted_ms, requested_ns, token, token_source (each may be missing)
 lapsed_from_ns, lapsed_to_ns  the longest time in which the client certainly had no lease, before an extension that came
                  too late; both 0 if there is none. Only where some section of the run has one
 
-If the client asked the lock whether it still holds it, or acquired it once more, the section is vouched for until the
-last yes.
+If the client asked the lock whether it still holds it, the section is vouched for until the last yes. If it acquired it
+once more, it may have got a new lease.
 
 The bounds err in one direction: if the record leaves a choice, `deadline_min_ns` takes the reading that makes the
 certain window shorter, and `deadline_max_ns` the one that makes the possible window longer.
@@ -275,10 +275,11 @@ def _vouched(ops: pd.DataFrame, ids: _Ids, at: Ints, earliest: Ints, latest: Int
     """The deadlines of sections in which the lock was asked whether it is still held, or acquired once more. `at`: the
     sections' groups.
 
-    A yes vouches for the section up to some time within the call, and perhaps the lock had just renewed its lease.
+    A yes to the question vouches for the section up to some time within the call, and perhaps the lock had just renewed
+    its lease. Who acquires once more may be granted what had been free for a while.
     """
-    asked = ((ops["f"] == "held") | (ops["f"] == "reenter")) & (ops["outcome"] == "ok")
-    rows = np.flatnonzero(asked.to_numpy(np.bool_))
+    is_question, is_nested = ((ops["f"] == f).to_numpy(np.bool_) for f in ("held", "reenter"))
+    rows = np.flatnonzero((is_question | is_nested) & (ops["outcome"] == "ok").to_numpy(np.bool_))
     if not len(rows):
         return earliest, latest
     yes = ops.iloc[rows]
@@ -286,7 +287,7 @@ def _vouched(ops: pd.DataFrame, ids: _Ids, at: Ints, earliest: Ints, latest: Int
     may_last = yes["complete_ns"].to_numpy(np.int64) + np.ceil(granted_ms * 1e6).astype(np.int64)
     group = np.searchsorted(ids.section[ids.groups.rows(ids.groups.edges[:-1])], ids.section[rows])
     surely, perhaps = np.full((2, len(ids.groups.edges) - 1), -1, np.int64)
-    np.maximum.at(surely, group, yes["invoke_ns"].to_numpy(np.int64))
+    np.maximum.at(surely, group, np.where(is_question[rows], yes["invoke_ns"].to_numpy(np.int64), -1))
     np.maximum.at(perhaps, group, may_last)
     return np.maximum(earliest, surely[at]), np.maximum(latest, perhaps[at])
 

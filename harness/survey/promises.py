@@ -165,7 +165,14 @@ PROMISES: Final = (
         says="Who is told that the lock is held does hold it, for as long as the lock says.",
         counts="As for exclusive.",
         kinds=frozenset(
-            {"overstated-validity", "no-validity", "late-grant", "lease-outlasts-keys", "unfounded-belief"}
+            {
+                "overstated-validity",
+                "no-validity",
+                "late-grant",
+                "lease-outlasts-keys",
+                "unfounded-belief",
+                "nested-acquire-without-majority",
+            }
         ),
         at_stake=_is_exclusion_at_stake,
     ),

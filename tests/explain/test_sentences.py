@@ -422,6 +422,18 @@ def test_an_extension_that_too_few_nodes_can_have_granted(left: tuple[str, ...],
     )
 
 
+def test_a_nested_acquire_that_did_not_look_whether_the_lease_was_over() -> None:
+    story = Story(ttl_ms=100).watched().section("c1", 10, 300, deadline=100).shows("c1", "v1")
+    story.op("c1", "reenter", "ok", 1, 145, 150)
+    for node in ("n1", "n2", "n3"):
+        story.seen(node, "watching", 0, f"id-{node}").seen(node, "set", 8, "v1", ttl=93).seen(node, "expired", 101)
+        story.seen(node, "blind", 900)
+    assert story.told("nested-acquire-without-majority").sentence == (
+        "c1's lease was over when it acquired once more what it held, and the yes came at +150.0 ms, although no node "
+        "can have had its value: the lock did not look at the lease's end."
+    )
+
+
 @pytest.mark.parametrize(
     ("refused", "done"),
     [

@@ -8,7 +8,7 @@ import pytest
 
 from harness.checkers.unheld_extensions import Figures, check
 from harness.verdict import Answer
-from tests.judge.histories import History
+from tests.judge.histories import History, ms
 
 NODES = ("n1", "n2", "n3")
 
@@ -107,3 +107,53 @@ def test_a_lock_whose_keys_nobody_saw_is_not_judged() -> None:
 def test_nor_is_a_section_that_does_not_show_its_value() -> None:
     history = extended().section("c2", 500, 600, deadline=900)
     assert unheld(history.op("c2", "extend", "ok", 1, 560, 565)) == (1, 0)
+
+
+def nested(asked: float, outcome: str = "ok", **more: Any) -> History:
+    """c1's lease ends at 100. It acquires once more, and is inside until 400; its keys are gone since 101."""
+    history = History(ttl_ms=100, **more).watch(*NODES).section("c1", 10, 400, deadline=100).shows("c1", "v1")
+    for node in NODES:
+        history.seen(node, "set", 8, "v1", ttl=93).seen(node, "expired", 101)
+    return history.op("c1", "reenter", outcome, 1, asked, asked + 5)
+
+
+def unheld_nested(history: History) -> tuple[int, int]:
+    figures: Any = judged(history).figures
+    assert figures.unheld == 0
+    return figures.nested, figures.unheld_nested
+
+
+def test_who_acquires_once_more_when_the_lease_is_over_must_ask_the_nodes() -> None:
+    answer = judged(nested(120))
+    assert answer.figures == Figures(extensions=0, unheld=0, nested=1, unheld_nested=1)
+    assert [row.text for row in answer.figures.rows()] == ["1 of 1 nested acquire granted without a majority"]
+    (finding,) = answer.findings
+    assert (finding.kind, finding.blame, finding.breaks, finding.count) == (
+        "nested-acquire-without-majority", "lock", ("lease",), 1,
+    )  # fmt: skip
+    assert finding.text == (
+        "1 of 1 nested acquire was granted although certainly no majority of the nodes had the client's value at any "
+        "time while the lock asked them"
+    )
+    assert finding.examples[0] == {"client": "c1", "section": 1, "key": "k1", "at_ms": 125, "held_by": ()}
+
+
+@pytest.mark.parametrize(("asked", "found"), [(100, (0, 0)), (100.1, (1, 0)), (101.1, (1, 1))])
+def test_while_the_lease_lasts_a_nested_acquire_may_be_granted_from_memory(
+    asked: float, found: tuple[int, int]
+) -> None:
+    assert unheld_nested(nested(asked)) == found
+
+
+def test_a_nested_acquire_that_is_refused_or_granted_anew_is_as_it_should_be() -> None:
+    assert unheld_nested(nested(120, "fail")) == (0, 0)
+    anew = nested(120)
+    for node in NODES[:2]:
+        anew.seen(node, "set", 122, "v1", ttl=100)
+    assert unheld_nested(anew) == (1, 0)
+
+
+def test_an_extended_lease_is_over_when_its_extension_is() -> None:
+    assert unheld_nested(nested(120).op("c1", "extend", "ok", 1, 60, 65, deadline_ns=ms(121))) == (0, 0)
+    other = nested(120).op("c1", "acquire", "ok", 2, 401, 402, deadline_ns=ms(501))
+    assert unheld_nested(other) == (1, 1), "that is the lease of another section"
