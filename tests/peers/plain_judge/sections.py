@@ -147,7 +147,7 @@ def _section(
 def _say_that_it_is_held(section: Section, yes: Line) -> None:
     lasts_ms = yes.get("granted_ms", yes.get("validity_ms")) or 0
     section.latest = max(section.latest, yes["complete_ns"] + ceil(lasts_ms * 1e6))
-    if yes["invoke_ns"] > section.earliest:
+    if yes["f"] == "held" and yes["invoke_ns"] > section.earliest:
         section.earliest, section.lapse = yes["invoke_ns"], (0, 0)
 
 
