@@ -14,7 +14,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
+import numpy as np
+
 from harness.history.fault_windows import FOREVER_NS
+from harness.history.groups import known
 from harness.history.key_owners import Owners
 from harness.history.node_line import NodeLine
 from harness.history.wrong_clocks import WrongClocks
@@ -72,6 +75,8 @@ class Backing:
     client: list[str]
     key: list[str]
     asked: list[int]
+    requested: list[int]
+    """When the round that granted it was, if the lock tells; else when the section was asked for."""
     all_nodes: tuple[str, ...]
     clocks: WrongClocks
 
@@ -89,8 +94,10 @@ class Backing:
             for node, rows in watched.watch_windows.groupby(watched.watch_windows["node"].astype(str))
         }
         clients, keys = (sections[name].astype(str).tolist() for name in ("client", "key"))
-        asked, nodes = sections["asked_ns"].tolist(), run.config.node_names
-        return cls(owners, lines, used, watch_windows, clients, keys, asked, nodes, run.wrong_clocks)
+        asked, nodes = sections["asked_ns"].to_numpy(np.int64), run.config.node_names
+        requested = np.maximum(asked, known(sections["requested_ns"])[1]).tolist()
+        clocks = run.wrong_clocks
+        return cls(owners, lines, used, watch_windows, clients, keys, asked.tolist(), requested, nodes, clocks)
 
     def nodes(self, section: int) -> list[str]:
         """The nodes that the section's lock uses; none if its key was never seen."""
@@ -196,7 +203,9 @@ class Backing:
                 return "lost by the node"
             if self._blind(node, asked, at_ns):
                 return "unseen"
-            unread = any(other.from_min_ns < at_ns and other.to_max_ns > asked for other in line.unread)
+            # What an earlier round had set is not what this one did.
+            since = self.requested[section]
+            unread = any(other.from_min_ns < at_ns and other.to_max_ns > since for other in line.unread)
             return "gone unread" if unread else "never set"
         last = own[-1]
         if last.ended == "set unread":

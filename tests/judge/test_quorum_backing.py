@@ -502,6 +502,14 @@ def test_a_value_that_came_late_and_was_still_there_was_not_lost() -> None:
         assert only(late).examples[0]["nodes"] == ("n1 never set", "n2 never set", "n3 never set")
 
 
+@pytest.mark.parametrize(("requested", "cause"), [(None, "gone unread"), (7.9, "gone unread"), (8, "never set")])
+def test_an_unread_value_of_an_earlier_round_is_not_what_the_last_one_set(requested: float | None, cause: str) -> None:
+    told = {} if requested is None else {"requested_ns": ms(requested)}
+    history = History().watch("n1", "n2", "n3").section("c1", 10, 50, asked=1, **told).shows("c1", "v1")
+    history.seen("n1", "set", 9, "v1", ttl=100).seen("n2", "set", 4, None).seen("n2", "deleted", 8)
+    assert unfounded(history.seen("n3", "set", 3, "other")) == (cause, 40)
+
+
 def test_a_value_that_came_again_too_late_was_lost_before() -> None:
     history = granted_by("n1", "n2").seen("n3", "set", 3, "other").seen("n1", "deleted", 20)
     history.seen("n1", "set", 49, "v1", ttl=100).seen("n1", "deleted", 60).seen("n2", "deleted", 25)
