@@ -27,8 +27,8 @@ def probe_links(
 ) -> dict[LinkKey, ProbeResult]:
     """Send one harmless SET through each link (by (client, node), at its address) over fresh connections.
 
-    `nodes` says where each node itself listens. Returns as soon as every link has answered or failed, at the latest
-    after about `timeout_ms`; asking the nodes takes at most another 200 ms, if one of them hangs.
+    `nodes` says where each node itself listens. Returns as soon as every link and every node has answered or failed, at
+    the latest after about `timeout_ms`; asking the nodes takes at most another 200 ms, if one of them hangs.
     """
     run = os.urandom(8).hex()
     marks = {key: f"{MARK_PREFIX}{run}:{key[0]}" for key in targets}
@@ -56,7 +56,8 @@ def probe_links(
     applied: dict[LinkKey, bool] = {}
     for node, keys in asked.items():
         if direct[node].is_answered and not any(map(_is_refused, (meanwhile[node], direct[node]))):
-            applied.update((key, reply == 1) for key, reply in zip(keys, direct[node].replies, strict=False))
+            replies = zip(keys, direct[node].replies, strict=False)
+            applied.update((key, reply == 1) for key, reply in replies if not _is_refused(through[key]))
     return {key: _result(exchange, applied.get(key)) for key, exchange in through.items()}
 
 

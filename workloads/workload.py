@@ -136,10 +136,10 @@ def enter(client: Client, key: str) -> bool:
 
 def reenter(client: Client) -> None:
     """Acquire the lock again as often as asked, as nested calls of one program do, and release it as often. The client
-    is still inside then. A refusal ends the nesting. That is done when the lease is new, and when the work is done: by
-    then the lease may be over, or end meanwhile."""
-    depth = 0
-    while depth < client.options.reentries and client.lock.reenter().outcome == "ok":
+    is still inside then. A refusal ends the nesting, and so does the time to stop. That is done when the lease is new,
+    and when the work is done: by then the lease may be over, or end meanwhile."""
+    depth, stop_ns = 0, client.control.stop_ns
+    while depth < client.options.reentries and monotonic_ns() < stop_ns and client.lock.reenter().outcome == "ok":
         depth += 1
     for _ in range(depth):
         client.lock.leave()

@@ -120,9 +120,10 @@ def _extended(run: Recorded) -> tuple[dict[int, list[_Told]], dict[int, list[int
     """By place, of the sections whose extension was asked for, or that were acquired once more: their leases in order,
     and when each was asked for.
 
-    Who acquires once more may be told the validity that there was at first. Only a deadline leaves no doubt."""
+    Who acquires once more may be told the validity that there was at first. Only a deadline leaves no doubt. Who undoes
+    that may free what was granted anew."""
     again = (run.ops["f"] == "reenter") & (run.ops["outcome"] == "ok") & run.ops["deadline_ns"].notna()
-    asked = run.ops[((run.ops["f"] == "extend") | again).to_numpy(bool)]
+    asked = run.ops[(run.ops["f"].isin(["extend", "leave"]) | again).to_numpy(bool)]
     if not len(asked):
         return {}, {}
     of_section = ("client", "life", "section")

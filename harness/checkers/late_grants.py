@@ -6,7 +6,7 @@ anybody else was inside. Two things show that nothing was left, and one is enoug
 
 - the lease's own deadline, in the latest reading of the record;
 - the keys: they had certainly expired on so many nodes that no majority was left, whether or not so many ever had them
-  at the same time; or the nodes that were in sight show that no majority had them any more. That also finds locks that
+  at the same time. A node that was out of sight counts with what it holds when it is back. That also finds locks that
   say yes and tell no time.
 
 The yes counts as late only if it came more than `SLACK_MS` after that, and the time for which the client was stopped is
@@ -100,11 +100,11 @@ def _late(run: Recorded) -> Iterator[_Late]:
 
 def _over_ns(backing: Backing, section: int, invoke_ns: int, said_ns: int) -> int | None:
     """When certainly no majority of the section's keys was left, because they had expired; None if that is not known,
-    or no majority had them."""
+    or no majority ever had them."""
     expired_ns = backing.lives_until(section, invoke_ns, said_ns)
     if expired_ns is not None:
         return expired_ns
-    # What a node held while it was out of sight is not known, but what it holds afterwards is.
+    # How long the keys live is not known where a node was out of sight; that it lacks them afterwards is.
     gone = backing.gone_by(section, invoke_ns, said_ns)
     if gone is None or gone.from_ns == invoke_ns or not backing.is_the_locks_doing(gone, _EXPIRED):
         return None

@@ -11,7 +11,7 @@ that was trying when the key was set; if there were several, the one that tried 
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
@@ -185,10 +185,10 @@ def _orphans(run: Recorded, owners: Owners) -> list[_Orphan]:
             cause = "back from disk"
         from_ns = max(free_ns, row.from_max_ns)
         to_ns = min(row.to_min_ns, row.expires_ns)
-        if row.section >= 0 and row.value in owners.of_clients:
+        if (caller := owners.of_clients.get(row.value or "")) is not None:
             # Whoever calls again finds the key that it left, and it is its own.
-            own = calls[clients[row.section]][row.lock_key]
-            if (later := bisect_right(own, free_ns, key=itemgetter(0))) < len(own):
+            own = calls[caller].get(row.lock_key, [])
+            if (later := bisect_left(own, free_ns, key=itemgetter(0))) < len(own):
                 to_ns = min(to_ns, own[later][0])
         if to_ns <= from_ns:
             continue

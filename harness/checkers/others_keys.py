@@ -19,8 +19,10 @@ nothing since it was let in, and what it had asked for before must have arrived,
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from operator import itemgetter
 from typing import Final, Literal, NamedTuple
 
 import numpy as np
@@ -28,7 +30,7 @@ import numpy as np
 from fencepost.text import listed, plural
 from harness.figures import KeyFigures, Row
 from harness.history.fault_windows import FOREVER_NS, hits_link, longest_windows
-from harness.history.key_owners import Owners, rows_of
+from harness.history.key_owners import Owners, calls_by_client, rows_of
 from harness.history.recorded import Recorded
 from harness.verdict import Answer, Finding
 
@@ -149,17 +151,20 @@ def _prolonged(
     own: defaultdict[int, list[_Row]] = defaultdict(list)
     for row in rows:
         own[row.section].append(row)
-    once = _is_set_once(rows)
+    once, calls = _is_set_once(rows), calls_by_client(run)
     found = []
     for row in rows:
         if row.value is None:
             continue
         is_attempt = row.section < 0
-        if is_attempt and row.value in owners.of_clients:
-            continue  # It may be a section's, set too late to be told from the attempt's.
         whose = (None, row.from_min_ns, row.from_max_ns, FOREVER_NS) if is_attempt else sections[row.section]
         client, asked_ns, start_ns, end_ns = whose
         until_ns = min(end_ns, first_asked.get(row.section, FOREVER_NS))
+        if is_attempt and row.value in owners.of_clients:
+            client = owners.of_clients[row.value]
+            began_ns, until_ns = _call_at(row.from_max_ns, calls[client].get(row.lock_key, []))
+            if began_ns > row.from_min_ns:
+                continue  # It may have been there before the attempt, from a section.
         hits = [(since, until) for event, since, until in faults if hits_link(event, client, row.node)]
         for at_ns, (since_ns, would_expire_ns) in zip(row.renewals, row.before_renewals, strict=True):
             if since_ns < start_ns or at_ns >= until_ns or (is_attempt and would_expire_ns >= FOREVER_NS):
@@ -175,6 +180,13 @@ def _prolonged(
             elif not held_up:
                 return []  # this lock renews by itself
     return found
+
+
+def _call_at(at_ns: int, calls: list[tuple[int, int]]) -> tuple[int, int]:
+    """When the last of a client's calls had begun by then, and when the next one did; never, if there is none."""
+    number = bisect_right(calls, at_ns, key=itemgetter(0))
+    began = [FOREVER_NS, *(began_ns for began_ns, _ in calls), FOREVER_NS]
+    return began[number], began[number + 1]
 
 
 def _is_set_once(rows: list[_Row]) -> bool:

@@ -13,8 +13,8 @@ Nothing is said of locks that renew by themselves: they may answer without askin
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
-from typing import Final, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Final, Literal, NamedTuple
 
 from fencepost.text import count, plural
 from harness.figures import KeyFigures, Row
@@ -24,8 +24,12 @@ from harness.history.recorded import Recorded
 from harness.history.sections import derive_leases
 from harness.verdict import Answer, Finding
 
-_KINDS: Final = {"extend": "extension-without-majority", "reenter": "nested-acquire-without-majority"}
-_NOUNS: Final = {"extend": "extension", "reenter": "nested acquire"}
+Step = Literal["extend", "reenter"]
+_WORDS: Final[Mapping[Step, tuple[str, str]]] = {
+    "extend": ("extension-without-majority", "extension"),
+    "reenter": ("nested-acquire-without-majority", "nested acquire"),
+}
+"""The kind of the finding, and what is counted."""
 
 
 class Figures(KeyFigures, frozen=True):
@@ -38,15 +42,18 @@ class Figures(KeyFigures, frozen=True):
     unheld_nested: int = 0
 
     def rows(self) -> Iterator[Row]:
-        counts = {"extend": (self.unheld, self.extensions), "reenter": (self.unheld_nested, self.nested)}
+        counts: dict[Step, tuple[int, int]] = {
+            "extend": (self.unheld, self.extensions),
+            "reenter": (self.unheld_nested, self.nested),
+        }
         for f, (unheld, granted) in counts.items():
             if unheld:
-                text = f"{count(unheld)} of {plural(granted, _NOUNS[f])} granted without a majority"
+                text = f"{count(unheld)} of {plural(granted, _WORDS[f][1])} granted without a majority"
                 yield Row("unheld", text, order=86)
 
 
 class _Granted(NamedTuple):
-    """An extension of a section, by its place."""
+    """An extension or a nested acquire of a section, by its place."""
 
     section: int
     asked_ns: int
@@ -58,15 +65,22 @@ def check(run: Recorded) -> Answer:
     backing = run.backing
     if backing is None or run.config.renewal_ms is not None:
         return Answer()
-    granted = {"extend": list(_granted(run, backing, "extend")), "reenter": list(_anew(run, backing))}
+    granted: dict[Step, list[_Granted]] = {
+        "extend": list(_granted(run, backing, "extend")),
+        "reenter": list(_anew(run, backing)),
+    }
     unheld = {f: [one for one in some if not backing.may_have_been_held(*one)] for f, some in granted.items()}
-    figures = Figures(*(len(some[f]) for f in granted for some in (granted, unheld)))
-    return Answer(
-        figures, tuple(_finding(run, backing, f, len(granted[f]), some) for f, some in unheld.items() if some)
+    figures = Figures(
+        extensions=len(granted["extend"]),
+        unheld=len(unheld["extend"]),
+        nested=len(granted["reenter"]),
+        unheld_nested=len(unheld["reenter"]),
     )
+    findings = (_finding(run, backing, f, len(granted[f]), some) for f, some in unheld.items() if some)
+    return Answer(figures, tuple(findings))
 
 
-def _granted(run: Recorded, backing: Backing, f: str) -> Iterator[_Granted]:
+def _granted(run: Recorded, backing: Backing, f: Step) -> Iterator[_Granted]:
     places = {of: place for place, of in enumerate(rows_of(run.sections, "client", "life", "section"))}
     ops = run.ops[((run.ops["f"] == f) & (run.ops["outcome"] == "ok")).to_numpy(bool)]
     for *of, asked_ns, answered_ns in rows_of(ops, "client", "life", "section", "invoke_ns", "complete_ns"):
@@ -76,21 +90,24 @@ def _granted(run: Recorded, backing: Backing, f: str) -> Iterator[_Granted]:
 
 
 def _anew(run: Recorded, backing: Backing) -> Iterator[_Granted]:
-    """The nested acquires that were asked for when every lease of their section was over."""
+    """The nested acquires that were asked for when every lease that their section had been told of was over."""
     nested = list(_granted(run, backing, "reenter"))
     if not nested:
         return
-    over_ns: defaultdict[tuple[object, ...], int] = defaultdict(int)
-    columns = ("client", "life", "section", "deadline_max_ns")
-    for *of, deadline_ns in rows_of(derive_leases(run.ops, run.faults), *columns):
-        over_ns[tuple(of)] = max(over_ns[tuple(of)], deadline_ns)
+    told: defaultdict[tuple[object, ...], list[tuple[int, int]]] = defaultdict(list)
+    leases = derive_leases(run.ops, run.faults, ("acquire", "extend", "reenter"))
+    for *of, told_ns, over_ns in rows_of(leases, "client", "life", "section", "complete_ns", "deadline_max_ns"):
+        told[tuple(of)].append((told_ns, over_ns))
     sections = list(rows_of(run.sections, "client", "life", "section"))
-    yield from (one for one in nested if one.asked_ns > over_ns[sections[one.section]])
+    for one in nested:
+        if all(over_ns < one.asked_ns for told_ns, over_ns in told[sections[one.section]] if told_ns <= one.asked_ns):
+            yield one
 
 
-def _finding(run: Recorded, backing: Backing, f: str, granted: int, unheld: list[_Granted]) -> Finding:
+def _finding(run: Recorded, backing: Backing, f: Step, granted: int, unheld: list[_Granted]) -> Finding:
+    kind, noun = _WORDS[f]
     text = (
-        f"{count(len(unheld))} of {plural(granted, _NOUNS[f])} {'was' if len(unheld) == 1 else 'were'} granted "
+        f"{count(len(unheld))} of {plural(granted, noun)} {'was' if len(unheld) == 1 else 'were'} granted "
         "although certainly no majority of the nodes had the client's value at any time while the lock asked them"
     )
     examples = []
@@ -105,4 +122,4 @@ def _finding(run: Recorded, backing: Backing, f: str, granted: int, unheld: list
                 "held_by": tuple(backing.possible_holders(*one)),
             }
         )
-    return Finding(_KINDS[f], "lock", text, ("lease",), len(unheld), tuple(examples))
+    return Finding(kind, "lock", text, ("lease",), len(unheld), tuple(examples))

@@ -10,6 +10,7 @@ that does not show what it sets on the nodes.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
@@ -71,10 +72,12 @@ class Backing:
     lines: dict[tuple[str, str], NodeLine]
     used: dict[str, list[str]]
     """The nodes that each key was ever set on."""
-    watch_windows: dict[str, tuple[list[int], list[int]]]
+    watch_windows: dict[str, tuple[list[int], list[int], list[int]]]
+    """By node, when it came into sight and was lost again, and which run of its server that was."""
     client: list[str]
     key: list[str]
     asked: list[int]
+    told: list[int]
     requested: list[int]
     """When the round that granted it was, if the lock tells; else when the section was asked for."""
     all_nodes: tuple[str, ...]
@@ -90,14 +93,25 @@ class Backing:
             lines[node, key] = NodeLine.of(rows)
             used.setdefault(key, []).append(node)
         watch_windows = {
-            str(node): (rows["from_ns"].tolist(), rows["to_ns"].tolist())
+            str(node): (rows["from_ns"].tolist(), rows["to_ns"].tolist(), rows["run"].tolist())
             for node, rows in watched.watch_windows.groupby(watched.watch_windows["node"].astype(str))
         }
         clients, keys = (sections[name].astype(str).tolist() for name in ("client", "key"))
-        asked, nodes = sections["asked_ns"].to_numpy(np.int64), run.config.node_names
+        asked = sections["asked_ns"].to_numpy(np.int64)
         requested = np.maximum(asked, known(sections["requested_ns"])[1]).tolist()
-        clocks = run.wrong_clocks
-        return cls(owners, lines, used, watch_windows, clients, keys, asked.tolist(), requested, nodes, clocks)
+        return cls(
+            owners,
+            lines,
+            used,
+            watch_windows,
+            clients,
+            keys,
+            asked.tolist(),
+            sections["start_ns"].tolist(),
+            requested,
+            run.config.node_names,
+            run.wrong_clocks,
+        )
 
     def nodes(self, section: int) -> list[str]:
         """The nodes that the section's lock uses; none if its key was never seen."""
@@ -105,7 +119,7 @@ class Backing:
 
     def was_seen_with(self, node: str, section: int) -> bool:
         """Whether the node was ever seen with what was set for the section."""
-        return bool(self.lines[node, self.key[section]].own.get(section))
+        return section in self.lines[node, self.key[section]].of_section
 
     def was_watched(self, section: int, until_ns: int) -> bool:
         """Whether it would have shown that the section had no majority behind it: from the request for it to this time,
@@ -182,7 +196,7 @@ class Backing:
     def _blind(self, node: str, start: int, until: int) -> list[tuple[int, int]]:
         """The parts of [start, until] in which the node was out of sight."""
         spans, at = [], start
-        for seen, lost in zip(*self.watch_windows.get(node, ([], [])), strict=True):
+        for seen, lost, _ in self._windows(node):
             spans.append((at, min(seen, until)))
             at = min(max(at, lost), until)
         spans.append((at, until))
@@ -196,10 +210,10 @@ class Backing:
         """Why the node does not hold the section's value shortly before `at_ns`."""
         line, asked = self.lines[node, self.key[section]], self.asked[section]
         # What lasts until then had come too late.
-        own = [own for own in line.own.get(section, ()) if own.to_max_ns < at_ns]
+        own = [one for one in line.own(section, self.owners.values[section], asked, at_ns) if one.to_max_ns < at_ns]
         if not own:
             # What it held may have been lost with the node before anybody saw it, or gone before it could be read.
-            if any(asked <= lost < at_ns for lost in self.watch_windows.get(node, ([], []))[1]):
+            if any(asked <= lost < at_ns for _, lost, _ in self._windows(node)):
                 return "lost by the node"
             if self._blind(node, asked, at_ns):
                 return "unseen"
@@ -208,6 +222,8 @@ class Backing:
             unread = any(other.from_min_ns < at_ns and other.to_max_ns > since for other in line.unread)
             return "gone unread" if unread else "never set"
         last = own[-1]
+        if self._restarted(node, last.to_max_ns, min(at_ns, self.told[section])):
+            return "lost by the node"  # A later round of the same call may have set it before that.
         if last.ended == "set unread":
             # It may have been the owner's own value once more.
             last = [other for other in line.unread if last.from_min_ns <= other.from_min_ns < at_ns][-1]
@@ -252,8 +268,18 @@ class Backing:
 
     def _in_sight(self, node: str, from_ns: int, to_ns: int) -> bool:
         """Whether the node was in sight all that time."""
-        windows = zip(*self.watch_windows.get(node, ([], [])), strict=True)
-        return any(seen <= from_ns and to_ns <= lost for seen, lost in windows)
+        return any(seen <= from_ns and to_ns <= lost for seen, lost, _ in self._windows(node))
+
+    def _restarted(self, node: str, from_ns: int, to_ns: int) -> bool:
+        """Whether the node went down with one run of its server and came back with another, out of sight, in this
+        time."""
+        return any(
+            before != after and lost >= from_ns and seen <= to_ns
+            for (_, lost, before), (seen, _, after) in pairwise(self._windows(node))
+        )
+
+    def _windows(self, node: str) -> Iterator[tuple[int, int, int]]:
+        return zip(*self.watch_windows.get(node, ([], [], [])), strict=True)
 
     def cause(self, stretch: Stretch) -> Loss:
         """The loss that most of the nodes had. It is normal that a minority never held the value. What was gone before

@@ -11,7 +11,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
@@ -35,12 +35,13 @@ class Owners:
     `values`: by place in `sections`, the values that the lock exposed for that section and no other, or for the
     sections of one client and no other's; a lock may set another value on each node. `shared`: values that the lock
     exposed for several sections, with the places of those. The field of a hash names its client, and is not among them
-    unless several clients used it. `of_clients`: such fields, which tell a client's calls apart by the time alone."""
+    unless several clients used it. `of_clients`: such fields, which tell a client's calls apart by the time alone, and
+    their clients."""
 
     holdings: pd.DataFrame
     values: dict[int, set[str]]
     shared: dict[str, list[int]]
-    of_clients: frozenset[str] = frozenset()
+    of_clients: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def are_shown(self) -> bool:
@@ -82,7 +83,8 @@ def find_owners(run: Recorded, watched: Watched) -> Owners:
     for value, rows in (*of_one, *one_client.items()):
         for row in rows:
             values[row].add(value)
-    return Owners(holdings, dict(values), shared, frozenset(one_client))
+    of_clients = {value: clients[rows[0]] for value, rows in one_client.items()}
+    return Owners(holdings, dict(values), shared, of_clients)
 
 
 def _with_one_field(run: Recorded, holdings: pd.DataFrame, shown: Mapping[str, list[int]]) -> pd.DataFrame:
@@ -102,20 +104,25 @@ def _with_one_field(run: Recorded, holdings: pd.DataFrame, shown: Mapping[str, l
 
 def _match_by_time(run: Recorded, holdings: pd.DataFrame, values: dict[str, list[int]], section: Ints) -> None:
     """Fill in the sections of the holdings with these values, by the client's calls for that key: the last one that had
-    begun when the key was seen to be set. If that call was refused, the key is no section's."""
+    begun when the key was seen to be set. If that call was refused, the key is no section's. That a client which died
+    had called once more is a guess, which takes nothing that may have been there before."""
     clients = run.sections["client"].astype(str).tolist()
     calls = calls_by_client(run)
-    set_ns = holdings["from_max_ns"].to_numpy(np.int64)
+    since, until = (holdings[name].to_numpy(np.int64) for name in ("from_min_ns", "from_max_ns"))
+    guesses = {(client, began) for client, began, _ in _of_the_dead(run)}
     places: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
     for place, (value, key) in enumerate(rows_of(holdings, "value", "key")):
         if value in values:
             places[value, key].append(place)
     for (value, key), at in places.items():
-        of_client = calls[clients[values[value][0]]]
+        client = clients[values[value][0]]
+        of_client = calls[client]
         # A key with a name of the lock's own may be any call's.
         own = of_client.get(key) or sorted(call for of_key in of_client.values() for call in of_key)
         begun, rows = (np.array(column, np.int64) for column in zip(*own, strict=True))
-        last = np.searchsorted(begun, set_ns[at], "right") - 1
+        is_guess = np.array([row < 0 and (client, began) in guesses for began, row in own])
+        last = np.searchsorted(begun, until[at], "right") - 1
+        last -= is_guess[last] & (begun[last] >= since[at])
         section[at] = np.where(last >= 0, rows[last], -1)
 
 
@@ -210,7 +217,8 @@ def tries_by_key(run: Recorded, owners: Owners, left: Ints) -> dict[str, Tries]:
     ops, place = run.ops, _places(run.sections)
     by_key: dict[str, list[tuple[int, int, bool]]] = {str(key): [] for key in owners.holdings["lock_key"].unique()}
     columns = ("key", "client", "life", "section", "outcome", "invoke_ns", "complete_ns")
-    for key, client, life, section, outcome, invoke, complete in rows_of(ops[ops["f"] == "acquire"], *columns):
+    asked = ops[ops["f"].isin(["acquire", "reenter"])]
+    for key, client, life, section, outcome, invoke, complete in rows_of(asked, *columns):
         if key not in by_key:
             continue
         row = place[client, life, section] if outcome == "ok" else -1

@@ -42,8 +42,9 @@ class Own(NamedTuple):
 class NodeLine:
     """What one node held of one key, as lists in the node's order, with the value of each holding."""
 
-    own: dict[int, list[Own]]
-    """By section, the holdings that were set for it."""
+    every: list[Own]
+    of_section: dict[int, list[int]]
+    """The places of those that were set for each section."""
     unread: list[Own]
     """Those whose value was gone before it could be read."""
     value: list[str | None]
@@ -64,17 +65,16 @@ class NodeLine:
         """From the rows of `Owners.holdings` of one lock key on one node. If it is several keys there, a holding of one
         that was found by looking may have begun before one of another that was noticed first."""
         rows = rows.sort_values("from_min_ns", kind="stable")
-        own: dict[int, list[Own]] = {}
-        unread = []
-        for section, value, *rest in rows_of(rows, "section", "value", *Own._fields):
-            own.setdefault(section, []).append(Own._make(rest))
-            if value is None:
-                unread.append(Own._make(rest))
+        of_section: dict[int, list[int]] = {}
+        for place, section in enumerate(rows["section"].tolist()):
+            of_section.setdefault(section, []).append(place)
+        every, values = list(map(Own._make, rows_of(rows, *Own._fields))), rows["value"].tolist()
         to_max = rows["to_max_ns"].to_numpy(np.int64)
         return cls(
-            own,
-            unread,
-            rows["value"].tolist(),
+            every,
+            of_section,
+            [one for one, value in zip(every, values, strict=True) if value is None],
+            values,
             rows["from_min_ns"].tolist(),
             rows["from_max_ns"].tolist(),
             to_max.tolist(),
@@ -93,6 +93,16 @@ class NodeLine:
             for place in range(bisect_left(self.reach, start), bisect_right(self.from_min, until))
             if (value := self.value[place]) is None or value in values
         ]
+
+    def own(self, section: int, values: Container[str], start: int, until: int) -> list[Own]:
+        """The holdings that were set for the section, and those with one of these values that another call had set, and
+        that may have been set anew in this time, or given more."""
+        again = {
+            place
+            for place in self.perhaps(values, start, until)
+            if self.value[place] is not None and self.may_be_set_anew(place, start, until)
+        }
+        return [self.every[place] for place in sorted(again.union(self.of_section.get(section, ())))]
 
     def lives_until(self, place: int, by_ns: int) -> int:
         """By when this holding has certainly expired, as far as what happened by `by_ns` decides it; forever if that is

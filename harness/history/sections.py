@@ -21,7 +21,7 @@ certain window shorter, and `deadline_max_ns` the one that makes the possible wi
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final
@@ -143,8 +143,10 @@ def _as_series(columns: Mapping[str, Any]) -> dict[str, pd.Series]:
     return {name: pd.Series(values, copy=False) for name, values in columns.items()}
 
 
-def derive_leases(ops: pd.DataFrame, faults: Sequence[FaultEvent]) -> pd.DataFrame:
-    """Every granted lease, from an acquire or an extension: these rows of `ops`, with their index and those columns
+def derive_leases(
+    ops: pd.DataFrame, faults: Sequence[FaultEvent], steps: Collection[str] = ("acquire", "extend")
+) -> pd.DataFrame:
+    """Every lease that was granted by one of these steps: these rows of `ops`, with their index and those columns
     that say who was told what, and with `deadline_min_ns`, `deadline_max_ns`, `computed_min_ns`, `told_at_return`.
 
     A validity counts from the time at which the lock computed it. That time is within the call, not before the first
@@ -157,7 +159,7 @@ def derive_leases(ops: pd.DataFrame, faults: Sequence[FaultEvent]) -> pd.DataFra
 
     Whoever was told yes, and in the same breath that no validity is left, outlived no lease: it may last forever.
     """
-    granted = ((ops["f"] == "acquire") | (ops["f"] == "extend")) & (ops["outcome"] == "ok")
+    granted = ops["f"].isin(list(steps)) & (ops["outcome"] == "ok")
     leases = ops[_OF_LEASES][granted.to_numpy(np.bool_)].copy(deep=False)
     invoke: Ints = leases["invoke_ns"].to_numpy(np.int64)
     complete: Ints = leases["complete_ns"].to_numpy(np.int64)

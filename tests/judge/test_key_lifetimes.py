@@ -334,6 +334,20 @@ def test_who_acquires_once_more_is_held_to_the_deadline_that_is_told_then(until:
     assert short(history) == pytest.approx(by)
 
 
+@pytest.mark.parametrize(("leaves", "by"), [(True, []), (False, [218 - 129])])
+def test_who_undoes_that_may_free_what_was_granted_anew(leaves: bool, by: list[float]) -> None:
+    """Some locks release by a shorter time to live."""
+    history = History(ttl_ms=100).watch(*NODES).section("c1", 10, 130, deadline=100).shows("c1", "v1")
+    history.shows("c1", "v2").op("c1", "reenter", "ok", 1, 120, 125, deadline_ns=ms(218), validity_ms=93.0)
+    for node in NODES:
+        history.seen(node, "set", 8, "v1", since=7, ttl=100, read=8).seen(node, "expired", 108)
+        history.seen(node, "set", 122, "v2", since=121, ttl=100, read=122)
+        history.seen(node, "prolonged", 127, "v2", since=126, ttl=1, read=127).seen(node, "expired", 128)
+    if leaves:
+        history.op("c1", "leave", "ok", 1, 126, 128)
+    assert short(history) == pytest.approx(by, abs=3)
+
+
 def test_what_servers_forgot_is_not_held_against_who_acquires_once_more() -> None:
     """It asks no node again, and its lease ends when the first one does."""
     history = kept(100, 100, 100).op("c1", "reenter", "ok", 1, 30, 31, deadline_ns=ms(105))

@@ -168,6 +168,34 @@ def test_what_the_nodes_hold_when_they_are_in_sight_again_counts(again: float, b
     assert late(history) == pytest.approx(by)
 
 
+def test_a_key_that_a_later_round_may_have_set_out_of_sight_may_have_been_lost_with_its_node() -> None:
+    """One value for all rounds: n1's key of the first one expired, and n1 was killed while it was out of sight."""
+    history = History(ttl_ms=1000).watch(*NODES).op("c1", "acquire", "ok", 1, 1, 1900, granted_ms=1000.0)
+    history.shows("c1", "v1").op("c1", "release", "ok", 1, 1950, 1951)
+    history.seen("n1", "set", 8, "v1", since=7, ttl=1000).seen("n1", "expired", 1008, since=1007)
+    history.seen("n2", "set", 2, "other", since=1, ttl=3000).seen("n1", "blind", 1490)
+    history.seen("n3", "set", 1500, "v1", since=1499, ttl=1000).seen("n1", "watching", 1600, "n1-second")
+    history.seen("n3", "deleted", 1951)
+    for node in NODES:
+        history.seen(node, "blind", 3000)
+    assert late(history) == []
+
+
+def test_a_field_that_a_later_call_prolonged_is_gone_by_its_nodes_clock() -> None:
+    history = History(ttl_ms=1000).watch(*NODES).section("c1", 10, 40, deadline=1009).shows("c1", "client:1")
+    for node in NODES:
+        history.seen(node, "set", 9, "client:1", since=8, ttl=1000, is_hash=True)
+    history.seen("n3", "deleted", 40.5).op("c1", "acquire", "ok", 2, 60, 460, granted_ms=1000.0)
+    history.shows("c1", "client:1", number=2).op("c1", "release", "fail", 2, 470, 471)
+    history.seen("n3", "set", 62, "other", ttl=1000)
+    for node in NODES[:2]:
+        history.seen(node, "prolonged", 61, "client:1", ttl=1000).seen(node, "expired", 75)
+    history.fault("f", 65, 2000, nemesis="clock", wrong_clocks=("n1", "n2"), clock_off_ms=5000.0)
+    for node in NODES:
+        history.seen(node, "blind", 3000)
+    assert late(history) == []
+
+
 def test_keys_that_were_there_or_there_again_when_the_yes_came() -> None:
     assert late(kept(700, 705, 710)) == []
     history = kept(100, 105, 110)

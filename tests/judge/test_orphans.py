@@ -47,15 +47,46 @@ def test_a_key_that_is_gone_with_the_release_had_an_owner_all_the_time() -> None
 
 
 @pytest.mark.parametrize("outcome", ["ok", "fail"])
-@pytest.mark.parametrize(("again", "length"), [(60, 60 - 41), (41, 20)])
-def test_who_calls_again_owns_what_its_client_had_left(outcome: str, again: float, length: float) -> None:
-    """c1 left its field at 41, and keeps the same in its later calls; one at 41 came before the release was over."""
+@pytest.mark.parametrize(("again", "orphans"), [(60, [60 - 41]), (41, [])])
+def test_who_calls_again_owns_what_its_client_had_left(outcome: str, again: float, orphans: list[float]) -> None:
+    """c1 left its field at 41, and keeps the same in its later calls."""
     history = History().watch("n1").section("c1", 10, 40).shows("c1", "client:1")
     history.seen("n1", "set", 9.8, "client:1", since=9.5, ttl=100, is_hash=True)
     history.op("c1", "acquire", outcome, 2, again, again + 5)
     if outcome == "ok":
         history.op("c1", "release", "ok", 2, 80, 81)
-    assert orphan(history.seen("n1", "deleted", 61, since=61)) == ("not released", length)
+    found = figures(history.seen("n1", "deleted", 61, since=61))
+    assert [found.longest_ms] * found.count == orphans
+
+
+@pytest.mark.parametrize(("f", "cause"), [("reenter", ("given up", 10)), ("acquire", ("given up", 10))])
+def test_a_nested_acquire_that_is_refused_is_an_attempt(f: str, cause: tuple[str, float]) -> None:
+    """Its lease was over at 110, and what it had set stayed until 160."""
+    history = held().seen("n1", "deleted", 41, since=40.5).section("c2", 45, 46).shows("c2", "v2")
+    history.op("c1", f, "fail", 2, 120, 150).seen("n1", "set", 125, "a try's", since=124, ttl=100)
+    assert orphan(history.seen("n1", "deleted", 160, since=160)) == cause
+
+
+def test_who_calls_again_owns_what_a_refused_call_of_its_own_had_left() -> None:
+    history = History().watch("n1").section("c1", 10, 40).shows("c1", "client:1")
+    history.op("c1", "acquire", "fail", 2, 60, 65).op("c1", "acquire", "fail", 3, 90, 95)
+    history.seen("n1", "set", 62, "client:1", since=61, ttl=100, is_hash=True)
+    assert orphan(history.seen("n1", "deleted", 130, since=130)) == ("given up", 90 - 65)
+
+
+def test_a_client_that_died_may_have_called_again() -> None:
+    history = History().watch("n1").section("c1", 10, 40).shows("c1", "client:1").end("c1", "killed", 500)
+    history.seen("n1", "set", 9.8, "client:1", since=9.5, ttl=100, is_hash=True)
+    assert figures(history.seen("n1", "deleted", 61, since=61)).count == 0
+
+
+def test_one_name_on_the_nodes_for_two_keys_is_nobodys_call_again() -> None:
+    history = History().watch("n1")
+    for client, begin, key in (("c1", 10, "k1"), ("c2", 110, "k2")):
+        history.section(client, begin, begin + 30, key=key).shows(client, f"client:{client}", key=key)
+        history.seen("n1", "set", begin - 0.2, f"client:{client}", since=begin - 0.5, ttl=500, key="lock", is_hash=True)
+        history.seen("n1", "deleted", begin + 50, since=begin + 50, key="lock")
+    assert figures(history).count == 2
 
 
 def test_a_deletion_that_may_have_been_in_time_is_no_orphan() -> None:

@@ -145,6 +145,17 @@ def test_while_the_lease_lasts_a_nested_acquire_may_be_granted_from_memory(
     assert unheld_nested(nested(asked)) == found
 
 
+def test_a_nested_acquire_that_tells_no_time_may_have_granted_any() -> None:
+    history = nested(130).op("c1", "reenter", "ok", 1, 110, 115)
+    for node in NODES:
+        history.seen(node, "set", 112, "v1", ttl=10).seen(node, "expired", 122)
+    assert unheld_nested(history) == (1, 0)
+
+
+def test_nothing_is_said_of_nested_acquires_of_a_lock_that_renews_by_itself() -> None:
+    assert judged(nested(120, renewal_ms=30)) == Answer()
+
+
 def test_a_nested_acquire_that_is_refused_or_granted_anew_is_as_it_should_be() -> None:
     assert unheld_nested(nested(120, "fail")) == (0, 0)
     anew = nested(120)
@@ -153,7 +164,17 @@ def test_a_nested_acquire_that_is_refused_or_granted_anew_is_as_it_should_be() -
     assert unheld_nested(anew) == (1, 0)
 
 
-def test_an_extended_lease_is_over_when_its_extension_is() -> None:
-    assert unheld_nested(nested(120).op("c1", "extend", "ok", 1, 60, 65, deadline_ns=ms(121))) == (0, 0)
+@pytest.mark.parametrize(
+    ("f", "until", "found"), [("extend", 120, (0, 0)), ("extend", 119.9, (1, 1)), ("reenter", 120, (0, 0))]
+)
+def test_a_lease_that_was_extended_or_acquired_once_more_is_over_when_that_is(
+    f: str, until: float, found: tuple[int, int]
+) -> None:
+    assert unheld_nested(nested(120).op("c1", f, "ok", 1, 60, 65, deadline_ns=ms(until))) == found
+
+
+def test_a_lease_that_was_told_later_or_for_another_section_is_no_reason() -> None:
+    later = nested(120).op("c1", "extend", "ok", 1, 130, 140, deadline_ns=ms(300))
+    assert judged(later).figures == Figures(extensions=1, unheld=1, nested=1, unheld_nested=1)
     other = nested(120).op("c1", "acquire", "ok", 2, 401, 402, deadline_ns=ms(501))
     assert unheld_nested(other) == (1, 1), "that is the lease of another section"
