@@ -138,8 +138,10 @@ def reenter(client: Client) -> None:
     """Acquire the lock again as often as asked, as nested calls of one program do, and release it as often. The client
     is still inside then. A refusal ends the nesting, and so does the time to stop. That is done when the lease is new,
     and when the work is done: by then the lease may be over, or end meanwhile."""
-    depth, stop_ns = 0, client.control.stop_ns
-    while depth < client.options.reentries and monotonic_ns() < stop_ns and client.lock.reenter().outcome == "ok":
+    depth = 0
+    while depth < client.options.reentries and monotonic_ns() < client.control.stop_ns:
+        if client.lock.reenter().outcome != "ok":
+            break
         depth += 1
     for _ in range(depth):
         client.lock.leave()

@@ -96,6 +96,7 @@ def _known(run: Recorded, backing: Backing) -> Iterator[_Known]:
 def _leases(run: Recorded, backing: Backing) -> Iterator[_Lease]:
     names = ("asked_ns", "start_ns", "deadline_min_ns", "end_ns")
     extended, asks = _extended(run)
+    undone = _undone(run)
     for section, (*first, end_ns) in enumerate(rows_of(run.sections, *names)):
         if section not in backing.owners.values:
             continue
@@ -104,9 +105,11 @@ def _leases(run: Recorded, backing: Backing) -> Iterator[_Lease]:
             if f != "extend":
                 # An earlier round of the same call may have set the keys, and who acquires once more asks no node.
                 asked_ns = first[0]
-            if place == len(told) - 1:
+            # Who undoes a nested acquire may free what that was granted anew.
+            left = [at_ns for at_ns in undone.get(section, ()) if f == "reenter" and at_ns > told_ns]
+            if place == len(told) - 1 and not left:
                 until_ns = max(until_ns, first[-1])  # a lock that was asked may have vouched for more
-            following = [at_ns for at_ns in asks.get(section, ()) if at_ns > told_ns]
+            following = [*left, *(at_ns for at_ns in asks.get(section, ()) if at_ns > told_ns)]
             # The earliest reading may end the lease before the attempt that granted it had set its keys.
             keys_by_ns = max(told_ns, min(end_ns, until_ns, *following))
             yield _Lease(section, asked_ns, told_ns, until_ns, keys_by_ns, f == "extend")
@@ -120,10 +123,9 @@ def _extended(run: Recorded) -> tuple[dict[int, list[_Told]], dict[int, list[int
     """By place, of the sections whose extension was asked for, or that were acquired once more: their leases in order,
     and when each was asked for.
 
-    Who acquires once more may be told the validity that there was at first. Only a deadline leaves no doubt. Who undoes
-    that may free what was granted anew."""
+    Who acquires once more may be told the validity that there was at first. Only a deadline leaves no doubt."""
     again = (run.ops["f"] == "reenter") & (run.ops["outcome"] == "ok") & run.ops["deadline_ns"].notna()
-    asked = run.ops[(run.ops["f"].isin(["extend", "leave"]) | again).to_numpy(bool)]
+    asked = run.ops[((run.ops["f"] == "extend") | again).to_numpy(bool)]
     if not len(asked):
         return {}, {}
     of_section = ("client", "life", "section")
@@ -141,6 +143,16 @@ def _extended(run: Recorded) -> tuple[dict[int, list[_Told]], dict[int, list[int
         if (place := places.get(tuple(of), -1)) in asks:
             leases[place].append((str(f), asked_ns, told_ns, until_ns))
     return leases, asks
+
+
+def _undone(run: Recorded) -> dict[int, list[int]]:
+    """By place, when nested acquires of a section were undone."""
+    of_section = ("client", "life", "section")
+    places = {of: place for place, of in enumerate(rows_of(run.sections, *of_section))}
+    found: defaultdict[int, list[int]] = defaultdict(list)
+    for *of, at_ns in rows_of(run.ops[(run.ops["f"] == "leave").to_numpy(bool)], *of_section, "invoke_ns"):
+        found[places.get(tuple(of), -1)].append(at_ns)
+    return found
 
 
 def _worst_of_each(short: Iterable[_Known]) -> Iterator[_Known]:

@@ -100,7 +100,7 @@ def _late(run: Recorded) -> Iterator[_Late]:
 
 def _over_ns(backing: Backing, section: int, invoke_ns: int, said_ns: int) -> int | None:
     """When certainly no majority of the section's keys was left, because they had expired; None if that is not known,
-    or no majority ever had them."""
+    or there was none from the start."""
     expired_ns = backing.lives_until(section, invoke_ns, said_ns)
     if expired_ns is not None:
         return expired_ns

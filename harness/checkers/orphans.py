@@ -12,6 +12,7 @@ that was trying when the key was set; if there were several, the one that tried 
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
@@ -22,7 +23,7 @@ import numpy as np
 
 from fencepost.text import count, milliseconds, printable
 from harness.figures import KEYS_ON_NODES, CheckerFigures, Part, Row, Table
-from harness.history.fault_windows import longest_windows
+from harness.history.fault_windows import FOREVER_NS, longest_windows
 from harness.history.key_holdings import Watched
 from harness.history.key_owners import Owners, calls_by_client, left_ns, rows_of, tries_by_key
 from harness.history.late_renewals import Done, LateRenewals
@@ -163,7 +164,7 @@ def _orphans(run: Recorded, owners: Owners) -> list[_Orphan]:
     tries = tries_by_key(run, owners, left)
     late_renewals = LateRenewals(longest_windows(run.faults))
     clients = run.sections["client"].astype(str).tolist()
-    calls = calls_by_client(run)
+    calls_again = _CallsAgain(run, owners)
     orphans: list[_Orphan] = []
     chains: dict[tuple[str, str], _Chain] = {}
     for row in map(_Row._make, rows_of(owners.holdings, *_Row._fields)):
@@ -185,11 +186,8 @@ def _orphans(run: Recorded, owners: Owners) -> list[_Orphan]:
             cause = "back from disk"
         from_ns = max(free_ns, row.from_max_ns)
         to_ns = min(row.to_min_ns, row.expires_ns)
-        if (caller := owners.of_clients.get(row.value or "")) is not None:
-            # Whoever calls again finds the key that it left, and it is its own.
-            own = calls[caller].get(row.lock_key, [])
-            if (later := bisect_left(own, free_ns, key=itemgetter(0))) < len(own):
-                to_ns = min(to_ns, own[later][0])
+        if row.value is not None and row.value in owners.of_clients:
+            to_ns = min(to_ns, calls_again.first(row.value, row.lock_key, free_ns))
         if to_ns <= from_ns:
             continue
         if run.wrong_clocks.touch(row.node, chain.set_min_ns, to_ns):
@@ -205,6 +203,29 @@ def _orphans(run: Recorded, owners: Owners) -> list[_Orphan]:
         unexcused_ns = sum(max(0, until - max(since, excused_ns)) for since, until in chain.pieces)
         chain.orphan.unexcused_ns = 0 if chain.has_wrong_clock else unexcused_ns
     return orphans
+
+
+class _CallsAgain:
+    """Who calls again finds the field that it left, and owns it, unless it shows another field in its new life."""
+
+    def __init__(self, run: Recorded, owners: Owners) -> None:
+        self._of_clients = owners.of_clients
+        self._calls = calls_by_client(run)
+        self._life = {(client, at_ns): life for client, at_ns, life in rows_of(run.ops, "client", "invoke_ns", "life")}
+        self._shown: defaultdict[tuple[str, int | None], set[str]] = defaultdict(set)
+        assert run.watched is not None, "else nothing would be known of owners"
+        for client, life, value in rows_of(run.watched.held, "client", "life", "value"):
+            self._shown[client, life].add(value)
+
+    def first(self, field: str, key: str, since_ns: int) -> int:
+        """When the client of this field first called for the key from then on; never, if it did not."""
+        client = self._of_clients[field]
+        calls = self._calls[client].get(key, [])
+        for began_ns, _ in calls[bisect_left(calls, since_ns, key=itemgetter(0)) :]:
+            shown = self._shown.get((client, self._life.get((client, began_ns))))
+            if shown is None or field in shown:
+                return began_ns
+        return FOREVER_NS
 
 
 class _Row(NamedTuple):

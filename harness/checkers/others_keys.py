@@ -152,6 +152,8 @@ def _prolonged(
     for row in rows:
         own[row.section].append(row)
     once, calls = _is_set_once(rows), calls_by_client(run)
+    acquires = run.ops[(run.ops["f"] == "acquire").to_numpy(bool)]
+    ended = {tuple(call): at_ns for *call, at_ns in rows_of(acquires, "client", "key", "invoke_ns", "complete_ns")}
     found = []
     for row in rows:
         if row.value is None:
@@ -160,17 +162,20 @@ def _prolonged(
         whose = (None, row.from_min_ns, row.from_max_ns, FOREVER_NS) if is_attempt else sections[row.section]
         client, asked_ns, start_ns, end_ns = whose
         until_ns = min(end_ns, first_asked.get(row.section, FOREVER_NS))
-        if is_attempt and row.value in owners.of_clients:
+        is_field = row.value in owners.of_clients
+        if is_attempt and is_field:
             client = owners.of_clients[row.value]
             began_ns, until_ns = _call_at(row.from_max_ns, calls[client].get(row.lock_key, []))
             if began_ns > row.from_min_ns:
                 continue  # It may have been there before the attempt, from a section.
+            # A later round of the attempt may find its field and give it more time.
+            start_ns = ended.get((client, row.lock_key, began_ns), FOREVER_NS)
         hits = [(since, until) for event, since, until in faults if hits_link(event, client, row.node)]
         for at_ns, (since_ns, would_expire_ns) in zip(row.renewals, row.before_renewals, strict=True):
             if since_ns < start_ns or at_ns >= until_ns or (is_attempt and would_expire_ns >= FOREVER_NS):
                 continue
             held_up = any(a <= at_ns and b >= asked_ns for a, b in hits)
-            if held_up and not (is_attempt and once):
+            if held_up and not (is_attempt and once and not is_field):
                 continue
             meanwhile = [one for one in extensions.get(row.lock_key, ()) if one.from_ns <= at_ns <= one.to_ns]
             by = [one for one in meanwhile if sections[one.section][0] != client and _is_there(own[one.section], at_ns)]

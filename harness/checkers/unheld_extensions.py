@@ -19,6 +19,7 @@ from typing import Final, Literal, NamedTuple
 from fencepost.text import count, plural
 from harness.figures import KeyFigures, Row
 from harness.history.backing import Backing
+from harness.history.fault_windows import FOREVER_NS
 from harness.history.key_owners import rows_of
 from harness.history.recorded import Recorded
 from harness.history.sections import derive_leases
@@ -90,7 +91,8 @@ def _granted(run: Recorded, backing: Backing, f: Step) -> Iterator[_Granted]:
 
 
 def _anew(run: Recorded, backing: Backing) -> Iterator[_Granted]:
-    """The nested acquires that were asked for when every lease that their section had been told of was over."""
+    """The nested acquires that were asked for when every lease was over that their section had been told of, or had
+    asked for and never been answered."""
     nested = list(_granted(run, backing, "reenter"))
     if not nested:
         return
@@ -98,6 +100,9 @@ def _anew(run: Recorded, backing: Backing) -> Iterator[_Granted]:
     leases = derive_leases(run.ops, run.faults, ("acquire", "extend", "reenter"))
     for *of, told_ns, over_ns in rows_of(leases, "client", "life", "section", "complete_ns", "deadline_max_ns"):
         told[tuple(of)].append((told_ns, over_ns))
+    is_open = run.ops["f"].isin(["extend", "reenter"]) & (run.ops["outcome"] == "info")
+    for *of, asked_ns in rows_of(run.ops[is_open.to_numpy(bool)], "client", "life", "section", "invoke_ns"):
+        told[tuple(of)].append((asked_ns, FOREVER_NS))
     sections = list(rows_of(run.sections, "client", "life", "section"))
     for one in nested:
         if all(over_ns < one.asked_ns for told_ns, over_ns in told[sections[one.section]] if told_ns <= one.asked_ns):

@@ -222,8 +222,12 @@ class Backing:
             unread = any(other.from_min_ns < at_ns and other.to_max_ns > since for other in line.unread)
             return "gone unread" if unread else "never set"
         last = own[-1]
-        if self._restarted(node, last.to_max_ns, min(at_ns, self.told[section])):
-            return "lost by the node"  # A later round of the same call may have set it before that.
+        # A later round of the same call may have set it once more while the node was out of sight.
+        again = self._blind(node, last.to_max_ns, min(at_ns, self.told[section]))
+        if any(self._restarted(node, since, at_ns) for since, _ in again):
+            return "lost by the node"
+        if again and self.clocks.touch(node, asked, at_ns):
+            return "expired early"
         if last.ended == "set unread":
             # It may have been the owner's own value once more.
             last = [other for other in line.unread if last.from_min_ns <= other.from_min_ns < at_ns][-1]

@@ -104,8 +104,8 @@ def _with_one_field(run: Recorded, holdings: pd.DataFrame, shown: Mapping[str, l
 
 def _match_by_time(run: Recorded, holdings: pd.DataFrame, values: dict[str, list[int]], section: Ints) -> None:
     """Fill in the sections of the holdings with these values, by the client's calls for that key: the last one that had
-    begun when the key was seen to be set. If that call was refused, the key is no section's. That a client which died
-    had called once more is a guess, which takes nothing that may have been there before."""
+    begun when the key was seen to be set. If that call was refused, the key is no section's. A client that died may
+    have called once more; that call owns only keys that were certainly set after it may have begun."""
     clients = run.sections["client"].astype(str).tolist()
     calls = calls_by_client(run)
     since, until = (holdings[name].to_numpy(np.int64) for name in ("from_min_ns", "from_max_ns"))
@@ -119,11 +119,12 @@ def _match_by_time(run: Recorded, holdings: pd.DataFrame, values: dict[str, list
         of_client = calls[client]
         # A key with a name of the lock's own may be any call's.
         own = of_client.get(key) or sorted(call for of_key in of_client.values() for call in of_key)
-        begun, rows = (np.array(column, np.int64) for column in zip(*own, strict=True))
-        is_guess = np.array([row < 0 and (client, began) in guesses for began, row in own])
+        known = [call for call in own if call[1] >= 0 or (client, call[0]) not in guesses]
+        begun, rows = (np.array(column, np.int64) for column in zip((-1, -1), *known, strict=True))
         last = np.searchsorted(begun, until[at], "right") - 1
-        last -= is_guess[last] & (begun[last] >= since[at])
-        section[at] = np.where(last >= 0, rows[last], -1)
+        guessed = np.array([-1, *sorted(began for who, began in guesses if who == client)], np.int64)
+        guess = guessed[np.searchsorted(guessed, since[at], "left") - 1]
+        section[at] = np.where(guess > begun[last], -1, rows[last])
 
 
 def _of_failed_extensions(
@@ -221,7 +222,7 @@ def tries_by_key(run: Recorded, owners: Owners, left: Ints) -> dict[str, Tries]:
     for key, client, life, section, outcome, invoke, complete in rows_of(asked, *columns):
         if key not in by_key:
             continue
-        row = place[client, life, section] if outcome == "ok" else -1
+        row = place.get((client, life, section), -1) if outcome == "ok" else -1
         # If a granted section's value is known, its key is matched by value; only its earlier rounds matter here.
         is_unknown = row >= 0 and row not in owners.values
         by_key[key].append((invoke, int(left[row]) if is_unknown else complete, False))

@@ -172,7 +172,6 @@ PROMISES: Final = (
                 "lease-outlasts-keys",
                 "unfounded-belief",
                 "nested-acquire-without-majority",
-                "nested-acquire-beside-another",
             }
         ),
         at_stake=_is_exclusion_at_stake,

@@ -430,7 +430,7 @@ def test_a_nested_acquire_that_did_not_look_whether_the_lease_was_over() -> None
         story.seen(node, "blind", 900)
     assert story.told("nested-acquire-without-majority").sentence == (
         "c1's lease was over when it acquired once more what it held, and the yes came at +150.0 ms, although no node "
-        "can have had its value: the lock did not ask the nodes."
+        "can have had its value."
     )
 
 

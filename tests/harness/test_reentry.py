@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
-
-import pytest
 
 from harness.checkers.reentry import Figures, check
 from tests.harness import runs
 from tests.harness.second_tries import caught, spared
-from tests.judge.histories import History, ms
+from tests.judge.histories import History
 
 NESTED = ["--reenter", "2", "--hold", "10ms", "--clients", "3", "--nemesis", "none"]
 
@@ -91,32 +88,6 @@ def test_a_section_lasts_until_the_last_release_and_each_new_grant_may_be_a_new_
     (section,) = history.sections()
     assert (section["end"], section["ended"]) == (90, "release")
     assert (section["deadline_min"], section["deadline_max"]) == (100, 150)
-
-
-def beside(asked: float, answered: float, *, client: str = "c2", key: str = "k1", **config: Any) -> History:
-    """c1's lease is over at 110. c2 is inside from 120 to 210, its lease lasts until 200. c1 acquires once more."""
-    history = History(ttl_ms=100, **config).section("c1", 10, 300, deadline=110)
-    history.op("c1", "reenter", "ok", 1, asked, answered, deadline_ns=ms(answered + 95), validity_ms=95.0)
-    return history.section(client, 120, 210, deadline=200, key=key, number=2)
-
-
-@pytest.mark.parametrize(
-    ("asked", "answered", "found"), [(120, 200, 1), (119.9, 200, 0), (120, 200.1, 0), (201, 205, 0)]
-)
-def test_a_yes_while_somebody_else_is_certainly_inside_is_the_locks(asked: float, answered: float, found: int) -> None:
-    findings = check(beside(asked, answered).recorded()).findings
-    assert [(one.kind, one.blame, one.breaks, one.count) for one in findings] == [
-        ("nested-acquire-beside-another", "lock", ("lease", "exclusion"), 1)
-    ] * found
-    if findings:
-        assert findings[0].text == "1 of 1 nested acquire was granted while another client was inside, within its lease"
-        assert findings[0].examples == ({"client": "c1", "section": 1, "key": "k1", "at_ms": answered, "holder": "c2"},)
-
-
-def test_only_another_client_on_the_same_key_is_in_the_way() -> None:
-    assert check(beside(150, 155, key="k2").recorded()).findings == ()
-    assert check(beside(150, 155, client="c1").recorded()).findings == ()
-    assert check(beside(150, 155, workload="semaphore", permits=2).recorded()).findings == ()
 
 
 def test_what_the_holder_was_told_is_counted() -> None:

@@ -348,6 +348,19 @@ def test_who_undoes_that_may_free_what_was_granted_anew(leaves: bool, by: list[f
     assert short(history) == pytest.approx(by, abs=3)
 
 
+def test_a_lease_that_renews_itself_goes_on_when_a_nested_acquire_is_undone() -> None:
+    history = History(ttl_ms=100, renewal_ms=30).watch(*NODES).section("c1", 10, 600, deadline=(105, 110))
+    history.shows("c1", "v1").op("c1", "reenter", "ok", 1, 12, 13, granted_ms=100.0).op("c1", "leave", "ok", 1, 14, 15)
+    for node in NODES:
+        history.seen(node, "set", 8, "v1", ttl=100, read=8)
+        for at in range(40, 600, 30):
+            history.seen(node, "prolonged", at, "v1", ttl=100, read=at)
+        history.seen(node, "deleted", 600.5)
+    for at in range(50, 590, 30):
+        history.op("c1", "held", "ok", 1, at, at + 1, granted_ms=100.0)
+    assert short(history) == []
+
+
 def test_what_servers_forgot_is_not_held_against_who_acquires_once_more() -> None:
     """It asks no node again, and its lease ends when the first one does."""
     history = kept(100, 100, 100).op("c1", "reenter", "ok", 1, 30, 31, deadline_ns=ms(105))

@@ -171,6 +171,14 @@ def test_that_a_client_died_takes_no_key_that_may_have_been_there_before(since: 
     assert find_owners(run, run.watched).holdings["section"].tolist() == [place]
 
 
+def test_that_a_client_died_twice_takes_no_such_key_either() -> None:
+    history = History().watch(*NODES).section("c1", 10, None, asked=5).shows("c1", "client:1")
+    history.end("c1", "killed", 10.05).end("c1", "killed", 10.1, life=2)
+    run = history.seen("n1", "set", 10.2, "client:1", since=9.5, is_hash=True).recorded()
+    assert run.watched is not None
+    assert find_owners(run, run.watched).holdings["section"].tolist() == [0]
+
+
 def test_a_hash_that_is_deleted_while_its_owner_is_inside_is_found() -> None:
     history = hashes().section("c1", 310, 350, asked=305, number=3).shows("c1", "client:1", number=3)
     history.seen("n1", "set", 308, "client:1", since=306, ttl=100, is_hash=True)

@@ -59,12 +59,22 @@ def test_who_calls_again_owns_what_its_client_had_left(outcome: str, again: floa
     assert [found.longest_ms] * found.count == orphans
 
 
-@pytest.mark.parametrize(("f", "cause"), [("reenter", ("given up", 10)), ("acquire", ("given up", 10))])
-def test_a_nested_acquire_that_is_refused_is_an_attempt(f: str, cause: tuple[str, float]) -> None:
+@pytest.mark.parametrize("f", ["reenter", "acquire"])
+def test_a_nested_acquire_that_is_refused_is_an_attempt(f: str) -> None:
     """Its lease was over at 110, and what it had set stayed until 160."""
     history = held().seen("n1", "deleted", 41, since=40.5).section("c2", 45, 46).shows("c2", "v2")
     history.op("c1", f, "fail", 2, 120, 150).seen("n1", "set", 125, "a try's", since=124, ttl=100)
-    assert orphan(history.seen("n1", "deleted", 160, since=160)) == cause
+    assert orphan(history.seen("n1", "deleted", 160, since=160)) == ("given up", 10)
+
+
+@pytest.mark.parametrize(("field", "length"), [("client:1", 60 - 41), ("client:1-anew", 20)])
+def test_a_client_that_was_started_anew_with_another_field_does_not_own_what_its_old_life_had_left(
+    field: str, length: float
+) -> None:
+    history = History().watch("n1").section("c1", 10, 40).shows("c1", "client:1").end("c1", "finished", 42)
+    history.section("c1", 65, 70, asked=60, number=2, life=2).shows("c1", field, number=2, life=2)
+    history.seen("n1", "set", 9.8, "client:1", since=9.5, ttl=100, is_hash=True)
+    assert orphan(history.seen("n1", "deleted", 61, since=61)) == ("not released", length)
 
 
 def test_who_calls_again_owns_what_a_refused_call_of_its_own_had_left() -> None:

@@ -91,20 +91,21 @@ def test_only_a_value_of_the_section_that_was_extended_took_the_key() -> None:
 
 
 @pytest.mark.parametrize(
-    ("field", "since", "again", "found"),
+    ("field", "since", "refused", "again", "found"),
     [
-        pytest.param("client:3", 449, 700, 1, id="of a client without sections"),
-        pytest.param("client:2", 450, 700, 1, id="surely set by the attempt"),
-        pytest.param("client:2", 449.9, 700, 0, id="it may have been there before the attempt"),
-        pytest.param("client:2", 450, 610, 0, id="its client had called again"),
+        pytest.param("client:3", 449, 460, 700, 1, id="of a client without sections"),
+        pytest.param("client:2", 450, 460, 700, 1, id="surely set by the attempt"),
+        pytest.param("client:2", 449.9, 460, 700, 0, id="it may have been there before the attempt"),
+        pytest.param("client:2", 450, 610.1, 700, 0, id="the attempt was going on"),
+        pytest.param("client:2", 450, 460, 610, 0, id="its client had called again"),
     ],
 )
 def test_the_field_of_a_client_that_has_sections_may_be_a_sections(
-    field: str, since: float, again: float, found: int
+    field: str, since: float, refused: float, again: float, found: int
 ) -> None:
     """c1 extends from 600 to 650, and c2 calls again at 450 and is refused, and once more."""
     history = History(ttl_ms=400).watch("n1", "n2").section("c1", 10, 900).shows("c1", "client:1")
-    history.section("c2", 300, 400).shows("c2", "client:2").op("c2", "acquire", "fail", 2, 450, 460)
+    history.section("c2", 300, 400).shows("c2", "client:2").op("c2", "acquire", "fail", 2, 450, refused)
     history.op("c1", "extend", "ok", 1, 600, 650).seen("n2", "set", 9, "client:1", ttl=2_000, is_hash=True)
     history.seen("n1", "set", 299, "client:2", ttl=100, is_hash=True).seen("n1", "deleted", 401)
     history.op("c2", "acquire", "fail", 3, again, again + 10)

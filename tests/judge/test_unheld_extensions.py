@@ -152,6 +152,12 @@ def test_a_nested_acquire_that_tells_no_time_may_have_granted_any() -> None:
     assert unheld_nested(history) == (1, 0)
 
 
+@pytest.mark.parametrize("f", ["extend", "reenter"])
+@pytest.mark.parametrize(("asked", "found"), [(110, (0, 0)), (130, (1, 1))])
+def test_a_lease_that_was_asked_for_and_never_told_may_last(f: str, asked: float, found: tuple[int, int]) -> None:
+    assert unheld_nested(nested(120).op("c1", f, "info", 1, asked, asked + 5)) == found
+
+
 def test_nothing_is_said_of_nested_acquires_of_a_lock_that_renews_by_itself() -> None:
     assert judged(nested(120, renewal_ms=30)) == Answer()
 
