@@ -348,9 +348,10 @@ def test_who_undoes_that_may_free_what_was_granted_anew(leaves: bool, by: list[f
     assert short(history) == pytest.approx(by, abs=3)
 
 
-def test_a_lease_that_renews_itself_goes_on_when_a_nested_acquire_is_undone() -> None:
+@pytest.mark.parametrize("told", [{"granted_ms": 100.0}, {"deadline_ns": ms(105)}])
+def test_a_lease_that_renews_itself_goes_on_when_a_nested_acquire_is_undone(told: dict[str, Any]) -> None:
     history = History(ttl_ms=100, renewal_ms=30).watch(*NODES).section("c1", 10, 600, deadline=(105, 110))
-    history.shows("c1", "v1").op("c1", "reenter", "ok", 1, 12, 13, granted_ms=100.0).op("c1", "leave", "ok", 1, 14, 15)
+    history.shows("c1", "v1").op("c1", "reenter", "ok", 1, 12, 13, **told).op("c1", "leave", "ok", 1, 14, 15)
     for node in NODES:
         history.seen(node, "set", 8, "v1", ttl=100, read=8)
         for at in range(40, 600, 30):

@@ -169,13 +169,23 @@ def test_what_the_nodes_hold_when_they_are_in_sight_again_counts(again: float, b
 
 
 @pytest.mark.parametrize(
-    ("back", "run", "by"), [(1600, "n1-second", []), (1950, "n1-second", []), (1600, "n1-first", [1900 - 250 - 1600])]
+    ("back", "run", "clock", "by"),
+    [
+        (1600, "n1-third", False, []),
+        (1950, "n1-third", False, []),
+        (1600, "n1-second", False, [1900 - 250 - 1600]),
+        (1600, "n1-second", True, []),
+    ],
 )
 def test_a_key_that_a_later_round_may_have_set_out_of_sight_may_have_been_lost_with_its_node(
-    back: float, run: str, by: list[float]
+    back: float, run: str, clock: bool, by: list[float]
 ) -> None:
-    """One value for all rounds: n1's key of the first one expired, and n1 was killed while it was out of sight."""
+    """One value for all rounds: n1's key of the first one expired, and n1 was out of sight. That it had been started
+    anew before does not matter."""
     history = History(ttl_ms=1000).watch(*NODES).op("c1", "acquire", "ok", 1, 1, 1900, granted_ms=1000.0)
+    history.seen("n1", "blind", 2).seen("n1", "watching", 4, "n1-second")
+    if clock:
+        history.fault("f", 1500, 1550, nemesis="clock", wrong_clocks=("n1",), clock_off_ms=5000.0)
     history.shows("c1", "v1").op("c1", "release", "ok", 1, 1950, 1951)
     history.seen("n1", "set", 8, "v1", since=7, ttl=1000).seen("n1", "expired", 1008, since=1007)
     history.seen("n2", "set", 2, "other", since=1, ttl=3000).seen("n1", "blind", 1490)

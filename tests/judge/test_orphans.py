@@ -96,7 +96,8 @@ def test_one_name_on_the_nodes_for_two_keys_is_nobodys_call_again() -> None:
         history.section(client, begin, begin + 30, key=key).shows(client, f"client:{client}", key=key)
         history.seen("n1", "set", begin - 0.2, f"client:{client}", since=begin - 0.5, ttl=500, key="lock", is_hash=True)
         history.seen("n1", "deleted", begin + 50, since=begin + 50, key="lock")
-    assert figures(history).count == 2
+    history.op("c1", "acquire", "fail", 2, 45, 46)
+    assert (figures(history).count, figures(history).total_ms) == (2, 2 * (60 - 41))
 
 
 def test_a_deletion_that_may_have_been_in_time_is_no_orphan() -> None:

@@ -91,24 +91,25 @@ def test_only_a_value_of_the_section_that_was_extended_took_the_key() -> None:
 
 
 @pytest.mark.parametrize(
-    ("field", "since", "refused", "again", "found"),
+    ("field", "since", "refused", "again", "slow", "found"),
     [
-        pytest.param("client:3", 449, 460, 700, 1, id="of a client without sections"),
-        pytest.param("client:2", 450, 460, 700, 1, id="surely set by the attempt"),
-        pytest.param("client:2", 449.9, 460, 700, 0, id="it may have been there before the attempt"),
-        pytest.param("client:2", 450, 610.1, 700, 0, id="the attempt was going on"),
-        pytest.param("client:2", 450, 460, 610, 0, id="its client had called again"),
+        pytest.param("client:3", 449, 460, 700, "c5", 1, id="of a client without sections"),
+        pytest.param("client:2", 450, 460, 700, "c5", 1, id="surely set by the attempt"),
+        pytest.param("client:2", 450, 460, 700, "c2", 0, id="a fault may have held up what it had asked for"),
+        pytest.param("client:2", 449.9, 460, 700, "c5", 0, id="it may have been there before the attempt"),
+        pytest.param("client:2", 450, 610.1, 700, "c5", 0, id="the attempt was going on"),
+        pytest.param("client:2", 450, 460, 610, "c5", 0, id="its client had called again"),
     ],
 )
 def test_the_field_of_a_client_that_has_sections_may_be_a_sections(
-    field: str, since: float, refused: float, again: float, found: int
+    field: str, since: float, refused: float, again: float, slow: str, found: int
 ) -> None:
     """c1 extends from 600 to 650, and c2 calls again at 450 and is refused, and once more."""
     history = History(ttl_ms=400).watch("n1", "n2").section("c1", 10, 900).shows("c1", "client:1")
     history.section("c2", 300, 400).shows("c2", "client:2").op("c2", "acquire", "fail", 2, 450, refused)
     history.op("c1", "extend", "ok", 1, 600, 650).seen("n2", "set", 9, "client:1", ttl=2_000, is_hash=True)
-    history.seen("n1", "set", 299, "client:2", ttl=100, is_hash=True).seen("n1", "deleted", 401)
-    history.op("c2", "acquire", "fail", 3, again, again + 10)
+    history.seen("n3", "watching", 0, "n3-first").seen("n3", "set", 299, "client:2", ttl=100, is_hash=True)
+    history.op("c2", "acquire", "fail", 3, again, again + 10).fault("f", 440, 690, slow_links=((slow, "n1"),))
     history.seen("n1", "set", 455, field, since=since, ttl=400, is_hash=True, read=456)
     assert touched(history.seen("n1", "prolonged", 610, field, ttl=400, read=610)) == (0, found)
 

@@ -510,6 +510,31 @@ def test_an_unread_value_of_an_earlier_round_is_not_what_the_last_one_set(reques
     assert unfounded(history.seen("n3", "set", 3, "other")) == (cause, 40)
 
 
+def test_a_node_that_was_started_anew_after_the_yes_had_lost_by_then_what_expired() -> None:
+    history = section().seen("n3", "set", 3, "other")
+    for node in ("n1", "n2"):
+        history.seen(node, "set", 8, "v1", since=6, ttl=12, read=8).seen(node, "expired", 21)
+        history.seen(node, "blind", 30).seen(node, "watching", 35, f"{node}-second")
+    assert unfounded(history) == ("expired", 15)
+
+
+@pytest.mark.parametrize(("clock", "blame"), [(True, "undecided"), (False, "lock")])
+def test_what_a_later_round_may_have_set_out_of_sight_may_be_gone_by_a_wrong_clock(clock: bool, blame: str) -> None:
+    """n1 and n2 gave the key of the first round back, and were out of sight when the yes came, at 1,900."""
+    history = History(ttl_ms=1000).watch(*NODES).shows("c1", "v1")
+    history.op("c1", "acquire", "ok", 1, 1, 1900, deadline_ns=ms(2480), validity_ms=580.0)
+    history.op("c1", "release", "ok", 1, 2400, 2401).seen("n3", "set", 1500, "v1", since=1499, ttl=1000)
+    for node in NODES[:2]:
+        history.seen(node, "set", 8, "v1", since=7, ttl=1000).seen(node, "deleted", 300, since=299)
+        history.seen(node, "blind", 1490).seen(node, "watching", 1950, f"{node}-first")
+    if clock:
+        history.fault("f", 1480, 3000, nemesis="clock", wrong_clocks=("n1", "n2"), clock_off_ms=5000.0)
+    history.seen("n3", "deleted", 2401)
+    for node in NODES:
+        history.seen(node, "blind", 3000)
+    assert [finding.blame for finding in check(history.recorded()).findings] == [blame]
+
+
 def test_a_value_that_came_again_too_late_was_lost_before() -> None:
     history = granted_by("n1", "n2").seen("n3", "set", 3, "other").seen("n1", "deleted", 20)
     history.seen("n1", "set", 49, "v1", ttl=100).seen("n1", "deleted", 60).seen("n2", "deleted", 25)

@@ -6,6 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from random import Random
 from time import monotonic_ns
+from types import SimpleNamespace
+from typing import Any
 
 import msgspec
 import pytest
@@ -20,7 +22,7 @@ from workloads.load import Load, load_at
 from workloads.lock_steps import LockSteps
 from workloads.options import ClientOptions
 from workloads.recorder import Recorder
-from workloads.workload import Client
+from workloads.workload import Client, reenter
 
 NOTHING = Hold("fixed", 0, 0)
 
@@ -112,6 +114,22 @@ def test_a_share_above_one_extends_what_is_over(tmp_path: Path, control: Control
     ops = played(tmp_path, control, options(Load(hold=lasting(2), extensions=1, extend_at=1.25)), 1)
     extension = next(op for op in ops if op.f == "extend")
     assert extension.invoke_ns - ops[0].complete_ns >= LEASE_MS * 1e6
+
+
+@pytest.mark.parametrize(("stops_after", "calls"), [(0, 0), (2, 2), (9, 3)])
+def test_nested_calls_end_at_the_time_to_stop(stops_after: int, calls: int) -> None:
+    steps: list[str] = []
+    yes = Op("reenter", "ok", "k1", 1, 1, 2)
+
+    class Stops:
+        @property
+        def stop_ns(self) -> int:
+            return 0 if len(steps) >= stops_after else 2**62
+
+    lock = SimpleNamespace(reenter=lambda: steps.append("reenter") or yes, leave=lambda: steps.append("leave"))
+    client: Any = SimpleNamespace(options=SimpleNamespace(reentries=3), control=Stops(), lock=lock)
+    reenter(client)
+    assert steps == ["reenter"] * calls + ["leave"] * calls
 
 
 @pytest.mark.parametrize("leases", [0, 1.2])
