@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 from fencepost.text import count, milliseconds, out_of, plural
 from harness.figures import KeyFigures, Row
 from harness.history.backing import Backing
-from harness.history.key_owners import rows_of
+from harness.history.key_owners import places_of, rows_of
 from harness.history.recorded import Recorded, named
 from harness.history.sections import SLEW, derive_leases
 from harness.verdict import Answer, Finding, shown
@@ -128,8 +128,7 @@ def _extended(run: Recorded) -> tuple[dict[int, list[_Told]], dict[int, list[int
     asked = run.ops[((run.ops["f"] == "extend") | again).to_numpy(bool)]
     if not len(asked):
         return {}, {}
-    of_section = ("client", "life", "section")
-    places = {of: place for place, of in enumerate(rows_of(run.sections, *of_section))}
+    places, of_section = places_of(run.sections), ("client", "life", "section")
     asks: defaultdict[int, list[int]] = defaultdict(list)
     for *of, at_ns in rows_of(asked, *of_section, "invoke_ns"):
         asks[places.get(tuple(of), -1)].append(at_ns)
@@ -147,10 +146,9 @@ def _extended(run: Recorded) -> tuple[dict[int, list[_Told]], dict[int, list[int
 
 def _undone(run: Recorded) -> dict[int, list[int]]:
     """By place, when nested acquires of a section were undone."""
-    of_section = ("client", "life", "section")
-    places = {of: place for place, of in enumerate(rows_of(run.sections, *of_section))}
+    ops, places = run.ops[(run.ops["f"] == "leave").to_numpy(bool)], places_of(run.sections)
     found: defaultdict[int, list[int]] = defaultdict(list)
-    for *of, at_ns in rows_of(run.ops[(run.ops["f"] == "leave").to_numpy(bool)], *of_section, "invoke_ns"):
+    for *of, at_ns in rows_of(ops, "client", "life", "section", "invoke_ns"):
         found[places.get(tuple(of), -1)].append(at_ns)
     return found
 

@@ -30,7 +30,7 @@ import numpy as np
 from fencepost.text import listed, plural
 from harness.figures import KeyFigures, Row
 from harness.history.fault_windows import FOREVER_NS, hits_link, longest_windows
-from harness.history.key_owners import Owners, calls_by_client, rows_of
+from harness.history.key_owners import Owners, calls_by_client, places_of, rows_of
 from harness.history.recorded import Recorded
 from harness.verdict import Answer, Finding
 
@@ -111,7 +111,7 @@ def check(run: Recorded) -> Answer:
 
 def _extensions(run: Recorded) -> tuple[dict[str, list[_Extension]], dict[int, int]]:
     """The extensions by key, whatever their outcome, and by section when the first was asked for."""
-    places = {of: place for place, of in enumerate(rows_of(run.sections, "client", "life", "section"))}
+    places = places_of(run.sections)
     by_key: defaultdict[str, list[_Extension]] = defaultdict(list)
     first: dict[int, int] = {}
     ops = run.ops[run.ops["f"].isin(["extend", "held", "reenter"]).to_numpy(bool)]

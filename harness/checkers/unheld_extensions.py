@@ -20,7 +20,7 @@ from fencepost.text import count, plural
 from harness.figures import KeyFigures, Row
 from harness.history.backing import Backing
 from harness.history.fault_windows import FOREVER_NS
-from harness.history.key_owners import rows_of
+from harness.history.key_owners import places_of, rows_of
 from harness.history.recorded import Recorded
 from harness.history.sections import derive_leases
 from harness.verdict import Answer, Finding
@@ -82,7 +82,7 @@ def check(run: Recorded) -> Answer:
 
 
 def _granted(run: Recorded, backing: Backing, f: Step) -> Iterator[_Granted]:
-    places = {of: place for place, of in enumerate(rows_of(run.sections, "client", "life", "section"))}
+    places = places_of(run.sections)
     ops = run.ops[((run.ops["f"] == f) & (run.ops["outcome"] == "ok")).to_numpy(bool)]
     for *of, asked_ns, answered_ns in rows_of(ops, "client", "life", "section", "invoke_ns", "complete_ns"):
         place = places.get(tuple(of))
@@ -96,16 +96,16 @@ def _anew(run: Recorded, backing: Backing) -> Iterator[_Granted]:
     nested = list(_granted(run, backing, "reenter"))
     if not nested:
         return
-    told: defaultdict[tuple[object, ...], list[tuple[int, int]]] = defaultdict(list)
+    places = places_of(run.sections)
+    told: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
     leases = derive_leases(run.ops, run.faults, ("acquire", "extend", "reenter"))
     for *of, told_ns, over_ns in rows_of(leases, "client", "life", "section", "complete_ns", "deadline_max_ns"):
-        told[tuple(of)].append((told_ns, over_ns))
+        told[places.get(tuple(of), -1)].append((told_ns, over_ns))
     is_open = run.ops["f"].isin(["extend", "reenter"]) & (run.ops["outcome"] == "info")
     for *of, asked_ns in rows_of(run.ops[is_open.to_numpy(bool)], "client", "life", "section", "invoke_ns"):
-        told[tuple(of)].append((asked_ns, FOREVER_NS))
-    sections = list(rows_of(run.sections, "client", "life", "section"))
+        told[places.get(tuple(of), -1)].append((asked_ns, FOREVER_NS))
     for one in nested:
-        if all(over_ns < one.asked_ns for told_ns, over_ns in told[sections[one.section]] if told_ns <= one.asked_ns):
+        if all(over_ns < one.asked_ns for told_ns, over_ns in told[one.section] if told_ns <= one.asked_ns):
             yield one
 
 

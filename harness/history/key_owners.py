@@ -51,7 +51,7 @@ class Owners:
 
 def find_owners(run: Recorded, watched: Watched) -> Owners:
     """Match the nodes' holdings with the granted sections."""
-    place = _places(run.sections)
+    place = places_of(run.sections)
     of_value: defaultdict[str, set[int]] = defaultdict(set)
     for *which, value in rows_of(watched.held, "client", "life", "section", "value"):
         if value and (row := place.get(tuple(which))) is not None:
@@ -155,7 +155,7 @@ def _of_failed_extensions(
 
 def _first_extensions(run: Recorded) -> dict[int, int]:
     """When each section first asked for an extension, by its place."""
-    ops, place = run.ops[(run.ops["f"] == "extend").to_numpy(bool)], _places(run.sections)
+    ops, place = run.ops[(run.ops["f"] == "extend").to_numpy(bool)], places_of(run.sections)
     first: dict[int, int] = {}
     for *of, invoke in rows_of(ops, "client", "life", "section", "invoke_ns"):
         if (row := place.get(tuple(of))) is not None:
@@ -166,7 +166,7 @@ def _first_extensions(run: Recorded) -> dict[int, int]:
 def calls_by_client(run: Recorded) -> dict[str, dict[str, list[tuple[int, int]]]]:
     """By client and key, in order: when it called for the lock, and the place in `sections` of what was granted then,
     or -1. A client that died may have called for any key since its last operation."""
-    ops, place = run.ops, _places(run.sections)
+    ops, place = run.ops, places_of(run.sections)
     calls: defaultdict[str, defaultdict[str, list[tuple[int, int]]]] = defaultdict(lambda: defaultdict(list))
     columns = ("client", "key", "life", "section", "outcome", "invoke_ns")
     for client, key, life, section, outcome, invoke in rows_of(ops[ops["f"] == "acquire"], *columns):
@@ -183,7 +183,7 @@ def left_ns(run: Recorded) -> Ints:
     releases = rows_of(run.ops[run.ops["f"] == "release"], "client", "life", "section", "complete_ns")
     done = {tuple(section): complete for *section, complete in releases}
     gone = {(end.client, end.life): end.at_ns for end in run.ends}
-    sections = _places(run.sections)
+    sections = places_of(run.sections)
     return np.array([done.get(section, gone.get(section[:2], FOREVER_NS)) for section in sections], np.int64)
 
 
@@ -192,7 +192,8 @@ def rows_of(frame: pd.DataFrame, *names: str) -> Iterator[tuple[Any, ...]]:
     return zip(*(frame[name].tolist() for name in names), strict=True)
 
 
-def _places(sections: pd.DataFrame) -> dict[tuple[Any, ...], int]:
+def places_of(sections: pd.DataFrame) -> dict[tuple[Any, ...], int]:
+    """By client, life and the section's number: its place in `sections`. In the order of the places."""
     return {section: row for row, section in enumerate(rows_of(sections, "client", "life", "section"))}
 
 
@@ -215,7 +216,7 @@ class Tries:
 
 def tries_by_key(run: Recorded, owners: Owners, left: Ints) -> dict[str, Tries]:
     """The attempts to acquire each of the keys that the nodes held. `left`: the result of `left_ns`."""
-    ops, place = run.ops, _places(run.sections)
+    ops, place = run.ops, places_of(run.sections)
     by_key: dict[str, list[tuple[int, int, bool]]] = {str(key): [] for key in owners.holdings["lock_key"].unique()}
     columns = ("key", "client", "life", "section", "outcome", "invoke_ns", "complete_ns")
     asked = ops[ops["f"].isin(["acquire", "reenter"])]

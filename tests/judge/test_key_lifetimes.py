@@ -348,6 +348,16 @@ def test_who_undoes_that_may_free_what_was_granted_anew(leaves: bool, by: list[f
     assert short(history) == pytest.approx(by, abs=3)
 
 
+@pytest.mark.parametrize(("leaves", "by"), [(31, []), (31.1, [20])])
+def test_what_is_undone_as_a_nested_acquire_is_told_is_not_surely_that_one(leaves: float, by: list[float]) -> None:
+    """n1 and n2 prolong the keys at 40."""
+    history = kept(100, 100, 100).op("c1", "reenter", "ok", 1, 30, 31, deadline_ns=ms(130), validity_ms=99)
+    history.op("c1", "leave", "ok", 1, leaves, 45)
+    for node in NODES[:2]:
+        history.seen(node, "prolonged", 40, "v1", since=39, ttl=100, read=40)
+    assert short(history) == by
+
+
 @pytest.mark.parametrize("told", [{"granted_ms": 100.0}, {"deadline_ns": ms(105)}])
 def test_a_lease_that_renews_itself_goes_on_when_a_nested_acquire_is_undone(told: dict[str, Any]) -> None:
     history = History(ttl_ms=100, renewal_ms=30).watch(*NODES).section("c1", 10, 600, deadline=(105, 110))
@@ -393,6 +403,14 @@ def test_a_time_to_live_that_was_read_after_the_section_may_be_what_the_release_
     for node in NODES:
         history.seen(node, "set", 8, "v1", since=6, ttl=6, read=read)
     assert short(history) == pytest.approx(by)
+
+
+def test_a_key_that_was_seen_to_expire_had_its_time_whenever_that_was_read() -> None:
+    """A witness of an older fencepost did not say when it had read the time to live."""
+    history = kept()
+    for node in NODES:
+        history.seen(node, "set", 8, "v1", since=6, ttl=60).seen(node, "expired", 70, since=69)
+    assert short(history) == [35]
 
 
 def test_nor_does_it_tell_when_the_key_would_have_expired() -> None:

@@ -64,6 +64,13 @@ def test_a_quick_answer_cannot_be_late_whatever_its_lock_told() -> None:
     assert late(granted(251.5, deadline=0.5)) == pytest.approx([1])
 
 
+def test_nor_can_one_that_took_no_longer_than_its_client_was_stopped() -> None:
+    """From 50 to 99, and for up to 50 ms more."""
+    for said, by in ((350, []), (350.5, [1])):
+        stopped = granted(said, deadline=0.5).fault("p", 50, 99, paused_clients=("c1",))
+        assert late(stopped) == pytest.approx(by)
+
+
 def test_what_the_client_was_stopped_for_is_not_held_against_the_lock() -> None:
     """It ran on at 399, and 50 ms later at the latest."""
     assert late(granted(500).fault("p", 50, 399, paused_clients=("c1",))) == []
@@ -75,6 +82,11 @@ def test_only_the_answer_that_granted_it_counts() -> None:
     history = History().op("c1", "acquire", "fail", 1, 1, 400)
     history.op("c1", "acquire", "ok", 1, 401, 402, deadline_ns=ms(490), validity_ms=88.0)
     assert late(history) == []
+
+
+def test_an_extension_that_comes_late_is_no_grant() -> None:
+    history = History().op("c1", "acquire", "ok", 1, 1, 10, deadline_ns=ms(100), validity_ms=97.0)
+    assert late(history.op("c1", "extend", "ok", 1, 50, 600, deadline_ns=ms(145), validity_ms=95.0)) == []
 
 
 def test_the_finding_tells_who_when_and_how_late() -> None:

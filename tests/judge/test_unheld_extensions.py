@@ -179,6 +179,11 @@ def test_a_lease_that_was_extended_or_acquired_once_more_is_over_when_that_is(
     assert unheld_nested(nested(120).op("c1", f, "ok", 1, 60, 65, deadline_ns=ms(until))) == found
 
 
+@pytest.mark.parametrize(("told", "found"), [(120, (0, 0)), (120.1, (1, 1))])
+def test_a_lease_that_is_told_as_the_client_asks_once_more_lasts(told: float, found: tuple[int, int]) -> None:
+    assert unheld_nested(nested(120).op("c1", "extend", "ok", 1, 60, told, deadline_ns=ms(300))) == found
+
+
 def test_a_lease_that_was_told_later_or_for_another_section_is_no_reason() -> None:
     later = nested(120).op("c1", "extend", "ok", 1, 130, 140, deadline_ns=ms(300))
     assert judged(later).figures == Figures(extensions=1, unheld=1, nested=1, unheld_nested=1)
