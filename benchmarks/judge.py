@@ -7,9 +7,9 @@ For comparison, each line shows how long numpy takes to sort as many random numb
 of the two in CPU time.
 
 Then LOGGED sections (a million) as the logs of ten clients, with five operations each. An operation is two events, its
-invocation and its completion. The logs are read in pieces, about sixty bytes per operation remain in memory, and
-judging them needs about a hundred more for a while. So the peak grows with the number of operations, not with the
-length of their lines. The output compares the rate with bare decoding of the same lines into structs, in CPU time.
+invocation and its completion. The logs are read in pieces, about sixty-five bytes per operation remain in memory, and
+judging them needs about ten more for a while. So the peak grows with the number of operations, not with the length of
+their lines. The output compares the rate with bare decoding of the same lines into structs, in CPU time.
 All files are in a folder that is removed afterwards.
 """
 

@@ -1,4 +1,4 @@
-"""Is there room for the libraries that every command may load?
+"""Is there room for the libraries that every command may load? And is what was freed given back?
 
 OpenBLAS, a part of numpy, ends the process when it is loaded and finds too little memory: with exit code 1, which is a
 verdict of ours, or as Ctrl-C does. Nobody can catch that, so it is found out beforehand.
@@ -6,6 +6,7 @@ verdict of ours, or as Ctrl-C does. Nobody can catch that, so it is found out be
 
 from __future__ import annotations
 
+import ctypes
 import os
 import resource
 from typing import Final
@@ -17,6 +18,8 @@ _LIBRARIES_MIB: Final = 512
 _MIB_OF_A_CORE: Final = 16
 """OpenBLAS starts a thread for each, with a stack of 8 MiB as a rule."""
 
+_M_ARENA_MAX: Final = -8
+
 
 def check_address_space() -> None:
     """Raise UsageError if this shell allows less address space than the libraries take."""
@@ -27,3 +30,19 @@ def check_address_space() -> None:
             f"fencepost needs {needed_mib:,} MiB of address space, and this shell allows {allowed // _MIB:,} "
             "(ulimit -v); raise that"
         )
+
+
+def share_heaps() -> None:
+    """Let threads share a heap for each processor. The GNU C library would make eight, and each keeps what was freed in
+    it ("mallopt(3)"). To be called before there are threads."""
+    limit = getattr(ctypes.CDLL(None), "mallopt", None)
+    if limit is not None:
+        limit(_M_ARENA_MAX, os.cpu_count() or 1)
+
+
+def free_unused() -> None:
+    """Give freed memory back to the system. The GNU C library keeps what lies between other things
+    ("malloc_trim(3)")."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)

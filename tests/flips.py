@@ -73,8 +73,13 @@ EQUIVALENT: Final[dict[tuple[str, str, str], str]] = {
     (
         "harness/checkers/fencing.py",
         "_stale",
-        'first = np.append(np.searchsorted(start, start, side="right"), -1)',
+        'first = np.append(np.searchsorted(start, start, side="right"), -1)[position] if ties else position',
     ): "ranks only order: sections that began together share one either way, and later ones have a higher one",
+    (
+        "harness/checkers/late_grants.py",
+        "_slow",
+        'is_slow = _said_ns(ops) - ops["invoke_ns"].to_numpy(np.int64) >= SLACK_NS',
+    ): "one more call is looked at, and it was in time",
     (
         "harness/checkers/updates.py",
         "lost_updates",

@@ -23,6 +23,8 @@ from fencepost.text import count, milliseconds
 from harness.figures import KeyFigures, Row
 from harness.history.fault_windows import FOREVER_NS, longest_windows, merged
 from harness.history.groups import Ints
+from harness.history.key_owners import rows_of
+from harness.history.parts import parts
 from harness.history.recorded import Recorded
 from harness.history.sections import pause_windows
 from harness.verdict import Answer, Finding
@@ -58,46 +60,50 @@ class Figures(KeyFigures, frozen=True):
 
 
 def check(run: Recorded) -> Answer:
-    names = ["client", "section", "invoke_ns", "complete_ns"]
-    calls = run.ops[names][(run.ops["f"] == "acquire").to_numpy(np.bool_)]
     limit_ms = run.config.ttl_ms if run.acquire_limit_ms is None else run.acquire_limit_ms
-    took: Ints = (calls["complete_ns"] - calls["invoke_ns"]).to_numpy(np.int64)
-    ran = took - stood_still_ns(calls, run)
     allowed = round((limit_ms + SLACK_MS) * 1e6)
-    over = np.flatnonzero(ran > allowed)
+    acquires, longest, too_long = 0, -1, list[pd.DataFrame]()
+    for ops in parts(run.ops[["f", "client", "section", "invoke_ns", "complete_ns"]]):
+        calls = ops[(ops["f"] == "acquire").to_numpy(np.bool_)]
+        took = (calls["complete_ns"] - calls["invoke_ns"]).to_numpy(np.int64)
+        ran = took - stood_still_ns(calls, run)
+        acquires, longest = acquires + len(calls), max(longest, int(ran.max(initial=-1)))
+        long = took > allowed
+        too_long.append(calls[long].assign(took=took[long], ran=ran[long]))
+    excused = pd.concat(too_long)
+    over = excused[excused["ran"] > allowed]
     figures = Figures(
         limit_ms=limit_ms,
         declared=run.acquire_limit_ms is not None,
-        acquires=len(calls),
+        acquires=acquires,
         overruns=len(over),
-        longest_ms=float(ran.max()) / 1e6 if len(ran) else None,
-        excused=int((took > allowed).sum()) - len(over),
+        longest_ms=longest / 1e6 if acquires else None,
+        excused=len(excused) - len(over),
     )
     findings = [_unending(run, ends)] if (ends := list(_never_ended(run))) else []
     if len(over) and run.acquire_limit_ms is not None:
-        findings.insert(0, _overruns(run, calls, took, ran, over, limit_ms))
+        findings.insert(0, _overruns(run, over, acquires, limit_ms))
     return Answer(figures, tuple(findings))
 
 
-def _overruns(run: Recorded, calls: pd.DataFrame, took: Ints, ran: Ints, over: Ints, limit_ms: float) -> Finding:
-    longest = int(over[np.argmax(ran[over])])
+def _overruns(run: Recorded, over: pd.DataFrame, acquires: int, limit_ms: float) -> Finding:
+    longest = int(over["ran"].argmax())
     text = (
-        f"{len(over)} of {len(calls)} acquire calls took longer than the lock allows them "
-        f"({milliseconds(limit_ms)}), up to {milliseconds(float(ran[longest]) / 1e6)}"
+        f"{len(over)} of {acquires} acquire calls took longer than the lock allows them "
+        f"({milliseconds(limit_ms)}), up to {milliseconds(float(over['ran'].max()) / 1e6)}"
     )
-    examples = []
-    for row in dict.fromkeys([longest, *over[:3].tolist()]):
-        call = calls.iloc[row]
-        examples.append(
-            {
-                "client": str(call.client),
-                "section": int(call.section),
-                "at_ms": run.at_ms(call.invoke_ns),
-                "took_ms": float(took[row]) / 1e6,
-                "stopped_ms": float(took[row] - ran[row]) / 1e6,
-            }
-        )
-    return Finding("acquire-overrun", "lock", text, ("liveness",), len(over), tuple(examples))
+    listed = over.iloc[list(dict.fromkeys([longest, *range(min(3, len(over)))]))]
+    examples = tuple(
+        {
+            "client": str(client),
+            "section": section,
+            "at_ms": run.at_ms(invoke_ns),
+            "took_ms": took / 1e6,
+            "stopped_ms": (took - ran) / 1e6,
+        }
+        for client, section, invoke_ns, took, ran in rows_of(listed, "client", "section", "invoke_ns", "took", "ran")
+    )
+    return Finding("acquire-overrun", "lock", text, ("liveness",), len(over), examples)
 
 
 def _never_ended(run: Recorded) -> Iterator[ClientEnd]:

@@ -114,15 +114,17 @@ class _Stale:
 
 def _stale(run: Recorded) -> _Stale:
     writes, by_key = run.writes, run.writes_by_key
-    shown, rank = known(writes["token"])
-    by_token = shown
-    if not shown.all():
+    by_token = shown = writes["token"].notna().to_numpy(np.bool_)
+    if shown.all():
+        _, rank = known(writes["token"])
+    else:
         key, position = codes_of(writes["key"]), positions_of(writes, run.sections)
         by_token = ~np.isin(key, key[~shown])
         # `sections` is ordered by start. Of sections that started in the same nanosecond, none is the later one.
         start: Ints = run.sections["start_ns"].to_numpy(np.int64)
-        first = np.append(np.searchsorted(start, start), -1)
-        rank = np.where(by_token, rank, first[position])
+        ties = (start[1:] == start[:-1]).any()
+        first = np.append(np.searchsorted(start, start), -1)[position] if ties else position
+        rank = np.where(by_token, known(writes["token"])[1], first) if by_token.any() else first
         by_key = by_key.keep(by_key.take(by_token | (position >= 0)))
     # Only keys whose ranks fall somewhere are looked at.
     ranks = by_key.take(rank)

@@ -15,6 +15,7 @@ import msgspec
 from msgspec.structs import replace
 
 from fencepost.errors import FencepostError, InternalError, UsageError
+from fencepost.memory import free_unused
 from harness.checkers import checkers, checkers_of
 from harness.config import Requirement, RunConfig
 from harness.figures import Cell
@@ -54,6 +55,7 @@ def judge(run: Recorded, questions: Collection[str] | None = None) -> Verdict:
             continue
         try:
             answers[name] = checker.check(run)
+            free_unused()
         except FencepostError:
             raise
         except Exception as error:
@@ -89,9 +91,9 @@ def judge_folder(folder: RunFolder) -> tuple[Recorded, Verdict]:
             is_sound.set_exception(error)
             raise
         is_sound.set_result(None)
-        verdict = judge(run)
         for each in written:
             each.result()
+    verdict = judge(run)
     folder.write_verdict(verdict)
     return run, verdict
 

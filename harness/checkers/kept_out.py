@@ -23,16 +23,18 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import numpy as np
+import pandas as pd
 from msgspec.structs import replace
 
 from fencepost.text import milliseconds, plural
 from harness.config import Requirement
 from harness.figures import CheckerFigures, Row
 from harness.history.fault_windows import FOREVER_NS, merged, reach
-from harness.history.groups import Groups, Ints, address, codes_of
+from harness.history.groups import Groups, Ints, codes_of, placed
 from harness.history.key_owners import rows_of
 from harness.history.obstacles import Obstacle, find_obstacle, in_words
 from harness.history.recorded import Recorded
+from harness.history.sections import by_lives
 from harness.verdict import Answer, Blame, Finding, shown
 
 LEAST_TIMES: Final = 3
@@ -113,19 +115,9 @@ def _least_ns(run: Recorded) -> int:
 
 def _waits(run: Recorded) -> Iterator[_Wait]:
     """The waits that are long enough to matter, in the order of their beginnings."""
-    ops = run.ops
-    tries = np.flatnonzero((ops["f"] == "acquire").to_numpy(np.bool_))
-    section = ops["section"].to_numpy(np.int64)[tries]
-    numbers = codes_of(ops["client"])[tries], ops["life"].to_numpy()[tries], section - section.min(initial=0)
-    (number,) = address(*((one,) for one in numbers))
-    by_section = Groups.of_equal(number)
-    since = by_section.first_times(ops["invoke_ns"].to_numpy(np.int64)[tries], FOREVER_NS)
-    until = by_section.last_times(ops["complete_ns"].to_numpy(np.int64)[tries])
-    long = np.flatnonzero(until - since >= _least_ns(run))
-    if not len(long):
+    each = pd.concat([_long_tries(ops, _least_ns(run)) for ops in by_lives(run.ops)])
+    if not len(each):
         return
-    first = tries[by_section.rows(by_section.edges[:-1][long])]
-    each = ops[["client", "key"]].iloc[first].assign(since=since[long], until=until[long])
     each = each.sort_index().sort_values("since")
     config, begin = run.config, run.timeline.start_ns
     stretches = list(reach(config.user_names, config.node_names, run.faults, run.ends, begin, int(each["until"].max())))
@@ -134,6 +126,18 @@ def _waits(run: Recorded) -> Iterator[_Wait]:
         for a, b in merged(able, since, until):
             if b - a >= _least_ns(run):
                 yield _Wait(str(client), str(key), a, b)
+
+
+def _long_tries(ops: pd.DataFrame, least_ns: int) -> pd.DataFrame:
+    """The first tries of those sections for which a client tried that long: client, key, since when, until when."""
+    tries = np.flatnonzero((ops["f"] == "acquire").to_numpy(np.bool_))
+    client, life, section = codes_of(ops["client"]), ops["life"].to_numpy(), ops["section"].to_numpy()
+    by_section = Groups.of_equal(placed(placed(client[tries], life[tries]), section[tries]))
+    since = by_section.first_times(ops["invoke_ns"].to_numpy(np.int64)[tries], FOREVER_NS)
+    until = by_section.last_times(ops["complete_ns"].to_numpy(np.int64)[tries])
+    long = np.flatnonzero(until - since >= least_ns)
+    first = tries[by_section.rows(by_section.edges[:-1][long])]
+    return ops[["client", "key"]].iloc[first].assign(since=since[long], until=until[long])
 
 
 def _gaps(run: Recorded, waits: Sequence[_Wait]) -> Iterator[_Gap]:

@@ -27,6 +27,7 @@ from harness.figures import CheckerFigures, Row
 from harness.history.backing import Backing, Loss
 from harness.history.groups import Ints, known
 from harness.history.key_owners import rows_of
+from harness.history.parts import parts
 from harness.history.recorded import Recorded, named
 from harness.history.sections import derive_leases
 from harness.verdict import Answer, Finding, shown
@@ -76,9 +77,7 @@ def check(run: Recorded) -> Answer:
 
 def _late(run: Recorded) -> Iterator[_Late]:
     """The late grants, in the order of the sections."""
-    # Most grants are quick; only what took longer than the slack can be late.
-    slow = _said_ns(run.ops) - run.ops["invoke_ns"].to_numpy(np.int64) > SLACK_NS
-    grants = derive_leases(run.ops[(run.ops["f"] == "acquire").to_numpy(np.bool_) & slow], run.faults)
+    grants = derive_leases(pd.concat([_slow(ops) for ops in parts(run.ops)]), run.faults)
     said_ns = _said_ns(grants)
     in_time_ns = said_ns - stood_still_ns(grants, run) - SLACK_NS
     late = grants.assign(said_ns=said_ns, in_time_ns=in_time_ns)[in_time_ns > grants["invoke_ns"].to_numpy(np.int64)]
@@ -98,6 +97,13 @@ def _late(run: Recorded) -> Iterator[_Late]:
                 yield _Late(place, "keys", over_ns, in_time - over_ns)
 
 
+def _slow(ops: pd.DataFrame) -> pd.DataFrame:
+    """The acquires that took longer than the slack. Most did not, and only these can be late."""
+    is_slow = _said_ns(ops) - ops["invoke_ns"].to_numpy(np.int64) > SLACK_NS
+    slow: pd.DataFrame = ops[is_slow & (ops["f"] == "acquire").to_numpy(np.bool_)]
+    return slow
+
+
 def _over_ns(backing: Backing, section: int, invoke_ns: int, said_ns: int) -> int | None:
     """When certainly no majority of the section's keys was left, because they had expired; None if that is not known,
     or there was none from the start."""
@@ -115,7 +121,7 @@ def _said_ns(calls: pd.DataFrame) -> Ints:
     """When the lock said yes to each of them."""
     there, said_ns = known(calls["computed_before_ns"])
     complete_ns: Ints = calls["complete_ns"].to_numpy(np.int64)
-    return np.where(there, said_ns, complete_ns) if there.any() else complete_ns
+    return np.where(there, said_ns, complete_ns)
 
 
 def _example(run: Recorded, late: _Late) -> dict[str, object]:

@@ -23,7 +23,8 @@ Three more things follow with certainty from what the lock itself reports:
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterator
+from typing import Final, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -35,10 +36,11 @@ from harness.history.groups import Bools, Ints
 from harness.history.key_owners import rows_of
 from harness.history.lapses import find_lapses
 from harness.history.recorded import Recorded, named
-from harness.history.sections import SLEW, derive_leases
+from harness.history.sections import SLEW, by_lives, derive_leases
 from harness.verdict import Answer, Finding
 
 ROUNDING_NS: Final = 1_000_000
+_SHOWN: Final = ["client", "life", "section", "key", "complete_ns", "validity_ms"]
 
 
 class Figures(CheckerFigures, frozen=True):
@@ -53,11 +55,90 @@ class Figures(CheckerFigures, frozen=True):
     late_extensions: int
 
 
+class _Wrong(NamedTuple):
+    """What may be wrong with a lease. `amount`: what an example calls by how much. `text`: what {count} of the leases
+    did, by up to {most}."""
+
+    kind: str
+    breaks: tuple[Requirement, ...]
+    amount: str
+    text: str
+
+
+_WRONG: Final = (
+    _Wrong(
+        "overstated-validity",
+        ("lease",),
+        "too_long_by_ms",
+        "{count} were given a validity that ends after the {ttl}, by up to {most}",
+    ),
+    _Wrong(
+        "no-validity",
+        ("lease",),
+        "over_for_ms",
+        "{count} were granted with no validity left: by the lock's own account they had expired, up to {most} before",
+    ),
+    _Wrong(
+        "no-drift-allowance",
+        (),
+        "after_request_ms",
+        "{count} leave no allowance for clocks that run at different rates: their validity ends up to {most} after the "
+        "request, with a {ttl}",
+    ),
+    _Wrong(
+        "no-drift-allowance",
+        (),
+        "validity_of_ms",
+        "{count} leave no allowance for clocks that run at different rates: their validity is up to {most}, with a "
+        "{ttl}",
+    ),
+    _Wrong(
+        "late-extension",
+        ("lease",),
+        "late_by_ms",
+        "{count} are extensions that were granted up to {most} after the lease had expired, when for some time no "
+        "majority of the nodes had held the client's key",
+    ),
+    _Wrong(
+        "late-extension",
+        (),
+        "late_by_ms",
+        "{count} are extensions that were granted up to {most} after the lease had expired; nothing shows that a "
+        "majority of the nodes had lost the client's key by then",
+    ),
+)
+
+
 def check(run: Recorded) -> Answer:
-    leases = derive_leases(run.ops, run.faults)
-    granted_ns = leases["granted_ms"].to_numpy(np.float64) * 1e6
-    differs = np.isfinite(granted_ns) & (granted_ns != run.config.ttl_ms * 1_000_000)
-    ttl_ns = np.where(differs, granted_ns, run.config.ttl_ms * 1_000_000).astype(np.int64)
+    total = shown = 0
+    differs = False
+    wrong: list[list[pd.DataFrame]] = [[] for _ in _WRONG]
+    for ops in by_lives(run.ops):
+        leases = derive_leases(ops, run.faults)
+        granted_ns = leases["granted_ms"].to_numpy(np.float64) * 1e6
+        differ = np.isfinite(granted_ns) & (granted_ns != run.config.ttl_ms * 1_000_000)
+        ttl_ns = np.where(differ, granted_ns, run.config.ttl_ms * 1_000_000).astype(np.int64)
+        total, shown = total + len(leases), shown + int(leases["requested_ns"].notna().sum())
+        differs |= bool(differ.any())
+        for found, (which, amount_ns) in zip(wrong, _wrong(run, leases, ttl_ns), strict=True):
+            found.append(leases[_SHOWN][which].assign(amount_ns=amount_ns[which]))
+    ttl = "lease time as granted" if differs else f"TTL of {run.config.ttl_ms} ms"
+    found = [pd.concat(some) for some in wrong]
+    overstated, without, tight, bare, gap, harmless = map(len, found)
+    figures = Figures(
+        leases=total,
+        with_request_time=shown,
+        overstated=overstated,
+        without_validity=without,
+        without_allowance=tight + bare,
+        late_extensions=gap + harmless,
+    )
+    findings = [_finding(run, *each, total, ttl) for each in zip(_WRONG, found, strict=True) if len(each[1])]
+    return Answer(figures, tuple(findings))
+
+
+def _wrong(run: Recorded, leases: pd.DataFrame, ttl_ns: Ints) -> Iterator[tuple[Bools, np.ndarray]]:
+    """In the order of `_WRONG`: which of the leases are wrong in this way, and by how many nanoseconds."""
     shown = leases["requested_ns"].notna().to_numpy()
     requested = leases["requested_ns"].fillna(0).to_numpy(np.int64)
     earliest: Ints = leases["deadline_min_ns"].to_numpy(np.int64)
@@ -66,79 +147,15 @@ def check(run: Recorded) -> Answer:
     by_length = np.where(np.isfinite(told), told, 0) - ttl_ns
     excess_ns = np.where(shown, np.maximum(by_clock, by_length), by_length)
     over = (excess_ns >= ROUNDING_NS) & ~leases["told_at_return"].to_numpy(np.bool_)
-    without = told <= 0
+    yield over, excess_ns
+    yield told <= 0, np.abs(told)
     in_bounds = np.isfinite(told) & ~over
-    tight = shown & in_bounds & (by_clock > -SLEW * ttl_ns)
-    bare = ~shown & in_bounds & (by_length > -SLEW * ttl_ns)
+    yield shown & in_bounds & (by_clock > -SLEW * ttl_ns), ttl_ns + by_clock
+    yield ~shown & in_bounds & (by_length > -SLEW * ttl_ns), ttl_ns + by_length
     late, late_ns = _late_extensions(leases)
     gap = _after_a_gap(run, leases, late)
-    of = f"of {len(leases)} leases"
-    ttl = "lease time as granted" if differs.any() else f"TTL of {run.config.ttl_ms} ms"
-    found: tuple[tuple[str, tuple[Requirement, ...], Bools, np.ndarray, str, str], ...] = (
-        (
-            "overstated-validity",
-            ("lease",),
-            over,
-            excess_ns,
-            "too_long_by_ms",
-            f"{{count}} {of} were given a validity that ends after the {ttl}, by up to {{most}}",
-        ),
-        (
-            "no-validity",
-            ("lease",),
-            without,
-            np.abs(told),
-            "over_for_ms",
-            f"{{count}} {of} were granted with no validity left: by the lock's own account they had expired, up to "
-            "{most} before",
-        ),
-        (
-            "no-drift-allowance",
-            (),
-            tight,
-            ttl_ns + by_clock,
-            "after_request_ms",
-            f"{{count}} {of} leave no allowance for clocks that run at different rates: their validity ends up to "
-            f"{{most}} after the request, with a {ttl}",
-        ),
-        (
-            "no-drift-allowance",
-            (),
-            bare,
-            ttl_ns + by_length,
-            "validity_of_ms",
-            f"{{count}} {of} leave no allowance for clocks that run at different rates: their validity is up to "
-            f"{{most}}, with a {ttl}",
-        ),
-        (
-            "late-extension",
-            ("lease",),
-            late & gap,
-            late_ns,
-            "late_by_ms",
-            f"{{count}} {of} are extensions that were granted up to {{most}} after the lease had expired, when for "
-            "some time no majority of the nodes had held the client's key",
-        ),
-        (
-            "late-extension",
-            (),
-            late & ~gap,
-            late_ns,
-            "late_by_ms",
-            f"{{count}} {of} are extensions that were granted up to {{most}} after the lease had expired; nothing "
-            "shows that a majority of the nodes had lost the client's key by then",
-        ),
-    )
-    findings = tuple(_finding(run, leases, *each) for each in found if each[2].any())
-    figures = Figures(
-        leases=len(leases),
-        with_request_time=int(shown.sum()),
-        overstated=int(over.sum()),
-        without_validity=int(without.sum()),
-        without_allowance=int((tight | bare).sum()),
-        late_extensions=int(late.sum()),
-    )
-    return Answer(figures, findings)
+    yield late & gap, late_ns
+    yield late & ~gap, late_ns
 
 
 def _late_extensions(leases: pd.DataFrame) -> tuple[Bools, np.ndarray]:
@@ -172,30 +189,19 @@ def _after_a_gap(run: Recorded, leases: pd.DataFrame, late: Bools) -> Bools:
     return gap
 
 
-def _finding(
-    run: Recorded,
-    leases: pd.DataFrame,
-    kind: str,
-    breaks: tuple[Requirement, ...],
-    which: Bools,
-    how_much_ns: np.ndarray,
-    amount: str,
-    text: str,
-) -> Finding:
-    """`amount`: what an example calls its `how_much_ns`, in ms."""
-    rows = np.flatnonzero(which)
-    rows = rows[np.argsort(leases["complete_ns"].to_numpy(np.int64)[rows], kind="stable")]
-    worst = rows[np.argmax(how_much_ns[rows])]
-    examples = []
-    for row in dict.fromkeys([*rows[:3].tolist(), int(worst)]):
-        lease = leases.iloc[row]
-        examples.append(
-            {
-                **named(lease),
-                "at_ms": run.at_ms(lease.complete_ns),
-                "validity_ms": None if pd.isna(lease.validity_ms) else float(lease.validity_ms),
-                amount: float(how_much_ns[row]) / 1e6,
-            }
-        )
-    words = text.format(count=len(rows), most=milliseconds(float(how_much_ns[worst]) / 1e6))
-    return Finding(kind, "lock", words, breaks, len(rows), tuple(examples))
+def _finding(run: Recorded, wrong: _Wrong, found: pd.DataFrame, leases: int, ttl: str) -> Finding:
+    """`found`: the leases that are wrong in this way, of so many `leases`."""
+    found = found.sort_values("complete_ns", kind="stable")
+    worst = int(found["amount_ns"].argmax())
+    examples = [
+        {
+            **named(lease),
+            "at_ms": run.at_ms(lease.complete_ns),
+            "validity_ms": None if pd.isna(lease.validity_ms) else float(lease.validity_ms),
+            wrong.amount: float(lease.amount_ns) / 1e6,
+        }
+        for _, lease in found.iloc[list(dict.fromkeys([*range(min(3, len(found))), worst]))].iterrows()
+    ]
+    most = milliseconds(float(found["amount_ns"].max()) / 1e6)
+    text = wrong.text.format(count=f"{len(found)} of {leases} leases", most=most, ttl=ttl)
+    return Finding(wrong.kind, "lock", text, wrong.breaks, len(found), tuple(examples))

@@ -13,12 +13,14 @@ from typing import Final, get_args
 import msgspec
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 from fencepost.history import Reason
 from fencepost.text import count, milliseconds, number, plural
 from harness.checkers.kept_out import CROWD
 from harness.figures import CheckerFigures, Part, Row, Tile
 from harness.history.fault_windows import last_ends, majority_windows
+from harness.history.parts import parts
 from harness.history.recorded import Recorded
 from harness.verdict import Answer, Finding
 
@@ -140,7 +142,6 @@ def check(run: Recorded) -> Answer:
     gap_ns, gap_at_ns = _longest_gap(start, reachable)
     ungranted_ns, ungranted_at_ns = _longest_gap(start, [(begin, end)])
     first_ms, all_ms = _recovery(run)
-    took_ns = (run.ops["complete_ns"] - run.ops["invoke_ns"])[run.ops["f"] == "acquire"].to_numpy(np.int64)
     figures = Figures(
         wait_ms=spread(wait_ms),
         longest_gap_ms=_ms(gap_ns),
@@ -149,7 +150,7 @@ def check(run: Recorded) -> Answer:
         recovery_all_ms=all_ms,
         never_acquired=tuple(client for client in clients if client not in by_client.index),
         jain=float(shares.sum() ** 2 / (len(shares) * (shares**2).sum())) if shares.any() else None,
-        acquires_longer_than_ttl=int((took_ns > run.config.ttl_ms * 1_000_000).sum()),
+        acquires_longer_than_ttl=sum(_longer_than_ttl(run, ops) for ops in parts(run.ops)),
         late_grants=int((run.sections["deadline_max_ns"].to_numpy(np.int64) < start).sum()),
         refused=_refusals(run),
         longest_ungranted_ms=_ms(ungranted_ns),
@@ -159,8 +160,13 @@ def check(run: Recorded) -> Answer:
     return Answer(figures, _no_recovery(run, first_ms), unknown)
 
 
+def _longer_than_ttl(run: Recorded, ops: pd.DataFrame) -> int:
+    took_ns = ops["complete_ns"] - ops["invoke_ns"]
+    return int(((ops["f"] == "acquire") & (took_ns > run.config.ttl_ms * 1_000_000)).sum())
+
+
 def _refusals(run: Recorded) -> dict[str, int] | None:
-    refused = run.ops[(run.ops["f"] == "acquire") & (run.ops["outcome"] == "fail")]["reason"]
+    refused = run.ops["reason"][((run.ops["f"] == "acquire") & (run.ops["outcome"] == "fail")).to_numpy(np.bool_)]
     if refused.isna().all():
         return None
     by_reason = {str(why): int(number) for why, number in refused.value_counts().items()}

@@ -7,22 +7,22 @@ started.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from fencepost.text import count, milliseconds, number
 from harness.figures import CheckerFigures, Part, Row, Table, Tile
 from harness.history.fault_windows import longest_windows, merged
-from harness.history.groups import Bools
+from harness.history.groups import Codes, Ints
+from harness.history.parts import parts
 from harness.history.recorded import Recorded
 from harness.verdict import Answer
-
-Ints = npt.NDArray[np.int64]
 
 PHASES: Final = ("calm", "faults", "recovery")
 _MOST_ERRORS: Final = 5
@@ -111,15 +111,17 @@ def check(run: Recorded) -> Answer:
     faulty = merged(((since, until) for _, since, until in longest_windows(run.faults)), start_ns, healed_ns)
     faulty_ns = sum(until - since for since, until in faulty)
     length_ns = {"calm": healed_ns - start_ns - faulty_ns, "faults": faulty_ns, "recovery": end_ns - healed_ns}
-    ops = run.ops
-    ops_phase = _phase(ops["invoke_ns"].to_numpy(np.int64), faulty, healed_ns)
-    sections_phase = _phase(run.sections["start_ns"].to_numpy(np.int64), faulty, healed_ns)
+    tallies = [_Tally() for _ in PHASES]
+    for ops in parts(run.ops[["f", "outcome", "error", "invoke_ns", "complete_ns"]]):
+        phase = _phase(ops["invoke_ns"].to_numpy(np.int64), faulty, healed_ns)
+        for place, tally in enumerate(tallies):
+            tally.add(ops[phase == place])
+    began = _phase(run.sections["start_ns"].to_numpy(np.int64), faulty, healed_ns)
     phases: dict[str, Phase] = {}
-    for place, phase in enumerate(PHASES):
-        seconds = length_ns[phase] / 1e9
-        sections = int((sections_phase == place).sum())
+    for place, name in enumerate(PHASES):
+        seconds, sections = length_ns[name] / 1e9, int((began == place).sum())
         if seconds > 0 or sections:
-            phases[phase] = _of_phase(seconds, sections, ops, ops_phase == place)
+            phases[name] = tallies[place].phase(seconds, sections)
     return Answer(Figures(**phases))
 
 
@@ -131,31 +133,40 @@ def _edges(run: Recorded) -> tuple[int, int, int]:
     return timeline.start_ns, min(timeline.healed_ns or end_ns, end_ns), end_ns
 
 
-def _phase(at: Ints, faulty: list[tuple[int, int]], healed_ns: int) -> Ints:
+def _phase(at: Ints, faulty: list[tuple[int, int]], healed_ns: int) -> Codes:
     """The number of the phase at each of the moments. A moment lies in a fault if more of them began than ended."""
     began = np.array([since for since, _ in faulty], np.int64)
     ended = np.array([until for _, until in faulty], np.int64)
     in_fault = np.searchsorted(began, at, "right") > np.searchsorted(ended, at, "left")
-    return np.where(at >= healed_ns, 2, np.where(in_fault, 1, 0))
+    return np.where(at >= healed_ns, np.int8(2), in_fault.view(np.int8))
 
 
-def _of_phase(seconds: float, sections: int, ops: pd.DataFrame, here: Bools) -> Phase:
-    """`here`: which operations are in the phase."""
-    acquires = ops[["outcome", "invoke_ns", "complete_ns"]][here & (ops["f"] == "acquire").to_numpy(np.bool_)]
-    outcomes = acquires["outcome"].value_counts()
-    granted = acquires[acquires["outcome"] == "ok"]
-    took_ms = (granted["complete_ns"] - granted["invoke_ns"]).to_numpy(np.int64) / 1e6
-    p50, p99 = np.percentile(took_ms, [50, 99]).tolist() if len(took_ms) else (None, None)
-    errors = ops["error"][here].value_counts()
-    errors = errors[errors > 0].head(_MOST_ERRORS)
-    return Phase(
-        seconds=seconds,
-        sections=sections,
-        sections_per_s=sections / seconds if seconds > 0 else None,
-        acquire_ok=int(outcomes.get("ok", 0)),
-        acquire_fail=int(outcomes.get("fail", 0)),
-        acquire_info=int(outcomes.get("info", 0)),
-        acquire_ms_p50=p50,
-        acquire_ms_p99=p99,
-        errors={str(text): int(times) for text, times in errors.items()},
-    )
+@dataclass(slots=True)
+class _Tally:
+    """The operations of one phase, counted part by part. `took_ns`: how long granted acquires took."""
+
+    outcomes: Counter[str] = field(default_factory=Counter)
+    errors: Counter[str] = field(default_factory=Counter)
+    took_ns: list[Ints] = field(default_factory=list)
+
+    def add(self, ops: pd.DataFrame) -> None:
+        acquires = ops[(ops["f"] == "acquire").to_numpy(np.bool_)]
+        for tally, names in ((self.outcomes, acquires["outcome"]), (self.errors, ops["error"])):
+            tally.update({str(name): int(times) for name, times in names.value_counts().items()})
+        granted = acquires[(acquires["outcome"] == "ok").to_numpy(np.bool_)]
+        self.took_ns.append((granted["complete_ns"] - granted["invoke_ns"]).to_numpy(np.int64))
+
+    def phase(self, seconds: float, sections: int) -> Phase:
+        took_ms = np.concatenate(self.took_ns) / 1e6
+        p50, p99 = np.percentile(took_ms, [50, 99]).tolist() if len(took_ms) else (None, None)
+        return Phase(
+            seconds=seconds,
+            sections=sections,
+            sections_per_s=sections / seconds if seconds > 0 else None,
+            acquire_ok=self.outcomes["ok"],
+            acquire_fail=self.outcomes["fail"],
+            acquire_info=self.outcomes["info"],
+            acquire_ms_p50=p50,
+            acquire_ms_p99=p99,
+            errors=dict((+self.errors).most_common(_MOST_ERRORS)),
+        )

@@ -28,8 +28,9 @@ from fencepost.text import milliseconds
 from harness.config import Requirement
 from harness.figures import CheckerFigures
 from harness.history.fault_windows import longest_windows, reach
-from harness.history.groups import Bools, Groups, Ints, address, codes_in, codes_of
+from harness.history.groups import Bools, Groups, Ints, codes_in, codes_of, placed
 from harness.history.recorded import Recorded, named
+from harness.history.sections import by_lives
 from harness.verdict import Answer, Blame, Finding, shown
 
 LEAST_TRIES: Final = 3
@@ -132,41 +133,35 @@ def _found_keys(run: Recorded, spells: list[_Spell]) -> list[bool]:
 
 def _spells(run: Recorded) -> list[_Spell]:
     """The times in which a client was refused alone, in the order of their beginnings."""
-    order, counted = (
-        Groups.of_equal(_lives(run.ops)).order,
-        ((run.ops["f"] == "acquire") & (run.ops["outcome"] == "fail")).to_numpy(),
-    )
+    counted = ((run.ops["f"] == "acquire") & (run.ops["outcome"] == "fail")).to_numpy()
     # Few tries belong to a long spell. Only these are examined closely, and then what is left of each spell once more.
     for allowed in (_calm, _alone):
-        rows = np.concatenate([np.zeros(0, np.int64), *_in_vain(run, order, counted)])
+        rows = np.concatenate([np.zeros(0, np.int64), *_in_vain(run, counted)])
         counted = np.zeros(len(run.ops), np.bool_)
         counted[rows[allowed(run, rows)]] = True
     invoke, complete = (run.ops[name].to_numpy(np.int64) for name in ("invoke_ns", "complete_ns"))
-    spells = (_Spell(rows, int(invoke[rows[0]]), int(complete[rows[-1]])) for rows in _in_vain(run, order, counted))
+    spells = (_Spell(rows, int(invoke[rows[0]]), int(complete[rows[-1]])) for rows in _in_vain(run, counted))
     return sorted(spells, key=lambda spell: spell.since_ns)
 
 
-def _lives(ops: pd.DataFrame) -> Ints:
-    """A number for each client's life."""
-    (numbers,) = address((codes_of(ops["client"]),), (ops["life"].to_numpy(np.int64),))
-    return numbers
-
-
-def _in_vain(run: Recorded, order: Ints, counted: Bools) -> Iterator[Ints]:
+def _in_vain(run: Recorded, counted: Bools) -> Iterator[Ints]:
     """The rows of tries without a break, three or more over half a TTL: of one section, and without any other operation
-    (also a try that is not counted) in between. `order`: all rows by life; `counted`: by row."""
-    ops, tried = run.ops, counted[order]
-    places = np.flatnonzero(tried)
-    if not len(places):
-        return
-    rows = order[places]
-    section, life = ops["section"].to_numpy(np.int64)[rows], _lives(ops)[rows]
-    goes_on = (np.diff(places) == 1) & (np.diff(section) == 0) & (np.diff(life) == 0)
-    begin = np.append(0, np.flatnonzero(~goes_on) + 1)
-    end = np.append(begin[1:], len(rows))
-    lasted = ops["complete_ns"].to_numpy(np.int64)[rows[end - 1]] - ops["invoke_ns"].to_numpy(np.int64)[rows[begin]]
-    for spell in np.flatnonzero((end - begin >= LEAST_TRIES) & (lasted >= LEAST_TTLS * run.lease_ms * 1_000_000)):
-        yield rows[begin[spell] : end[spell]]
+    (also a try that is not counted) in between. `counted`: by row."""
+    at = 0
+    for ops in by_lives(run.ops):
+        life, section = placed(codes_of(ops["client"]), ops["life"].to_numpy()), ops["section"].to_numpy()
+        lives = Groups.of_equal(life)
+        places = np.flatnonzero(lives.take(counted[at : at + len(ops)]))
+        rows = lives.rows(places)
+        goes_on = np.diff(places) == 1
+        goes_on &= (section[rows[1:]] == section[rows[:-1]]) & (life[rows[1:]] == life[rows[:-1]])
+        begin = np.append(0, np.flatnonzero(~goes_on) + 1)[: len(rows)]
+        end = np.append(begin[1:], len(rows))[: len(rows)]
+        invoke, complete = (ops[name].to_numpy(np.int64)[rows] for name in ("invoke_ns", "complete_ns"))
+        lasted = complete[end - 1] - invoke[begin]
+        for spell in np.flatnonzero((end - begin >= LEAST_TRIES) & (lasted >= LEAST_TTLS * run.lease_ms * 1_000_000)):
+            yield at + rows[begin[spell] : end[spell]]
+        at += len(ops)
 
 
 def _calm(run: Recorded, rows: Ints) -> Bools:

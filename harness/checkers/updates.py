@@ -12,7 +12,7 @@ import pandas as pd
 from fencepost.text import count, printable
 from harness.config import Requirement
 from harness.figures import DATA, Cell, CheckerFigures, Part, Row, Tile
-from harness.history.groups import Bools, Ints, address, all_different, codes_in, look_up
+from harness.history.groups import Bools, Groups, Ints, address, all_different, codes_in, look_up
 from harness.history.overlap_counts import overlapped_keys
 from harness.history.overlaps import BLAMES, NO_OVERLAP, blames_between
 from harness.history.recorded import Recorded
@@ -81,9 +81,10 @@ class UpdateFigures(CheckerFigures, frozen=True):
 
 
 def acknowledged_writes(run: Recorded) -> pd.DataFrame:
-    """The writes that clients were told of, as operations."""
+    """The writes that clients were told of: client, section and value, with the index that they have in `run.ops`."""
     asked = ((run.ops["f"] == "write") & (run.ops["outcome"] == "ok")).to_numpy(np.bool_)
-    return run.ops if asked.all() else run.ops[asked]
+    ops: pd.DataFrame = run.ops[["client", "section", "value"]]
+    return ops if asked.all() else ops[asked]
 
 
 def last_values(run: Recorded) -> dict[str, int]:
@@ -105,19 +106,28 @@ def matched(acknowledged: pd.DataFrame, writes: pd.DataFrame) -> tuple[Bools, Bo
     if not names.equals(more):
         names = names.union(more)
     clients = [codes_in(names, t["client"]) for t in tables]
-    numbers, values = ([t[name].to_numpy(np.int64) for t in tables] for name in ("section", "value"))
-    if all(np.array_equal(*column) for column in (clients, numbers, values)):
+    numbers, values = [t["section"].to_numpy() for t in tables], [t["value"].to_numpy(np.int64) for t in tables]
+    # As a rule, each client was told of its writes in the order in which the resource accepted them.
+    by_client = [Groups.of(client) for client in clients]
+    columns = (clients, numbers, values)
+    if all(np.array_equal(by_client[0].take(ours), by_client[1].take(theirs)) for ours, theirs in columns):
         return np.ones(len(writes), np.bool_), np.zeros(len(acknowledged), np.bool_)
     sections = address(clients, numbers)
     if all(all_different(numbers) for numbers in sections):
         # At most one write a section, as a rule: its section finds it.
-        ours, theirs = sections
-        place, back = look_up(ours, theirs), look_up(theirs, ours)
-        told = (place >= 0) & (values[0][place] == values[1]) if len(ours) else np.zeros(len(theirs), np.bool_)
-        seen = (back >= 0) & (values[1][back] == values[0]) if len(theirs) else np.zeros(len(ours), np.bool_)
-        return told, ~seen
+        return _found(sections, values), ~_found(sections[::-1], values[::-1])
     ours, theirs = address(sections, [v - min(int(v.min()) for v in values if len(v)) for v in values])
     return np.isin(theirs, ours), ~np.isin(ours, theirs)
+
+
+def _found(sections: Sequence[Ints], values: Sequence[Ints]) -> Bools:
+    """Which writes of the second table are in the first one, too: in the same section, and of the same value."""
+    (known, wanted), (known_values, wanted_values) = sections, values
+    if not len(known):
+        return np.zeros(len(wanted), np.bool_)
+    place = look_up(known, wanted)
+    found: Bools = (place >= 0) & (known_values[place] == wanted_values)
+    return found
 
 
 def lost_updates(run: Recorded, losers: Ints, winners: Ints, told: Bools) -> list[Finding]:
@@ -193,7 +203,7 @@ def record_is_wrong(run: Recorded, acknowledged: pd.DataFrame, missing: Bools) -
 def _missing(run: Recorded, acknowledged: pd.DataFrame, missing: Ints) -> list[Finding]:
     if not len(missing):
         return []
-    ops = acknowledged.iloc[missing]
+    ops = run.ops.loc[acknowledged.index[missing]]
     examples = tuple(
         {
             "client": str(op.client),

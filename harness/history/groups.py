@@ -44,6 +44,15 @@ def stable_order(codes: Codes) -> Ints:
     return order
 
 
+def narrowed(values: Codes, there: Bools | bool = True) -> Codes:
+    """These numbers in as few bits as they need to be told apart, compared and added: four times as much fits, too.
+    `there`: which of them matter."""
+    if values.strides == (0,):
+        return values
+    largest = max(int(values.max(initial=0, where=there)), -int(values.min(initial=0, where=there)))
+    return values.astype(np.min_scalar_type(max(-4 * largest - 1, np.iinfo(np.int64).min)), copy=False)
+
+
 def width_of(codes: Codes) -> int:
     """The largest code plus 1; 1 if there are none."""
     return int(codes.max()) + 1 if len(codes) else 1
@@ -186,6 +195,19 @@ class TimeLine:
         return placed
 
 
+def placed(upper: Codes, lower: Codes) -> Codes:
+    """One number for each row, ordered by the first and then by the second, in as few bits as it needs. Raises
+    OverflowError if 64 are too few."""
+    width = width_of(lower)
+    least = min(-width * width_of(upper), 2 * int(lower.min(initial=0)))
+    if least < np.iinfo(np.int64).min:
+        raise OverflowError(f"{-least:,} is more than 64 bits")
+    numbers = upper.astype(np.min_scalar_type(least))
+    numbers *= numbers.dtype.type(width)
+    numbers += lower.astype(numbers.dtype)
+    return numbers
+
+
 def address(*columns: Sequence[Codes]) -> tuple[Ints, ...]:
     """One number for each row of several tables, from the same columns of each: equal for rows that agree in all
     columns.
@@ -195,7 +217,9 @@ def address(*columns: Sequence[Codes]) -> tuple[Ints, ...]:
     numbers = [np.zeros(len(table), np.int64) for table in columns[0]]
     for column in columns:
         width = max(width_of(values) for values in column)
-        numbers = [number * width + values for number, values in zip(numbers, column, strict=True)]
+        for number, values in zip(numbers, column, strict=True):
+            number *= width
+            number += values
     return tuple(numbers)
 
 
@@ -218,7 +242,11 @@ def look_up(known: Ints, wanted: Ints) -> Ints:
 
 
 def all_different(numbers: Ints) -> bool:
-    return bool((look_up(numbers, numbers) == np.arange(len(numbers))).all())
+    if numbers.min(initial=0) >= 0 and (size := width_of(numbers)) <= 4 * len(numbers) + 1024:
+        there = np.zeros(size, np.bool_)
+        there[numbers] = True
+        return int(there.sum()) == len(numbers)
+    return len(np.unique(numbers)) == len(numbers)
 
 
 def first_not_larger(values: Ints, rows: Ints) -> Ints:

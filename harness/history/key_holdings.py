@@ -28,6 +28,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+import numpy as np
 import pandas as pd
 
 from fencepost.history import Held, KeyEvent
@@ -204,4 +205,5 @@ def _stop_watching(node: _Node, at_ns: int, watch_windows: list[list[Any]]) -> N
 def held_frame(lives: Iterable[tuple[str, int, Iterable[Held]]]) -> pd.DataFrame:
     """The values that clients recorded for their sections, given as (client, life, records), as `Watched.held`."""
     rows = [(client, life, held.section, held.key, held.value) for client, life, some in lives for held in some]
-    return pd.DataFrame(rows, columns=["client", "life", "section", "key", "value"])
+    frame = pd.DataFrame(rows, columns=["client", "life", "section", "key", "value"])
+    return frame.astype({"life": np.int64, "section": np.int64})

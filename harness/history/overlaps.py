@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from harness.history.groups import Bools, Codes, Groups, Ints, TimeLine, ascending, codes_of, stable_order, width_of
+from harness.history.groups import Bools, Codes, Groups, Ints, TimeLine, ascending, codes_of, placed, stable_order
 
 OverlapBlame = Literal["lock", "client", "undecided"]
 BLAMES: Final[tuple[OverlapBlame, ...]] = ("lock", "client", "undecided")
@@ -52,12 +52,9 @@ class Windows:
     def of(cls, sections: pd.DataFrame, rows: Ints) -> Windows:
         """The windows of these rows. Nothing is copied if these are all rows in the table's order."""
         chosen = slice(None) if len(rows) == len(sections) and ascending(rows) else rows
-        client, life = codes_of(sections["client"])[chosen], sections["life"].to_numpy()[chosen]
-        lives = width_of(life)
-        narrow = np.min_scalar_type(-lives * width_of(client))
         return cls(
             key=codes_of(sections["key"])[chosen],
-            life=client.astype(narrow) * narrow.type(lives) + life.astype(narrow),
+            life=placed(codes_of(sections["client"])[chosen], sections["life"].to_numpy()[chosen]),
             start=sections["start_ns"].to_numpy(np.int64)[chosen],
             end=sections["end_ns"].to_numpy(np.int64)[chosen],
             certain_until=sections["deadline_min_ns"].to_numpy(np.int64)[chosen],

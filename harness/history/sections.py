@@ -21,7 +21,7 @@ certain window shorter, and `deadline_max_ns` the one that makes the possible wi
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final
@@ -31,8 +31,21 @@ import pandas as pd
 
 from fencepost.errors import UsageError
 from fencepost.history import ClientEnd, FaultEvent
+from fencepost.memory import free_unused
 from harness.history.fault_windows import FOREVER_NS, longest_windows, merged
-from harness.history.groups import Codes, Groups, Ints, address, ascending, codes_in, known, look_up, width_of
+from harness.history.groups import (
+    Codes,
+    Groups,
+    Ints,
+    address,
+    ascending,
+    codes_in,
+    codes_of,
+    known,
+    look_up,
+    placed,
+    width_of,
+)
 from harness.history.lapses import find_lapses
 
 ENDED: Final = ("release", "killed", "open")
@@ -51,6 +64,10 @@ _OF_LEASES: Final = [
     *("client", "life", "f", "key", "section", "invoke_ns", "complete_ns", "validity_ms", "granted_ms"),
     *("deadline_ns", "computed_after_ns", "computed_before_ns", "requested_ns"),
 ]
+_OF_CHAINS: Final = [
+    *("f", "complete_ns", "validity_ms", "told_at_return"),
+    *("deadline_min_ns", "deadline_max_ns", "computed_min_ns"),
+]
 
 
 def derive_sections(ops: pd.DataFrame, ends: Sequence[ClientEnd], faults: Sequence[FaultEvent]) -> pd.DataFrame:
@@ -59,32 +76,57 @@ def derive_sections(ops: pd.DataFrame, ends: Sequence[ClientEnd], faults: Sequen
     If a client's end was not recorded (the harness was killed), its open section ends with the last operation that it
     recorded: perhaps too early, but this invents no overlap. Raises UsageError for a log that grants one section twice.
     """
-    parts = [_sections_of(ops.iloc[begin:end], ends, faults) for begin, end in pairwise(_borders(ops))]
-    return pd.DataFrame(parts[0]) if len(parts) == 1 else _together(parts)
+    granted = int(((ops["f"] == "acquire") & (ops["outcome"] == "ok")).sum())
+    return _together((_sections_of(part, ends, faults) for part in by_lives(ops)), granted)
 
 
-def _together(parts: Sequence[dict[str, pd.Series]]) -> pd.DataFrame:
-    """The sections of all parts, column by column, so that no more than one of the columns is in memory twice."""
-    if any(_LAPSED[0] in part for part in parts):
-        for part in parts:
-            for name in _LAPSED:
-                part.setdefault(name, pd.Series(np.zeros(len(part["start_ns"]), np.int64)))
-    order = np.argsort(np.concatenate([part["start_ns"] for part in parts]), kind="stable")
-    return pd.DataFrame(
-        {name: pd.concat([part.pop(name) for part in parts]).array.take(order) for name in list(parts[0])}, copy=False
-    )
+def _together(parts: Iterable[dict[str, pd.Series]], rows: int) -> pd.DataFrame:
+    """The sections of all parts, which are `rows` in all. Each part is moved to its place before the next one is
+    derived, so that no more than one part, or one column, is in memory twice. What is missing everywhere takes none."""
+    whole: dict[str, Any] = {}
+    empty: dict[str, Any] = {}
+    at = 0
+    for part in parts:
+        until = at + len(part["start_ns"])
+        for name, column in part.items():
+            is_whole = isinstance(column.dtype, np.dtype) and column.dtype.kind == "i"
+            empty[name] = column.array[:0]
+            if name not in whole and (is_whole or column.notna().any()):
+                fill = 0 if is_whole else None
+                whole[name] = empty[name].take(np.full(rows, -1), allow_fill=True, fill_value=fill)
+            if name in whole:
+                whole[name][at:until] = column.array
+        at = until
+    free_unused()
+    order = np.argsort(whole["start_ns"].to_numpy(), kind="stable")
+    columns = {name: whole.pop(name).take(order) if name in whole else _missing(empty[name], rows) for name in empty}
+    return pd.DataFrame(columns, copy=False)
 
 
-def _borders(ops: pd.DataFrame) -> list[int]:
-    """Where to cut the operations so that each part has whole lives, and enough operations: a part fits into the
-    processor's cache, and all of them together would need ten times as much memory."""
-    life = _placed(ops["client"].astype("category").cat.codes.to_numpy(), ops["life"].to_numpy())
+def _missing(empty: Any, rows: int) -> Any:
+    """A column of the same type in which everything is missing. It takes no memory."""
+    if isinstance(empty, pd.Categorical):
+        return pd.Categorical.from_codes(np.broadcast_to(np.int8(-1), rows), dtype=empty.dtype)
+    if isinstance(empty, pd.arrays.IntegerArray):
+        return pd.arrays.IntegerArray(np.broadcast_to(np.int64(0), rows), np.broadcast_to(np.True_, rows))
+    return np.broadcast_to(np.nan, rows)
+
+
+def by_lives(ops: pd.DataFrame) -> Iterator[pd.DataFrame]:
+    """The operations in parts that have whole lives, and enough operations: a part fits into the processor's cache, and
+    all of them together would need ten times as much memory."""
+    for begin, end in pairwise(_borders(placed(codes_of(ops["client"]), ops["life"].to_numpy()))):
+        yield ops.iloc[begin:end]
+
+
+def _borders(life: Codes) -> list[int]:
+    """Where to cut the operations. `life`: a number for that of each."""
     borders = [0]
     if ascending(life):
         for border in (np.flatnonzero(life[1:] != life[:-1]) + 1).tolist():
-            if min(border - borders[-1], len(ops) - border) >= WORTH_A_PART:
+            if min(border - borders[-1], len(life) - border) >= WORTH_A_PART:
                 borders.append(border)
-    return [*borders, len(ops)]
+    return [*borders, len(life)]
 
 
 def _sections_of(ops: pd.DataFrame, ends: Sequence[ClientEnd], faults: Sequence[FaultEvent]) -> dict[str, pd.Series]:
@@ -101,42 +143,47 @@ def _sections_of(ops: pd.DataFrame, ends: Sequence[ClientEnd], faults: Sequence[
         )
     in_order = np.argsort(ops["complete_ns"].to_numpy(np.int64)[granting], kind="stable")
     granting, at = granting[in_order], at[in_order]
+    of_leases = _of_leases(ops, ids, at, ids.section[granting], faults)
     names = ["client", "life", "section", "key", "complete_ns", "validity_ms", "granted_ms", "requested_ns", "token"]
     grants = ops[names].iloc[granting].reset_index(drop=True)
     start: Ints = grants["complete_ns"].to_numpy(np.int64)
     end, ended = _ends(ops, ids, at, ends)
-    leases = derive_leases(ops, faults)
-    told, latest, extensions = _chain(leases, ids, ids.section[granting])
-    earliest, latest = _vouched(ops, ids, at, told, latest)
     token, source = _tokens(ops, ids, at, grants)
     asked = ids.groups.first_times(ops["invoke_ns"].to_numpy(np.int64), FOREVER_NS, (ops["f"] == "acquire").to_numpy())
-    columns = {
-        "client": grants["client"],
-        "life": grants["life"],
-        "section": grants["section"],
-        "key": grants["key"],
-        "asked_ns": asked[at],
-        "start_ns": start,
-        "end_ns": np.maximum(end, start),
-        "ended": ended,
-        "deadline_min_ns": earliest,
-        "deadline_max_ns": latest,
-        "validity_ms": grants["validity_ms"],
-        "granted_ms": grants["granted_ms"],
-        "requested_ns": grants["requested_ns"],
-        "token": token,
-        "token_source": source,
-        "extensions": extensions,
-    }
+    return _as_series(
+        {
+            "client": grants["client"],
+            "life": grants["life"],
+            "section": grants["section"],
+            "key": grants["key"],
+            "asked_ns": asked[at],
+            "start_ns": start,
+            "end_ns": np.maximum(end, start),
+            "ended": ended,
+            "validity_ms": grants["validity_ms"],
+            "granted_ms": grants["granted_ms"],
+            "requested_ns": grants["requested_ns"],
+            "token": token,
+            "token_source": source,
+            **of_leases,
+        }
+    )
+
+
+def _of_leases(ops: pd.DataFrame, ids: _Ids, at: Ints, sections: Codes, faults: Sequence[FaultEvent]) -> dict[str, Any]:
+    """The columns of sections that follow from their leases. `at`: the sections' groups; `sections`: their numbers."""
+    leases = derive_leases(ops, faults)[_OF_CHAINS]
+    told, latest, extensions = _chain(leases, ids, sections)
+    earliest, latest = _vouched(ops, ids, at, told, latest)
+    columns = {"deadline_min_ns": earliest, "deadline_max_ns": latest, "extensions": extensions}
     of_lease = ids.section[leases.index.to_numpy()].astype(np.int64)
     lapses = find_lapses(leases, of_lease)
     if not len(lapses.rows):
-        return _as_series(columns)
-    lapsed_from, lapsed_to = lapses.longest_of(of_lease, ids.section[granting].astype(np.int64))
+        return columns
+    lapsed_from, lapsed_to = lapses.longest_of(of_lease, sections.astype(np.int64))
     # Who was told meanwhile that the lock is still held had a lease.
     has_none = earliest == told
-    lapsed = zip(_LAPSED, (lapsed_from * has_none, lapsed_to * has_none), strict=True)
-    return _as_series(columns | dict(lapsed))
+    return columns | dict(zip(_LAPSED, (lapsed_from * has_none, lapsed_to * has_none), strict=True))
 
 
 def _as_series(columns: Mapping[str, Any]) -> dict[str, pd.Series]:
@@ -176,12 +223,11 @@ def derive_leases(
     told |= at_return
     validity_ns = np.where(told, np.where(at_return, granted_ns, validity_ns), 0)
     surely_ns = np.where(at_return, np.maximum(validity_ns * (1 - SLEW) - SERVER_TICK_NS, 0), validity_ns)
-    least, most = np.floor(surely_ns).astype(np.int64), np.ceil(validity_ns).astype(np.int64)
-    earliest = np.where(told, after + least, invoke - 1)
-    latest = np.where(told, before + most, FOREVER_NS)
-    void = told & (validity_ns <= 0)
+    earliest = np.where(told, after + np.floor(surely_ns).astype(np.int64), invoke - 1)
     leases["deadline_min_ns"] = _or(leases["deadline_ns"], earliest)
-    leases["deadline_max_ns"] = np.where(void, FOREVER_NS, _or(leases["deadline_ns"], latest))
+    latest = np.where(told, before + np.ceil(validity_ns).astype(np.int64), FOREVER_NS)
+    latest = _or(leases["deadline_ns"], latest)
+    leases["deadline_max_ns"] = np.where(told & (validity_ns <= 0), FOREVER_NS, latest)
     leases["computed_min_ns"], leases["told_at_return"] = after, at_return
     return leases
 
@@ -204,7 +250,7 @@ def positions_of(writes: pd.DataFrame, sections: pd.DataFrame) -> Ints:
         return writes.index.to_numpy(np.int64)
     names = sections["client"].astype("category").cat.categories
     client = codes_in(names, writes["client"])
-    numbers = (sections["section"].to_numpy(np.int64), writes["section"].to_numpy(np.int64))
+    numbers = sections["section"].to_numpy(), writes["section"].to_numpy()
     known, wanted = address((codes_in(names, sections["client"]), client), numbers)
     return look_up(known, np.where(client < 0, -1, wanted))
 
@@ -235,25 +281,12 @@ class _Ids:
         client = ops["client"].astype("category").cat
         names = {str(name): code for code, name in enumerate(client.categories)}
         lives, sections = ops["life"].to_numpy(), ops["section"].to_numpy()
-        life = _placed(client.codes.to_numpy(), lives)
-        section = _placed(life, sections)
+        life = placed(client.codes.to_numpy(), lives)
+        section = placed(life, sections)
         return cls(life, section, Groups.of_equal(section), names, width_of(lives))
 
 
-def _placed(upper: Codes, lower: Codes) -> Codes:
-    """One number for each row, ordered by the first and then by the second, in as few bits as it needs. Raises
-    OverflowError if 64 are too few."""
-    width = width_of(lower)
-    least = min(-width * width_of(upper), 2 * int(lower.min(initial=0)))
-    if least < np.iinfo(np.int64).min:
-        raise OverflowError(f"{-least:,} is more than 64 bits")
-    numbers = upper.astype(np.min_scalar_type(least))
-    numbers *= numbers.dtype.type(width)
-    numbers += lower.astype(numbers.dtype)
-    return numbers
-
-
-def _chain(leases: pd.DataFrame, ids: _Ids, at: Codes) -> tuple[Ints, Ints, Ints]:
+def _chain(leases: pd.DataFrame, ids: _Ids, at: Codes) -> tuple[Ints, Ints, Codes]:
     """The deadlines of each section and the number of its extensions. `at`: the sections' numbers.
 
     An extension replaces the lease before it. If that lease may have expired when the client received the new one, the
@@ -269,7 +302,7 @@ def _chain(leases: pd.DataFrame, ids: _Ids, at: Codes) -> tuple[Ints, Ints, Ints
     stays = np.flatnonzero(last | lapsed)
     first_stay = stays[np.searchsorted(section[stays], at)]
     final = np.searchsorted(section, at, side="right") - 1
-    extensions = final - np.searchsorted(section, at)
+    extensions = (final - np.searchsorted(section, at)).astype(np.int32)
     return earliest[first_stay], latest[final], extensions
 
 
@@ -337,5 +370,7 @@ def _tokens(ops: pd.DataFrame, ids: _Ids, at: Ints, grants: pd.DataFrame) -> tup
 
 def _or(values: pd.Series, otherwise: Ints) -> Ints:
     """The values, with missing ones replaced by `otherwise`."""
+    if values.isna().all():
+        return otherwise
     there, value = known(values)
     return np.where(there, value, otherwise)

@@ -1,8 +1,8 @@
 """From the pieces of a history (`harness.store.pieces`) to one table.
 
 Times are absolute int64 nanoseconds. A column whose times may be missing is pandas' nullable `Int64`, never a float,
-which could not distinguish two nanoseconds. Names are categoricals, numbered in the order of first appearance. A column
-in which everything is missing takes no memory.
+which could not distinguish two nanoseconds. Names are categoricals, numbered in the order of first appearance. All
+other integers are in as few bits as they need. A column in which everything is missing takes no memory.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import pandas as pd
 import pyarrow as pa
 
 from fencepost.history import Op, Write
+from harness.history.groups import narrowed
 from harness.store.pieces import MISSING, Array, Names, Piece, kinds_of, piece_of
 
 NAME: Final = pa.dictionary(pa.int32(), pa.string())
@@ -104,11 +105,14 @@ class Column:
     def pandas(self) -> Any:
         """The values, as a column of a `DataFrame`; nothing is left here."""
         values = self.take()
-        if values is None:
+        if values is None or (self._is_optional and (values == MISSING).all()):
             values = np.broadcast_to(np.array(self._absent, self._kind or np.int8), self.rows)
         if self._kind is None:
             return pd.Categorical.from_codes(values, pd.Index(self.names.listed, dtype="str"))
-        return pd.arrays.IntegerArray(values, _missing(values)) if self._is_optional else values
+        if self._is_optional:
+            missing = _missing(values)
+            return pd.arrays.IntegerArray(narrowed(values, ~missing), missing)
+        return narrowed(values) if self._kind.kind == "i" else values
 
     def _room(self) -> Array:
         """The values, with room for all rows. Growing by an eighth moves pages, not bytes."""

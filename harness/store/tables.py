@@ -14,9 +14,11 @@ import pyarrow.parquet as pq
 
 from fencepost.errors import UsageError
 from fencepost.history import ClientEnd, FaultEvent, Timeline, Write, task_names
+from fencepost.memory import free_unused, share_heaps
 from harness.history.gaps import outside_stops
 from harness.history.key_holdings import Watched, derive_holdings, held_frame
 from harness.history.lags import lags
+from harness.history.parts import parts
 from harness.history.recorded import Recorded
 from harness.history.sections import derive_sections
 from harness.history.tasks import hitting_tasks
@@ -30,7 +32,9 @@ from harness.store.seal import check_seal
 from harness.store.shapes import PIECE_BYTES, ColumnDecoder
 from harness.store.soundness import check_soundness
 
-_PART_ROWS: Final = 1 << 18
+share_heaps()
+pa.set_memory_pool(pa.system_memory_pool())
+"""Arrow's own allocator keeps several times what it needs, for each thread."""
 _NEVER_NS: Final = 2**62
 OnOps = Callable[[pd.DataFrame], object]
 
@@ -76,6 +80,7 @@ def _load(folder: RunFolder, doubts: tuple[str, ...], on_ops: OnOps) -> Recorded
     with ThreadPoolExecutor(1) as beside:
         writes = beside.submit(_read_writes, folder)
         ops = read_history(folder)
+    free_unused()
     on_ops(ops)
     environment = folder.read_environment()
     ends = tuple(folder.read_log("client-ends.jsonl", ClientEnd))
@@ -87,11 +92,13 @@ def _load(folder: RunFolder, doubts: tuple[str, ...], on_ops: OnOps) -> Recorded
     if timeline is None:
         first = int(ops["invoke_ns"].min()) if len(ops) else 0
         timeline = Timeline(start_ns=first, interrupted=True)
+    sections = derive_sections(ops, ends, faults)
+    free_unused()
     return Recorded(
         config=config,
         timeline=timeline,
         ops=ops,
-        sections=derive_sections(ops, ends, faults),
+        sections=sections,
         writes=writes.result(),
         faults=faults,
         ends=ends,
@@ -131,12 +138,11 @@ def write_history(folder: RunFolder, ops: pd.DataFrame, is_sound: Future[None] |
             column_encoding=steps,
             write_statistics=["invoke_ns", "complete_ns"],
         ) as writer:
-            # A part at a time: as a whole, the table would be in memory twice.
-            for at in range(0, max(1, len(ops)), _PART_ROWS):
-                part = ops.iloc[at : at + _PART_ROWS]
+            for part in parts(ops):
                 writer.write_table(pa.Table.from_pandas(part, OPS_SCHEMA, preserve_index=False))
         file.flush()
         os.fsync(file.fileno())
+        free_unused()
         if is_sound is not None:
             is_sound.result()
 

@@ -14,6 +14,8 @@ from harness.history.groups import (
     ascending,
     first_not_larger,
     look_up,
+    narrowed,
+    placed,
     stable_order,
     width_of,
 )
@@ -34,6 +36,27 @@ def test_equal_codes_are_grouped_in_the_order_of_their_rows(codes: list[int]) ->
     for some in (small, middle, codes):
         assert stable_order(ints(some)).tolist() == sorted(range(len(some)), key=some.__getitem__)
         assert width_of(ints(some)) == 1 + max(some, default=0)
+
+
+@quickly
+@given(st.lists(st.integers(-(2**63), 2**63 - 1) | st.integers(-200, 200), max_size=6), st.integers(0, 6))
+def test_narrowed_numbers_are_the_same_and_may_be_added(values: list[int], missing: int) -> None:
+    there = np.arange(len(values)) >= missing
+    narrow = narrowed(ints(values), there)
+    assert narrow[there].tolist() == values[missing:]
+    if all(abs(value) < 2**61 for value in values[missing:]):
+        assert (narrow[there] + narrow[there]).tolist() == [2 * value for value in values[missing:]]
+    if values and all(abs(value) < 32 for value in values[missing:]):
+        assert narrow.dtype == np.int8
+
+
+@quickly
+@given(st.lists(st.tuples(st.integers(0, 300), st.integers(0, 2**20)), max_size=6))
+def test_what_is_placed_is_ordered_as_its_pairs_are(pairs: list[tuple[int, int]]) -> None:
+    upper, lower = (narrowed(ints([pair[place] for pair in pairs])) for place in (0, 1))
+    numbers = placed(upper, lower).tolist()
+    assert len(set(numbers)) == len(set(pairs))
+    assert [pairs[row] for row in sorted(range(len(pairs)), key=numbers.__getitem__)] == sorted(pairs)
 
 
 @quickly

@@ -29,6 +29,14 @@ QUESTIONS = (
 """The checkers that the plain judge has a counterpart of."""
 
 
+def whole_verdict(folder: Path) -> Verdict | str:
+    """What fencepost says of a folder, with everything that it found; why it refuses one that is damaged."""
+    try:
+        return judge(load_recorded(RunFolder.open(folder)))
+    except UsageError as error:
+        return str(error)
+
+
 def by_the_product(folder: Path) -> dict[str, Any]:
     try:
         recorded = load_recorded(RunFolder.open(folder))

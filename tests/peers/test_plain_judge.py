@@ -7,6 +7,7 @@ import json
 import sys
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import msgspec
 import pytest
@@ -14,7 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from harness.config import RunConfig
-from tests.peers.comparison import DAMAGED, by_the_plain_judge, by_the_product
+from harness.history import parts, sections
+from tests.peers.comparison import DAMAGED, by_the_plain_judge, by_the_product, whole_verdict
 from tests.peers.raw_folders import tear, write_folder
 from tests.peers.recorded import names, unpack
 
@@ -58,6 +60,15 @@ def fresh(path: Path, seed: int, size: int) -> Path:
 def test_the_judges_agree_on_random_folders(tmp_path: Path, seed: int, size: int) -> None:
     folder = fresh(tmp_path, seed, size)
     assert by_the_product(folder) == by_the_plain_judge(folder)
+
+
+@settings(UNHURRIED, max_examples=60)
+@given(seed=seeds, size=sizes, rows=st.integers(1, 9))
+def test_a_run_is_judged_the_same_in_small_parts(tmp_path: Path, seed: int, size: int, rows: int) -> None:
+    folder = fresh(tmp_path, seed, size)
+    at_once = whole_verdict(folder)
+    with mock.patch.object(parts, "PART_ROWS", rows), mock.patch.object(sections, "WORTH_A_PART", 1):
+        assert whole_verdict(folder) == at_once
 
 
 @pytest.mark.parametrize("seed", [0, 2, 3, 4])
