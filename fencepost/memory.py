@@ -6,6 +6,7 @@ verdict of ours, or as Ctrl-C does. Nobody can catch that, so it is found out be
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import resource
@@ -33,16 +34,18 @@ def check_address_space() -> None:
 
 
 def share_heaps() -> None:
-    """Let threads share a heap for each processor. The GNU C library would make eight, and each keeps what was freed in
-    it ("mallopt(3)"). To be called before there are threads."""
-    limit = getattr(ctypes.CDLL(None), "mallopt", None)
-    if limit is not None:
-        limit(_M_ARENA_MAX, os.cpu_count() or 1)
+    """Let threads that come from now on share heaps, one for each processor. The GNU C library would make up to eight
+    for each, and every one keeps what was freed in it ("mallopt(3)")."""
+    _call("mallopt", ctypes.c_int(_M_ARENA_MAX), ctypes.c_int(os.cpu_count() or 1))
 
 
 def free_unused() -> None:
     """Give freed memory back to the system. The GNU C library keeps what lies between other things
     ("malloc_trim(3)")."""
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    if trim is not None:
-        trim(0)
+    _call("malloc_trim", ctypes.c_size_t(0))
+
+
+def _call(name: str, *arguments: ctypes._SimpleCData[int]) -> None:
+    """Call this function of the C library, if it has one. Some have not, and some Pythons cannot look."""
+    with contextlib.suppress(OSError, AttributeError):
+        getattr(ctypes.CDLL(None), name)(*arguments)

@@ -11,6 +11,7 @@ import pandas as pd
 from fencepost.history import FaultEvent
 from harness.checkers.judge import judge, recorded_verdict
 from harness.config import RunConfig
+from harness.store.columns import widened
 from harness.store.run_folder import RunFolder
 from harness.store.tables import load_recorded
 from harness.verdict import Verdict
@@ -38,8 +39,7 @@ def load(run: str | Path = "latest") -> Run:
     """The run in this folder; a bare name, like `latest`, is looked for in `results/runs`.
 
     The verdict is the recorded one; if this version of fencepost has not judged the run yet, it does so now. Nothing is
-    written. Raises UsageError for
-    what is no run folder.
+    written. Raises UsageError for what is no run folder.
     """
     folder = RunFolder.open(run)
     recorded = load_recorded(folder)
@@ -47,9 +47,9 @@ def load(run: str | Path = "latest") -> Run:
     return Run(
         path=folder.path,
         config=recorded.config,
-        ops=recorded.ops,
-        sections=recorded.sections,
+        ops=widened(recorded.ops),
+        sections=widened(recorded.sections),
         faults=pd.DataFrame([msgspec.structs.asdict(event) for event in recorded.faults], columns=columns),
-        writes=recorded.writes,
+        writes=widened(recorded.writes),
         verdict=recorded_verdict(folder) or judge(recorded),
     )

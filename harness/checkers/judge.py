@@ -22,7 +22,7 @@ from harness.figures import Cell
 from harness.history.recorded import Recorded
 from harness.store.run_folder import RunFolder
 from harness.store.section_table import QUESTIONS, read_table
-from harness.store.tables import load_recorded, write_history
+from harness.store.tables import load_recorded, spare_memory, write_history
 from harness.verdict import EXIT_CODES, Answer, Finding, Verdict, Word
 
 _NEED_THE_END: Final = frozenset(
@@ -55,11 +55,11 @@ def judge(run: Recorded, questions: Collection[str] | None = None) -> Verdict:
             continue
         try:
             answers[name] = checker.check(run)
-            free_unused()
         except FencepostError:
             raise
         except Exception as error:
             raise InternalError(f"the checker {name} failed on this history: {error!r}; please report it") from error
+        free_unused()
     findings = tuple(replace(finding, checker=name) for name, answer in answers.items() for finding in answer.findings)
     unknown = tuple(dict.fromkeys(reason for answer in answers.values() for reason in answer.unknown)) + _cut_short(run)
     word: Word = "valid"
@@ -81,6 +81,7 @@ def judge(run: Recorded, questions: Collection[str] | None = None) -> Verdict:
 
 def judge_folder(folder: RunFolder) -> tuple[Recorded, Verdict]:
     """Judge a run's folder, and leave history.parquet and verdict.json in it."""
+    spare_memory()
     written, is_sound = list[Future[None]](), Future[None]()
     with ThreadPoolExecutor(1) as beside:
         try:

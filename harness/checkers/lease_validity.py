@@ -23,6 +23,7 @@ Three more things follow with certainty from what the lock itself reports:
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
@@ -56,8 +57,8 @@ class Figures(CheckerFigures, frozen=True):
 
 
 class _Wrong(NamedTuple):
-    """What may be wrong with a lease. `amount`: what an example calls by how much. `text`: what {count} of the leases
-    did, by up to {most}."""
+    """What may be wrong with a lease. `amount`: what an example calls by how much. `text`: what {count} did, by up to
+    {most}; {ttl} is what they were granted for."""
 
     kind: str
     breaks: tuple[Requirement, ...]
@@ -65,54 +66,51 @@ class _Wrong(NamedTuple):
     text: str
 
 
-_WRONG: Final = (
-    _Wrong(
-        "overstated-validity",
-        ("lease",),
-        "too_long_by_ms",
-        "{count} were given a validity that ends after the {ttl}, by up to {most}",
-    ),
-    _Wrong(
-        "no-validity",
-        ("lease",),
-        "over_for_ms",
-        "{count} were granted with no validity left: by the lock's own account they had expired, up to {most} before",
-    ),
-    _Wrong(
-        "no-drift-allowance",
-        (),
-        "after_request_ms",
-        "{count} leave no allowance for clocks that run at different rates: their validity ends up to {most} after the "
-        "request, with a {ttl}",
-    ),
-    _Wrong(
-        "no-drift-allowance",
-        (),
-        "validity_of_ms",
-        "{count} leave no allowance for clocks that run at different rates: their validity is up to {most}, with a "
-        "{ttl}",
-    ),
-    _Wrong(
-        "late-extension",
-        ("lease",),
-        "late_by_ms",
-        "{count} are extensions that were granted up to {most} after the lease had expired, when for some time no "
-        "majority of the nodes had held the client's key",
-    ),
-    _Wrong(
-        "late-extension",
-        (),
-        "late_by_ms",
-        "{count} are extensions that were granted up to {most} after the lease had expired; nothing shows that a "
-        "majority of the nodes had lost the client's key by then",
-    ),
+_OVERSTATED: Final = _Wrong(
+    "overstated-validity",
+    ("lease",),
+    "too_long_by_ms",
+    "{count} were given a validity that ends after the {ttl}, by up to {most}",
+)
+_VOID: Final = _Wrong(
+    "no-validity",
+    ("lease",),
+    "over_for_ms",
+    "{count} were granted with no validity left: by the lock's own account they had expired, up to {most} before",
+)
+_TIGHT: Final = _Wrong(
+    "no-drift-allowance",
+    (),
+    "after_request_ms",
+    "{count} leave no allowance for clocks that run at different rates: their validity ends up to {most} after the "
+    "request, with a {ttl}",
+)
+_BARE: Final = _Wrong(
+    "no-drift-allowance",
+    (),
+    "validity_of_ms",
+    "{count} leave no allowance for clocks that run at different rates: their validity is up to {most}, with a {ttl}",
+)
+_AFTER_A_GAP: Final = _Wrong(
+    "late-extension",
+    ("lease",),
+    "late_by_ms",
+    "{count} are extensions that were granted up to {most} after the lease had expired, when for some time no majority "
+    "of the nodes had held the client's key",
+)
+_LATE: Final = _Wrong(
+    "late-extension",
+    (),
+    "late_by_ms",
+    "{count} are extensions that were granted up to {most} after the lease had expired; nothing shows that a majority "
+    "of the nodes had lost the client's key by then",
 )
 
 
 def check(run: Recorded) -> Answer:
     total = shown = 0
     differs = False
-    wrong: list[list[pd.DataFrame]] = [[] for _ in _WRONG]
+    parts: defaultdict[_Wrong, list[pd.DataFrame]] = defaultdict(list)
     for ops in by_lives(run.ops):
         leases = derive_leases(ops, run.faults)
         granted_ns = leases["granted_ms"].to_numpy(np.float64) * 1e6
@@ -120,25 +118,24 @@ def check(run: Recorded) -> Answer:
         ttl_ns = np.where(differ, granted_ns, run.config.ttl_ms * 1_000_000).astype(np.int64)
         total, shown = total + len(leases), shown + int(leases["requested_ns"].notna().sum())
         differs |= bool(differ.any())
-        for found, (which, amount_ns) in zip(wrong, _wrong(run, leases, ttl_ns), strict=True):
-            found.append(leases[_SHOWN][which].assign(amount_ns=amount_ns[which]))
-    ttl = "lease time as granted" if differs else f"TTL of {run.config.ttl_ms} ms"
-    found = [pd.concat(some) for some in wrong]
-    overstated, without, tight, bare, gap, harmless = map(len, found)
+        for wrong, which, amount_ns in _wrong_among(leases, ttl_ns, run):
+            parts[wrong].append(leases[_SHOWN][which].assign(amount_ns=amount_ns[which]))
+    found = {wrong: pd.concat(some) for wrong, some in parts.items()}
     figures = Figures(
         leases=total,
         with_request_time=shown,
-        overstated=overstated,
-        without_validity=without,
-        without_allowance=tight + bare,
-        late_extensions=gap + harmless,
+        overstated=len(found[_OVERSTATED]),
+        without_validity=len(found[_VOID]),
+        without_allowance=len(found[_TIGHT]) + len(found[_BARE]),
+        late_extensions=len(found[_AFTER_A_GAP]) + len(found[_LATE]),
     )
-    findings = [_finding(run, *each, total, ttl) for each in zip(_WRONG, found, strict=True) if len(each[1])]
+    ttl = "lease time as granted" if differs else f"TTL of {run.config.ttl_ms} ms"
+    findings = (_finding(run, wrong, some, total, ttl) for wrong, some in found.items() if len(some))
     return Answer(figures, tuple(findings))
 
 
-def _wrong(run: Recorded, leases: pd.DataFrame, ttl_ns: Ints) -> Iterator[tuple[Bools, np.ndarray]]:
-    """In the order of `_WRONG`: which of the leases are wrong in this way, and by how many nanoseconds."""
+def _wrong_among(leases: pd.DataFrame, ttl_ns: Ints, run: Recorded) -> Iterator[tuple[_Wrong, Bools, np.ndarray]]:
+    """Each thing that may be wrong, of which leases it is, and by how many nanoseconds."""
     shown = leases["requested_ns"].notna().to_numpy()
     requested = leases["requested_ns"].fillna(0).to_numpy(np.int64)
     earliest: Ints = leases["deadline_min_ns"].to_numpy(np.int64)
@@ -147,15 +144,15 @@ def _wrong(run: Recorded, leases: pd.DataFrame, ttl_ns: Ints) -> Iterator[tuple[
     by_length = np.where(np.isfinite(told), told, 0) - ttl_ns
     excess_ns = np.where(shown, np.maximum(by_clock, by_length), by_length)
     over = (excess_ns >= ROUNDING_NS) & ~leases["told_at_return"].to_numpy(np.bool_)
-    yield over, excess_ns
-    yield told <= 0, np.abs(told)
+    yield _OVERSTATED, over, excess_ns
+    yield _VOID, told <= 0, np.abs(told)
     in_bounds = np.isfinite(told) & ~over
-    yield shown & in_bounds & (by_clock > -SLEW * ttl_ns), ttl_ns + by_clock
-    yield ~shown & in_bounds & (by_length > -SLEW * ttl_ns), ttl_ns + by_length
+    yield _TIGHT, shown & in_bounds & (by_clock > -SLEW * ttl_ns), ttl_ns + by_clock
+    yield _BARE, ~shown & in_bounds & (by_length > -SLEW * ttl_ns), ttl_ns + by_length
     late, late_ns = _late_extensions(leases)
     gap = _after_a_gap(run, leases, late)
-    yield late & gap, late_ns
-    yield late & ~gap, late_ns
+    yield _AFTER_A_GAP, late & gap, late_ns
+    yield _LATE, late & ~gap, late_ns
 
 
 def _late_extensions(leases: pd.DataFrame) -> tuple[Bools, np.ndarray]:

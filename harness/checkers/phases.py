@@ -151,8 +151,9 @@ class _Tally:
 
     def add(self, ops: pd.DataFrame) -> None:
         acquires = ops[(ops["f"] == "acquire").to_numpy(np.bool_)]
+        # In the order of the names' first appearance, which decides between errors that are as frequent.
         for tally, names in ((self.outcomes, acquires["outcome"]), (self.errors, ops["error"])):
-            tally.update({str(name): int(times) for name, times in names.value_counts().items()})
+            tally.update({str(name): int(times) for name, times in names.value_counts(sort=False).items()})
         granted = acquires[(acquires["outcome"] == "ok").to_numpy(np.bool_)]
         self.took_ns.append((granted["complete_ns"] - granted["invoke_ns"]).to_numpy(np.int64))
 

@@ -11,6 +11,7 @@ import pandas as pd
 from fencepost.history import FaultEvent
 from harness.export.formats import Table
 from harness.history.recorded import Recorded
+from harness.store.columns import widened
 
 _FAULT_COLUMNS = tuple(field.name for field in msgspec.structs.fields(FaultEvent))
 
@@ -20,8 +21,7 @@ def frame_of(run: Recorded, table: Table) -> pd.DataFrame:
     if table == "faults":
         rows = [[_plain(getattr(event, name)) for name in _FAULT_COLUMNS] for event in run.faults]
         return pd.DataFrame(rows, columns=list(_FAULT_COLUMNS))
-    frame: pd.DataFrame = getattr(run, table)
-    return frame
+    return widened(getattr(run, table))
 
 
 def records(table: pd.DataFrame) -> Iterator[dict[str, Any]]:

@@ -45,8 +45,8 @@ def stable_order(codes: Codes) -> Ints:
 
 
 def narrowed(values: Codes, there: Bools | bool = True) -> Codes:
-    """These numbers in as few bits as they need to be told apart, compared and added: four times as much fits, too.
-    `there`: which of them matter."""
+    """These numbers in few bits, but so that sums of four of them fit. Products need not fit. `there`: which of them
+    matter."""
     if values.strides == (0,):
         return values
     largest = max(int(values.max(initial=0, where=there)), -int(values.min(initial=0, where=there)))
@@ -196,13 +196,15 @@ class TimeLine:
 
 
 def placed(upper: Codes, lower: Codes) -> Codes:
-    """One number for each row, ordered by the first and then by the second, in as few bits as it needs. Raises
-    OverflowError if 64 are too few."""
+    """One number for each row, ordered by the first and then by the second, in as few bits as it needs. The first is at
+    least -1. Raises OverflowError if 64 bits are too few."""
+    if lower.min(initial=0) < 0:
+        lower = np.unique(lower, return_inverse=True)[1]  # only damaged logs have such numbers
     width = width_of(lower)
-    least = min(-width * width_of(upper), 2 * int(lower.min(initial=0)))
-    if least < np.iinfo(np.int64).min:
-        raise OverflowError(f"{-least:,} is more than 64 bits")
-    numbers = upper.astype(np.min_scalar_type(least))
+    largest = width * max(width_of(upper), 1)
+    if largest > np.iinfo(np.int64).max:
+        raise OverflowError(f"{largest:,} is more than 64 bits")
+    numbers = upper.astype(np.min_scalar_type(-largest - 1))
     numbers *= numbers.dtype.type(width)
     numbers += lower.astype(numbers.dtype)
     return numbers

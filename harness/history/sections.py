@@ -89,21 +89,21 @@ def _together(parts: Iterable[dict[str, pd.Series]], rows: int) -> pd.DataFrame:
     for part in parts:
         until = at + len(part["start_ns"])
         for name, column in part.items():
-            is_whole = isinstance(column.dtype, np.dtype) and column.dtype.kind == "i"
+            never_missing = isinstance(column.dtype, np.dtype) and column.dtype.kind == "i"
             empty[name] = column.array[:0]
-            if name not in whole and (is_whole or column.notna().any()):
-                fill = 0 if is_whole else None
+            if name not in whole and (never_missing or column.notna().any()):
+                fill = 0 if never_missing else None
                 whole[name] = empty[name].take(np.full(rows, -1), allow_fill=True, fill_value=fill)
             if name in whole:
                 whole[name][at:until] = column.array
         at = until
     free_unused()
     order = np.argsort(whole["start_ns"].to_numpy(), kind="stable")
-    columns = {name: whole.pop(name).take(order) if name in whole else _missing(empty[name], rows) for name in empty}
+    columns = {name: whole.pop(name).take(order) if name in whole else _nothing(empty[name], rows) for name in empty}
     return pd.DataFrame(columns, copy=False)
 
 
-def _missing(empty: Any, rows: int) -> Any:
+def _nothing(empty: Any, rows: int) -> Any:
     """A column of the same type in which everything is missing. It takes no memory."""
     if isinstance(empty, pd.Categorical):
         return pd.Categorical.from_codes(np.broadcast_to(np.int8(-1), rows), dtype=empty.dtype)
@@ -113,8 +113,8 @@ def _missing(empty: Any, rows: int) -> Any:
 
 
 def by_lives(ops: pd.DataFrame) -> Iterator[pd.DataFrame]:
-    """The operations in parts that have whole lives, and enough operations: a part fits into the processor's cache, and
-    all of them together would need ten times as much memory."""
+    """The operations in parts of whole lives that have enough operations: a part fits into the processor's cache. One
+    part if the lives are not one after the other."""
     for begin, end in pairwise(_borders(placed(codes_of(ops["client"]), ops["life"].to_numpy()))):
         yield ops.iloc[begin:end]
 
@@ -143,7 +143,7 @@ def _sections_of(ops: pd.DataFrame, ends: Sequence[ClientEnd], faults: Sequence[
         )
     in_order = np.argsort(ops["complete_ns"].to_numpy(np.int64)[granting], kind="stable")
     granting, at = granting[in_order], at[in_order]
-    of_leases = _of_leases(ops, ids, at, ids.section[granting], faults)
+    leased = _leased(ops, ids, at, ids.section[granting], faults)
     names = ["client", "life", "section", "key", "complete_ns", "validity_ms", "granted_ms", "requested_ns", "token"]
     grants = ops[names].iloc[granting].reset_index(drop=True)
     start: Ints = grants["complete_ns"].to_numpy(np.int64)
@@ -160,17 +160,19 @@ def _sections_of(ops: pd.DataFrame, ends: Sequence[ClientEnd], faults: Sequence[
             "start_ns": start,
             "end_ns": np.maximum(end, start),
             "ended": ended,
+            "deadline_min_ns": leased.pop("deadline_min_ns"),
+            "deadline_max_ns": leased.pop("deadline_max_ns"),
             "validity_ms": grants["validity_ms"],
             "granted_ms": grants["granted_ms"],
             "requested_ns": grants["requested_ns"],
             "token": token,
             "token_source": source,
-            **of_leases,
+            **leased,
         }
     )
 
 
-def _of_leases(ops: pd.DataFrame, ids: _Ids, at: Ints, sections: Codes, faults: Sequence[FaultEvent]) -> dict[str, Any]:
+def _leased(ops: pd.DataFrame, ids: _Ids, at: Ints, sections: Codes, faults: Sequence[FaultEvent]) -> dict[str, Any]:
     """The columns of sections that follow from their leases. `at`: the sections' groups; `sections`: their numbers."""
     leases = derive_leases(ops, faults)[_OF_CHAINS]
     told, latest, extensions = _chain(leases, ids, sections)

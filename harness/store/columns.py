@@ -1,8 +1,8 @@
 """From the pieces of a history (`harness.store.pieces`) to one table.
 
-Times are absolute int64 nanoseconds. A column whose times may be missing is pandas' nullable `Int64`, never a float,
-which could not distinguish two nanoseconds. Names are categoricals, numbered in the order of first appearance. All
-other integers are in as few bits as they need. A column in which everything is missing takes no memory.
+Times are absolute nanoseconds. Integers are kept in few bits (`harness.history.groups.narrowed`), so times in 64. Where
+they may be missing they are pandas' nullable ones, never floats, which could not distinguish two nanoseconds. Names are
+categoricals, numbered in the order of first appearance. A column in which everything is missing takes no memory.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class Column:
     def pandas(self) -> Any:
         """The values, as a column of a `DataFrame`; nothing is left here."""
         values = self.take()
-        if values is None or (self._is_optional and (values == MISSING).all()):
+        if values is None or (self._is_optional and values.max(initial=MISSING) == MISSING):
             values = np.broadcast_to(np.array(self._absent, self._kind or np.int8), self.rows)
         if self._kind is None:
             return pd.Categorical.from_codes(values, pd.Index(self.names.listed, dtype="str"))
@@ -177,6 +177,14 @@ def _renumbered(codes: Array, numbers: Sequence[int]) -> Array:
     if numbers == list(range(len(numbers))):
         return codes  # as a rule: all logs have the same few names
     return np.array([*numbers, -1], np.min_scalar_type(-max(numbers) - 1))[codes]
+
+
+def widened(table: pd.DataFrame) -> pd.DataFrame:
+    """A copy in which all integers have 64 bits: for others, who calculate with it and change it."""
+    integers = {name: kind for name, kind in table.dtypes.items() if kind.kind == "i"}
+    return table.astype(
+        {name: "int64" if isinstance(kind, np.dtype) else "Int64" for name, kind in integers.items()}
+    ).copy()
 
 
 def ops_frame(lives: Iterable[tuple[str, int, Sequence[Op]]]) -> pd.DataFrame:

@@ -32,11 +32,15 @@ from harness.store.seal import check_seal
 from harness.store.shapes import PIECE_BYTES, ColumnDecoder
 from harness.store.soundness import check_soundness
 
-share_heaps()
-pa.set_memory_pool(pa.system_memory_pool())
-"""Arrow's own allocator keeps several times what it needs, for each thread."""
 _NEVER_NS: Final = 2**62
 OnOps = Callable[[pd.DataFrame], object]
+
+
+def spare_memory() -> None:
+    """Make the allocators of this process keep little of what is freed: those of the C library and of Arrow keep
+    several times what they need, for each thread."""
+    share_heaps()
+    pa.set_memory_pool(pa.system_memory_pool())
 
 
 def load_recorded(folder: RunFolder, *, is_over: bool = True, on_ops: OnOps = lambda ops: None) -> Recorded:
@@ -93,7 +97,6 @@ def _load(folder: RunFolder, doubts: tuple[str, ...], on_ops: OnOps) -> Recorded
         first = int(ops["invoke_ns"].min()) if len(ops) else 0
         timeline = Timeline(start_ns=first, interrupted=True)
     sections = derive_sections(ops, ends, faults)
-    free_unused()
     return Recorded(
         config=config,
         timeline=timeline,

@@ -10,6 +10,8 @@ from typing import Any, get_args
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from fencepost.__main__ import main
@@ -64,6 +66,16 @@ def test_tables_are_read_back_as_they_were(name: Format, table: Table) -> None:
         missing = expected[column].isna().to_numpy()
         assert (found[column].isna().to_numpy() == missing).all(), column
         assert found[column][~missing].tolist() == expected[column][~missing].tolist(), column
+
+
+@pytest.mark.parametrize("table", ["ops", "sections", "writes"])
+def test_a_table_has_the_same_types_whatever_is_in_it(table: Table) -> None:
+    small, large = (
+        pq.read_schema(BytesIO(exported(run.recorded(), "parquet", table=table)))
+        for run in (History().section("c1", 1, 2), History().section("c1", 1, 2, number=300, life=9).write("c1", 2**40))
+    )
+    assert small.field("section").type == large.field("section").type == pa.int64()
+    assert [(one.name, one.type) for one in small] == [(one.name, one.type) for one in large]
 
 
 def trace(run: Recorded) -> dict[tuple[str, str], list[dict[str, Any]]]:

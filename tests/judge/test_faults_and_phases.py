@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import harness.checkers
 from harness.checkers import checkers, faults, phases
 from tests.judge.histories import History
@@ -83,6 +85,14 @@ def test_sections_and_acquires_belong_to_the_phase_that_they_began_in() -> None:
     assert (found.faults.errors, found.calm.errors) == ({"timeout": 1}, {"reset": 1})
     assert found.recovery.sections_per_s == 10
     assert found.calm.acquire_ms_p50 == 1
+
+
+def test_of_errors_that_are_as_frequent_those_that_came_first_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("harness.history.parts.PART_ROWS", 4)
+    history = History()
+    for at, error in enumerate("ABBCADDEEFFC"):
+        history.op("c1", "acquire", "info", 1, at, at + 1, error=error)
+    assert list(by_phase(history).calm.errors) == ["A", "B", "C", "D", "E"]
 
 
 def test_a_moment_on_the_edge_of_a_fault_lies_in_it_and_the_moment_of_the_heal_in_the_recovery() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from harness.history.groups import (
@@ -22,6 +22,7 @@ from harness.history.groups import (
 
 quickly = settings(max_examples=150)
 few = st.integers(0, 6)
+at_a_border = st.sampled_from([2**bits + off for bits in (5, 6, 7, 8, 15, 16, 31, 32) for off in (-2, -1, 0, 1)])
 
 
 def ints(values: list[int]) -> np.ndarray:
@@ -51,7 +52,10 @@ def test_narrowed_numbers_are_the_same_and_may_be_added(values: list[int], missi
 
 
 @quickly
-@given(st.lists(st.tuples(st.integers(0, 300), st.integers(0, 2**20)), max_size=6))
+@given(st.lists(st.tuples(st.integers(-1, 300), st.integers(-200, 2**20) | at_a_border), max_size=6))
+@example([(0, 127)])
+@example([(0, 2**63 - 2)])
+@example([(0, 2**63 - 1), (1, -(2**63)), (1, -(2**62)), (-1, 5)])
 def test_what_is_placed_is_ordered_as_its_pairs_are(pairs: list[tuple[int, int]]) -> None:
     upper, lower = (narrowed(ints([pair[place] for pair in pairs])) for place in (0, 1))
     numbers = placed(upper, lower).tolist()

@@ -61,6 +61,11 @@ def test_who_is_refused_for_several_ttls_while_nobody_is_inside_found_no_way_in(
     )  # fmt: skip
 
 
+def test_a_life_with_negative_sections_is_another_life_all_the_same() -> None:
+    history = History().op("c1", "acquire", "fail", 5, 1, 2, reason="held")
+    assert gaps(history.op("c1", "acquire", "fail", -1, 5000, 5001, life=2, reason="held")) == []
+
+
 @pytest.mark.parametrize(
     ("ttl_ms", "until", "gap"), [(1000, 3200, [3000]), (1000, 3199, []), (100, 2200, [2000]), (100, 2199, [])]
 )

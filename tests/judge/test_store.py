@@ -67,6 +67,16 @@ def same(one: Recorded, other: Recorded) -> bool:
     return all(getattr(one, t).astype(str).equals(getattr(other, t).astype(str)) for t in ("ops", "sections", "writes"))
 
 
+def test_what_users_load_may_be_calculated_with_and_changed(tmp_path: Path) -> None:
+    run = fencepost.load(written(tmp_path).path)
+    assert (run.sections["section"] * 10**15).tolist() == [n * 10**15 for n in run.sections["section"].tolist()]
+    for table in (run.ops, run.sections, run.writes):
+        for column in ("section", "token"):
+            table.loc[0, column] = 2**40
+            assert table.loc[0, column] == 2**40
+    run.sections.loc[0, ["validity_ms", "granted_ms"]] = 1.5
+
+
 def test_the_recorded_data_is_read_back(tmp_path: Path) -> None:
     run = load_recorded(written(tmp_path))
     expected = story().recorded()
