@@ -76,7 +76,7 @@ test-partition: lock-under-test ## the main job: network cuts of every shape, ki
 test-latency: lock-under-test ## slow links, with delays up to and beyond the lease
 	$(TEST) --nemesis latency $(OPTIONS)
 
-# Holds close to the TTL, and pauses just beyond it: the stopped client resumes while the next one is inside.
+# Holds close to the TTL, and pauses about as long: the stopped client resumes while the next one is inside.
 PAUSES = --nemesis pause:targets=inside,interval=1500ms,duration=1ttl --ttl 500ms --hold uniform:250ms-450ms
 PAUSED_LOCKS = $(or $(LOCK),redlock redlock-ng)
 

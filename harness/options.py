@@ -42,10 +42,10 @@ class RunArguments(RunConfig, frozen=True, kw_only=True):
         str | None,
         Option(
             "--restart-delay",
-            "how long nodes stay down under crash, power and shutdown: 0, 500ms, 1.2ttl",
+            "how long nodes that the nemesis took down stay down: 0, 500ms, 1.2ttl",
             "faults",
             "TIME",
-            shown_default="1.2ttl",
+            shown_default="1.2ttl; hunt: 0",
         ),
     ] = None
     seed: Seed = msgspec.field(default_factory=partial(SystemRandom().randrange, 10**6))

@@ -15,7 +15,7 @@ DOCS = Path(__file__).parent.parent / "docs"
 FINDINGS = DOCS.parent / "results" / "survey" / "findings"
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 ROW = re.compile(r"^\| `([\w.-]+)/?` \|", re.MULTILINE)
-ONLY_SOMETIMES = {"played.json", "gaps", "sealed.json", "failure.json", "links.pcapng"}
+ONLY_SOMETIMES = {"experiment.json", "failure.json", "gaps", "links.pcapng", "played.json", "sealed.json"}
 
 
 def blocks(page: str, language: str) -> list[str]:

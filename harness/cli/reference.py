@@ -14,9 +14,10 @@ from harness.options import RunArguments
 
 _HEAD = """# Options
 
-All options of `fencepost test`, made from their declarations by `python -m harness.cli.reference`. Some other commands
-have an option too; there it replaces what the recorded run or the experiment has. Every option except `--seed`,
-`--expect`, `--results` and `--json` can be an axis of `fencepost compare`, and can follow its `--`.
+All options of `fencepost test`, made from their declarations by `python -m harness.cli.reference`. The last column
+names other commands that take the option, where it replaces what the recorded run or the experiment has. (Those about
+the result are in most commands; see their `--help`.) Every option except `--seed`, `--expect`, `--results` and `--json`
+can be an axis of `fencepost compare`, and can follow its `--`.
 
 A time is a number with a unit: `us`, `ms`, `s`, `m` or `h`.
 """

@@ -283,6 +283,7 @@ class _Ids:
         client = ops["client"].astype("category").cat
         names = {str(name): code for code, name in enumerate(client.categories)}
         lives, sections = ops["life"].to_numpy(), ops["section"].to_numpy()
+        lives = lives - lives.min(initial=0)
         life = placed(client.codes.to_numpy(), lives)
         section = placed(life, sections)
         return cls(life, section, Groups.of_equal(section), names, width_of(lives))
