@@ -13,7 +13,7 @@ from harness.campaign.folder import Campaign, RunLine
 from harness.campaign.measure import Blamed, Figures
 from harness.mutants.grid import mutants_grid
 from harness.mutants.table import Row, comparison, conclusion, document, in_words, markdown, rows_of
-from workloads.mutants import MUTANTS, STANDARD
+from workloads.mutants import CONTROLS, MUTANTS, STANDARD
 
 HALF, OVER = "half is enough", "grants what is over"
 
@@ -185,6 +185,18 @@ def test_columns_can_be_chosen() -> None:
         columns("standrad")
     with pytest.raises(UsageError, match="leave no run"):
         columns("plain", quick=True)
+
+
+@pytest.mark.parametrize("quick", [True, False])
+def test_correct_locks_have_servers_that_forget_nothing_where_these_may_be_back_too_soon(quick: bool) -> None:
+    grid = mutants_grid(1, 1, "process", quick=quick)
+    cells = [cell for _, cell in grid.cells.values()]
+    remembering = {(c.at["lock"], c.at["nemesis"]) for c in cells if c.options.get("persistence") == "aof-always"}
+    assert remembering == {
+        (c.at["lock"], c.at["nemesis"])
+        for c in cells
+        if c.at["lock"] in CONTROLS and c.at["nemesis"] in ("standard", "unaimed")
+    }
 
 
 def test_every_form_of_the_table_has_every_row() -> None:
