@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from fencepost.text import listed
 from harness.explain.cases import Side
 from harness.explain.evidence import NodeEvent
@@ -39,7 +41,7 @@ def by_lock(run: Recorded, parts: Sequence[NodePart], earlier: Side, later: Side
     if not told:
         return (
             f"The record shows no node that granted the lock to both {earlier.client} and {later.client}; the nodes' "
-            "replies are known only in part."
+            f"replies are known only in part.{_without_a_majority(run, earlier, later)}"
         )
     return f"{told}. {_counts(run, parts, earlier, later)}"
 
@@ -107,6 +109,29 @@ def undecided(run: Recorded, parts: Sequence[NodePart], earlier: Side, later: Si
     text = f"{'; '.join(texts)}. The record allows both readings."
     told = losses(run, parts) if parts else ""
     return f"{text} On the nodes: {told}." if told else text
+
+
+def _without_a_majority(run: Recorded, earlier: Side, later: Side) -> str:
+    """Which of them certainly had no majority of the nodes while both were inside, and why the nodes lacked its key;
+    empty if that is not known."""
+    if run.backing is None:
+        return ""
+    until_ns = min(side.end_ns for side in (earlier, later))
+    sections, texts = run.sections, []
+    for side in (earlier, later):
+        own = (
+            (sections["client"] == side.client)
+            & (sections["life"] == side.life)
+            & (sections["section"] == side.section)
+        )
+        (place,) = np.flatnonzero(own)
+        if place in run.backing.owners.values:
+            stretch = run.backing.unbacked(int(place), later.start_ns, until_ns)
+            if stretch is not None:
+                why = ", ".join(f"{node} {loss}" for node, loss in stretch.losses)
+                since = at(run, stretch.from_ns)
+                texts.append(f" From {since} on, no majority of the nodes can have held {side.client}'s key: {why}.")
+    return "".join(texts)
 
 
 def losses(run: Recorded, parts: Sequence[NodePart]) -> str:

@@ -81,6 +81,22 @@ def test_a_lock_whose_clients_use_one_value_each_for_all_their_sections() -> Non
     assert all(part.others == () for part in told.parts), "what both had themselves was granted to nobody else"
 
 
+def test_who_had_no_majority_is_told_if_nothing_else_is_known() -> None:
+    """c2 was granted the lock on n2 while nobody could see it."""
+    story = foreign().saw(9, "set", "n1 n2", "c1").killed("n2", 12, 20).saw(13, "blind", "n2", key="")
+    story.saw(29, "set", "n3", "c2").saw(35, "watching", "n2", key="")
+    story.watch("n1", "n2", "n3").seen("n1", "set", 9, "c1-1", ttl=100).seen("n2", "set", 9, "c1-1", ttl=100)
+    story.seen("n2", "blind", 13).seen("n3", "set", 29, "c2-1", ttl=100).seen("n2", "watching", 35, "again")
+    for node in ("n1", "n2", "n3"):
+        story.seen(node, "blind", 90)
+    story.shows("c1", "c1-1").shows("c2", "c2-1")
+    assert story.told("overlap").sentence == (
+        "The record shows no node that granted the lock to both c1 and c2; the nodes' replies are known only in part. "
+        "From +35.0 ms on, no majority of the nodes can have held c1's key: n2 lost by the node, n3 never set. From "
+        "+35.0 ms on, no majority of the nodes can have held c2's key: n1 never set, n2 unseen."
+    )
+
+
 def test_a_value_that_two_clients_use_shows_neither() -> None:
     story = foreign().saw(9, "set", "n1 n2", "c1").saw(29, "set", "n2 n3", "c2")
     story.values.append(("c3", Held(1, "k1", "c1-1")))
