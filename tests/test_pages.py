@@ -12,6 +12,8 @@ from tests.harness import runs
 from tests.harness.second_tries import played, spared, was_held_up
 
 DOCS = Path(__file__).parent.parent / "docs"
+CHECKERS = DOCS.parent / "harness" / "checkers"
+KIND = re.compile(r'"([a-z]+(?:-[a-z]+)+)"')
 FINDINGS = DOCS.parent / "results" / "survey" / "findings"
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 ROW = re.compile(r"^\| `([\w.-]+)/?` \|", re.MULTILINE)
@@ -72,6 +74,13 @@ def test_the_page_on_the_run_folder_names_every_file_of_a_run(tmp_path: Path) ->
     named = set(ROW.findall((DOCS / "run-folder.md").read_text()))
     assert there - named == set()
     assert named - there <= ONLY_SOMETIMES
+
+
+def test_the_page_on_verdicts_names_every_kind_of_finding() -> None:
+    """A kind is the first argument of `Finding`, or one of several that a checker chooses from."""
+    words = {word for path in CHECKERS.glob("*.py") for word in KIND.findall(path.read_text())} - {"cut-off"}
+    table = (DOCS / "verdicts.md").read_text().partition("| violates | kinds |")[2].partition("\n\n")[0]
+    assert set(re.findall(r"`([a-z]+-[a-z-]+)`", table)) == words
 
 
 def test_the_page_on_choosing_names_every_published_finding() -> None:

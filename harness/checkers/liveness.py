@@ -103,7 +103,7 @@ class Figures(CheckerFigures, frozen=True):
             yield Tile("Longest gap", milliseconds(self.longest_gap_ms), note, order=60)
         if self.late_grants:
             note = "the lease had expired before the client learned of it"
-            yield Tile("Late grants", count(self.late_grants), note, "warn", order=80)
+            yield Tile("Late entries", count(self.late_grants), note, "warn", order=80)
         if self.recovery_all_ms is not None:
             note = f"the first after {milliseconds(self.recovery_first_ms)}"
             yield Tile("Recovery, all clients", milliseconds(self.recovery_all_ms), note, order=80)
