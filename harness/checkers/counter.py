@@ -19,15 +19,14 @@ import pandas as pd
 from harness.checkers.updates import (
     ALL,
     UpdateFigures,
-    acknowledged_writes,
     last_values,
     lost_updates,
-    matched,
     record_is_wrong,
     shown,
+    told_writes,
     unknown_losses,
 )
-from harness.history.groups import Bools, Groups, Ints, first_not_larger, width_of
+from harness.history.groups import Bools, Codes, Groups, Ints, first_not_larger, narrowed, width_of
 from harness.history.recorded import Recorded
 from harness.verdict import Answer, Finding
 
@@ -45,19 +44,18 @@ class Figures(UpdateFigures, frozen=True):
 
 def check(run: Recorded) -> Answer:
     writes = run.writes
+    acknowledged, told, missing = told_writes(run)
     by_key = _Writes.of(writes, run.writes_by_key)
-    acknowledged = acknowledged_writes(run)
-    told, missing = matched(acknowledged, writes)
     lost = by_key.lost()
     lost_and_told = np.flatnonzero(lost & told[by_key.row])
     findings = [
         *_lost_updates(run, by_key, lost_and_told, told),
-        *record_is_wrong(run, acknowledged, missing),
+        *record_is_wrong(run, missing),
         *_from_nowhere(writes, by_key),
     ]
     total = len(lost_and_told)
     figures = Figures(
-        acknowledged=len(acknowledged),
+        acknowledged=acknowledged,
         accepted=len(writes),
         lost=total,
         lost_unacknowledged=int(lost.sum()) - total,
@@ -73,24 +71,25 @@ class _Writes:
     by key, and in the resource's order within each. `row`: their rows in the table."""
 
     row: Ints
-    key: Ints
-    value: Ints
+    key: Codes
+    value: Codes
 
     @classmethod
     def of(cls, writes: pd.DataFrame, by_key: Groups) -> _Writes:
         """`by_key`: as in `Recorded.writes_by_key`."""
-        values = writes["value"].to_numpy(np.int64)
-        value: Ints = by_key.take(values)
+        values = writes["value"].to_numpy()
+        value = by_key.take(values)
         odd = np.ones(len(value), np.bool_)
         odd[1:] = value[1:] != value[:-1] + 1
         odd[by_key.begins] = value[by_key.begins] != 1
         odd_keys = by_key.keep(by_key.spread(odd))
-        return cls(odd_keys.order, odd_keys.number, values[odd_keys.order])
+        return cls(odd_keys.order, narrowed(odd_keys.number), values[odd_keys.order])
 
     def lifted(self) -> Ints:
         """The values, each key's, and 0, above all of the key before it."""
-        lifted: Ints = self.value - self.value.min(initial=0)
-        return lifted + self.key * width_of(lifted)
+        lifted: Ints = self.value.astype(np.int64) - self.value.min(initial=0)
+        lifted += self.key.astype(np.int64) * width_of(lifted)
+        return lifted
 
     def lost(self) -> Bools:
         """Which writes have a later one of their key that is not larger."""
@@ -113,8 +112,10 @@ def _from_nowhere(table: pd.DataFrame, writes: _Writes) -> list[Finding]:
         return []
     lifted = writes.lifted()
     floor = lifted - writes.value  # where 0 lies, on the line of this key
-    highest = np.append(floor[0], np.maximum.accumulate(lifted)[:-1])
-    rows = writes.row[(lifted > np.maximum(highest, floor) + 1) | (writes.value < 1)]
+    highest = np.maximum.accumulate(lifted)
+    np.maximum(floor[1:], highest[:-1], out=floor[1:])
+    floor += 1
+    rows = writes.row[(lifted > floor) | (writes.value < 1)]
     if not len(rows):
         return []
     examples: tuple[dict[str, object], ...] = tuple(

@@ -20,12 +20,11 @@ from fencepost.text import count
 from harness.checkers.updates import (
     ALL,
     UpdateFigures,
-    acknowledged_writes,
     last_values,
     lost_updates,
-    matched,
     record_is_wrong,
     shown,
+    told_writes,
     unknown_losses,
 )
 from harness.figures import Row
@@ -59,19 +58,18 @@ class Figures(UpdateFigures, frozen=True):
 
 def check(run: Recorded) -> Answer:
     writes, by_key = run.writes, run.writes_by_key
-    acknowledged = acknowledged_writes(run)
-    told, missing = matched(acknowledged, writes)
+    acknowledged, told, missing = told_writes(run)
     chains = _Chains.of(run)
     lost_and_told = told[chains.losers]
     findings = [
         *lost_updates(run, chains.losers[lost_and_told], chains.winners[lost_and_told], told),
-        *record_is_wrong(run, acknowledged, missing),
+        *record_is_wrong(run, missing),
         *_resource_is_wrong(run, chains.from_nowhere, _NOWHERE),
         *_resource_is_wrong(run, _not_replaced(run, by_key), _NOT_REPLACED),
     ]
     total = int(lost_and_told.sum())
     figures = Figures(
-        acknowledged=len(acknowledged),
+        acknowledged=acknowledged,
         accepted=len(writes),
         lost=total,
         lost_unacknowledged=len(chains.losers) - total,

@@ -80,7 +80,15 @@ class UpdateFigures(CheckerFigures, frozen=True):
         return ", ".join(shown) + (f" and {more:,} more" if more > 0 else "")
 
 
-def acknowledged_writes(run: Recorded) -> pd.DataFrame:
+def told_writes(run: Recorded) -> tuple[int, Bools, pd.Index]:
+    """How many writes clients were told of; of each accepted write, whether one was; and the rows in `run.ops` of those
+    that were not accepted."""
+    acknowledged = _acknowledged(run)
+    told, missing = _matched(acknowledged, run.writes)
+    return len(acknowledged), told, acknowledged.index[missing]
+
+
+def _acknowledged(run: Recorded) -> pd.DataFrame:
     """The writes that clients were told of: client, section and value, with the index that they have in `run.ops`."""
     asked = ((run.ops["f"] == "write") & (run.ops["outcome"] == "ok")).to_numpy(np.bool_)
     ops: pd.DataFrame = run.ops[["client", "section", "value"]]
@@ -99,14 +107,15 @@ def unknown_losses(run: Recorded, found: bool) -> tuple[str, ...]:
     return ("the resource's record is incomplete: lost updates cannot be ruled out",)
 
 
-def matched(acknowledged: pd.DataFrame, writes: pd.DataFrame) -> tuple[Bools, Bools]:
+def _matched(acknowledged: pd.DataFrame, writes: pd.DataFrame) -> tuple[Bools, Bools]:
     """Which accepted writes were acknowledged, and which acknowledged writes were not accepted."""
     tables = (acknowledged, writes)
     names, more = (t["client"].astype("category").cat.categories for t in tables)
     if not names.equals(more):
         names = names.union(more)
     clients = [codes_in(names, t["client"]) for t in tables]
-    numbers, values = [t["section"].to_numpy() for t in tables], [t["value"].to_numpy(np.int64) for t in tables]
+    numbers = [t["section"].to_numpy() for t in tables]
+    values = [acknowledged["value"].to_numpy(np.int64), writes["value"].to_numpy()]
     # As a rule, each client was told of its writes in the order in which the resource accepted them.
     by_client = [Groups.of(client) for client in clients]
     columns = (clients, numbers, values)
@@ -190,20 +199,19 @@ def shown(writes: pd.DataFrame, row: int) -> dict[str, object]:
     return {"client": str(write.client), "section": int(write.section), "value": int(write.value)}
 
 
-def record_is_wrong(run: Recorded, acknowledged: pd.DataFrame, missing: Bools) -> list[Finding]:
-    """What the resource's record cannot explain: `missing` writes, and a last read that differs from the last write.
-    Nothing if there was no last read: then the record is known to be incomplete."""
+def record_is_wrong(run: Recorded, missing: pd.Index) -> list[Finding]:
+    """What the resource's record cannot explain: writes that clients were told of and that are `missing`, and a last
+    read that differs from the last write. Nothing if there was no last read: then the record is known to be
+    incomplete."""
     if run.final_values is None:
         return []
-    return _missing(run, acknowledged, np.flatnonzero(missing)) + _final_differs(
-        run, run.writes.iloc[run.writes_by_key.last()]
-    )
+    return _missing(run, missing) + _final_differs(run, run.writes.iloc[run.writes_by_key.last()])
 
 
-def _missing(run: Recorded, acknowledged: pd.DataFrame, missing: Ints) -> list[Finding]:
+def _missing(run: Recorded, missing: pd.Index) -> list[Finding]:
     if not len(missing):
         return []
-    ops = run.ops.loc[acknowledged.index[missing]]
+    ops = run.ops.loc[missing]
     examples = tuple(
         {
             "client": str(op.client),
