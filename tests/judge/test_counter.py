@@ -25,6 +25,12 @@ def test_writes_that_build_on_each_other_lose_nothing() -> None:
     )
 
 
+def test_a_lost_increment_makes_no_later_value_impossible() -> None:
+    history = overlapping().section("c3", 70, 80).section("c4", 90, 99)
+    history.write("c3", 2, at=75).write("c4", 3, at=95)
+    assert list(findings(history)) == [("lost-update", "lock")]
+
+
 def overlapping(until: float = 50) -> History:
     history = History().section("c1", 0, until).section("c2", 10, 60)
     return history.write("c2", 1, at=20).write("c1", 1, at=30)
