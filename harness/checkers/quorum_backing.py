@@ -2,8 +2,8 @@
 
 A lock that reports a validity guarantees that a majority of the nodes holds the client's value until then. The witness
 sees whether that is true. Only what is certain is counted. A node counts as holding the value unless it certainly does
-not: it was in sight, and what it held is known. And the client counts as relying on the lock only within its *certain
-window*, from the grant to the release or to the earliest end of its validity.
+not: what it held is known, or it did nothing since before the section was asked for. And the client counts as relying
+on the lock only within its *certain window*, from the grant to the release or to the earliest end of its validity.
 
 Nothing can be said about a lock that does not show what it sets on the nodes. A lock's nodes are those on which the key
 was ever set; a lock that uses one of five has a majority of one.

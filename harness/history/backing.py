@@ -2,9 +2,9 @@
 whose keys were not there.
 
 Only what is certain is said. A node counts as holding a section's value unless it certainly does not: it was in sight,
-and what it held is known. A lock's nodes are those on which the key was ever set; a lock that uses one of five has a
-majority of one. A node that never showed the key may have had it while it was out of sight. Nothing is known of a lock
-that does not show what it sets on the nodes.
+and what it held is known, or it did nothing since before the section was asked for. A lock's nodes are those on which
+the key was ever set; a lock that uses one of five has a majority of one. A node that never showed the key may have had
+it while it was out of sight. Nothing is known of a lock that does not show what it sets on the nodes.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from harness.history.fault_windows import FOREVER_NS
 from harness.history.groups import known
 from harness.history.key_owners import Owners
 from harness.history.node_line import NodeLine
+from harness.history.standstills import Standstills
 from harness.history.wrong_clocks import WrongClocks
 
 if TYPE_CHECKING:
@@ -82,6 +83,7 @@ class Backing:
     """When the round that granted it was, if the lock tells; else when the section was asked for."""
     all_nodes: tuple[str, ...]
     clocks: WrongClocks
+    standstills: Standstills
 
     @classmethod
     def of(cls, run: Recorded, watched: Watched, owners: Owners) -> Backing:
@@ -111,6 +113,7 @@ class Backing:
             requested,
             run.config.node_names,
             run.wrong_clocks,
+            Standstills.of(run.faults),
         )
 
     def nodes(self, section: int) -> list[str]:
@@ -125,7 +128,7 @@ class Backing:
         """Whether it would have shown that the section had no majority behind it: from the request for it to this time,
         a majority of the nodes that its lock may use was always in sight."""
         used, asked = self.nodes(section), self.asked[section]
-        in_sight = sum(not self._blind(node, asked, until_ns) for node in used)
+        in_sight = sum(not self._blind(node, section, asked, until_ns) for node in used)
         return in_sight >= (len(used) + len(self._unshown(section, until_ns))) // 2 + 1
 
     def unbacked(self, section: int, from_ns: int, to_ns: int) -> Stretch | None:
@@ -155,7 +158,7 @@ class Backing:
         if not used:
             return []
         maybe = {node: self._maybe(node, section, from_ns, to_ns) for node in used}
-        unshown = [self._blind(node, from_ns, to_ns) for node in self._unshown(section, to_ns)]
+        unshown = [self._blind(node, section, from_ns, to_ns) for node in self._unshown(section, to_ns)]
         every = [*maybe.values(), *unshown]
         edges = sorted({from_ns, to_ns, *(edge for spans in every for span in spans for edge in span)})
         found: list[list[tuple[int, int]]] = []
@@ -186,16 +189,17 @@ class Backing:
             (max(start, line.from_min[place]), min(until, line.to_max[place]))
             for place in self._perhaps_own(line, section, start, until)
         ]
-        return [(a, max(a, b)) for a, b in spans] + self._blind(node, start, until)
+        return [(a, max(a, b)) for a, b in spans] + self._blind(node, section, start, until)
 
     def _unshown(self, section: int, until_ns: int) -> list[str]:
         """The nodes that never showed the key, and were out of sight for some time since the section was asked for."""
         used, asked = self.nodes(section), self.asked[section]
-        return [node for node in self.all_nodes if node not in used and self._blind(node, asked, until_ns)]
+        return [node for node in self.all_nodes if node not in used and self._blind(node, section, asked, until_ns)]
 
-    def _blind(self, node: str, start: int, until: int) -> list[tuple[int, int]]:
-        """The parts of [start, until] in which the node was out of sight."""
-        spans, at = [], start
+    def _blind(self, node: str, section: int, start: int, until: int) -> list[tuple[int, int]]:
+        """The parts of [start, until] in which the node was out of sight, and may have held the section's value. One
+        that stood still when the section was asked for was given nothing for it until it went on."""
+        spans, at = [], max(start, min(self.standstills.until(node, self.asked[section]), until))
         for seen, lost, _ in self._windows(node):
             spans.append((at, min(seen, until)))
             at = min(max(at, lost), until)
@@ -215,7 +219,7 @@ class Backing:
             # What it held may have been lost with the node before anybody saw it, or gone before it could be read.
             if any(asked <= lost < at_ns for _, lost, _ in self._windows(node)):
                 return "lost by the node"
-            if self._blind(node, asked, at_ns):
+            if self._blind(node, section, asked, at_ns):
                 return "unseen"
             # What an earlier round had set is not what this one did.
             since = self.requested[section]
@@ -223,7 +227,7 @@ class Backing:
             return "gone unread" if unread else "never set"
         last = own[-1]
         # A later round of the same call may have set it once more while the node was out of sight.
-        again = self._blind(node, last.to_max_ns, min(at_ns, self.told[section]))
+        again = self._blind(node, section, last.to_max_ns, min(at_ns, self.told[section]))
         if any(self._restarted(node, since, at_ns) for since, _ in again):
             return "lost by the node"
         if again and self.clocks.touch(node, asked, at_ns):

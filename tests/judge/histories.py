@@ -83,7 +83,9 @@ class History:
         injected = FaultEvent("injected", name, nemesis, "it", ms(began), ms(began + 1), holds, "seen", **hit)
         self.faults.append(injected)
         if healed is not None:
-            self.faults.append(FaultEvent("healed", name, nemesis, "it", ms(healed - 1), ms(healed), gone, "seen"))
+            self.faults.append(
+                FaultEvent("healed", name, nemesis, "it", ms(healed - 1), ms(healed), gone, "seen", **hit)
+            )
         return self
 
     def unplanned(self, name: str, began: float, ended: float | None, what: str = "it failed", **hit: Any) -> History:

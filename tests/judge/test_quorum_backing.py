@@ -267,6 +267,31 @@ def test_a_node_that_was_not_in_sight_when_the_client_asked_may_have_lost_it() -
     assert not only(lost_at(4)).breaks
 
 
+def test_a_node_that_was_down_when_the_client_asked_was_given_nothing_until_it_was_back() -> None:
+    def with_fault(began: float = 2, healed: float | None = 20, at: float = 15, **more: Any) -> History:
+        """n2 is out of sight from 1 to `at`, and certainly did nothing from `began` + 1 to `healed` - 1."""
+        history = History().section("c1", 10, 50, asked=5, deadline=105).shows("c1", "v1").watch(*NODES, at=-20)
+        history.seen("n1", "set", 8, "v1").seen("n3", "set", 3, "other").seen("n2", "set", -10, "other")
+        history.seen("n2", "blind", 1).seen("n2", "watching", at, "second")
+        return history.fault("f", began, healed, **{"nodes": ("n2",), "how_down": "kill"} | more)
+
+    assert unfounded(with_fault()) == ("never set", 40)
+    assert only(with_fault()).breaks == ("lease",)
+    assert unfounded(with_fault(healed=None)) == ("never set", 40)
+    assert unfounded(with_fault(how_down=None)) == ("never set", 40), "it was stopped"
+    assert unfounded(with_fault(healed=12, at=15)) == ("unseen", 35), "it was back at 11"
+    assert unfounded(with_fault(began=4.5)) == ("unseen", 35), "it may have been there at 5"
+    assert unfounded(with_fault(holds=False)) == ("unseen", 35), "the fault did not hold"
+    assert unfounded(with_fault(answers_errors=True)) == ("unseen", 35), "it answered errors, and was there"
+    assert unfounded(with_fault(nodes=("n3",))) == ("unseen", 35)
+    again = with_fault().fault("g", 1, 13, nodes=("n2",))
+    assert unfounded(again) == ("unseen", 35), "another fault's healing may have started it"
+    before = with_fault().fault("g", 0, 2.5, nodes=("n2",))
+    assert unfounded(before) == ("never set", 40), "another fault was healed before it went down"
+    undone = with_fault().undone("f", 12, nodes=("n2",))
+    assert unfounded(undone) == ("unseen", 35), "somebody started it at 11"
+
+
 def seen_on(*nodes: str, unseen: tuple[str, ...] = (), until: float = 900) -> History:
     """Five nodes, of which the witness sees some only from `until` on. The value is on the nodes named, another one on
     all others that are seen."""
