@@ -32,7 +32,9 @@ PROVE_EVERY_NS: Final = 50_000_000
 """How often a node gets a PING when there is nothing else to ask, so that `since_ns` is never much older."""
 SILENT_AFTER_NS: Final = 500_000_000
 """A node that leaves a question unanswered this long is no longer watched."""
-_REDIAL_NS: Final = 30_000_000
+CONNECTS_WITHIN_NS: Final = 30_000_000
+"""Servers are on this machine. One that was away when it was dialled, and whose address was away with it, is found
+sooner by a new dial than by the kernel's second try, a second later."""
 _PAGE: Final = 500
 
 _EVENTS: Final[dict[bytes, KeyEventName]] = {
@@ -78,7 +80,6 @@ class KeyEventStream:
         """Whether everything that the node holds is known."""
         self._address = address
         self._connection: Connection | None = None
-        self._dialled_ns = -_REDIAL_NS
         self._questions: deque[_Question] = deque()
         self._proven_ns = 0
         """When the newest question was asked that the node has answered."""
@@ -109,25 +110,32 @@ class KeyEventStream:
         return ready
 
     def upkeep(self, now_ns: int) -> None:
-        """Dial, ask for a sign of life, notice silence. Call it after everything that has arrived was handled."""
+        """Dial, ask for a sign of life, notice silence. Call it after everything that has arrived was handled.
+
+        A node that is down is dialled every time: what clients do on a node that is back is unseen until it answers."""
         if self._connection is None:
-            if now_ns - self._dialled_ns >= _REDIAL_NS:
-                self._dial(now_ns)
+            self._dial(now_ns)
         elif not self._questions:
             if now_ns - self._proven_ns >= PROVE_EVERY_NS:
                 self.prove(now_ns)
-        elif now_ns - self._questions[0].asked_ns >= SILENT_AFTER_NS:
-            if self._connection.is_connecting:
+        elif self._connection.is_connecting:
+            if now_ns - self._questions[0].asked_ns >= CONNECTS_WITHIN_NS:
                 self.close()
-            else:
-                self._is_silent = True
-                self._stop_watching()
+        elif now_ns - self._questions[0].asked_ns >= SILENT_AFTER_NS:
+            self._is_silent = True
+            self._stop_watching()
 
     def prove(self, now_ns: int) -> None:
         """Ask for a sign of life."""
         if self._connection is not None and not self._connection.is_connecting:
             self._ask(_PING, now_ns, _ignore)
             self._send()
+
+    @property
+    def is_opening(self) -> bool:
+        """Whether a node has answered the dial, and will soon be watched."""
+        connection = self._connection
+        return connection is not None and not (connection.is_connecting or self.is_watching or self._is_silent)
 
     @property
     def is_waiting(self) -> bool:
@@ -153,7 +161,7 @@ class KeyEventStream:
     # The connection.
 
     def _dial(self, now_ns: int) -> None:
-        self._dialled_ns = self._proven_ns = now_ns
+        self._proven_ns = now_ns
         try:
             self._connection = Connection(self._address)
         except OSError:
@@ -163,6 +171,7 @@ class KeyEventStream:
         self._ask(_NOTIFY, now_ns, self._expect)
         self._connection.queue(_SUBSCRIBE)  # answered by notifications
         self._list(b"0", now_ns)
+        self._send()  # which shows at once, as a rule, whether anybody is there
 
     def _ask(self, request: bytes, now_ns: int, take: Callable[[object, int], None]) -> None:
         assert self._connection is not None

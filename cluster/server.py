@@ -76,6 +76,12 @@ class KeyEvents(Protocol):
         ...
 
     @property
+    def is_opening(self) -> bool:
+        """Whether a node has answered the dial, and will soon be watched: until then what happens there is unseen, so
+        the owner does not rest."""
+        ...
+
+    @property
     def is_waiting(self) -> bool:
         """Whether an answer is still to come from a node that is not known to be down or silent."""
         ...

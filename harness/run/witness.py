@@ -35,7 +35,7 @@ _NICE: Final = 10
 _REST_S: Final = 0.003
 """The pause between two looks. All events in between are handled in one batch: at 500 sections per second that takes 6
 % of a processor, whereas waking up for every event takes 15 %. If a key lived shorter than this, its value stays
-unknown."""
+unknown. There is none while a node that is back is being asked what it holds."""
 _READY: Final = b"watching\n"
 
 
@@ -90,7 +90,8 @@ def _look(streams: Sequence[KeyEvents], until: int | None, for_ns: int) -> bool:
     """Handle the nodes' events for this long; returns True immediately if it is time to end."""
     deadline_ns = monotonic_ns() + for_ns
     while True:
-        sleep(_REST_S)
+        if not any(stream.is_opening for stream in streams):
+            sleep(_REST_S)
         poll = select.poll()
         if until is not None:
             poll.register(until, select.POLLIN)
@@ -99,7 +100,8 @@ def _look(streams: Sequence[KeyEvents], until: int | None, for_ns: int) -> bool:
             if (fd := stream.fd) is not None:
                 by_fd[fd] = stream
                 poll.register(fd, stream.wants)
-        left_ms = max(0, deadline_ns - monotonic_ns()) / 1e6
+        is_down = len(by_fd) < len(streams)  # a node, which is dialled at every look
+        left_ms = 0 if is_down else max(0, deadline_ns - monotonic_ns()) / 1e6
         for fd, _ in poll.poll(left_ms):
             if fd == until:
                 return True

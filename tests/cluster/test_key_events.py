@@ -6,13 +6,14 @@ import select
 import socket
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from time import monotonic_ns
 from typing import Any
 
 import pytest
 
 from cluster.base import Address
-from cluster.key_events import KeyEventStream
+from cluster.key_events import CONNECTS_WITHIN_NS, KeyEventStream
 from fencepost.history import KeyEvent
 from tests.locks.conftest import Server, free_port, redis_at
 
@@ -173,3 +174,42 @@ def test_keys_that_were_there_before_are_seen_with_their_values_of_any_type(serv
     seen = {event.key: (event.value, event.is_hash) for event in told if event.event == "seen"}
     assert seen == {"text": ("v1", False), "bytes": ("0xff01", False), "hash": ("c1:7", True), "set": (None, False)}
     assert told[-1].event == "watching", "everything that was there comes before it"
+
+
+def test_a_node_that_is_down_is_dialled_at_every_look() -> None:
+    with socket.socket() as port:
+        port.bind(("127.0.0.1", 0))
+        stream = KeyEventStream("n1", Address(*port.getsockname()))
+        stream.upkeep(0)
+        if stream.fd is not None:
+            poll = select.poll()
+            poll.register(stream.fd, stream.wants)
+            poll.poll()
+            stream.advance()
+        assert stream.fd is None, "refused"
+        port.listen()
+        stream.upkeep(1)
+        assert stream.fd is not None
+        stream.close()
+
+
+def test_a_node_that_lets_a_dial_hang_is_dialled_anew() -> None:
+    with socket.socket() as port, ExitStack() as others:
+        port.bind(("127.0.0.1", 0))
+        port.listen(0)
+        address = Address(*port.getsockname())
+        for _ in range(2):  # the kernel takes one more than the backlog, and leaves all others without an answer
+            other = others.enter_context(socket.socket())
+            other.setblocking(False)
+            other.connect_ex(address)
+        stream = KeyEventStream("n1", address)
+        stream.upkeep(0)
+        hanging = stream.fd
+        assert hanging is not None
+        stream.upkeep(CONNECTS_WITHIN_NS - 1)
+        assert stream.fd == hanging
+        stream.upkeep(CONNECTS_WITHIN_NS)
+        assert stream.fd is None
+        stream.upkeep(CONNECTS_WITHIN_NS + 1)
+        assert stream.fd is not None
+        stream.close()

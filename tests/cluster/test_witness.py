@@ -233,6 +233,7 @@ class Answering:
 
     wants = select.POLLIN
     is_watching = True
+    is_opening = False
 
     def __init__(self) -> None:
         self.fd, self._answers = os.pipe()
