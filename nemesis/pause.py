@@ -129,9 +129,8 @@ class Pause(msgspec.Struct, frozen=True):
         return Evidence(holds, "; ".join(words) or "the client runs")
 
     def heal(self, world: World, owner: str, impact: Impact) -> Evidence:
-        names = impact.paused_clients if self.aimed_at else self.clients
-        clients = [world.clients[name] for name in names]
-        nodes = [world.cluster.nodes[name] for name in self.nodes]
+        clients = [world.clients[name] for name in impact.paused_clients]
+        nodes = [world.cluster.nodes[name] for name in impact.nodes]
         ends: list[Callable[[], None]] = [client.resume for client in clients] + [node.resume for node in nodes]
         if impact.slow_links:  # they are healed already, unless that took too long
             ends.append(partial(world.cluster.restore, impact.slow_links, owner, world.called_off))
@@ -139,9 +138,9 @@ class Pause(msgspec.Struct, frozen=True):
         still = [c.name for c in clients if not becomes_true(partial(_runs, c), within_s=SEEN_WITHIN_S)]
         running = [c.name for c in clients if c.is_alive() and c.name not in still]
         gone = [c.name for c in clients if not c.is_alive()]
-        answering = in_service(world, self.nodes)
+        answering = in_service(world, impact.nodes)
         # `Node.resume` returns only when the node answers, or when this pause is not what keeps it from answering.
-        down = [name for name in self.nodes if name not in answering]
+        down = [name for name in impact.nodes if name not in answering]
         words = [
             f"{','.join(who)} {what}"
             for who, what in (

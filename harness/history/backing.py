@@ -113,7 +113,8 @@ class Backing:
             requested,
             run.config.node_names,
             run.wrong_clocks,
-            Standstills.of(run.faults),
+            # What broke a run off may have left a node in another state than its faults tell.
+            Standstills.of(() if run.doubts else run.faults),
         )
 
     def nodes(self, section: int) -> list[str]:

@@ -1,10 +1,16 @@
-"""When a node certainly did nothing: it was down, or stopped. What nobody saw there then did not happen."""
+"""When a node certainly did nothing: a fault had taken it down, or stopped it. What nobody saw then did not happen.
+
+What was only noticed is not certain: a server that does not answer may be at work. Nor is a fault that was never seen
+to be healed: what failed to heal it may have started the node.
+"""
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Self
 
 from fencepost.history import FaultEvent
@@ -13,30 +19,46 @@ from harness.history.fault_windows import FOREVER_NS, windows
 
 @dataclass(frozen=True, slots=True)
 class Standstills:
-    """By node, the times (from, to), in no particular order. If a second fault hits the node meanwhile, each lasts only
-    until the first of the two began to be healed: a node that was killed while it was stopped comes back running."""
+    """By node, when each began, and when it ended: disjoint, in order. Each ends as soon as anything else was done to
+    the node: one that was killed while it was stopped comes back running, and a stopped one is woken to shut down."""
 
-    by_node: dict[str, list[tuple[int, int]]]
+    by_node: dict[str, tuple[list[int], list[int]]]
 
     @classmethod
     def of(cls, faults: Iterable[FaultEvent]) -> Self:
         faults = tuple(faults)
-        wakes: defaultdict[str, list[FaultEvent]] = defaultdict(list)
+        on_node: defaultdict[str, list[FaultEvent]] = defaultdict(list)
         for event in faults:
-            if event.event != "injected":
-                for node in event.nodes:
-                    wakes[node].append(event)
+            for node in event.nodes:
+                on_node[node].append(event)
+        changes = {node: _Changes(events) for node, events in on_node.items()}
         found: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
         for window in windows(faults):
-            if not window.took or window.event.answers_errors:
+            event = window.event
+            if window.to_ns is None or not window.took or event.unplanned or event.answers_errors:
                 continue
-            for node in window.event.nodes:
-                wake = (event.began_ns for event in wakes[node] if event.done_ns > window.from_ns)
-                until = min(wake, default=FOREVER_NS if window.to_ns is None else window.to_ns)
+            for node in event.nodes:
+                until = min(window.to_ns, changes[node].first_after(window.from_ns))
                 if until > window.from_ns:
                     found[node].append((window.from_ns, until))
-        return cls(dict(found))
+        return cls({node: tuple(map(list, zip(*sorted(times), strict=True))) for node, times in found.items()})  # type: ignore[misc]
 
     def until(self, node: str, at_ns: int) -> int:
         """Until when the node did nothing if it stood still at that time; else that time."""
-        return max((b for a, b in self.by_node.get(node, ()) if a <= at_ns < b), default=at_ns)
+        began, ended = self.by_node.get(node, ([], []))
+        place = bisect_right(began, at_ns) - 1
+        return max(at_ns, ended[place]) if place >= 0 else at_ns
+
+
+class _Changes:
+    """When faults were injected and healed on one node."""
+
+    def __init__(self, events: Iterable[FaultEvent]) -> None:
+        in_order = sorted((event.done_ns, event.began_ns) for event in events)
+        self._done = [done_ns for done_ns, _ in in_order]
+        from_there = accumulate((began_ns for _, began_ns in reversed(in_order)), min, initial=FOREVER_NS)
+        self._first = list(from_there)[::-1]
+
+    def first_after(self, at_ns: int) -> int:
+        """When the first of those began that were done later than that; one may have begun before."""
+        return self._first[bisect_right(self._done, at_ns)]

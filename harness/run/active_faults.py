@@ -18,9 +18,12 @@ from nemesis.base import Evidence, Fault, HasClass, LateError, World
 
 
 class _Held(NamedTuple):
+    """`healing_since_ns`: when it was first tried to heal it, if that took too long."""
+
     nemesis: str
     fault: Fault
     impact: Impact
+    healing_since_ns: int | None = None
 
 
 class ActiveFaults:
@@ -92,11 +95,11 @@ class ActiveFaults:
         """`began_ns`: None for now, or when healing it along with others began."""
         held = self._held.pop(fault_id)
         with self._alone(held.fault):
-            began_ns = monotonic_ns() if began_ns is None else began_ns
+            began_ns = held.healing_since_ns or began_ns or monotonic_ns()
             try:
                 evidence = held.fault.heal(world, fault_id, held.impact)
             except NotInTimeError:
-                self._held[fault_id] = held
+                self._held[fault_id] = held._replace(healing_since_ns=began_ns)
                 raise
             done_ns = monotonic_ns()
         return self._record("healed", fault_id, held, began_ns, done_ns, evidence)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from copy import deepcopy
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -277,7 +278,7 @@ def test_a_node_that_was_down_when_the_client_asked_was_given_nothing_until_it_w
 
     assert unfounded(with_fault()) == ("never set", 40)
     assert only(with_fault()).breaks == ("lease",)
-    assert unfounded(with_fault(healed=None)) == ("never set", 40)
+    assert unfounded(with_fault(healed=None)) == ("unseen", 35), "nobody knows when it was back"
     assert unfounded(with_fault(how_down=None)) == ("never set", 40), "it was stopped"
     assert unfounded(with_fault(healed=12, at=15)) == ("unseen", 35), "it was back at 11"
     assert unfounded(with_fault(began=4.5)) == ("unseen", 35), "it may have been there at 5"
@@ -290,6 +291,12 @@ def test_a_node_that_was_down_when_the_client_asked_was_given_nothing_until_it_w
     assert unfounded(before) == ("never set", 40), "another fault was healed before it went down"
     undone = with_fault().undone("f", 12, nodes=("n2",))
     assert unfounded(undone) == ("unseen", 35), "somebody started it at 11"
+    shut_down = with_fault(how_down=None).fault("g", 12, 30, nodes=("n2",), how_down="shutdown")
+    assert unfounded(shut_down) == ("unseen", 35), "it was woken at 12, to shut down"
+    noticed = with_fault(unplanned=True)
+    assert unfounded(noticed) == ("unseen", 35), "it did not answer, and may have been at work"
+    broken_off = replace(with_fault().seen("n2", "blind", 900).recorded(), doubts=("it broke off",))
+    assert not any(finding.breaks for finding in check(broken_off).findings)
 
 
 def seen_on(*nodes: str, unseen: tuple[str, ...] = (), until: float = 900) -> History:

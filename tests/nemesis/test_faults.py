@@ -392,7 +392,18 @@ def test_a_node_that_is_down_cannot_be_paused_and_that_is_a_miss(fake: FakeWorld
     evidence = fault.probe(fake.world, impact)
     assert not evidence.holds
     assert "n1 not paused" in evidence.seen
-    assert fault.heal(fake.world, "f1", impact).seen == "n2 answering; n1 out of service for another reason"
+    assert fault.heal(fake.world, "f1", impact).seen == "n2 answering"
+
+
+def test_who_was_stopped_by_another_pause_is_not_woken(fake: FakeWorld) -> None:
+    first, second = Pause(clients=("c1",), nodes=("n1",)), Pause(clients=("c1", "c2"), nodes=("n1", "n2"))
+    impact = first.inject(fake.world, "f1")
+    later = second.inject(fake.world, "f2")
+    assert (later.paused_clients, later.nodes) == (("c2",), ("n2",))
+    assert second.heal(fake.world, "f2", later).seen == "c2 running; n2 answering"
+    assert fake.clients["c1"].paused
+    assert not fake.cluster.nodes["n1"].is_up()
+    assert first.heal(fake.world, "f1", impact).seen == "c1 running; n1 answering"
 
 
 def test_a_node_that_answers_although_it_should_be_paused_is_a_miss(fake: FakeWorld) -> None:
