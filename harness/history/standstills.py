@@ -19,8 +19,9 @@ from harness.history.fault_windows import FOREVER_NS, windows
 
 @dataclass(frozen=True, slots=True)
 class Standstills:
-    """By node, when each began, and when it ended: disjoint, in order. Each ends as soon as anything else was done to
-    the node: one that was killed while it was stopped comes back running, and a stopped one is woken to shut down."""
+    """By node, when each began, in order, and when it ended; no later than it began if it is not certain for any time.
+    Each ends as soon as anything else was done to the node: one that was killed while it was stopped comes back
+    running, and a stopped one is woken to shut down."""
 
     by_node: dict[str, tuple[list[int], list[int]]]
 
@@ -38,9 +39,7 @@ class Standstills:
             if window.to_ns is None or not window.took or event.unplanned or event.answers_errors:
                 continue
             for node in event.nodes:
-                until = min(window.to_ns, changes[node].first_after(window.from_ns))
-                if until > window.from_ns:
-                    found[node].append((window.from_ns, until))
+                found[node].append((window.from_ns, min(window.to_ns, changes[node].first_after(window.from_ns))))
         return cls({node: tuple(map(list, zip(*sorted(times), strict=True))) for node, times in found.items()})  # type: ignore[misc]
 
     def until(self, node: str, at_ns: int) -> int:
