@@ -145,6 +145,21 @@ def test_values_that_nobody_could_read_went_as_one_did_that_was_seen(seen: str) 
     assert unfounded(history) == (seen, 20)
 
 
+@pytest.mark.parametrize(("one", "two"), [("deleted", "overwritten"), ("overwritten", "deleted")])
+def test_values_that_nobody_could_read_went_as_most_of_those_did_that_were_seen(one: str, two: str) -> None:
+    nodes = [f"n{number}" for number in range(1, 7)]
+    history = History(nodes=6).watch(*nodes).section("c1", 10, 50, asked=5, deadline=105).shows("c1", "v1")
+    for node in nodes[:3]:
+        history.seen(node, "set", 8, None).seen(node, "deleted", 30)
+    for node, how in zip(nodes[3:], (one, two, two), strict=True):
+        history.seen(node, "set", 8, "v1", ttl=100)
+        history.seen(node, "deleted", 30) if how == "deleted" else history.seen(node, "set", 30, "other")
+    for node in nodes:
+        history.seen(node, "blind", 900)
+    figures: Any = check(history.recorded()).figures
+    assert [cause for cause, number in figures.by_cause.items() if number] == [two]
+
+
 def test_a_value_over_which_an_unread_one_was_set_went_as_that_one_did() -> None:
     """And a value that was set when the time in question was over says nothing of it."""
     history = granted_by("n1", "n2").seen("n3", "set", 3, "other").seen("n2", "set", 20, None, ttl=100)
