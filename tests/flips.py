@@ -109,6 +109,36 @@ EQUIVALENT: Final[dict[tuple[str, str, str], str]] = {
         "return end if bool((until > end).all()) else np.minimum(end, until)",
     ): _SLOWER,
     (
+        "harness/history/backing.py",
+        "Backing._restarted",
+        "before != after and lost >= from_ns and seen < to_ns",
+    ): "a node that came into sight as a stretch ended may have held the value until then, and is not asked about",
+    (
+        "harness/history/groups.py",
+        "narrowed",
+        "return values.astype(np.min_scalar_type(max(-4 * largest - 2, np.iinfo(np.int64).min)), copy=False)",
+    ): "no range of numbers ends between the two",
+    (
+        "harness/history/groups.py",
+        "placed",
+        "numbers = upper.astype(np.min_scalar_type(-largest - 2))",
+    ): "says only how many bytes a number takes",
+    (
+        "harness/history/groups.py",
+        "all_different",
+        "if numbers.min(initial=0) > 0 and (size := width_of(numbers)) <= 4 * len(numbers) + 1024:",
+    ): _SLOWER,
+    (
+        "harness/history/groups.py",
+        "all_different",
+        "if numbers.min(initial=0) >= 1 and (size := width_of(numbers)) <= 4 * len(numbers) + 1024:",
+    ): _SLOWER,
+    (
+        "harness/history/groups.py",
+        "all_different",
+        "if numbers.min(initial=0) >= 0 and (size := width_of(numbers)) < 4 * len(numbers) + 1024:",
+    ): _SLOWER,
+    (
         "harness/history/reaches.py",
         "last_reached",
         "places: Places = np.arange(count, dtype=np.int32 if count <= 2**31 else np.int64)",

@@ -135,11 +135,13 @@ def _of_failed_extensions(
     An extension may set a new value in place of its section's own. If it fails halfway, some nodes have it, and the
     lock tells nobody. So in a run in which extensions were seen to do that, a value that no section showed, and that
     replaced one of a section, is that section's if it had asked for an extension by then and had not left."""
-    in_order = holdings.sort_values(["node", "key", "from_min_ns"], kind="stable")
-    place = in_order.index.to_numpy()
-    on, following = in_order[["node", "key"]], in_order[["node", "key"]].shift(-1)
-    replaced = (in_order["ended"] == "overwritten").to_numpy() & (on == following).all(axis=1).to_numpy()
-    pairs = [(int(place[row]), int(place[row + 1])) for row in np.flatnonzero(replaced)]
+    pairs: list[tuple[int, int]] = []  # what was overwritten, and by what
+    overwritten: dict[tuple[str, str], int] = {}
+    for row, (node, key, ended) in enumerate(rows_of(holdings, "node", "key", "ended")):
+        if (before := overwritten.pop((node, key), None)) is not None:
+            pairs.append((before, row))
+        if ended == "overwritten":
+            overwritten[node, key] = row
     if not any(section[before] >= 0 and section[before] == section[after] for before, after in pairs):
         return {}
     value, since, until = (holdings[name].tolist() for name in ("value", "from_min_ns", "from_max_ns"))
@@ -147,8 +149,8 @@ def _of_failed_extensions(
     found: dict[str, int] = {}
     for before, after in pairs:
         of, new = int(section[before]), value[after]
-        is_unshown = section[after] < 0 <= of and None not in (value[before], new) and new not in shown
-        if is_unshown and asked.get(of, FOREVER_NS) <= until[after] and since[after] <= left[of]:
+        was_asked = asked.get(of, FOREVER_NS) <= until[after]
+        if was_asked and since[after] <= left[of] and new is not None and new not in shown:
             section[after] = found[new] = of
     return found
 

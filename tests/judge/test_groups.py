@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -144,6 +145,11 @@ def test_a_number_is_looked_up_at_its_last_place(known: list[int], wanted: list[
     places = {number: place for place, number in enumerate(known)}
     assert look_up(ints(known), ints(wanted)).tolist() == [places.get(number, -1) for number in wanted]
     assert all_different(ints(known)) == (len(set(known)) == len(known))
+
+
+@pytest.mark.parametrize(("numbers", "different"), [([-1, 0], True), ([0, -1, 5], True), ([-1, 2, -1], False)])
+def test_numbers_below_zero_may_be_different_too(numbers: list[int], different: bool) -> None:
+    assert all_different(ints(numbers)) is different
 
 
 @quickly

@@ -1,0 +1,85 @@
+"""Whose the keys on the nodes were: the moments that decide it, and values with several fields."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from harness.history.key_owners import Owners
+from tests.judge.histories import History, ms
+
+
+def inside(client: str = "c1", value: str = "v1", *, start: float = 10, end: float = 50, **more: Any) -> History:
+    """c1 asked at 5 and was inside from 10 to 50; its lock showed `v1`."""
+    return History().watch("n1").section(client, start, end, asked=start - 5, **more).shows(client, value)
+
+
+def owners_of(history: History) -> Owners:
+    owners = history.recorded().owners
+    assert owners is not None
+    return owners
+
+
+def values(history: History) -> list[str | None]:
+    return list(owners_of(history).holdings["value"])
+
+
+def extended(*, at: float = 20, over: str = "v2", asked: float = 18) -> History:
+    """An extension that set a new value: shown, so that it is known that this lock's extensions do."""
+    history = inside().shows("c1", over).op("c1", "extend", "ok", 1, asked, at + 2, validity_ms=90, deadline_ns=ms(120))
+    return history.seen("n1", "set", 8, "v1", since=7, ttl=100).seen("n1", "set", at, over, since=at - 1, ttl=100)
+
+
+@pytest.mark.parametrize(("since", "is_its"), [(20, True), (50, True), (50.1, False)])
+def test_until_its_end_a_section_may_own_a_value_that_nobody_showed(since: float, is_its: bool) -> None:
+    history = extended().seen("n1", "set", 60, "v3", since=since, ttl=100)
+    assert owners_of(history).values == {0: {"v1", "v2", "v3"} if is_its else {"v1", "v2"}}
+
+
+@pytest.mark.parametrize(("asked", "is_its"), [(18, True), (18.1, False)])
+def test_from_its_first_extension_on_a_section_may_own_such_a_value(asked: float, is_its: bool) -> None:
+    history = inside().shows("c1", "v3").seen("n1", "set", 8, "v1", since=7, ttl=100)
+    history.op("c1", "extend", "fail", 1, asked, 19).op("c1", "extend", "ok", 1, 30, 33, validity_ms=9)
+    history.seen("n1", "set", 18, "v2", since=16, ttl=100).seen("n1", "set", 31, "v1", since=29, ttl=100)
+    history.seen("n1", "set", 32, "v3", since=31, ttl=100)
+    assert owners_of(history).values == {0: {"v1", "v2", "v3"} if is_its else {"v1", "v3"}}
+
+
+def test_a_value_that_is_not_known_is_nobodys() -> None:
+    history = (
+        extended().section("c2", 90, 95, asked=22).shows("c2", "a").section("c3", 96, 97, asked=22).shows("c3", "b")
+    )
+    history.seen("n1", "set", 30, "a, b", since=29, is_hash=True)
+    owners = owners_of(history)
+    assert values(history) == ["v1", "v2", None]
+    assert owners.holdings["section"].tolist() == [0, 0, -1]
+    assert owners.values == {0: {"v1", "v2"}, 1: {"a"}, 2: {"b"}}
+
+
+def test_a_string_has_no_fields() -> None:
+    assert values(inside().seen("n1", "set", 8, "v1, v2")) == ["v1, v2"]
+    assert values(inside().seen("n1", "set", 8, "v1, v2", is_hash=True)) == ["v1"]
+
+
+def test_a_field_may_be_a_clients_from_the_moment_on_in_which_it_asked() -> None:
+    assert values(inside().seen("n1", "set", 5, "v1, v2", is_hash=True)) == ["v1"]
+    assert values(inside().seen("n1", "set", 4.9, "v1, v2", is_hash=True)) == ["v1, v2"]
+
+
+def test_fields_that_nobody_showed_and_those_that_were_shown_as_one_value_stay_as_they_are() -> None:
+    assert values(inside().seen("n1", "set", 8, "x, y", is_hash=True)) == ["x, y"]
+    assert values(inside().shows("c1", "v1, v2").seen("n1", "set", 8, "v1, v2", is_hash=True)) == ["v1, v2"]
+
+
+def test_of_a_clients_fields_the_one_that_it_asked_for_last_counts() -> None:
+    history = inside().section("c1", 70, 80, asked=65, number=2).shows("c1", "a2", number=2)
+    assert values(history.seen("n1", "set", 68, "a2, v1", is_hash=True)) == ["a2"]
+
+
+@pytest.mark.parametrize("since", [7, 11])
+def test_the_last_call_of_a_client_that_died_is_known_if_it_was_granted_at_once(since: float) -> None:
+    """So soon that the call which the dead client may still have made may have begun in the same moment."""
+    history = History().watch("n1").section("c1", 10, None, asked=10).end("c1", "killed", 90).shows("c1", "client:1")
+    history.seen("n1", "set", 12, "client:1", since=since, is_hash=True)
+    assert owners_of(history).holdings["section"].tolist() == [0]
