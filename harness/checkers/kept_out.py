@@ -33,8 +33,8 @@ from harness.history.fault_windows import FOREVER_NS, merged, reach
 from harness.history.groups import Groups, Ints, codes_of, placed
 from harness.history.key_owners import rows_of
 from harness.history.obstacles import Obstacle, find_obstacle, in_words
+from harness.history.parts import by_lives
 from harness.history.recorded import Recorded
-from harness.history.sections import by_lives
 from harness.verdict import Answer, Blame, Finding, shown
 
 LEAST_TIMES: Final = 3

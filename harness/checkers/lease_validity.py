@@ -36,8 +36,9 @@ from harness.figures import CheckerFigures
 from harness.history.groups import Bools, Ints
 from harness.history.key_owners import rows_of
 from harness.history.lapses import find_lapses
+from harness.history.parts import by_lives
 from harness.history.recorded import Recorded, named
-from harness.history.sections import SLEW, by_lives, derive_leases
+from harness.history.sections import SLEW, derive_leases
 from harness.verdict import Answer, Finding
 
 ROUNDING_NS: Final = 1_000_000

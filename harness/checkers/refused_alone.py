@@ -29,8 +29,8 @@ from harness.config import Requirement
 from harness.figures import CheckerFigures
 from harness.history.fault_windows import longest_windows, reach
 from harness.history.groups import Bools, Groups, Ints, codes_in, codes_of, placed
+from harness.history.parts import by_lives
 from harness.history.recorded import Recorded, named
-from harness.history.sections import by_lives
 from harness.verdict import Answer, Blame, Finding, shown
 
 LEAST_TRIES: Final = 3

@@ -21,9 +21,8 @@ certain window shorter, and `deadline_max_ns` the one that makes the possible wi
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -38,15 +37,14 @@ from harness.history.groups import (
     Groups,
     Ints,
     address,
-    ascending,
     codes_in,
-    codes_of,
     known,
     look_up,
     placed,
     width_of,
 )
 from harness.history.lapses import find_lapses
+from harness.history.parts import by_lives
 
 ENDED: Final = ("release", "killed", "open")
 POSITION: Final = "position"
@@ -58,8 +56,6 @@ SLEW: Final = 500e-6
 SERVER_TICK_NS: Final = 1_000_000
 """Servers count a key's time to live in whole milliseconds."""
 _LAPSED: Final = ("lapsed_from_ns", "lapsed_to_ns")
-WORTH_A_PART: Final = 1 << 18
-"""Operations. For fewer, pandas takes longer than the work."""
 _OF_LEASES: Final = [
     *("client", "life", "f", "key", "section", "invoke_ns", "complete_ns", "validity_ms", "granted_ms"),
     *("deadline_ns", "computed_after_ns", "computed_before_ns", "requested_ns"),
@@ -110,23 +106,6 @@ def _nothing(empty: Any, rows: int) -> Any:
     if isinstance(empty, pd.arrays.IntegerArray):
         return pd.arrays.IntegerArray(np.broadcast_to(np.int64(0), rows), np.broadcast_to(np.True_, rows))
     return np.broadcast_to(np.nan, rows)
-
-
-def by_lives(ops: pd.DataFrame) -> Iterator[pd.DataFrame]:
-    """The operations in parts of whole lives that have enough operations: a part fits into the processor's cache. One
-    part if the lives are not one after the other."""
-    for begin, end in pairwise(_borders(placed(codes_of(ops["client"]), ops["life"].to_numpy()))):
-        yield ops.iloc[begin:end]
-
-
-def _borders(life: Codes) -> list[int]:
-    """Where to cut the operations. `life`: a number for that of each."""
-    borders = [0]
-    if ascending(life):
-        for border in (np.flatnonzero(life[1:] != life[:-1]) + 1).tolist():
-            if min(border - borders[-1], len(life) - border) >= WORTH_A_PART:
-                borders.append(border)
-    return [*borders, len(life)]
 
 
 def _sections_of(ops: pd.DataFrame, ends: Sequence[ClientEnd], faults: Sequence[FaultEvent]) -> dict[str, pd.Series]:

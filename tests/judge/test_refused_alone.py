@@ -46,7 +46,7 @@ def test_it_is_found_in_a_later_part_of_a_long_record_too(monkeypatch: pytest.Mo
     refused(history.section("c1", 150, 200), 300, 400)
     at_once = check(history.recorded())
     assert at_once.figures == Figures(refused_alone=1, longest_refused_alone_ms=99)
-    monkeypatch.setattr("harness.history.sections.WORTH_A_PART", 1)
+    monkeypatch.setattr("harness.history.parts.WORTH_A_PART", 1)
     assert check(history.recorded()) == at_once
 
 

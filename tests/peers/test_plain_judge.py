@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from harness.config import RunConfig
-from harness.history import parts, sections
+from harness.history import parts
 from tests.peers.comparison import DAMAGED, by_the_plain_judge, by_the_product, whole_verdict
 from tests.peers.raw_folders import tear, write_folder
 from tests.peers.recorded import names, unpack
@@ -67,7 +67,7 @@ def test_the_judges_agree_on_random_folders(tmp_path: Path, seed: int, size: int
 def test_a_run_is_judged_the_same_in_small_parts(tmp_path: Path, seed: int, size: int, rows: int) -> None:
     folder = fresh(tmp_path, seed, size)
     at_once = whole_verdict(folder)
-    with mock.patch.object(parts, "PART_ROWS", rows), mock.patch.object(sections, "WORTH_A_PART", 1):
+    with mock.patch.object(parts, "PART_ROWS", rows), mock.patch.object(parts, "WORTH_A_PART", 1):
         assert whole_verdict(folder) == at_once
 
 
