@@ -32,6 +32,8 @@ PROVE_EVERY_NS: Final = 50_000_000
 """How often a node gets a PING when there is nothing else to ask, so that `since_ns` is never much older."""
 SILENT_AFTER_NS: Final = 500_000_000
 """A node that leaves a question unanswered this long is no longer watched."""
+REDIAL_NS: Final = 30_000_000
+"""How often a node is dialled that accepts and does not let itself be watched: it is loading its data, say."""
 CONNECTS_WITHIN_NS: Final = 30_000_000
 """Servers are on this machine. One that was away when it was dialled, and whose address was away with it, is found
 sooner by a new dial than by the kernel's second try, a second later."""
@@ -80,6 +82,8 @@ class KeyEventStream:
         """Whether everything that the node holds is known."""
         self._address = address
         self._connection: Connection | None = None
+        self._dialled_ns = 0
+        self._redial_after_ns = 0
         self._questions: deque[_Question] = deque()
         self._proven_ns = 0
         """When the newest question was asked that the node has answered."""
@@ -114,7 +118,8 @@ class KeyEventStream:
 
         A node that is down is dialled every time: what clients do on a node that is back is unseen until it answers."""
         if self._connection is None:
-            self._dial(now_ns)
+            if now_ns - self._dialled_ns >= self._redial_after_ns:
+                self._dial(now_ns)
         elif not self._questions:
             if now_ns - self._proven_ns >= PROVE_EVERY_NS:
                 self.prove(now_ns)
@@ -133,7 +138,7 @@ class KeyEventStream:
 
     @property
     def is_opening(self) -> bool:
-        """Whether a node has answered the dial, and will soon be watched."""
+        """Whether the node has accepted the dial, and is not watched yet."""
         connection = self._connection
         return connection is not None and not (connection.is_connecting or self.is_watching or self._is_silent)
 
@@ -152,6 +157,7 @@ class KeyEventStream:
 
     def close(self) -> None:
         """Drop the connection. The last event is `blind`, at the last time for which the state is known."""
+        self._redial_after_ns = REDIAL_NS if self.is_opening else 0
         if self._connection is not None:
             self._connection.close()
         self._connection, self._is_silent = None, False
@@ -161,7 +167,7 @@ class KeyEventStream:
     # The connection.
 
     def _dial(self, now_ns: int) -> None:
-        self._proven_ns = now_ns
+        self._dialled_ns = self._proven_ns = now_ns
         try:
             self._connection = Connection(self._address)
         except OSError:

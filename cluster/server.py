@@ -77,7 +77,7 @@ class KeyEvents(Protocol):
 
     @property
     def is_opening(self) -> bool:
-        """Whether a node has answered the dial, and will soon be watched: until then what happens there is unseen, so
+        """Whether the node has accepted the dial, and is not watched yet: until then what happens there is unseen, so
         the owner does not rest."""
         ...
 

@@ -23,10 +23,10 @@ from harness.verdict import Answer, Blame, Finding, worst_first
 
 
 class Figures(CheckerFigures, frozen=True):
-    """`sections`: those that could be checked, because the lock showed what it set and enough nodes were in sight from
-    the request on; 0 where the lock never shows what it sets, and then the rest is None. `unfounded`: those of them in
-    which, for some time, surely fewer than a majority held the value; `longest_ms`: the longest such time; `by_cause`:
-    the unfounded ones by the loss that most nodes had."""
+    """`sections`: those that could be checked, because the lock showed what it set and it is known what enough nodes
+    held from the request on; 0 where the lock never shows what it sets, and then the rest is None. `unfounded`: those
+    of them in which, for some time, surely fewer than a majority held the value; `longest_ms`: the longest such time;
+    `by_cause`: the unfounded ones by the loss that most nodes had."""
 
     sections: int
     unfounded: int | None = None

@@ -114,7 +114,7 @@ class Backing:
             run.config.node_names,
             run.wrong_clocks,
             # What broke a run off may have left a node in another state than its faults tell.
-            Standstills.of(() if run.doubts else run.faults),
+            Standstills.of(() if run.doubts or not run.is_vouched_for else run.faults),
         )
 
     def nodes(self, section: int) -> list[str]:
@@ -127,7 +127,7 @@ class Backing:
 
     def was_watched(self, section: int, until_ns: int) -> bool:
         """Whether it would have shown that the section had no majority behind it: from the request for it to this time,
-        a majority of the nodes that its lock may use was always in sight."""
+        it was always known what a majority of the nodes that its lock may use held for it."""
         used, asked = self.nodes(section), self.asked[section]
         in_sight = sum(not self._blind(node, section, asked, until_ns) for node in used)
         return in_sight >= (len(used) + len(self._unshown(section, until_ns))) // 2 + 1
@@ -193,19 +193,25 @@ class Backing:
         return [(a, max(a, b)) for a, b in spans] + self._blind(node, section, start, until)
 
     def _unshown(self, section: int, until_ns: int) -> list[str]:
-        """The nodes that never showed the key, and were out of sight for some time since the section was asked for."""
+        """The nodes that never showed the key, and may have held it out of sight since the section was asked for."""
         used, asked = self.nodes(section), self.asked[section]
         return [node for node in self.all_nodes if node not in used and self._blind(node, section, asked, until_ns)]
 
     def _blind(self, node: str, section: int, start: int, until: int) -> list[tuple[int, int]]:
-        """The parts of [start, until] in which the node was out of sight, and may have held the section's value. One
-        that stood still when the section was asked for was given nothing for it until it went on."""
-        spans, at = [], max(start, min(self.standstills.until(node, self.asked[section]), until))
+        """The parts of [start, until] in which the node was out of sight, and may have held the section's value."""
+        spans, at = [], max(start, min(self._given_nothing_until(node, section), until))
         for seen, lost, _ in self._windows(node):
             spans.append((at, min(seen, until)))
             at = min(max(at, lost), until)
         spans.append((at, until))
         return [(a, b) for a, b in spans if a < b]
+
+    def _given_nothing_until(self, node: str, section: int) -> int:
+        """If the node stood still when the section was asked for, until it went on; else that time. It may hold a value
+        that its client's sections have in common since an earlier one."""
+        asked = self.asked[section]
+        is_its_own = self.owners.of_clients.keys().isdisjoint(self.owners.values.get(section, ()))
+        return self.standstills.until(node, asked) if is_its_own else asked
 
     def _perhaps_own(self, line: NodeLine, section: int, start: int, until: int) -> list[int]:
         """The places in the line, touching this time, whose value is the section's or is not known."""

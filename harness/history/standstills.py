@@ -19,11 +19,11 @@ from harness.history.fault_windows import FOREVER_NS, windows
 
 @dataclass(frozen=True, slots=True)
 class Standstills:
-    """By node, when each began, in order, and when it ended; no later than it began if it is not certain for any time.
-    Each ends as soon as anything else was done to the node: one that was killed while it was stopped comes back
-    running, and a stopped one is woken to shut down."""
+    """By node, when each began and when it ended, in order. If its end is not after its beginning, it is not certain
+    for any time. Each ends as soon as anything else was done to the node: one that was killed while it was stopped
+    comes back running, and a stopped one is woken to shut down."""
 
-    by_node: dict[str, tuple[list[int], list[int]]]
+    by_node: dict[str, list[tuple[int, int]]]
 
     @classmethod
     def of(cls, faults: Iterable[FaultEvent]) -> Self:
@@ -40,17 +40,17 @@ class Standstills:
                 continue
             for node in event.nodes:
                 found[node].append((window.from_ns, min(window.to_ns, changes[node].first_after(window.from_ns))))
-        return cls({node: tuple(map(list, zip(*sorted(times), strict=True))) for node, times in found.items()})  # type: ignore[misc]
+        return cls({node: sorted(times) for node, times in found.items()})
 
     def until(self, node: str, at_ns: int) -> int:
         """Until when the node did nothing if it stood still at that time; else that time."""
-        began, ended = self.by_node.get(node, ([], []))
-        place = bisect_right(began, at_ns) - 1
-        return max(at_ns, ended[place]) if place >= 0 else at_ns
+        times = self.by_node.get(node, [])
+        place = bisect_right(times, (at_ns, FOREVER_NS)) - 1
+        return max(at_ns, times[place][1]) if place >= 0 else at_ns
 
 
 class _Changes:
-    """When faults were injected and healed on one node."""
+    """When faults were injected on one node, healed, or undone by somebody else."""
 
     def __init__(self, events: Iterable[FaultEvent]) -> None:
         in_order = sorted((event.done_ns, event.began_ns) for event in events)

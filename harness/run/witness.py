@@ -3,8 +3,8 @@
 Clients know only what their lock reported. Whether a key was left behind, or was gone while its holder was inside, only
 the nodes know. The witness asks them directly, not through the links, so only a fault of the node itself can stop it
 from seeing, and it records when that happens. It does not disturb a run: it is a separate process that yields the
-processor to clients and servers and wakes up at most every few milliseconds. It changes nothing on a node except the
-notification setting.
+processor to clients and servers and, as a rule, wakes up at most every few milliseconds. It changes nothing on a node
+except the notification setting.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _NICE: Final = 10
 _REST_S: Final = 0.003
 """The pause between two looks. All events in between are handled in one batch: at 500 sections per second that takes 6
 % of a processor, whereas waking up for every event takes 15 %. If a key lived shorter than this, its value stays
-unknown. There is none while a node that is back is being asked what it holds."""
+unknown. There is no pause while a node that is back is asked what it holds."""
 _READY: Final = b"watching\n"
 
 
@@ -90,8 +90,8 @@ def _look(streams: Sequence[KeyEvents], until: int | None, for_ns: int) -> bool:
     """Handle the nodes' events for this long; returns True immediately if it is time to end."""
     deadline_ns = monotonic_ns() + for_ns
     while True:
-        if not any(stream.is_opening for stream in streams):
-            sleep(_REST_S)
+        rest_s = 0.0 if any(stream.is_opening for stream in streams) else _REST_S
+        sleep(rest_s)
         poll = select.poll()
         if until is not None:
             poll.register(until, select.POLLIN)
@@ -100,8 +100,9 @@ def _look(streams: Sequence[KeyEvents], until: int | None, for_ns: int) -> bool:
             if (fd := stream.fd) is not None:
                 by_fd[fd] = stream
                 poll.register(fd, stream.wants)
-        is_down = len(by_fd) < len(streams)  # a node, which is dialled at every look
-        left_ms = 0 if is_down else max(0, deadline_ns - monotonic_ns()) / 1e6
+        left_ms = max(0, deadline_ns - monotonic_ns()) / 1e6
+        if not all(stream.is_watching for stream in streams):  # one may have to be dialled
+            left_ms = min(left_ms, (_REST_S - rest_s) * 1e3)
         for fd, _ in poll.poll(left_ms):
             if fd == until:
                 return True

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from cluster.base import Address
-from cluster.key_events import CONNECTS_WITHIN_NS, KeyEventStream
+from cluster.key_events import CONNECTS_WITHIN_NS, REDIAL_NS, KeyEventStream
 from fencepost.history import KeyEvent
 from tests.locks.conftest import Server, free_port, redis_at
 
@@ -184,7 +184,7 @@ def test_a_node_that_is_down_is_dialled_at_every_look() -> None:
         if stream.fd is not None:
             poll = select.poll()
             poll.register(stream.fd, stream.wants)
-            poll.poll()
+            assert poll.poll(10_000)
             stream.advance()
         assert stream.fd is None, "refused"
         port.listen()
@@ -198,10 +198,8 @@ def test_a_node_that_lets_a_dial_hang_is_dialled_anew() -> None:
         port.bind(("127.0.0.1", 0))
         port.listen(0)
         address = Address(*port.getsockname())
-        for _ in range(2):  # the kernel takes one more than the backlog, and leaves all others without an answer
-            other = others.enter_context(socket.socket())
-            other.setblocking(False)
-            other.connect_ex(address)
+        # The kernel takes one more than the backlog, and leaves all others without an answer.
+        others.enter_context(socket.create_connection(address, timeout=10))
         stream = KeyEventStream("n1", address)
         stream.upkeep(0)
         hanging = stream.fd
@@ -211,5 +209,26 @@ def test_a_node_that_lets_a_dial_hang_is_dialled_anew() -> None:
         stream.upkeep(CONNECTS_WITHIN_NS)
         assert stream.fd is None
         stream.upkeep(CONNECTS_WITHIN_NS + 1)
+        assert stream.fd is not None
+        stream.close()
+
+
+def test_a_node_that_accepts_and_hangs_up_is_dialled_less_often() -> None:
+    with socket.socket() as port:
+        port.bind(("127.0.0.1", 0))
+        port.listen()
+        stream = KeyEventStream("n1", Address(*port.getsockname()))
+        stream.upkeep(0)
+        port.accept()[0].close()
+        deadline = time.monotonic() + 10
+        while stream.fd is not None:
+            assert time.monotonic() < deadline
+            poll = select.poll()
+            poll.register(stream.fd, stream.wants)
+            assert poll.poll(10_000)
+            stream.advance()
+        stream.upkeep(REDIAL_NS - 1)
+        assert stream.fd is None
+        stream.upkeep(REDIAL_NS)
         assert stream.fd is not None
         stream.close()

@@ -258,6 +258,37 @@ class Answering:
         os.close(self._answers)
 
 
+class Mute(Answering):
+    """A stream whose node says nothing, as the test has it."""
+
+    def __init__(self, *, is_up: bool, is_opening: bool) -> None:
+        super().__init__()
+        self.fd = self.fd if is_up else None  # type: ignore[assignment]
+        self.is_watching, self.is_opening = is_up and not is_opening, is_opening
+        self.looks = 0
+
+    def upkeep(self, now_ns: int) -> None:
+        self.looks += 1
+
+
+@pytest.mark.parametrize(
+    ("streams", "most"),
+    [
+        ([Mute(is_up=True, is_opening=False)], 2),
+        ([Mute(is_up=True, is_opening=False), Mute(is_up=False, is_opening=False)], 40),
+        ([Mute(is_up=True, is_opening=True)], 40),
+        ([Mute(is_up=False, is_opening=False), Mute(is_up=True, is_opening=True)], 40),
+    ],
+    ids=["all is quiet", "one is down", "one is opening", "one is down, one is opening"],
+)
+def test_the_witness_rests_whatever_its_nodes_do(streams: list[Mute], most: int) -> None:
+    until, other = os.pipe()
+    assert not witness_process._look(cast(Any, streams), until, 100_000_000)
+    assert 1 <= streams[0].looks <= most
+    for descriptor in (until, other):
+        os.close(descriptor)
+
+
 def test_an_answer_that_came_while_the_witness_did_not_run_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,7 +17,7 @@ def lengths(lives: str, worth: int, monkeypatch: pytest.MonkeyPatch) -> list[int
     return [len(part) for part in found]
 
 
-def test_a_part_has_whole_lives_and_enough_operations_as_has_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_part_has_whole_lives_and_enough_operations(monkeypatch: pytest.MonkeyPatch) -> None:
     assert lengths("aabbc", 1, monkeypatch) == [2, 2, 1]
     assert lengths("aabbc", 2, monkeypatch) == [2, 3]
     assert lengths("aabbcc", 3, monkeypatch) == [6]

@@ -314,6 +314,17 @@ def test_a_node_that_was_down_when_the_client_asked_was_given_nothing_until_it_w
     assert not any(finding.breaks for finding in check(broken_off).findings)
 
 
+def test_a_node_that_stood_still_may_hold_what_an_earlier_section_of_the_client_had_set() -> None:
+    """The client's sections have one value in common."""
+    history = History().watch(*NODES, at=-80).section("c1", -60, -50, number=1).shows("c1", "client:1", number=1)
+    history.section("c1", 10, 50, asked=5, deadline=105, number=2).shows("c1", "client:1", number=2)
+    history.seen("n3", "set", 3, "other", is_hash=True).seen("n2", "blind", -70).seen("n2", "watching", 80, "n2-first")
+    for asked in (-64, 6):
+        history.seen("n1", "set", asked + 2, "client:1", since=asked, ttl=100, is_hash=True)
+        history.seen("n1", "deleted", asked + 46)
+    assert unfounded(history.fault("f", 2, 70, nodes=("n2",))) is None
+
+
 def seen_on(*nodes: str, unseen: tuple[str, ...] = (), until: float = 900) -> History:
     """Five nodes, of which the witness sees some only from `until` on. The value is on the nodes named, another one on
     all others that are seen."""
