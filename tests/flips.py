@@ -66,6 +66,11 @@ EQUIVALENT: Final[dict[tuple[str, str, str], str]] = {
         "met = common >= 0",
     ): "nothing is taken off a call for a time of which it has nothing",
     (
+        "harness/checkers/acquire_timeouts.py",
+        "check",
+        "is_long = took >= min(allowed, longest)",
+    ): "one call more is looked at, which is not longer",
+    (
         "harness/checkers/fencing.py",
         "_stale",
         "by_key = by_key.keep(by_key.spread(by_key.within(ranks[1:] <= ranks[:-1])))",

@@ -187,6 +187,8 @@ def test_a_counter_that_nobody_wrote_reads_zero() -> None:
 def test_a_value_that_no_read_can_have_led_to_is_the_resource_s_fault() -> None:
     history = History().section("c1", 0, 10).section("c2", 20, 30).write("c1", 1).write("c2", 3)
     assert ("impossible-value", "resource") in findings(history)
+    history = History().section("c1", 0, 10).section("c2", 20, 30).write("c1", 2).write("c2", 3)
+    assert ("impossible-value", "resource") in findings(history), "the first value of a counter is 1"
 
 
 def test_two_lives_of_a_client_are_kept_apart_by_their_sections() -> None:

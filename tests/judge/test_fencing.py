@@ -43,6 +43,23 @@ def test_of_two_sections_that_started_at_the_same_time_neither_is_later() -> Non
         assert check(history.recorded()).findings == ()
 
 
+def test_nor_is_one_of_them_if_another_section_starts_at_another_time() -> None:
+    history = History().section("c1", 10, 50).section("c2", 10, 40).section("c3", 60, 70)
+    assert check(history.write("c2", 1).write("c1", 2).write("c3", 3).recorded()).findings == ()
+
+
+def test_tokens_count_for_the_keys_of_which_every_write_shows_one() -> None:
+    """The start of a section tells who is later on the other key."""
+    history = lapsed().section("c1", 600, 610, number=2, key="k2").section("c2", 620, 630, number=2, key="k2")
+    history.write("c2", 1, token=6).write("c1", 2, token=7)
+    history.write("c1", 1, number=2, key="k2", token=9).write("c2", 2, number=2, key="k2")
+    assert check(history.recorded()).figures.stale_writes_accepted == 0
+    history = lapsed().section("c1", 600, 610, number=2, key="k2").section("c2", 620, 630, number=2, key="k2")
+    history.write("c2", 1, token=7).write("c1", 2, token=6)
+    history.write("c2", 1, number=2, key="k2", token=8).write("c1", 2, number=2, key="k2")
+    assert check(history.recorded()).figures.stale_writes_accepted == 2
+
+
 def test_tokens_tell_who_is_later_where_they_are_shown() -> None:
     """The starts are in the other order: a grant is learnt late, but its token was drawn first."""
     history = lapsed().write("c2", 1, token=5).write("c1", 2, token=6)
