@@ -310,8 +310,13 @@ def test_a_node_that_was_down_when_the_client_asked_was_given_nothing_until_it_w
     assert unfounded(shut_down) == ("unseen", 35), "it was woken at 12, to shut down"
     noticed = with_fault(unplanned=True)
     assert unfounded(noticed) == ("unseen", 35), "it did not answer, and may have been at work"
-    broken_off = replace(with_fault().seen("n2", "blind", 900).recorded(), doubts=("it broke off",))
-    assert not any(finding.breaks for finding in check(broken_off).findings)
+    history = with_fault()
+    for node in NODES:
+        history.seen(node, "blind", 900)
+    recorded = history.recorded()
+    assert any(finding.breaks for finding in check(recorded).findings)
+    for doubtful in (replace(recorded, doubts=("it broke off",)), replace(recorded, is_vouched_for=False)):
+        assert not any(finding.breaks for finding in check(doubtful).findings)
 
 
 def test_a_node_that_stood_still_may_hold_what_an_earlier_section_of_the_client_had_set() -> None:
