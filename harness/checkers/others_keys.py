@@ -3,15 +3,16 @@
 An extension prolongs the client's own keys. A lock that does not compare, or compares too early, prolongs or overwrites
 the key of whoever got it in the meantime, and counts that node as its own. The witness sees both:
 
-- *overwritten*: while the extension was under way, the value of another section or attempt was replaced by that of the
-  section which was extended;
+- *overwritten*: while the extension was under way, or may have been, the value of another section or attempt was
+  replaced by that of the section which was extended. Its acquire had been answered by then, and asks for nothing more;
 - *prolonged*: meanwhile another client's key was given more time, though that client had not yet asked for an
   extension, or had only tried to acquire. Nothing is said while a fault may have held up requests of that client, nor
   of locks that renew by themselves: those that prolonged a key when nobody had asked for an extension.
 
 Nobody prolongs what an attempt has set, so no fault can have held that up. Two kinds of locks do all the same, and
 their attempts prove nothing: those that set a key first and its time to live later, and those that try again with the
-same value, and prolong what they find.
+same value, and prolong what they find. Nor do attempts prove that keys were overwritten if the lock exchanges values of
+its own: what an acquire or an extension left behind halfway may look like an attempt of others.
 
 And no request of any kind may delete what somebody else holds. A key is *deleted* by others if its owner had asked for
 nothing since it was let in, and what it had asked for before must have arrived, and others were asking for something.
@@ -21,7 +22,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from operator import itemgetter
 from typing import Final, Literal, NamedTuple
 
@@ -101,8 +102,9 @@ def check(run: Recorded) -> Answer:
     if owners is None or not owners.are_shown:
         return Answer()
     extensions, first_asked = _extensions(run)
-    touched = [*_overwritten(run, owners, extensions), *_prolonged(run, owners, extensions, first_asked)]
-    deleted = list(_deleted(run, owners, first_asked))
+    rows = [_Row._make(row) for row in rows_of(owners.holdings, *_Row._fields)]
+    touched = [*_overwritten(run, rows, extensions), *_prolonged(run, owners, rows, extensions, first_asked)]
+    deleted = list(_deleted(run, rows, first_asked))
     number = {how: sum(one.how == how for one in touched) for how in ("overwritten", "prolonged")}
     figures = Figures(sum(map(len, extensions.values())), number["overwritten"], number["prolonged"], len(deleted))
     findings = [_finding(run, some, what) for some, what in ((touched, _EXTENDED), (deleted, _DELETED)) if some]
@@ -125,29 +127,57 @@ def _extensions(run: Recorded) -> tuple[dict[str, list[_Extension]], dict[int, i
     return by_key, first
 
 
-def _overwritten(run: Recorded, owners: Owners, extensions: dict[str, list[_Extension]]) -> Iterator[_Touched]:
-    clients = run.sections["client"].astype(str).tolist()
-    before: dict[tuple[str, str], _Row] = {}
-    for row in map(_Row._make, rows_of(owners.holdings, *_Row._fields)):
-        last, before[row.node, row.lock_key] = before.get((row.node, row.lock_key)), row
-        if last is None or last.value is None or last.ended != "overwritten":
+def _overwritten(run: Recorded, rows: list[_Row], extensions: dict[str, list[_Extension]]) -> Iterator[_Touched]:
+    sections = list(rows_of(run.sections, "client", "start_ns"))
+    faults = longest_windows(run.faults)
+    changes = list(_changes(rows))
+    is_exchanged = any(
+        last.section == row.section or (last.section < 0 and row.from_max_ns < sections[row.section][1])
+        for last, row in changes
+    )
+    for last, row in changes:
+        client, start_ns = sections[row.section]
+        is_own = is_exchanged if last.section < 0 else sections[last.section][0] == client
+        if is_own or row.from_min_ns < start_ns:
             continue
-        if last.section != row.section and any(
-            one.section == row.section and one.from_ns <= row.from_min_ns and row.from_max_ns <= one.to_ns
-            for one in extensions.get(row.lock_key, ())
-        ):
-            by = clients[row.section]
-            yield _Touched("overwritten", row.node, row.lock_key, by, last.section, row.from_max_ns)
+        for one in extensions.get(row.lock_key, ()):
+            if one.section == row.section and one.from_ns <= row.from_max_ns:
+                hits = [(a, b) for event, a, b in faults if hits_link(event, client, row.node)]
+                if row.from_min_ns <= _arrives_by(one, hits):
+                    yield _Touched("overwritten", row.node, row.lock_key, client, last.section, row.from_max_ns)
+                    break
+
+
+def _changes(rows: list[_Row]) -> Iterator[tuple[_Row, _Row]]:
+    """Each value that was replaced by that of a section, and the section's."""
+    before: dict[tuple[str, str], _Row] = {}
+    for row in rows:
+        last, before[row.node, row.lock_key] = before.get((row.node, row.lock_key)), row
+        if last is not None and last.value is not None and last.ended == "overwritten" and row.section >= 0:
+            yield last, row
+
+
+def _arrives_by(extension: _Extension, hits: Iterable[tuple[int, int]]) -> int:
+    """The latest time at which its request may have arrived at a node. `hits`: when faults may have held it up, in the
+    order in which they began."""
+    by_ns = extension.to_ns
+    for began_ns, done_ns in hits:
+        if began_ns <= by_ns:
+            by_ns = max(by_ns, done_ns + ARRIVES_WITHIN_NS)
+    return by_ns
 
 
 def _prolonged(
-    run: Recorded, owners: Owners, extensions: dict[str, list[_Extension]], first_asked: dict[int, int]
+    run: Recorded,
+    owners: Owners,
+    rows: list[_Row],
+    extensions: dict[str, list[_Extension]],
+    first_asked: dict[int, int],
 ) -> list[_Touched]:
     if run.config.renewal_ms is not None:
         return []
     sections = list(rows_of(run.sections, "client", "asked_ns", "start_ns", "end_ns"))
     faults = longest_windows(run.faults)
-    rows = [_Row._make(row) for row in rows_of(owners.holdings, *_Row._fields)]
     own: defaultdict[int, list[_Row]] = defaultdict(list)
     for row in rows:
         own[row.section].append(row)
@@ -207,13 +237,13 @@ def _is_there(own: list[_Row], at_ns: int) -> bool:
     return any(row.from_min_ns <= at_ns <= row.to_max_ns for row in own)
 
 
-def _deleted(run: Recorded, owners: Owners, first_asked: dict[int, int]) -> Iterator[_Touched]:
+def _deleted(run: Recorded, rows: list[_Row], first_asked: dict[int, int]) -> Iterator[_Touched]:
     if run.config.renewal_ms is not None or run.permits > 1:
         return  # What renews by itself may also give up by itself; holders of permits may share a key.
     sections = list(rows_of(run.sections, "client", "asked_ns", "start_ns", "end_ns"))
     faults = longest_windows(run.faults)
     asking = _Asking(run)
-    for row in map(_Row._make, rows_of(owners.holdings, *_Row._fields)):
+    for row in rows:
         if row.section < 0 or row.ended != "deleted":
             continue
         client, asked_ns, start_ns, end_ns = sections[row.section]

@@ -81,8 +81,72 @@ def test_it_must_have_happened_while_the_extension_was_under_way(at: float, foun
     assert prolonged(at) == (0, found)
 
 
-def test_a_set_that_may_have_come_before_the_extension_tells_nothing() -> None:
-    assert overwritten(620, since=599.9) == (0, 0)
+@pytest.mark.parametrize(("since", "found"), [(10, 1), (9.9, 0)])
+def test_once_it_is_inside_only_an_extension_sets_a_value_anew(since: float, found: int) -> None:
+    """When the node set it is known no better than that."""
+    assert overwritten(620, since=since) == (found, 0)
+
+
+@pytest.mark.parametrize(("since", "at", "found"), [(900, 950, 1), (900.1, 950, 0)])
+def test_the_request_may_have_arrived_at_the_beginning_of_that_time(since: float, at: float, found: int) -> None:
+    assert overwritten(at, since=since) == (found, 0)
+
+
+@pytest.mark.parametrize(
+    ("began", "healed", "at", "found"),
+    [
+        (640, 1_000, 1_250, 1),
+        (640, 1_000, 1_250.1, 0),
+        (640, None, 5_000, 1),
+        (900, 1_000, 1_250, 1),
+        (900.1, 1_000, 1_250, 0),
+        (500, 600, 901, 0),
+        (500, 660, 910, 1),
+    ],
+)
+def test_a_fault_may_hold_up_the_request_of_an_extension(
+    began: float, healed: float | None, at: float, found: int
+) -> None:
+    def after(**hit: Any) -> tuple[int, int]:
+        history = two().fault("f", began, healed, **hit).seen("n1", "set", at, "v1", ttl=400)
+        return touched(history.seen("n2", "blind", 6_000))
+
+    assert after(slow_links=(("c1", "n1"),)) == after(nodes=("n1",)) == (found, 0)
+    assert after(slow_links=(("c2", "n1"), ("c1", "n2"))) == (0, 0)
+
+
+def test_one_fault_after_another_may_hold_it_up() -> None:
+    history = two().fault("a", 640, 1_000, slow_links=(("c1", "n1"),)).fault("b", 1_200, 1_400, nodes=("n1",))
+    assert touched(history.seen("n1", "set", 1_600, "v1", ttl=400)) == (1, 0)
+
+
+def test_a_client_may_overwrite_what_it_had_set_itself() -> None:
+    history = two().section("c1", 455, 590, number=2).shows("c1", "v3", number=2)
+    history.seen("n1", "deleted", 495).seen("n1", "set", 500, "v3", ttl=400)
+    assert touched(history.seen("n1", "set", 620, "v1", ttl=400)) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "at", "found"),
+    [
+        pytest.param("one", "v1", 9.9, 0, id="by an acquire"),
+        pytest.param("one", "v1", 10, 1, id="perhaps not by an acquire"),
+        pytest.param("v1", "v1 again", 700, 0, id="by an extension"),
+        pytest.param("v2", "v1", 9.9, 1, id="the value of another section"),
+    ],
+)
+def test_what_a_lock_replaces_itself_may_be_left_of_its_own_halfway(
+    first: str, then: str, at: float, found: int
+) -> None:
+    """On n3 it replaces a value; then an attempt on n1 may be its own."""
+
+    def replaced(value: str) -> tuple[int, int]:
+        history = two().shows("c1", "v1 again").seen("n3", "watching", 0, "n3-first").seen("n3", "set", 5, first)
+        history.seen("n3", "set", at, then).seen("n1", "deleted", 495).seen("n1", "set", 500, value, ttl=400)
+        return touched(history.seen("n1", "set", 620, "v1", ttl=400))
+
+    assert replaced("of an attempt") == (found, 0)
+    assert replaced("v2") == (1, 0)
 
 
 def test_only_a_value_of_the_section_that_was_extended_took_the_key() -> None:
