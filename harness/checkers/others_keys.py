@@ -4,15 +4,19 @@ An extension prolongs the client's own keys. A lock that does not compare, or co
 the key of whoever got it in the meantime, and counts that node as its own. The witness sees both:
 
 - *overwritten*: while the extension was under way, or may have been, the value of another section or attempt was
-  replaced by that of the section which was extended. Its acquire had been answered by then, and asks for nothing more;
+  replaced by that of the section which was extended. Its acquire had been answered by then, and what of it was still on
+  its way sets only keys that are free;
 - *prolonged*: meanwhile another client's key was given more time, though that client had not yet asked for an
   extension, or had only tried to acquire. Nothing is said while a fault may have held up requests of that client, nor
   of locks that renew by themselves: those that prolonged a key when nobody had asked for an extension.
 
 Nobody prolongs what an attempt has set, so no fault can have held that up. Two kinds of locks do all the same, and
 their attempts prove nothing: those that set a key first and its time to live later, and those that try again with the
-same value, and prolong what they find. Nor do attempts prove that keys were overwritten if the lock exchanges values of
-its own: what an acquire or an extension left behind halfway may look like an attempt of others.
+same value, and prolong what they find.
+
+If the acquires of a lock are seen to replace values (it sets a key in two steps, say, or takes over what it thinks is
+over), what is still on its way may do so, too, and an attempt's value may be the section's own. So may the value of an
+attempt that was set in place of another.
 
 And no request of any kind may delete what somebody else holds. A key is *deleted* by others if its owner had asked for
 nothing since it was let in, and what it had asked for before must have arrived, and others were asking for something.
@@ -60,7 +64,9 @@ class Figures(KeyFigures, frozen=True):
             yield Row("deleted", f"requests deleted {plural(self.deleted, 'key')} of other clients", order=85)
 
 
-class _Extension(NamedTuple):
+class _Request(NamedTuple):
+    """What was asked for a section, from when on, and by when it arrives if no fault holds it up."""
+
     section: int
     from_ns: int
     to_ns: int
@@ -70,6 +76,7 @@ class _Row(NamedTuple):
     """The columns of `Owners.holdings` that matter here."""
 
     node: str
+    key: str
     lock_key: str
     section: int
     value: str | None
@@ -103,7 +110,10 @@ def check(run: Recorded) -> Answer:
         return Answer()
     extensions, first_asked = _extensions(run)
     rows = [_Row._make(row) for row in rows_of(owners.holdings, *_Row._fields)]
-    touched = [*_overwritten(run, rows, extensions), *_prolonged(run, owners, rows, extensions, first_asked)]
+    touched = [
+        *_overwritten(run, rows, extensions, first_asked),
+        *_prolonged(run, owners, rows, extensions, first_asked),
+    ]
     deleted = list(_deleted(run, rows, first_asked))
     number = {how: sum(one.how == how for one in touched) for how in ("overwritten", "prolonged")}
     figures = Figures(sum(map(len, extensions.values())), number["overwritten"], number["prolonged"], len(deleted))
@@ -111,10 +121,10 @@ def check(run: Recorded) -> Answer:
     return Answer(figures, tuple(findings))
 
 
-def _extensions(run: Recorded) -> tuple[dict[str, list[_Extension]], dict[int, int]]:
+def _extensions(run: Recorded) -> tuple[dict[str, list[_Request]], dict[int, int]]:
     """The extensions by key, whatever their outcome, and by section when the first was asked for."""
     places = places_of(run.sections)
-    by_key: defaultdict[str, list[_Extension]] = defaultdict(list)
+    by_key: defaultdict[str, list[_Request]] = defaultdict(list)
     first: dict[int, int] = {}
     ops = run.ops[run.ops["f"].isin(["extend", "held", "reenter"]).to_numpy(bool)]
     for f, key, *of, invoke, complete in rows_of(
@@ -123,44 +133,53 @@ def _extensions(run: Recorded) -> tuple[dict[str, list[_Extension]], dict[int, i
         if (place := places.get(tuple(of))) is not None:
             first[place] = min(invoke, first.get(place, FOREVER_NS))
             if f == "extend":
-                by_key[str(key)].append(_Extension(place, invoke, complete + ARRIVES_WITHIN_NS))
+                by_key[str(key)].append(_Request(place, invoke, complete + ARRIVES_WITHIN_NS))
     return by_key, first
 
 
-def _overwritten(run: Recorded, rows: list[_Row], extensions: dict[str, list[_Extension]]) -> Iterator[_Touched]:
-    sections = list(rows_of(run.sections, "client", "start_ns"))
+class _Change(NamedTuple):
+    """A value that was replaced by that of a section. `was_free`: the node had no key when it set the old value."""
+
+    old: _Row
+    new: _Row
+    was_free: bool
+
+
+def _overwritten(
+    run: Recorded, rows: list[_Row], extensions: dict[str, list[_Request]], first_asked: dict[int, int]
+) -> Iterator[_Touched]:
+    sections = list(rows_of(run.sections, "client", "asked_ns", "start_ns"))
     faults = longest_windows(run.faults)
     changes = list(_changes(rows))
-    is_exchanged = any(
-        last.section == row.section or (last.section < 0 and row.from_max_ns < sections[row.section][1])
-        for last, row in changes
-    )
-    for last, row in changes:
-        client, start_ns = sections[row.section]
-        is_own = is_exchanged if last.section < 0 else sections[last.section][0] == client
-        if is_own or row.from_min_ns < start_ns:
+    acquires_replace = any(new.from_max_ns < first_asked.get(new.section, FOREVER_NS) for _, new, _ in changes)
+    for old, new, was_free in changes:
+        client, asked_ns, start_ns = sections[new.section]
+        may_be_own = acquires_replace or not was_free if old.section < 0 else sections[old.section][0] == client
+        if old.value is None or may_be_own or new.from_min_ns < start_ns:
             continue
-        for one in extensions.get(row.lock_key, ()):
-            if one.section == row.section and one.from_ns <= row.from_max_ns:
-                hits = [(a, b) for event, a, b in faults if hits_link(event, client, row.node)]
-                if row.from_min_ns <= _arrives_by(one, hits):
-                    yield _Touched("overwritten", row.node, row.lock_key, client, last.section, row.from_max_ns)
-                    break
+        hits = [(a, b) for event, a, b in faults if hits_link(event, client, new.node)]
+        acquire = _Request(new.section, asked_ns, start_ns + ARRIVES_WITHIN_NS)
+        if acquires_replace and new.from_min_ns <= _arrives_by(acquire, hits):
+            continue
+        own = (one for one in extensions.get(new.lock_key, ()) if one.section == new.section)
+        if any(one.from_ns <= new.from_max_ns and new.from_min_ns <= _arrives_by(one, hits) for one in own):
+            yield _Touched("overwritten", new.node, new.lock_key, client, old.section, new.from_max_ns)
 
 
-def _changes(rows: list[_Row]) -> Iterator[tuple[_Row, _Row]]:
-    """Each value that was replaced by that of a section, and the section's."""
-    before: dict[tuple[str, str], _Row] = {}
+def _changes(rows: list[_Row]) -> Iterator[_Change]:
+    before: dict[tuple[str, str], tuple[_Row, bool]] = {}
     for row in rows:
-        last, before[row.node, row.lock_key] = before.get((row.node, row.lock_key)), row
-        if last is not None and last.value is not None and last.ended == "overwritten" and row.section >= 0:
-            yield last, row
+        old, was_free = before.get((row.node, row.key), (None, True))
+        if old is not None and old.ended == "overwritten" and old.section != row.section and row.section >= 0:
+            yield _Change(old, row, was_free)
+        is_free = row.began == "set" and (old is None or old.ended in ("deleted", "expired"))
+        before[row.node, row.key] = row, is_free
 
 
-def _arrives_by(extension: _Extension, hits: Iterable[tuple[int, int]]) -> int:
-    """The latest time at which its request may have arrived at a node. `hits`: when faults may have held it up, in the
+def _arrives_by(request: _Request, hits: Iterable[tuple[int, int]]) -> int:
+    """The latest time at which it may have arrived at a node. `hits`: when faults may have held it up, in the
     order in which they began."""
-    by_ns = extension.to_ns
+    by_ns = request.to_ns
     for began_ns, done_ns in hits:
         if began_ns <= by_ns:
             by_ns = max(by_ns, done_ns + ARRIVES_WITHIN_NS)
@@ -171,7 +190,7 @@ def _prolonged(
     run: Recorded,
     owners: Owners,
     rows: list[_Row],
-    extensions: dict[str, list[_Extension]],
+    extensions: dict[str, list[_Request]],
     first_asked: dict[int, int],
 ) -> list[_Touched]:
     if run.config.renewal_ms is not None:

@@ -126,32 +126,64 @@ def test_a_client_may_overwrite_what_it_had_set_itself() -> None:
     assert touched(history.seen("n1", "set", 620, "v1", ttl=400)) == (0, 0)
 
 
-@pytest.mark.parametrize(
-    ("first", "then", "at", "found"),
-    [
-        pytest.param("one", "v1", 9.9, 0, id="by an acquire"),
-        pytest.param("one", "v1", 10, 1, id="perhaps not by an acquire"),
-        pytest.param("v1", "v1 again", 700, 0, id="by an extension"),
-        pytest.param("v2", "v1", 9.9, 1, id="the value of another section"),
-    ],
-)
-def test_what_a_lock_replaces_itself_may_be_left_of_its_own_halfway(
-    first: str, then: str, at: float, found: int
+def of_attempt(history: History) -> History:
+    """On n1 the key of an attempt takes the place of c2's."""
+    return history.seen("n1", "deleted", 495).seen("n1", "set", 500, "of an attempt", ttl=400)
+
+
+@pytest.mark.parametrize(("first", "at", "found"), [("pending", 599.9, 0), (None, 599.9, 0), ("pending", 600, 1)])
+def test_a_lock_whose_acquires_replace_values_may_have_left_one_halfway(
+    first: str | None, at: float, found: int
 ) -> None:
-    """On n3 it replaces a value; then an attempt on n1 may be its own."""
-
-    def replaced(value: str) -> tuple[int, int]:
-        history = two().shows("c1", "v1 again").seen("n3", "watching", 0, "n3-first").seen("n3", "set", 5, first)
-        history.seen("n3", "set", at, then).seen("n1", "deleted", 495).seen("n1", "set", 500, value, ttl=400)
-        return touched(history.seen("n1", "set", 620, "v1", ttl=400))
-
-    assert replaced("of an attempt") == (found, 0)
-    assert replaced("v2") == (1, 0)
+    """On n3, c1's value takes the place of another: by an acquire, if c1 had not asked for an extension by then."""
+    for since in (9, None):
+        history = two().seen("n3", "watching", 0, "n3-first").seen("n3", "set", 5, first)
+        history.seen("n3", "set", at, "v1", since=since)
+        both = found if since is None else 0
+        assert touched(of_attempt(history).seen("n1", "set", 620, "v1", ttl=400)) == (found + both, 0)
 
 
-def test_only_a_value_of_the_section_that_was_extended_took_the_key() -> None:
-    assert overwritten(620, value="somebody else's") == (0, 0)
-    assert overwritten(620, value="v2") == (0, 1), "it prolonged the key by setting its value"
+@pytest.mark.parametrize(("since", "found"), [(260, 0), (260.1, 1)])
+def test_what_such_an_acquire_has_asked_for_may_arrive_late(since: float, found: int) -> None:
+    """c1 was let in at 10."""
+
+    def taken_over(**hit: Any) -> tuple[int, int]:
+        history = two().seen("n3", "watching", 0, "n3-first").seen("n3", "set", 5, "v2").seen("n3", "set", 9, "v1")
+        history.fault("f", 200, 300, **hit).seen("n3", "blind", 900)
+        return touched(history.seen("n1", "set", 620, "v1", since=since))
+
+    assert taken_over(nodes=("n2",)) == (found, 0)
+    assert taken_over(nodes=("n1",)) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("before", "event", "found"),
+    [("deleted", "set", 1), ("expired", "set", 1), ("set", "set", 0), ("blind", "set", 0), ("blind", "seen", 0)],
+)
+def test_what_was_set_in_place_of_a_value_may_be_left_of_an_extension_of_its_own(
+    before: str, event: str, found: int
+) -> None:
+    history = two().seen("n1", before, 495).seen("n1", event, 500, "unshown", ttl=400)
+    assert touched(history.seen("n1", "set", 620, "v1", ttl=400)) == (found, 0)
+
+
+@pytest.mark.parametrize("left", [None, "of an attempt"])
+def test_the_first_section_of_a_run_may_be_the_one_whose_key_was_overwritten(left: str | None) -> None:
+    """However it got that key."""
+    history = History(ttl_ms=400).watch("n1").section("c1", 10, 900).shows("c1", "v1")
+    history.section("c2", 500, 1_000).shows("c2", "v2").op("c2", "extend", "ok", 1, 800, 850)
+    history.seen("n1", "set", 9, left).seen("n1", "set", 20, "v1", since=9).seen("n1", "set", 820, "v2")
+    assert touched(history) == (1, 0)
+
+
+def test_one_lock_may_have_several_keys_on_a_node() -> None:
+    """c2 has slot 1 and c1 slot 2, and both exchange their values."""
+    history = History(ttl_ms=400).watch("n1").section("c1", 10, 900).shows("c1", "v1").shows("c1", "v1 again")
+    history.section("c2", 8, 1_000).shows("c2", "v2").shows("c2", "v2 again")
+    history.op("c2", "extend", "ok", 1, 600, 650).op("c1", "extend", "ok", 1, 700, 750)
+    history.seen("n1", "set", 7, "v2", key="slot1").seen("n1", "set", 9, "v1", key="slot2")
+    history.seen("n1", "set", 620, "v2 again", key="slot1").seen("n1", "set", 720, "v1 again", key="slot2")
+    assert touched(history) == (0, 0)
 
 
 @pytest.mark.parametrize(
