@@ -9,8 +9,8 @@ anybody else was inside. Two things show that nothing was left, and one is enoug
   at the same time. A node that was out of sight counts with what it holds when it is back. That also finds locks that
   say yes and tell no time.
 
-The yes counts as late only if it came more than `SLACK_MS` after that, and the time for which the client was stopped is
-taken off: a process that is ready to run may have to wait for a processor.
+The yes counts as late only if it came so much later that no process can have stood still for that long unnoticed, and
+the time for which the client was stopped is taken off: a process that is ready to run may have to wait for a processor.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ from harness.history.sections import derive_leases
 from harness.verdict import Answer, Finding, shown
 
 By = Literal["deadline", "keys"]
-SLACK_NS: Final = SLACK_MS * 1_000_000
+_ALONE_MS: Final = 150
+"""What is not held against a lock that runs within its client, where one process less may stand still than in
+`SLACK_MS`."""
 _EXPIRED: Final[frozenset[Loss]] = frozenset({"expired", "never set"})
 
 
@@ -69,7 +71,7 @@ def check(run: Recorded) -> Answer:
     longest = max(late, key=lambda one: one.late_ns)
     text = (
         f"{count(len(late))} of {plural(len(run.sections), 'grant')} reached the client when nothing of the lease was "
-        f"left, up to {milliseconds(longest.late_ns / 1e6 + SLACK_MS)} after its end"
+        f"left, up to {milliseconds((longest.late_ns + _slack_ns(run)) / 1e6)} after its end"
     )
     examples = tuple(_example(run, one) for one in shown(late, longest))
     return Answer(figures, (Finding("late-grant", "lock", text, ("lease",), len(late), examples),))
@@ -77,9 +79,10 @@ def check(run: Recorded) -> Answer:
 
 def _late(run: Recorded) -> Iterator[_Late]:
     """The late grants, in the order of the sections."""
-    grants = derive_leases(pd.concat([_slow(ops) for ops in parts(run.ops)]), run.faults)
+    slack_ns = _slack_ns(run)
+    grants = derive_leases(pd.concat([_slow(ops, slack_ns) for ops in parts(run.ops)]), run.faults)
     said_ns = _said_ns(grants)
-    in_time_ns = said_ns - stood_still_ns(grants, run) - SLACK_NS
+    in_time_ns = said_ns - stood_still_ns(grants, run) - slack_ns
     late = grants.assign(said_ns=said_ns, in_time_ns=in_time_ns)[in_time_ns > grants["invoke_ns"].to_numpy(np.int64)]
     if late.empty:
         return
@@ -97,9 +100,13 @@ def _late(run: Recorded) -> Iterator[_Late]:
                 yield _Late(place, "keys", over_ns, in_time - over_ns)
 
 
-def _slow(ops: pd.DataFrame) -> pd.DataFrame:
+def _slack_ns(run: Recorded) -> int:
+    return (SLACK_MS if run.lock_has_process else _ALONE_MS) * 1_000_000
+
+
+def _slow(ops: pd.DataFrame, slack_ns: int) -> pd.DataFrame:
     """The acquires that took longer than the slack. Most did not, and only these can be late."""
-    is_slow = _said_ns(ops) - ops["invoke_ns"].to_numpy(np.int64) > SLACK_NS
+    is_slow = _said_ns(ops) - ops["invoke_ns"].to_numpy(np.int64) > slack_ns
     slow: pd.DataFrame = ops[is_slow & (ops["f"] == "acquire").to_numpy(np.bool_)]
     return slow
 

@@ -112,6 +112,7 @@ def _load(folder: RunFolder, doubts: tuple[str, ...], on_ops: OnOps) -> Recorded
         watched=_read_watched(folder),
         unwatchable=_unwatchable(environment),
         acquire_limit_ms=_acquire_limit_ms(environment),
+        lock_has_process=_lock_has_process(environment),
         doubts=doubts,
         is_vouched_for=folder.schema() >= FIRST_SCHEMA,
         kept_waiting={task: times for name, times in waits.items() for task in task_names(name, config.tasks)},
@@ -181,3 +182,9 @@ def _acquire_limit_ms(environment: Mapping[str, Any]) -> float | None:
     lock = environment.get("lock")
     limit = lock.get("acquire_limit_ms") if isinstance(lock, Mapping) else None
     return float(limit) if isinstance(limit, int | float) and not isinstance(limit, bool) and limit > 0 else None
+
+
+def _lock_has_process(environment: Mapping[str, Any]) -> bool:
+    """Whether the lock is, or may be, a process of its own: what describes it says by which command it was started."""
+    lock = environment.get("lock")
+    return not isinstance(lock, Mapping) or "command" in lock

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -41,6 +42,16 @@ def test_a_run_without_sections_has_none() -> None:
 @pytest.mark.parametrize(("said", "by"), [(90, []), (350, []), (350.5, [0.5]), (500, [150])])
 def test_a_yes_that_comes_long_after_its_own_deadline_is_late(said: float, by: list[float]) -> None:
     assert late(granted(said)) == pytest.approx(by)
+
+
+@pytest.mark.parametrize(("said", "by"), [(250, 0), (250.5, 0.5), (350.5, 100.5)])
+def test_a_lock_within_its_client_passes_on_its_yes_at_once(said: float, by: float) -> None:
+    answer = check(replace(granted(said).recorded(), lock_has_process=False))
+    assert answer.figures == Figures(1, int(by > 0), pytest.approx(by))
+    texts = [
+        f"1 of 1 grant reached the client when nothing of the lease was left, up to {150 + by:.3g} ms after its end"
+    ]
+    assert [finding.text for finding in answer.findings] == texts[: int(by > 0)]
 
 
 def test_a_deadline_that_is_not_certain_counts_at_its_latest() -> None:

@@ -67,6 +67,18 @@ def same(one: Recorded, other: Recorded) -> bool:
     return all(getattr(one, t).astype(str).equals(getattr(other, t).astype(str)) for t in ("ops", "sections", "writes"))
 
 
+@pytest.mark.parametrize(
+    ("environment", "has_process"),
+    [({"lock": {"command": ["node", "lock.mjs"]}}, True), ({"lock": {"rounds": 3}}, False), ({}, True)],
+)
+def test_a_lock_that_says_how_it_was_started_has_a_process_of_its_own(
+    tmp_path: Path, environment: dict[str, object], has_process: bool
+) -> None:
+    folder = RunFolder.create(tmp_path, CONFIG)
+    folder.write_environment(environment)
+    assert load_recorded(folder).lock_has_process is has_process
+
+
 def test_what_users_load_may_be_calculated_with_and_changed(tmp_path: Path) -> None:
     run = fencepost.load(written(tmp_path).path)
     assert (run.sections["section"] * 10**15).tolist() == [n * 10**15 for n in run.sections["section"].tolist()]
