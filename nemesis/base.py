@@ -267,11 +267,13 @@ class Nemesis(Protocol):
 
 
 class Turn(NamedTuple):
-    """A part of every period of time, in TTLs: from `begin` to `end` of each `period`."""
+    """A part of every period of time, in TTLs: from `begin` to `end` of each `period`. `alone`: there is one fault in
+    it, and calm for the rest of it."""
 
     period: float
     begin: float
     end: float
+    alone: bool = False
 
     def fit(self, at_ms: int, lasts_ms: int, ttl_ms: int) -> tuple[int, int]:
         """When a fault that is due at `at_ms` begins and how long it lasts: the first time from then on at which it
@@ -289,6 +291,10 @@ class Turn(NamedTuple):
     def number(self, at_ms: int, ttl_ms: int) -> int:
         """In which period this time is, from 0 on."""
         return int(at_ms // (self.period * ttl_ms))
+
+    def free_ms(self, at_ms: int, ends_ms: int, ttl_ms: int) -> int:
+        """When the next fault may begin after one that begins at `at_ms` and is healed by `ends_ms`."""
+        return max(ends_ms, round((self.number(at_ms, ttl_ms) + 1) * self.period * ttl_ms)) if self.alone else ends_ms
 
 
 class Deck(NamedTuple):

@@ -14,7 +14,7 @@ hold names of the topology; that is how a saved plan is checked against the run 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -28,7 +28,9 @@ from cluster.persistence import Policy
 from cluster.server import Server, abilities
 from fencepost.errors import UsageError
 from fencepost.files import read_json
+from fencepost.units import Duration
 from nemesis.base import Fault, NeedsClocks, NeedsDisks, NeedsPersistence, NeedsServer, Topology, Turn
+from nemesis.partition_shapes import spare
 from nemesis.random_draws import between, jittered, shuffled
 from nemesis.registry import nemeses
 from nemesis.spec import SHORTEST_INTERVAL_MS, Chosen, Lane, Spec, parse_spec
@@ -50,6 +52,7 @@ __all__ = [
 SCHEMA_VERSION = 1
 _LONGEST_MS: Final = 2**40
 """No fault begins later or lasts longer: 34 years."""
+SEVERAL_TTLS: Final = 3
 GAP_MS = 300
 """The least time from the end of a fault to the next one of the same nemesis: healing and its proof take a while."""
 
@@ -147,6 +150,8 @@ def _draw_lane(lane: Lane, seed: int, topology: Topology, duration_ms: int) -> I
             card = hand.pop(number)
             yield Planned("", at_ms, lasts_ms, card.nemesis, msgspec.json.decode(msgspec.json.encode(card.fault)))
             free_ms = at_ms + lasts_ms + GAP_MS
+            if lane.turn:
+                free_ms = lane.turn.free_ms(at_ms, free_ms, topology.ttl_ms)
 
 
 def _place(number: int, card: _Card, turn: Turn | None, at_ms: int, free_ms: int, ttl_ms: int) -> _Place:
@@ -197,8 +202,10 @@ def needs_clocks(schedule: Schedule) -> bool:
 
 
 def for_cluster(spec: Spec, server: Server, topology: Topology) -> Spec:
-    """The spec without those cards of its mixes that need something that the nodes' server cannot do, or more nodes.
-    What the user named himself stays, for `draw_schedule` and `check_server` to refuse."""
+    """The spec without those cards of its mixes that need something that the nodes' server cannot do, or more
+    nodes. Where no node can be spared, a card that is to leave a majority for several TTLs and leaves none lasts
+    for about one, and nothing comes after it in its turn: so there is time to see what it left behind. What the
+    user named himself stays, for `draw_schedule` and `check_server` to refuse."""
     able = abilities(server)
 
     def is_possible(chosen: Chosen) -> bool:
@@ -208,9 +215,34 @@ def for_cluster(spec: Spec, server: Server, topology: Topology) -> Spec:
             return False
         return not isinstance(fault, NeedsServer) or fault.server_needs <= able
 
-    decks = [lane.deck if len(lane.deck) == 1 else tuple(filter(is_possible, lane.deck)) for lane in spec.lanes]
-    lanes = zip(spec.lanes, decks, strict=True)
-    return replace(spec, lanes=tuple(replace(lane, deck=deck) for lane, deck in lanes if deck))
+    lanes = [_fitted(lane, is_possible, topology) if len(lane.deck) > 1 else lane for lane in spec.lanes]
+    return replace(spec, lanes=tuple(lane for lane in lanes if lane.deck))
+
+
+def _fitted(lane: Lane, is_possible: Callable[[Chosen], bool], topology: Topology) -> Lane:
+    deck = tuple(filter(is_possible, lane.deck))
+    short = deck if spare(topology) else tuple(_shortened(chosen, topology) for chosen in deck)
+    turn = lane.turn._replace(alone=True) if lane.turn and short != deck else lane.turn
+    return replace(lane, deck=short, turn=turn)
+
+
+def _shortened(chosen: Chosen, topology: Topology) -> Chosen:
+    name = "duration" if hasattr(chosen.options, "duration") else "restart_delay"
+    lasts: Duration | None = getattr(chosen.options, name)
+    if lasts is None or lasts.ms(topology.ttl_ms) < SEVERAL_TTLS * topology.ttl_ms:
+        return chosen
+    more = replace(topology, nodes=("n1", "n2", "n3"))
+    fault, elsewhere = (chosen.nemesis.draw(Random(0), of, chosen.options)[0] for of in (topology, more))
+    if _leaves_majority(fault, topology) or not _leaves_majority(elsewhere, more):
+        return chosen
+    return replace(chosen, options=msgspec.structs.replace(chosen.options, **{name: Duration(1, in_ttls=True)}))
+
+
+def _leaves_majority(fault: Fault, topology: Topology) -> bool:
+    """Whether some client is left with a majority of the nodes, as long as the fault is in force."""
+    down = set(getattr(fault, "nodes", ()))
+    lost = {(client, node) for client in topology.clients for node in down} | set(getattr(fault, "links", ()))
+    return any(sum((c, n) not in lost for n in topology.nodes) >= topology.majority for c in topology.clients)
 
 
 def left_out(spec: Spec, server: Server, topology: Topology) -> tuple[str, ...]:

@@ -164,12 +164,35 @@ def test_of_its_faults_those_are_played_that_so_many_nodes_and_clients_can_meet(
     every = [str(chosen) for chosen in parse_spec("standard").chosen]
     played = [str(chosen) for chosen in spec.chosen]
     needed = {name: shape.min_nodes for name, shape in SHAPES.items()}
-    assert played == [
+    possible = [
         card
         for card in every
         if not any(f"shape='{name}'" in card and nodes > len(of.nodes) for name, nodes in needed.items())
     ]
-    assert (len(played) < len(every)) == (len(of.nodes) < 3)
+    assert len(played) == len(possible)
+    assert (len(played) < len(every)) == (len(of.nodes) < 3) == (played != possible)
+
+
+@pytest.mark.parametrize("of", [topology(4, 1, 500), topology(4, 2, 500)])
+def test_where_no_node_can_be_spared_a_still_time_is_calm_after_an_outage_of_about_a_ttl(of: Topology) -> None:
+    spec = for_cluster(parse_spec("standard"), redis.SERVER, of)
+    still = during(STILL, draw_schedule(spec, 7, of, 300_000).faults)
+    turns = [int(planned.at_ms // (STILL.period * 500)) for planned in still]
+    assert turns == sorted(set(turns))
+    named = {"one-node", "minority"}
+    lasting = [(planned, planned.duration_ms / 500) for planned in still]
+    out = [ttls for planned, ttls in lasting if {planned.fault.get("shape"), planned.fault.get("targets")} & named]
+    out += [ttls for planned, ttls in lasting if planned.nemesis in ("pause", "crash") and planned.fault.get("nodes")]
+    assert len(out) > 5
+    assert max(out) <= 1.5
+    long = {planned.nemesis for planned, ttls in lasting if ttls >= 3}
+    assert long == {"latency", "pause", "crash", "errors"}, "for everybody, of clients, of a majority of the nodes"
+
+
+def test_what_the_user_named_lasts_as_long_as_he_said() -> None:
+    of = topology(4, 1, 500)
+    spec = for_cluster(parse_spec("partition:duration=6ttl,shape=one-node"), redis.SERVER, of)
+    assert max(planned.duration_ms for planned in draw_schedule(spec, 7, of, 60_000).faults) >= 3 * 500
 
 
 @pytest.mark.parametrize("seed", range(5))
