@@ -2,8 +2,10 @@
 then.
 
 A lock's key may have a different name on the nodes (a library's prefix); the values show which name belongs to which
-key. A lock that keeps a hash names its owner in a field: all sections of one client may show the same value. Then the
-time decides which call a key was set by; a client calls for a key once at a time, and a refused call may set it too.
+key. If a value is seen under the key's own name, other keys that have it (of who waits, or was seen last) are not the
+lock itself. A lock that keeps a hash names its owner in a field: all sections of one client may show the same value.
+Then the time decides which call a key was set by; a client calls for a key once at a time, and a refused call may set
+it too.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ class Owners:
     sections of one client and no other's; a lock may set another value on each node. `shared`: values that the lock
     exposed for several sections, with the places of those. The field of a hash names its client, and is not among them
     unless several clients used it. `of_clients`: such fields, which tell a client's calls apart by the time alone, and
-    their clients."""
+    their clients. All are empty if the lock keeps its values in another form than it shows them."""
 
     holdings: pd.DataFrame
     values: dict[int, set[str]]
@@ -74,10 +76,15 @@ def find_owners(run: Recorded, watched: Watched) -> Owners:
     keys = run.sections["key"].astype(str).to_numpy()
     names = {str(key): str(key) for key in run.ops["key"].unique()}
     matched = np.flatnonzero(section >= 0)
-    names |= dict(zip(holdings["key"].astype(str).to_numpy()[matched], keys[section[matched]], strict=True))
-    lock_key = holdings["key"].astype(str).map(names)
-    ours = lock_key.notna().to_numpy()
+    on_node = holdings["key"].astype(str)
+    named_itself = names.keys() & set(on_node.to_numpy()[matched])
+    names |= dict(zip(on_node.to_numpy()[matched], keys[section[matched]], strict=True))
+    lock_key = on_node.map(names)
+    ours = (lock_key.notna() & ((lock_key == on_node) | ~lock_key.isin(named_itself))).to_numpy(bool)
     holdings = holdings.assign(lock_key=lock_key, section=section)[ours].reset_index(drop=True)
+    if not _are_kept_as_shown(holdings, shown):
+        ours = (holdings["key"].astype(str) == holdings["lock_key"]).to_numpy(bool)
+        return Owners(holdings[ours].assign(section=-1).reset_index(drop=True), {}, {})
     values: defaultdict[int, set[str]] = defaultdict(set)
     of_one = ((value, [row]) for value, row in (*single.items(), *unshown.items()))
     for value, rows in (*of_one, *one_client.items()):
@@ -85,6 +92,17 @@ def find_owners(run: Recorded, watched: Watched) -> Owners:
             values[row].add(value)
     of_clients = {value: clients[rows[0]] for value, rows in one_client.items()}
     return Owners(holdings, dict(values), shared, of_clients)
+
+
+def _are_kept_as_shown(holdings: pd.DataFrame, shown: Container[str]) -> bool:
+    """Whether any node was seen to hold a value that the lock showed, and under the lock's own name, if it holds other
+    values there than numbers, which count something."""
+    values = holdings["value"].dropna()
+    named_itself = values[holdings["key"].astype(str) == holdings["lock_key"]]
+    for some in (values, named_itself[~named_itself.str.fullmatch(r"-?\d+").astype(bool)]):
+        if len(some) and not any(value in shown for value in some.unique()):
+            return False
+    return len(values) > 0
 
 
 def _with_one_field(run: Recorded, holdings: pd.DataFrame, shown: Mapping[str, list[int]]) -> pd.DataFrame:

@@ -46,6 +46,41 @@ def test_from_its_first_extension_on_a_section_may_own_such_a_value(asked: float
     assert owners_of(history).values == {0: {"v1", "v2", "v3"} if is_its else {"v1", "v3"}}
 
 
+@pytest.mark.parametrize(("held", "shown"), [('{"owner": "v1"}', {}), ("v1", {0: {"v1"}, 1: {"v2"}})])
+def test_values_that_no_node_was_seen_to_hold_are_kept_in_another_form(held: str, shown: dict[int, set[str]]) -> None:
+    """One of them is enough: then the other was never set."""
+    history = inside().section("c2", 60, 90).shows("c2", "v2").seen("n1", "set", 8, held, since=7, ttl=100)
+    owners = owners_of(history.seen("n1", "set", 58, '{"owner": "v2"}', since=57, ttl=100))
+    assert owners.values == shown
+    assert owners.are_shown == bool(shown)
+    assert len(owners.holdings) == 2
+
+
+@pytest.mark.parametrize(
+    ("own", "waiting", "is_shown"), [('{"owner": "v1"}', "v1", False), (None, "v1", True), ("-12", "v1", True)]
+)
+def test_the_lock_may_be_kept_in_another_form_than_a_key_beside_it(
+    own: str | None, waiting: str, is_shown: bool
+) -> None:
+    """Unless its own key was not read, or counts something."""
+    history = inside().seen("n1", "set", 8, own, since=7, ttl=100)
+    owners = owners_of(history.seen("n1", "set", 9, waiting, since=8, ttl=100, key="k1:waiting"))
+    assert owners.are_shown == is_shown
+    assert owners.values == ({0: {"v1"}} if is_shown else {})
+    assert owners.holdings["key"].tolist() == (["k1", "k1:waiting"] if is_shown else ["k1"])
+
+
+@pytest.mark.parametrize(("own", "names"), [("k1", ["k1"]), ("prefix:k1", ["prefix:k1", "k1:seen", "k1:seen"])])
+def test_other_keys_with_a_value_are_not_the_lock_if_its_own_key_has_it(own: str, names: list[str]) -> None:
+    """The last one waits in vain, and nothing tells its value from a section's but the key."""
+    history = inside().seen("n1", "set", 8, "v1", since=7, ttl=100, key=own)
+    history.seen("n1", "set", 9, "v1", since=8, ttl=100, key="k1:seen")
+    history.seen("n1", "set", 20, "waits", since=19, ttl=100, key="k1:seen")
+    holdings = owners_of(history).holdings
+    assert holdings["key"].tolist() == names
+    assert set(holdings["lock_key"]) == {"k1"}
+
+
 def test_a_value_that_is_not_known_is_nobodys() -> None:
     history = (
         extended().section("c2", 90, 95, asked=22).shows("c2", "a").section("c3", 96, 97, asked=22).shows("c3", "b")
