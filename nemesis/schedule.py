@@ -228,8 +228,8 @@ def _fitted(lane: Lane, is_possible: Callable[[Chosen], bool], topology: Topolog
 
 def _shortened(chosen: Chosen, topology: Topology) -> Chosen:
     name = "duration" if hasattr(chosen.options, "duration") else "restart_delay"
-    lasts: Duration | None = getattr(chosen.options, name)
-    if lasts is None or lasts.ms(topology.ttl_ms) < SEVERAL_TTLS * topology.ttl_ms:
+    lasts = getattr(chosen.options, name, None)
+    if not isinstance(lasts, Duration) or lasts.ms(topology.ttl_ms) < SEVERAL_TTLS * topology.ttl_ms:
         return chosen
     more = replace(topology, nodes=("n1", "n2", "n3"))
     fault, elsewhere = (chosen.nemesis.draw(Random(0), of, chosen.options)[0] for of in (topology, more))

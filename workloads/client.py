@@ -105,7 +105,7 @@ def work(spec: ClientSpec) -> None:
         beaten = Control(Path(spec.tasks[0].control)).beat
         heartbeat = Heartbeat(Path(spec.gaps), Path(spec.beats), beaten, other_processes(lock))
         tasks = [_Task.open(spec, task, lock, workload, heartbeat, stack) for task in spec.tasks]
-        description = checked_description(lock.describe())
+        description = checked_description(lock.describe(), len(other_processes(lock)))
         Path(spec.description).write_bytes(hidden(description, spec.resource.password))
         is_complete()
         stack.enter_context(heartbeat)

@@ -34,8 +34,8 @@ from harness.verdict import Answer, Finding, shown
 
 By = Literal["deadline", "keys"]
 _ALONE_MS: Final = 150
-"""What is not held against a lock that runs within its client, where one process less may stand still than in
-`SLACK_MS`."""
+"""What is not held against a lock that runs within its client, as its only task: one process less than in `SLACK_MS`
+may stand still, and no other thread keeps the interpreter."""
 _EXPIRED: Final[frozenset[Loss]] = frozenset({"expired", "never set"})
 
 
@@ -101,7 +101,8 @@ def _late(run: Recorded) -> Iterator[_Late]:
 
 
 def _slack_ns(run: Recorded) -> int:
-    return (SLACK_MS if run.lock_has_process else _ALONE_MS) * 1_000_000
+    is_alone = not run.lock_has_process and run.config.tasks == 1
+    return (_ALONE_MS if is_alone else SLACK_MS) * 1_000_000
 
 
 def _slow(ops: pd.DataFrame, slack_ns: int) -> pd.DataFrame:

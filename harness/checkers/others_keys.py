@@ -15,8 +15,8 @@ their attempts prove nothing: those that set a key first and its time to live la
 same value, and prolong what they find.
 
 If the acquires of a lock are seen to replace values (it sets a key in two steps, say, or takes over what it thinks is
-over), what is still on its way may do so, too, and an attempt's value may be the section's own. So may the value of an
-attempt that was set in place of another.
+over), what is still on its way may do so, too, and an attempt's value may be the section's own. So may one that was set
+in place of another, or, if extensions exchange values, since the section asked for one.
 
 And no request of any kind may delete what somebody else holds. A key is *deleted* by others if its owner had asked for
 nothing since it was let in, and what it had asked for before must have arrived, and others were asking for something.
@@ -151,10 +151,18 @@ def _overwritten(
     sections = list(rows_of(run.sections, "client", "asked_ns", "start_ns"))
     faults = longest_windows(run.faults)
     changes = list(_changes(rows))
-    acquires_replace = any(new.from_max_ns < first_asked.get(new.section, FOREVER_NS) for _, new, _ in changes)
+    until = _unextended_until(run, first_asked)
+    acquires_replace = any(
+        new.section != old.section and new.from_max_ns < until[new.section] for old, new, _ in changes
+    )
+    extensions_replace = any(new.section == old.section for old, new, _ in changes)
     for old, new, was_free in changes:
         client, asked_ns, start_ns = sections[new.section]
-        may_be_own = acquires_replace or not was_free if old.section < 0 else sections[old.section][0] == client
+        if old.section < 0:
+            may_be_left = extensions_replace and old.from_max_ns >= first_asked.get(new.section, FOREVER_NS)
+            may_be_own = acquires_replace or not was_free or may_be_left
+        else:
+            may_be_own = sections[old.section][0] == client
         if old.value is None or may_be_own or new.from_min_ns < start_ns:
             continue
         hits = [(a, b) for event, a, b in faults if hits_link(event, client, new.node)]
@@ -166,11 +174,22 @@ def _overwritten(
             yield _Touched("overwritten", new.node, new.lock_key, client, old.section, new.from_max_ns)
 
 
+def _unextended_until(run: Recorded, first_asked: dict[int, int]) -> list[int]:
+    """By section, until when what it set was certainly not set by an extension: until it asked for the first one. One
+    whose client died may have asked without a record."""
+    died = {(end.client, end.life) for end in run.ends if end.how != "finished"}
+    lives = rows_of(run.sections, "client", "life", "start_ns")
+    return [
+        first_asked.get(place, start_ns if (str(client), life) in died else FOREVER_NS)
+        for place, (client, life, start_ns) in enumerate(lives)
+    ]
+
+
 def _changes(rows: list[_Row]) -> Iterator[_Change]:
     before: dict[tuple[str, str], tuple[_Row, bool]] = {}
     for row in rows:
         old, was_free = before.get((row.node, row.key), (None, True))
-        if old is not None and old.ended == "overwritten" and old.section != row.section and row.section >= 0:
+        if old is not None and old.ended == "overwritten" and row.section >= 0:
             yield _Change(old, row, was_free)
         is_free = row.began == "set" and (old is None or old.ended in ("deleted", "expired"))
         before[row.node, row.key] = row, is_free

@@ -47,7 +47,7 @@ class Recorded:
     acquire_limit_ms: float | None = None
     """How long an acquire may take according to the lock; None if it declares nothing."""
     lock_has_process: bool = True
-    """Whether the lock is, or may be, a process of its own beside its client."""
+    """Whether the lock has, or may have, processes of its own beside its client."""
     kept_waiting: Mapping[str, Sequence[tuple[int, int]]] = field(default_factory=dict)
     """By client, when it did not run although it was not stopped: it got no processor. Disjoint, in order."""
     lags: tuple[Lags, ...] = ()

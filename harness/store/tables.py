@@ -185,6 +185,6 @@ def _acquire_limit_ms(environment: Mapping[str, Any]) -> float | None:
 
 
 def _lock_has_process(environment: Mapping[str, Any]) -> bool:
-    """Whether the lock is, or may be, a process of its own: what describes it says by which command it was started."""
+    """Whether the lock is, or may be, a process of its own, or has some; older runs say at least by which command."""
     lock = environment.get("lock")
-    return not isinstance(lock, Mapping) or "command" in lock
+    return not isinstance(lock, Mapping) or "command" in lock or "processes" in lock

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 
 from harness.checkers.late_grants import Figures, check
@@ -52,6 +53,12 @@ def test_a_lock_within_its_client_passes_on_its_yes_at_once(said: float, by: flo
         f"1 of 1 grant reached the client when nothing of the lease was left, up to {150 + by:.3g} ms after its end"
     ]
     assert [finding.text for finding in answer.findings] == texts[: int(by > 0)]
+
+
+def test_several_tasks_of_a_client_may_keep_each_other_waiting() -> None:
+    run = replace(granted(350).recorded(), lock_has_process=False)
+    assert check(run).findings
+    assert not check(replace(run, config=msgspec.structs.replace(run.config, tasks=2))).findings
 
 
 def test_a_deadline_that_is_not_certain_counts_at_its_latest() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from harness.checkers.others_keys import Figures, check
 from harness.verdict import Answer
-from tests.judge.histories import History
+from tests.judge.histories import History, ms
 
 
 def two(*, extend: tuple[float, float] = (600, 650), outcome: str = "ok", **config: Any) -> History:
@@ -141,6 +141,26 @@ def test_a_lock_whose_acquires_replace_values_may_have_left_one_halfway(
         history.seen("n3", "set", at, "v1", since=since)
         both = found if since is None else 0
         assert touched(of_attempt(history).seen("n1", "set", 620, "v1", ttl=400)) == (found + both, 0)
+
+
+@pytest.mark.parametrize(("how", "found"), [("killed", 1), ("finished", 0)])
+def test_a_client_that_was_killed_may_have_asked_for_an_extension(how: Any, found: int) -> None:
+    """c3 was inside from 200 on, and its value takes the place of another on n3 at 500."""
+    history = two().op("c3", "acquire", "ok", 1, 190, 200, deadline_ns=ms(600), validity_ms=399.0).shows("c3", "v3")
+    history.end("c3", how, 450).seen("n3", "watching", 0, "n3-first").seen("n3", "set", 490, "v2")
+    history.seen("n3", "set", 500, "v3")
+    assert touched(of_attempt(history).seen("n1", "set", 620, "v1", ttl=400)) == (found, 0)
+
+
+@pytest.mark.parametrize(("exchanged", "set_at", "found"), [("n2", 600, 0), ("n2", 599.9, 1), ("n3", 600, 1)])
+def test_an_extension_that_failed_halfway_may_have_set_its_new_value_on_a_free_node(
+    exchanged: str, set_at: float, found: int
+) -> None:
+    """On n2, which has had c1's value, another one of c1 takes its place; n3 has had none."""
+    history = two().shows("c1", "v1 again").seen("n3", "watching", 0, "n3-first")
+    history.seen("n1", "deleted", 495).seen("n1", "set", set_at, "unshown", ttl=400)
+    history.seen(exchanged, "set", 700, "v1 again").seen("n1", "set", 620, "v1", ttl=400)
+    assert touched(history) == (found, 0)
 
 
 @pytest.mark.parametrize(("since", "found"), [(260, 0), (260.1, 1)])

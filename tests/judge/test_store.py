@@ -69,9 +69,14 @@ def same(one: Recorded, other: Recorded) -> bool:
 
 @pytest.mark.parametrize(
     ("environment", "has_process"),
-    [({"lock": {"command": ["node", "lock.mjs"]}}, True), ({"lock": {"rounds": 3}}, False), ({}, True)],
+    [
+        ({"lock": {"command": ["node", "lock.mjs"]}}, True),
+        ({"lock": {"processes": 2}}, True),
+        ({"lock": {"rounds": 3}}, False),
+        ({}, True),
+    ],
 )
-def test_a_lock_that_says_how_it_was_started_has_a_process_of_its_own(
+def test_a_lock_that_was_started_by_a_command_or_has_processes_may_stand_still_beside_its_client(
     tmp_path: Path, environment: dict[str, object], has_process: bool
 ) -> None:
     folder = RunFolder.create(tmp_path, CONFIG)
