@@ -83,7 +83,7 @@ EQUIVALENT: Final[dict[tuple[str, str, str], str]] = {
     (
         "harness/checkers/late_grants.py",
         "_slow",
-        'is_slow = _said_ns(ops) - ops["invoke_ns"].to_numpy(np.int64) >= SLACK_NS',
+        'is_slow = _said_ns(ops) - ops["invoke_ns"].to_numpy(np.int64) >= slack_ns',
     ): "one more call is looked at, and it was in time",
     (
         "harness/checkers/updates.py",

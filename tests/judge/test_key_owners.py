@@ -70,6 +70,10 @@ def test_the_lock_may_be_kept_in_another_form_than_a_key_beside_it(
     assert owners.holdings["key"].tolist() == (["k1", "k1:waiting"] if is_shown else ["k1"])
 
 
+def test_where_no_value_could_be_read_its_form_is_not_known() -> None:
+    assert owners_of(inside().seen("n1", "set", 8, None, since=7, ttl=100)).values == {}
+
+
 @pytest.mark.parametrize(("own", "names"), [("k1", ["k1"]), ("prefix:k1", ["prefix:k1", "k1:seen", "k1:seen"])])
 def test_other_keys_with_a_value_are_not_the_lock_if_its_own_key_has_it(own: str, names: list[str]) -> None:
     """The last one waits in vain, and nothing tells its value from a section's but the key."""
