@@ -3,9 +3,9 @@ then.
 
 A lock's key may have a different name on the nodes (a library's prefix); the values show which name belongs to which
 key. If a value is seen under the key's own name, other keys that have it (of who waits, or was seen last) are not the
-lock itself. A lock that keeps a hash names its owner in a field: all sections of one client may show the same value.
-Then the time decides which call a key was set by; a client calls for a key once at a time, and a refused call may set
-it too.
+lock itself. A lock that keeps a hash names its owner in a field: all sections of one client may show the same value,
+and none in that life another. Then the time decides which call a key was set by; a client calls for a key once at a
+time, and a refused call may set it too.
 """
 
 from __future__ import annotations
@@ -55,18 +55,21 @@ def find_owners(run: Recorded, watched: Watched) -> Owners:
     """Match the nodes' holdings with the granted sections."""
     place = places_of(run.sections)
     of_value: defaultdict[str, set[int]] = defaultdict(set)
-    for *which, value in rows_of(watched.held, "client", "life", "section", "value"):
-        if value and (row := place.get(tuple(which))) is not None:
+    of_life: defaultdict[tuple[str, int], set[str]] = defaultdict(set)
+    for client, life, number, value in rows_of(watched.held, "client", "life", "section", "value"):
+        if value and (row := place.get((client, life, number))) is not None:
             of_value[value].add(row)
+            of_life[client, life].add(value)
     shown = {value: sorted(rows) for value, rows in of_value.items()}
     holdings = _with_one_field(run, watched.holdings, shown)
     seen, of_hashes = set(holdings["value"]), set(holdings["value"][holdings["is_hash"]])
     clients = run.sections["client"].astype(str).tolist()
     several = {value: rows for value, rows in shown.items() if len(rows) > 1 and value in seen}
+    names_client = of_hashes & {next(iter(values)) for values in of_life.values() if len(values) == 1}
     one_client = {
         value: rows
         for value, rows in shown.items()
-        if (value in several or value in of_hashes) and len({clients[row] for row in rows}) == 1
+        if (value in several or value in names_client) and len({clients[row] for row in rows}) == 1
     }
     shared = {value: rows for value, rows in several.items() if value not in one_client or value not in of_hashes}
     single = {value: rows[0] for value, rows in shown.items() if len(rows) == 1 and value not in one_client}

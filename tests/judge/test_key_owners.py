@@ -70,6 +70,14 @@ def test_the_lock_may_be_kept_in_another_form_than_a_key_beside_it(
     assert owners.holdings["key"].tolist() == (["k1", "k1:waiting"] if is_shown else ["k1"])
 
 
+@pytest.mark.parametrize(("second", "section"), [("v2", 0), ("v1", 1)])
+def test_a_field_names_a_client_only_if_it_shows_no_other(second: str, section: int) -> None:
+    """Set for its first section, and come late, when it had called again."""
+    history = inside().section("c1", 70, 90, number=2, asked=60).shows("c1", second, number=2)
+    history.seen("n1", "set", 65, "v1", since=64, ttl=100, is_hash=True).seen("n1", "deleted", 95)
+    assert owners_of(history).holdings["section"].tolist() == [section]
+
+
 def test_where_no_value_could_be_read_its_form_is_not_known() -> None:
     assert owners_of(inside().seen("n1", "set", 8, None, since=7, ttl=100)).values == {}
 

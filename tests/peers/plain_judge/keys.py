@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import re
 from collections import Counter
 from dataclasses import dataclass
 from itertools import pairwise
@@ -68,7 +70,7 @@ def nodes_record(folder: Folder, sections: list[Section]) -> NodesRecord:
     record = NodesRecord([], {}, {place: value for value, place in single.items()}, every_node, _wrong_clocks(folder))
     for node in sorted({event["node"] for event in folder.nodes}):
         _one_node(record, node, [event for event in folder.nodes if event["node"] == node])
-    names = {op["key"]: op["key"] for ops in folder.ops.values() for op in ops}
+    own_names = {op["key"] for ops in folder.ops.values() for op in ops}
     for holding in record.holdings:
         if holding.value in single:
             holding.section = sections[single[holding.value]]
@@ -76,10 +78,18 @@ def nodes_record(folder: Folder, sections: list[Section]) -> NodesRecord:
             used_by = one_client[holding.value]
             record.values |= dict.fromkeys(used_by, holding.value)
             holding.section = _set_for(holding, [sections[place] for place in used_by])
-    for holding in record.holdings:
-        if holding.section is not None:
-            names[holding.key] = holding.section.key
-    record.holdings = [holding for holding in record.holdings if holding.key in names]
+    matched = [holding for holding in record.holdings if holding.section is not None]
+    names = {key: key for key in own_names} | {h.key: h.section.key for h in matched if h.section is not None}
+    under_its_name = {holding.key for holding in matched} & own_names
+    ours = [holding for holding in record.holdings if holding.key in names]
+    ours = [h for h in ours if h.key == names[h.key] or names[h.key] not in under_its_name]
+    known = [holding for holding in ours if holding.value is not None]
+    texts = [h for h in known if h.key == names[h.key] and not re.fullmatch(r"-?\d+", str(h.value))]
+    if not known or any(some and not any(h.value in shown for h in some) for some in (known, texts)):
+        # The lock keeps its values in another form than it shows them.
+        record.values.clear()
+        ours = [dataclasses.replace(holding, section=None) for holding in ours if holding.key == names[holding.key]]
+    record.holdings = ours
     for holding in record.holdings:
         holding.key = names[holding.key]
     return record
