@@ -95,12 +95,13 @@ def checked_words(answer: object) -> str | None:
 
 
 def checked_description(answer: object, processes: int = 0) -> bytes:
-    """What describe returned, as JSON, with the number of the lock's own processes, if it has any. Raises
-    BrokenEnvironmentError unless it is an object of a sensible size."""
+    """What describe returned, as JSON, with the number of the lock's own processes, if it has any and does not tell by
+    which command. Raises BrokenEnvironmentError unless it is an object of a sensible size."""
     if not isinstance(answer, dict):
         raise _wrong("describe", f"{_shown(answer)}; it must return a dict")
     try:
-        encoded = msgspec.json.encode({**answer, "processes": processes} if processes else answer)
+        untold = processes and "command" not in answer
+        encoded = msgspec.json.encode({"processes": processes, **answer} if untold else answer)
         depth = _depth(msgspec.json.decode(encoded))
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise _wrong("describe", f"a dict that cannot be written as JSON ({error})") from None

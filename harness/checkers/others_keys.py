@@ -175,14 +175,15 @@ def _overwritten(
 
 
 def _unextended_until(run: Recorded, first_asked: dict[int, int]) -> list[int]:
-    """By section, until when what it set was certainly not set by an extension: until it asked for the first one. One
-    whose client died may have asked without a record."""
+    """By section, until when what it set was certainly not set by an extension: until it asked for the first one. The
+    last one of a client that died may have asked without a record."""
     died = {(end.client, end.life) for end in run.ends if end.how != "finished"}
-    lives = rows_of(run.sections, "client", "life", "start_ns")
-    return [
-        first_asked.get(place, start_ns if (str(client), life) in died else FOREVER_NS)
-        for place, (client, life, start_ns) in enumerate(lives)
-    ]
+    until = [first_asked.get(place, FOREVER_NS) for place in range(len(run.sections))]
+    last = {of: place for place, of in enumerate(rows_of(run.sections, "client", "life"))}
+    start = run.sections["start_ns"].tolist()
+    for of in died & last.keys():
+        until[last[of]] = first_asked.get(last[of], start[last[of]])
+    return until
 
 
 def _changes(rows: list[_Row]) -> Iterator[_Change]:

@@ -17,6 +17,7 @@ from typing import Final, Literal, NamedTuple
 
 from fencepost.history import Held, KeyEvent, NodeReply, Round, lock_key
 from harness.history.fault_windows import FOREVER_NS
+from harness.history.key_owners import Owners
 from harness.store.run_folder import RunFolder
 
 What = Literal["granted", "prolonged", "deleted", "expired"]
@@ -174,8 +175,9 @@ class Evidence:
         return key in self.recognised and any(since <= from_ns and to_ns <= until for since, until in watched)
 
 
-def gather(folder: RunFolder, spans: Sequence[Span]) -> Evidence:
-    """The evidence for these spans in the run's folder. Raises UsageError for damaged logs."""
+def gather(folder: RunFolder, spans: Sequence[Span], owners: Owners | None = None) -> Evidence:
+    """The evidence for these spans in the run's folder; of the nodes' keys those of the lock, if `owners` are known.
+    Raises UsageError for damaged logs."""
     if not spans:
         return Evidence()
     wanted: dict[str, list[Span]] = {}
@@ -185,6 +187,7 @@ def gather(folder: RunFolder, spans: Sequence[Span]) -> Evidence:
     def matters(key: str, from_ns: int, to_ns: int) -> bool:
         return any(from_ns <= span.to_ns and to_ns >= span.from_ns for span in wanted.get(key, ()))
 
+    ours = None if owners is None else set(owners.holdings["key"].astype(str).unique())
     return assemble(
         (
             (c, one)
@@ -195,7 +198,8 @@ def gather(folder: RunFolder, spans: Sequence[Span]) -> Evidence:
         (
             e
             for e in folder.read_nodes()
-            if not e.key or any(s.from_ns <= e.at_ns and _since(e) <= s.to_ns for s in spans)
+            if not e.key
+            or ((ours is None or e.key in ours) and any(s.from_ns <= e.at_ns and _since(e) <= s.to_ns for s in spans))
         ),
         ((c, held) for c, _, of_client in folder.read_held() for held in of_client if held.key in wanted),
     )

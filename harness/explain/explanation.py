@@ -74,7 +74,7 @@ def explain(run: Recorded, verdict: Verdict, folder: RunFolder, limit: int | Non
     # From one TTL earlier: the replies in a deleting client's earlier round show whether the key was its own.
     ttl_ns = round(run.lease_ms * 1_000_000)
     spans = [Span(s.key, s.from_ns - ttl_ns, s.to_ns) for of in cases for case in of if (s := case.span) is not None]
-    evidence = gather(folder, spans)
+    evidence = gather(folder, spans, run.owners)
     return tuple(
         Explained(finding, tuple(_explained(run, evidence, case) for case in of))
         for finding, of in zip(found, cases, strict=True)

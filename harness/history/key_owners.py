@@ -2,10 +2,10 @@
 then.
 
 A lock's key may have a different name on the nodes (a library's prefix); the values show which name belongs to which
-key. If a value is seen under the key's own name, other keys that have it (of who waits, or was seen last) are not the
-lock itself. A lock that keeps a hash names its owner in a field: all sections of one client may show the same value,
-and none in that life another. Then the time decides which call a key was set by; a client calls for a key once at a
-time, and a refused call may set it too.
+key. Other keys that have the values of its own key (of who waits, or was seen last) are not the lock itself. A lock
+that keeps a hash names its owner in a field: all sections of one client may show the same value, and none in that life
+another. Then the time decides which call a key was set by; a client calls for a key once at a time, and a refused call
+may set it too.
 """
 
 from __future__ import annotations
@@ -55,36 +55,28 @@ def find_owners(run: Recorded, watched: Watched) -> Owners:
     """Match the nodes' holdings with the granted sections."""
     place = places_of(run.sections)
     of_value: defaultdict[str, set[int]] = defaultdict(set)
-    of_life: defaultdict[tuple[str, int], set[str]] = defaultdict(set)
-    for client, life, number, value in rows_of(watched.held, "client", "life", "section", "value"):
-        if value and (row := place.get((client, life, number))) is not None:
+    of_section: defaultdict[int, set[str]] = defaultdict(set)
+    for *which, value in rows_of(watched.held, "client", "life", "section", "value"):
+        if value and (row := place.get(tuple(which))) is not None:
             of_value[value].add(row)
-            of_life[client, life].add(value)
+            of_section[row].add(value)
     shown = {value: sorted(rows) for value, rows in of_value.items()}
     holdings = _with_one_field(run, watched.holdings, shown)
     seen, of_hashes = set(holdings["value"]), set(holdings["value"][holdings["is_hash"]])
     clients = run.sections["client"].astype(str).tolist()
     several = {value: rows for value, rows in shown.items() if len(rows) > 1 and value in seen}
-    names_client = of_hashes & {next(iter(values)) for values in of_life.values() if len(values) == 1}
+    names = of_hashes & _same_in_all_sections(run, of_section)
     one_client = {
         value: rows
         for value, rows in shown.items()
-        if (value in several or value in names_client) and len({clients[row] for row in rows}) == 1
+        if (value in several or value in names) and len({clients[row] for row in rows}) == 1
     }
     shared = {value: rows for value, rows in several.items() if value not in one_client or value not in of_hashes}
     single = {value: rows[0] for value, rows in shown.items() if len(rows) == 1 and value not in one_client}
     section = np.array([single.get(value, -1) for value in holdings["value"]], np.int64)
     _match_by_time(run, holdings, one_client, section)
     unshown = _of_failed_extensions(run, holdings, shown, section)
-    keys = run.sections["key"].astype(str).to_numpy()
-    names = {str(key): str(key) for key in run.ops["key"].unique()}
-    matched = np.flatnonzero(section >= 0)
-    on_node = holdings["key"].astype(str)
-    named_itself = names.keys() & set(on_node.to_numpy()[matched])
-    names |= dict(zip(on_node.to_numpy()[matched], keys[section[matched]], strict=True))
-    lock_key = on_node.map(names)
-    ours = (lock_key.notna() & ((lock_key == on_node) | ~lock_key.isin(named_itself))).to_numpy(bool)
-    holdings = holdings.assign(lock_key=lock_key, section=section)[ours].reset_index(drop=True)
+    holdings = _of_the_lock(run, holdings.assign(section=section))
     if not _are_kept_as_shown(holdings, shown):
         ours = (holdings["key"].astype(str) == holdings["lock_key"]).to_numpy(bool)
         return Owners(holdings[ours].assign(section=-1).reset_index(drop=True), {}, {})
@@ -97,15 +89,47 @@ def find_owners(run: Recorded, watched: Watched) -> Owners:
     return Owners(holdings, dict(values), shared, of_clients)
 
 
+def _same_in_all_sections(run: Recorded, of_section: Mapping[int, set[str]]) -> set[str]:
+    """The values that clients showed for each section of a life, and no others."""
+    of_life: defaultdict[tuple[str, int], list[set[str]]] = defaultdict(list)
+    lives = list(rows_of(run.sections, "client", "life"))
+    for row, values in of_section.items():
+        of_life[lives[row]].append(values)
+    return {value for sets in of_life.values() if all(one == sets[0] for one in sets) for value in sets[0]}
+
+
+def _of_the_lock(run: Recorded, holdings: pd.DataFrame) -> pd.DataFrame:
+    """The holdings of the lock's keys, with the lock's own name of the key as `lock_key`. If most of the sections whose
+    value is under one name have it under the key's main one, too, that is a copy of the key. The main name is its own
+    one, or else that of the most sections, or else the shortest."""
+    keys = run.sections["key"].astype(str).tolist()
+    sections: defaultdict[str, set[int]] = defaultdict(set)
+    for key, section in rows_of(holdings, "key", "section"):
+        if section >= 0:
+            sections[key].add(section)
+    own_names = {str(key): str(key) for key in run.ops["key"].unique()}
+    names = {key: keys[max(own)] for key, own in sections.items()} | own_names
+    main: dict[str, str] = {}
+    for key in sorted(sections, key=lambda key: (key not in own_names, -len(sections[key]), len(key), key)):
+        main.setdefault(names[key], key)
+    copies = {
+        key
+        for key, own in sections.items()
+        if key != main[names[key]] and 2 * len(own & sections[main[names[key]]]) > len(own)
+    }
+    lock_key = holdings["key"].astype(str).map({key: name for key, name in names.items() if key not in copies})
+    return holdings.assign(lock_key=lock_key)[lock_key.notna().to_numpy(bool)].reset_index(drop=True)
+
+
 def _are_kept_as_shown(holdings: pd.DataFrame, shown: Container[str]) -> bool:
-    """Whether any node was seen to hold a value that the lock showed, and under the lock's own name, if it holds other
-    values there than numbers, which count something."""
+    """Whether the nodes hold what the lock shows: values that it showed were seen under the lock's own name, or, if it
+    keeps hardly any other text there, under another one. Numbers count something."""
     values = holdings["value"].dropna()
-    named_itself = values[holdings["key"].astype(str) == holdings["lock_key"]]
-    for some in (values, named_itself[~named_itself.str.fullmatch(r"-?\d+").astype(bool)]):
-        if len(some) and not any(value in shown for value in some.unique()):
-            return False
-    return len(values) > 0
+    itself = values[holdings["key"].astype(str) == holdings["lock_key"]]
+    if any(value in shown for value in itself.unique()):
+        return True
+    texts = int((~itself.str.fullmatch(r"-?\d+").astype(bool)).sum())
+    return sum(value in shown for value in values) > 2 * texts
 
 
 def _with_one_field(run: Recorded, holdings: pd.DataFrame, shown: Mapping[str, list[int]]) -> pd.DataFrame:

@@ -82,15 +82,27 @@ def test_where_no_value_could_be_read_its_form_is_not_known() -> None:
     assert owners_of(inside().seen("n1", "set", 8, None, since=7, ttl=100)).values == {}
 
 
-@pytest.mark.parametrize(("own", "names"), [("k1", ["k1"]), ("prefix:k1", ["prefix:k1", "k1:seen", "k1:seen"])])
-def test_other_keys_with_a_value_are_not_the_lock_if_its_own_key_has_it(own: str, names: list[str]) -> None:
-    """The last one waits in vain, and nothing tells its value from a section's but the key."""
-    history = inside().seen("n1", "set", 8, "v1", since=7, ttl=100, key=own)
-    history.seen("n1", "set", 9, "v1", since=8, ttl=100, key="k1:seen")
-    history.seen("n1", "set", 20, "waits", since=19, ttl=100, key="k1:seen")
+@pytest.mark.parametrize("main", ["k1", "lock:k1"])
+def test_a_copy_of_the_key_is_not_the_lock(main: str) -> None:
+    """A third section waits in vain, and only the key tells its value from the others. Under another name than the
+    lock's own, the main key is the one with more sections."""
+    history = inside().section("c2", 60, 90).shows("c2", "v2")
+    history.seen("n1", "set", 8, "v1", since=7, ttl=100, key=main).seen("n1", "set", 55, "v2", ttl=100, key=main)
+    history.seen("n1", "set", 9, "v1", since=8, ttl=100, key="k1:last")
+    history.seen("n1", "set", 20, "waits", since=19, ttl=100, key="k1:last")
     holdings = owners_of(history).holdings
-    assert holdings["key"].tolist() == names
+    assert holdings["key"].tolist() == [main, main]
     assert set(holdings["lock_key"]) == {"k1"}
+
+
+@pytest.mark.parametrize(("second", "kept"), [("of an attempt", True), ("v2", False)])
+def test_another_place_of_a_semaphore_is_no_copy(second: str, kept: bool) -> None:
+    """Of a copy, more than half is under the lock's own name, too."""
+    history = inside().section("c2", 60, 90).shows("c2", "v2").section("c3", 60, 90).shows("c3", "v3")
+    for key, values in (("k1", ("v1", second)), ("k1:2", ("v1", "v2", "v3"))):
+        for at, value in enumerate(values, 8):
+            history.seen("n1", "set", at, value, ttl=100, key=key)
+    assert ("k1:2" in set(owners_of(history).holdings["key"])) == kept
 
 
 def test_a_value_that_is_not_known_is_nobodys() -> None:

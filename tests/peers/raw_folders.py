@@ -267,6 +267,8 @@ def _witness(made: _Made) -> list[dict[str, Any]]:
     """What each node reports: of each key that was set on it, in the order of the times."""
     random, lines = made.random, []
     prefix = random.choice(["", "", "lock:"])
+    form = random.choice(["{}", "{}", "{}", '{{"owner": "{}"}}', "-1"])
+    beside = random.choice(["", "", "", ":seen", ":2"])
     for node in NODES[: random.choice([1, 3, 3])]:
         events: list[tuple[int, str, dict[str, Any]]] = []
         for from_, to, key, value in made.keys_set:
@@ -274,8 +276,12 @@ def _witness(made: _Made) -> list[dict[str, Any]]:
                 continue
             shown: dict[str, Any] = {"key": prefix + key, "ttl_ms": random.choice([100, 100, 95, 30])}
             if made.often(0.93):
-                shown["value"] = value
+                shown["value"] = form.format(value)
             events.append((from_, "set", shown))
+            if beside and made.often(0.7):
+                events.append((from_, "set", {"key": prefix + key + beside, "ttl_ms": 100, "value": value}))
+                if beside == ":2":  # another slot, and not a copy of the key
+                    events.remove((from_, "set", shown))
             if made.often(0.15):
                 events.append((random.randint(from_, to), "prolonged", {"key": prefix + key, "ttl_ms": 100}))
             if made.often(0.9):

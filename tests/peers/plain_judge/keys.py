@@ -10,7 +10,7 @@ from itertools import pairwise
 from math import inf
 from typing import Any
 
-from tests.peers.plain_judge.folder import Folder, Line
+from tests.peers.plain_judge.folder import Folder, Life, Line
 from tests.peers.plain_judge.sections import Interval, Section
 
 NODE_CLOCK_SLACK_NS = 20_000_000
@@ -34,6 +34,8 @@ class Holding:
     perhaps_by_itself: bool = False
     """It was overwritten by a value that could not be read."""
     section: Section | None = None
+    name: str = ""
+    """The key's name on the node."""
 
 
 @dataclass
@@ -78,21 +80,36 @@ def nodes_record(folder: Folder, sections: list[Section]) -> NodesRecord:
             used_by = one_client[holding.value]
             record.values |= dict.fromkeys(used_by, holding.value)
             holding.section = _set_for(holding, [sections[place] for place in used_by])
-    matched = [holding for holding in record.holdings if holding.section is not None]
-    names = {key: key for key in own_names} | {h.key: h.section.key for h in matched if h.section is not None}
-    under_its_name = {holding.key for holding in matched} & own_names
+    of_name: dict[str, list[Section]] = {}
+    for holding in record.holdings:
+        if holding.section is not None:
+            of_name.setdefault(holding.key, []).append(holding.section)
+    names = {name: max(own, key=sections.index).key for name, own in of_name.items()} | {k: k for k in own_names}
+    copies: set[str] = set()
+    for name, own in of_name.items():
+        same_key = [other for other in of_name if names.get(other) == names[name]]
+        main = min(
+            same_key, key=lambda other: (other not in own_names, -len(_numbers(of_name[other])), len(other), other)
+        )
+        if name != main and 2 * len(_numbers(own) & _numbers(of_name[main])) > len(_numbers(own)):
+            copies.add(name)  # of the lock's key
+    names = {name: key for name, key in names.items() if name not in copies}
     ours = [holding for holding in record.holdings if holding.key in names]
-    ours = [h for h in ours if h.key == names[h.key] or names[h.key] not in under_its_name]
     known = [holding for holding in ours if holding.value is not None]
-    texts = [h for h in known if h.key == names[h.key] and not re.fullmatch(r"-?\d+", str(h.value))]
-    if not known or any(some and not any(h.value in shown for h in some) for some in (known, texts)):
-        # The lock keeps its values in another form than it shows them.
+    itself = [holding for holding in known if holding.key in own_names]
+    texts = [holding for holding in itself if not re.fullmatch(r"-?\d+", str(holding.value))]
+    as_shown = any(h.value in shown for h in itself) or sum(h.value in shown for h in known) > 2 * len(texts)
+    if not as_shown:
         record.values.clear()
-        ours = [dataclasses.replace(holding, section=None) for holding in ours if holding.key == names[holding.key]]
+        ours = [dataclasses.replace(holding, section=None) for holding in ours if holding.key in own_names]
     record.holdings = ours
     for holding in record.holdings:
-        holding.key = names[holding.key]
+        holding.name, holding.key = holding.key, names[holding.key]
     return record
+
+
+def _numbers(sections: list[Section]) -> set[tuple[Life, int]]:
+    return {(section.life, section.number) for section in sections}
 
 
 def _set_for(holding: Holding, sections: list[Section]) -> Section | None:
@@ -172,7 +189,7 @@ def orphans(folder: Folder, sections: list[Section], record: NodesRecord) -> lis
     chains: dict[tuple[str, str], Any] = {}
     attempts = {key: _attempts(folder, sections, record, key) for key in {h.key for h in record.holdings}}
     for holding in record.holdings:
-        place = holding.node, holding.key
+        place = holding.node, holding.name
         first, orphan = chains.get(place, (None, None))
         if not (holding.seen and first and first.value is not None and first.value == holding.value):
             first, orphan = holding, None
