@@ -176,8 +176,8 @@ class Evidence:
 
 
 def gather(folder: RunFolder, spans: Sequence[Span], owners: Owners | None = None) -> Evidence:
-    """The evidence for these spans in the run's folder; of the nodes' keys those of the lock, if `owners` are known.
-    Raises UsageError for damaged logs."""
+    """The evidence for these spans in the run's folder; if `owners` are known, without copies of keys. Raises
+    UsageError for damaged logs."""
     if not spans:
         return Evidence()
     wanted: dict[str, list[Span]] = {}
@@ -187,7 +187,7 @@ def gather(folder: RunFolder, spans: Sequence[Span], owners: Owners | None = Non
     def matters(key: str, from_ns: int, to_ns: int) -> bool:
         return any(from_ns <= span.to_ns and to_ns >= span.from_ns for span in wanted.get(key, ()))
 
-    ours = None if owners is None else set(owners.holdings["key"].astype(str).unique())
+    copies = owners.copies if owners else frozenset()
     return assemble(
         (
             (c, one)
@@ -198,8 +198,7 @@ def gather(folder: RunFolder, spans: Sequence[Span], owners: Owners | None = Non
         (
             e
             for e in folder.read_nodes()
-            if not e.key
-            or ((ours is None or e.key in ours) and any(s.from_ns <= e.at_ns and _since(e) <= s.to_ns for s in spans))
+            if not e.key or (e.key not in copies and any(s.from_ns <= e.at_ns and _since(e) <= s.to_ns for s in spans))
         ),
         ((c, held) for c, _, of_client in folder.read_held() for held in of_client if held.key in wanted),
     )

@@ -2,7 +2,7 @@
 then.
 
 A lock's key may have a different name on the nodes (a library's prefix); the values show which name belongs to which
-key. Other keys that have the values of its own key (of who waits, or was seen last) are not the lock itself. A lock
+key. Other keys with the values of its own one (of who waits, or was seen last) are not the lock itself. A lock
 that keeps a hash names its owner in a field: all sections of one client may show the same value, and none in that life
 another. Then the time decides which call a key was set by; a client calls for a key once at a time, and a refused call
 may set it too.
@@ -11,8 +11,8 @@ may set it too.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import defaultdict
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Container, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
@@ -38,12 +38,14 @@ class Owners:
     sections of one client and no other's; a lock may set another value on each node. `shared`: values that the lock
     exposed for several sections, with the places of those. The field of a hash names its client, and is not among them
     unless several clients used it. `of_clients`: such fields, which tell a client's calls apart by the time alone, and
-    their clients. All are empty if the lock keeps its values in another form than it shows them."""
+    their clients. These are empty, but for `shared`, if the lock keeps its values in another form than it shows them.
+    `copies`: keys on the nodes that have such values and are not the lock's."""
 
     holdings: pd.DataFrame
     values: dict[int, set[str]]
     shared: dict[str, list[int]]
     of_clients: Mapping[str, str] = field(default_factory=dict)
+    copies: Set[str] = frozenset()
 
     @property
     def are_shown(self) -> bool:
@@ -76,17 +78,18 @@ def find_owners(run: Recorded, watched: Watched) -> Owners:
     section = np.array([single.get(value, -1) for value in holdings["value"]], np.int64)
     _match_by_time(run, holdings, one_client, section)
     unshown = _of_failed_extensions(run, holdings, shown, section)
-    holdings = _of_the_lock(run, holdings.assign(section=section))
+    holdings, copies = _of_the_lock(run, holdings.assign(section=section))
     if not _are_kept_as_shown(holdings, shown):
         ours = (holdings["key"].astype(str) == holdings["lock_key"]).to_numpy(bool)
-        return Owners(holdings[ours].assign(section=-1).reset_index(drop=True), {}, {})
+        copies = copies | set(holdings["key"][~ours].unique())
+        return Owners(holdings[ours].assign(section=-1).reset_index(drop=True), {}, shared, copies=copies)
     values: defaultdict[int, set[str]] = defaultdict(set)
     of_one = ((value, [row]) for value, row in (*single.items(), *unshown.items()))
     for value, rows in (*of_one, *one_client.items()):
         for row in rows:
             values[row].add(value)
     of_clients = {value: clients[rows[0]] for value, rows in one_client.items()}
-    return Owners(holdings, dict(values), shared, of_clients)
+    return Owners(holdings, dict(values), shared, of_clients, copies)
 
 
 def _same_in_all_sections(run: Recorded, of_section: Mapping[int, set[str]]) -> set[str]:
@@ -98,27 +101,25 @@ def _same_in_all_sections(run: Recorded, of_section: Mapping[int, set[str]]) -> 
     return {value for sets in of_life.values() if all(one == sets[0] for one in sets) for value in sets[0]}
 
 
-def _of_the_lock(run: Recorded, holdings: pd.DataFrame) -> pd.DataFrame:
-    """The holdings of the lock's keys, with the lock's own name of the key as `lock_key`. If most of the sections whose
-    value is under one name have it under the key's main one, too, that is a copy of the key. The main name is its own
-    one, or else that of the most sections, or else the shortest."""
+def _of_the_lock(run: Recorded, holdings: pd.DataFrame) -> tuple[pd.DataFrame, set[str]]:
+    """The holdings of the lock's keys, with the lock's own name of the key as `lock_key`; and copies: other keys whose
+    values were, for most of their sections, under a key's own name on that node, too. The places of a semaphore have
+    names of their own."""
     keys = run.sections["key"].astype(str).tolist()
-    sections: defaultdict[str, set[int]] = defaultdict(set)
-    for key, section in rows_of(holdings, "key", "section"):
+    held: defaultdict[str, set[tuple[str, int]]] = defaultdict(set)
+    for node, key, section in rows_of(holdings, "node", "key", "section"):
         if section >= 0:
-            sections[key].add(section)
+            held[key].add((node, section))
     own_names = {str(key): str(key) for key in run.ops["key"].unique()}
-    names = {key: keys[max(own)] for key, own in sections.items()} | own_names
-    main: dict[str, str] = {}
-    for key in sorted(sections, key=lambda key: (key not in own_names, -len(sections[key]), len(key), key)):
-        main.setdefault(names[key], key)
-    copies = {
-        key
-        for key, own in sections.items()
-        if key != main[names[key]] and 2 * len(own & sections[main[names[key]]]) > len(own)
-    }
-    lock_key = holdings["key"].astype(str).map({key: name for key, name in names.items() if key not in copies})
-    return holdings.assign(lock_key=lock_key)[lock_key.notna().to_numpy(bool)].reset_index(drop=True)
+    latest = {key: sorted((section for _, section in own), reverse=True) for key, own in held.items()}
+    names = {key: Counter(keys[section] for section in of).most_common(1)[0][0] for key, of in latest.items()}
+    under = {of for key in own_names for of in held.get(key, ())}
+    copies = {key for key, own in held.items() if key not in own_names and 2 * len(own & under) > len(own)}
+    if run.permits > 1:
+        copies.clear()
+    names = {key: name for key, name in (names | own_names).items() if key not in copies}
+    lock_key = holdings["key"].astype(str).map(names)
+    return holdings.assign(lock_key=lock_key)[lock_key.notna().to_numpy(bool)].reset_index(drop=True), copies
 
 
 def _are_kept_as_shown(holdings: pd.DataFrame, shown: Container[str]) -> bool:

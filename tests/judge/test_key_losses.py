@@ -81,6 +81,12 @@ def test_a_value_that_stands_for_two_sections_is_named() -> None:
     assert only(history).text == "2 values on the nodes were used by more than one section"
 
 
+def test_so_it_is_under_any_name_on_the_nodes() -> None:
+    history = History().watch("n1").section("c1", 10, 50).shows("c1", "locked").section("c2", 60, 90)
+    history.shows("c2", "locked").seen("n1", "set", 8, "locked", key="prefix:k1")
+    assert only(history).text == "1 value on the nodes was used by more than one section"
+
+
 def test_what_was_never_seen_on_a_node_may_be_a_name_of_the_locks_own() -> None:
     history = History().watch("n1").section("c1", 10, 50).shows("c1", "1").section("c2", 60, 90).shows("c2", "1")
     assert check(history.seen("n1", "set", 8, "x").recorded()).findings == ()

@@ -82,27 +82,38 @@ def test_where_no_value_could_be_read_its_form_is_not_known() -> None:
     assert owners_of(inside().seen("n1", "set", 8, None, since=7, ttl=100)).values == {}
 
 
-@pytest.mark.parametrize("main", ["k1", "lock:k1"])
-def test_a_copy_of_the_key_is_not_the_lock(main: str) -> None:
-    """A third section waits in vain, and only the key tells its value from the others. Under another name than the
-    lock's own, the main key is the one with more sections."""
-    history = inside().section("c2", 60, 90).shows("c2", "v2")
-    history.seen("n1", "set", 8, "v1", since=7, ttl=100, key=main).seen("n1", "set", 55, "v2", ttl=100, key=main)
-    history.seen("n1", "set", 9, "v1", since=8, ttl=100, key="k1:last")
-    history.seen("n1", "set", 20, "waits", since=19, ttl=100, key="k1:last")
-    holdings = owners_of(history).holdings
-    assert holdings["key"].tolist() == [main, main]
-    assert set(holdings["lock_key"]) == {"k1"}
+def test_a_copy_of_the_key_is_not_the_lock() -> None:
+    """The third one waits in vain, and only the key tells its value from the others."""
+    history = inside().seen("n1", "set", 8, "v1", since=7, ttl=100)
+    for at, value in ((9, "v1"), (20, "waits")):
+        history.seen("n1", "set", at, value, ttl=100, key="last")
+    owners = owners_of(history)
+    assert owners.holdings["key"].tolist() == ["k1"]
+    assert owners.copies == {"last"}
 
 
-@pytest.mark.parametrize(("second", "kept"), [("of an attempt", True), ("v2", False)])
-def test_another_place_of_a_semaphore_is_no_copy(second: str, kept: bool) -> None:
-    """Of a copy, more than half is under the lock's own name, too."""
-    history = inside().section("c2", 60, 90).shows("c2", "v2").section("c3", 60, 90).shows("c3", "v3")
-    for key, values in (("k1", ("v1", second)), ("k1:2", ("v1", "v2", "v3"))):
-        for at, value in enumerate(values, 8):
-            history.seen("n1", "set", at, value, ttl=100, key=key)
-    assert ("k1:2" in set(owners_of(history).holdings["key"])) == kept
+@pytest.mark.parametrize(
+    ("held", "permits", "kept"),
+    [
+        ((("n1", "v1"), ("n1", "v2")), 1, False),
+        ((("n1", "v1"), ("n2", "v2")), 1, True),
+        ((("n1", "v1"), ("n1", "v2")), 2, True),
+    ],
+)
+def test_of_a_copy_most_is_under_the_lock_keys_own_names(
+    held: tuple[tuple[str, str], ...], permits: int, kept: bool
+) -> None:
+    """On the same nodes: two of three sections, each with a key of its own. Places of a semaphore are no copies."""
+    history = History(workload="semaphore" if permits > 1 else "fenced-counter", permits=permits).watch("n1", "n2")
+    for number, (node, value) in enumerate((*held, ("n1", "v3")), 1):
+        client, key = f"c{number}", f"k{number}"
+        history.section(client, 10, 50, asked=5, key=key).shows(client, value, key=key)
+        if number < 3:
+            history.seen("n1", "set", 8, value, ttl=100, key=key)
+        history.seen(node, "set", 8 + number, value, ttl=100, key="other")
+    owners = owners_of(history)
+    assert ("other" in set(owners.holdings["key"])) == kept
+    assert owners.copies == (set() if kept else {"other"})
 
 
 def test_a_value_that_is_not_known_is_nobodys() -> None:

@@ -10,7 +10,7 @@ from itertools import pairwise
 from math import inf
 from typing import Any
 
-from tests.peers.plain_judge.folder import Folder, Life, Line
+from tests.peers.plain_judge.folder import Folder, Line
 from tests.peers.plain_judge.sections import Interval, Section
 
 NODE_CLOCK_SLACK_NS = 20_000_000
@@ -80,20 +80,17 @@ def nodes_record(folder: Folder, sections: list[Section]) -> NodesRecord:
             used_by = one_client[holding.value]
             record.values |= dict.fromkeys(used_by, holding.value)
             holding.section = _set_for(holding, [sections[place] for place in used_by])
-    of_name: dict[str, list[Section]] = {}
+    places = {id(section): place for place, section in enumerate(sections)}
+    held: dict[str, set[tuple[str, int]]] = {}
     for holding in record.holdings:
         if holding.section is not None:
-            of_name.setdefault(holding.key, []).append(holding.section)
-    names = {name: max(own, key=sections.index).key for name, own in of_name.items()} | {k: k for k in own_names}
-    copies: set[str] = set()
-    for name, own in of_name.items():
-        same_key = [other for other in of_name if names.get(other) == names[name]]
-        main = min(
-            same_key, key=lambda other: (other not in own_names, -len(_numbers(of_name[other])), len(other), other)
-        )
-        if name != main and 2 * len(_numbers(own) & _numbers(of_name[main])) > len(_numbers(own)):
-            copies.add(name)  # of the lock's key
-    names = {name: key for name, key in names.items() if name not in copies}
+            held.setdefault(holding.key, set()).add((holding.node, places[id(holding.section)]))
+    under = {of for name, own in held.items() if name in own_names for of in own}
+    names = {key: key for key in own_names}
+    for name, own in held.items():
+        if name not in own_names and not (2 * len(own & under) > len(own) and folder.config.get("permits", 1) == 1):
+            latest = sorted((place for _, place in own), reverse=True)
+            names[name] = Counter(sections[place].key for place in latest).most_common(1)[0][0]
     ours = [holding for holding in record.holdings if holding.key in names]
     known = [holding for holding in ours if holding.value is not None]
     itself = [holding for holding in known if holding.key in own_names]
@@ -106,10 +103,6 @@ def nodes_record(folder: Folder, sections: list[Section]) -> NodesRecord:
     for holding in record.holdings:
         holding.name, holding.key = holding.key, names[holding.key]
     return record
-
-
-def _numbers(sections: list[Section]) -> set[tuple[Life, int]]:
-    return {(section.life, section.number) for section in sections}
 
 
 def _set_for(holding: Holding, sections: list[Section]) -> Section | None:
