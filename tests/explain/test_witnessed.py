@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import msgspec
+import pandas as pd
 import pytest
 
 from fencepost.history import Held, KeyEvent
+from harness.explain.evidence import Span, gather
 from harness.explain.sentences import Told
+from harness.history.key_owners import Owners
+from harness.store.run_folder import RunFolder
 from tests.explain.stories import Story
 from tests.judge.histories import ms
 
@@ -28,6 +34,17 @@ def test_a_node_that_forgot() -> None:
         "persistence none, a restarted node has forgotten its locks), and granted it to c2 while that lease was still "
         f"valid. {ONE_AND_ALL}"
     )
+
+
+@pytest.mark.parametrize(("copies", "keys"), [((), {"k1", "last"}), (("last",), {"k1"})])
+def test_what_happened_to_a_copy_of_the_key_explains_nothing(
+    tmp_path: Path, copies: tuple[str, ...], keys: set[str]
+) -> None:
+    story = foreign().saw(9, "set", "n1", "c1").saw(20, "set", "n1", key="last")
+    folder = RunFolder.create(tmp_path, story.config)
+    folder.nodes.write_bytes(msgspec.json.Encoder().encode_lines(story.witnessed))
+    evidence = gather(folder, [Span("k1", ms(0), ms(100))], Owners(pd.DataFrame(), {}, {}, copies=set(copies)))
+    assert {key for key, _ in evidence.seen} == keys
 
 
 def test_a_key_that_was_deleted_by_an_unknown_client() -> None:
