@@ -68,6 +68,7 @@ def test_the_lock_may_be_kept_in_another_form_than_a_key_beside_it(
     assert owners.are_shown == is_shown
     assert owners.values == ({0: {"v1"}} if is_shown else {})
     assert owners.holdings["key"].tolist() == (["k1", "k1:waiting"] if is_shown else ["k1"])
+    assert owners.copies == (set() if is_shown else {"k1:waiting"})
 
 
 @pytest.mark.parametrize(("second", "section"), [("v2", 0), ("v1", 1)])
@@ -97,18 +98,19 @@ def test_a_copy_of_the_key_is_not_the_lock() -> None:
     [
         ((("n1", "v1"), ("n1", "v2")), 1, False),
         ((("n1", "v1"), ("n2", "v2")), 1, True),
+        ((("n1", "v1"),), 1, True),
         ((("n1", "v1"), ("n1", "v2")), 2, True),
     ],
 )
 def test_of_a_copy_most_is_under_the_lock_keys_own_names(
     held: tuple[tuple[str, str], ...], permits: int, kept: bool
 ) -> None:
-    """On the same nodes: two of three sections, each with a key of its own. Places of a semaphore are no copies."""
+    """On the same nodes. Each section but the last has its own key, too. Places of a semaphore are no copies."""
     history = History(workload="semaphore" if permits > 1 else "fenced-counter", permits=permits).watch("n1", "n2")
     for number, (node, value) in enumerate((*held, ("n1", "v3")), 1):
         client, key = f"c{number}", f"k{number}"
         history.section(client, 10, 50, asked=5, key=key).shows(client, value, key=key)
-        if number < 3:
+        if value != "v3":
             history.seen("n1", "set", 8, value, ttl=100, key=key)
         history.seen(node, "set", 8 + number, value, ttl=100, key="other")
     owners = owners_of(history)
