@@ -10,7 +10,7 @@ from pathlib import Path
 from rich.console import Console
 
 from fencepost.errors import BrokenEnvironmentError
-from harness.campaign.folder import Campaign, CampaignFolder
+from harness.campaign.folder import Campaign, CampaignFolder, finished_runs
 from harness.campaign.grid import Cell, Grid, Part, check
 from harness.campaign.hands import Hands
 from harness.campaign.play import make_plan, play
@@ -38,9 +38,10 @@ def play_side_by_side(
     Returns how many runs of each experiment ended how (`held`, `failed`, `unknown`; `broke off`; `not made`), and why
     the first of those that broke off did. Raises FencepostError if they cannot begin."""
     grid = scripts_grid(target, times, options)
-    plan = make_plan(grid, yes=True)
+    place = report or REPORTS / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
+    plan = make_plan(grid, yes=True, finished=finished_runs(place))
     campaign = Campaign.begun(grid, command)
-    folder = CampaignFolder.claim(report or REPORTS / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}", campaign)
+    folder = CampaignFolder.claim(place, campaign)
     try:
         remove_leftovers(out)
         again = f"the same command with --report {folder.path}"

@@ -165,6 +165,13 @@ def read_run_lines(path: Path) -> list[RunLine]:
     return list({line.slot: line for piece in pieces for line in piece}.values())
 
 
+def finished_runs(path: Path) -> frozenset[Slot]:
+    """The runs that the campaign in this folder need not make again; none if the folder holds no campaign."""
+    if kind_of(path / "campaign.json") != "file":
+        return frozenset()
+    return frozenset(line.slot for line in read_run_lines(path) if line.is_final)
+
+
 def _strangers(path: Path, beside: Collection[str]) -> bool:
     return any(entry.name not in beside for entry in path.iterdir())
 

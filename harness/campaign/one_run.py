@@ -60,14 +60,13 @@ class Made(msgspec.Struct, frozen=True, tag=True):
     failure: Failed | None = None
 
 
-def config_of(script: str, words: Sequence[str]) -> RunConfig:
-    """The configuration of such a run, after everything was checked that can be. Raises UsageError and
+def config_of(script: str, words: Sequence[str], *, to_be_made: bool = True) -> RunConfig:
+    """The configuration of such a run. If the run is `to_be_made`, also checks that this machine can make it, as far as
+    that can be told beforehand: one that is on record needs neither its lock nor a server. Raises UsageError and
     BrokenEnvironmentError."""
-    if script:
-        _, setup = _scripted(script, words)
-        return setup.config
-    config = parse_run(words)
-    prepare(config)
+    config = _experiment(script).config(**parse_replacements("script", words)) if script else parse_run(words)
+    if to_be_made:
+        (prepare_setup if script else prepare)(config)
     return config
 
 
@@ -118,11 +117,15 @@ def _begun(order: Order) -> tuple[Experiment | None, RunFolder, Callable[[Displa
 
 def _scripted(script: str, words: Sequence[str]) -> tuple[Experiment, Setup]:
     """The experiment of this name, and what its run stands on. Raises UsageError for several, or none."""
+    experiment = _experiment(script)
+    return experiment, prepare_setup(experiment.config(**parse_replacements("script", words)))
+
+
+def _experiment(script: str) -> Experiment:
     experiments = find_experiments(script)
     if len(experiments) != 1:
         raise UsageError(f"{script} is {len(experiments)} experiments; name one of them")
-    (experiment,) = experiments
-    return experiment, prepare_setup(experiment.config(**parse_replacements("script", words)))
+    return experiments[0]
 
 
 def _line(order: Order, run: RunFolder, verdict: str, began: float, **more: Any) -> RunLine:

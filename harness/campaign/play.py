@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,9 +41,9 @@ class Plan:
     configs: Mapping[str, RunConfig]
 
 
-def make_plan(grid: Grid, *, yes: bool) -> Plan:
+def make_plan(grid: Grid, *, yes: bool, finished: Collection[Slot] = ()) -> Plan:
     """Check everything that can be checked before the first run. Raises UsageError, naming the cell; also for a grid of
-    more than 10,000 runs without `yes`."""
+    more than 10,000 runs without `yes`. `finished`: see `cell_config`."""
     if grid.run_count > MOST_RUNS and not yes:
         raise UsageError(
             f"these are {grid.run_count:,} runs ({len(grid.cells):,} cells); more than {MOST_RUNS:,} need --yes"
@@ -51,10 +51,20 @@ def make_plan(grid: Grid, *, yes: bool) -> Plan:
     configs = {}
     for name in grid.cells:
         try:
-            configs[name] = config_of(grid.cells[name][1].script, grid.words(name, grid.first_seed))
+            configs[name] = cell_config(grid, name, finished)
         except UsageError as error:
             raise UsageError(f"cell {name!r}: {error}") from None
     return Plan(grid, configs)
+
+
+def cell_config(grid: Grid, cell: str, finished: Collection[Slot]) -> RunConfig:
+    """The configuration of a cell's runs, after a check that this machine can make those that are not `finished`: a
+    report whose runs are all on record is drawn on a machine without their locks, servers and engine. Raises UsageError
+    and BrokenEnvironmentError."""
+    part, found = grid.cells[cell]
+    seeds = range(grid.first_seed, grid.first_seed + part.seeds)
+    to_be_made = any(Slot(cell, seed) not in finished for seed in seeds)
+    return config_of(found.script, grid.words(cell, grid.first_seed), to_be_made=to_be_made)
 
 
 def play(

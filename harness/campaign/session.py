@@ -10,7 +10,7 @@ from rich.console import Console
 from fencepost.files import write_whole
 from harness.campaign import export
 from harness.campaign.aggregate import summaries
-from harness.campaign.folder import Campaign, CampaignFolder
+from harness.campaign.folder import Campaign, CampaignFolder, finished_runs
 from harness.campaign.grid import Grid
 from harness.campaign.hands import Hands
 from harness.campaign.page import render_page
@@ -24,9 +24,10 @@ def compare(
 ) -> int:
     """Make the runs of the grid that are not there yet, and write the report. 0: all of them are finished; 2: not.
     Raises FencepostError: the report is written then as well, if a run was made."""
-    plan = make_plan(grid, yes=yes)
+    place = report or REPORTS / grid.name
+    plan = make_plan(grid, yes=yes, finished=finished_runs(place))
     campaign = Campaign.begun(grid, command)
-    folder = CampaignFolder.claim(report or REPORTS / grid.name, campaign)
+    folder = CampaignFolder.claim(place, campaign)
     try:
         if folder.campaign.revision != campaign.revision:
             out.print(

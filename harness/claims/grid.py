@@ -8,7 +8,8 @@ from typing import Final
 
 from fencepost.errors import BrokenEnvironmentError, FencepostError, UsageError
 from harness.campaign.grid import Cell, Grid, Part, check
-from harness.campaign.one_run import config_of
+from harness.campaign.order import Slot
+from harness.campaign.play import cell_config
 from harness.claims.claim import Claim, Trial
 from harness.claims.edges import EDGES, Edge, points_of
 from harness.claims.loads import LOADS
@@ -33,14 +34,16 @@ def chosen(only: Collection[str]) -> tuple[Claim, ...]:
     return tuple(claim for claim in CLAIMS if not only or claim.name in only)
 
 
-def unplayable(claims: Sequence[Claim], cluster: str | None) -> dict[str, FencepostError]:
-    """Why this machine cannot play an experiment, by its cell: no root, no compiler."""
+def unplayable(
+    claims: Sequence[Claim], repeats: int, cluster: str | None, finished: Collection[Slot] = ()
+) -> dict[str, FencepostError]:
+    """Why this machine cannot play an experiment, by its cell: no root, no compiler. One whose runs are all `finished`
+    needs nothing."""
+    grid = claims_grid(claims, repeats, cluster)
     found: dict[str, FencepostError] = {}
-    for cell, trial in _trials(claims).items():
-        options = {**_shared(cluster), **options_of(trial)}
-        words = [f"--{name}={value}" if value else f"--{name}" for name, value in options.items()]
+    for cell in _trials(claims):
         try:
-            config_of("" if trial.script in LOADS else trial.script, words)
+            cell_config(grid, cell, finished)
         except (UsageError, BrokenEnvironmentError) as error:
             found[cell] = error
     return found

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from fencepost.files import write_whole
-from harness.campaign.folder import Campaign, CampaignFolder, RunLine
+from harness.campaign.folder import Campaign, CampaignFolder, RunLine, finished_runs
 from harness.campaign.hands import Hands
 from harness.campaign.play import make_plan, play
 from harness.claims import export, wording
@@ -42,17 +42,18 @@ def run_claims(
     FencepostError if it can test none; later, after the page was written."""
     claims = chosen(only)
     place = report or REPORTS / folder_name(only, repeats, cluster)
-    cannot = unplayable(claims, cluster)
+    finished = finished_runs(place)
+    cannot = unplayable(claims, repeats, cluster, finished)
     playable = [claim for claim in claims if not any(trial.script in cannot for trial in claim.trials)]
     if not playable:
         raise next(iter(cannot.values()))
-    plan = make_plan(claims_grid(playable, repeats, cluster), yes=True)
+    plan = make_plan(claims_grid(playable, repeats, cluster), yes=True, finished=finished)
     campaign = Campaign.begun(plan.grid, command)
     folder = CampaignFolder.claim(place, campaign)
     try:
         remove_leftovers(out)
         try:
-            finished = play(plan, folder, results, campaign.revision, out, hands=hands)
+            is_complete = play(plan, folder, results, campaign.revision, out, hands=hands)
         finally:
             settled = settle_all(claims, repeats, folder.lines(), cannot)
             write_page(folder, settled)
@@ -61,7 +62,7 @@ def run_claims(
         out.print(f"page: {folder.path / 'index.html'}", soft_wrap=True)
     finally:
         folder.close()
-    if not finished:
+    if not is_complete:
         return 2
     return 1 if any(each.answer == "undecided" for each in settled) else 0
 

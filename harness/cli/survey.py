@@ -47,7 +47,6 @@ def _survey(call: Call, out: Console) -> int:
         _show(subjects, out)
         return 0
     hands = Hands.found(arguments.workers, arguments.scheduler)
-    _install(subjects)
     return run_survey(
         arguments.report,
         arguments.results,
@@ -57,6 +56,7 @@ def _survey(call: Call, out: Console) -> int:
         cluster=call.replaced.get("cluster"),
         hands=hands,
         command=call.to_repeat,
+        install=_install,
         out=out,
     )
 

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from fencepost.files import write_whole
-from harness.campaign.folder import Campaign, CampaignFolder
+from harness.campaign.folder import Campaign, CampaignFolder, finished_runs
 from harness.campaign.hands import Hands
 from harness.campaign.order import Slot
 from harness.campaign.play import make_plan, play
@@ -46,9 +46,9 @@ def prove(
     """Make the runs and write `table.md` and `table.json`. 0: every mutant was found and named, no correct lock blamed;
     1: not so; 2: not all runs are finished. Raises FencepostError; the table is written then as well."""
     grid = mutants_grid(seeds, first_seed, cluster, quick=quick, only=only, faults=faults)
-    plan = make_plan(grid, yes=True)
-    campaign = Campaign.begun(grid, command)
     place = report or REPORTS / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
+    plan = make_plan(grid, yes=True, finished=finished_runs(place))
+    campaign = Campaign.begun(grid, command)
     folder = CampaignFolder.claim(place, campaign, may_grow=True)
     try:
         remove_leftovers(out)

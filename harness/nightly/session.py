@@ -12,7 +12,7 @@ from rich.console import Console
 
 from fencepost.files import write_whole
 from fencepost.text import plural
-from harness.campaign.folder import Campaign, CampaignFolder
+from harness.campaign.folder import Campaign, CampaignFolder, finished_runs
 from harness.campaign.hands import Hands
 from harness.campaign.play import play
 from harness.nightly.changes import changes
@@ -52,13 +52,14 @@ def run_nightly(
     earlier = [each for each in read_nights(place) if each.date < night.isoformat()]
     failing = earlier[-1].failing if earlier else ()
     asked = nightly_grid(subjects, clusters, first_seed_of(night), failing, budget_s=budget_s, quick=quick)
-    plan, errors = playable(asked)
+    tonights = place / night.isoformat()
+    plan, errors = playable(asked, finished_runs(tonights))
     if plan is None:
         raise next(iter(errors.values()))
     for cell, error in errors.items():
         out.print(f"{cell} is left out: {error}", soft_wrap=True)
     campaign = Campaign.begun(plan.grid, command)
-    folder = CampaignFolder.claim(place / night.isoformat(), campaign)
+    folder = CampaignFolder.claim(tonights, campaign)
     try:
         remove_leftovers(out)
         play(plan, folder, results, campaign.revision, out, hands=hands, group_of=lock_of)

@@ -7,7 +7,7 @@ which is one of the many faults of `several at once`. What those break is not he
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Final, Literal
@@ -16,8 +16,8 @@ import msgspec
 
 from fencepost.errors import BrokenEnvironmentError, FencepostError, UsageError
 from harness.campaign.grid import Cell, Grid, Part, check
-from harness.campaign.one_run import config_of
-from harness.campaign.play import Plan
+from harness.campaign.order import Slot
+from harness.campaign.play import Plan, cell_config
 from harness.config import RunConfig
 from harness.survey.subjects import Subject
 
@@ -137,14 +137,14 @@ def subject_of(cell: str) -> str:
     return cell.partition(" · ")[0]
 
 
-def playable(grid: Grid) -> tuple[Plan | None, dict[str, FencepostError]]:
+def playable(grid: Grid, finished: Collection[Slot] = ()) -> tuple[Plan | None, dict[str, FencepostError]]:
     """The plan of those cells that this machine can play, None if it can play none; and why it cannot play the others,
-    by cell: a library that is not installed, for example."""
+    by cell: a library that is not installed, for example. A cell whose runs are all `finished` needs nothing."""
     configs: dict[str, RunConfig] = {}
     cannot: dict[str, FencepostError] = {}
     for name in grid.cells:
         try:
-            configs[name] = config_of(grid.cells[name][1].script, grid.words(name, grid.first_seed))
+            configs[name] = cell_config(grid, name, finished)
         except (UsageError, BrokenEnvironmentError) as error:
             cannot[name] = error
     parts = (

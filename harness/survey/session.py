@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -11,8 +11,9 @@ from rich.table import Table
 
 from fencepost.errors import UsageError
 from fencepost.files import write_whole
-from harness.campaign.folder import Campaign, CampaignFolder
+from harness.campaign.folder import Campaign, CampaignFolder, finished_runs
 from harness.campaign.hands import Hands
+from harness.campaign.order import in_order
 from harness.campaign.play import play
 from harness.run.prepare import remove_leftovers
 from harness.survey import export, wording
@@ -37,16 +38,21 @@ def run_survey(
     cluster: str | None,
     hands: Hands,
     command: str,
+    install: Callable[[Sequence[Subject]], object],
     out: Console,
 ) -> int:
-    """Make the runs that are not there yet and write the page, which also shows what an earlier call has played. 0: all
+    """Make the runs that are not there yet and write the page, which also shows what an earlier call has played.
+    `install` is called with the subjects that have runs to be made, before these are checked. 0: all
     runs are there, and the controls came out as they must; 1: a control did not; 2: runs are missing. A subject that
     this machine cannot play is said, and left out. Raises FencepostError if it can play none; later, after the page was
     written."""
     place = report or (REPORT / "quick" if quick else REPORT)
     asked = survey_grid(subjects, seeds, cluster, quick=quick)
     findings = read_findings(place / FOLDER)
-    plan, errors = playable(asked)
+    finished = finished_runs(place)
+    missing = {subject_of(slot.cell) for slot in in_order(asked) if slot not in finished}
+    install([subject for subject in subjects if subject.name in missing])
+    plan, errors = playable(asked, finished)
     if plan is None:
         raise next(iter(errors.values()))
     cannot = {subject_of(cell): str(error) for cell, error in errors.items()}
@@ -58,7 +64,7 @@ def run_survey(
         _check_known(folder)
         remove_leftovers(out)
         try:
-            finished = play(plan, folder, results, campaign.revision, out, hands=hands, group_of=subject_of)
+            is_complete = play(plan, folder, results, campaign.revision, out, hands=hands, group_of=subject_of)
         finally:
             rows = settle_all(folder, cannot, findings)
             write_page(folder, rows, findings)
@@ -68,8 +74,8 @@ def run_survey(
     finally:
         folder.close()
     if any(row.is_as_it_must_be is False for row in rows):
-        return 1 if finished else 2
-    return 0 if finished and not errors else 2
+        return 1 if is_complete else 2
+    return 0 if is_complete and not errors else 2
 
 
 def _check_known(folder: CampaignFolder) -> None:

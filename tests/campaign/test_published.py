@@ -12,10 +12,11 @@ import pytest
 
 from harness.campaign.aggregate import summaries
 from harness.campaign.export import cells_frame
-from harness.campaign.folder import Campaign, CampaignFolder
+from harness.campaign.folder import Campaign, CampaignFolder, read_run_lines
 from harness.cli.main import run
 
-PUBLISHED = sorted(path.parent for path in Path(__file__, "../../../results/reports").resolve().glob("*/campaign.json"))
+RESULTS = Path(__file__, "../../../results").resolve()
+PUBLISHED = sorted(path.parent for path in RESULTS.glob("reports/*/campaign.json"))
 
 
 def campaign_of(report: Path) -> Campaign:
@@ -44,15 +45,45 @@ def _text_of(frame: pd.DataFrame, place: Path) -> Path:
     return place / "now.csv"
 
 
-def test_a_published_report_is_drawn_again_without_a_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+@pytest.fixture
+def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine on which nothing was set up: no lock, no server, no proxy, no engine."""
+    for name in ("PATH", "FENCEPOST_TOOLS"):
+        monkeypatch.setenv(name, str(tmp_path / "nothing"))
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path / 'no-engine'}")
+
+
+@pytest.mark.usefixtures("bare")
+@pytest.mark.parametrize(("published", "exit_code"), [("reports/libraries", 0), ("claims/published", 1)])
+def test_a_published_report_is_drawn_again_without_what_made_its_runs(
+    published: str, exit_code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    (report,) = (path for path in PUBLISHED if path.name == "libraries")
-    copy = shutil.copytree(report, tmp_path / "again")
-    command = shlex.split(campaign_of(copy).command)[1:]
+    copy = shutil.copytree(RESULTS / published, tmp_path / "again")
+    drawn = {path.name for path in copy.iterdir() if path.suffix in {".html", ".md", ".csv"}}
+    for name in drawn:
+        (copy / name).unlink()
+    command = shlex.split(campaign_of(copy).command.splitlines()[-1])[1:]
     monkeypatch.chdir(tmp_path)
-    assert run([*command, "--report", str(copy), "--results", str(tmp_path / "runs")]) == 0
-    assert "found 48 of them finished" in capfd.readouterr().out
+    assert run([*command, "--report", str(copy), "--results", str(tmp_path / "runs")]) == exit_code
+    said = capfd.readouterr().out
+    made = len({line.slot for line in read_run_lines(copy)})
+    assert f"found {made} of them finished" in said
+    assert "left out" not in said
     assert not (tmp_path / "runs").exists()
-    assert "| node outages |" in (copy / "report.md").read_text()
-    assert (copy / "runs.jsonl").read_bytes() == (report / "runs.jsonl").read_bytes()
+    assert drawn <= {path.name for path in copy.iterdir()}
+    assert (copy / "runs.jsonl").read_bytes() == (RESULTS / published / "runs.jsonl").read_bytes()
+
+
+def test_a_report_that_lacks_a_run_says_which_lock_it_needs(
+    bare: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    copy = shutil.copytree(RESULTS / "reports" / "libraries", tmp_path / "again")
+    lines = (copy / "runs.jsonl").read_text().splitlines(keepends=True)
+    lines.remove(next(line for line in lines if '"cell":"redlock-py' in line))
+    (copy / "runs.jsonl").write_text("".join(lines))
+    monkeypatch.chdir(tmp_path)
+    command = shlex.split(campaign_of(copy).command)[1:]
+    assert run([*command, "--report", str(copy), "--results", str(tmp_path / "runs")]) == 254
+    said = capfd.readouterr().err
+    assert len(said.splitlines()) == 1
+    assert "fencepost setup --lock redlock-py" in said

@@ -72,7 +72,7 @@ def test_claims_that_this_machine_cannot_test_are_left_out_and_all_of_them_is_an
 
     monkeypatch.setattr(prepare, "check_disks", refuse)
     claims = chosen(["always-power-loss", "crash-no-persistence"])
-    cannot = unplayable(claims, "process")
+    cannot = unplayable(claims, 1, "process")
     assert sorted(cannot) == [
         "power-cut-with-aof-always",
         "power-cut-with-aof-everysec",

@@ -53,9 +53,9 @@ def nothing_starts() -> Iterator[None]:
         "harness.campaign.session.play": lambda *_, **__: False,
         "harness.claims.session.play": lambda *_, **__: False,
         "harness.survey.session.play": lambda *_, **__: False,
-        "harness.survey.session.playable": lambda grid: (Plan(grid, {}), {}),  # it asks each program a thousand times
+        "harness.survey.session.playable": lambda grid, _: (Plan(grid, {}), {}),  # asks each program a thousand times
         "harness.nightly.session.play": lambda *_, **__: False,
-        "harness.nightly.session.playable": lambda grid: (Plan(grid, {}), {}),
+        "harness.nightly.session.playable": lambda grid, _: (Plan(grid, {}), {}),
         "harness.mutants.session.make_plan": lambda grid, **_: Plan(grid, {}),  # it asks each program a thousand times
         "harness.mutants.session.play": lambda *_, **__: False,
         "harness.run.prepare.sweep": lambda *_, **__: Swept((), ()),

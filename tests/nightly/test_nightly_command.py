@@ -58,7 +58,7 @@ def pretended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Prete
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(session, "play", runs.play)
     monkeypatch.setattr(session, "remove_leftovers", lambda _: None)
-    monkeypatch.setattr(session, "playable", lambda grid: (Plan(grid, {}), {}))
+    monkeypatch.setattr(session, "playable", lambda grid, _: (Plan(grid, {}), {}))
     monkeypatch.setattr("harness.cli.setup.install", lambda *_, **__: 0)
     return runs
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from fencepost.errors import UsageError
 from harness.campaign.folder import CampaignFolder
 from harness.campaign.play import Plan
 from harness.cli.main import run
@@ -78,8 +79,6 @@ def test_a_subject_that_is_played_later_joins_the_page(
 def test_a_subject_that_cannot_be_installed_is_one_line_and_the_rest_is_played(
     pretended: Pretended, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from fencepost.errors import UsageError
-
     def installed(lock: str, _: object) -> None:
         if lock == "redsync":
             raise UsageError("the lock redsync is not installed: run `fencepost setup --lock redsync`")
@@ -90,6 +89,28 @@ def test_a_subject_that_cannot_be_installed_is_one_line_and_the_rest_is_played(
     assert out.count("redsync is left out, or a part of it: the lock redsync is not installed") == 1
     assert {subject_of(cell) for cell in pretended.made} == {"redlock"}
     assert run([*WORDS, "redsync", "--report", "alone"]) == 254
+
+
+def test_a_survey_whose_runs_are_on_record_is_drawn_again_without_their_locks(
+    pretended: Pretended, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    installed = list[str]()
+    monkeypatch.setattr("harness.cli.setup.install", lambda locks, **_: installed.extend(lock.name for lock in locks))
+    monkeypatch.setattr("harness.run.prepare.check_lock", lambda *_: None)
+    words = [*WORDS, "redlock", "--only", "redsync"]
+    assert run(words) == 0
+    assert installed == ["redsync"]
+
+    def refuse(lock: str, _: object) -> None:
+        raise UsageError(f"the lock {lock} is not installed")
+
+    monkeypatch.setattr("harness.run.prepare.check_lock", refuse)
+    (tmp_path / "results" / "survey" / "quick" / "index.html").unlink()
+    capsys.readouterr()
+    assert run(words) == 0
+    assert "left out" not in capsys.readouterr().out
+    assert installed == ["redsync"], "nothing is installed for runs that are on record"
+    assert (tmp_path / "results" / "survey" / "quick" / "index.html").exists()
 
 
 def test_a_survey_of_another_fencepost_is_refused(
