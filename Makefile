@@ -14,10 +14,12 @@ CONTROLS = $(filter-out $(SCRIPTED_CONTROL),$(subst _,-,$(patsubst workloads/loc
 
 # What make installs is in the clone, so that is where what it runs looks for it.
 unexport FENCEPOST_TOOLS
+# Settings of another Python: with them no interpreter of an environment starts.
+unexport PYTHONHOME
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help base lock-under-test setup setup-docker doctor test test-partition test-latency test-pause test-crash \
+.PHONY: help base dev lock-under-test setup setup-docker doctor test test-partition test-latency test-pause test-crash \
         test-power test-controls test-standard test-all report-fsync mutants claims survey nightly many-clients foreign \
         foreign-names fuzz flips same-verdicts no-blame no-blame-under-faults signals tampered screenshots recording docs \
         lint lock clean
@@ -52,7 +54,10 @@ setup: base ## install what the main job needs: Python packages, redis-server, T
 base:
 	@command -v $(PYTHON) >/dev/null || { echo "setup: no $(PYTHON) on PATH; install Python 3.11 or newer, or name" \
 		"another: make setup PYTHON=…" >&2; exit 1; }
-	@$(PYTHON) tools/setup.py
+	@$(PYTHON) -E tools/setup.py
+
+dev: base ## what tests and lint need besides: pytest, mypy, ruff
+	@$(PYTHON) -E tools/setup.py --dev
 
 # What LOCK names, or what the target tests without it: installed when it is first asked for.
 lock-under-test: base
@@ -67,7 +72,7 @@ doctor: ## what this machine can do, and how to fix what is missing
 	@.venv/bin/fencepost doctor
 
 # Tests wait more than they compute: two at once take half the time. The tests of one file share what they start.
-test: setup ## fencepost's own tests
+test: setup dev ## fencepost's own tests
 	.venv/bin/pytest -n 2 --dist loadfile $(ARGS)
 
 test-partition: lock-under-test ## the main job: network cuts of every shape, kind and direction
@@ -119,10 +124,10 @@ report-fsync: setup ## the report on fsync=always or a delayed restart: three ho
 	.venv/bin/fencepost compare --grid fsync $(if $(QUICK),--quick) $(if $(SEEDS),--seeds $(SEEDS)) \
 		$(if $(WORKERS),--workers $(WORKERS)) $(if $(REPORT),--report $(REPORT)) $(if $(CLUSTER),-- --cluster $(CLUSTER))
 
-flips: base ## flip every comparison of the judge, one at a time; each must fail a test (MODULE=counter: only there)
+flips: dev ## flip every comparison of the judge, one at a time; each must fail a test (MODULE=counter: only there)
 	.venv/bin/python tests/flips.py $(MODULE) $(ARGS)
 
-same-verdicts: base ## is every recorded run in RUNS=folder judged as the revision BASE judges it?
+same-verdicts: dev ## is every recorded run in RUNS=folder judged as the revision BASE judges it?
 	@test -n "$(BASE)" -a -n "$(RUNS)" || { echo "same-verdicts: name both, as in: make same-verdicts BASE=main~5" \
 		"RUNS=results/runs" >&2; exit 1; }
 	.venv/bin/python tests/same_verdicts.py $(BASE) $(RUNS) $(ARGS)
@@ -150,7 +155,7 @@ many-clients: lock-under-test ## a run of 128 clients (CLIENTS=256) must end wit
 	timeout 300 $(TEST) --nemesis partition --retry-delay 1s $(if $(LOCK),,--lock redlock) $(if $(CLIENTS),,--clients 128) \
 		$(OPTIONS) || test $$? = 2
 
-foreign: setup lock-under-test ## install the foreign lock LOCK, test its adapter, and play it under the standard faults
+foreign: setup dev lock-under-test ## install the foreign lock LOCK, test its adapter, and play it under the standard faults
 	@test -n "$(LOCK)" || { echo "foreign: name a lock, as in: make foreign LOCK=redsync" >&2; exit 1; }
 	.venv/bin/pytest tests/locks --must-have lock:$(LOCK)
 	$(TEST) --nemesis standard $(if $(DURATION),,--duration 60s) $(OPTIONS) || test $$? = 1
@@ -158,25 +163,25 @@ foreign: setup lock-under-test ## install the foreign lock LOCK, test its adapte
 foreign-names:
 	@.venv/bin/python -m tests.foreign_names
 
-fuzz: setup ## every entrance of fencepost, with forty times the examples of its own tests (TIMES=40), other ones each time
+fuzz: setup dev ## every entrance of fencepost, with forty times the examples of its own tests (TIMES=40), other ones each time
 	FENCEPOST_FUZZ=$(or $(TIMES),40) .venv/bin/pytest tests/fuzz $(ARGS)
 
-no-blame: base lock-under-test ## is a correct lock ever blamed? 64 clients, too few processors, clients that are stopped or frozen; as root
+no-blame: dev lock-under-test ## is a correct lock ever blamed? 64 clients, too few processors, clients that are stopped or frozen; as root
 	.venv/bin/python -m tests.no_blame $(if $(SEED),--seed $(SEED)) $(ARGS)
 
-no-blame-under-faults: base lock-under-test ## the same of correct locks, in every workload, under every nemesis: 20 minutes; as root
+no-blame-under-faults: dev lock-under-test ## the same of correct locks, in every workload, under every nemesis: 20 minutes; as root
 	.venv/bin/python -m tests.no_blame_under_faults $(if $(SEED),--seed $(SEED)) --at-once $(or $(WORKERS),3) $(ARGS)
 
-signals: base ## end short runs by signals at random moments; nothing may be left (COUNT=20 CLUSTER=both)
+signals: dev ## end short runs by signals at random moments; nothing may be left (COUNT=20 CLUSTER=both)
 	.venv/bin/python -m tests.signals --count $(or $(COUNT),20) $(if $(CLUSTER),--cluster $(CLUSTER)) $(ARGS)
 
-tampered: base ## damage recorded runs in every way; none may be believed (COUNT=1000)
+tampered: dev ## damage recorded runs in every way; none may be believed (COUNT=1000)
 	.venv/bin/python -m tests.tampered --count $(or $(COUNT),1000) $(ARGS)
 
 screenshots: setup ## the pictures of the pages in docs/pictures, of real runs (needs Chromium; two minutes)
 	.venv/bin/python tools/screenshots.py
 
-lint: base ## ruff, mypy, and the import contracts between folders
+lint: dev ## ruff, mypy, and the import contracts between folders
 	.venv/bin/ruff check
 	.venv/bin/ruff format --check
 	.venv/bin/mypy

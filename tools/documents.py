@@ -9,7 +9,7 @@ from typing import Final
 from checkout import ROOT
 
 # isort: split
-from fencepost.setup.python import make_environment, prepare_pip
+from fencepost.setup.python import make_environment
 from fencepost.setup.workshop import Workshop
 
 PINS: Final = ROOT / "tools/documents.txt"
@@ -22,7 +22,6 @@ def environment(shop: Workshop, who: str) -> Path:
     with shop.alone(waiting=lambda: print(f"{who}: a set-up of this folder is running; waiting for it")):
         if not made_from.is_file() or made_from.read_bytes() != PINS.read_bytes():
             print(f"{who}: installing what it needs")
-            prepare_pip(shop)
             make_environment(shop, "documents", PINS, made)
             shutil.copyfile(PINS, made_from)
     return made / "bin"

@@ -1,4 +1,5 @@
-"""`make setup`, in order: the project's own Python environment, the servers, the proxy.
+"""`make setup`, in order: the project's own Python environment, the servers, the proxy; with --dev what tests and lint
+need, too.
 
 The lock that the main job tests comes afterwards, with `fencepost setup`, which needs that environment.
 """
@@ -11,10 +12,10 @@ from typing import Final
 from checkout import ROOT
 
 # isort: split
-from steps import environment_step
+from steps import dev_step, environment_step
 
 from fencepost.setup.progress import Clock, end_on_signals, perform_all
-from fencepost.setup.python import keep_compiled, prepare_pip
+from fencepost.setup.python import keep_compiled
 from fencepost.setup.servers import server_steps
 from fencepost.setup.wall_clock import NO_COMPILER, clock_step
 from fencepost.setup.workshop import SetupError, Workshop
@@ -50,14 +51,23 @@ def _bring(shop: Workshop, clock: Clock) -> int:
     steps = (environment_step(ROOT), toxiproxy, *servers, *([clock_library] if clock_library else []))
     todo = [step for step in steps if not shop.is_done(step)]
     if not todo:
-        return 0
+        return _bring_dev(shop, clock)
     shop.bin.mkdir(parents=True, exist_ok=True)
     clock.say(f"Python {sys.version.split()[0]} at {sys.executable}")
     clock.announce(todo)
     if clock_library is None:
         clock.say(NO_COMPILER)
-    prepare_pip(shop)
     if not perform_all(shop, clock, todo):
         return 1
+    if status := _bring_dev(shop, clock):
+        return status
     clock.say(f"ready ({clock.elapsed():.1f} s)")
     return 0
+
+
+def _bring_dev(shop: Workshop, clock: Clock) -> int:
+    """What tests and lint need, if it is asked for. It goes into the environment, so after that."""
+    if "--dev" not in sys.argv[1:] or shop.is_done(step := dev_step(ROOT)):
+        return 0
+    clock.announce([step])
+    return 0 if perform_all(shop, clock, [step]) else 1

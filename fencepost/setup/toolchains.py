@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from fencepost.setup.machine import on_path
-from fencepost.setup.python import prepare_pip, unpack_wheel
+from fencepost.setup.python import unpack_wheel
 from fencepost.setup.workshop import SetupError, Workshop, replace
 
 
@@ -68,7 +68,6 @@ class Toolchain:
             raise SetupError(f"{step}: {self.why_not()}")
         with shop.toolchains:
             if not os.access(brought, os.X_OK):
-                prepare_pip(shop)
                 with shop.scratch(step) as scratch:
                     unpack_wheel(shop, step, self.wheel, scratch / "new")
                     shop.run(step, scratch / "new" / self.inside, *self.ask)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -18,8 +19,15 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 from fencepost.errors import BrokenEnvironmentError
+
+_LEADS_ASTRAY: Final = re.compile(
+    r"(PIP|UV|PYTHON|VIRTUALENV|CONDA|CARGO_BUILD)_|PYTHON|VIRTUAL_ENV|NODE_OPTIONS|(GOOS|GOARCH)$"
+)
+"""The user's own settings, by their names. Those that tell the way to package indexes are handed on by name
+(`fencepost.setup.indexes`)."""
 
 
 class SetupError(BrokenEnvironmentError):
@@ -60,8 +68,8 @@ class Workshop:
     _stopped: bool = False
     apt: threading.Lock = field(default_factory=threading.Lock)
     """Held around apt-get, which allows one caller at a time."""
-    pip: threading.Lock = field(default_factory=threading.Lock)
-    """Held while a pip is looked for or made."""
+    uv: threading.Lock = field(default_factory=threading.Lock)
+    """Held while uv is looked for or fetched."""
     toolchains: threading.Lock = field(default_factory=threading.Lock)
     """Held while a toolchain is brought that several steps may want."""
 
@@ -123,7 +131,7 @@ class Workshop:
                     stderr=subprocess.STDOUT,
                     text=True,
                     errors="replace",
-                    env={**os.environ, **(env or {})},
+                    env={**surrounding(), **(env or {})},
                     cwd=cwd or self.tools,
                     start_new_session=True,
                 )
@@ -191,6 +199,11 @@ class Workshop:
                 remove(self.tools / "tmp")
 
 
+def surrounding() -> dict[str, str]:
+    """The environment without what would lead an installer elsewhere, or another Python to other modules."""
+    return {name: value for name, value in os.environ.items() if not _LEADS_ASTRAY.match(name)}
+
+
 def short(path: Path) -> Path:
     """The path, relative to the current folder if it is inside."""
     return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
@@ -210,7 +223,11 @@ def remove(place: Path) -> None:
 
 
 def _complaint(lines: list[str]) -> str:
-    """The line of a failed command's output that gives the reason: the last one marked as an error, else the last."""
+    """The line of a failed command's output that gives the reason: the last one marked as an error, with the innermost
+    cause that follows it, else the last."""
     spoken = [line.strip() for line in lines if line.strip()]
-    errors = [line for line in spoken if line.lower().startswith(("error", "e:", "fatal"))]
-    return (errors or spoken or [""])[-1]
+    errors = [at for at, line in enumerate(spoken) if line.lower().startswith(("error", "e:", "fatal"))]
+    if not errors:
+        return (spoken or [""])[-1]
+    causes = [line.removeprefix("cause: ") for line in spoken[errors[-1] :] if line.startswith("cause: ")]
+    return ": ".join((spoken[errors[-1]], *causes[-1:]))

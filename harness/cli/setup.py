@@ -50,7 +50,6 @@ def install(locks: Sequence[Manifest], *, servers: bool = False, quiet: bool = F
     has to be installed."""
     from fencepost.setup.machine import tools_folder
     from fencepost.setup.progress import Clock, end_on_signals, perform_all
-    from fencepost.setup.python import prepare_pip
     from fencepost.setup.servers import server_steps
     from fencepost.setup.wall_clock import NO_COMPILER, clock_step
     from fencepost.setup.workshop import Workshop, short
@@ -80,7 +79,6 @@ def install(locks: Sequence[Manifest], *, servers: bool = False, quiet: bool = F
             if servers and clock_library is None:
                 clock.say(NO_COMPILER)
             shop.bin.mkdir(parents=True, exist_ok=True)
-            prepare_pip(shop)
             return 0 if perform_all(shop, clock, todo) else BrokenEnvironmentError.exit_code
     except KeyboardInterrupt:
         shop.stop()

@@ -15,6 +15,7 @@ import pytest
 from cluster.waiting import becomes_true
 from fencepost.extensions import VARIABLE
 from tests.harness import runs
+from tests.uv import UV_FOLDER
 
 TOYS = Path(__file__).parent.parent / "toys"
 MANIFEST = """
@@ -150,10 +151,12 @@ def test_what_cannot_be_downloaded_is_one_line(bench: Workbench, monkeypatch: py
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", "")
     (bench.lock / "lock.toml").write_text(MANIFEST.replace("shell", "python").replace("install.sh", "pins.txt"))
-    (bench.lock / "pins.txt").write_text("no-such-package==1.0\n")
+    (bench.lock / "pins.txt").write_text(f"no-such-package==1.0 --hash=sha256:{'0' * 64}\n")
+    monkeypatch.setenv("PATH", f"{UV_FOLDER}:{os.environ['PATH']}")
     code, _, err = bench.setup()
     assert (code, err.count("\n")) == (255, 1)
-    assert "No matching distribution found for no-such-package==1.0; the log is tools/log/lock-toy.log" in err
+    assert "Because no-such-package was not found in the provided package locations" in err
+    assert err.endswith("; the log is tools/log/lock-toy.log\n")
     assert not bench.installed.exists()
 
 

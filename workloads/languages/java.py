@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fencepost.setup.python import make_environment, prepare_pip
+from fencepost.setup.python import make_environment
 from fencepost.setup.toolchains import Toolchain
 from fencepost.setup.workshop import SetupError, Workshop, replace
 from workloads.languages.base import Launch, sources
@@ -149,7 +149,6 @@ def _without_maven(shop: Workshop, step: str, jars: Sequence[Jar], into: Path) -
     client = shop.tools / "toolchains" / "java-downloader"
     with shop.toolchains:
         if not client.exists():
-            prepare_pip(shop)
             make_environment(shop, step, _DOWNLOADER, client)
     for jar in jars:
         kind = f"jar:{jar.classifier}" if jar.classifier else "jar"

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from fencepost.setup.python import base_python, make_environment, prepare_pip
+from fencepost.setup.python import base_python, make_environment
 from fencepost.setup.workshop import Workshop
 from workloads.languages.base import Launch, half
 from workloads.manifest import Manifest
@@ -34,8 +34,6 @@ class Python:
         return base_python(installed), installed / "bin/python"
 
     def install(self, shop: Workshop, step: str, lock: Manifest, installed: Path) -> str:
-        if lock.packages_path:
-            prepare_pip(shop)
         return make_environment(shop, step, lock.packages_path, installed)
 
     def launch(self, lock: Manifest, installed: Path) -> Launch:
