@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
@@ -114,13 +114,15 @@ class Topology:
 class World:
     """What a fault acts on during the run. `called_off`: whether what is under way should be given up, because the load
     is over or the user asked to stop. `out_of_time`: whether nothing is looked at again and again any more, because the
-    user asked to stop a moment ago, or the time for healing is over."""
+    user asked to stop a moment ago, or the time for healing is over. `kept_down`: by node, the ids of the active faults
+    that keep it down; the node is started again when the last of them is healed."""
 
     cluster: Cluster
     clients: Mapping[str, Client]
     topology: Topology
     called_off: CalledOff = never
     out_of_time: CalledOff = never
+    kept_down: dict[str, set[str]] = field(default_factory=dict)
 
 
 class LateError(BrokenEnvironmentError):

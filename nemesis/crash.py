@@ -16,7 +16,7 @@ from fencepost.history import HowDown, Impact
 from fencepost.units import Duration
 from nemesis.base import Evidence, FaultClass, Topology, World
 from nemesis.names import Names
-from nemesis.node_down import BACK_WITHIN_S, NodeDown, drawn_nodes
+from nemesis.node_down import BACK_WITHIN_S, LONGEST_LEASE, NodeDown, drawn_nodes
 from nemesis.random_draws import a_few, weighted
 from nemesis.steps import do_all
 
@@ -28,7 +28,7 @@ class CrashOptions(msgspec.Struct, frozen=True):
     """
 
     interval: Duration = Duration(4_000)
-    restart_delay: Duration = Duration(1.2, in_ttls=True)
+    restart_delay: Duration = LONGEST_LEASE
     targets: Names | Literal["mixed", "one", "minority", "majority", "all", "clients"] = "mixed"
 
 

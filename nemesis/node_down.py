@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from random import Random
-from typing import ClassVar, Literal
+from typing import ClassVar, Final, Literal
 
 import msgspec
 
@@ -28,6 +28,10 @@ from nemesis.random_draws import some, weighted
 from nemesis.steps import in_service, not_gone
 
 BACK_WITHIN_S = 2.0
+
+LONGEST_LEASE: Final = Duration(1.2, in_ttls=True)
+"""No lease that a node granted before it went down lasts longer than this after that moment: one TTL, and a margin for
+the clocks. A node that is started later may have forgotten everything."""
 
 NodeTargets = Names | Literal["mixed", "one", "minority", "majority", "all"]
 
@@ -50,7 +54,7 @@ class NodeDownOptions(msgspec.Struct, frozen=True):
     """
 
     interval: Duration = Duration(4_000)
-    restart_delay: Duration = Duration(1.2, in_ttls=True)
+    restart_delay: Duration = LONGEST_LEASE
     targets: NodeTargets = "mixed"
 
 
@@ -79,6 +83,8 @@ class NodeDown(msgspec.Struct, frozen=True):
         if not names:
             return Impact()
         impact = Impact(nodes=names, keys_at_stake=self._keys_at_stake(world, names), how_down=self.how)
+        for name in names:
+            world.kept_down.setdefault(name, set()).add(owner)
         with hitting(impact):
             at_once(_verb(self.how, world.cluster.nodes[name]) for name in names)
         return impact
@@ -95,8 +101,12 @@ class NodeDown(msgspec.Struct, frozen=True):
         return Evidence(bool(down) and not up and not missed, "; ".join(words) or "nobody was hit")
 
     def heal(self, world: World, owner: str, impact: Impact) -> Evidence:
+        """A node that another fault keeps down as well stays down: back now, it would be back too soon for that fault,
+        which may have taken it down later."""
         nodes = {name: world.cluster.nodes[name] for name in self.nodes}
-        due = [name for name, node in nodes.items() if node.was_taken_down()]
+        for name in nodes:
+            world.kept_down.get(name, set()).discard(owner)
+        due = [name for name, node in nodes.items() if node.was_taken_down() and not world.kept_down.get(name)]
         said = at_once(partial(self.bring_back, nodes[name]) for name in due)
         there = [name for name in due if becomes_true(nodes[name].is_up, within_s=BACK_WITHIN_S)]
         there = [name for name, node in nodes.items() if name in there or (name not in due and node.is_up())]

@@ -28,8 +28,9 @@ from cluster.persistence import Policy
 from cluster.server import Server, abilities
 from fencepost.errors import UsageError
 from fencepost.files import read_json
-from fencepost.units import Duration
+from fencepost.units import Duration, duration_text
 from nemesis.base import Fault, NeedsClocks, NeedsDisks, NeedsPersistence, NeedsServer, Topology, Turn
+from nemesis.node_down import LONGEST_LEASE, NodeDown
 from nemesis.partition_shapes import spare
 from nemesis.random_draws import between, jittered, shuffled
 from nemesis.registry import nemeses
@@ -53,6 +54,7 @@ SCHEMA_VERSION = 1
 _LONGEST_MS: Final = 2**40
 """No fault begins later or lasts longer: 34 years."""
 SEVERAL_TTLS: Final = 3
+_ONE_TTL: Final = Duration(1, in_ttls=True)
 GAP_MS = 300
 """The least time from the end of a fault to the next one of the same nemesis: healing and its proof take a while."""
 
@@ -99,7 +101,8 @@ class Schedule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def draw_schedule(spec: Spec, seed: int, topology: Topology, duration_ms: float) -> Schedule:
     """Draw the faults of a load of `duration_ms`. Every one is healed before its end, less a margin. A fault that does
     not fit any more is left out, only the first one of a nemesis is shortened. Raises UsageError if an option cannot be
-    met by this topology."""
+    met by this topology, or if the first fault takes nodes down for longer than the load has time: back sooner, they
+    would forget leases that they were to outlast."""
     drawn = [fault for lane in spec.lanes for fault in _draw_lane(lane, seed, topology, int(duration_ms))]
     drawn.sort(key=lambda planned: (planned.at_ms, planned.nemesis))
     return Schedule(
@@ -171,6 +174,12 @@ def _hands(lane: Lane, seed: int, topology: Topology, latest_ms: int) -> Iterato
             pause_ms = round(between(rng, 0.2, 1.0) * min(1_000, interval_ms)) if first else jittered(rng, interval_ms)
             fault, lasts_ms = chosen.nemesis.draw(rng, topology, chosen.options)
             if first and lane.turn is None:  # it comes in any case
+                if isinstance(fault, NodeDown) and fault.nodes and lasts_ms > latest_ms:
+                    raise UsageError(
+                        f"--nemesis {chosen.nemesis.name}: a node that stays down for {duration_text(lasts_ms)} is not "
+                        f"back before {duration_text(latest_ms)}, when the load is healed; raise --duration, or lower "
+                        "--ttl or the restart delay"
+                    )
                 lasts_ms = min(lasts_ms, latest_ms)
                 pause_ms = min(pause_ms, latest_ms - lasts_ms)
             hand.append(_Card(chosen.nemesis.name, fault, pause_ms, lasts_ms))
@@ -227,7 +236,7 @@ def _fitted(lane: Lane, is_possible: Callable[[Chosen], bool], topology: Topolog
 
 
 def _shortened(chosen: Chosen, topology: Topology) -> Chosen:
-    name = "duration" if hasattr(chosen.options, "duration") else "restart_delay"
+    name, short = ("duration", _ONE_TTL) if hasattr(chosen.options, "duration") else ("restart_delay", LONGEST_LEASE)
     lasts = getattr(chosen.options, name, None)
     if not isinstance(lasts, Duration) or lasts.ms(topology.ttl_ms) < SEVERAL_TTLS * topology.ttl_ms:
         return chosen
@@ -235,7 +244,7 @@ def _shortened(chosen: Chosen, topology: Topology) -> Chosen:
     fault, elsewhere = (chosen.nemesis.draw(Random(0), of, chosen.options)[0] for of in (topology, more))
     if _leaves_majority(fault, topology) or not _leaves_majority(elsewhere, more):
         return chosen
-    return replace(chosen, options=msgspec.structs.replace(chosen.options, **{name: Duration(1, in_ttls=True)}))
+    return replace(chosen, options=msgspec.structs.replace(chosen.options, **{name: short}))
 
 
 def _leaves_majority(fault: Fault, topology: Topology) -> bool:

@@ -49,14 +49,14 @@ def mutants_grid(
     limit = f"{LIMIT_MS // 1000}s"
     own = tuple(_cell(*row, STANDARD) for row in rows)
     if quick:
-        controls = tuple(_control(*row, STANDARD) for row in locks)
+        controls = tuple(_cell(*row, STANDARD) for row in locks)
         parts = [_part(OWN, own, seeds, limit, cluster), _part(REFERENCE, controls, 1, "20s", cluster)]
     else:
         compared = {kind: tuple(_cell(*row, kind) for row in rows) for kind in _COMPARED}
         elsewhere = tuple(
             _cell(*row, kind) for row in rows for kind in kinds[row[0]] if kind != STANDARD and kind not in _COMPARED
         )
-        controls = tuple(_control(*row, kind) for row in locks for kind in row[2].nemeses)
+        controls = tuple(_cell(*row, kind) for row in locks for kind in row[2].nemeses)
         parts = [
             _part(OWN, own, seeds, limit, cluster),
             _part(_COMPARED[UNAIMED], compared[UNAIMED], seeds, limit, cluster),
@@ -95,12 +95,3 @@ def _part(title: str, cells: tuple[Cell, ...], seeds: int, duration: str, cluste
 def _cell(name: str, lock: str, conditions: Conditions, nemesis: str) -> Cell:
     options = {**conditions.options(nemesis), "lock": lock}
     return Cell(f"{name} · {nemesis}", options, {"lock": name, "nemesis": nemesis})
-
-
-def _control(name: str, lock: str, conditions: Conditions, nemesis: str) -> Cell:
-    """Under the standard faults a server may be back before its keys have expired. No lock by majority is safe if it
-    has forgotten them then, so the servers of a correct lock keep everything on disk."""
-    cell = _cell(name, lock, conditions, nemesis)
-    if nemesis in (STANDARD, UNAIMED):
-        cell = msgspec.structs.replace(cell, options={**cell.options, "persistence": "aof-always"})
-    return cell

@@ -6,23 +6,29 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from threading import Lock
-from time import monotonic_ns
-from typing import NamedTuple
+from time import monotonic_ns, sleep
+from typing import Final, NamedTuple
 
 import msgspec
 
 from cluster.base import NotInTimeError
 from fencepost.errors import FencepostError
 from fencepost.history import FaultEvent, Impact
+from fencepost.text import listed
 from nemesis.base import Evidence, Fault, HasClass, LateError, World
+from nemesis.node_down import LONGEST_LEASE
+
+_LOOK_EVERY_S: Final = 0.02
 
 
 class _Held(NamedTuple):
-    """`healing_since_ns`: when it was first tried to heal it, if that took too long."""
+    """`not_before_ns`: before then it is not healed. `healing_since_ns`: when it was first tried to heal it, if that
+    took too long."""
 
     nemesis: str
     fault: Fault
     impact: Impact
+    not_before_ns: int = 0
     healing_since_ns: int | None = None
 
 
@@ -48,21 +54,33 @@ class ActiveFaults:
     def __contains__(self, fault_id: str) -> bool:
         return fault_id in self._held
 
-    def inject(self, fault_id: str, nemesis: str, fault: Fault) -> FaultEvent:
+    def inject(self, fault_id: str, nemesis: str, fault: Fault, lasts_ms: float = 0) -> FaultEvent:
         """Inject a fault and probe whether it took effect; returns the recorded event. If it was not injected in time,
-        the event says so; as far as it got, it stays until it is healed, like any other."""
+        the event says so; as far as it got, it stays until it is healed, like any other.
+
+        `lasts_ms`: what it is planned for. Nodes that it takes down stay down that long from the moment at which they
+        were seen down, or for the longest lease if that is less: whatever ends the fault early, a node that was to
+        outlast its leases does.
+        """
         with self._alone(fault):
             began_ns = monotonic_ns()
             self._held[fault_id] = _Held(nemesis, fault, Impact())
             try:
                 impact = fault.inject(self._world, fault_id)
             except LateError as late:
-                held = self._held[fault_id] = _Held(nemesis, fault, late.impact)
+                done_ns = monotonic_ns()
+                held = self._held[fault_id] = self._taken(nemesis, fault, late.impact, done_ns, lasts_ms)
                 missed = Evidence(False, f"not injected in time: {late}")
-                return self._record("injected", fault_id, held, began_ns, monotonic_ns(), missed)
+                return self._record("injected", fault_id, held, began_ns, done_ns, missed)
             done_ns = monotonic_ns()
-        held = self._held[fault_id] = _Held(nemesis, fault, impact)
+        held = self._held[fault_id] = self._taken(nemesis, fault, impact, done_ns, lasts_ms)
         return self._record("injected", fault_id, held, began_ns, done_ns, fault.probe(self._world, impact))
+
+    def _taken(self, nemesis: str, fault: Fault, impact: Impact, done_ns: int, lasts_ms: float) -> _Held:
+        if impact.how_down is None:
+            return _Held(nemesis, fault, impact)
+        down_ms = min(lasts_ms, LONGEST_LEASE.ms(self._world.topology.ttl_ms))
+        return _Held(nemesis, fault, impact, not_before_ns=done_ns + round(down_ms * 1e6))
 
     def heal(self, fault_id: str) -> FaultEvent:
         """Heal a fault, and probe that it is gone; returns the recorded event. Raises NotInTimeError if that took long
@@ -70,8 +88,8 @@ class ActiveFaults:
         return self._heal(fault_id, None, self._world)
 
     def heal_all(self) -> None:
-        """Undo all active faults, the newest first. If one cannot be healed, the others still are; the first error is
-        raised at the end.
+        """Undo all active faults, the newest first, and last of all those whose nodes must stay down a while longer. If
+        one cannot be healed, the others still are; the first error is raised at the end.
 
         All links are healed together first. If that fails, nothing waits for links any more.
         """
@@ -83,7 +101,8 @@ class ActiveFaults:
         except FencepostError as error:
             failure = error
         world = replace(self._world, called_off=out_of_time if failure is None else lambda: True)
-        for fault_id in reversed(list(self._held)):
+        newest_first = list(reversed(self._held))
+        for fault_id in sorted(newest_first, key=lambda each: self._held[each].not_before_ns > began_ns):
             try:
                 self._heal(fault_id, began_ns, world)
             except FencepostError as error:
@@ -93,9 +112,10 @@ class ActiveFaults:
 
     def _heal(self, fault_id: str, began_ns: int | None, world: World) -> FaultEvent:
         """`began_ns`: None for now, or when healing it along with others began."""
+        self._await_leases(self._held[fault_id], world)
         held = self._held.pop(fault_id)
         with self._alone(held.fault):
-            began_ns = held.healing_since_ns or began_ns or monotonic_ns()
+            began_ns = held.healing_since_ns or max(began_ns or monotonic_ns(), held.not_before_ns)
             try:
                 evidence = held.fault.heal(world, fault_id, held.impact)
             except NotInTimeError:
@@ -103,6 +123,13 @@ class ActiveFaults:
                 raise
             done_ns = monotonic_ns()
         return self._record("healed", fault_id, held, began_ns, done_ns, evidence)
+
+    def _await_leases(self, held: _Held, world: World) -> None:
+        """Raises NotInTimeError if the user asked to stop, or the time for healing is over; its nodes stay down."""
+        while (left_ns := held.not_before_ns - monotonic_ns()) > 0:
+            if world.out_of_time():
+                raise NotInTimeError(f"{listed(held.impact.nodes)} stayed down, because leases granted there still ran")
+            sleep(min(left_ns / 1e9, _LOOK_EVERY_S))
 
     def _alone(self, fault: Fault) -> AbstractContextManager[object]:
         """While it is held, no other fault touches a node or a client, if this one does."""

@@ -115,7 +115,8 @@ class Player:
             self._look(planned.id, end_ms, count(1), now_ms)
         else:
             asked_ns = monotonic_ns()
-            injecting = self._threads.submit(self._active.inject, planned.id, planned.nemesis, fault)
+            inject = partial(self._active.inject, planned.id, planned.nemesis, fault, planned.duration_ms)
+            injecting = self._threads.submit(inject)
             self._injecting.append((injecting, planned, now_ms, asked_ns))
             self._played.append(msgspec.structs.replace(planned, at_ms=round(now_ms)))
 
@@ -125,7 +126,7 @@ class Player:
         self._injecting = [each for each in self._injecting if each not in done]
         for injecting, planned, asked_ms, asked_ns in done:
             event = injecting.result()
-            # It may have waited for other faults. A node that came back sooner than planned would forget a lease.
+            # It may have waited for other faults, and then lasts as long as planned from when it took effect.
             took_ms = (event.done_ns - asked_ns) / 1e6
             self._at(asked_ms + took_ms + planned.duration_ms, partial(self._end, planned.id))
         healed = [each for each in self._healing if each.done()]

@@ -236,9 +236,10 @@ class TestRun:
         with problems:
             scenario.play(self)
         self._heal_by_ns = monotonic_ns() + _HEAL_WITHIN_NS
-        for heal in (scenario.heal, self._restore):
-            with problems:
-                heal()
+        with problems:
+            scenario.heal()
+        with problems:
+            self._restore(starts_nodes=problems.late is None)
         timeline.interrupted = bool(self.interruption)
         if problems.late is None:
             timeline.healed_ns = monotonic_ns()
@@ -261,11 +262,13 @@ class TestRun:
             self.tick("recovery")
             sleep(min(0.02, left_ns / 1e9))
 
-    def _restore(self) -> None:
-        """Whatever the faults did, no client stands still and the nodes are up."""
+    def _restore(self, *, starts_nodes: bool) -> None:
+        """Whatever the faults did, no client stands still and the nodes are up. A node that is down because its leases
+        were not awaited stays down: clients still work, and it might grant what it has forgotten."""
         do_all([slot.resume for slot in self.slots.values()])
         nodes = self._cluster.nodes.values()
-        at_once([*(node.resume for node in nodes), *(node.start for node in nodes if node.was_taken_down())])
+        down = [node for node in nodes if node.was_taken_down()] if starts_nodes else []
+        at_once([*(node.resume for node in nodes), *(node.start for node in down)])
 
     def _is_out_of_time(self) -> bool:
         """Whether nothing is awaited any more, be it that the user asked to stop or that healing took too long."""

@@ -1,8 +1,8 @@
 """The runs of the survey: every subject under every kind of fault, in every way in which a lock is used.
 
 The faults are the same for all, and a correct lock survives each of them: a server that forgot its keys comes back when
-they would have expired. No lock of this kind survives a server whose clock is set wrong, nor one that forgets in time,
-which is one of the many faults of `several at once`. What those break is not held against a library.
+they would have expired. The exception are servers whose clock is set wrong: no lock of this kind survives them, and
+what they break is not held against a library.
 """
 
 from __future__ import annotations
@@ -32,21 +32,15 @@ Outage = Literal["down", "hung"]
 @dataclass(frozen=True, slots=True)
 class Fault:
     """`says`: what it is, for people. `options`: of `fencepost test`. `outage`: what it does to a minority of the nodes
-    for longer than any key lives. `sets_clocks`: of servers. `may_forget`: a server may lose keys that have not
-    expired. `is_quick`: part of the quick form."""
+    for longer than any key lives. `sets_clocks`: of servers, so that two may be inside through no fault of the library.
+    `is_quick`: part of the quick form."""
 
     name: str
     says: str
     options: Mapping[str, str]
     outage: Outage | None = None
     sets_clocks: bool = False
-    may_forget: bool = False
     is_quick: bool = False
-
-    @property
-    def is_an_excuse(self) -> bool:
-        """Whether two may be inside through no fault of the library."""
-        return self.sets_clocks or self.may_forget
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +82,8 @@ FAULTS: Final = (
           _by("clock:kind=step,interval=2s,duration=1s"), sets_clocks=True),
     Fault("client's clock set", "the wall clock of clients jumps, and jumps back",
           _by("clock:kind=step,interval=2s,duration=1s,targets=clients")),
-    Fault("several at once", "faults of every class but clocks, up to three at a time; a server may forget its keys",
-          _by("standard") | {"load": "plain"}, may_forget=True),
+    Fault("several at once", "faults of every class but clocks, up to three at a time",
+          _by("standard") | {"load": "plain"}),
 )  # fmt: skip
 
 USES: Final = (

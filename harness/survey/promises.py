@@ -91,7 +91,7 @@ def _is_the_librarys(evidence: Evidence) -> bool:
     if parts and parts.get("library"):
         return True
     known = bool(parts) and not (parts or {}).get("unknown")
-    return not known and not evidence.fault.is_an_excuse
+    return not known and not evidence.fault.sets_clocks
 
 
 def is_the_servers(evidence: Evidence) -> bool:

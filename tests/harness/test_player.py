@@ -276,6 +276,70 @@ def test_once_the_time_for_healing_is_over_no_link_is_probed_again_and_again() -
     player.play(0)
     world.cluster.probes.clear()
     world.cluster.links["c1", "n2"].probe = lambda *_: ProbeResult(False, False, False, 1.0)  # type: ignore[method-assign]
-    player.heal_all()
+    with pytest.raises(NotInTimeError, match="n1 stayed down, because leases granted there still ran"):
+        player.heal_all()
     assert world.cluster.probes == [(("c1", "n2"),)]
     assert not next(event for event in events if event.event == "healed" and event.fault == "f2").holds
+
+
+def crashes(*planned: tuple[float, int, str], ttl_ms: int = 100) -> tuple[Schedule, FakeWorld]:
+    """Each: when, how long, and of which node."""
+    faults = tuple(
+        Planned(f"f{number}", int(at_ms), lasts_ms, "crash", {"nodes": [node], "clients": []})
+        for number, (at_ms, lasts_ms, node) in enumerate(planned, 1)
+    )
+    of = topology(clients=2, ttl_ms=ttl_ms)
+    return Schedule(1, 7, "crash", PlannedFor(of.clients, of.nodes, of.ttl_ms), 120_000, faults), FakeWorld(of)
+
+
+@pytest.mark.parametrize(("lasts_ms", "least_ms"), [(0, 0), (50, 50), (60_000, 120)])
+def test_however_a_load_ends_a_node_stays_down_for_its_delay_or_the_longest_lease(lasts_ms: int, least_ms: int) -> None:
+    """A kill that came late, a load that was ended early: clients still work, and a node that is back would grant again
+    what it has forgotten."""
+    plan, world = crashes((0, lasts_ms, "n1"))
+    events: list[FaultEvent] = []
+    player = Player(plan, world.world, events.append, AtOnce())
+    player.play(0)
+    player.heal_all()
+    down, back = events
+    assert (back.began_ns - down.done_ns) / 1e6 >= least_ms
+    assert back.holds
+    assert world.cluster.nodes["n1"].running
+
+
+def test_a_node_is_not_brought_back_too_soon_by_a_clock_that_was_read_before_the_kill() -> None:
+    """The player's time is read once a tick; the processor may be away between that and the kill."""
+    plan, world = crashes((0, 200, "n1"), ttl_ms=1_000)
+    events: list[FaultEvent] = []
+    player = Player(plan, world.world, events.append, AtOnce())
+    player.play(0)
+    player.play(900)
+    down, back = events
+    assert (back.began_ns - down.done_ns) / 1e6 >= 200
+    player.heal_all()
+
+
+def test_when_the_user_stops_a_run_a_node_whose_leases_still_run_stays_down() -> None:
+    plan, world = crashes((0, 60_000, "n1"), (0, 0, "n2"), ttl_ms=60_000)
+    events: list[FaultEvent] = []
+    player = Player(plan, replace(world.world, out_of_time=lambda: True), events.append, AtOnce())
+    player.play(0)
+    with pytest.raises(NotInTimeError, match="n1 stayed down"):
+        player.heal_all()
+    assert [event.fault for event in events if event.event == "healed"] == ["f2"]
+    assert not world.cluster.nodes["n1"].running
+    assert world.cluster.nodes["n2"].running
+
+
+def test_a_node_is_back_when_the_last_fault_that_keeps_it_down_is_healed() -> None:
+    """Brought back by the second fault, it would be killed by the third one, and brought back too soon by the first."""
+    plan, world = crashes((0, 300, "n1"), (10, 50, "n1"), (150, 400, "n1"), ttl_ms=10)
+    player = Player(plan, world.world, lambda _: None, AtOnce())
+    began, up = monotonic(), False
+    while not up and monotonic() - began < 30:
+        player.play((monotonic() - began) * 1e3)
+        up = world.cluster.nodes["n1"].running
+        time.sleep(0.001)
+    assert monotonic() - began >= 0.55
+    assert world.calls.count("n1.start") == 1
+    player.heal_all()

@@ -527,6 +527,18 @@ def test_nodes_go_down_in_the_way_that_was_planned_and_come_back(
     assert sorted(fake.calls[2:]) == ["n1.start", "n3.start"]
 
 
+@pytest.mark.parametrize(("kind", "how", "verb"), WAYS_DOWN)
+def test_a_node_that_another_fault_keeps_down_as_well_stays_down(
+    fake: FakeWorld, kind: type[NodeDown], how: HowDown, verb: str
+) -> None:
+    first, second = kind(nodes=("n1", "n2")), Crash(nodes=("n2", "n3"))
+    impact, later = first.inject(fake.world, "f1"), second.inject(fake.world, "f2")
+    healed = first.heal(fake.world, "f1", impact)
+    assert (healed.holds, healed.seen) == (True, "n1 answering; n2 left alone: out of service for another reason")
+    healed = second.heal(fake.world, "f2", later)
+    assert (healed.holds, healed.seen) == (True, "n2,n3 answering")
+
+
 @pytest.mark.parametrize(("kind", "words", "verb"), WAYS_DOWN)
 def test_a_node_that_survives_its_end_is_a_miss(
     fake: FakeWorld, kind: type[NodeDown], words: str, verb: str, monkeypatch: pytest.MonkeyPatch

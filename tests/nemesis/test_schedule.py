@@ -73,8 +73,12 @@ def test_a_longer_load_only_adds_faults() -> None:
 def test_faults_of_one_nemesis_never_overlap_and_all_are_healed_before_the_end(
     duration_ms: int, size: tuple[int, int]
 ) -> None:
+    downs = ("crash", "power", "shutdown")  # these are never shortened to fit
+    spec = (
+        ALL if duration_ms >= 1_500 else "+".join(f"{n}:restart-delay=0" if n in downs else n for n in ALL.split("+"))
+    )
     for seed in range(10):
-        schedule = draw(seed=seed, duration_ms=duration_ms, clients=size[0], nodes=size[1])
+        schedule = draw(spec, seed=seed, duration_ms=duration_ms, clients=size[0], nodes=size[1])
         by_nemesis = defaultdict(list)
         for planned in schedule.faults:
             by_nemesis[planned.nemesis].append(planned)
@@ -95,6 +99,16 @@ def test_begins_are_about_an_interval_apart_and_faults_last_about_as_long_as_ask
     assert 3_800 < sum(gaps) / len(gaps) < 4_200
     assert all(500 <= length <= 1_500 for length in lengths)
     assert 950 < sum(lengths) / len(lengths) < 1_050
+
+
+@pytest.mark.parametrize("name", ["crash:targets=one", "power", "shutdown", "corrupt"])
+def test_a_restart_delay_for_which_there_is_no_time_is_refused_and_not_shortened(name: str) -> None:
+    """A node that was back sooner would have forgotten leases that still run."""
+    assert {planned.duration_ms for planned in draw(name, duration_ms=13_000, ttl_ms=10_000).faults} == {12_000}
+    with pytest.raises(UsageError, match="a node that stays down for 12s is not back before 9s"):
+        draw(name, duration_ms=10_000, ttl_ms=10_000)
+    killed = draw("crash:targets=clients", duration_ms=10_000, ttl_ms=10_000).faults
+    assert [planned.end_ms for planned in killed] == [9_000], "a client that is killed forgets nothing that it granted"
 
 
 @pytest.mark.parametrize("name", ["crash", "power", "shutdown"])

@@ -14,6 +14,7 @@ from cluster.servers import redis
 from fencepost.errors import UsageError
 from fencepost.units import Duration
 from nemesis.base import FaultClass, HasClass, Topology, Turn
+from nemesis.node_down import LONGEST_LEASE, NodeDown
 from nemesis.partition import Partition
 from nemesis.partition_shapes import SHAPES
 from nemesis.pause import Pause
@@ -58,6 +59,34 @@ def test_every_row_of_every_deck_comes_once_before_any_comes_again() -> None:
 def during(turn: Turn, faults: Iterable[Planned], ttl_ms: int = 500) -> list[Planned]:
     """The faults that begin in such a turn."""
     return [each for each in faults if turn.begin <= each.at_ms / ttl_ms % turn.period < turn.end]
+
+
+@pytest.mark.parametrize("clients_and_nodes", [(1, 1), (4, 1), (4, 2), (2, 3), (7, 5), (12, 9)])
+@pytest.mark.parametrize("ttl_ms", [150, 500, 8_000])
+def test_no_node_comes_back_before_the_longest_lease_that_it_granted_is_over(
+    clients_and_nodes: tuple[int, int], ttl_ms: int
+) -> None:
+    of = topology(*clients_and_nodes, ttl_ms)
+    killed = 0
+    for spec in ("standard", "standard:aim=no"):
+        fitted = for_cluster(parse_spec(spec), redis.SERVER, of)
+        for seed in range(20):
+            for planned in draw_schedule(fitted, seed, of, 60_000).faults:
+                fault = decode_fault(planned)
+                if isinstance(fault, NodeDown) and fault.nodes:
+                    killed += 1
+                    assert planned.duration_ms >= LONGEST_LEASE.ms(ttl_ms) > ttl_ms
+    assert killed > 20
+
+
+def test_nodes_that_come_back_too_soon_have_a_name_of_their_own() -> None:
+    schedule = draw("standard+forgetful", duration_ms=120_000)
+    early = [planned for planned in schedule.faults if planned.nemesis == "crash" and planned.duration_ms < 500]
+    assert {planned.duration_ms for planned in early} == {0, 100, 250}
+    assert {planned.duration_ms for planned in draw("forgetful").faults} == {0, 100, 250}
+    alone = [msgspec.structs.replace(planned, id="") for planned in draw("standard", duration_ms=120_000).faults]
+    joined = [msgspec.structs.replace(planned, id="") for planned in schedule.faults]
+    assert [planned for planned in joined if planned in alone] == alone, "the standard faults stay as they are"
 
 
 def test_clients_are_stopped_at_each_step_or_without_aim_wherever_they_are() -> None:
