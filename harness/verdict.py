@@ -92,6 +92,14 @@ def ordered(verdict: Verdict) -> tuple[Finding, ...]:
     )
 
 
+def hidden(findings: Sequence[Finding], require: Requirement) -> tuple[Finding, ...]:
+    """The findings that break another promise than the required one, data that were lost first. The word of the verdict
+    alone would hide them. Once data were lost, only these: what else was found led to them, or matters less."""
+    other = [finding for finding in findings if finding.breaks and require not in finding.breaks]
+    lost = [finding for finding in other if "data" in finding.breaks]
+    return tuple(lost or sorted(other, key=lambda finding: finding.blame != "lock"))
+
+
 def breaking(verdict: Verdict) -> tuple[Finding, ...]:
     """The findings that make it a violation of what was required; the lock's before everybody else's."""
     return tuple(f for f in ordered(verdict) if verdict.require in f.breaks)

@@ -49,7 +49,7 @@ def check(run: Recorded) -> Answer:
     lost = by_key.lost()
     lost_and_told = np.flatnonzero(lost & told[by_key.row])
     findings = [
-        *_lost_updates(run, by_key, lost_and_told, told),
+        *_lost_updates(run, by_key, lost_and_told, told, acknowledged),
         *record_is_wrong(run, missing),
         *_from_nowhere(writes, by_key),
     ]
@@ -99,11 +99,11 @@ class _Writes:
         return lost
 
 
-def _lost_updates(run: Recorded, writes: _Writes, lost: Ints, told: Bools) -> list[Finding]:
+def _lost_updates(run: Recorded, writes: _Writes, lost: Ints, told: Bools, acknowledged: int) -> list[Finding]:
     """`lost`: places of the writes that were acknowledged and lost. `told`: by row, whether a write was."""
     if not len(lost):
         return []
-    return lost_updates(run, writes.row[lost], writes.row[first_not_larger(writes.lifted(), lost)], told)
+    return lost_updates(run, writes.row[lost], writes.row[first_not_larger(writes.lifted(), lost)], told, acknowledged)
 
 
 def _from_nowhere(table: pd.DataFrame, writes: _Writes) -> list[Finding]:

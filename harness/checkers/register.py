@@ -62,7 +62,7 @@ def check(run: Recorded) -> Answer:
     chains = _Chains.of(run)
     lost_and_told = told[chains.losers]
     findings = [
-        *lost_updates(run, chains.losers[lost_and_told], chains.winners[lost_and_told], told),
+        *lost_updates(run, chains.losers[lost_and_told], chains.winners[lost_and_told], told, acknowledged),
         *record_is_wrong(run, missing),
         *_resource_is_wrong(run, chains.from_nowhere, _NOWHERE),
         *_resource_is_wrong(run, _not_replaced(run, by_key), _NOT_REPLACED),

@@ -9,7 +9,7 @@ from typing import ClassVar, Final, get_args
 import numpy as np
 import pandas as pd
 
-from fencepost.text import count, printable
+from fencepost.text import count, plural, printable
 from harness.config import Requirement
 from harness.figures import DATA, Cell, CheckerFigures, Part, Row, Tile
 from harness.history.groups import Bools, Groups, Ints, address, all_different, codes_in, look_up
@@ -139,9 +139,9 @@ def _found(sections: Sequence[Ints], values: Sequence[Ints]) -> Bools:
     return found
 
 
-def lost_updates(run: Recorded, losers: Ints, winners: Ints, told: Bools) -> list[Finding]:
+def lost_updates(run: Recorded, losers: Ints, winners: Ints, told: Bools, acknowledged: int) -> list[Finding]:
     """`losers`: rows of the writes that were acknowledged and lost; `winners`: of the writes that overwrote them.
-    `told`: by row, whether the write was acknowledged.
+    `told`: by row, whether the write was acknowledged. `acknowledged`: how many writes were, of all clients.
 
     A write that was never acknowledged may arrive at any time after its client has left. If it then overwrites one of a
     later section, the client is to blame, which left without knowing what became of its write.
@@ -162,6 +162,7 @@ def lost_updates(run: Recorded, losers: Ints, winners: Ints, told: Bools) -> lis
         whose[apart] = np.where(excused[apart], BLAMES.index("undecided"), len(BLAMES))
     findings = []
     accused: tuple[Blame, ...] = (*BLAMES, "harness")
+    fencing = "without fencing" if run.config.fencing == "none" else f"despite --fencing {run.config.fencing}"
     for place, blame in enumerate(accused):
         which = np.flatnonzero(whose == place)
         if not len(which):
@@ -171,8 +172,8 @@ def lost_updates(run: Recorded, losers: Ints, winners: Ints, told: Bools) -> lis
             Finding(
                 kind="lost-update",
                 blame=blame,
-                text=f"{times} acknowledged {'update was' if times == 1 else 'updates were'} lost "
-                f"{_whose(blame, int(straggled[which].sum()), times)}",
+                text=f"{times:,} of {plural(acknowledged, 'acknowledged update')} {'was' if times == 1 else 'were'} "
+                f"lost {fencing}, {_whose(blame, int(straggled[which].sum()), times)}",
                 breaks=ALL if blame == "harness" else ("data",),
                 count=times,
                 examples=tuple(

@@ -15,10 +15,11 @@ from rich.table import Table
 from fencepost.errors import UsageError
 from fencepost.files import kind_of
 from fencepost.text import printable
-from harness.config import RESULTS, RunConfig
+from harness.config import RESULTS, Requirement, RunConfig
 from harness.figures import Cell
 from harness.store.manifest import Manifest, broke_off, changed_since_judged, check_manifest
 from harness.store.run_folder import RunFolder
+from harness.verdict import Finding, hidden
 
 _OUTDATED: Final = "outdated"
 _DAMAGED: Final = "damaged"
@@ -37,8 +38,9 @@ _LEGENDS: Final = {
 class RunListed:
     """A line of `fencepost list`. `when`: the run's start, in UTC. `verdict`: its word, or `unjudged`, `outdated` (an
     older fencepost judged it, which measured otherwise), `changed` (since it was judged) or `damaged`. `config`: None
-    if it cannot be read. `cells`: what its checkers offer. `says`: the first finding that decides, or why the verdict
-    is unknown; empty if there is nothing to say."""
+    if it cannot be read. `cells`: what its checkers offer. `says`: the first finding that decides; or why the verdict
+    is unknown, and what its word hides (`harness.verdict.hidden`); empty if there is nothing to say. `lost_data`:
+    whether data behind the lock were lost."""
 
     name: str
     path: Path
@@ -47,27 +49,32 @@ class RunListed:
     config: RunConfig | None = None
     cells: tuple[Cell, ...] = ()
     says: str = ""
+    lost_data: bool = False
 
-
-class _Found(msgspec.Struct):
-    text: str
-    breaks: tuple[str, ...] = ()
+    @property
+    def word(self) -> str:
+        """The verdict, never `valid` alone above data that were lost."""
+        return "valid, data lost" if self.verdict == "valid" and self.lost_data else self.verdict
 
 
 class _Judged(msgspec.Struct):
     """As much of `verdict.json` as a list shows. `listed`: the cells, in order."""
 
     verdict: str
-    require: str = ""
+    require: Requirement = "lease"
     listed: tuple[Cell, ...] = ()
-    findings: tuple[_Found, ...] = ()
+    findings: tuple[Finding, ...] = ()
     unknown: tuple[str, ...] = ()
 
     @property
     def says(self) -> str:
-        if self.verdict == "unknown":
-            return "; ".join(self.unknown)
-        return next((found.text for found in self.findings if self.require in found.breaks), "")
+        if self.verdict == "violation":
+            return next((found.text for found in self.findings if self.require in found.breaks), "")
+        return "; ".join([*self.unknown, *(found.text for found in hidden(self.findings, self.require))])
+
+    @property
+    def lost_data(self) -> bool:
+        return any("data" in found.breaks for found in self.findings)
 
 
 def render_listing(runs: Sequence[RunListed]) -> Table:
@@ -84,9 +91,7 @@ def render_listing(runs: Sequence[RunListed]) -> Table:
     table.add_column("verdict", no_wrap=True, min_width=9)
     for run in runs:
         texts = {cell.column: cell.text for cell in run.cells}
-        table.add_row(
-            f"{run.when:%m-%d %H:%M}", _tested(run), *(texts.get(column, "") for column in columns), run.verdict
-        )
+        table.add_row(f"{run.when:%m-%d %H:%M}", _tested(run), *(texts.get(column, "") for column in columns), run.word)
     return table
 
 
@@ -127,18 +132,18 @@ def listed(path: Path) -> RunListed:
     """Whatever is wrong with one folder does not keep the others from being listed."""
     folder, config, word = RunFolder(path), None, _DAMAGED
     cells: tuple[Cell, ...] = ()
-    says = ""
+    says, lost_data = "", False
     try:
         config = folder.read_config()
         judged = folder.read_verdict(_Judged)
         word = _word(folder, judged)
         if judged is not None and word == judged.verdict:
-            cells, says = judged.listed, judged.says
+            cells, says, lost_data = judged.listed, judged.says, judged.lost_data
     except UsageError:
         word = _DAMAGED
     if len(cells) > _MOST_CELLS:
-        word, cells, says = _DAMAGED, (), ""
-    return RunListed(path.name, path, begun_at(path), word, config, cells, says)
+        word, cells, says, lost_data = _DAMAGED, (), "", False
+    return RunListed(path.name, path, begun_at(path), word, config, cells, says, lost_data)
 
 
 def _word(folder: RunFolder, judged: _Judged | None) -> str:

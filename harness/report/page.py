@@ -22,7 +22,7 @@ from harness.report.explanations import explanations_of, lines
 from harness.report.html import render, script_json
 from harness.report.timeline import MOST_OVERLAPS, timeline
 from harness.report.wording import blame, example, headline, meetings_in
-from harness.verdict import Finding, Verdict, ordered
+from harness.verdict import Finding, Verdict, hidden, ordered
 
 _EXAMPLES: Final = 5
 _GROUPS: Final = ("experiment", "cluster", "lock", "manifest", "servers", "packages")
@@ -64,6 +64,7 @@ def render_page(
         story=facts.story(recorded, environment),
         word=word,
         says=says,
+        hides=bool(hidden(verdict.findings, verdict.require)),
         blame_line=meetings.blame_line if meetings else None,
         verdict=verdict,
         tiles=facts.tiles(verdict, environment),

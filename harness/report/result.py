@@ -14,7 +14,7 @@ from fencepost.files import kind_of, on_disk, write_whole
 from harness.config import RunConfig
 from harness.explain.explanation import Explained, clearest_of
 from harness.report.wording import headline
-from harness.verdict import Blame, Finding, Verdict, Word, ordered
+from harness.verdict import Blame, Finding, Verdict, Word, hidden, ordered
 
 RESULT_SCHEMA: Final = 1
 """Raised when a field changes its meaning or goes; new fields do not raise it."""
@@ -35,7 +35,8 @@ class FoundInRun(msgspec.Struct, frozen=True, kw_only=True):
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
     """A run that was judged. `story`: the verdict in words, and how the first finding came about. `unknown`: why the
-    run cannot be called valid. `page`: the picture of the run. `replay`: the command that makes it again."""
+    run cannot be called valid. `hides`: what breaks another promise than the required one
+    (`harness.verdict.hidden`). `page`: the picture of the run. `replay`: the command that makes it again."""
 
     schema: int = RESULT_SCHEMA
     verdict: Word
@@ -43,6 +44,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     story: str
     findings: tuple[FoundInRun, ...]
     unknown: tuple[str, ...]
+    hides: tuple[str, ...]
     lock: str
     nemesis: str
     seed: int
@@ -77,6 +79,7 @@ def result_of(
         story="\n".join(filter(None, (f"{word} — {says}", why))),
         findings=findings,
         unknown=verdict.unknown,
+        hides=tuple(found.text for found in hidden(verdict.findings, verdict.require)),
         lock=config.lock_name,
         nemesis=config.nemesis,
         seed=config.seed,

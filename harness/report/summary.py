@@ -21,7 +21,7 @@ from harness.history.recorded import Recorded
 from harness.report import facts, offered
 from harness.report.terminal import Text
 from harness.report.wording import blame, example, headline, meetings_in
-from harness.verdict import Finding, Verdict, ordered
+from harness.verdict import Finding, Verdict, hidden, ordered
 from workloads.kinds import find_workload
 
 _FINDINGS: Final = 5
@@ -149,7 +149,8 @@ def _verdict(verdict: Verdict) -> RenderableType:
     meetings = meetings_in(verdict)
     if meetings and meetings.have_blame:
         text.append(f"\n{meetings.blame_line}")
-    return Panel(text, box=box.HEAVY, border_style=_STYLES[word].removeprefix("bold "), padding=(0, 1))
+    style = _STYLES["UNKNOWN" if word == "VALID" and hidden(verdict.findings, verdict.require) else word]
+    return Panel(text, box=box.HEAVY, border_style=style.removeprefix("bold "), padding=(0, 1))
 
 
 def _places(folder: Path, replay: str, explained: Sequence[Explained]) -> RenderableType:

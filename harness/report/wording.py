@@ -8,7 +8,7 @@ from typing import Final
 from fencepost.text import plural, printable
 from harness.checkers import capacity, exclusion
 from harness.config import Requirement
-from harness.verdict import Blame, Verdict, breaking
+from harness.verdict import Blame, Verdict, breaking, hidden
 
 _BLAME: Final[Mapping[Blame, str]] = {
     "lock": "the lock is to blame",
@@ -32,7 +32,8 @@ def blame(value: Blame) -> str:
 
 
 def headline(verdict: Verdict) -> tuple[str, str]:
-    """The verdict as (`VALID` | `VIOLATION` | `UNKNOWN`, what follows the dash): what was found and who is to blame."""
+    """The verdict as (`VALID` | `VIOLATION` | `UNKNOWN`, what follows the dash): what was found and who is to blame,
+    and what the word alone would hide (`harness.verdict.hidden`)."""
     match verdict.verdict:
         case "violation":
             found = breaking(verdict) or verdict.findings
@@ -44,13 +45,21 @@ def headline(verdict: Verdict) -> tuple[str, str]:
             return "VIOLATION", f"{blame(found[0].blame)}: {first}{also}"
         case "unknown":
             reasons = "; ".join(printable(r).rstrip(".") for r in verdict.unknown)
-            return "UNKNOWN", reasons or "the run recorded too little to judge it"
+            return "UNKNOWN", f"{reasons or 'the run recorded too little to judge it'}{_but(verdict)}"
     meetings = meetings_in(verdict)
     where = f" in {plural(meetings.sections, 'section')}" if meetings else ""
     if isinstance(meetings, capacity.Figures):
         fault = " by the lock's fault" if verdict.require == "lease" else ""
-        return "VALID", f"never more than {plural(meetings.permits, 'client')} inside at once{fault}{where}"
-    return "VALID", f"{_KEPT[verdict.require]}{where}"
+        kept = f"never more than {plural(meetings.permits, 'client')} inside at once{fault}"
+    else:
+        kept = _KEPT[verdict.require]
+    return "VALID", f"{kept}{where}{_but(verdict)}"
+
+
+def _but(verdict: Verdict) -> str:
+    """`, but 24 of 137 acknowledged updates were lost without fencing, by a client that had outlived its validity`."""
+    also = hidden(verdict.findings, verdict.require)
+    return f", but {'; '.join(printable(finding.text).rstrip('.') for finding in also)}" if also else ""
 
 
 def meetings_in(verdict: Verdict) -> exclusion.Figures | capacity.Figures | None:

@@ -25,7 +25,7 @@ from fencepost.text import printable
 from harness.report.listing import begun_at, listed, run_folders
 from harness.verdict import VERDICT_SCHEMA
 
-_SCHEMA: Final = (1, VERDICT_SCHEMA)
+_SCHEMA: Final = (2, VERDICT_SCHEMA)
 """Of the file: what is kept, and which verdicts it was made from."""
 _SETTLED_NS: Final = 2_000_000_000
 """A folder that changed within this time is read anew the next time: file systems tell times in ticks, and a second
@@ -38,8 +38,8 @@ UNREAD: Final = "not read yet"
 
 class RunSummary(msgspec.Struct, frozen=True):
     """A row of the list. `when`: the run's start, in UTC. `verdict`: its word, or one of those of
-    `harness.report.listing`, or `UNREAD`. `says`: the first finding that decides, or why the verdict is unknown; empty
-    if there is nothing to say. What cannot be read is empty."""
+    `harness.report.listing`, or `UNREAD`. `says`: as in
+    `harness.report.listing`. What cannot be read is empty."""
 
     name: str
     when: datetime

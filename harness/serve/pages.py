@@ -17,7 +17,7 @@ from harness.serve.files import files_of
 from harness.serve.index import JUDGED, UNREAD, RunSummary, summary_of
 from harness.serve.under_way import UNDER_WAY, is_under_way
 from harness.store.run_folder import RunFolder
-from harness.verdict import Verdict, ordered
+from harness.verdict import Verdict, hidden, ordered
 
 
 def list_page(
@@ -73,6 +73,7 @@ def run_page(root: str, path: Path) -> str:
         word=word,
         says=says,
         verdict=verdict.verdict if verdict else "",
+        hides=bool(verdict and hidden(verdict.findings, verdict.require)),
         findings=[(printable(each.text), blame(each.blame), each.blame) for each in ordered(verdict)]
         if verdict
         else (),

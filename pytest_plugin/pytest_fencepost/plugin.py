@@ -77,16 +77,24 @@ def pytest_runtest_makereport(
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """A run that showed nothing is neither good nor bad news: of tests that passed all the same, say so."""
-    lines = []
+    """Of tests that passed: the runs that say nothing about the lock, and the valid ones that lost data, say."""
+    names = ("fencepost_verdict", "fencepost_story", "fencepost_hides")
+    unknown, hiding = [], []
     for report in terminalreporter.getreports("passed"):
-        told = [value for name, value in report.user_properties if name in ("fencepost_verdict", "fencepost_story")]
-        pairs = zip(told[::2], told[1::2], strict=True)
-        lines += [f"{report.nodeid} passed, but {_first_line(story)}" for word, story in pairs if word == "unknown"]
+        told = [value for name, value in report.user_properties if name in names]
+        for word, story, hides in zip(told[::3], told[1::3], told[2::3], strict=True):
+            line = f"{report.nodeid} passed, but {_first_line(story)}"
+            unknown += [line] if word == "unknown" else []
+            hiding += [line] if word == "valid" and hides else []
+    _told_at_the_end(terminalreporter, "runs that say nothing about the lock", unknown)
+    _told_at_the_end(terminalreporter, "valid runs in which another promise was broken", hiding)
+
+
+def _told_at_the_end(reporter: pytest.TerminalReporter, title: str, lines: list[str]) -> None:
     if lines:
-        terminalreporter.section("fencepost: runs that say nothing about the lock", yellow=True)
+        reporter.section(f"fencepost: {title}", yellow=True)
         for line in lines:
-            terminalreporter.line(line)
+            reporter.line(line)
 
 
 def _session(config: pytest.Config) -> Session:

@@ -28,8 +28,9 @@ class Finding:
 @dataclass(frozen=True)
 class Run:
     """A run that was judged. `verdict`: valid, violation or unknown. `story`: the verdict in words, and how the first
-    finding came about. `unknown`: why it cannot be called valid. `folder`: everything that was recorded. `picture`: a
-    page to open in a browser. `replay`: a command that makes the run again."""
+    finding came about. `unknown`: why it cannot be called valid. `hides`: what else was found, such as lost updates,
+    that breaks no promise that was required. `folder`: everything that was recorded. `picture`: a page to open in a
+    browser. `replay`: a command that makes the run again."""
 
     verdict: str
     require: str
@@ -42,6 +43,7 @@ class Run:
     folder: Path
     picture: Path
     replay: str
+    hides: tuple[str, ...] = ()
 
     @property
     def valid(self) -> bool:
@@ -60,6 +62,7 @@ def run_from(told: Mapping[str, Any]) -> Run:
             Finding(**{name: each[name] for name in Finding.__dataclass_fields__}) for each in told["findings"]
         ),
         unknown=tuple(told["unknown"]),
+        hides=tuple(told.get("hides", ())),
         folder=Path(told["folder"]),
         picture=Path(told["page"]),
     )

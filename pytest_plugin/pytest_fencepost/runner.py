@@ -65,6 +65,7 @@ class Fencepost:
             "folder": run.folder,
             "replay": run.replay,
             "story": run.story,
+            "hides": "; ".join(run.hides),
         }
         self.properties += [(f"fencepost_{name}", str(value)) for name, value in told.items()]
         return run

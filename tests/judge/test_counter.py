@@ -39,7 +39,7 @@ def overlapping(until: float = 50) -> History:
 def test_two_that_read_the_same_lose_one() -> None:
     finding = findings(overlapping())["lost-update", "lock"]
     assert (finding.count, finding.breaks) == (1, ("data",))
-    assert finding.text.startswith("1 acknowledged update was lost")
+    assert finding.text.startswith("1 of 2 acknowledged updates was lost without fencing, ")
     lost, by = finding.examples[0]["lost"], finding.examples[0]["by"]
     assert (lost["client"], by["client"]) == ("c2", "c1")  # type: ignore[index]
 
@@ -62,7 +62,7 @@ def test_what_was_lost_already_is_not_lost_again() -> None:
     history.write("c1", 1).write("c2", 1).write("c3", 1)
     finding = findings(history)["lost-update", "lock"]
     assert finding.count == 2
-    assert finding.text.startswith("2 acknowledged updates were lost")
+    assert finding.text.startswith("2 of 3 acknowledged updates were lost without fencing, ")
     assert [(e["lost"]["client"], e["by"]["client"]) for e in finding.examples] == [("c1", "c2"), ("c2", "c3")]  # type: ignore[index]
 
 
@@ -94,7 +94,7 @@ def test_a_write_that_its_client_gave_up_on_may_arrive_late_and_that_is_the_clie
     assert set(found) == {("lost-update", "client")}
     assert found["lost-update", "client"].breaks == ("data",)
     assert found["lost-update", "client"].text == (
-        "1 acknowledged update was lost by a write that arrived after its client had left"
+        "1 of 1 acknowledged update was lost without fencing, by a write that arrived after its client had left"
     )
 
 

@@ -29,6 +29,7 @@ STORIES = {
     "violation": "VIOLATION — the lock is to blame: 3 pairs of clients were inside at the same time\nc3 and c7 met.",
     "unknown": "UNKNOWN — nobody acquired the lock",
 }
+LOST = "24 of 137 acknowledged updates were lost"
 
 
 @dataclass
@@ -38,15 +39,16 @@ class Fake:
     pytester: pytest.Pytester
     folder: Path
 
-    def judges(self, verdict: str) -> None:
+    def judges(self, verdict: str, *, hides: str = "") -> None:
         self.answers(
             {
                 "schema": 1,
                 "verdict": verdict,
                 "require": "lease",
-                "story": STORIES[verdict],
+                "story": f"{STORIES[verdict]}, but {hides}" if hides else STORIES[verdict],
                 "findings": [OVERLAP] if verdict == "violation" else [],
                 "unknown": ["nobody acquired the lock"] if verdict == "unknown" else [],
+                "hides": [hides] if hides else [],
                 "lock": "MyLock",
                 "nemesis": "partition",
                 "replay": "fencepost test --schedule schedule.json",

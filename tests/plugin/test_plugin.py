@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tests.plugin.conftest import PLUGIN, STORIES, Fake
+from tests.plugin.conftest import LOST, PLUGIN, STORIES, Fake
 
 pytest_plugins = "pytester"
 
@@ -89,6 +89,15 @@ def test_an_unknown_run_of_a_test_that_passes_all_the_same_is_told(fake: Fake) -
     result.stdout.fnmatch_lines(["*test_lock.py::test_lock passed, but UNKNOWN — nobody acquired the lock"])
     fake.judges("violation")
     assert "passed, but" not in str(fake.test(PASSES).stdout)
+
+
+def test_a_valid_run_that_lost_data_is_told_of_a_test_that_passes(fake: Fake) -> None:
+    fake.judges("valid", hides=LOST)
+    result = fake.test(ASSERTS)
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines([f"*test_lock.py::test_lock passed, but VALID — *, but {LOST}"])
+    fake.judges("valid")
+    assert "passed, but" not in str(fake.test(ASSERTS).stdout)
 
 
 def test_the_author_s_interpreter_and_modules_are_named_with_the_lock(fake: Fake) -> None:

@@ -12,13 +12,34 @@ def test_the_headline_of_a_violation_names_the_lock_first() -> None:
     assert wording.headline(verdict) == ("VIOLATION", "the lock is to blame: 1 overlap (and 1 more finding)")
 
 
-def test_findings_that_do_not_break_the_requirement_are_not_in_the_headline() -> None:
-    client = Finding("overlap", "client", "2 overlaps", breaks=("exclusion",))
-    overlaps = exclusion.Figures(1234, {"lock": 0, "client": 2, "undecided": 0}, 2, 1.5)
-    assert wording.headline(Verdict("valid", "lease", (client,), (), {"exclusion": overlaps})) == (
+OVERLAPS = exclusion.Figures(1234, {"lock": 0, "client": 2, "undecided": 0}, 2, 1.5)
+BY_A_CLIENT = Finding("overlap", "client", "2 overlaps", breaks=("exclusion",))
+LOST = Finding("lost-update", "client", "24 of 137 updates were lost", breaks=("data",), count=24)
+STUCK = Finding("no-recovery", "lock", "no client acquired", breaks=("liveness",))
+MISSED = Finding("fault-missed", "harness", "1 of 9 faults was not seen to take")
+
+
+def test_the_headline_of_a_valid_run_says_what_else_was_broken() -> None:
+    verdict = Verdict("valid", "lease", (BY_A_CLIENT, STUCK), (), {"exclusion": OVERLAPS})
+    assert wording.headline(verdict) == (
         "VALID",
-        "no overlap blamed on the lock in 1,234 sections",
+        "no overlap blamed on the lock in 1,234 sections, but no client acquired; 2 overlaps",
     )
+
+
+def test_the_headline_of_a_valid_run_says_first_that_data_were_lost() -> None:
+    verdict = Verdict("valid", "lease", (BY_A_CLIENT, STUCK, LOST), (), {"exclusion": OVERLAPS})
+    assert wording.headline(verdict)[1].endswith("in 1,234 sections, but 24 of 137 updates were lost")
+
+
+def test_the_headline_of_an_unknown_run_says_that_data_were_lost() -> None:
+    verdict = Verdict("unknown", "lease", (LOST,), ("too few faults",), {"exclusion": OVERLAPS})
+    assert wording.headline(verdict) == ("UNKNOWN", "too few faults, but 24 of 137 updates were lost")
+
+
+def test_what_breaks_no_promise_is_not_in_the_headline() -> None:
+    verdict = Verdict("valid", "lease", (MISSED,), (), {"exclusion": OVERLAPS})
+    assert wording.headline(verdict) == ("VALID", "no overlap blamed on the lock in 1,234 sections")
 
 
 def test_an_unknown_verdict_says_why() -> None:

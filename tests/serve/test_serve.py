@@ -257,7 +257,7 @@ def test_five_thousand_known_runs_are_listed_in_less_than_a_second(tmp_path: Pat
         summary = {"name": path.name, "when": datetime(2026, 1, 1, tzinfo=UTC), "verdict": "valid", "lock": "redlock"}
         os.utime(path, (1, 1))
         known[path.name] = (path.stat().st_mtime_ns, summary)
-    kept.write_bytes(msgspec.json.encode({"schema": (1, VERDICT_SCHEMA), "runs": known}))
+    kept.write_bytes(msgspec.json.encode({"schema": (2, VERDICT_SCHEMA), "runs": known}))
     began_s = time.process_time()
     page = list_page("/token/", results, Index(results, kept).runs(), Choice(lock="redlock"))
     assert time.process_time() - began_s < 1

@@ -1,0 +1,82 @@
+"""A run that is valid as to its lock may have lost data all the same: every place that says `valid` says that, too."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.checkers.judge import judge
+from harness.report import wording
+from harness.report.listing import listed, render_listing
+from harness.report.result import result_of
+from harness.serve.index import summary_of
+from harness.serve.pages import run_page
+from harness.store.run_folder import RunFolder
+from harness.verdict import Verdict
+from tests.judge.histories import History
+
+LOSS = "1 of 2 acknowledged updates was lost without fencing, by a client that had outlived its validity"
+
+
+def outlived(**config: object) -> History:
+    """c1 outlives its lease and then overwrites what c2 wrote."""
+    history = History(**config).section("c1", 0, 500).section("c2", 120, 140)
+    return history.write("c2", 1, at=125).write("c1", 1, at=490)
+
+
+def judged(history: History) -> Verdict:
+    return judge(history.recorded())
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    history = outlived()
+    folder = RunFolder.create(tmp_path, history.config)
+    folder.write_verdict(judged(history))
+    return folder.path
+
+
+def test_the_banner_says_both() -> None:
+    verdict = judged(outlived())
+    assert verdict.verdict == "valid"
+    word, says = wording.headline(verdict)
+    assert word == "VALID"
+    assert "no overlap blamed on the lock in 2 sections" in says
+    assert LOSS in says
+
+
+def test_a_loss_that_the_requirement_names_is_the_violation_itself() -> None:
+    word, says = wording.headline(judged(outlived(require="data")))
+    assert (word, says.count("acknowledged")) == ("VIOLATION", 1)
+
+
+def test_a_loss_despite_fencing_says_which_fencing() -> None:
+    _, says = wording.headline(judged(outlived(fencing="writes")))
+    assert "lost despite --fencing writes, by a client" in says
+
+
+def test_a_list_of_runs_says_both(run: Path) -> None:
+    seen = listed(run)
+    assert LOSS in seen.says
+    (*_, verdicts) = render_listing([seen]).columns
+    assert list(verdicts.cells) == ["valid, data lost"]
+
+
+def test_a_list_of_runs_says_valid_alone_where_no_data_were_lost(tmp_path: Path) -> None:
+    history = History().section("c1", 0, 500).section("c2", 120, 140)
+    folder = RunFolder.create(tmp_path, history.config)
+    folder.write_verdict(judged(history))
+    assert listed(folder.path).word == "valid"
+
+
+def test_the_pages_of_serve_say_both(run: Path) -> None:
+    assert LOSS in summary_of(run).says
+    assert LOSS in run_page("/", run)
+
+
+def test_the_result_for_other_programs_says_both() -> None:
+    history = outlived()
+    result = result_of(history.config, judged(history), Path("run"), "replay")
+    assert result.verdict == "valid"
+    assert LOSS in result.story.partition("\n")[0]
