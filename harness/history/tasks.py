@@ -4,23 +4,27 @@ process, a fault that hit the process hit each of its tasks.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import msgspec
 
 from fencepost.history import FaultEvent, task_names
 
 
-def hitting_tasks(events: Sequence[FaultEvent], tasks: int) -> tuple[FaultEvent, ...]:
-    """The same events, with every client that they name replaced by its tasks."""
+def hitting_tasks(events: Sequence[FaultEvent], clients: Collection[str], tasks: int) -> tuple[FaultEvent, ...]:
+    """The same events, with every client that they name replaced by its tasks. `clients`: the names of the client
+    processes; nodes that copy each other have links, too."""
     if tasks == 1:
         return tuple(events)
 
-    def of_links(links: Sequence[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
-        return tuple((task, node) for client, node in links for task in task_names(client, tasks))
+    def users(name: str) -> tuple[str, ...]:
+        return task_names(name, tasks) if name in clients else (name,)
 
-    def of_clients(clients: Sequence[str]) -> tuple[str, ...]:
-        return tuple(task for client in clients for task in task_names(client, tasks))
+    def of_links(links: Sequence[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+        return tuple((user, node) for dialler, node in links for user in users(dialler))
+
+    def of_clients(names: Sequence[str]) -> tuple[str, ...]:
+        return tuple(user for name in names for user in users(name))
 
     return tuple(
         msgspec.structs.replace(

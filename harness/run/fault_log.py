@@ -22,11 +22,15 @@ _NAMES: Final = {PROXY: "Toxiproxy", RESOURCE: "the resource"}
 
 class FaultLog:
     """Writes to the run's log and keeps in mind what it wrote. `append`: writes one event. `links`: all of them, by who
-    dials and who is dialled. Faults are observed by threads of their own, so one event is recorded at a time."""
+    dials and who is dialled: a client, or a node that copies another one. `clients`: the names of the client processes.
+    Faults are observed by threads of their own, so one event is recorded at a time."""
 
-    def __init__(self, append: Callable[[FaultEvent], None], links: Collection[LinkKey]) -> None:
+    def __init__(
+        self, append: Callable[[FaultEvent], None], links: Collection[LinkKey], clients: Collection[str]
+    ) -> None:
         self._append = append
         self._links = tuple(links)
+        self._clients = frozenset(clients)
         self._injected: dict[str, FaultEvent] = {}
         self._healed_ns: dict[str, int] = {}
         self._numbers = count(1)
@@ -81,7 +85,7 @@ class FaultLog:
             return Impact(cut_links=self._links)
         if part == RESOURCE:
             return Impact(cut_links=tuple(link for link in self._links if link[1] == RESOURCE))
-        if any(client == part for client, _ in self._links):
+        if part in self._clients:
             return Impact(paused_clients=(part,))
         return Impact(nodes=(part,), how_down="unasked" if how == "down" else None)
 

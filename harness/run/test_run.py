@@ -147,7 +147,8 @@ class TestRun:
             overhead = measure_overhead_us(cluster.nodes["n1"], cluster.links[config.client_names[0], "n1"].address)
             self._resource = RedisResource(*cluster.resource.address, cluster.access.clients, RESOURCE_TIMEOUT_MS)
             stack.callback(self._resource.close)
-            self._faults = FaultLog(stack.enter_context(folder.nemesis_log()).append, cluster.links)
+            log = stack.enter_context(folder.nemesis_log())
+            self._faults = FaultLog(log.append, cluster.links, config.client_names)
             ends_log = stack.enter_context(folder.client_ends_log())
             environment = os.environ | self._state.environment
             if self._setup.is_watched:

@@ -91,7 +91,7 @@ def _load(folder: RunFolder, doubts: tuple[str, ...], on_ops: OnOps) -> Recorded
     config = folder.read_config()
     noticed = list(folder.read_log("nemesis.jsonl", FaultEvent))
     stops, waits = outside_stops([(client, gap) for client, _, own in folder.read_gaps() for gap in own], noticed)
-    faults = hitting_tasks([*noticed, *stops], config.tasks)
+    faults = hitting_tasks([*noticed, *stops], config.client_names, config.tasks)
     timeline = folder.read_timeline()
     if timeline is None:
         first = int(ops["invoke_ns"].min()) if len(ops) else 0

@@ -12,7 +12,8 @@ from fencepost.history import FaultEvent
 from harness.run.fault_log import FaultLog
 from harness.run.watch import Failure, Sighting, Watch
 
-LINKS = (("c1", "n1"), ("c1", "n2"), ("c1", RESOURCE))
+LINKS = (("c1", "n1"), ("c1", "n2"), ("c1", RESOURCE), ("n2", "n1"))
+CLIENTS = ("c1",)
 
 
 class Scripted:
@@ -81,7 +82,7 @@ def test_a_part_that_answers_slowly_does_not_keep_the_watch_from_another_one() -
 def recorded(*sightings: tuple[str, Failure | None, int], planned: tuple[FaultEvent, ...] = ()) -> list[FaultEvent]:
     """What is written of these sightings, each with its part, its kind and its time, after the planned events."""
     written: list[FaultEvent] = []
-    log = FaultLog(written.append, LINKS)
+    log = FaultLog(written.append, LINKS, CLIENTS)
     for event in planned:
         log.observe(event)
     log.notice([Sighting(part, how, at - 1, at) for part, how, at in sightings])
@@ -116,6 +117,12 @@ def test_a_stopped_client_is_a_paused_client() -> None:
     assert began.paused_clients == ("c1",)
 
 
+def test_a_replica_that_dials_its_primary_is_a_node_and_no_client() -> None:
+    (began,) = recorded(("n2", "stopped", 10))
+    assert began.nodes == ("n2",)
+    assert began.paused_clients == ()
+
+
 def test_a_failure_that_goes_over_into_another_is_two_faults_the_first_of_which_is_over() -> None:
     events = recorded(("n1", "stopped", 10), ("n1", "down", 20))
     assert [(event.event, event.fault, event.done_ns) for event in events] == [
@@ -142,7 +149,7 @@ def test_a_pause_that_somebody_undid_is_recorded_for_that_fault_and_that_name() 
 
 
 def test_what_is_failing_now_is_known() -> None:
-    log = FaultLog(lambda _: None, LINKS)
+    log = FaultLog(lambda _: None, LINKS, CLIENTS)
     log.notice([Sighting("n1", "down", 1, 2), Sighting("n2", "silent", 1, 2)])
     assert log.failing == ("unplanned: n1 went down", "unplanned: n2 fell silent")
     log.notice([Sighting("n2", None, 3, 4)])

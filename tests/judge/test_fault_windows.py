@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from fencepost.history import ClientEnd, FaultEvent
 from harness.history.fault_windows import FOREVER_NS, longest_windows, majority_windows, merged, windows
+from harness.history.tasks import hitting_tasks
 from tests.judge.histories import START_NS, History
 
 LAST = 12
@@ -153,3 +154,11 @@ def test_an_injection_and_its_healing_are_one_window_and_a_fault_that_was_not_he
     assert (first.took, first.gone, first.seen_healed) == (True, False, "seen")
     assert (second.event.fault, second.from_ns, second.to_ns) == ("f2", START_NS + 51_000_000, None)
     assert (second.took, second.gone, second.seen_healed) == (False, None, None)
+
+
+def test_the_tasks_of_a_client_are_hit_with_it_and_a_replica_has_none() -> None:
+    cut = (("c1", "n1"), ("n2", "n1"))
+    planned = History(tasks=2).fault("f1", 10, 20, cut_links=cut, paused_clients=("c1",))
+    event, _ = hitting_tasks(planned.faults, ("c1", "c2"), 2)
+    assert event.cut_links == (("c1@1", "n1"), ("c1@2", "n1"), ("n2", "n1"))
+    assert event.paused_clients == ("c1@1", "c1@2")
