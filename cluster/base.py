@@ -128,7 +128,7 @@ class _Guarded(Address):
         return self.known_login
 
 
-Condition = Literal["as wanted", "changing", "up", "stopped", "silent", "down"]
+Condition = Literal["as wanted", "changing", "up", "stopped", "silent", "starved", "down"]
 """How a part of the cluster is, compared with what the verbs made of it.
 
 `as wanted`  it answers, or it is paused or down because a verb did that.
@@ -136,6 +136,7 @@ Condition = Literal["as wanted", "changing", "up", "stopped", "silent", "down"]
 `up`         it runs although a verb paused it or took it down: somebody undid that.
 `stopped`    it is stopped (SIGSTOP, a paused container), and nobody here did that.
 `silent`     it runs and does not answer within the time.
+`starved`    the same, and it is ready to run: it is not given a processor.
 `down`       it has ended, or is another process than before, and nobody here did that.
 """
 

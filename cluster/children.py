@@ -129,14 +129,25 @@ def is_gone(pid: int) -> bool:
 
 
 def is_stopped(pid: int) -> bool:
-    """Whether the kernel shows the process as stopped; False also for one that is gone. By system calls alone, because
-    every server is looked at many times."""
+    """Whether the kernel shows the process as stopped; False also for one that is gone."""
+    return _state(f"/proc/{pid}/stat") == b"T"
+
+
+def wants_processor(pid: int) -> bool:
+    """Whether the kernel shows a thread of the process as ready to run; False also for one that is gone."""
+    with suppress(OSError), os.scandir(f"/proc/{pid}/task") as threads:
+        return any(_state(f"{thread.path}/stat") == b"R" for thread in threads)
+    return False
+
+
+def _state(path: str) -> bytes:
+    """By system calls alone, because every server is looked at many times; empty for what is gone."""
     try:
-        file = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             # The name, in parentheses, may hold anything; the state is the first word after the last one.
-            return os.read(file, _STAT_BYTES).rpartition(b")")[2].split(None, 1)[0] == b"T"
+            return os.read(file, _STAT_BYTES).rpartition(b")")[2].split(None, 1)[0]
         finally:
             os.close(file)
     except OSError:
-        return False
+        return b""

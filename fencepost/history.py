@@ -171,6 +171,10 @@ class Impact(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.how_down is not None or self.keys_at_stake is not None
 
 
+STARVATION: Final = "CPU starvation"
+"""The `fault_class` of what did not run because it was not given a processor."""
+
+
 class FaultEvent(Impact, frozen=True):
     """One line of `nemesis.jsonl`: what was observed of a fault, and what it hit. Each fault has a line for its
     injection and a line for its healing.
@@ -258,6 +262,7 @@ class Gap(msgspec.Struct, omit_defaults=True, gc=False):
     """A time in which a client did not run, as its heartbeat noticed it (`workloads.heartbeat`). It ran at `from_ns`
     and at `to_ns`. `waited_ns`: for how much of it the client waited for a processor; all of it for a time in which it
     was kept waiting again and again. `pid`: the process of its lock, if it was that process that stood still.
+    `is_stop`: the kernel said that it was stopped, or continued, in this time.
 
     Stored in `gaps/<client>.<life>.jsonl`; `client` is the process, whatever its tasks."""
 
@@ -265,6 +270,7 @@ class Gap(msgspec.Struct, omit_defaults=True, gc=False):
     to_ns: Int64
     waited_ns: Int64 = 0
     pid: Int64 | None = None
+    is_stop: bool = False
 
 
 HARNESS: Final = "harness"
@@ -273,8 +279,10 @@ HARNESS: Final = "harness"
 
 class Beats(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """About a second of a process's heartbeat: how long after the beat before each beat came, from `from_ns` on. Each
-    was due `every_us` after the one before. `waited_ns`: for how much of this time its threads waited for a processor.
-    `stolen_ns`: for how much of it, on the average of all processors, the machine below this one gave them to others.
+    was due `every_us` after the one before. `waited_ns`: for how much of this time its threads waited for a processor,
+    added up; `longest_wait_ns`: the one of them that waited longest, None in older records. A wait counts when it is
+    over, so both may be longer than this time. `stolen_ns`: for how much of it, on the average of all processors, the
+    machine below this one gave them to others.
 
     Stored in `beats/<client>.<life>.jsonl`, and in `beats/harness.1.jsonl` of the `HARNESS`."""
 
@@ -283,6 +291,7 @@ class Beats(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     waited_ns: Int64 = 0
     stolen_ns: Int64 = 0
     every_us: int = 50_000
+    longest_wait_ns: Int64 | None = None
 
 
 class ClientEnd(msgspec.Struct, omit_defaults=True):

@@ -22,6 +22,7 @@ from cluster.engine_http import engine_answers
 from cluster.persistence import FileSystem
 from cluster.wall_clock import find_clock_library
 from fencepost.errors import UsageError
+from tests.harness import cgroups
 from tools.chromium import find_chromium
 from workloads.installation import wrong_with
 from workloads.registry import foreign_locks
@@ -90,12 +91,21 @@ def _networks() -> str:
     return "" if tried.returncode == 0 else f"no network namespaces: {tried.stderr.strip()}"
 
 
+def _freezer() -> str:
+    return (
+        cgroups.why_not()
+        if cgroups.HAS_FREEZER
+        else "the first version of control groups has a freezer, and is not here"
+    )
+
+
 _WHY_NOT: Final[Mapping[str, Callable[[], str]]] = {
     "sandbox": lambda: sandbox.why_not() or "",
     "engine": _engine,
     "root": lambda: "" if os.geteuid() == 0 else "this needs root, to become somebody else",
     "clock": _clock,
     "ext4": _disks("ext4"),
+    "freezer": _freezer,
     "mounts": _mounts,
     "networks": _networks,
     "xfs": _disks("xfs"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -15,25 +16,27 @@ _IN_A_LINE: Final = 20
 
 
 class BeatLog:
-    """Collects beats and writes a line (`fencepost.history.Beats`) about every second. For one thread."""
+    """Collects beats and writes a line (`fencepost.history.Beats`) about every second. For one thread.
+
+    `waits_ns`: how long each thread of the process has waited for a processor so far, by any name; `stolen_ns`: the sum
+    since whenever."""
 
     def __init__(self, log: Path) -> None:
         self._record = Recorder(log)
         self._from_ns = self._last_ns = 0
         self._after_us: list[int] = []
-        self._waited_ns = self._stolen_ns = 0
-        self._sums = (0, 0)
+        self._before: tuple[Mapping[str, int], int] = ({}, 0)
+        self._latest: tuple[Mapping[str, int], int] = ({}, 0)
 
-    def begin(self, at_ns: int, waited_ns: int, stolen_ns: int = 0) -> None:
-        """The next beat is due from here. `waited_ns`, `stolen_ns`: sums since whenever."""
+    def begin(self, at_ns: int, waits_ns: Mapping[str, int], stolen_ns: int = 0) -> None:
+        """The next beat is due from here."""
         self._from_ns = self._last_ns = at_ns
-        self._sums = waited_ns, stolen_ns
-        self._waited_ns, self._stolen_ns = self._sums
+        self._before = self._latest = dict(waits_ns), stolen_ns
 
-    def beat(self, at_ns: int, waited_ns: int, stolen_ns: int = 0) -> None:
+    def beat(self, at_ns: int, waits_ns: Mapping[str, int], stolen_ns: int = 0) -> None:
         """A beat came. Raises BrokenEnvironmentError when the disk is full."""
         self._after_us.append((at_ns - self._last_ns) // 1_000)
-        self._last_ns, self._sums = at_ns, (waited_ns, stolen_ns)
+        self._last_ns, self._latest = at_ns, (waits_ns, stolen_ns)
         if len(self._after_us) == _IN_A_LINE:
             self._write()
 
@@ -43,8 +46,17 @@ class BeatLog:
         self._record.close()
 
     def _write(self) -> None:
-        waited_ns, stolen_ns = self._sums
-        waited, stolen = max(0, waited_ns - self._waited_ns), max(0, stolen_ns - self._stolen_ns)
-        self._record(Beats(self._from_ns, tuple(self._after_us), waited, stolen, every_us=round(BEAT_S * 1e6)))
+        (waits_before, stolen_before), (waits_ns, stolen_ns) = self._before, self._latest
+        waited = [max(0, wait - waits_before.get(thread, 0)) for thread, wait in waits_ns.items()]
+        self._record(
+            Beats(
+                self._from_ns,
+                tuple(self._after_us),
+                waited_ns=sum(waited),
+                stolen_ns=max(0, stolen_ns - stolen_before),
+                every_us=round(BEAT_S * 1e6),
+                longest_wait_ns=max(waited, default=0),
+            )
+        )
         self._after_us = []
-        self._from_ns, self._waited_ns, self._stolen_ns = self._last_ns, waited_ns, stolen_ns
+        self._from_ns, self._before = self._last_ns, (dict(waits_ns), stolen_ns)

@@ -120,7 +120,7 @@ def work(spec: ClientSpec) -> None:
         elif len(tasks) == 1:
             tasks[0].run(workload)
         else:
-            _run_all(workload, tasks)
+            _run_all(workload, tasks, heartbeat)
 
 
 def _open(spec: ClientSpec, settings: LockSettings) -> Lock:
@@ -170,13 +170,14 @@ class _Task:
         self.client.control.enter(State.DONE, monotonic_ns())
 
 
-def _run_all(workload: Workload, tasks: Sequence[_Task]) -> None:
+def _run_all(workload: Workload, tasks: Sequence[_Task], heartbeat: Heartbeat) -> None:
     """Run every task in a thread of its own. Raises what the first one to fail raised; the others end with the
     process."""
     from concurrent.futures import FIRST_EXCEPTION, Future, wait
 
     def run(task: _Task, result: Future[None]) -> None:
         try:
+            heartbeat.minds_this_thread()
             task.run(workload)
         except BaseException as error:
             result.set_exception(error)

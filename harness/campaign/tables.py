@@ -78,8 +78,8 @@ def _machine(summary: Summary) -> Iterator[tuple[str, str]]:
             p99, longest = (max(getattr(late, name) for late in all_late) for name in ("p99_ms", "longest_ms"))
             yield (
                 f"{who} woke up late by",
-                f"p99 {milliseconds(p99)} in the worst run, longest {milliseconds(longest)}; waited up to "
-                f"{number(max(late.waited_percent for late in all_late))} % of the time for a processor",
+                f"p99 {milliseconds(p99)} in the worst run, longest {milliseconds(longest)}; CPU starvation up to "
+                f"{number(max(late.waited_percent for late in all_late))} % of the time",
             )
     if latest := [one.latest.late_ms for one in summary.machine if one.latest]:
         yield "Faults were injected late by", f"up to {milliseconds(max(latest))}"

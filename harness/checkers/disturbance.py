@@ -20,8 +20,9 @@ from harness.verdict import Answer
 
 
 class Late(msgspec.Struct, frozen=True):
-    """How late the beats of a process came, of all clients together. `waited_percent`: for how much of the time its
-    threads waited for a processor; of clients, the one that waited longest."""
+    """How late the beats of a process came, of all clients together. `waited_percent`: CPU starvation: for how much of
+    the time the thread that waited longest was ready to run and had no processor; of clients, the one that waited
+    longest."""
 
     p99_ms: float
     longest_ms: float
@@ -67,7 +68,7 @@ class Figures(CheckerFigures, frozen=True):
         if woke:
             yield f"woke up: {', '.join(woke)}"
         if self.clients:
-            yield f"clients waited {number(self.clients.waited_percent)} % of the time for a processor"
+            yield f"CPU starvation of a client: up to {number(self.clients.waited_percent)} % of the time"
         if self.stolen_percent:
             yield f"{number(self.stolen_percent)} % of the processors' time was taken by a hypervisor"
         if self.latest:
@@ -76,7 +77,7 @@ class Figures(CheckerFigures, frozen=True):
     def _pairs(self) -> Iterator[tuple[str, str]]:
         for who, late in (("Clients", self.clients), ("The harness", self.harness)):
             if late:
-                waited = f"waited {number(late.waited_percent)} % of the time for a processor"
+                waited = f"CPU starvation {number(late.waited_percent)} % of the time"
                 woke = f"p99 {milliseconds(late.p99_ms)}, longest {milliseconds(late.longest_ms)}"
                 yield f"{who} woke up late by", f"{woke}; {waited}"
         yield "Processor time taken by a hypervisor", f"{number(self.stolen_percent)} %"

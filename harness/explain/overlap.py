@@ -17,7 +17,7 @@ from harness.explain.phrases import (
     keys_of,
     lasting,
     of_nodes,
-    stops,
+    standstill,
     was,
     what_kept,
     why_forgotten,
@@ -97,12 +97,11 @@ def undecided(run: Recorded, parts: Sequence[NodePart], earlier: Side, later: Si
             )
             continue
         between = f"between {at(run, side.deadline_min_ns)} and {at(run, side.deadline_max_ns)}"
-        stopped = stops(run, side, side.asked_from_ns, side.start_ns)
+        stood = standstill(run, side, side.asked_from_ns, side.start_ns)
         if side.extensions:
             why = "an extension of it may have come too late"
-        elif stopped:
-            total = lasting(sum(b - a for a, b in stopped))
-            why = f"the client was stopped for {total} while it acquired, and {_UNKNOWN_START}"
+        elif stood:
+            why = f"the client {stood} while it acquired, and {_UNKNOWN_START}"
         else:
             why = _UNKNOWN_START
         texts.append(f"{side.client}'s {_lease(side)} expired {between} ({why}), and {came}")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from fencepost.history import FaultEvent, HowDown
+from fencepost.history import STARVATION, FaultEvent, HowDown
 from fencepost.text import listed, milliseconds, plural, printable
 from harness.explain.cases import Side, ops_of
-from harness.history.fault_windows import Window, windows
+from harness.history.fault_windows import Window, merged, windows
 from harness.history.recorded import Recorded
 
 _RESOURCE: Final = "resource"
@@ -102,22 +102,26 @@ def why_forgotten(run: Recorded, window: Window) -> str:
     return f"although {persistence} keeps keys"
 
 
-def stops(run: Recorded, side: Side, from_ns: int, until_ns: int) -> list[tuple[int, int]]:
-    """When the side's client was certainly stopped within this time."""
-    found = []
+def standstill(run: Recorded, side: Side, from_ns: int, until_ns: int) -> str | None:
+    """How long the side's client certainly did not run within this time: `was stopped for 1.4 s`; None if it ran."""
+    times: list[tuple[int, int]] = []
+    classes = set[str]()
     for window in windows(run.faults):
         until = window.to_ns if window.to_ns is not None else until_ns
         if side.client in window.event.paused_clients and window.from_ns < until_ns and until > from_ns:
-            found.append((max(window.from_ns, from_ns), min(until, until_ns)))
-    return found
+            times.append((window.from_ns, until))
+            classes.add(window.event.fault_class)
+    if not times:
+        return None
+    lasted = lasting(sum(done - began for began, done in merged(times, from_ns, until_ns)))
+    return f"was {'not scheduled' if classes == {STARVATION} else 'stopped'} for {lasted}"
 
 
 def what_kept(run: Recorded, side: Side) -> str:
     """Why a client was inside for long, as far as the record shows: `was stopped for 1.4 s inside its section`."""
     inside_ns = side.end_ns - side.start_ns
-    stopped = stops(run, side, side.start_ns, side.end_ns)
-    if stopped:
-        return f"was stopped for {lasting(sum(b - a for a, b in stopped))} inside its section"
+    if stood := standstill(run, side, side.start_ns, side.end_ns):
+        return f"{stood} inside its section"
     ops = ops_of(run, side.client, side.section)
     took = (ops["complete_ns"] - ops["invoke_ns"]).tolist()
     slow = [(span_ns, f) for span_ns, f in zip(took, ops["f"].astype(str), strict=True) if f not in _AT_THE_DOOR]
@@ -131,10 +135,9 @@ def what_kept(run: Recorded, side: Side) -> str:
 
 def kept_from_coming(run: Recorded, side: Side) -> str:
     """Why a client entered late: `was stopped for 1.4 s while it acquired`."""
+    if stood := standstill(run, side, side.asked_from_ns, side.start_ns):
+        return f"{stood} while it acquired"
     took = lasting(side.start_ns - side.asked_from_ns)
-    stopped = stops(run, side, side.asked_from_ns, side.start_ns)
-    if stopped:
-        return f"was stopped for {lasting(sum(b - a for a, b in stopped))} while it acquired"
     return f"learned of its lease {took} after it had asked for it"
 
 
@@ -151,16 +154,23 @@ def out_of_order(run: Recorded, from_ns: int, until_ns: int) -> str:
     refusing: set[str] = set()
     down: set[str] = set()
     stopped: set[str] = set()
+    starved: set[str] = set()
     clocks: set[str] = set()
     links: set[tuple[str, str]] = set()
     for window in windows(run.faults):
         event = window.event
         if event.began_ns <= until_ns and (window.to_ns is None or window.to_ns >= from_ns):
             (down if event.took_nodes_down else refusing if event.answers_errors else hung).update(event.nodes)
-            stopped.update(event.paused_clients)
+            (starved if event.fault_class == STARVATION else stopped).update(event.paused_clients)
             clocks.update(event.wrong_clocks, event.wrong_client_clocks)
             links.update((*event.cut_links, *event.slow_links))
-    states = {"down": down, "hung": hung - down, "answering errors": refusing - down, "stopped": stopped}
+    states = {
+        "down": down,
+        "hung": hung - down,
+        "answering errors": refusing - down,
+        "stopped": stopped,
+        "not scheduled": starved - stopped,
+    }
     found = [f"{listed(some)} {was(some)} {how}" for how, names in states.items() if (some := sorted(names))]
     if clocks:
         found.append(

@@ -1,8 +1,12 @@
 """When clients did not run although no fault had stopped them, from the gaps in their heartbeats.
 
 A gap that a recorded pause explains is left out: it is the same pause. What is left of any other gap, without the time
-that the client spent waiting for a processor, was an outside stop if it is longer than a heartbeat may be late. It
-becomes an unplanned fault. The client of any other gap was kept waiting.
+that the client spent waiting for a processor, counts as a pause if it is longer than a heartbeat may be late. It
+becomes an unplanned fault, so that no lock is blamed for it. The client of any other gap was kept waiting.
+
+What such a pause is called is what is known of it. It was a stop only if the kernel said so. If the client waited for a
+processor for most of the time by which its beat was late, it was CPU starvation: what is left over is what the kernel
+does not count.
 """
 
 from __future__ import annotations
@@ -13,11 +17,12 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from fencepost.history import FaultEvent, Gap
+from fencepost.history import STARVATION, FaultEvent, Gap
 from harness.history.fault_windows import longest_windows, merged
 
 SLACK_NS: Final = 100_000_000
 """The heart beats every 50 ms and may be late by 50 ms: a gap may begin and end so much off its cause."""
+_BEAT_NS: Final = 50_000_000
 
 Windows = dict[str, list[tuple[int, int]]]
 """By client, disjoint and in order."""
@@ -51,16 +56,33 @@ def _last(windows: Sequence[tuple[int, int]]) -> int:
 
 
 def _pause(name: str, client: str, gap: Gap) -> list[FaultEvent]:
+    how, seen = _in_words(gap)
     injected = FaultEvent(
         event="injected",
         fault=name,
         nemesis="unplanned",
-        what=f"{client} was stopped" if gap.pid is None else f"the lock of {client} was stopped",
+        what=f"{client if gap.pid is None else f'the lock of {client}'} {how}",
         began_ns=gap.from_ns,
         done_ns=gap.from_ns,
         holds=True,
-        seen="its heartbeat stood still" if gap.pid is None else "the kernel showed it as stopped",
+        seen=seen,
+        fault_class=STARVATION if _is_starvation(gap) else "",
         unplanned=True,
         paused_clients=(client,),
     )
     return [injected, replace(injected, event="healed", began_ns=gap.to_ns, done_ns=gap.to_ns, seen="over")]
+
+
+def _in_words(gap: Gap) -> tuple[str, str]:
+    """What happened, and how it was seen."""
+    if gap.is_stop:
+        return "was stopped", "the kernel showed it as stopped"
+    if gap.pid is not None:
+        return "stood still", "the kernel showed it as frozen, or waiting for a disk"
+    if _is_starvation(gap):
+        return "was not scheduled", "its heartbeat waited for a processor"
+    return "stood still", "its heartbeat stood still, for longer than it waited for a processor"
+
+
+def _is_starvation(gap: Gap) -> bool:
+    return gap.pid is None and 2 * gap.waited_ns >= gap.to_ns - gap.from_ns - _BEAT_NS

@@ -22,8 +22,9 @@ _SLACK_NS: Final = 100_000_000
 @dataclass(frozen=True, slots=True)
 class Lags:
     """Of one life of a process. `late_ms`: of each beat within the run that no fault held up. `waited_ns`: for how much
-    of `over_ns` its threads waited for a processor; `stolen_ns`: for how much of it the processors were given to
-    others. `waits`: the same bit by bit, a row for about each second: from, until, and how long they waited in it."""
+    of `over_ns` the thread waited for a processor that waited longest, second by second; `stolen_ns`: for how much of
+    it the processors were given to others. Neither is more than `over_ns`. `waits`: a row for about each second: from,
+    until, and how long all threads waited in it, added up."""
 
     process: str
     late_ms: npt.NDArray[np.float64]
@@ -63,12 +64,21 @@ def _lags_of(
     return Lags(
         process=process,
         late_ms=np.concatenate(late) if late else np.zeros(0),
-        over_ns=sum(_until_ns(line) - line.from_ns for line in within),
-        waited_ns=sum(line.waited_ns for line in within),
-        stolen_ns=sum(line.stolen_ns for line in within),
+        over_ns=sum(map(_length_ns, within)),
+        waited_ns=sum(min(_longest_wait_ns(line), _length_ns(line)) for line in within),
+        stolen_ns=sum(min(line.stolen_ns, _length_ns(line)) for line in within),
         waits=np.array([(line.from_ns, _until_ns(line), line.waited_ns) for line in lines], np.int64).reshape(-1, 3),
     )
 
 
 def _until_ns(line: Beats) -> int:
-    return line.from_ns + sum(line.after_us) * 1_000
+    return line.from_ns + _length_ns(line)
+
+
+def _length_ns(line: Beats) -> int:
+    return sum(line.after_us) * 1_000
+
+
+def _longest_wait_ns(line: Beats) -> int:
+    """Of an older record, which has the sum of all threads only: at most."""
+    return line.waited_ns if line.longest_wait_ns is None else line.longest_wait_ns

@@ -16,6 +16,7 @@ import msgspec
 import psutil
 
 from cluster.base import RESOURCE, Address, Cluster, Condition
+from cluster.children import wants_processor
 from cluster.spec import sentinels_of
 from cluster.wall_clock import ClockAhead, ClockSetting, no_clock
 from fencepost.errors import BrokenEnvironmentError
@@ -236,7 +237,9 @@ class ClientSlot:
             late_ns = monotonic_ns() - max(beat_ns, self._resumed_ns)
             if self._is_done() or late_ns <= within_ms * 1e6:
                 return "as wanted"
-            return "stopped" if self.is_paused() else "silent"
+            if self.is_paused():
+                return "stopped"
+            return "starved" if self._process and wants_processor(self._process.pid) else "silent"
         finally:
             self._verb.release()
 

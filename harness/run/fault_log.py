@@ -10,13 +10,18 @@ from typing import Final
 import msgspec
 
 from cluster.base import PROXY, RESOURCE, LinkKey
-from fencepost.history import FaultEvent, Impact
+from fencepost.history import STARVATION, FaultEvent, Impact
 from harness.run.watch import Failure, Sighting
 
 UNPLANNED: Final = "unplanned"
 """The name of the nemesis in the record of an unplanned fault."""
 
-_WHAT: Final[dict[Failure, str]] = {"stopped": "was stopped", "silent": "fell silent", "down": "went down"}
+_WHAT: Final[dict[Failure, str]] = {
+    "stopped": "was stopped",
+    "silent": "fell silent",
+    "starved": "was not scheduled",
+    "down": "went down",
+}
 _NAMES: Final = {PROXY: "Toxiproxy", RESOURCE: "the resource"}
 
 
@@ -76,6 +81,7 @@ class FaultLog:
             done_ns=seen.done_ns,
             holds=True,
             seen="noticed; nothing in this run did it",
+            fault_class=STARVATION if how == "starved" else "",
             unplanned=True,
             **msgspec.structs.asdict(self._hit(seen.part, how)),
         )

@@ -4,7 +4,7 @@ machine faults are injected late."""
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 from threading import Event
@@ -37,19 +37,21 @@ def pulse(log: Path) -> Iterator[None]:
 
 
 class Waiting:
-    """How long the threads of this process waited for a processor, those that have ended included."""
+    """How long each thread of this process waited for a processor, those that have ended included."""
 
     def __init__(self) -> None:
-        self._total_ns = 0
+        self._waits_ns: dict[str, int] = {}
         self._of_living: dict[str, int] = {}
 
-    def so_far_ns(self) -> int:
-        """Since they began; 0 where the kernel does not say it."""
+    def so_far_ns(self) -> Mapping[str, int]:
+        """Since it began, by a name that the next thread may have, too; 0 where the kernel does not say it."""
         with os.scandir("/proc/self/task") as tasks:
             living = {task.name: _number(f"{task.path}/schedstat", 1) for task in tasks}
-        self._total_ns += sum(max(0, waited - self._of_living.get(task, 0)) for task, waited in living.items())
+        for task, waited_ns in living.items():
+            since_ns = max(0, waited_ns - self._of_living.get(task, 0))
+            self._waits_ns[task] = self._waits_ns.get(task, 0) + since_ns
         self._of_living = living
-        return self._total_ns
+        return self._waits_ns
 
 
 def stolen_ns() -> int:

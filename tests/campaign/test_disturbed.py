@@ -67,7 +67,7 @@ def test_a_cell_of_disturbed_runs_says_so_wherever_it_is_shown() -> None:
 
 def test_undisturbed_runs_show_how_busy_the_machine_was_all_the_same() -> None:
     for summary in summaries(grid(), lines(())):
-        late = "p99 2.0 ms in the worst run, longest 9.0 ms; waited up to 1 % of the time for a processor"
+        late = "p99 2.0 ms in the worst run, longest 9.0 ms; CPU starvation up to 1 % of the time"
         assert ("Clients woke up late by", late) in details(summary)
         assert ("Faults were injected late by", "up to 4.0 ms") in details(summary)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fencepost.history import HowDown
+from fencepost.history import STARVATION, HowDown
 from tests.explain.stories import Story
 from tests.judge.histories import ms
 
@@ -144,6 +144,15 @@ def test_without_the_nodes_replies_the_sentence_says_what_is_unknown() -> None:
         (
             past_its_lease().fault("p", 20, 140, paused_clients=("c1",)),
             "c1 was stopped for 118 ms inside its section; its lease of 100 ms had expired 10 ms before c2 entered. ",
+        ),
+        (
+            past_its_lease().fault("p", 20, 140, paused_clients=("c1",)).fault("q", 30, 90, paused_clients=("c1",)),
+            "c1 was stopped for 118 ms inside its section; its lease of 100 ms had expired 10 ms before c2 entered. ",
+        ),
+        (
+            past_its_lease().unplanned("g", 20, 140, paused_clients=("c1",), fault_class=STARVATION),
+            "c1 was not scheduled for 118 ms inside its section; its lease of 100 ms had expired 10 ms before c2 "
+            "entered. ",
         ),
         (
             past_its_lease()

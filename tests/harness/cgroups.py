@@ -10,6 +10,8 @@ from pathlib import Path
 from cluster.waiting import becomes_true
 
 _ROOT = Path("/sys/fs/cgroup")
+HAS_FREEZER = (_ROOT / "freezer").is_dir()
+"""Whether this is the first version of the interface. There the kernel shows a frozen process as one in the kernel."""
 _PERIOD_US = 50_000
 
 
@@ -56,7 +58,7 @@ def why_not() -> str:
 @contextmanager
 def group(name: str) -> Iterator[Group]:
     """A new group, thawed and removed in the end; what is still in it goes back to the group above. Raises OSError."""
-    if (_ROOT / "freezer").is_dir():
+    if HAS_FREEZER:
         folders = {controller: _ROOT / controller / name for controller in ("freezer", "cpu")}
     else:
         with suppress(OSError):  # it may be on already, or not be ours to switch on

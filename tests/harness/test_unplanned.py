@@ -149,9 +149,12 @@ def test_a_client_that_somebody_stops_is_noticed_and_nobody_is_blamed(tmp_path: 
         code, out, err = ended(live)
         assert code == 2, out + err
         assert "c1 was stopped" in out
+        assert "c1 stood still" in out
         recorded = load_recorded(RunFolder.open(live.folder))
         stops = [
-            (began, done) for event, began, done in longest_windows(recorded.faults) if event.what == "c1 was stopped"
+            (began, done)
+            for event, began, done in longest_windows(recorded.faults)
+            if event.what in ("c1 was stopped", "c1 stood still")
         ]
         # A machine that stands still stops it too, at other times.
         for since_ns, until_ns in ((stop.began_ns, stop.done_ns), (live_ns, live_ns + 250_000_000)):

@@ -8,7 +8,7 @@ from threading import Event
 from cluster.base import PROXY, RESOURCE, Condition
 from cluster.waiting import becomes_true
 from fencepost.errors import BrokenEnvironmentError
-from fencepost.history import FaultEvent
+from fencepost.history import STARVATION, FaultEvent
 from harness.run.fault_log import FaultLog
 from harness.run.watch import Failure, Sighting, Watch
 
@@ -121,6 +121,11 @@ def test_a_replica_that_dials_its_primary_is_a_node_and_no_client() -> None:
     (began,) = recorded(("n2", "stopped", 10))
     assert began.nodes == ("n2",)
     assert began.paused_clients == ()
+
+
+def test_a_client_that_gets_no_processor_is_paused_and_was_not_stopped() -> None:
+    (began,) = recorded(("c1", "starved", 10))
+    assert (began.what, began.fault_class, began.paused_clients) == ("c1 was not scheduled", STARVATION, ("c1",))
 
 
 def test_a_failure_that_goes_over_into_another_is_two_faults_the_first_of_which_is_over() -> None:

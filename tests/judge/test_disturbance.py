@@ -8,6 +8,8 @@ from threading import Event, Thread
 from time import monotonic_ns
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cluster.waiting import becomes_true
 from fencepost.history import HARNESS, Beats, FaultEvent
@@ -21,10 +23,11 @@ from tests.judge.histories import History, ms
 EVERY = 50_000
 
 
-def beats(at: float, *after_ms: float, waited: float = 0, stolen: float = 0) -> Beats:
-    """Beats so long after one another, from a moment on."""
+def beats(at: float, *after_ms: float, waited: float = 0, stolen: float = 0, longest: float | None = None) -> Beats:
+    """Beats so long after one another, from a moment on. `longest`: of what was waited, that of one thread."""
     after_us = tuple(round(each * 1_000) for each in after_ms)
-    return Beats(ms(at), after_us, round(waited * 1e6), round(stolen * 1e6))
+    longest_ns = None if longest is None else round(longest * 1e6)
+    return Beats(ms(at), after_us, round(waited * 1e6), round(stolen * 1e6), longest_wait_ns=longest_ns)
 
 
 def figures(
@@ -120,6 +123,36 @@ def test_waiting_is_a_share_of_the_time_of_the_client_that_waited_longest() -> N
     assert found.clients.waited_percent == 10
 
 
+def test_what_several_threads_waited_is_not_added_up() -> None:
+    found = figures({"c1": [beats(0, 50, 50, waited=108, longest=40)]})
+    assert found is not None
+    assert found.clients is not None
+    assert found.clients.waited_percent == 40
+
+
+durations_ms = st.floats(0, 2_000)
+lines = st.builds(
+    lambda at, after, waited, stolen, longest: beats(at, *after, waited=waited, stolen=stolen, longest=longest),
+    st.floats(-500, 1_500),
+    st.lists(durations_ms, min_size=1, max_size=20),
+    durations_ms,
+    durations_ms,
+    st.none() | durations_ms,
+)
+
+
+@given(st.dictionaries(st.sampled_from(["c1", "c2", HARNESS]), st.lists(lines, max_size=4)))
+def test_no_share_is_more_than_all_and_no_percentile_more_than_a_higher_one(lives: dict[str, list[Beats]]) -> None:
+    found = figures(lives)
+    if found is None:
+        return
+    assert 0 <= found.stolen_percent <= 100
+    for late in (found.clients, found.harness):
+        if late is not None:
+            assert 0 <= late.waited_percent <= 100
+            assert 0 <= late.p99_ms <= late.longest_ms
+
+
 def test_a_client_that_a_fault_had_stopped_was_not_late() -> None:
     found = figures({"c1": [beats(0, *[50] * 4, 450, 51, 50, 50)]}, pause("c1", 220, 600))
     assert found is not None
@@ -169,7 +202,7 @@ def test_the_row_says_it_in_one_line() -> None:
     (row,) = found.rows()
     assert row.text == (
         "woke up: clients up to 2.0 ms late (p99 2.0 ms), the harness up to 7.0 ms late (p99 7.0 ms); "
-        "clients waited 2 % of the time for a processor; faults were injected up to 3.0 ms late"
+        "CPU starvation of a client: up to 2 % of the time; faults were injected up to 3.0 ms late"
     )
 
 
@@ -191,11 +224,13 @@ def test_what_threads_waited_that_have_ended_is_not_forgotten() -> None:
     other = Thread(target=over.wait)
     other.start()
     waiting = Waiting()
-    before_ns = waiting.so_far_ns()
-    assert before_ns > 0, "every process waits for its processor now and then"
+    before_ns = dict(waiting.so_far_ns())
+    assert len(before_ns) > 1
+    assert any(before_ns.values()), "every process waits for its processor now and then"
     over.set()
     other.join()
-    assert waiting.so_far_ns() >= before_ns
+    after_ns = waiting.so_far_ns()
+    assert all(after_ns[thread] >= waited_ns for thread, waited_ns in before_ns.items())
 
 
 def test_what_a_hypervisor_took_only_grows() -> None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from fencepost.history import Gap
+import pytest
+
+from fencepost.history import STARVATION, Gap
 from harness.checkers.acquire_timeouts import check
 from harness.history.gaps import outside_stops
 from tests.judge.histories import History, ms
 
 
-def gap(began: float, ended: float, waited: float = 0, pid: int | None = None) -> tuple[str, Gap]:
-    return "c1", Gap(ms(began), ms(ended), round(waited * 1e6), pid)
+def gap(
+    began: float, ended: float, waited: float = 0, pid: int | None = None, *, is_stop: bool = False
+) -> tuple[str, Gap]:
+    return "c1", Gap(ms(began), ms(ended), round(waited * 1e6), pid, is_stop)
 
 
 def stops(*gaps: tuple[str, Gap], faults: History | None = None) -> list[tuple[float, float]]:
@@ -59,11 +63,32 @@ def test_a_stop_that_client_and_lock_both_show_is_one() -> None:
     assert stops(gap(100, 300), gap(95, 310, pid=7)) == [(95, 310)]
 
 
-def test_a_stop_of_the_locks_process_alone_says_so() -> None:
-    events, _ = outside_stops([gap(100, 300, pid=7)], ())
-    assert {event.what for event in events} == {"the lock of c1 was stopped"}
-    assert events[0].seen == "the kernel showed it as stopped"
-    assert outside_stops([gap(100, 300)], ())[0][0].seen == "its heartbeat stood still"
+@pytest.mark.parametrize(
+    ("one", "what", "seen", "fault_class"),
+    [
+        (gap(100, 300, pid=7, is_stop=True), "the lock of c1 was stopped", "the kernel showed it as stopped", ""),
+        (
+            gap(100, 300, pid=7),
+            "the lock of c1 stood still",
+            "the kernel showed it as frozen, or waiting for a disk",
+            "",
+        ),
+        (gap(100, 300), "c1 stood still", "its heartbeat stood still, for longer than it waited for a processor", ""),
+        (
+            gap(100, 400, 124),
+            "c1 stood still",
+            "its heartbeat stood still, for longer than it waited for a processor",
+            "",
+        ),
+        (gap(100, 400, 125), "c1 was not scheduled", "its heartbeat waited for a processor", STARVATION),
+    ],
+)
+def test_a_pause_is_called_a_stop_only_on_the_kernels_word(
+    one: tuple[str, Gap], what: str, seen: str, fault_class: str
+) -> None:
+    pause, over = outside_stops([one], ())[0]
+    assert (pause.what, pause.seen, pause.fault_class) == (what, seen, fault_class)
+    assert pause.paused_clients == over.paused_clients == ("c1",), "no lock is blamed for what it is called"
 
 
 def test_what_kept_a_client_waiting_is_in_order_and_disjoint() -> None:

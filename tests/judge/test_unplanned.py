@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from fencepost.history import STARVATION
 from harness.checkers import coverage, faults, liveness, phases, unplanned
 from harness.checkers.judge import judge
 from tests.judge.histories import History, ms
@@ -42,6 +43,15 @@ def test_many_failures_are_told_by_the_first_few_and_their_number(failures: int,
     assert text.startswith(f"{failures} failures")
     assert text.count("n1 fell silent") == 4
     assert text.endswith(end)
+
+
+def test_a_client_that_got_no_processor_did_not_fail() -> None:
+    history = History().unplanned("u1", 500, 600, "c1 was not scheduled", fault_class=STARVATION)
+    assert told(history) == ["CPU starvation: c1 was not scheduled (0.501 to 0.599 s)"]
+    figures = unplanned.check(history.unplanned("u2", 700, 800, "n1 fell silent").recorded()).figures
+    assert isinstance(figures, unplanned.Figures)
+    assert [one.what for one in figures.failures] == ["n1 fell silent"]
+    assert [one.what for one in figures.starved] == ["c1 was not scheduled"]
 
 
 def test_a_fault_that_somebody_ended_early_is_told() -> None:

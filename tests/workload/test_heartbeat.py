@@ -16,7 +16,9 @@ from cluster.children import is_stopped
 from cluster.waiting import becomes_true
 from fencepost.history import Beats, Gap
 from harness.store.append_log import read_lines
+from tests.harness.cgroups import group
 from workloads.heartbeat import Heartbeat
+from workloads.other_process import OtherProcess
 
 LIVING = """
 import sys, time
@@ -90,6 +92,72 @@ def test_a_stopped_process_of_the_lock_is_noticed_too(
 
     assert becomes_true(lambda: bool(found()))
     assert found()[0].from_ns <= began_ns
+    assert found()[0].is_stop
+
+
+def test_a_late_look_is_no_evidence_that_the_lock_stood_still(tmp_path: Path, idle: subprocess.Popen[bytes]) -> None:
+    heartbeat = Heartbeat(tmp_path / "gaps", tmp_path / "beats", lambda _: None, [idle.pid])  # it does not beat
+    heartbeat.check(monotonic_ns() + STOP_NS)
+    (own,) = gaps(tmp_path)
+    assert own.pid is None
+
+
+def test_a_late_look_knows_that_the_lock_was_stopped_and_continued_before_it(
+    tmp_path: Path, idle: subprocess.Popen[bytes]
+) -> None:
+    heartbeat = Heartbeat(tmp_path / "gaps", tmp_path / "beats", lambda _: None, [idle.pid])  # it does not beat
+    os.kill(idle.pid, signal.SIGSTOP)
+    assert becomes_true(lambda: is_stopped(idle.pid))
+    os.kill(idle.pid, signal.SIGCONT)
+    assert becomes_true(lambda: not is_stopped(idle.pid))
+    heartbeat.check(monotonic_ns() + STOP_NS)
+    assert [(gap.pid, gap.is_stop) for gap in gaps(tmp_path)] == [(None, False), (idle.pid, True)]
+    heartbeat.check(monotonic_ns() + 3 * STOP_NS)
+    assert [gap.pid for gap in gaps(tmp_path)] == [None, idle.pid, None], "it is known already"
+
+
+@pytest.mark.needs("freezer")
+def test_a_lock_that_is_frozen_alone_is_noticed(
+    tmp_path: Path, living: subprocess.Popen[bytes], idle: subprocess.Popen[bytes]
+) -> None:
+    with group(f"fencepost-frozen-{idle.pid}") as frozen:
+        frozen.add([idle.pid])
+        frozen.freeze()
+        assert becomes_true(lambda: is_in_the_kernel(idle.pid))
+        began_ns = monotonic_ns()
+        sleep(STOP_NS / 1e9)  # this is how long it stands still
+        ended_ns = monotonic_ns()
+    assert becomes_true(lambda: any(gap.to_ns >= ended_ns for gap in gaps(tmp_path) if gap.pid == idle.pid))
+    (alone,) = [gap for gap in gaps(tmp_path) if gap.pid == idle.pid]
+    assert alone.from_ns <= began_ns
+    assert not alone.is_stop
+
+
+def is_in_the_kernel(pid: int) -> bool:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "D"
+
+
+@pytest.mark.parametrize(
+    ("looks", "stood"),
+    [
+        ([("S", 1), ("D", 1), ("S", 2)], False),
+        ([("S", 1), ("D", 1), ("D", 2), ("S", 3)], False),
+        ([("S", 1), ("D", 1), ("D", 1), ("S", 2)], True),
+        ([("S", 1), ("T", 1), ("S", 2)], True),
+        ([("S", 1), ("t", 1), ("S", 2)], True),
+        ([("S", 1), ("S", 1), ("S", 1)], False),
+    ],
+    ids=["one look in the kernel", "it ran in between", "it did not", "stopped", "traced", "nothing to do"],
+)
+def test_a_process_stands_still_only_on_the_kernels_word(
+    monkeypatch: pytest.MonkeyPatch, looks: list[tuple[str, int]], stood: bool
+) -> None:
+    seen = iter([(ord(state), turns) for state, turns in looks])
+    monkeypatch.setattr(OtherProcess, "_look", lambda _: next(seen))
+    other = OtherProcess(os.getpid(), 100)
+    other.runs(1_000)
+    found = [gap for at in range(len(looks)) if (gap := other.look(1_060 + 60 * at)) is not None]
+    assert [(gap.from_ns, gap.to_ns) for gap in found] == ([(1_060, 1_000 + 60 * len(looks))] if stood else [])
 
 
 def test_a_lock_whose_process_has_ended_does_not_stand_still(
@@ -99,9 +167,7 @@ def test_a_lock_whose_process_has_ended_does_not_stand_still(
     idle.wait()
     (tmp_path / "beaten").unlink()
     assert becomes_true((tmp_path / "beaten").exists)
-    found = gaps(tmp_path)
-    late_ns = {gap.to_ns for gap in found if gap.pid is None}  # who looks late cannot know how others did meanwhile
-    assert not [gap for gap in found if gap.pid is not None and gap.to_ns not in late_ns]
+    assert not [gap for gap in gaps(tmp_path) if gap.pid is not None]
 
 
 def test_what_a_client_does_before_its_heart_beats_is_no_gap(tmp_path: Path) -> None:
