@@ -179,16 +179,23 @@ def tiles(verdict: Verdict, environment: Mapping[str, object]) -> list[Tile]:
     shown = offered.tiles(verdict)
     overhead = environment.get("proxy_overhead_us")
     if isinstance(overhead, Mapping) and overhead:
-        shown.append(Tile("Proxy overhead, p50", f"{number(overhead.get('p50'))} µs", overhead_note(overhead)))
+        shown.append(Tile("Proxy overhead, p50", overhead_p50(overhead), overhead_note(overhead)))
     return shown
 
 
 def overhead_note(overhead: Mapping[str, object]) -> str:
-    """`p99 140 µs; a PING 52 µs direct, 110 µs through`."""
-    text = f"p99 {number(overhead.get('p99'))} µs"
+    """`p99 140 µs; a PING 52 µs direct, 110 µs through (p50)`. Older records compared the percentiles of two
+    distributions, which says nothing of a single PING: their p99 is left out."""
+    texts = [f"p99 {number(overhead['added_p99'])} µs"] if "added_p99" in overhead else []
     if "direct_p50" in overhead:
-        text += f"; {number(overhead.get('direct_p50'))} µs direct, {number(overhead.get('through_p50'))} µs through"
-    return text
+        direct, through = (number(overhead.get(name)) for name in ("direct_p50", "through_p50"))
+        texts.append(f"a PING {direct} µs direct, {through} µs through (p50)")
+    return "; ".join(texts)
+
+
+def overhead_p50(overhead: Mapping[str, object]) -> str:
+    """`61.2 µs`."""
+    return f"{number(overhead.get('added_p50', overhead.get('p50')))} µs"
 
 
 def moment_ms(values: Mapping[str, object]) -> float | None:

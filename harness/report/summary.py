@@ -14,7 +14,7 @@ from rich.console import Group, RenderableType
 from rich.panel import Panel
 from rich.table import Table
 
-from fencepost.text import number, plural, printable
+from fencepost.text import plural, printable
 from harness.config import RunConfig
 from harness.explain.explanation import Explained, clearest_of
 from harness.history.recorded import Recorded
@@ -111,7 +111,8 @@ def _seen(verdict: Verdict, environment: Mapping[str, object]) -> list[tuple[str
     rows = [(row.label, row.text) for row in offered.rows(verdict) if not row.is_input]
     overhead = environment.get("proxy_overhead_us")
     if isinstance(overhead, Mapping) and overhead:
-        rows.append(("proxy", f"adds {number(overhead.get('p50'))} µs at p50, {facts.overhead_note(overhead)}"))
+        texts = (f"adds {facts.overhead_p50(overhead)} at p50", facts.overhead_note(overhead))
+        rows.append(("proxy", "; ".join(filter(None, texts))))
     return rows
 
 

@@ -11,10 +11,8 @@ from fencepost.errors import BrokenEnvironmentError
 
 
 def measure_overhead_us(node: Node, through: Address, rounds: int = 1_000) -> dict[str, float]:
-    """Round-trip times in µs: `direct_p50`, `direct_p99`, `through_p50`, `through_p99`, and the differences `p50`,
-    `p99`: 0 if a node answered no sooner directly, as may happen on a busy machine. `through`: the address of a link to
-    the node. Raises BrokenEnvironmentError if a link closes.
-    """
+    """The result of `overhead_us`. `through`: the address of a link to the node. Raises BrokenEnvironmentError if a
+    link closes."""
     ping, login = node.server.ping, node.address.login
     with (
         socket.create_connection(node.address, timeout=2) as plain,
@@ -25,18 +23,19 @@ def measure_overhead_us(node: Node, through: Address, rounds: int = 1_000) -> di
             if login is not None:
                 node.server.log_in(connection, login)
             _ping_us(ping, connection)
-        taken = [(_ping_us(ping, plain), _ping_us(ping, proxied)) for _ in range(rounds)]
-    (direct_p50, direct_p99), (through_p50, through_p99) = (
-        tuple(round(_percentile(sorted(times), percent), 1) for percent in (50, 99))
-        for times in zip(*taken, strict=True)
-    )
+        return overhead_us([(_ping_us(ping, plain), _ping_us(ping, proxied)) for _ in range(rounds)])
+
+
+def overhead_us(pairs: Sequence[tuple[float, float]]) -> dict[str, float]:
+    """Round-trip times in µs, directly and through the link in turns, as `direct_p50`, `direct_p99`, `through_p50` and
+    `through_p99`; and `added_p50`, `added_p99`: of what the link added in each turn, which may be less than nothing on
+    a busy machine."""
+    direct, through = (list(times) for times in zip(*pairs, strict=True))
+    added = [late - early for early, late in pairs]
     return {
-        "direct_p50": direct_p50,
-        "direct_p99": direct_p99,
-        "through_p50": through_p50,
-        "through_p99": through_p99,
-        "p50": max(0.0, round(through_p50 - direct_p50, 1)),
-        "p99": max(0.0, round(through_p99 - direct_p99, 1)),
+        f"{name}_p{percent}": round(_percentile(sorted(times), percent), 1)
+        for name, times in (("direct", direct), ("through", through), ("added", added))
+        for percent in (50, 99)
     }
 
 

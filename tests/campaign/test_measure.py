@@ -1,7 +1,11 @@
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from harness.campaign.example_timeline import moment_of
 from harness.campaign.measure import bin_of, measure, middle_ms, quantile_ms
@@ -77,6 +81,15 @@ def test_durations_in_classes_are_known_to_within_two_and_a_half_percent() -> No
     assert quantile_ms(counts, 0.5) == pytest.approx(1.0, rel=0.025)
     assert quantile_ms(counts, 0.99) == pytest.approx(2500, rel=0.025)
     assert quantile_ms({}, 0.5) is None
+
+
+@given(st.lists(st.floats(0, 1e6), min_size=1), st.floats(0, 1), st.floats(0, 1))
+def test_a_higher_quantile_of_durations_is_never_shorter(took_ms: list[float], one: float, another: float) -> None:
+    counts = Counter(bin_of(np.array(took_ms)).tolist())
+    low, high = (quantile_ms(counts, share) for share in sorted((one, another)))
+    assert low is not None
+    assert high is not None
+    assert low <= high
 
 
 def test_the_moment_that_is_kept_shows_the_outage_and_both_sections() -> None:

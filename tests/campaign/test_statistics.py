@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import re
 from math import comb
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fencepost.text import upper_bound_percent
 from harness.campaign import wording
@@ -76,6 +79,26 @@ def test_more_events_than_trials_are_no_rate() -> None:
 def test_small_and_large_shares_keep_two_digits() -> None:
     assert wording.percent(0.000123) == "0.012 %"
     assert wording.percent(0.5) == "50 %"
+    assert wording.percent(0.994) == "99 %"
+    assert wording.percent(0.996) == "99.6 %"
     assert wording.percent(0.9999) == ">99.9 %"
     assert wording.percent(1.0) == "100 %"
     assert wording.interval(rate(2, 30)) == "6.7 % (0.82 % to 23 %)"
+
+
+def _number(percent: str) -> float:
+    return float(percent.strip(" %<>"))
+
+
+@given(st.floats(0, 1), st.floats(0, 1))
+def test_a_larger_share_is_never_a_smaller_percentage_and_only_all_is_100(one: float, another: float) -> None:
+    low, high = sorted((one, another))
+    assert 0 <= _number(wording.percent(low)) <= _number(wording.percent(high)) <= 100
+    assert (wording.percent(high) == "100 %") is (high == 1)
+    assert _number(wording.percent(low, up=True)) >= 100 * low - 1e-6
+
+
+@given(st.integers(1, 500).flatmap(lambda trials: st.tuples(st.integers(1, trials), st.just(trials))))
+def test_a_rate_lies_between_the_ends_of_its_interval_as_they_are_written(of: tuple[int, int]) -> None:
+    share, low, high = re.findall(r"[\d.]+", wording.interval(rate(*of)))
+    assert float(low) <= float(share) <= float(high) <= 100

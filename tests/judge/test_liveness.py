@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from harness.checkers.liveness import check
 from tests.judge.histories import History, ms
@@ -19,6 +22,22 @@ def figures(history: History) -> Any:
 def test_a_run_in_which_nobody_acquired_is_unknown() -> None:
     assert check(History().op("c1", "acquire", "fail", 1, 1, 2).recorded()).unknown == ("nobody acquired the lock",)
     assert check(History().section("c1", 1, 2).recorded()).unknown == ()
+
+
+moments = st.integers(1, 1099)
+
+
+@given(st.sets(moments, min_size=1), st.tuples(moments, moments))
+def test_no_figure_contradicts_a_larger_one(starts: set[int], cut: tuple[int, int]) -> None:
+    history = History(nodes=3).fault("f1", min(cut), max(cut) + 2, cut_links=CUT)
+    for number, at in enumerate(sorted(starts), 1):
+        history.section("c1", at, at + 0.5, number=number, asked=at - 0.25)
+    found = figures(history)
+    wait = found.wait_ms
+    assert 0 <= wait.p50 <= wait.p90 <= wait.p99 <= wait.max
+    assert (found.longest_gap_ms or 0) <= found.longest_ungranted_ms
+    assert (found.recovery_first_ms or 0) <= (found.recovery_all_ms or math.inf)
+    assert 0 < found.jain <= 1
 
 
 def test_waiting_is_from_the_first_try_to_the_grant() -> None:
