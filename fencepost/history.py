@@ -271,6 +271,7 @@ class Gap(msgspec.Struct, omit_defaults=True, gc=False):
     waited_ns: Int64 = 0
     pid: Int64 | None = None
     is_stop: bool = False
+    longest_wait_ns: Int64 | None = None
 
 
 HARNESS: Final = "harness"

@@ -112,7 +112,7 @@ class Heartbeat:
     def _note(self, now_ns: int) -> None:
         """Only what is on record counts as known: whoever sees the new time need not record the gap again."""
         own_ns = self._own.look()
-        waited_ns = own_ns + self._of_others.look()
+        waited_ns = sum(own_ns) + sum(self._of_others.look())
         is_late = now_ns - self._last_ns > _LATE_NS
         if not is_late and waited_ns >= _MUCH_NS:
             if self._kept_from_ns is None:
@@ -122,7 +122,7 @@ class Heartbeat:
         else:
             self._was_kept(self._last_ns)
         if is_late:
-            self._write(Gap(self._last_ns, now_ns, own_ns))
+            self._write(Gap(self._last_ns, now_ns, sum(own_ns), longest_wait_ns=max(own_ns, default=0)))
         self._last_ns = now_ns
         for gap in [other.look(now_ns) for other in self._others]:
             if gap is not None:

@@ -28,12 +28,12 @@ class Waiting:
             file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
             self._files[name], self._so_far_ns[name] = file, _waited_ns(file)
 
-    def look(self) -> int:
-        """How long all of them together waited since the last look, in nanoseconds."""
+    def look(self) -> list[int]:
+        """How long each of them waited since the last look, in nanoseconds."""
         before_ns = self._so_far_ns
         # A thread that has ended waits no more.
         self._so_far_ns = {name: max(before_ns[name], _waited_ns(file)) for name, file in self._files.items()}
-        return sum(self._so_far_ns.values()) - sum(before_ns.values())
+        return [self._so_far_ns[name] - before for name, before in before_ns.items()]
 
     def close(self) -> None:
         for file in self._files.values():

@@ -1,12 +1,12 @@
 """When clients did not run although no fault had stopped them, from the gaps in their heartbeats.
 
 A gap that a recorded pause explains is left out: it is the same pause. What is left of any other gap, without the time
-that the client spent waiting for a processor, counts as a pause if it is longer than a heartbeat may be late. It
-becomes an unplanned fault, so that no lock is blamed for it. The client of any other gap was kept waiting.
+for which one thread of the client waited for a processor, counts as a pause if it is longer than a heartbeat may be
+late. It becomes an unplanned fault, so that no lock is blamed for it. The client of any other gap was kept waiting.
 
-What such a pause is called is what is known of it. It was a stop only if the kernel said so. If the client waited for a
-processor for most of the time by which its beat was late, it was CPU starvation: what is left over is what the kernel
-does not count.
+What such a pause is called is what is known of it. It was a stop only if the kernel said so. If the client's threads,
+one after the other, waited for a processor for most of the time by which the beat was late, it was CPU starvation. They
+may have waited at the same time, and the client may have been stopped as well: so it is a pause all the same.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ def outside_stops(gaps: Sequence[tuple[str, Gap]], faults: Sequence[FaultEvent])
     pauses: list[FaultEvent] = []
     waits: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
     for client, gap in sorted(gaps, key=lambda pair: pair[1].from_ns):
-        if _unexplained_ns(gap, known[client]) - gap.waited_ns > SLACK_NS:
+        waited_ns = gap.waited_ns if gap.longest_wait_ns is None else gap.longest_wait_ns
+        if _unexplained_ns(gap, known[client]) - waited_ns > SLACK_NS:
             pauses += _pause(f"gap-{len(pauses) // 2 + 1}", client, gap)
             known[client].append((gap.from_ns - SLACK_NS, gap.to_ns + SLACK_NS))
         else:

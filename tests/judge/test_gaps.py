@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from fencepost.history import STARVATION, Gap
 from harness.checkers.acquire_timeouts import check
@@ -39,6 +40,15 @@ def test_the_time_that_a_client_waited_for_a_processor_is_no_pause() -> None:
     assert waits(gap(100, 500, waited=350)) == [(100, 500)]
     assert stops(gap(100, 500, waited=250)) == [(100, 500)]
     assert stops(gap(100, 500, waited=300)) == [], "a heartbeat may be late by so much"
+
+
+def test_what_threads_waited_one_after_the_other_is_a_pause_that_is_called_starvation() -> None:
+    """They may have waited at the same time: then the client was stopped as well."""
+    client, whole = gap(100, 500, waited=400)
+    one = client, replace(whole, longest_wait_ns=250_000_000)
+    assert stops(one) == [(100, 500)]
+    assert outside_stops([one], ())[0][0].fault_class == STARVATION
+    assert stops((client, replace(whole, longest_wait_ns=300_000_000))) == []
 
 
 def test_each_pause_has_a_name_of_its_own() -> None:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Thread
 from time import monotonic_ns, sleep
 
 import pytest
@@ -177,6 +178,15 @@ def test_what_a_client_does_before_its_heart_beats_is_no_gap(tmp_path: Path) -> 
     with heartbeat:
         heartbeat.check(monotonic_ns())
     assert all(gap.from_ns >= entered_ns for gap in gaps(tmp_path)), "it may have been kept waiting since then"
+
+
+def test_all_threads_that_use_the_lock_are_minded(tmp_path: Path) -> None:
+    heartbeat = Heartbeat(tmp_path / "gaps", tmp_path / "beats", lambda _: None)
+    with heartbeat:
+        thread = Thread(target=heartbeat.minds_this_thread, name="another")
+        thread.start()
+        thread.join()
+        assert {"main", "heartbeat", "another"} <= set(heartbeat._own.so_far_ns)
 
 
 def test_who_looks_before_the_heart_beats_again_records_the_gap_first(tmp_path: Path) -> None:
