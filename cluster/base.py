@@ -26,6 +26,12 @@ RESOURCE = "resource"
 PROXY = "proxy"
 """The name of Toxiproxy among the parts of a cluster."""
 
+LOOPBACK = "127.0.0.1"
+"""Where links listen."""
+
+DIALLED_FROM = "127.0.0.2"
+"""Where the harness's own requests over a link come from, so that they are not taken for the lock's."""
+
 LinkKey = tuple[str, str]
 """Who dials, and who is dialled: a client and a node (or `RESOURCE`)."""
 
@@ -360,6 +366,12 @@ class Cluster(Protocol):
 
     def probe(self, links: Sequence[LinkKey], timeout_ms: float = 100) -> dict[LinkKey, ProbeResult]:
         """Send one harmless command through each of the links at the same time, over fresh connections."""
+        ...
+
+    def sent(self) -> Mapping[LinkKey, int]:
+        """How often something was read from each link's client since the start; a request that is sent in one go counts
+        once, also where a fault then keeps it. The harness's own requests are left out. Raises BrokenEnvironmentError
+        if Toxiproxy does not tell."""
         ...
 
     def parts(self) -> Sequence[Part]:

@@ -14,10 +14,9 @@ import resource
 import socket
 from pathlib import Path
 
-from cluster.base import Address
+from cluster.base import LOOPBACK, Address
 from fencepost.errors import BrokenEnvironmentError
 
-LOOPBACK = "127.0.0.1"
 _LOWEST = 10_000
 _OTHER_FILES = 512
 

@@ -11,10 +11,10 @@ from subprocess import Popen
 from typing import ClassVar
 
 from cluster.backend import Backend
-from cluster.base import Address
+from cluster.base import LOOPBACK, Address
 from cluster.children import end_child, look_at_child, spawn
 from cluster.lifetime import StateFolder
-from cluster.ports import LOOPBACK, Ports, ephemeral_range
+from cluster.ports import Ports, ephemeral_range
 from cluster.process_node import ProcessNode
 from cluster.programs import ServerProgram
 from cluster.server_node import Seen

@@ -19,7 +19,7 @@ from typing import Final
 
 import hiredis
 
-from cluster.base import Address
+from cluster.base import DIALLED_FROM, LOOPBACK, Address
 
 Reply = str | int | float | bool | None | list["Reply"] | hiredis.HiredisError
 Command = Sequence[str | int]
@@ -51,6 +51,8 @@ class Connection:
         family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
         self._socket = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if address.host == LOOPBACK:
+            self._socket.bind((DIALLED_FROM, 0))
         code = self._socket.connect_ex(address)
         if code not in (0, errno.EINPROGRESS):
             self._socket.close()

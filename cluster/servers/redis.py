@@ -11,12 +11,11 @@ from typing import Final
 
 from cluster import probe, resp
 from cluster.access import Login
-from cluster.base import Address
+from cluster.base import LOOPBACK, Address
 from cluster.data_files import DataFiles
 from cluster.key_events import KeyEventStream
 from cluster.key_snapshot import RedisKeyReader
 from cluster.persistence import POLICIES, Policy
-from cluster.ports import LOOPBACK
 from cluster.server import (
     OpenKeyEvents,
     OpenKeyReader,

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fencepost.history import ClientEnd, FaultEvent, Timeline
+from fencepost.history import ClientEnd, FaultEvent, LinkTraffic, Timeline
 from harness.config import RunConfig
 from harness.history.backing import Backing
 from harness.history.groups import Groups, codes_of
@@ -40,6 +40,8 @@ class Recorded:
     """The number of faults in the schedule."""
     final_values: dict[str, int] | None
     """The values at the last read, by key; None if that read was never taken."""
+    traffic: tuple[LinkTraffic, ...] | None = None
+    """What went over the links; None where that was not recorded."""
     watched: Watched | None = None
     """What the nodes held; None if they were not watched."""
     unwatchable: str | None = None

@@ -6,7 +6,7 @@ import socket
 from collections.abc import Callable, Sequence
 from time import perf_counter_ns
 
-from cluster.base import Address, Node
+from cluster.base import DIALLED_FROM, Address, Node
 from fencepost.errors import BrokenEnvironmentError
 
 
@@ -16,7 +16,7 @@ def measure_overhead_us(node: Node, through: Address, rounds: int = 1_000) -> di
     ping, login = node.server.ping, node.address.login
     with (
         socket.create_connection(node.address, timeout=2) as plain,
-        socket.create_connection(through, timeout=2) as proxied,
+        socket.create_connection(through, timeout=2, source_address=(DIALLED_FROM, 0)) as proxied,
     ):
         for connection in (plain, proxied):
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -35,6 +35,7 @@ _DOCUMENTS: Final = (
     "played.json",
     "experiment.json",
     "timeline.json",
+    "traffic.json",
     "final.json",
 )
 

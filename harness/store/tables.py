@@ -109,6 +109,7 @@ def _load(folder: RunFolder, doubts: tuple[str, ...], on_ops: OnOps) -> Recorded
         planned_ms=folder.planned_ms(),
         lags=tuple(lags(folder.read_beats(), noticed, timeline.start_ns, timeline.stop_ns or _NEVER_NS)),
         final_values=folder.read_final(),
+        traffic=folder.read_traffic(),
         watched=_read_watched(folder),
         unwatchable=_unwatchable(environment),
         acquire_limit_ms=_acquire_limit_ms(environment),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
-from fencepost.history import ClientEnd, FaultEvent, Held, KeyEvent, Op, Timeline, Write
+from fencepost.history import ClientEnd, FaultEvent, Held, KeyEvent, LinkTraffic, Op, Timeline, Write
 from harness.config import RunConfig
 from harness.history.key_holdings import Watched, derive_holdings, held_frame
 from harness.history.recorded import Recorded
@@ -37,6 +37,7 @@ class History:
         self.held: defaultdict[tuple[str, int], list[Held]] = defaultdict(list)
         self.acquire_limit_ms: float | None = None
         self.kept_waiting: dict[str, list[tuple[int, int]]] = {}
+        self.traffic: list[LinkTraffic] | None = None
 
     def op(
         self, client: str, f: Any, outcome: Any, section: int, invoke: float, complete: float, **more: Any
@@ -74,6 +75,13 @@ class History:
         key, token = more.get("key", "k1"), more.get("token")
         self.op(client, "write", "ok" if told else "info", number, at, at + 1, value=value, **more)
         self.writes.append(Write(key, 0, client, number, value, token))
+        return self
+
+    def sent(self, client: str, *load: int, warm_up: int = 0) -> History:
+        """What a client sent to the nodes, in order."""
+        self.traffic = self.traffic or []
+        names = self.config.node_names
+        self.traffic += [LinkTraffic(client, node, warm_up, n) for node, n in zip(names, load, strict=True)]
         return self
 
     def fault(
@@ -149,6 +157,7 @@ class History:
             ends=tuple(self.ends),
             planned_faults=self.planned,
             final_values=final,
+            traffic=None if self.traffic is None else tuple(self.traffic),
             watched=self._watched(),
             acquire_limit_ms=self.acquire_limit_ms,
             kept_waiting=self.kept_waiting,

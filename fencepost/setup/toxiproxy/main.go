@@ -47,7 +47,9 @@ func serve(socket string) error {
 	}
 	logger := zerolog.New(os.Stderr).Level(zerolog.ErrorLevel).With().Timestamp().Logger()
 	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(prometheus.NewRegistry()), logger)
-	return http.Serve(listener, server.Routes()) // #nosec G114 -- only our own harness can connect
+	routes := server.Routes()
+	routes.HandleFunc("/traffic", serveTraffic).Methods("GET")
+	return http.Serve(listener, routes) // #nosec G114 -- only our own harness can connect
 }
 
 // upstreamVersion is the version of the module that this was built with.
