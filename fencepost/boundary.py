@@ -51,12 +51,20 @@ def _ending(call: Callable[[], int]) -> int:
         return error.exit_code
     except UnreadError:
         return UNREAD
-    except Interrupted:
-        say_error("interrupted")
-        return INTERRUPTED
     except BaseException as error:
+        if _is_interrupted(error):
+            say_error("interrupted")
+            return INTERRUPTED
         say_error(unexpected(error))
         return FAILED
+
+
+def _is_interrupted(error: BaseException | None) -> bool:
+    """Whether Ctrl-C ended it. Code that it came into may wrap it: Python 3.11 does so where a class is being made, in
+    the middle of an import."""
+    while error is not None and not isinstance(error, Interrupted):
+        error = error.__cause__
+    return error is not None
 
 
 def say_error(text: str) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.boundary import exit_code_of
+from fencepost.boundary import INTERRUPTED, Interrupted, exit_code_of
 from fencepost.user_code import user_code
 from harness.checkers.judge import judge_folder
 from harness.config import RunConfig
@@ -255,3 +255,27 @@ def test_ctrl_c_where_nothing_runs_is_130_and_one_line(tmp_path: Path) -> None:
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=30)
     assert (process.returncode, err) == (130, "fencepost: interrupted\n")
+
+
+def test_ctrl_c_while_a_class_is_being_made_is_ctrl_c(capfd: pytest.CaptureFixture[str]) -> None:
+    class Field:
+        def __set_name__(self, owner: type, name: str) -> None:
+            raise Interrupted
+
+    def command() -> int:
+        type("Made", (), {"field": Field()})  # up to Python 3.11 this raises RuntimeError from what was raised
+        return 0
+
+    assert exit_code_of(command) == INTERRUPTED
+    assert capfd.readouterr().err == "fencepost: interrupted\n"
+
+
+def test_an_error_of_the_clean_up_after_ctrl_c_is_not_hidden(capfd: pytest.CaptureFixture[str]) -> None:
+    def command() -> int:
+        try:
+            raise Interrupted
+        finally:
+            raise ValueError("the clean-up failed")
+
+    assert exit_code_of(command) == 255
+    assert "the clean-up failed" in capfd.readouterr().err
