@@ -40,6 +40,8 @@ help: ## show this page
 	@echo "  DURATION=30s      load under faults"
 	@echo "  CLUSTER=process   process, docker or auto: containers if a Docker engine answers"
 	@echo "  ARGS='--ttl 2s'   any other option of 'fencepost test'; see .venv/bin/fencepost test --help"
+	@echo "Variable of test:"
+	@echo "  QUICK=1           what takes less than half a second, and one real run; ARGS=… as for pytest"
 	@echo "Variables of report-fsync, mutants, claims, survey and nightly:"
 	@echo "  QUICK=1           a small version; SEEDS=10: runs per cell; REPORT=folder; CLUSTER as above"
 	@echo "  WORKERS=2         runs at the same time, or auto"
@@ -71,9 +73,10 @@ doctor: ## what this machine can do, and how to fix what is missing
 	@test -x .venv/bin/fencepost || $(MAKE) --no-print-directory setup
 	@.venv/bin/fencepost doctor
 
-# Tests wait more than they compute: two at once take half the time. The tests of one file share what they start.
-test: setup dev ## fencepost's own tests
-	.venv/bin/pytest -n 2 --dist loadfile $(ARGS)
+# The tests of one file share what they start. How many are played at once: tests/conftest.py. What is quick: tests/durations.py.
+test: setup dev ## fencepost's own tests: a quarter of an hour; QUICK=1: three minutes, before each commit
+	.venv/bin/pytest -n auto --dist loadfile --no-loadscope-reorder --note-skipped build/skipped.jsonl \
+		$(if $(QUICK),--quick) $(ARGS)
 
 test-partition: lock-under-test ## the main job: network cuts of every shape, kind and direction
 	$(TEST) --nemesis partition $(OPTIONS)

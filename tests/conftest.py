@@ -2,23 +2,37 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Generator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
+from tests import durations
 from tests.foreground import obey_signals
 from tests.needs import why_not
+from tests.progress import Progress
+from tests.skips import LACKS, Noting, read_skipped
 
 _MARK = "needs "
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption(
-        "--must-have", default="", metavar="NEED,…", help="needs (tests/needs.py) that must not be missing"
-    )
+    group = parser.getgroup("fencepost")
+    group.addoption("--must-have", default="", metavar="NEED,…", help="needs (tests/needs.py) that must not be missing")
+    group.addoption("--quick", action="store_true", help="leave out what is slow on record (tests/durations.py)")
+    group.addoption("--record-durations", action="store_true", help="measure what is slow (tests/durations.py)")
+    group.addoption("--note-skipped", type=Path, metavar="FILE", help="write down which tests were skipped")
+    group.addoption("--play-skipped", type=Path, metavar="FILE", help="only the tests that were skipped then")
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """Tests wait far more than they compute: a run takes about half a processor."""
+    return 2 * len(os.sched_getaffinity(0))
+
+
+@pytest.hookimpl(trylast=True)  # the terminal's reporter is there by then
 def pytest_configure(config: pytest.Config) -> None:
     obey_signals()
     # How long an example takes says more about the machine than about the code.
@@ -31,6 +45,34 @@ def pytest_configure(config: pytest.Config) -> None:
             raise pytest.UsageError(f"--must-have {need}: tests/needs.py knows no such need") from None
         if missing:
             raise pytest.UsageError(f"--must-have {need}: {missing}")
+    plugins = config.pluginmanager
+    if config.getoption("--record-durations"):
+        plugins.register(durations, "fencepost-durations")
+    if hasattr(config, "workerinput"):
+        return
+    if config.getoption("--record-durations"):
+        plugins.register(durations.Recorder())
+    if config.getoption("--note-skipped") is not None:
+        plugins.register(Noting(config.getoption("--note-skipped")))
+    reporter = plugins.get_plugin("terminalreporter")
+    if reporter is not None and config.get_verbosity() <= 0:
+        plugins.register(Progress(reporter))
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    record = durations.load()
+    quick, file = config.getoption("--quick"), config.getoption("--play-skipped")
+    asked = None if file is None else {each.test for each in read_skipped(file)}
+
+    def is_wanted(item: pytest.Item) -> bool:
+        fits = not quick or item.get_closest_marker("quick") is not None or not durations.is_slow(item, record)
+        return fits and (asked is None or item.nodeid in asked)
+
+    if left_out := [item for item in items if not is_wanted(item)]:
+        items[:] = [item for item in items if is_wanted(item)]
+        config.hook.pytest_deselected(items=left_out)
+    if hasattr(config, "workerinput"):
+        durations.longest_first(items, record)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -38,6 +80,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     for mark in item.iter_markers("needs"):
         for need in mark.args:
             if missing := why_not(need):
+                item.user_properties.append((LACKS, need))
                 pytest.skip(f"{_MARK}{need}: {missing}")
 
 

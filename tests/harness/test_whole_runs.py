@@ -27,6 +27,7 @@ def backend(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
+@pytest.mark.parametrize("backend", [pytest.param("process", marks=pytest.mark.quick), BACKENDS[1]])
 def test_a_run_ends_with_a_verdict_and_leaves_its_folder_and_nothing_else(tmp_path: Path, backend: str) -> None:
     # A machine that stands still heals a fault too late, or lets a client outlive its lease and lose an update.
     given = runs.short_run("--nemesis", "partition", cluster=backend)
