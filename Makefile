@@ -201,5 +201,5 @@ docs: ## the documentation as a site, in build/site
 lock: ## resolve requirements.lock again from pyproject.toml
 	@$(PYTHON) tools/lock.py
 
-clean: ## remove resources left by crashed runs: processes, containers, folders
-	@if test -x .venv/bin/fencepost; then .venv/bin/fencepost clean; else echo "clean: nothing is set up here"; fi
+clean: ## remove resources left by crashed runs; ARGS=--all: also of other users and folders, and all images
+	@if test -x .venv/bin/fencepost; then .venv/bin/fencepost clean $(ARGS); else echo "clean: nothing is set up here"; fi

@@ -57,6 +57,16 @@ def never() -> bool:
     return False
 
 
+class RemovedError(BrokenEnvironmentError):
+    """The container of a part of the cluster is gone, and this run did not remove it."""
+
+    def __init__(self, part: str) -> None:
+        super().__init__(
+            f"the container of {part} was removed by another program (`docker rm` or `docker container prune`, "
+            "perhaps), and a run cannot go on without it"
+        )
+
+
 class CalledOffError(FencepostError):
     """A start was called off before it was finished; what had been started was taken down again."""
 
@@ -134,7 +144,7 @@ class _Guarded(Address):
         return self.known_login
 
 
-Condition = Literal["as wanted", "changing", "up", "stopped", "silent", "starved", "down"]
+Condition = Literal["as wanted", "changing", "up", "stopped", "silent", "starved", "down", "gone"]
 """How a part of the cluster is, compared with what the verbs made of it.
 
 `as wanted`  it answers, or it is paused or down because a verb did that.
@@ -144,6 +154,7 @@ Condition = Literal["as wanted", "changing", "up", "stopped", "silent", "starved
 `silent`     it runs and does not answer within the time.
 `starved`    the same, and it is ready to run: it is not given a processor.
 `down`       it has ended, or is another process than before, and nobody here did that.
+`gone`       its container was removed, and nobody here did that: it cannot come back.
 """
 
 

@@ -14,9 +14,10 @@ from collections.abc import Callable, Mapping
 from pathlib import PurePosixPath
 from typing import ClassVar, Literal, TypeVar
 
+from docker.errors import NotFound
 from docker.models.containers import Container
 
-from cluster.base import Address
+from cluster.base import Address, RemovedError
 from cluster.children import is_gone
 from cluster.engine import ENGINE_ERRORS, inspected, words_of
 from cluster.persistence import Policy
@@ -190,9 +191,12 @@ class ContainerNode(ServerNode):
     def _recent_log(self) -> str:
         return self.log_text()
 
-    def _state(self) -> Literal["up", "stopped", "down"]:
+    def _state(self) -> Literal["up", "stopped", "down", "gone"]:
         """Without touching the snapshot that a verb in another thread may be looking at."""
-        state = self._ask_engine("inspection", lambda: inspected(self._container))
+        try:
+            state = self._ask_engine("inspection", lambda: inspected(self._container))
+        except RemovedError:
+            return "gone"
         return "down" if not state["Running"] else "stopped" if state["Paused"] else "up"
 
     def _is(self, flag: Literal["Running", "Paused"]) -> bool:
@@ -217,5 +221,7 @@ class ContainerNode(ServerNode):
     def _ask_engine(self, what: str, call: Callable[[], T]) -> T:
         try:
             return call()
+        except NotFound as error:
+            raise RemovedError(self._name) from error
         except ENGINE_ERRORS as error:
             raise BrokenEnvironmentError(f"{what} of {self._name} failed: {words_of(error)}") from error

@@ -14,6 +14,7 @@ import tarfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -35,6 +36,8 @@ from cluster.engine import (
     inspected,
     words_of,
 )
+from cluster.engine_address import Engine
+from cluster.engine_runs import OWNER_LABEL, this_owner
 from cluster.engine_sweep import RUN_LABEL, STATE_LABEL, remove_run
 from cluster.images import Image, Recipe, provide
 from cluster.lifetime import StateFolder
@@ -66,7 +69,8 @@ class DockerCluster(Backend[ContainerNode]):
     def __init__(self, spec: ClusterSpec, state: StateFolder, log_dir: Path) -> None:
         super().__init__(spec, state, log_dir)
         self._prefix = f"fencepost-{state.run_id}"
-        self._labels = {RUN_LABEL: state.run_id, STATE_LABEL: str(state.path)}
+        self._labels = {RUN_LABEL: state.run_id, STATE_LABEL: str(state.path), OWNER_LABEL: this_owner()}
+        self._known = state.engine  # read now, because somebody may delete the folder
         self._client: DockerClient | None = None
         self._proxy_image: Image | None = None
         self._containers: dict[str, Container] = {}
@@ -81,7 +85,7 @@ class DockerCluster(Backend[ContainerNode]):
         return ContainerNode(name, self._spec.programs[name].server, self._spec.policies[name], self._patience)
 
     def _start_servers(self) -> Mapping[str, object]:
-        self._client = connect()
+        self._client = connect(self._used)
         try:
             return self._start_containers()
         except ENGINE_ERRORS as error:
@@ -116,7 +120,7 @@ class DockerCluster(Backend[ContainerNode]):
         try:
             state = inspected(self._containers[TOXIPROXY])
         except NotFound:
-            return "down"
+            return "gone"
         except ENGINE_ERRORS as error:
             raise BrokenEnvironmentError(f"inspection of {TOXIPROXY} failed: {words_of(error)}") from error
         return "down" if not state["Running"] else "stopped" if state["Paused"] else "silent"
@@ -132,7 +136,10 @@ class DockerCluster(Backend[ContainerNode]):
             try:
                 self._save_logs()
             finally:
-                remove_run(self._labels)
+                remove_run(self._used, self._labels)
+        except BrokenEnvironmentError:
+            self._state.leave_to_reaper()
+            raise
         except ENGINE_ERRORS as error:
             raise BrokenEnvironmentError(f"{self._prefix} was not taken down cleanly: {words_of(error)}") from error
         finally:
@@ -160,6 +167,12 @@ class DockerCluster(Backend[ContainerNode]):
         return {"name": node.server.name, "version": version, **image.environment()}
 
     @property
+    def _used(self) -> Engine:
+        if self._known is None:
+            raise InternalError("a cluster of containers needs a state folder that was made for an engine")
+        return self._known
+
+    @property
     def _engine(self) -> DockerClient:
         if self._client is None:
             raise InternalError("the Docker engine is used before the cluster was started")
@@ -180,10 +193,13 @@ class DockerCluster(Backend[ContainerNode]):
             node.server.arguments(Place(_ANY_HOST, _PORT, _DISK, policy, self._spec.access)),
             hostname=name,
             working_dir=_DISK,
-            volumes={str(disk.path): {"bind": _DISK, "mode": "rw"}} if disk else [_DISK],
+            volumes=None if disk else [_DISK],
             network=network,
-            networking_config={network: self._engine.api.create_endpoint_config(ipv4_address=host)},
-            **_with_clock(node.clock),
+            networking_config={
+                network: self._engine.api.create_endpoint_config(ipv4_address=host, mac_address=_mac_of(host))
+            },
+            mounts=[*([_shared(disk.path, _DISK)] if disk else []), *_clock_mounts(node.clock)],
+            environment=_clock_variables(node.clock),
         )
         if disk is None:
             container.put_archive(_DISK, _folder_of(self._owner, node.server.files))
@@ -200,7 +216,7 @@ class DockerCluster(Backend[ContainerNode]):
             ["-socket", socket],
             network_mode="host",
             working_dir=_SOCKETS,
-            volumes={str(folder): {"bind": _SOCKETS, "mode": "rw"}},
+            mounts=[_shared(folder, _SOCKETS)],
         )
         container.start()
         return partial(_is_running, container)
@@ -216,6 +232,7 @@ class DockerCluster(Backend[ContainerNode]):
             name=f"{self._prefix}-{name}",
             labels=dict(self._labels),
             user=str(self._owner),
+            userns_mode="host",  # an engine that remaps users would refuse this host's network, and hide the owners
             cap_drop=["ALL"],
             security_opt=["no-new-privileges"],
             read_only=True,
@@ -235,12 +252,24 @@ class DockerCluster(Backend[ContainerNode]):
             (self._log_dir / f"{name}.log").write_bytes(container.logs())
 
 
-def _with_clock(clock: WallClock | None) -> dict[str, object]:
-    """What gives a container this clock: its folder, mounted read-only, and the environment that names its files."""
-    if clock is None:
-        return {}
-    environment = {name: str(path) for name, path in environment_in(Path(_CLOCK)).items()}
-    return {"environment": environment, "mounts": [Mount(_CLOCK, str(clock.folder), type="bind", read_only=True)]}
+def _mac_of(host: str) -> str:
+    """The hardware address that Docker derives from an IPv4 address. Podman draws a new one at every start, and this
+    host would go on sending to the old one for as long as it remembers it."""
+    return ":".join(["02", "42", *(f"{byte:02x}" for byte in IPv4Address(host).packed)])
+
+
+def _shared(folder: Path, inside: str, *, read_only: bool = False) -> Mount:
+    """A folder of this host in a container. Unlike a volume with a path it is refused if the engine does not see it."""
+    return Mount(inside, str(folder), type="bind", read_only=read_only)
+
+
+def _clock_mounts(clock: WallClock | None) -> list[Mount]:
+    return [] if clock is None else [_shared(clock.folder, _CLOCK, read_only=True)]
+
+
+def _clock_variables(clock: WallClock | None) -> dict[str, str]:
+    """What makes a server use its clock."""
+    return {} if clock is None else {name: str(path) for name, path in environment_in(Path(_CLOCK)).items()}
 
 
 def _folder_of(owner: Owner, files: Mapping[str, bytes]) -> bytes:
@@ -265,8 +294,8 @@ def _is_running(container: Container) -> bool:
 def _recipe(program: ServerProgram) -> Recipe:
     server = program.server
     published = None if program.by_path else server.image
-    return Recipe(program.name, published, program.path, f"/usr/local/bin/{server.programs[0]}")
+    return Recipe(program.name, published, program.path, f"/usr/local/bin/{server.programs[0]}", program.version)
 
 
 def _proxy_recipe(program: ToxiproxyProgram) -> Recipe:
-    return Recipe(TOXIPROXY, None, program.path, "/toxiproxy")
+    return Recipe(TOXIPROXY, None, program.path, "/toxiproxy", program.version)

@@ -9,14 +9,15 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network
 from typing import Any
 
-import docker
 import requests
 from docker import DockerClient
 from docker.errors import APIError, DockerException
 from docker.models.containers import Container
+from docker.tls import TLSConfig
 from docker.types import IPAMConfig, IPAMPool
 
-from cluster.engine_http import CALL_S, NoEngineError
+from cluster.engine_address import Engine, NoEngineError
+from cluster.engine_http import CALL_S, ask_engine
 from fencepost.errors import BrokenEnvironmentError
 
 ENGINE_ERRORS = (DockerException, requests.RequestException, OSError)
@@ -26,19 +27,28 @@ CALLS_AT_ONCE = 16
 """The number of concurrent calls while everything starts."""
 
 
-def connect() -> DockerClient:
-    """A client of the engine. Raises NoEngineError if none answers."""
-    # Asking for the engine's version of the API is the first question, so a client that exists has had an answer.
+def connect(engine: Engine) -> DockerClient:
+    """A client of the engine, which has answered. Raises NoEngineError if it does not."""
+    reply = ask_engine(engine, "GET", "/version")
     try:
-        return docker.from_env(version="auto", timeout=CALL_S, max_pool_size=2 * CALLS_AT_ONCE)
-    except (ValueError, *ENGINE_ERRORS) as error:  # ValueError: DOCKER_HOST is no address
-        raise NoEngineError(_last_cause(error)) from error
+        if not reply.is_success:
+            raise ValueError(reply.words)
+        client = DockerClient(
+            base_url=engine.host if engine.socket else "tcp://{}:{}".format(*engine.place),
+            version=reply.body["ApiVersion"],
+            timeout=CALL_S,
+            tls=_tls(engine) if engine.has_tls else False,
+            max_pool_size=2 * CALLS_AT_ONCE,
+        )
+    except (LookupError, TypeError, ValueError, *ENGINE_ERRORS) as error:
+        raise NoEngineError(engine, error) from error
+    client.api.trust_env = False  # a proxy for the web is not on the way to an engine
+    return client
 
 
-def _last_cause(error: BaseException) -> BaseException:
-    while (deeper := error.__cause__ or error.__context__) is not None:
-        error = deeper
-    return error
+def _tls(engine: Engine) -> TLSConfig:
+    folder = engine.certificates
+    return TLSConfig((f"{folder}/cert.pem", f"{folder}/key.pem"), f"{folder}/ca.pem", engine.verify)
 
 
 def inspected(container: Container) -> Mapping[str, Any]:

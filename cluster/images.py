@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import json
 import os
 import struct
 import subprocess
@@ -30,6 +31,7 @@ from docker.models.images import Image as EngineImage
 
 from cluster.base import CalledOff, never
 from cluster.engine import ENGINE_ERRORS, words_of
+from cluster.engine_sweep import PROGRAM_LABEL, VERSION_LABEL
 from cluster.waiting import becomes_true
 from fencepost.errors import BrokenEnvironmentError
 from fencepost.setup.machine import SET_UP
@@ -41,7 +43,6 @@ PULL_S = 120
 
 _LAYOUT = "1"
 """Part of the content hash: raise it when the image is put together in another way."""
-_BOOK_KEEPING = "fencepost.program"
 _EMPTY_FOLDERS = ("tmp", "data")
 
 Origin = Literal["pulled", "built-from-host"]
@@ -55,13 +56,14 @@ class Recipe:
 
     `name`: what an image built here is called, `fencepost/<name>`. `published`: the reference in a registry; None:
     never ask one. `program`: the file of this host to build from; None: the host has none. `inside`: the program's
-    path in either image.
+    path in either image. `version`: the program's.
     """
 
     name: str
     published: str | None
     program: Path | None
     inside: str
+    version: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +111,7 @@ def _provide(client: DockerClient, recipe: Recipe, called_off: CalledOff) -> Ima
             f"no registry answers for {recipe.published}, and this host has no program to build an image from; "
             f"install it with `{SET_UP}`, or pull the image where there is a network"
         )
-    return _image(_build(client, files, built_as, recipe.inside), built_as, "built-from-host", recipe.inside)
+    return _image(_build(client, files, built_as, recipe), built_as, "built-from-host", recipe.inside)
 
 
 def _image(found: EngineImage, reference: str, origin: Origin, inside: str) -> Image:
@@ -155,13 +157,19 @@ def _timeout(client: DockerClient, seconds: int) -> Iterator[None]:
         client.api.timeout = before
 
 
-def _build(client: DockerClient, files: Mapping[str, bytes], reference: str, inside: str) -> EngineImage:
+def _build(client: DockerClient, files: Mapping[str, bytes], reference: str, recipe: Recipe) -> EngineImage:
     repository, _, tag = reference.rpartition(":")
-    folders = sorted({str(Path("/", path).parent) for path in files if f"/{path}" != inside})
-    changes = [f"LABEL {_BOOK_KEEPING}={inside}", "WORKDIR /data", f'ENTRYPOINT ["{inside}"]']
+    folders = sorted({str(Path("/", path).parent) for path in files if f"/{path}" != recipe.inside})
+    changes = [
+        f"LABEL {PROGRAM_LABEL}={recipe.inside} {VERSION_LABEL}={recipe.version}",
+        "WORKDIR /data",
+        f'ENTRYPOINT ["{recipe.inside}"]',
+    ]
     if folders:  # the loader of another distribution may not search the folders of this one on its own
         changes.append(f"ENV LD_LIBRARY_PATH={':'.join(folders)}")
-    client.api.import_image_from_data(_tar(files), repository=repository, tag=tag, changes=changes)
+    told = client.api.import_image_from_data(_tar(files), changes=changes)
+    # Podman ignores the tag of an import, so the image is tagged by its id.
+    client.api.tag(json.loads(told.splitlines()[-1]).get("status", ""), repository, tag)
     built = _find(client, reference)
     if built is None:
         raise BrokenEnvironmentError(f"the Docker engine did not take the image {reference}; its log says why")

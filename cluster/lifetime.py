@@ -21,17 +21,20 @@ import secrets
 import shutil
 import stat
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from cluster.engine_address import Engine
 from cluster.reaper import Reaper
 from cluster.run_processes import RUN_VARIABLE, end_processes
 from fencepost.errors import BrokenEnvironmentError
 
 _LOCK_NAME = "owner.lock"
 _PARENT_LOCK = ".lock"
+_ENGINE_NAME = "engine.json"
+_LEFT_NAME = "left"
 
 
 class StateFolder:
@@ -43,6 +46,18 @@ class StateFolder:
     @property
     def run_id(self) -> str:
         return self.path.name
+
+    @property
+    def engine(self) -> Engine | None:
+        """The Docker engine that has the run's containers, recorded when the run was made; None for a run without
+        containers."""
+        return _engine_of(self.path)
+
+    def leave_to_reaper(self) -> None:
+        """Record that something of the run could not be removed: the reaper tries again when the run is closed, and
+        the folder stays until that worked."""
+        with contextlib.suppress(FileNotFoundError):
+            (self.path / _LEFT_NAME).touch()
 
     @property
     def environment(self) -> Mapping[str, str]:
@@ -60,15 +75,15 @@ class RunState(StateFolder):
         self._reaper = reaper
 
     @classmethod
-    def create(cls, run_id: str | None = None, *, parent: Path | None = None) -> Self:
-        """A new folder, locked. `parent` is `state_parent()` by default.
+    def create(cls, run_id: str | None = None, *, parent: Path | None = None, engine: Engine | None = None) -> Self:
+        """A new folder, locked. `parent` is `state_parent()` by default. `engine`: where the run has its containers.
 
         Raises BrokenEnvironmentError if the folder exists already or cannot be made.
         """
         parent = checked_parent(parent)
         run_id = run_id or f"{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}-{secrets.token_hex(4)}"
         folder = parent / run_id
-        reaper = Reaper.start(folder)  # first, so that there is no moment at which nobody would clean up
+        reaper = Reaper.start(folder, engine)  # first, so that there is no moment at which nobody would clean up
         try:
             with parent_locked(parent):
                 try:
@@ -78,6 +93,8 @@ class RunState(StateFolder):
                         f"the run's temporary folder, {folder}, cannot be made: {error.strerror}; make room, or set "
                         "TMPDIR"
                     ) from error
+                if engine is not None:
+                    (folder / _ENGINE_NAME).write_text(engine.encode())
                 lock = _open_lock(folder)
                 fcntl.flock(lock, fcntl.LOCK_EX)  # at most someone's `is_alive` holds it, for a moment
         except BaseException:
@@ -92,6 +109,10 @@ class RunState(StateFolder):
             return
         end_processes(self.run_id)
         lock, self._lock = self._lock, None
+        if (self.path / _LEFT_NAME).exists():
+            os.close(lock)
+            self._reaper.release()
+            return
         delete_state(self.path, lock)
         self._reaper.dismiss()
 
@@ -128,6 +149,31 @@ def is_alive(folder: Path) -> bool:
     finally:
         os.close(descriptor)
     return False
+
+
+def engines_of_dead(parent: Path, alive: Callable[[Path], bool]) -> dict[Path, Engine]:
+    """The state folders in `parent` of dead runs with containers, and the engine of each."""
+    try:
+        folders = sorted(parent.iterdir())
+    except FileNotFoundError:
+        return {}
+    return {folder: engine for folder in folders if (engine := _engine_of(folder)) and not alive(folder)}
+
+
+def _engine_of(folder: Path) -> Engine | None:
+    try:
+        return Engine.decode((folder / _ENGINE_NAME).read_text())
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (ValueError, TypeError):  # half-written by a harness that was killed, before it had containers
+        return None
+
+
+def live_runs(parent: Path) -> list[str]:
+    """The ids of the runs in `parent` that are alive."""
+    with contextlib.suppress(FileNotFoundError):
+        return sorted(folder.name for folder in parent.iterdir() if is_alive(folder))
+    return []
 
 
 def claim_dead(parent: Path) -> dict[Path, int]:

@@ -22,6 +22,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final, Self
 
+from cluster.engine_address import Engine
 from cluster.run_processes import RUN_VARIABLE, end_processes
 from fencepost.errors import BrokenEnvironmentError
 
@@ -34,6 +35,8 @@ if not os.read(0, 1):
 """
 _ROOT: Final = Path(__file__).resolve().parent.parent
 _GONE_WITHIN_S: Final = 5.0
+_ENGINE_VARIABLE: Final = "FENCEPOST_ENGINE"
+"""How a reaper is told the engine of its run (`Engine.encode`)."""
 
 
 class Reaper:
@@ -44,12 +47,14 @@ class Reaper:
         self._done: int | None = done
 
     @classmethod
-    def start(cls, folder: Path) -> Self:
-        """Start a reaper for the run with this state folder. Returns immediately."""
+    def start(cls, folder: Path, engine: Engine | None = None) -> Self:
+        """Start a reaper for the run with this state folder, which has containers in this engine or has none. Returns
+        immediately."""
         watched, done = os.pipe()
         path = os.pathsep.join(filter(None, (str(_ROOT), os.environ.get("PYTHONPATH"))))
         environment = {**os.environ, "PYTHONPATH": path}
         environment.pop(RUN_VARIABLE, None)
+        environment[_ENGINE_VARIABLE] = "" if engine is None else engine.encode()
         try:
             process = subprocess.Popen(
                 [sys.executable, "-I", "-S", "-c", _WAIT, str(folder.absolute())],
@@ -63,6 +68,12 @@ class Reaper:
         finally:
             os.close(watched)
         return cls(process, done)
+
+    def release(self) -> None:
+        """Have it clean up now, as after the death of the harness, and do not wait for it."""
+        done, self._done = self._done, None
+        if done is not None:
+            os.close(done)
 
     def dismiss(self) -> None:
         """Tell it that everything was cleaned up, and wait for its end. A second call does nothing."""
@@ -88,8 +99,10 @@ def main(folder: Path) -> None:
     from cluster.engine_sweep import sweep_docker
     from cluster.sweep import sweep_one
 
+    engine = os.environ.get(_ENGINE_VARIABLE)
+    containers = partial(sweep_docker, parent=folder.parent, engines=[Engine.decode(engine)] if engine else [])
     # Disks last: a container may still use one.
-    sweep_one(folder, [partial(sweep, parent=folder.parent) for sweep in (sweep_docker, sweep_disks)])
+    sweep_one(folder, [containers, partial(sweep_disks, parent=folder.parent)])
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ ASK_MS = 1_000.0
 _LAST_LINES = 3
 
 Wanted = Literal["up", "paused", "down"]
-Seen = Literal["up", "stopped", "silent", "down"]
+Seen = Literal["up", "stopped", "silent", "down", "gone"]
 
 
 class ServerNode(ABC):
@@ -194,6 +194,8 @@ class ServerNode(ABC):
         seen = self._look(within_ms)
         if self._changes != changes:
             return "changing"
+        if seen == "gone":
+            return seen
         if wanted == "up":
             return "as wanted" if seen == "up" else seen
         if seen == "down":

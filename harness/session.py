@@ -97,7 +97,11 @@ def new_folder(prepared: Prepared, results: Path) -> RunFolder:
 
 def record_run(prepared: Prepared, folder: RunFolder, progress: Display, enough: Enough | None = None) -> None:
     """Make the run. It ends early once `enough` has been seen. Raises FencepostError if it broke off."""
-    with RunState.create(folder.path.name) as state, recording(folder), imported_meanwhile(_THE_JUDGE):
+    with (
+        RunState.create(folder.path.name, engine=prepared.setup.engine) as state,
+        recording(folder),
+        imported_meanwhile(_THE_JUDGE),
+    ):
         perform(prepared, folder, state, progress, enough)
 
 
@@ -166,9 +170,11 @@ def _in_words(program: ServerProgram) -> str:
 
 
 def say_what_is_missing(setup: Setup, out: Console) -> None:
-    """Say in one line each: that other programs on this machine can reach the run, that the nodes are not watched
-    although they should be."""
+    """Say in one line each: why there are no containers although there is an engine, that other programs on this
+    machine can reach the run, that the nodes are not watched although they should be."""
     server, config = setup.spec.server, setup.config
+    if setup.no_containers is not None:
+        out.print(f"servers as processes, because {setup.no_containers}", soft_wrap=True)
     if config.witness == "on" and not setup.is_watched:
         out.print(f"the nodes are not watched: {server.name} has no key events", soft_wrap=True)
     if setup.no_sandbox is not None:

@@ -18,11 +18,13 @@ from typing import Final
 
 from cluster import sandbox
 from cluster.disk import check_disks
-from cluster.engine_http import engine_answers
+from cluster.engine_address import find_engine
+from cluster.engine_trial import check_engine
 from cluster.persistence import FileSystem
 from cluster.wall_clock import find_clock_library
-from fencepost.errors import UsageError
+from fencepost.errors import FencepostError, UsageError
 from tests.harness import cgroups
+from tests.specs import spec_of
 from tools.chromium import find_chromium
 from workloads.installation import wrong_with
 from workloads.registry import foreign_locks
@@ -31,7 +33,11 @@ OLDEST_GO: Final = (1, 21)
 
 
 def _engine() -> str:
-    return "" if engine_answers() else "no Docker engine answers; `make setup-docker` starts one"
+    try:
+        check_engine(find_engine(), spec_of(("n1",), ("c1",)))
+    except FencepostError as error:
+        return str(error)
+    return ""
 
 
 def _disks(file_system: FileSystem) -> Callable[[], str]:

@@ -26,6 +26,7 @@ from random import Random
 import psutil
 
 from cluster.engine import connect
+from cluster.engine_address import find_engine
 from cluster.engine_sweep import RUN_LABEL
 from cluster.waiting import becomes_true
 from fencepost.files import matching
@@ -155,7 +156,7 @@ def _run_ids(folder: Path) -> set[str]:
 
 def _volumes(folder: Path) -> list[str]:
     """The volumes of the containers that there are; a volume has no label of its own."""
-    engine = connect()
+    engine = connect(find_engine())
     try:
         named = {"label": [RUN_LABEL]}
         there = [
@@ -169,7 +170,7 @@ def _volumes(folder: Path) -> list[str]:
 
 
 def _in_the_engine(folder: Path, volumes: Sequence[str]) -> list[str]:
-    engine = connect()
+    engine = connect(find_engine())
     try:
         found = []
         for run in _run_ids(folder):

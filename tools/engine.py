@@ -7,7 +7,6 @@ program and its terminal are gone.
 
 from __future__ import annotations
 
-import os
 import shutil
 import socket
 import subprocess
@@ -18,6 +17,8 @@ from pathlib import Path
 from checkout import ROOT
 
 # isort: split
+from cluster.engine_address import find_engine
+from fencepost.errors import BrokenEnvironmentError
 from fencepost.setup.machine import apt_install, has_apt
 from fencepost.setup.workshop import SetupError, Workshop
 
@@ -43,8 +44,12 @@ def main() -> int:
 
 def _bring(shop: Workshop) -> str:
     """Make an engine answer; returns which one does. Raises SetupError."""
-    if named := os.environ.get("DOCKER_HOST"):
-        return f"nothing to do, DOCKER_HOST names an engine: {named}"
+    try:
+        engine = find_engine()
+    except BrokenEnvironmentError as error:
+        raise SetupError(str(error)) from error
+    if not engine.is_default:
+        return f"nothing to do, DOCKER_HOST or a Docker context names an engine: {engine}"
     if _answers():
         return f"nothing to do, an engine answers at {_SOCKET}"
     if not has_apt():

@@ -1,8 +1,8 @@
 """`fencepost doctor`: what this machine can do, and how to fix what is missing.
 
-Every check tests the thing itself (the program answers, the signal stops a process, the engine replies), and none
-changes anything. The essential checks decide whether the main job can run on processes; the others are abilities that
-some faults and backends need.
+Every check tests the thing itself (the program answers, the signal stops a process, the engine hosts a small cluster),
+and leaves nothing behind. The essential checks decide whether the main job can run on processes; the others are
+abilities that some faults and backends need.
 """
 
 from __future__ import annotations
@@ -23,11 +23,13 @@ from rich.console import Console
 from rich.table import Table
 
 from cluster import lifetime
-from cluster.engine import ENGINE_ERRORS, connect, words_of
-from cluster.engine_http import NoEngineError
+from cluster.access import Access
+from cluster.engine_address import NoEngineError, find_engine
+from cluster.engine_trial import USE_ANOTHER, UnfitEngineError, engine_facts, try_engine
 from cluster.programs import find_server, find_toxiproxy
 from cluster.registry import servers
 from cluster.sandbox import why_not
+from cluster.spec import ClusterSpec
 from cluster.system_tools import find_tool
 from cluster.wall_clock import find_clock_library
 from fencepost.errors import BrokenEnvironmentError, FencepostError
@@ -205,21 +207,30 @@ def _room() -> Check:
 
 
 def _docker() -> Check:
+    """Whether an engine can host a cluster, tested by having it host a small one."""
     try:
-        client = connect()
+        engine = find_engine()
+        facts = engine_facts(engine)
+        found = f"{facts.get('ServerVersion')} at {engine}"
         try:
-            version = client.version()
-        finally:
-            client.close()
-    except (NoEngineError, *ENGINE_ERRORS) as error:
+            server = find_server(_DEFAULT_SERVER)
+            spec = ClusterSpec(server, server, find_toxiproxy(), ("n1",), ("c1",), access=Access.fresh(closed=True))
+        except FencepostError:
+            return Check("Docker engine", False, f"{found}, not tried without the programs", SET_UP)
+        try_engine(engine, facts, spec)
+    except UnfitEngineError as error:
+        return Check("Docker engine", False, error.found, USE_ANOTHER)
+    except NoEngineError as error:
         debian_root = os.geteuid() == 0 and Path("/etc/debian_version").exists()
         fix = (
             "make setup-docker"
-            if debian_root and IS_CLONE
+            if debian_root and IS_CLONE and engine.is_default
             else "start an engine that this user may use, or use --cluster process"
         )
-        return Check("Docker engine", False, error.found if isinstance(error, NoEngineError) else words_of(error), fix)
-    return Check("Docker engine", True, f"{version['Version']}, API {version['ApiVersion']}")
+        return Check("Docker engine", False, error.found, fix)
+    except BrokenEnvironmentError as error:
+        return Check("Docker engine", False, str(error), "see there")
+    return Check("Docker engine", True, f"{found}, a small cluster came up")
 
 
 def _root() -> Check:

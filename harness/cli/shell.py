@@ -52,7 +52,7 @@ def _shell(call: Call, out: Console) -> int:
 
 def _variables(live: LiveRun) -> dict[str, str]:
     """`N1=127.0.0.1:10001`, `N1_HOST`, `N1_PORT`, and the same for each other server; the password for redis-cli, if
-    one is asked for; and Toxiproxy's socket."""
+    one is asked for; the Docker engine of a run in containers; and Toxiproxy's socket."""
     password = live.access.clients
     addresses = {
         f"{name.upper()}{ending}": str(value)
@@ -60,12 +60,15 @@ def _variables(live: LiveRun) -> dict[str, str]:
         for ending, value in (("", address), ("_HOST", address.host), ("_PORT", address.port))
     }
     login = {} if password is None else {"REDISCLI_AUTH": password}
-    return {**addresses, **login, "PROXY_SOCKET": str(live.proxy_socket)}
+    engine = {} if live.engine is None else live.engine.variables
+    return {**addresses, **login, **engine, "PROXY_SOCKET": str(live.proxy_socket)}
 
 
 def _show(live: LiveRun) -> None:
     """The addresses, on stderr: stdout is the command's."""
     place = "in its namespaces" if live.init is not None else "on this machine's network"
+    if live.engine is not None:
+        place = f"in containers of the Docker engine at {live.engine}"
     lines = [f"{live.run_id}, {place}"]
     lines += [f"  {name.upper():<13} {address}" for name, address in live.addresses.items()]
     lines += [f"  {'PROXY_SOCKET':<13} {live.proxy_socket}"]
@@ -108,7 +111,8 @@ COMMAND = Command(
 Look into a live run: start a shell, or a COMMAND, where the run's servers can be reached, with their addresses in
 variables: N1=127.0.0.1:10001, N1_HOST, N1_PORT; so for each node and RESOURCE. PROXY_SOCKET is where Toxiproxy's HTTP
 interface listens. A run on processes has its own namespaces. The shell joins them and ends with them. Elsewhere the
-servers ask for a password, which is in REDISCLI_AUTH, where redis-cli looks for it.""",
+servers ask for a password, which is in REDISCLI_AUTH, where redis-cli looks for it. For a run in containers DOCKER_HOST
+is that run's engine, so `docker ps` shows them.""",
     arguments=Arguments,
     do=_shell,
     usage="fencepost shell [RUN] [-- COMMAND …]",

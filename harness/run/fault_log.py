@@ -21,6 +21,7 @@ _WHAT: Final[dict[Failure, str]] = {
     "silent": "fell silent",
     "starved": "was not scheduled",
     "down": "went down",
+    "gone": "lost its container",
 }
 _NAMES: Final = {PROXY: "Toxiproxy", RESOURCE: "the resource"}
 
@@ -93,7 +94,7 @@ class FaultLog:
             return Impact(cut_links=tuple(link for link in self._links if link[1] == RESOURCE))
         if part in self._clients:
             return Impact(paused_clients=(part,))
-        return Impact(nodes=(part,), how_down="unasked" if how == "down" else None)
+        return Impact(nodes=(part,), how_down="unasked" if how in ("down", "gone") else None)
 
     def _undone(self, seen: Sighting) -> None:
         """The part runs although a planned fault had paused it or taken it down: that fault is over for it."""

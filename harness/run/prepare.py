@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Final, NamedTuple
 
 import msgspec
 from rich.console import Console
 
 from cluster.access import Access
 from cluster.disk import check_disks, sweep_disks
-from cluster.engine_http import engine_answers
+from cluster.engine_address import Engine, NoContextError, NoEngineError, find_engine
+from cluster.engine_http import CALL_S
 from cluster.engine_sweep import sweep_docker
+from cluster.engine_trial import UnfitEngineError, check_engine
 from cluster.programs import ServerProgram, find_server, find_toxiproxy
 from cluster.sandbox import why_not
 from cluster.spec import RESOURCE_POLICY, ClusterSpec
@@ -35,6 +40,9 @@ from nemesis.schedule import (
     parse_spec,
 )
 from workloads.registry import check_asks_nobody, check_lock, check_renews
+
+_AUTO_WITHIN_S: Final = 1.0
+"""How long an engine has to answer that was not asked for."""
 
 
 def prepare(config: RunConfig) -> Prepared:
@@ -80,27 +88,27 @@ def check_input(config: RunConfig) -> None:
 def find_programs(config: RunConfig) -> Setup:
     """Find the programs, for any kind of run. Raises UsageError or BrokenEnvironmentError."""
     server, resource_server = _find_servers(config)
-    toxiproxy = find_toxiproxy()
-    backend = choose_backend(config.cluster)
-    if config.disks:
-        check_disks(config.disk_fs)
-    if config.pcap:
-        check_capture()
-    no_sandbox = why_not() if backend == "process" else None
-    is_alone = backend == "process" and no_sandbox is None
     spec = ClusterSpec(
         server,
         resource_server,
-        toxiproxy,
+        find_toxiproxy(),
         config.node_names,
         config.client_names,
         config.persistence,
         config.replication,
         config.disk_fs if config.disks else None,
         find_clock_library() if config.clocks else None,
-        access=Access.fresh(closed=not is_alone),
+        access=Access.fresh(closed=True),
     )
-    return Setup(config, backend, spec, no_sandbox)
+    if config.disks:
+        check_disks(config.disk_fs)
+    if config.pcap:
+        check_capture()
+    backend, engine, no_containers = choose_backend(config.cluster, spec)
+    no_sandbox = why_not() if backend == "process" else None
+    if backend == "process" and no_sandbox is None:
+        spec = replace(spec, access=Access.fresh(closed=False))
+    return Setup(config, backend, spec, no_sandbox, engine, no_containers)
 
 
 def _find_servers(config: RunConfig) -> tuple[ServerProgram, ServerProgram]:
@@ -133,25 +141,39 @@ def _with_disks(config: RunConfig, schedule: Schedule) -> RunConfig:
     return config
 
 
-def choose_backend(choice: ClusterChoice) -> ClusterKind:
-    """`auto` is containers if a Docker engine answers, else processes. Raises BrokenEnvironmentError for `docker`
-    without an engine."""
+class Backend(NamedTuple):
+    """Where the servers are, as `harness.run.setup.Setup` has it."""
+
+    kind: ClusterKind
+    engine: Engine | None = None
+    no_containers: str | None = None
+
+
+def choose_backend(choice: ClusterChoice, spec: ClusterSpec) -> Backend:
+    """`auto` is containers if a Docker engine can host them, else processes. Raises BrokenEnvironmentError for `docker`
+    if none can."""
     if choice == "process":
-        return "process"
-    if choice == "docker":
-        from cluster.engine import connect
+        return Backend("process")
+    engine = Engine()
+    try:
+        engine = find_engine()
+        check_engine(engine, spec, answers_within_s=_AUTO_WITHIN_S if choice == "auto" else CALL_S)
+    except (NoContextError, NoEngineError, UnfitEngineError) as error:
+        if choice == "docker":
+            raise
+        is_none = isinstance(error, NoEngineError) and error.cannot_have_runs and engine.is_default
+        return Backend("process", None, None if is_none else getattr(error, "found", str(error)))
+    return Backend("docker", engine)
 
-        connect().close()
-        return "docker"
-    return "docker" if engine_answers() else "process"
 
-
-def remove_leftovers(out: Console) -> Swept:
-    """Sweep what dead runs left behind, and say what that was.
+def remove_leftovers(out: Console, parent: Path | None = None) -> Swept:
+    """Sweep what dead runs left behind, and say what that was. `parent`: where their state folders are; by default
+    where this user's runs with this TMPDIR have theirs.
 
     What cannot be removed is said too, and stops nobody: no run shares anything with it.
     """
-    swept = sweep([sweep_docker, sweep_disks])  # disks last: a container may still use one
+    # Disks last: a container may still use one.
+    swept = sweep([partial(each, parent=parent) for each in (sweep_docker, sweep_disks)], parent=parent)
     for run in swept.runs:
         ended = f", ended {', '.join(run.processes)}" if run.processes else ""
         out.print(f"a dead run left something behind: removed {run.folder}{ended}", soft_wrap=True)

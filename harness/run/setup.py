@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from cluster.base import Cluster
+from cluster.engine_address import Engine
 from cluster.lifetime import StateFolder
 from cluster.spec import ClusterSpec
 from harness.config import RunConfig
@@ -23,12 +24,16 @@ def topology_of(config: RunConfig) -> Topology:
 @dataclass(frozen=True, slots=True)
 class Setup:
     """What a run stands on, decided and checked before anything is started. It is data, so that it can be sent to the
-    process that makes the run. `no_sandbox`: why a run on processes has no sandbox; None if it has one."""
+    process that makes the run. `no_sandbox`: why a run on processes has no sandbox; None if it has one. `engine`: which
+    has the containers; None for a run on processes. `no_containers`: why a run that could choose has no containers
+    although an engine was found; None if there is no such reason."""
 
     config: RunConfig
     backend: ClusterKind
     spec: ClusterSpec
     no_sandbox: str | None = None
+    engine: Engine | None = None
+    no_containers: str | None = None
 
     @property
     def in_sandbox(self) -> bool:

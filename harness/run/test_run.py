@@ -14,7 +14,7 @@ from typing import Protocol
 import hiredis
 
 from cluster.at_once import at_once
-from cluster.base import PROXY, RESOURCE, CalledOffError, LinkKey, NotInTimeError
+from cluster.base import PROXY, RESOURCE, CalledOffError, LinkKey, NotInTimeError, RemovedError
 from cluster.lifetime import StateFolder
 from cluster.live_run import write_addresses
 from cluster.waiting import Patience
@@ -210,6 +210,8 @@ class TestRun:
         sightings = self._watch.take()
         self._faults.notice(sightings)
         for seen in sightings:
+            if seen.how == "gone":
+                raise RemovedError(seen.part)
             if seen.how == "down" and seen.part in _NEEDED:
                 raise BrokenEnvironmentError(f"{_NEEDED[seen.part]} ended while the run was on; see the run's logs/")
 

@@ -23,7 +23,7 @@ LOOK_EVERY_S: Final = 0.2
 ANSWER_WITHIN_MS: Final = 500.0
 """Together with the pause between two looks less than a second. A healthy server on a busy machine answers in time."""
 
-Failure = Literal["up", "stopped", "silent", "starved", "down"]
+Failure = Literal["up", "stopped", "silent", "starved", "down", "gone"]
 
 
 @dataclass(frozen=True, slots=True)

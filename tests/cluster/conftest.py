@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from cluster.base import Address
+from cluster.engine_address import find_engine
 from cluster.lifetime import RunState
 from cluster.process import ProcessCluster
 from cluster.programs import ServerProgram, find_server
@@ -28,8 +29,10 @@ def redis_program() -> ServerProgram:
 
 
 @pytest.fixture
-def state(tmp_path: Path) -> Iterator[RunState]:
-    with RunState.create(parent=tmp_path / "state") as state:
+def state(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[RunState]:
+    """Of a run in containers if the test needs an engine."""
+    needs_engine = any("engine" in marker.args for marker in request.node.iter_markers("needs"))
+    with RunState.create(parent=tmp_path / "state", engine=find_engine() if needs_engine else None) as state:
         yield state
 
 

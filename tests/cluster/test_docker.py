@@ -19,6 +19,7 @@ from docker.models.containers import Container
 from cluster.base import PROXY, RESOURCE
 from cluster.docker import DockerCluster
 from cluster.engine import connect, create_network
+from cluster.engine_address import find_engine
 from cluster.engine_sweep import RUN_LABEL, STATE_LABEL, remove_run, sweep_docker
 from cluster.lifetime import RunState
 from cluster.persistence import POLICIES, Policy
@@ -41,7 +42,7 @@ MakeCluster = Callable[..., DockerCluster]
 
 @pytest.fixture(scope="module")
 def engine() -> Iterator[docker.DockerClient]:
-    client = connect()
+    client = connect(find_engine())
     yield client
     client.close()
 
@@ -59,7 +60,7 @@ def make(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MakeCluster]:
         clients: tuple[str, ...] = CLIENTS,
         server: ServerProgram | None = None,
     ) -> DockerCluster:
-        state = RunState.create(parent=parent)
+        state = RunState.create(parent=parent, engine=find_engine())
         spec = spec_of(nodes, clients, policy=policy, server=server or find_server("redis"))
         made.append((DockerCluster(spec, state, state.path / "logs"), state))
         return made[-1][0]
@@ -429,16 +430,17 @@ def test_a_subnet_that_another_run_took_in_between_is_tried_again(
             assert len(subnet.addresses(10)) == 10
             assert str(subnet.gateway) not in subnet.addresses(10)
         finally:
-            remove_run(labels)
+            remove_run(find_engine(), labels)
 
 
 _STARTS_AND_WAITS = """
 import sys, time
 from pathlib import Path
 from cluster.docker import DockerCluster
+from cluster.engine_address import find_engine
 from cluster.lifetime import RunState
 from tests.specs import spec_of
-state = RunState.create(parent=Path(sys.argv[1]))
+state = RunState.create(parent=Path(sys.argv[1]), engine=find_engine())
 one = DockerCluster(spec_of(("n1", "n2"), ("c1",)), state, state.path / "logs")
 one.start()
 print(state.run_id, flush=True)

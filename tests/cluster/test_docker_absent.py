@@ -11,11 +11,13 @@ from pathlib import Path
 import pytest
 
 from cluster.engine import connect
-from cluster.engine_http import engine_answers
+from cluster.engine_address import find_engine
 from cluster.engine_sweep import sweep_docker
 from cluster.sweep import sweep, sweep_one
 from fencepost.errors import BrokenEnvironmentError
 from harness.cli.main import run
+from harness.run.prepare import choose_backend
+from tests.specs import spec_of
 
 
 @pytest.fixture
@@ -35,9 +37,29 @@ def no_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return address
 
 
+def why_processes() -> str | None:
+    """Why a run that may choose takes processes."""
+    backend = choose_backend("auto", spec_of(("n1",), ("c1",)))
+    assert (backend.kind, backend.engine) == ("process", None)
+    return backend.no_containers
+
+
 @pytest.mark.usefixtures("no_engine")
-def test_no_engine_does_not_answer() -> None:
-    assert engine_answers() is False
+def test_an_engine_that_was_named_and_is_not_there_is_told() -> None:
+    assert "no Docker engine answers at unix://" in str(why_processes())
+
+
+def test_without_an_engine_at_the_default_socket_there_is_nothing_to_tell(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("DOCKER_HOST", raising=False)
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
+    monkeypatch.setattr("cluster.engine_http.dialled", _refuse_to_dial)
+    assert why_processes() is None
+
+
+def _refuse_to_dial(*_: object) -> None:
+    raise FileNotFoundError(2, "No such file or directory")
 
 
 @pytest.mark.usefixtures("silent_engine")
@@ -45,7 +67,7 @@ def test_a_silent_engine_is_given_up_after_about_a_second() -> None:
     took_s = []
     for _ in range(3):  # a busy machine makes single ones late
         began = time.monotonic()
-        assert engine_answers() is False
+        assert "timed out" in str(why_processes())
         took_s.append(time.monotonic() - began)
     assert min(took_s) < 2
 
@@ -57,7 +79,7 @@ def test_without_an_engine_there_is_nothing_to_sweep() -> None:
 
 def test_the_error_names_the_address_and_what_to_do(no_engine: str) -> None:
     with pytest.raises(BrokenEnvironmentError) as raised:
-        connect()
+        connect(find_engine())
     message = str(raised.value)
     assert f"no Docker engine answers at {no_engine}" in message
     assert "--cluster process" in message
@@ -67,9 +89,9 @@ def test_the_error_names_the_address_and_what_to_do(no_engine: str) -> None:
 @pytest.mark.parametrize("address", ["nonsense://here", "tcp://[::1", "tcp://here:99999999", "http://here:port", "://"])
 def test_an_address_that_is_none_is_the_same_clear_error(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DOCKER_HOST", address)
-    assert engine_answers() is False
+    assert f"no Docker engine answers at {address}" in str(why_processes())
     with pytest.raises(BrokenEnvironmentError, match=re.escape(f"no Docker engine answers at {address}")):
-        connect()
+        connect(find_engine())
 
 
 @pytest.fixture

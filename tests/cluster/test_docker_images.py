@@ -25,7 +25,7 @@ class FakeEngine:
         self.registry = registry
         self.asked: list[tuple[str, int]] = []
         self.imported: list[tuple[bytes, list[str]]] = []
-        self.api = SimpleNamespace(timeout=10, import_image_from_data=self._import)
+        self.api = SimpleNamespace(timeout=10, import_image_from_data=self._import, tag=self._tag)
         self.images = SimpleNamespace(get=self._get, pull=self._pull, get_registry_data=self._get_registry_data)
 
     def _image(self, reference: str) -> Any:
@@ -44,9 +44,12 @@ class FakeEngine:
     def _pull(self, repository: str, tag: str) -> None:
         self.here[f"{repository}:{tag}"] = self._image(f"{repository}:{tag}")
 
-    def _import(self, data: bytes, repository: str, tag: str, changes: list[str]) -> None:
+    def _import(self, data: bytes, changes: list[str]) -> str:
         self.imported.append((data, changes))
-        self.here[f"{repository}:{tag}"] = SimpleNamespace(id="sha256:built", attrs={"RepoDigests": None})
+        return '{"status":"sha256:built"}\r\n'
+
+    def _tag(self, image: str, repository: str, tag: str) -> None:
+        self.here[f"{repository}:{tag}"] = SimpleNamespace(id=image, attrs={"RepoDigests": None})
 
     def provide(self, recipe: Recipe) -> Any:
         return provide(cast(DockerClient, self), recipe)

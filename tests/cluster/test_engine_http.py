@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from cluster.engine_http import NoEngineError, ask_engine, engine_answers
+from cluster.engine_address import NoEngineError, find_engine
+from cluster.engine_http import ask_engine
 from cluster.engine_sweep import remove_run, sweep_docker
 from fencepost.errors import BrokenEnvironmentError
 
@@ -28,19 +29,20 @@ def plain(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @contextmanager
 def engine(answers: Answers, tls: ssl.SSLContext | None = None) -> Iterator[tuple[int, list[str]]]:
-    """An engine that gives these answers by path; its port, and the requests that it got."""
+    """An engine that gives these answers by path, and that of the empty path to everything else; its port, and the
+    requests that it got."""
     asked: list[str] = []
 
     class Engine(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             asked.append(f"{self.command} {self.path}")
-            status, body = answers[self.path.partition("?")[0]]
+            status, body = answers.get(self.path.partition("?")[0]) or answers[""]
             self.send_response(status)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)
 
-        do_DELETE = do_GET  # noqa: N815 - the library's name
+        do_DELETE = do_POST = do_GET  # noqa: N815 - the library's names
 
         def log_message(self, *_: object) -> None:
             pass
@@ -61,9 +63,8 @@ def engine(answers: Answers, tls: ssl.SSLContext | None = None) -> Iterator[tupl
 def test_an_engine_at_a_tcp_address_is_asked_like_one_at_a_socket(monkeypatch: pytest.MonkeyPatch) -> None:
     with engine({"/version": (200, b'{"Version": "1"}')}) as (port, asked):
         monkeypatch.setenv("DOCKER_HOST", f"tcp://127.0.0.1:{port}")
-        assert engine_answers()
-        assert ask_engine("GET", "/version", {"filters": '{"a": ["b c"]}'}) == (200, {"Version": "1"})
-    assert asked == ["GET /version", "GET /version?filters=%7B%22a%22%3A+%5B%22b+c%22%5D%7D"]
+        assert ask_engine(find_engine(), "GET", "/version", {"filters": '{"a": ["b c"]}'}) == (200, {"Version": "1"})
+    assert asked == ["GET /version?filters=%7B%22a%22%3A+%5B%22b+c%22%5D%7D"]
 
 
 @pytest.mark.needs("openssl")
@@ -81,15 +82,15 @@ def test_certificates_are_those_that_the_sdk_would_use(tmp_path: Path, monkeypat
         monkeypatch.setenv("DOCKER_TLS_VERIFY", "1")
         monkeypatch.setenv("DOCKER_CERT_PATH", str(tmp_path))
         with pytest.raises(NoEngineError, match="no certificates in") as raised:
-            ask_engine("GET", "/version")
+            ask_engine(find_engine(), "GET", "/version")
         assert not raised.value.cannot_have_runs
         (tmp_path / "ca.pem").write_bytes((tmp_path / "cert.pem").read_bytes())
-        assert ask_engine("GET", "/version") == (200, {})
+        assert ask_engine(find_engine(), "GET", "/version") == (200, {})
         monkeypatch.setenv("DOCKER_HOST", f"tcp://127.0.0.1:{port}")
         with pytest.raises(NoEngineError, match=r"not valid for '127\.0\.0\.1'"):
-            ask_engine("GET", "/version")
+            ask_engine(find_engine(), "GET", "/version")
         monkeypatch.setenv("DOCKER_TLS_VERIFY", "")
-        assert ask_engine("GET", "/version") == (200, {})
+        assert ask_engine(find_engine(), "GET", "/version") == (200, {})
 
 
 @pytest.mark.parametrize("body", [b"no JSON", b"[" * 100_000, b"\xff"])
@@ -97,8 +98,7 @@ def test_what_is_no_engine_is_said_to_be_none(body: bytes, monkeypatch: pytest.M
     with engine({"/version": (200, body)}) as (port, _):
         monkeypatch.setenv("DOCKER_HOST", f"tcp://127.0.0.1:{port}")
         with pytest.raises(NoEngineError, match=f"no Docker engine answers at tcp://127.0.0.1:{port}"):
-            ask_engine("GET", "/version")
-        assert not engine_answers()
+            ask_engine(find_engine(), "GET", "/version")
 
 
 def test_a_refused_question_is_not_taken_for_an_empty_engine(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,5 +118,5 @@ def test_a_container_that_stays_is_named_with_the_engines_words(monkeypatch: pyt
     with engine(answers) as (port, asked):
         monkeypatch.setenv("DOCKER_HOST", f"tcp://127.0.0.1:{port}")
         with pytest.raises(BrokenEnvironmentError, match=r"container stubborn within 0\.05 s: removal is already"):
-            remove_run({"fencepost.run": "r"}, within_s=0.05)
+            remove_run(find_engine(), {"fencepost.run": "r"}, within_s=0.05)
     assert "DELETE /containers/1f?force=1&v=1" in asked

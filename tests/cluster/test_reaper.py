@@ -15,6 +15,7 @@ import psutil
 import pytest
 
 from cluster.engine import connect
+from cluster.engine_address import find_engine
 from cluster.engine_sweep import RUN_LABEL, sweep_docker
 from cluster.lifetime import RunState
 from cluster.sweep import sweep
@@ -24,13 +25,13 @@ from tests.cluster.reapers import WITHIN_S, left_of, reaper_of
 HARNESS = """
 import sys, pathlib
 from cluster.lifetime import RunState
-from tests.specs import spec_of
+from tests.specs import engine_of, spec_of
 backend, folder, disks = sys.argv[1], pathlib.Path(sys.argv[2]), sys.argv[3] or None
 if backend == "process":
     from cluster.process import ProcessCluster as Cluster
 else:
     from cluster.docker import DockerCluster as Cluster
-state = RunState.create(folder.name, parent=folder.parent)
+state = RunState.create(folder.name, parent=folder.parent, engine=engine_of(backend))
 print("coming up", flush=True)
 spec = spec_of(["n1", "n2", "n3"], ["c1"], policy="rdb", disks=disks)
 cluster = Cluster(spec, state, folder.parent.parent / "logs")
@@ -88,7 +89,7 @@ def everything_left(folder: Path, backend: str) -> list[str]:
     """What of the run is left, the reaper included."""
     left = left_of(folder)
     if backend == "docker":
-        engine = connect()
+        engine = connect(find_engine())
         filters: dict[str, str | list[str] | bool] = {"label": f"{RUN_LABEL}={folder.name}"}
         left += [str(each.name) for each in engine.containers.list(all=True, filters=filters, ignore_removed=True)]
         left += [str(each.name) for each in engine.networks.list(filters=filters)]

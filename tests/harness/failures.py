@@ -7,10 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 from time import monotonic_ns
 
-import docker
 import msgspec
 import psutil
+from docker.models.containers import Container
 
+from cluster.engine import connect
+from cluster.engine_address import find_engine
 from cluster.run_processes import RUN_VARIABLE
 from cluster.waiting import becomes_true
 from fencepost.history import FaultEvent
@@ -34,9 +36,9 @@ class Outsider:
     def kill(self, part: str) -> int:
         return self._do(part, signal.SIGKILL, lambda container: container.kill())
 
-    def _do(self, part: str, number: signal.Signals, act: Callable[[docker.models.containers.Container], None]) -> int:
+    def _do(self, part: str, number: signal.Signals, act: Callable[[Container], None]) -> int:
         if self._backend == "docker":
-            engine = docker.from_env()
+            engine = connect(find_engine())
             container = engine.containers.get(f"fencepost-{self._run.name}-{part}")
             at_ns = monotonic_ns()
             act(container)

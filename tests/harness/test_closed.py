@@ -14,6 +14,7 @@ import psutil
 import pytest
 
 from cluster.engine import connect
+from cluster.engine_address import find_engine
 from cluster.engine_sweep import RUN_LABEL
 from cluster.live_run import LiveRun, find_live_run
 from cluster.run_processes import RUN_VARIABLE
@@ -84,7 +85,7 @@ def processes(live: LiveRun) -> list[psutil.Process]:
 def containers(live: LiveRun) -> dict[int, str]:
     """The containers of the run: the process of each, and its own address on this machine's bridge, if it has one."""
     try:
-        engine = connect()
+        engine = connect(find_engine())
     except Exception:  # no engine, no containers
         return {}
     there = engine.containers.list(filters={"label": f"{RUN_LABEL}={live.run_id}"})

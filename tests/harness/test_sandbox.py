@@ -19,6 +19,7 @@ import pytest
 
 import fencepost
 from cluster.engine import connect
+from cluster.engine_address import find_engine
 from cluster.engine_sweep import RUN_LABEL
 from cluster.lifetime import state_parent
 from cluster.waiting import becomes_true
@@ -303,7 +304,7 @@ def test_where_the_kernel_refuses_namespaces_a_run_says_so_in_one_line_and_works
 def left_everywhere(folder: Path, run: Path, backend: str) -> list[str]:
     left = left_of(state_of(folder, run))
     if backend == "docker":
-        engine = connect()
+        engine = connect(find_engine())
         filters: dict[str, str | list[str] | bool] = {"label": f"{RUN_LABEL}={run.name}"}
         left += [str(each.name) for each in engine.containers.list(all=True, filters=filters, ignore_removed=True)]
         left += [str(each.name) for each in engine.networks.list(filters=filters)]

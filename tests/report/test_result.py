@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from synthetic import Made, make_run
 
-from cluster.engine_http import NoEngineError
+from cluster.engine_address import Engine, NoEngineError
 from fencepost.__main__ import main
 from fencepost.errors import BrokenEnvironmentError, FencepostError, InternalError, LackingMachineError, UsageError
 from harness.config import RunConfig
@@ -57,7 +57,7 @@ def test_a_valid_run_has_no_story_of_what_it_does_not_break(tmp_path: Path) -> N
     [
         (UsageError("no"), "usage"),
         (LackingMachineError("no"), "lacking"),
-        (NoEngineError(FileNotFoundError("no")), "lacking"),
+        (NoEngineError(Engine(), FileNotFoundError("no")), "lacking"),
         (BrokenEnvironmentError("no"), "environment"),
         (InternalError("no"), "internal"),
     ],
