@@ -61,8 +61,9 @@ class RemovedError(BrokenEnvironmentError):
     """The container of a part of the cluster is gone, and this run did not remove it."""
 
     def __init__(self, part: str) -> None:
+        name = {PROXY: "Toxiproxy", RESOURCE: "the resource"}.get(part, part)
         super().__init__(
-            f"the container of {part} was removed by another program (`docker rm` or `docker container prune`, "
+            f"the container of {name} was removed by another program (`docker rm` or `docker container prune`, "
             "perhaps), and a run cannot go on without it"
         )
 

@@ -259,7 +259,8 @@ class TestRun:
         with suppress(BrokenEnvironmentError):  # a proxy that does not tell any more: it is not on record
             self.folder.write_traffic(self._sent_since(warm_up))
         self._show("reading the resource")
-        self._final_read()
+        with problems:  # what went wrong first is the reason of what goes wrong now
+            self._final_read()
         if problems.failure is not None:
             raise problems.failure
 
