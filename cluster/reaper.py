@@ -25,15 +25,15 @@ from typing import Final, Self
 from cluster.engine_address import Engine
 from cluster.run_processes import RUN_VARIABLE, end_processes
 from fencepost.errors import BrokenEnvironmentError
+from fencepost.fresh import running
 
 _WAIT: Final = """
 import os, signal, sys
 for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
     signal.signal(number, signal.SIG_IGN)
 if not os.read(0, 1):
-    os.execv(sys.executable, [sys.executable, "-P", "-m", "cluster.reaper", sys.argv[1]])
+    os.execv(sys.argv[1], sys.argv[1:])
 """
-_ROOT: Final = Path(__file__).resolve().parent.parent
 _GONE_WITHIN_S: Final = 5.0
 _ENGINE_VARIABLE: Final = "FENCEPOST_ENGINE"
 """How a reaper is told the engine of its run (`Engine.encode`)."""
@@ -51,13 +51,11 @@ class Reaper:
         """Start a reaper for the run with this state folder, which has containers in this engine or has none. Returns
         immediately."""
         watched, done = os.pipe()
-        path = os.pathsep.join(filter(None, (str(_ROOT), os.environ.get("PYTHONPATH"))))
-        environment = {**os.environ, "PYTHONPATH": path}
-        environment.pop(RUN_VARIABLE, None)
+        environment = {name: value for name, value in os.environ.items() if name != RUN_VARIABLE}
         environment[_ENGINE_VARIABLE] = "" if engine is None else engine.encode()
         try:
             process = subprocess.Popen(
-                [sys.executable, "-I", "-S", "-c", _WAIT, str(folder.absolute())],
+                [sys.executable, "-I", "-S", "-c", _WAIT, *running("cluster.reaper", str(folder.absolute()))],
                 cwd="/",
                 stdin=watched,
                 stdout=subprocess.DEVNULL,

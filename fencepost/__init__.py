@@ -9,12 +9,10 @@ Importing this package is quick: each name here is imported when it is first use
 
 from __future__ import annotations
 
-from importlib import import_module
-from importlib.util import find_spec
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False  # as typing has it; nothing is imported here that a user's folder could shadow
 if TYPE_CHECKING:
+    from typing import Any
+
     from harness.api import Run, load
     from workloads.base import Lease, Lock, LockSettings, NodeAddress
 
@@ -29,6 +27,9 @@ _HOMES = {
 
 def check_module_names() -> None:
     """Raise UsageError if another project's module has the name of one of our packages: these are common words."""
+    from importlib.util import find_spec
+    from pathlib import Path
+
     from fencepost.errors import UsageError
 
     home = Path(__file__).resolve().parent.parent
@@ -44,6 +45,8 @@ def check_module_names() -> None:
 
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
+        from importlib import import_module
+
         check_module_names()
         return getattr(import_module(_HOMES[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -204,13 +204,17 @@ def _program(lock_command: str) -> list[str]:
 
 
 def _user_class(lock: str) -> LockFactory:
-    """The class that `package.module:Class` names; like `python -m`, this also searches the current directory."""
+    """The class that `package.module:Class` names; this also searches the current folder, after everything else."""
     module_name, _, class_name = lock.partition(":")
     here = str(Path.cwd())
     if here not in sys.path:
-        sys.path.insert(0, here)
+        sys.path.append(here)
     with user_code(f"--lock {lock}", f"--lock {lock}: the module {module_name!r} cannot be imported from {here}"):
         module = importlib.import_module(module_name)
+    top = module_name.partition(".")[0]
+    own, found = Path(here, top), Path(getattr(sys.modules[top], "__file__", None) or here)
+    if (own.is_dir() or own.with_suffix(".py").exists()) and not found.is_relative_to(here):
+        raise UsageError(f"--lock {lock}: {found} is a module {top!r}, too, and comes first; rename the one in {here}")
     with user_code(f"--lock {lock}", f"--lock {lock} cannot be looked into"):
         return _checked_class(lock, module, class_name)
 

@@ -17,6 +17,7 @@ from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Final
 
 from fencepost.errors import BrokenEnvironmentError, UsageError
+from fencepost.fresh import running
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -136,7 +137,7 @@ def _hub(count: int) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
     path = os.pathsep.join(each for each in sys.path if each)
     with TemporaryFile() as printed:
         hub = subprocess.Popen(
-            [sys.executable, "-m", "harness.campaign.hub", str(count)],
+            running("harness.campaign.hub", str(count)),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=printed,

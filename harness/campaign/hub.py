@@ -1,4 +1,4 @@
-"""The process that hosts Dask's scheduler and workers on this machine: `python -m harness.campaign.hub COUNT`.
+"""The process that hosts Dask's scheduler and workers on this machine.
 
 It has a session of its own, so that a Ctrl-C at the terminal reaches neither the workers nor those that replace them.
 It says where the scheduler listens. It ends with everything below it when its input does, also when the command is
@@ -16,12 +16,14 @@ import dask.config
 from distributed import LocalCluster
 
 from cluster.lifetime import RunState
+from fencepost.fresh import is_complete
 
 _LOOPBACK: Final = "127.0.0.1"
 
 
 def main(count: int) -> None:
     """Nothing listens beyond loopback."""
+    is_complete()
     with (
         RunState.create(f"workers-{time.time_ns()}") as state,
         dask.config.set({"temporary-directory": str(state.path)}),

@@ -20,6 +20,7 @@ import msgspec
 
 from fencepost.boundary import unexpected
 from fencepost.errors import FencepostError
+from fencepost.fresh import is_complete
 from harness.campaign.one_run import Made, Order, make
 from harness.run.interruption import Interruption
 from harness.run.messages import Failed, Shown, encode
@@ -50,6 +51,7 @@ class _Reporter:
 
 def main() -> None:
     """Make runs until no more orders come."""
+    is_complete()
     out = _Reporter(os.dup(1))
     os.dup2(2, 1)  # what modules of the user print must not get among the messages
     orders: queue.Queue[Order | None] = queue.Queue()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import select
 import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from time import monotonic
@@ -14,14 +13,11 @@ from typing import Final
 import msgspec
 
 from fencepost.errors import BrokenEnvironmentError
+from fencepost.fresh import calling
 from harness.campaign.one_run import Made, Order
 from harness.run.messages import Failed, Shown, encode
 from harness.run.snapshot import Snapshot
 
-_BOOT: Final = (
-    "import sys, json; sys.path[:] = json.loads(sys.argv[1]); "
-    "from importlib import import_module; import_module('harness.campaign.player').main()"
-)
 _TAKE_DOWN_S: Final = 30.0
 """How long a run has to come down when its orders end."""
 _LOOK_EVERY_S: Final = 0.2
@@ -36,7 +32,7 @@ class PlayerProcess:
 
     def __init__(self, command: Sequence[str] = ()) -> None:
         """`command`: by default a fresh interpreter with the `sys.path` of this one."""
-        self._command = command or [sys.executable, "-c", _BOOT, msgspec.json.encode(sys.path).decode()]
+        self._command = command or calling("harness.campaign.player:main")
         self._process: subprocess.Popen[bytes] | None = None
         self._printed = -1
         self._rest = b""

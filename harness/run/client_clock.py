@@ -31,7 +31,7 @@ class ClientClock:
         not use it. (Programs that are linked statically, like those in Go, ask the kernel and not libc.)"""
         if not all(LIBRARY in Path(f"/proc/{pid}/maps").read_text() for pid in pids):
             return None
-        words = [sys.executable, "-S", "-c", _TELLS_THE_TIME]
+        words = [sys.executable, "-I", "-S", "-c", _TELLS_THE_TIME]
         before_ns = time.time_ns()
         told = subprocess.run(words, env=self.environment, capture_output=True, check=True, timeout=_TOLD_WITHIN_S)
         after_ns, told_ns = time.time_ns(), int(told.stdout)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import select
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Final, NamedTuple
@@ -20,14 +19,11 @@ from cluster.lifetime import StateFolder
 from cluster.live_run import write_init
 from cluster.sandbox import Refusal, Sandbox, launch
 from fencepost.errors import BrokenEnvironmentError
+from fencepost.fresh import calling
 from harness.run.interruption import Interruption
 from harness.run.messages import Failed, Finished, Message, Said, Shown, Stop, encode
 from harness.run.snapshot import Display, Snapshot
 
-_BOOT: Final = (
-    "import gc, json, sys; gc.disable(); sys.path[:] = json.loads(sys.argv[1]); "
-    "from importlib import import_module; import_module(sys.argv[2]).main_inside()"
-)
 _LOOK_EVERY_MS: Final = 50
 
 HasShownEnough = Callable[[Snapshot], bool]
@@ -110,9 +106,8 @@ class _Started(NamedTuple):
 
     @classmethod
     def of(cls, module: str, environment: Mapping[str, str]) -> _Started:
-        path = msgspec.json.encode(sys.path).decode()
         printed = os.memfd_create("fencepost-run")
-        sandbox = launch([sys.executable, "-c", _BOOT, path, module], environment, printed)
+        sandbox = launch(calling(f"{module}:main_inside"), environment, printed)
         if isinstance(sandbox, Refusal):
             os.close(printed)
             raise BrokenEnvironmentError(
