@@ -88,7 +88,8 @@ def identity_of(path: Path) -> tuple[int, int, int]:
 def read_document(path: Path) -> bytes:
     """The bytes of a document. Raises UsageError, also for one that is too large."""
     with open_regular(path) as file:
-        data = file.read(DOCUMENT_BYTES + 1)
+        # What is read has its memory reserved beforehand; some allocators also fill it.
+        data = file.read(min(os.fstat(file.fileno()).st_size, DOCUMENT_BYTES) + 1)
     if len(data) > DOCUMENT_BYTES:
         raise UsageError(f"{path} is larger than {DOCUMENT_BYTES >> 20} MB: it is not from fencepost")
     return data
@@ -120,7 +121,8 @@ def disk_error(error: OSError, path: Path) -> BrokenEnvironmentError:
     """What went wrong while writing to `path`, in one line."""
     if error.errno in NO_SPACE:
         return BrokenEnvironmentError(f"no space left to write {path}; make room and run again")
-    return BrokenEnvironmentError(f"{path} cannot be written: {os.strerror(error.errno or errno.EIO)}")
+    limit = " (ulimit -f)" if error.errno == errno.EFBIG else ""
+    return BrokenEnvironmentError(f"{path} cannot be written: {os.strerror(error.errno or errno.EIO)}{limit}")
 
 
 def write_whole(path: Path, content: bytes | str) -> None:
