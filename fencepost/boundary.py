@@ -18,6 +18,7 @@ from types import FrameType
 from typing import Final, NoReturn, TextIO
 
 from fencepost.errors import FencepostError
+from fencepost.stdout import UnreadError, guard_stdout
 from fencepost.text import printable
 
 FAILED: Final = FencepostError.exit_code
@@ -30,10 +31,6 @@ _LONGEST_LINE: Final = 4_000
 
 class Interrupted(KeyboardInterrupt):
     """Ctrl-C was pressed; any other KeyboardInterrupt was raised by somebody's code."""
-
-
-class UnreadError(Exception):
-    """Nobody reads what the command prints."""
 
 
 def exit_code_of(command: Callable[[], int]) -> int:
@@ -78,33 +75,27 @@ def say_error(text: str) -> None:
 
 
 def say(text: str) -> None:
-    """Write text of ours to stdout. Raises UnreadError if nobody reads it."""
+    """Write text of ours to stdout. Raises what `fencepost.stdout` raises."""
     stdout: TextIO | None = sys.stdout
-    if stdout is None:  # closed by the caller
-        return
-    try:
+    if stdout is not None:  # closed by the caller
         stdout.write(text)
-    except BrokenPipeError:
-        raise UnreadError from None
 
 
 def say_bytes(pieces: Iterable[bytes]) -> None:
-    """Write bytes of ours to stdout. Raises UnreadError if nobody reads them."""
+    """Write bytes of ours to stdout. Raises what `fencepost.stdout` raises."""
     stdout: TextIO | None = sys.stdout
-    if stdout is None:  # closed by the caller
-        return
-    try:
+    if stdout is not None:  # closed by the caller
         for piece in pieces:
             stdout.buffer.write(piece)
         stdout.buffer.flush()
-    except BrokenPipeError:
-        raise UnreadError from None
 
 
 def unexpected(error: BaseException) -> str:
     """An exception that nobody expected, in words, with the path of a file that has its traceback."""
     if isinstance(error, MemoryError):
         what = "not enough memory, or too small a limit (ulimit -v)"
+    elif isinstance(error, EOFError) and "marshal" in _words_of(error):
+        what = "a compiled module is damaged, as a full disk leaves it; delete the folders __pycache__ of fencepost"
     elif isinstance(error, SystemExit):
         what = f"a module that it loaded tried to end the process (sys.exit, {error.code!r})"
     else:
@@ -119,9 +110,9 @@ def protect_process() -> None:
             os.fstat(descriptor)
         except OSError:  # closed by the caller; else the next file that is opened would be stdout
             os.open(os.devnull, os.O_RDWR)
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
+    guard_stdout()
+    if isinstance(sys.stderr, TextIOWrapper):
+        sys.stderr.reconfigure(errors="backslashreplace")
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _interrupt)
     _keep_alive()
@@ -159,13 +150,9 @@ def _tell_of_thread(kind: type[BaseException], error: BaseException | None) -> N
 
 
 def _flush() -> int:
-    """Raises UnreadError if nobody reads the rest."""
     stdout: TextIO | None = sys.stdout
-    try:
-        if stdout is not None and not stdout.closed:
-            stdout.flush()
-    except BrokenPipeError:
-        raise UnreadError from None
+    if stdout is not None and not stdout.closed:
+        stdout.flush()
     return 0
 
 

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
-from typing import IO, Any, NoReturn
+from typing import IO, Any
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.text import Text as AnyText
 
-from fencepost.boundary import UnreadError
 from fencepost.text import printable, printable_lines
 
 
@@ -26,8 +25,7 @@ class Text(AnyText):
 
 
 class Terminal(Console):
-    """A console of rich, for text that cannot be trusted. Takes rich's arguments. Raises UnreadError when nobody reads
-    any longer."""
+    """A console of rich, for text that cannot be trusted. Takes rich's arguments."""
 
     def __init__(self, file: IO[str] | None = None, **settings: Any) -> None:
         # Not whatever sys.stdout is later: what others print while it is diverted must not divert this.
@@ -42,6 +40,3 @@ class Terminal(Console):
                 yield segment
             else:
                 yield Segment(printable_lines(segment.text), segment.style)
-
-    def on_broken_pipe(self) -> NoReturn:
-        raise UnreadError

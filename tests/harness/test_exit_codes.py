@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import signal
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
+from cluster.waiting import becomes_true
 from fencepost.boundary import INTERRUPTED, Interrupted, exit_code_of
 from fencepost.user_code import user_code
 from harness.checkers.judge import judge_folder
@@ -228,8 +231,30 @@ def test_a_full_device_is_one_line_and_no_verdict(words: list[str], tmp_path: Pa
             stdout=full, stderr=subprocess.PIPE, text=True, timeout=120,
         )  # fmt: skip
     assert done.returncode == 255
-    assert "No space left" in done.stderr
-    assert len(done.stderr.splitlines()) == 1
+    assert done.stderr == "fencepost: stdout cannot be written (No space left on device); send it elsewhere\n"
+    assert not list(tmp_path.glob("fencepost-traceback-*"))
+
+
+def test_a_stdout_that_another_program_made_non_blocking_gets_everything(tmp_path: Path) -> None:
+    whole = fencepost("test", "--help", folder=tmp_path).stdout
+    reading, writing = os.pipe()
+    fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, 4_096)
+    os.set_blocking(writing, False)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "fencepost", "test", "--help"],
+        cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=writing, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    os.close(writing)
+    assert becomes_true(lambda: _is_full(reading), within_s=30)
+    with os.fdopen(reading) as pipe:
+        assert pipe.read() == whole
+    assert (process.communicate(timeout=30)[1], process.returncode) == ("", 0)
+
+
+def _is_full(pipe: int) -> bool:
+    waiting = bytearray(4)
+    fcntl.ioctl(pipe, termios.FIONREAD, waiting)
+    return int.from_bytes(waiting, sys.byteorder) == 4_096
 
 
 def test_a_closed_stdout_is_nobodys_file(tmp_path: Path) -> None:
