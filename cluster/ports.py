@@ -59,7 +59,9 @@ class Ports:
         self._held: list[socket.socket] = []
 
     def take(self, count: int) -> list[int]:
-        """That many different ports, outside of the ephemeral range. Raises BrokenEnvironmentError if there are not."""
+        """That many different ports, outside of the ephemeral range. Raises BrokenEnvironmentError if there are not, or
+        if nothing can be sent to the host."""
+        _check_route(self.host)
         low, high = ephemeral_range()
         candidates = [port for port in range(_LOWEST, 65_536) if not low <= port <= high]
         # Runs that start at the same moment must not all try the same ports.
@@ -93,6 +95,16 @@ class Ports:
             return False
         self._held.append(holder)
         return True
+
+
+def _check_route(host: str) -> None:
+    """An interface that is down has addresses that can be bound, and dialling them fails."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as unsent:
+        try:
+            unsent.connect((host, _LOWEST))
+        except OSError as error:
+            advice = ": the loopback interface is down; `ip link set lo up` raises it" if host == LOOPBACK else ""
+            raise BrokenEnvironmentError(f"{host} cannot be reached ({error.strerror}){advice}") from error
 
 
 def _allow_open_files(count: int) -> None:

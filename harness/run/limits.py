@@ -17,6 +17,9 @@ _PROCESSES_OF_A_CLIENT: Final = 4
 _OTHER_PROCESSES: Final = 64
 _ADDRESS_SPACE_BYTES: Final = 2 << 30
 """Of the largest process. Toxiproxy, a Go program, reserves most of this and uses little of it."""
+_FILE_BYTES: Final = 64 << 20
+"""Of a log of a client, a server or the witness. The kernel ends a server whose file would become too large."""
+_KIB: Final = 1 << 10
 _MIB: Final = 1 << 20
 
 
@@ -31,6 +34,8 @@ def check_limits(config: RunConfig) -> None:
     size = f"{config.clients} clients of {config.nodes} nodes"
     _check(resource.RLIMIT_NOFILE, files, f"{size} need {files:,} open files", "ulimit -Hn", hard=True)
     _check(resource.RLIMIT_NPROC, processes, f"{size} need {processes:,} processes and threads", "ulimit -u")
+    files = _FILE_BYTES
+    _check(resource.RLIMIT_FSIZE, files, f"a run needs files of {files // _KIB:,} KiB", "ulimit -f", unit=_KIB)
     space = _ADDRESS_SPACE_BYTES
     _check(resource.RLIMIT_AS, space, f"a run needs {space // _MIB:,} MiB of address space", "ulimit -v", unit=_MIB)
 
