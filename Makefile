@@ -21,8 +21,8 @@ unexport PYTHONHOME
 .NOTPARALLEL:
 .PHONY: help base dev lock-under-test setup setup-docker doctor test test-partition test-latency test-pause test-crash \
         test-power test-controls test-standard test-all report-fsync mutants claims survey nightly many-clients foreign \
-        foreign-names fuzz flips same-verdicts no-blame no-blame-under-faults signals tampered screenshots recording docs \
-        lint lock clean
+        foreign-names fuzz flips same-verdicts no-blame no-blame-under-faults signals surroundings tampered screenshots \
+        recording docs lint lock clean
 
 help: ## show this page
 	@echo "fencepost finds out by experiment whether a distributed lock on Redis keeps its promise."
@@ -177,6 +177,9 @@ no-blame-under-faults: dev lock-under-test ## the same of correct locks, in ever
 
 signals: dev ## end short runs by signals at random moments; nothing may be left (COUNT=20 CLUSTER=both)
 	.venv/bin/python -m tests.signals --count $(or $(COUNT),20) $(if $(CLUSTER),--cluster $(CLUSTER)) $(ARGS)
+
+surroundings: dev ## short runs in hostile surroundings: Python's variables, limits, full disks, odd folders (ONLY=limit); as root
+	.venv/bin/python -m tests.surroundings $(if $(ONLY),--only "$(ONLY)") $(ARGS)
 
 tampered: dev ## damage recorded runs in every way; none may be believed (COUNT=1000)
 	.venv/bin/python -m tests.tampered --count $(or $(COUNT),1000) $(ARGS)
