@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import faulthandler
 import os
 from collections.abc import Generator
 from pathlib import Path
 
 import pytest
+from _pytest.faulthandler import fault_handler_stderr_fd_key
 from hypothesis import settings
 
 from tests import durations
@@ -16,6 +18,7 @@ from tests.progress import Progress
 from tests.skips import LACKS, Noting, read_skipped
 
 _MARK = "needs "
+_GRACE_S = float(os.environ.get("FENCEPOST_HANG_GRACE_S", "30"))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -73,6 +76,21 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=left_out)
     if hasattr(config, "workerinput"):
         durations.longest_first(items, record)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """A test that hangs is named, also one that swallows the exception of its time-out: it ends its process then, with
+    the stacks of all threads, and pytest-xdist says what that process was playing."""
+    marked = item.get_closest_marker("timeout")
+    limit_s = float(marked.args[0] if marked is not None else item.config.getini("timeout") or 0)
+    if limit_s:
+        stderr = item.config.stash[fault_handler_stderr_fd_key]
+        faulthandler.dump_traceback_later(2 * limit_s + _GRACE_S, exit=True, file=stderr)
+    try:
+        return (yield)
+    finally:
+        faulthandler.cancel_dump_traceback_later()
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -13,6 +13,8 @@ from tests.skips import Skipped, read_skipped
 
 pytest_plugins = "pytester"
 
+ROOT = Path(__file__).resolve().parent.parent
+
 TESTS = """
 import time, pytest
 
@@ -101,6 +103,29 @@ def test_a_failure_is_told_at_once_and_there_are_no_dots(suite: pytest.Pytester)
     assert "FAILED test_other.py::test_wrong (call)" in result.stdout.lines
     result.stdout.no_fnmatch_line("*[[]100%]*")
     result.stdout.fnmatch_lines(["FAILED test_other.py::test_wrong - assert 1 == 2"])
+
+
+def test_a_test_that_swallows_its_time_out_is_named_with_its_stack(
+    suite: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FENCEPOST_HANG_GRACE_S", "1")
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    suite.makepyfile(
+        test_other="""
+        import time, pytest
+
+        @pytest.mark.timeout(0.2)
+        def test_that_hangs():
+            while True:
+                try:
+                    time.sleep(60)
+                except BaseException:
+                    pass
+        """
+    )
+    result = suite.runpytest_subprocess("-p", "tests.conftest", "-n", "1", "--maxfail", "1", "test_other.py")
+    result.stdout.fnmatch_lines(["*worker 'gw0' crashed while running 'test_other.py::test_that_hangs'*"])
+    result.stderr.fnmatch_lines(["*test_other.py*in test_that_hangs*"])
 
 
 class Clock:
