@@ -107,6 +107,7 @@ class Progress:
             with self._lock:
                 self._clear()
                 self._reporter.write_line(f"FAILED {report.nodeid} ({report.when})", red=True)
+                self._reporter.flush()
 
     def pytest_sessionfinish(self) -> None:
         self._ended.set()
@@ -127,6 +128,7 @@ class Progress:
                 self._reporter.rewrite(self._tally.in_words()[: get_terminal_size().columns - 1], erase=True)
             else:
                 self._reporter.write_line(self._tally.in_words())
+            self._reporter.flush()
 
     def _clear(self) -> None:
         if self._is_live:

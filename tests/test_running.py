@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from cluster.waiting import becomes_true
 from tests import durations
-from tests.progress import Tally
+from tests.progress import Progress, Tally
 from tests.skips import Skipped, read_skipped
 
 pytest_plugins = "pytester"
@@ -168,3 +169,24 @@ def test_files_that_take_long_begin_first() -> None:
     items = [Item("a.py::x"), Item("b.py::y"), Item("b.py::z"), Item("c.py::u")]
     durations.longest_first(items, {"b.py::z": 7.0, "c.py::u": 8.0})  # type: ignore[arg-type]
     assert [item.nodeid for item in items] == ["c.py::u", "b.py::y", "b.py::z", "a.py::x"]
+
+
+def test_what_is_said_goes_out_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A log that is a file is otherwise written by the page, minutes later."""
+    said = list[str]()
+
+    class Reporter:
+        isatty, showfspath = False, True
+
+        def write_line(self, text: str, **_: object) -> None:
+            said.append(text)
+
+        def flush(self) -> None:
+            said.append("flushed")
+
+    monkeypatch.setattr("tests.progress._LOG_S", 0.01)
+    progress = Progress(Reporter())  # type: ignore[arg-type]
+    progress.pytest_xdist_node_collection_finished(["a.py::test"])
+    assert becomes_true(lambda: said[:2] == ["0 of 1 test", "flushed"]), "without any event"
+    progress.pytest_sessionfinish()
+    assert set(said[1::2]) == {"flushed"}

@@ -7,6 +7,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -26,6 +27,13 @@ MakeCluster = Callable[..., ProcessCluster]
 @pytest.fixture(scope="session")
 def redis_program() -> ServerProgram:
     return find_server("redis")
+
+
+@pytest.fixture
+def socket_folder() -> Iterator[Path]:
+    """A new folder whose path is short: that of a socket has 107 bytes at most, and TMPDIR may be long."""
+    with TemporaryDirectory(prefix="fencepost-test-", dir="/tmp") as folder:
+        yield Path(folder)
 
 
 @pytest.fixture

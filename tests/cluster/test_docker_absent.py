@@ -21,18 +21,18 @@ from tests.specs import spec_of
 
 
 @pytest.fixture
-def silent_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def silent_engine(socket_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A socket that accepts and never says a word."""
     with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(tmp_path / "docker.sock"))
+        listener.bind(str(socket_folder / "docker.sock"))
         listener.listen()
-        monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/docker.sock")
+        monkeypatch.setenv("DOCKER_HOST", f"unix://{socket_folder}/docker.sock")
         yield
 
 
 @pytest.fixture
-def no_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    address = f"unix://{tmp_path}/docker.sock"
+def no_engine(socket_folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    address = f"unix://{socket_folder}/docker.sock"
     monkeypatch.setenv("DOCKER_HOST", address)
     return address
 
@@ -95,11 +95,11 @@ def test_an_address_that_is_none_is_the_same_clear_error(address: str, monkeypat
 
 
 @pytest.fixture
-def dead_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+def dead_engine(socket_folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """A socket that an engine has left behind."""
-    address = f"unix://{tmp_path}/docker.sock"
+    address = f"unix://{socket_folder}/docker.sock"
     with socket.socket(socket.AF_UNIX) as left:
-        left.bind(str(tmp_path / "docker.sock"))
+        left.bind(str(socket_folder / "docker.sock"))
     monkeypatch.setenv("DOCKER_HOST", address)
     return address
 

@@ -24,7 +24,7 @@ class _Server(socketserver.ThreadingUnixStreamServer):
 
 
 @pytest.fixture
-def serve(tmp_path: Path) -> Iterator[Serve]:
+def serve(socket_folder: Path) -> Iterator[Serve]:
     """A server that answers each path with these bytes, and hangs for None until the test ends."""
     over, servers = threading.Event(), list[_Server]()
 
@@ -43,7 +43,7 @@ def serve(tmp_path: Path) -> Iterator[Serve]:
                         return
                     self.wfile.write(reply)
 
-        path = tmp_path / f"{len(servers)}.sock"
+        path = socket_folder / f"{len(servers)}.sock"
         server = _Server(str(path), Handler)
         servers.append(server)
         threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
@@ -105,8 +105,8 @@ def test_work_that_is_called_off_ends_at_once(serve: Serve) -> None:
 
 
 @pytest.mark.parametrize("reply", [b"", b"SSH-2.0-nothing\r\n\r\n", b"HTTP/1.1 200 OK\r\n\r\n"])
-def test_a_server_that_hangs_up_or_speaks_something_else_is_an_error(tmp_path: Path, reply: bytes) -> None:
-    path = tmp_path / "server.sock"
+def test_a_server_that_hangs_up_or_speaks_something_else_is_an_error(socket_folder: Path, reply: bytes) -> None:
+    path = socket_folder / "server.sock"
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(path))
         server.listen()

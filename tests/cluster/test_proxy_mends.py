@@ -77,8 +77,8 @@ class Proxied:
 
 
 @pytest.fixture
-def proxied(tmp_path: Path) -> Iterator[Proxied]:
-    path = tmp_path / "proxy.sock"
+def proxied(socket_folder: Path) -> Iterator[Proxied]:
+    path = socket_folder / "proxy.sock"
     with contextlib.ExitStack() as stack:
         threads = stack.enter_context(ThreadPoolExecutor())
         program = stack.enter_context(subprocess.Popen([find_toxiproxy().path, "-socket", path]))

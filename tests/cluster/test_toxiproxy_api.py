@@ -30,7 +30,7 @@ WHOLE = ProxyState(LISTEN, UPSTREAM, enabled=True, toxics={})
 
 
 @pytest.fixture
-def fake(tmp_path: Path) -> Iterator[Fake]:
+def fake(socket_folder: Path) -> Iterator[Fake]:
     """A server that answers (method, path) with (status, JSON), or hangs for None until the test ends."""
     over = threading.Event()
     servers: list[ThreadingHTTPServer] = []
@@ -64,7 +64,7 @@ def fake(tmp_path: Path) -> Iterator[Fake]:
             def log_message(self, *_: object) -> None:
                 pass
 
-        path = tmp_path / f"{len(servers)}.sock"
+        path = socket_folder / f"{len(servers)}.sock"
         server = UnixServer(str(path), Handler)  # type: ignore[arg-type]  # its stub knows TCP only
         server.daemon_threads = True
         servers.append(server)
@@ -196,8 +196,8 @@ def test_an_owner_whose_name_could_be_taken_for_another_is_refused(shared_cluste
         shared_cluster.links["c1", "n1"].cut("f1:x", "drop", "both")
 
 
-def test_a_socket_may_lie_deeper_than_its_path_could_be_told_to_the_kernel(tmp_path: Path, fake: Fake) -> None:
-    deep = tmp_path / ("a" * 100) / ("b" * 100)
+def test_a_socket_may_lie_deeper_than_its_path_could_be_told_to_the_kernel(socket_folder: Path, fake: Fake) -> None:
+    deep = socket_folder / ("a" * 100) / ("b" * 100)
     deep.mkdir(parents=True)
     fake(lambda method, path: (200, {})).rename(deep / "api.sock")
     assert ToxiproxyServer(deep / "api.sock").proxies() == {}
