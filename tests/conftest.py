@@ -38,6 +38,7 @@ def pytest_xdist_auto_num_workers() -> int:
 @pytest.hookimpl(trylast=True)  # the terminal's reporter is there by then
 def pytest_configure(config: pytest.Config) -> None:
     obey_signals()
+    os.environ.pop("PYTHONUNBUFFERED", None)  # few users have it, and it hides what is lost in a buffer
     # How long an example takes says more about the machine than about the code.
     settings.register_profile("unhurried", deadline=None)
     settings.load_profile("unhurried")

@@ -15,6 +15,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from io import TextIOWrapper
 from pathlib import Path
 from random import Random
 from threading import Thread
@@ -205,6 +206,8 @@ def _await_start(control: Control) -> None:
 
 def main(argv: Sequence[str]) -> int:
     os.nice(_NICENESS)
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(line_buffering=True)  # a killed process cannot flush what its lock printed
     spec = msgspec.json.decode(Path(argv[1]).read_bytes(), type=ClientSpec)
     try:
         work(spec)

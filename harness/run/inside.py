@@ -7,6 +7,8 @@ import select
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Final, Protocol, TypeVar
 
@@ -91,6 +93,8 @@ def main(kind: type[J], play: Callable[[J, Inside], None]) -> None:
     else:
         inside.end(Finished())
     finally:
+        with suppress(OSError, ValueError):
+            sys.stdout.flush()  # half a line
         if not log.stat().st_size:
             log.unlink()
 
@@ -101,3 +105,5 @@ def _print_to(log: Path) -> None:
     for standard in (1, 2):
         os.dup2(descriptor, standard)
     os.close(descriptor)
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(line_buffering=True)  # the process is not known to end in an orderly way

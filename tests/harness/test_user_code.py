@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from nemesis.schedule import Planned
 from tests.harness import runs
 
 LOCK = """
@@ -80,6 +81,15 @@ def test_a_script_that_ends_its_process_breaks_the_run_off(ending: str, tmp_path
     assert len(err.splitlines()) == 1, err
     assert "\x1b" not in out + err
     assert "VALID" in (runs.only_run(tmp_path) / "logs" / "harness.log").read_text()
+
+
+def test_what_a_lock_printed_is_in_its_clients_log_although_the_client_is_killed(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(LOCK.format(ending="print('acquiring')"))
+    fault = Planned("f1", 500, 500, "crash", {"clients": ["c1"]})
+    killed = ["--schedule", str(runs.schedule_of(tmp_path, fault))]
+    code, out, err = runs.fencepost(tmp_path, *runs.short_run("--lock", "mine:Mine", *killed))
+    assert code in (0, 2), out + err
+    assert "acquiring" in (runs.only_run(tmp_path) / "logs" / "c1.1.log").read_text()
 
 
 def test_a_restarted_client_whose_lock_cannot_connect_tries_again(tmp_path: Path) -> None:
