@@ -154,17 +154,19 @@ class DockerCluster(Backend[ContainerNode]):
                 "api": version.get("ApiVersion"),
                 "network": str(subnet.pool),
             },
-            "server": self._server_facts(next(iter(self.nodes.values())), images[self._spec.server]),
-            "resource_server": self._server_facts(self.resource, images[self._spec.resource_server]),
+            "server": self._server_facts(next(iter(self.nodes.values())), self._spec.server, images),
+            "resource_server": self._server_facts(self.resource, self._spec.resource_server, images),
             "toxiproxy": {"version": self._spec.toxiproxy.version, **proxy.environment()},
         }
 
-    def _server_facts(self, node: ContainerNode, image: Image) -> dict[str, object]:
+    def _server_facts(
+        self, node: ContainerNode, program: ServerProgram, images: Mapping[ServerProgram, Image]
+    ) -> dict[str, object]:
         try:
             version = node.server.running_version(node.address, ASK_MS)
         except OSError as error:
             raise BrokenEnvironmentError(f"{node.name} does not report its version: {error}") from error
-        return {"name": node.server.name, "version": version, **image.environment()}
+        return program.facts() | {"version": version} | images[program].environment()
 
     @property
     def _used(self) -> Engine:
@@ -293,8 +295,7 @@ def _is_running(container: Container) -> bool:
 
 def _recipe(program: ServerProgram) -> Recipe:
     server = program.server
-    published = None if program.by_path else server.image
-    return Recipe(program.name, published, program.path, f"/usr/local/bin/{server.programs[0]}", program.version)
+    return Recipe(program.name, program.image, program.path, f"/usr/local/bin/{server.programs[0]}", program.version)
 
 
 def _proxy_recipe(program: ToxiproxyProgram) -> Recipe:

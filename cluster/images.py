@@ -1,12 +1,12 @@
-"""Container images: the published ones where a registry answers, otherwise built from the programs of this host.
+"""Container images: built from the programs of this host, unless the user names one.
 
 A program of the host needs very little to run in a container: itself, the shared libraries that `ldd` names and the
 dynamic loader, each under the path at which it was found here. That is a tar of a few megabytes, made in memory and
 imported by the engine in well under a second. Its tag is the hash of its content, so the second run finds it, and a
 new version of the program makes a new image.
 
-An image that is here already, published or built, is used unchanged, so a machine without a registry tries to reach one
-only once for each version of its programs.
+So containers run the same servers as processes do. A named image is used as it is: the one that is here, or else the
+one that a registry has under this name.
 """
 
 from __future__ import annotations
@@ -34,7 +34,6 @@ from cluster.engine import ENGINE_ERRORS, words_of
 from cluster.engine_sweep import PROGRAM_LABEL, VERSION_LABEL
 from cluster.waiting import becomes_true
 from fencepost.errors import BrokenEnvironmentError
-from fencepost.setup.machine import SET_UP
 
 REGISTRY_ANSWER_S = 3
 """How long a registry has to confirm that it knows an image."""
@@ -54,14 +53,13 @@ _ELF_64, _ELF_LITTLE, _PT_INTERP = 2, 1, 3
 class Recipe:
     """How to get one program as an image.
 
-    `name`: what an image built here is called, `fencepost/<name>`. `published`: the reference in a registry; None:
-    never ask one. `program`: the file of this host to build from; None: the host has none. `inside`: the program's
-    path in either image. `version`: the program's.
+    `name`: what an image built here is called, `fencepost/<name>`. `named`: the image that the user named; None: it is
+    built from `program`, a file of this host. `inside`: the program's path in either image. `version`: the program's.
     """
 
     name: str
-    published: str | None
-    program: Path | None
+    named: str | None
+    program: Path
     inside: str
     version: str = ""
 
@@ -86,10 +84,9 @@ class Image:
 
 
 def provide(client: DockerClient, recipe: Recipe, called_off: CalledOff = never) -> Image:
-    """The image for a recipe: here already, pulled, or built, in this order. A download that is called off is not
-    waited for.
+    """The image for a recipe: here already, else pulled or built. A download that is called off is not waited for.
 
-    Raises BrokenEnvironmentError if no registry answers and the host's program is missing or cannot be packed.
+    Raises BrokenEnvironmentError if the named image is nowhere, or the host's program is missing or cannot be packed.
     """
     try:
         return _provide(client, recipe, called_off)
@@ -98,20 +95,18 @@ def provide(client: DockerClient, recipe: Recipe, called_off: CalledOff = never)
 
 
 def _provide(client: DockerClient, recipe: Recipe, called_off: CalledOff) -> Image:
-    if recipe.published and (found := _find(client, recipe.published)):
-        return _image(found, recipe.published, "pulled", recipe.inside)
-    files = _files_of(recipe.program, recipe.inside) if recipe.program else None
-    built_as = f"fencepost/{recipe.name}:{content_hash(files)[:12]}" if files else None
-    if built_as and (found := _find(client, built_as)):
-        return _image(found, built_as, "built-from-host", recipe.inside)
-    if recipe.published and (found := _pull(client, recipe.published, called_off)):
-        return _image(found, recipe.published, "pulled", recipe.inside)
-    if files is None or built_as is None:
-        raise BrokenEnvironmentError(
-            f"no registry answers for {recipe.published}, and this host has no program to build an image from; "
-            f"install it with `{SET_UP}`, or pull the image where there is a network"
-        )
-    return _image(_build(client, files, built_as, recipe), built_as, "built-from-host", recipe.inside)
+    if recipe.named:
+        found = _find(client, recipe.named) or _pull(client, recipe.named, called_off)
+        if found is None:
+            raise BrokenEnvironmentError(
+                f"the Docker engine does not have the image {recipe.named}, and no registry answers for it; "
+                f"pull it where there is a network"
+            )
+        return _image(found, recipe.named, "pulled", recipe.inside)
+    files = _files_of(recipe.program, recipe.inside)
+    built_as = f"fencepost/{recipe.name}:{content_hash(files)[:12]}"
+    built = _find(client, built_as) or _build(client, files, built_as, recipe)
+    return _image(built, built_as, "built-from-host", recipe.inside)
 
 
 def _image(found: EngineImage, reference: str, origin: Origin, inside: str) -> Image:

@@ -16,7 +16,6 @@ from cluster.children import end_child, look_at_child, spawn
 from cluster.lifetime import StateFolder
 from cluster.ports import Ports, ephemeral_range
 from cluster.process_node import ProcessNode
-from cluster.programs import ServerProgram
 from cluster.server_node import Seen
 from cluster.spec import ClusterSpec
 from fencepost.errors import BrokenEnvironmentError
@@ -60,8 +59,8 @@ class ProcessCluster(Backend[ProcessNode]):
         low, high = ephemeral_range()
         proxy = self._spec.toxiproxy
         return {
-            "server": _facts(self._spec.server),
-            "resource_server": _facts(self._spec.resource_server),
+            "server": self._spec.server.facts(),
+            "resource_server": self._spec.resource_server.facts(),
             "toxiproxy": {"version": proxy.version, "path": str(proxy.path)},
             "ephemeral_ports": f"{low}-{high}",
             **disks,
@@ -92,7 +91,3 @@ class ProcessCluster(Backend[ProcessNode]):
         if process is not None:
             end_child(process)
         shutil.rmtree(self._folder, ignore_errors=True)
-
-
-def _facts(program: ServerProgram) -> dict[str, object]:
-    return {"name": program.name, "version": program.version, "path": str(program.path)}

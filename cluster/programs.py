@@ -1,11 +1,13 @@
 """Find the programs that a cluster needs: those of its servers, and a Toxiproxy.
 
-The tools folder of set-up (`<checkout>/.tools`, or $FENCEPOST_TOOLS) is searched before PATH. Each program is asked for
-its version, so a program that is found here is known to run.
+They are in the tools folder of set-up (`<checkout>/.tools`, or $FENCEPOST_TOOLS). A Redis or Valkey of the machine is
+taken only if the user names it; other programs may also be on PATH. Each program is asked for its version, so a program
+that is found here is known to run.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import shutil
@@ -21,8 +23,11 @@ from cluster.server import Server
 from fencepost.errors import BrokenEnvironmentError, InternalError, UsageError
 from fencepost.files import checked_path, identity_of, kind_of
 from fencepost.setup.machine import SET_UP, tools_folder
+from fencepost.setup.server_wheels import BROUGHT, why_no_servers
 
 TOXIPROXY: Final = "fencepost-toxiproxy"
+_IMAGE: Final = "image:"
+_REFERENCE: Final = re.compile(r"[\w./:-]+(:[\w.-]+|@sha256:[0-9a-f]{64})")
 _TOXIPROXY_VERSION = re.compile(rf"{TOXIPROXY} version (\S+)")
 
 
@@ -30,14 +35,15 @@ _TOXIPROXY_VERSION = re.compile(rf"{TOXIPROXY} version (\S+)")
 class ServerProgram:
     """The program of a server. `name`: which server it is; `version`: what the program says of itself.
 
-    `by_path`: the user named this very file, so no other build of the same server may take its place. `is_sentinel`: it
-    runs as a sentinel of such servers.
+    `is_named`: the user named this very program. `image`: the container image that has it, at `path`; its version is
+    known when it runs. None: an image is built from the program. `is_sentinel`: it runs as a sentinel of such servers.
     """
 
     path: Path
     name: str
     version: str
-    by_path: bool = False
+    is_named: bool = False
+    image: str | None = None
     is_sentinel: bool = False
 
     @property
@@ -50,6 +56,19 @@ class ServerProgram:
             raise InternalError(f"{self.name} has no sentinel")
         return server.sentinel
 
+    def facts(self) -> dict[str, object]:
+        """Which program it is, for the record of a run. Raises BrokenEnvironmentError if it cannot be read."""
+        which: dict[str, object] = {"name": self.name, "version": self.version, "is_named": self.is_named}
+        if self.image:
+            return which
+        return which | {"path": str(self.path), "sha256": _sha256(self.path, _identity(self.path))}
+
+    def __str__(self) -> str:
+        """`redis 8.2.3`; where the user named the program, also which one it is."""
+        if self.image:
+            return f"{self.name} of the image {self.image}"
+        return f"{self.name} {self.version}" + (f" ({self.path})" if self.is_named else "")
+
 
 @dataclass(frozen=True, slots=True)
 class ToxiproxyProgram:
@@ -58,23 +77,42 @@ class ToxiproxyProgram:
 
 
 def find_server(choice: str, option: str = "--server") -> ServerProgram:
-    """The program that `--server` (or another `option`) means: the name of a server, or the path of a program.
+    """The program that `--server` (or another `option`) means: the name of a server, the path of a program, or
+    `name=path` or `name=image:reference` to say which server that is.
 
     Raises UsageError for a path or a word that is no server, BrokenEnvironmentError if a known one is not installed.
     """
     if choice in servers():
         return _installed(servers()[choice])
-    path = _user_path(choice)
-    if os.sep not in choice and kind_of(path) is None:
+    name, equals, which = choice.partition("=")
+    if equals and name in servers():
+        if which.startswith(_IMAGE):
+            return _in_image(servers()[name], which.removeprefix(_IMAGE), option)
+        return _named(which, [servers()[name]], option, choice)
+    if os.sep not in choice.partition("=")[0] and kind_of(_user_path(choice)) is None:
         known = ", ".join(servers())
         raise UsageError(f"{option} {choice!r} is not known; write {known} or the path of a server program")
+    return _named(choice, servers().values(), option, choice)
+
+
+def _named(which: str, candidates: Iterable[Server], option: str, choice: str) -> ServerProgram:
+    """The program at a path that the user named."""
+    path = _user_path(which) if which else Path()
     if kind_of(path) != "file" or not os.access(path, os.X_OK):
         raise UsageError(f"{option} {choice}: there is no program at this path; give the path of a server program")
     try:
         # Not resolved: Debian's redis-server is a link to a program that looks at the name it is called by.
-        return replace(_recognised(path.absolute(), servers().values()), by_path=True)
+        return replace(_recognised(path.absolute(), candidates), is_named=True)
     except BrokenEnvironmentError as error:
         raise UsageError(f"{option} {choice}: {error}") from error
+
+
+def _in_image(server: Server, reference: str, option: str) -> ServerProgram:
+    """The program in an image, where published images have it."""
+    if not _REFERENCE.fullmatch(reference):
+        raise UsageError(f"{option} {server.name}={_IMAGE}{reference}: write an image with its tag or digest")
+    path = Path("/usr/local/bin", server.programs[0])
+    return ServerProgram(path, server.name, "unknown", is_named=True, image=reference)
 
 
 def _user_path(choice: str) -> Path:
@@ -100,8 +138,10 @@ def _find(*names: str) -> Path:
     for name in names:
         if (ours / name).is_file() and os.access(ours / name, os.X_OK):
             return ours / name
-        if found := shutil.which(name):
+        if name not in BROUGHT and (found := shutil.which(name)):
             return Path(found)
+    if all(name in BROUGHT for name in names):
+        raise BrokenEnvironmentError(f"no {' or '.join(names)} in {ours}; {why_no_servers() or f'run `{SET_UP}`'}")
     raise BrokenEnvironmentError(f"no {' or '.join(names)} in {ours} or on PATH; run `{SET_UP}`")
 
 
@@ -127,11 +167,23 @@ def _recognised(path: Path, candidates: Iterable[Server]) -> ServerProgram:
 def _answer(path: Path, option: str) -> str:
     """What the program prints when asked for its version. A file is asked again only if it has changed: a plan of many
     runs asks for each of them."""
+    return _asked(path, option, _identity(path))
+
+
+def _identity(path: Path) -> tuple[int, int, int]:
     try:
-        identity = identity_of(path)
+        return identity_of(path)
     except OSError as error:
-        raise BrokenEnvironmentError(f"{path} {option} cannot be run: {error}; run `{SET_UP}`") from error
-    return _asked(path, option, identity)
+        raise BrokenEnvironmentError(f"{path} cannot be run: {error}; run `{SET_UP}`") from error
+
+
+@cache
+def _sha256(path: Path, _identity: tuple[int, int, int]) -> str:
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise BrokenEnvironmentError(f"{path} cannot be read: {error}") from error
 
 
 @cache

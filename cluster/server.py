@@ -163,14 +163,6 @@ class Server(Protocol):
         ...
 
     @property
-    def image(self) -> str | None:
-        """The published container image, by its digest, which has the program in /usr/local/bin; None: images are built
-        from the host's program only."""
-        ...
-
-    # A running server.
-
-    @property
     def policies(self) -> tuple[Policy, ...]:
         """The persistence policies that it can be configured for."""
         ...

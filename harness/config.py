@@ -107,14 +107,18 @@ class RunConfig(ClientOptions, frozen=True, kw_only=True):
     server: Annotated[
         str,
         Option(
-            "--server", "what nodes run: a server's name or a program's path", "cluster", "NAME", commands=_REPEATED
+            "--server",
+            "what nodes run: a server's name, a program's path, redis=PATH or redis=image:REFERENCE",
+            "cluster",
+            "NAME",
+            commands=_REPEATED,
         ),
     ] = "redis"
     resource_server: Annotated[
         str,
         Option(
             "--resource-server",
-            "what the resource runs: a server's name or a program's path",
+            "what the resource runs, in the same forms",
             "cluster",
             "NAME",
             commands=_REPEATED,

@@ -11,7 +11,6 @@ import msgspec
 from rich.console import Console
 
 from cluster.lifetime import RunState
-from cluster.programs import ServerProgram
 from fencepost.errors import FencepostError
 from fencepost.text import listed, printable
 from harness.config import ClusterChoice, RunConfig
@@ -158,15 +157,11 @@ def setup_in_words(setup: Setup) -> str:
     """`5 × valkey 8.1.8 as processes, resource on redis 7.0.15, 10 clients of redlock`; what the resource runs is left
     out where it is the nodes' program."""
     config, spec = setup.config, setup.spec
-    resource = f", resource on {_in_words(spec.resource_server)}" if spec.resource_server != spec.server else ""
+    resource = f", resource on {printable(str(spec.resource_server))}" if spec.resource_server != spec.server else ""
     return (
-        f"{config.nodes} × {_in_words(spec.server)} as {_plural(setup.backend)}{resource}, "
+        f"{config.nodes} × {printable(str(spec.server))} as {_plural(setup.backend)}{resource}, "
         f"{config.clients} clients of {printable(config.lock_name)}"
     )
-
-
-def _in_words(program: ServerProgram) -> str:
-    return f"{program.name} {program.version}"
 
 
 def say_what_is_missing(setup: Setup, out: Console) -> None:

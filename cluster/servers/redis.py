@@ -127,7 +127,6 @@ class RedisServer:
     product: str
     version_field: str
     programs: tuple[str, ...]
-    image: str | None = None
     version_option: str = "--version"
     policies: tuple[Policy, ...] = POLICIES
     probe_links: ProbeLinks = probe.probe_links
@@ -266,5 +265,4 @@ SERVER = RedisServer(
     product="Redis",
     version_field="redis_version",
     programs=("redis-server",),
-    image="redis@sha256:71da9275c5f3fcb97d0fa0c8c5b36cc995327265420f17a04bfd544f458059f7",  # 7.4
 )

@@ -68,7 +68,8 @@ def unpack_wheel(shop: Workshop, step: str, wheel: str, into: Path, *, keep: boo
     with shop.scratch(step) as scratch:
         (scratch / "wheel.txt").write_text(pinned(wheel))
         which = ("--only-binary", ":all:", "--python-version", "3.11", "--require-hashes", "-r", scratch / "wheel.txt")
-        where = ("--python", BASE_PYTHON, "--target", into)
+        # As files of their own: what happens to a program here must not happen to the one in the user's cache.
+        where = ("--python", BASE_PYTHON, "--target", into, "--link-mode", "copy")
         install(shop, step, *which, *where, keep=keep)
 
 

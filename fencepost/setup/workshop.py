@@ -24,7 +24,7 @@ from typing import Final
 from fencepost.errors import BrokenEnvironmentError
 
 _LEADS_ASTRAY: Final = re.compile(
-    r"(PIP|UV|PYTHON|VIRTUALENV|CONDA|CARGO_BUILD)_|PYTHON|VIRTUAL_ENV|NODE_OPTIONS|(GOOS|GOARCH)$"
+    r"(PIP|UV|PYTHON|VIRTUALENV|CONDA|CARGO_BUILD)_|PYTHON|VIRTUAL_ENV|NODE_OPTIONS|GO(OS|ARCH|AMD64|ARM64|EXPERIMENT)$"
 )
 """The user's own settings, by their names. Those that tell the way to package indexes are handed on by name
 (`fencepost.setup.indexes`)."""

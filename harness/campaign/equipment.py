@@ -48,8 +48,7 @@ def equipment(servers: Iterable[str]) -> Equipment:
     missing."""
     programs = {}
     for choice in servers:
-        server = find_server(choice)
-        programs[choice] = f"{server.name} {server.version}"
+        programs[choice] = str(find_server(choice))
     programs["toxiproxy"] = f"Toxiproxy {find_toxiproxy().version}"
     return msgspec.structs.replace(itself(), programs=programs)
 

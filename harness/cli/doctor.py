@@ -8,7 +8,6 @@ abilities that some faults and backends need.
 from __future__ import annotations
 
 import os
-import platform
 import shutil
 import signal
 import subprocess
@@ -34,6 +33,7 @@ from cluster.system_tools import find_tool
 from cluster.wall_clock import find_clock_library
 from fencepost.errors import BrokenEnvironmentError, FencepostError
 from fencepost.setup.machine import IS_CLONE, SET_UP, tools_folder
+from fencepost.setup.server_wheels import BROUGHT, why_no_servers
 from fencepost.setup.workshop import short
 from harness.cli.command import Call, Command
 from harness.config import RunConfig
@@ -126,7 +126,7 @@ def _server(name: str) -> Check:
         return f"{program.version}, {short(program.path)}"
 
     program = servers()[name].programs[0]
-    fix = SET_UP if platform.machine() == "x86_64" or name == _DEFAULT_SERVER else f"install {program}"
+    fix = (why_no_servers() or SET_UP) if program in BROUGHT else f"install {program}"
     return _program(program, found, fix, essential=name == _DEFAULT_SERVER)
 
 

@@ -50,6 +50,7 @@ def install(locks: Sequence[Manifest], *, servers: bool = False, quiet: bool = F
     has to be installed."""
     from fencepost.setup.machine import tools_folder
     from fencepost.setup.progress import Clock, end_on_signals, perform_all
+    from fencepost.setup.server_wheels import why_no_servers
     from fencepost.setup.servers import server_steps
     from fencepost.setup.wall_clock import NO_COMPILER, clock_step
     from fencepost.setup.workshop import Workshop, short
@@ -76,8 +77,9 @@ def install(locks: Sequence[Manifest], *, servers: bool = False, quiet: bool = F
             todo = [step for step in steps if not shop.is_done(step)]
             todo += [step_of(lock) for lock in wrong if wrong_with(lock)]
             clock.announce(todo)
-            if servers and clock_library is None:
-                clock.say(NO_COMPILER)
+            for note in (why_no_servers(), None if clock_library else NO_COMPILER) if servers else ():
+                if note:
+                    clock.say(note)
             shop.bin.mkdir(parents=True, exist_ok=True)
             return 0 if perform_all(shop, clock, todo) else BrokenEnvironmentError.exit_code
     except KeyboardInterrupt:

@@ -84,10 +84,14 @@ def server(run: Recorded, environment: Mapping[str, object]) -> str:
 
 
 def _program(known: Mapping[str, object], part: str) -> str | None:
-    """`redis 7.0.15`, of the facts about one server; older runs call its name the flavour."""
+    """`redis 8.2.3`, of the facts about one server, and which program it is if the user named one; older runs call its
+    name the flavour."""
     name = known.get(f"{part}.name") or known.get(f"{part}.flavour")
     version = known.get(f"{part}.version")
-    return f"{name} {version}" if name and version else None
+    if not name or not version:
+        return None
+    named = known.get(f"{part}.path") or known.get(f"{part}.image") if known.get(f"{part}.is_named") else None
+    return f"{name} {version} ({named})" if named else f"{name} {version}"
 
 
 def record(run: Recorded) -> list[str]:

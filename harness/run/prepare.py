@@ -105,6 +105,8 @@ def find_programs(config: RunConfig) -> Setup:
     if config.pcap:
         check_capture()
     backend, engine, no_containers = choose_backend(config.cluster, spec)
+    if backend == "process" and (image := server.image or resource_server.image):
+        raise UsageError(f"the image {image} needs a container; use --cluster docker, or name a program's path")
     no_sandbox = why_not() if backend == "process" else None
     if backend == "process" and no_sandbox is None:
         spec = replace(spec, access=Access.fresh(closed=False))

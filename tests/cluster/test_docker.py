@@ -285,7 +285,8 @@ def test_a_program_named_by_its_path_is_packed_into_an_image_and_runs(make: Make
     one.start()
     told = one.environment()["server"]
     assert isinstance(told, dict)
-    assert (told["origin"], told["version"]) == ("built-from-host", named.version)
+    assert (told["origin"], told["version"], told["is_named"]) == ("built-from-host", named.version, True)
+    assert told["sha256"] == named.facts()["sha256"]
     assert one.nodes["n1"].is_up(LONG_MS)
     one.stop()
 

@@ -1,4 +1,4 @@
-"""Images: what is here is used, then a registry is asked once and briefly, then the host's own programs are packed."""
+"""Images: the host's own programs are packed once; only an image that the user named is looked for elsewhere."""
 
 from __future__ import annotations
 
@@ -64,34 +64,41 @@ def program(tmp_path: Path) -> Path:
     return copy
 
 
-def redis(program: Path | None, published: str | None = "redis:7.4") -> Recipe:
-    return Recipe("redis", published, program, "/usr/local/bin/redis-server")
+def redis(program: Path) -> Recipe:
+    return Recipe("redis", None, program, "/usr/local/bin/redis-server")
 
 
-def test_a_published_image_that_is_here_is_used_and_no_registry_is_asked(program: Path) -> None:
+NAMED = Recipe("redis", "redis:7.4", Path("/usr/local/bin/redis-server"), "/usr/local/bin/redis-server")
+
+
+def test_a_named_image_that_is_here_is_used_and_no_registry_is_asked() -> None:
     engine = FakeEngine("redis:7.4")
-    image = engine.provide(redis(program))
+    image = engine.provide(NAMED)
     assert (image.reference, image.origin, image.digests) == ("redis:7.4", "pulled", ("redis:7.4@sha256:1",))
     assert engine.asked == []
 
 
-def test_a_published_image_is_pulled_where_a_registry_answers(program: Path) -> None:
+def test_a_named_image_is_pulled_where_a_registry_answers() -> None:
     engine = FakeEngine(registry=("redis:7.4",))
-    image = engine.provide(redis(program))
+    image = engine.provide(NAMED)
     assert (image.reference, image.origin) == ("redis:7.4", "pulled")
     assert engine.imported == []
 
 
-def test_a_registry_gets_a_few_seconds_and_the_client_its_own_timeout_back(program: Path) -> None:
+def test_a_named_image_that_is_nowhere_is_one_clear_line_after_a_few_seconds() -> None:
     engine = FakeEngine()
-    engine.provide(redis(program))
+    with pytest.raises(
+        BrokenEnvironmentError, match=r"does not have the image redis:7\.4, and no registry answers for"
+    ):
+        engine.provide(NAMED)
     assert engine.asked == [("redis:7.4", 3)]
-    assert engine.api.timeout == 10
+    assert engine.api.timeout == 10, "the client has its own timeout back"
 
 
-def test_without_a_registry_the_program_of_the_host_is_packed_with_its_libraries(program: Path) -> None:
-    engine = FakeEngine()
+def test_the_program_of_the_host_is_packed_with_its_libraries_and_no_registry_is_asked(program: Path) -> None:
+    engine = FakeEngine(registry=("redis:latest",))
     image = engine.provide(redis(program))
+    assert engine.asked == []
     assert image.origin == "built-from-host"
     assert image.reference.startswith("fencepost/redis:")
     ((data, changes),) = engine.imported
@@ -104,12 +111,12 @@ def test_without_a_registry_the_program_of_the_host_is_packed_with_its_libraries
     assert 'ENTRYPOINT ["/usr/local/bin/redis-server"]' in changes
 
 
-def test_a_registry_that_did_not_answer_once_is_not_asked_again(program: Path) -> None:
+def test_one_version_of_a_program_is_one_image_wherever_the_program_is(program: Path, tmp_path: Path) -> None:
     engine = FakeEngine()
-    first = engine.provide(redis(program))
-    second = engine.provide(redis(program))
-    assert first == second
-    assert len(engine.asked) == 1
+    other = tmp_path / "another clone" / "server"
+    other.parent.mkdir()
+    other.write_bytes(program.read_bytes())
+    assert engine.provide(redis(program)) == engine.provide(redis(other))
     assert len(engine.imported) == 1
 
 
@@ -118,19 +125,6 @@ def test_another_version_of_the_program_makes_another_image(program: Path) -> No
     first = engine.provide(redis(program))
     program.write_bytes(program.read_bytes() + b"newer")
     assert engine.provide(redis(program)).reference != first.reference
-
-
-def test_a_program_that_the_user_named_is_never_replaced_by_a_published_image(program: Path) -> None:
-    engine = FakeEngine("redis:7.4", registry=("redis:7.4",))
-    assert engine.provide(redis(program, published=None)).origin == "built-from-host"
-    assert engine.asked == []
-
-
-def test_no_registry_and_no_program_is_one_clear_line() -> None:
-    with pytest.raises(
-        BrokenEnvironmentError, match=r"no registry answers for redis:7\.4, and this host has no program"
-    ):
-        FakeEngine().provide(redis(None))
 
 
 def test_a_script_is_refused_because_it_would_not_start_in_an_empty_image(tmp_path: Path) -> None:

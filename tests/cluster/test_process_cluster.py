@@ -114,7 +114,8 @@ def test_a_cluster_can_be_started_again_after_it_was_stopped(make_cluster: MakeC
 def test_the_environment_names_versions_and_paths(make_cluster: MakeCluster, redis_program: ServerProgram) -> None:
     told = make_cluster().environment()
     assert told["backend"] == "process"
-    redis = {"name": "redis", "version": redis_program.version, "path": str(redis_program.path)}
+    redis = redis_program.facts()
+    assert redis["path"] == str(redis_program.path)
     assert (told["server"], told["resource_server"], told["key_events"]) == (redis, redis, True)
     proxy = told["toxiproxy"]
     assert isinstance(proxy, dict)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 from pathlib import Path
 
 import pytest
@@ -25,11 +27,61 @@ def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "tools" / "bin"
 
 
-def test_the_tools_folder_comes_before_path(tools: Path, tmp_path: Path) -> None:
-    program(tmp_path / "path" / "redis-server", "Redis server v=1.0 sha=0")
-    assert find_server("redis").version == "1.0"
+def test_a_server_on_path_takes_no_part_unless_it_is_named(tools: Path, tmp_path: Path) -> None:
+    on_path = program(tmp_path / "path" / "redis-server", "Redis server v=1.0 sha=0")
+    with pytest.raises(BrokenEnvironmentError, match=rf"no redis-server in {tools}; run `make setup`"):
+        find_server("redis")
     ours = program(tools / "redis-server", "Redis server v=2.0 sha=0")
-    assert find_server("redis").path == ours
+    assert (find_server("redis").path, str(find_server("redis"))) == (ours, "redis 2.0")
+    assert str(find_server(f"redis={on_path}")) == f"redis 1.0 ({on_path})"
+
+
+def test_without_a_wheel_for_the_machine_it_is_said_how_to_name_a_server(
+    tools: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("platform.machine", lambda: "riscv64")
+    with pytest.raises(BrokenEnvironmentError, match=r"for riscv64 .*; name a program of yours: --server redis=PATH"):
+        find_server("redis")
+
+
+def test_a_program_named_for_a_server_must_be_one(tools: Path, tmp_path: Path) -> None:
+    valkey = program(tmp_path / "mine", "Valkey server v=9.1.2 sha=0")
+    assert find_server(f"valkey={valkey}").name == "valkey"
+    for choice, said in (
+        (f"redis={valkey}", "that is no redis-server"),
+        ("redis=", "there is no program at this path"),
+        ("redis=redis-server", "there is no program at this path"),
+        (f"redis={tmp_path}", "there is no program at this path"),
+        (f"memcached={valkey}", f"'memcached={valkey}' is not known"),
+        ("redis=image:", "write an image with its tag or digest"),
+        ("redis=image:redis", "write an image with its tag or digest"),
+        ("redis=image:-v redis:7", "write an image with its tag or digest"),
+    ):
+        with pytest.raises(UsageError, match=re.escape(said)) as refused:
+            find_server(choice)
+        assert "\n" not in str(refused.value)
+
+
+def test_an_image_is_named_with_its_tag_or_digest(tools: Path) -> None:
+    for reference in ("redis:7.4", "registry.example:5000/mine/redis:8", f"redis@sha256:{'a' * 64}"):
+        found = find_server(f"redis=image:{reference}")
+        assert (found.name, found.image, str(found.path)) == ("redis", reference, "/usr/local/bin/redis-server")
+        assert str(found) == f"redis of the image {reference}"
+
+
+def test_the_facts_of_a_program_tell_which_file_it_is(tools: Path) -> None:
+    path = program(tools / "redis-server", "Redis server v=2.0 sha=0")
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    found = find_server("redis")
+    assert found.facts() == {
+        "name": "redis",
+        "version": "2.0",
+        "is_named": False,
+        "path": str(path),
+        "sha256": digest,
+    }
+    program(path, "Redis server v=2.1 sha=0")
+    assert find_server("redis").facts()["sha256"] != digest
 
 
 def test_a_program_is_of_the_server_that_it_says_it_is(tools: Path) -> None:
@@ -50,7 +102,7 @@ def test_a_program_is_asked_once_for_its_version_and_again_when_it_has_changed(t
 
 @pytest.mark.parametrize("choice", ["redis", "valkey"])
 def test_a_missing_server_names_where_it_was_looked_for_and_what_to_do(tools: Path, choice: str) -> None:
-    with pytest.raises(BrokenEnvironmentError, match=rf"no {choice}-server in {tools} or on PATH; run `make setup`"):
+    with pytest.raises(BrokenEnvironmentError, match=rf"no {choice}-server in {tools}; run `make setup`"):
         find_server(choice)
 
 

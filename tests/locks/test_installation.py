@@ -15,7 +15,7 @@ import pytest
 from cluster.waiting import becomes_true
 from fencepost.extensions import VARIABLE
 from tests.harness import runs
-from tests.uv import UV_FOLDER
+from tests.wheels import UV_FOLDER
 
 TOYS = Path(__file__).parent.parent / "toys"
 MANIFEST = """

