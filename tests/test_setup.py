@@ -22,6 +22,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from cluster.wall_clock import LIBRARY
+from fencepost.setup import machine as machine_tools
 from fencepost.setup import python as setup
 from fencepost.setup.machine import tools_folder
 from fencepost.setup.pins import pinned
@@ -293,6 +294,58 @@ def test_without_a_compiler_that_works_there_is_no_clock(
     compilers(tmp_path / "programs", "echo errno.h: no such file; exit 1")
     monkeypatch.setenv("PATH", str(tmp_path / "programs"))
     assert clock_step(shop) is None
+
+
+# -- apt
+
+
+HOLD = """import fcntl, sys
+with open(sys.argv[1], "w") as lock:
+    fcntl.lockf(lock, fcntl.LOCK_EX)
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def held_apt(shop: Workshop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[subprocess.Popen[str]]:
+    """An apt of ours, and a program that holds its lock until its standard input is closed."""
+    (tmp_path / "programs").mkdir()
+    (tmp_path / "programs/apt-get").write_text(f'#!/bin/sh\necho "$@" >>{tmp_path}/asked\n')
+    (tmp_path / "programs/apt-get").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'programs'}:{os.environ['PATH']}")
+    monkeypatch.setattr(machine_tools, "_APT_LOCKS", (tmp_path / "lock", tmp_path / "absent" / "lock"))
+    shop.tools.mkdir()
+    command = [sys.executable, "-c", HOLD, tmp_path / "lock"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "held\n"
+        yield holder
+
+
+def test_apt_is_waited_for_and_it_is_said_for_whom(
+    shop: Workshop, held_apt: subprocess.Popen[str], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    waiting = threading.Thread(target=machine_tools.apt_install, args=(shop, "uv", "python3-venv"))
+    waiting.start()
+    said: list[str] = []
+    assert eventually(lambda: bool(said.append(capfd.readouterr().out)) or "".join(said) != "")
+    assert re.fullmatch(rf"setup: uv waits for process {held_apt.pid} \(.+\), which is using apt\n", "".join(said))
+    assert not (tmp_path / "asked").exists()
+    assert held_apt.stdin is not None
+    held_apt.stdin.close()
+    waiting.join(20)
+    (asked,) = (tmp_path / "asked").read_text().splitlines()
+    assert "DPkg::Lock::Timeout=600 install -y --no-install-recommends python3-venv" in asked
+
+
+def test_an_apt_that_stays_held_is_one_line(
+    shop: Workshop, held_apt: subprocess.Popen[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(machine_tools, "_APT_WAITS_S", 0)
+    with pytest.raises(SetupError, match=rf"^uv: process {held_apt.pid} \(python[\w.]*\) has been using apt for"):
+        machine_tools.apt_install(shop, "uv", "python3-venv")
+    assert not (tmp_path / "asked").exists()
 
 
 # -- the proxy

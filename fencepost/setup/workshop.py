@@ -156,6 +156,10 @@ class Workshop:
             raise SetupError(f"{step}: {_complaint(lines) or f'{words[0]} exited with {status}'}; {self._see(step)}")
         return "".join(lines).strip()
 
+    @property
+    def is_stopped(self) -> bool:
+        return self._stopped
+
     def stop(self) -> None:
         """End every running command, and start no more."""
         with self._guard:
