@@ -69,7 +69,8 @@ class Engine:
     def variables(self) -> dict[str, str]:
         """The environment in which the `docker` command talks to this engine."""
         tls = {"DOCKER_CERT_PATH": self.certificates} if self.certificates else {}
-        return {"DOCKER_HOST": self.host, **tls, "DOCKER_TLS_VERIFY": "1" if self.verify else ""}
+        verify = {"DOCKER_TLS_VERIFY": "1"} if self.verify and tls else {}  # to `docker` an empty one is set
+        return {"DOCKER_HOST": self.host, **tls, **verify}
 
     def encode(self) -> str:
         """As JSON, for `decode`."""

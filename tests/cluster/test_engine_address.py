@@ -34,6 +34,7 @@ def test_the_current_context_and_one_named_by_a_variable(tmp_path: Path) -> None
     assert found(tmp_path) == Engine("unix:///second.sock", "second")
     assert str(found(tmp_path)) == "unix:///second.sock (context second)"
     assert not found(tmp_path).is_default
+    assert found(tmp_path).variables == {"DOCKER_HOST": "unix:///second.sock"}
     assert found(tmp_path, DOCKER_CONTEXT="third") == Engine("unix:///third.sock", "third")
     assert found(tmp_path, DOCKER_CONTEXT="default").is_default
 
