@@ -270,7 +270,6 @@ def _clock_mounts(clock: WallClock | None) -> list[Mount]:
 
 
 def _clock_variables(clock: WallClock | None) -> dict[str, str]:
-    """What makes a server use its clock."""
     return {} if clock is None else {name: str(path) for name, path in environment_in(Path(_CLOCK)).items()}
 
 
@@ -294,9 +293,8 @@ def _is_running(container: Container) -> bool:
 
 
 def _recipe(program: ServerProgram) -> Recipe:
-    server = program.server
-    return Recipe(program.name, program.image, program.path, f"/usr/local/bin/{server.programs[0]}", program.version)
+    return Recipe(program.name, program.image, program.path, f"/usr/local/bin/{program.server.programs[0]}")
 
 
 def _proxy_recipe(program: ToxiproxyProgram) -> Recipe:
-    return Recipe(TOXIPROXY, None, program.path, "/toxiproxy", program.version)
+    return Recipe(TOXIPROXY, None, program.path, "/toxiproxy")

@@ -20,7 +20,6 @@ from cluster.engine_sweep import (
     PROGRAM_LABEL,
     RUN_LABEL,
     STATE_LABEL,
-    VERSION_LABEL,
     Found,
     containers_of,
     entries,
@@ -109,22 +108,13 @@ def _began(process: int | str) -> str:
         return ""
 
 
-def remove_images(engine: Engine, *, only_superseded: bool) -> list[str]:
-    """Remove the images that fencepost has built in the engine and no container uses; returns a line for each.
-    `only_superseded`: of each program in each version the newest stays. Raises NoEngineError or BrokenEnvironmentError.
-    """
+def remove_images(engine: Engine) -> list[str]:
+    """Remove the images that fencepost has built in the engine and no container uses; returns a line for each. Raises
+    NoEngineError or BrokenEnvironmentError."""
     used = {each["ImageID"] for each in entries(engine, "/containers/json", {"all": "1"})}
     filters = {"filters": json.dumps({"label": [PROGRAM_LABEL]})}
-    newest_first = sorted(entries(engine, "/images/json", filters), key=lambda image: -int(image["Created"]))
-    kept: set[tuple[str, str]] = set()
-    removed = []
-    for image in newest_first:
-        program = image["Labels"][PROGRAM_LABEL], image["Labels"].get(VERSION_LABEL, "")
-        is_newest = program not in kept
-        kept.add(program)
-        if image["Id"] not in used and not (only_superseded and is_newest):
-            removed += _remove_image(engine, image)
-    return removed
+    unused = [image for image in entries(engine, "/images/json", filters) if image["Id"] not in used]
+    return [line for image in unused for line in _remove_image(engine, image)]
 
 
 def _remove_image(engine: Engine, image: Mapping[str, Any]) -> list[str]:

@@ -24,8 +24,7 @@ from fencepost.errors import BrokenEnvironmentError
 RUN_LABEL: Final = "fencepost.run"
 STATE_LABEL: Final = "fencepost.state"
 PROGRAM_LABEL: Final = "fencepost.program"
-VERSION_LABEL: Final = "fencepost.version"
-"""What an image built by fencepost carries: the path of its program in it, and the program's version."""
+"""What an image built by fencepost carries: the path of its program in it."""
 
 _REMOVED_WITHIN_S = 10
 _ALONE_WITHIN_S: Final = 1.0

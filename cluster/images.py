@@ -31,7 +31,7 @@ from docker.models.images import Image as EngineImage
 
 from cluster.base import CalledOff, never
 from cluster.engine import ENGINE_ERRORS, words_of
-from cluster.engine_sweep import PROGRAM_LABEL, VERSION_LABEL
+from cluster.engine_sweep import PROGRAM_LABEL
 from cluster.waiting import becomes_true
 from fencepost.errors import BrokenEnvironmentError
 
@@ -54,14 +54,13 @@ class Recipe:
     """How to get one program as an image.
 
     `name`: what an image built here is called, `fencepost/<name>`. `named`: the image that the user named; None: it is
-    built from `program`, a file of this host. `inside`: the program's path in either image. `version`: the program's.
+    built from `program`, a file of this host. `inside`: the program's path in either image.
     """
 
     name: str
     named: str | None
     program: Path
     inside: str
-    version: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +155,7 @@ def _build(client: DockerClient, files: Mapping[str, bytes], reference: str, rec
     repository, _, tag = reference.rpartition(":")
     folders = sorted({str(Path("/", path).parent) for path in files if f"/{path}" != recipe.inside})
     changes = [
-        f"LABEL {PROGRAM_LABEL}={recipe.inside} {VERSION_LABEL}={recipe.version}",
+        f"LABEL {PROGRAM_LABEL}={recipe.inside}",
         "WORKDIR /data",
         f'ENTRYPOINT ["{recipe.inside}"]',
     ]

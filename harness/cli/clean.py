@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 _WHY_IT_STAYS: Final[Mapping[str, str]] = {
     "dead": "that run is dead: `fencepost clean --all` removes them",
     "alive": "that run is alive",
-    "unknown": "whether that run is alive cannot be seen from here, only by the user and in the container that made it",
+    "unknown": "it cannot be told from here whether that run is alive; clean up as its user, and in the container in "
+    "which it was started",
 }
 
 
@@ -40,8 +41,9 @@ def _clean(call: Call, out: Console) -> int:
 
     arguments: Arguments = call.arguments
     swept = remove_leftovers(out)
-    is_told = bool(swept.runs or swept.others or swept.stuck or swept.unasked)
-    is_clean = not (swept.stuck or swept.unasked)
+    if swept.unasked:
+        return BrokenEnvironmentError.exit_code
+    is_told, is_clean = bool(swept.runs or swept.others), not swept.stuck
     try:
         is_told |= _clean_engine(out, everything=arguments.all)
     except NoEngineError as error:
@@ -57,8 +59,8 @@ def _clean(call: Call, out: Console) -> int:
 
 
 def _clean_engine(out: Console, *, everything: bool) -> bool:
-    """Remove images, and with `everything` also what dead runs of others have in the engine; say what was removed, and
-    what stays. Returns whether there was anything to say."""
+    """Say what others have in the engine; with `everything` remove that if its run is dead, and all images. Returns
+    whether anything was removed, or left by a dead run."""
     from cluster.engine_runs import held_runs, remove_images
     from cluster.engine_sweep import remove_run
     from cluster.lifetime import live_runs, state_parent
@@ -70,7 +72,7 @@ def _clean_engine(out: Console, *, everything: bool) -> bool:
         parent = run.state.parent
         if parent == state_parent():
             continue  # swept already, or alive
-        told = True
+        told |= run.life != "alive"
         if run.life == "dead" and everything:
             if parent.is_dir() and parent.stat().st_uid == os.getuid():
                 remove_leftovers(out, parent)  # its disks and its folder, too
@@ -78,12 +80,12 @@ def _clean_engine(out: Console, *, everything: bool) -> bool:
                 out.print(f"removed {what} from the Docker engine", soft_wrap=True)
         else:
             out.print(f"the Docker engine has {run}; {_WHY_IT_STAYS[run.life]}", soft_wrap=True)
-    alive = [run.run_id for run in held_runs(engine) if run.life != "dead"] + live_runs(state_parent())
-    if alive:
-        if everything:
-            out.print(f"images stay as long as a run may use them: {', '.join(dict.fromkeys(alive))}", soft_wrap=True)
-        return told or everything
-    removed = remove_images(engine, only_superseded=not everything)
+    if not everything:
+        return told
+    if alive := [run.run_id for run in held_runs(engine) if run.life != "dead"] + live_runs(state_parent()):
+        out.print(f"images stay as long as a run may use them: {', '.join(dict.fromkeys(alive))}", soft_wrap=True)
+        return True
+    removed = remove_images(engine)
     for line in removed:
         out.print(line, soft_wrap=True)
     return told or bool(removed)
@@ -91,7 +93,7 @@ def _clean_engine(out: Console, *, everything: bool) -> bool:
 
 COMMAND = Command(
     description="Remove resources left by crashed runs: processes, containers, networks, disks and folders of runs "
-    "whose harness is gone; and images that a newer build of the same version replaced.",
+    "whose harness is gone.",
     arguments=Arguments,
     do=_clean,
 )

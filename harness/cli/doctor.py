@@ -65,7 +65,7 @@ class Check:
 
 
 def examine() -> tuple[Check, ...]:
-    """Run all checks, the essential ones first. Takes about a second; a broken machine causes no exception."""
+    """Run all checks, the essential ones first. Takes some seconds; a broken machine causes no exception."""
     return (
         _python(),
         _server(_DEFAULT_SERVER),

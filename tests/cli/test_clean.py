@@ -14,7 +14,7 @@ from docker import DockerClient
 from cluster.engine import connect
 from cluster.engine_address import find_engine
 from cluster.engine_runs import OWNER_LABEL, held_runs, remove_images, this_owner
-from cluster.engine_sweep import PROGRAM_LABEL, RUN_LABEL, STATE_LABEL, VERSION_LABEL
+from cluster.engine_sweep import RUN_LABEL, STATE_LABEL
 from cluster.lifetime import RunState
 from harness.cli.main import run
 from tests.cluster.test_engine_http import engine
@@ -68,7 +68,7 @@ def cleaned(capfd: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
 def test_what_dead_runs_with_another_tmpdir_left_is_told_and_stays_until_all_is_asked_for(
     client: DockerClient, leave: Leave, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cluster.engine_runs.remove_images", lambda *_, **__: [])
+    monkeypatch.setattr("cluster.engine_runs.remove_images", lambda _: [])
     run_id, state = leave()
     said = cleaned(capfd)
     assert (
@@ -129,7 +129,7 @@ def test_all_that_a_dead_run_elsewhere_left_goes_with_its_folder(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
-    monkeypatch.setattr("cluster.engine_runs.remove_images", lambda *_, **__: [])
+    monkeypatch.setattr("cluster.engine_runs.remove_images", lambda _: [])
     parent = tmp_path / f"other/fencepost-{os.getuid()}"
     parent.mkdir(parents=True, mode=0o700)
     (parent / "dead").mkdir()
@@ -139,26 +139,30 @@ def test_all_that_a_dead_run_elsewhere_left_goes_with_its_folder(
     assert not parent.exists()
 
 
-def test_of_several_builds_of_a_version_the_newest_stays_and_all_removes_what_is_not_used(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def image(number: int, version: str) -> dict[str, object]:
-        labels = {PROGRAM_LABEL: "/usr/local/bin/redis-server", VERSION_LABEL: version}
-        return {"Id": f"i{number}", "Created": number, "RepoTags": [f"fencepost/redis:{number}"], "Labels": labels}
-
-    images = [image(1, "7"), image(3, "7"), image(2, "7"), image(4, "8"), {**image(5, "7"), "RepoTags": None}]
+def test_all_images_go_that_no_container_uses(monkeypatch: pytest.MonkeyPatch) -> None:
+    images = [
+        {"Id": "i1", "RepoTags": ["fencepost/redis:1"]},
+        {"Id": "i2", "RepoTags": ["fencepost/redis:2"]},
+        {"Id": "i3", "RepoTags": None},
+    ]
     answers = {
         "/containers/json": (200, json.dumps([{"ImageID": "i2"}]).encode()),
         "/images/json": (200, json.dumps(images).encode()),
+        "/images/i3": (409, b'{"message": "in use by a run that has just begun"}'),
         "": (200, b"[]"),
     }
     with engine(answers) as (port, asked):
         monkeypatch.setenv("DOCKER_HOST", f"tcp://127.0.0.1:{port}")
-        removed = remove_images(find_engine(), only_superseded=True)
-        assert removed == ["removed image fencepost/redis:3", "removed image fencepost/redis:1"]
-        assert [line for line in asked if "DELETE" in line] == [
-            "DELETE /images/fencepost/redis:3",
-            "DELETE /images/fencepost/redis:1",
-        ]
-        removed = remove_images(find_engine(), only_superseded=False)
-        assert removed == [f"removed image {name}" for name in ("i5", *(f"fencepost/redis:{n}" for n in (4, 3, 1)))]
+        assert remove_images(find_engine()) == ["removed image fencepost/redis:1"]
+    assert [line for line in asked if "DELETE" in line] == ["DELETE /images/fencepost/redis:1", "DELETE /images/i3"]
+    (listed,) = [line for line in asked if "/images/json" in line]
+    assert "fencepost.program" in listed, "and no image of others is asked for"
+
+
+def test_images_stay_where_they_are_unless_all_is_asked_for(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[object] = []
+    monkeypatch.setattr("cluster.engine_runs.remove_images", asked.append)
+    cleaned(capfd)
+    assert asked == []

@@ -169,7 +169,7 @@ def test_after_sigkill_of_the_harness_everything_goes_by_itself_and_the_history_
     process.kill()
     process.communicate()
     assert runs.is_gone(tmp_path, folder)
-    assert "no resources were left by crashed runs" in runs.fencepost(tmp_path, "clean")[1]
+    assert "a dead run left something behind" not in runs.fencepost(tmp_path, "clean")[1]
 
     code, out, err = runs.fencepost(tmp_path, "analyze", str(folder))
     assert code == 2, out + err
