@@ -32,7 +32,7 @@ from tests.foreground import obey_signals
 from tests.harness.runs import ROOT, short_run
 from tests.needs import why_not
 
-SHORT: Final = short_run("--nemesis", "none", "--clients", "2", "--duration", "1s", "--recovery", "0")
+SHORT: Final = tuple(short_run("--nemesis", "none", "--clients", "2", "--duration", "1s", "--recovery", "0"))
 LIMIT_S: Final = 100
 GONE_WITHIN_S: Final = 5.0
 _MARK: Final = "FENCEPOST_SURROUNDING"
@@ -259,9 +259,9 @@ SURROUNDINGS: Final = (
         "a reader that leaves, SIGPIPE ignored", 'trap "" PIPE; set -o pipefail; "$@" | head -1', UNREAD, rare=True
     ),
     # limits
-    Surrounding("ulimit -n 64", 'ulimit -n 64; "$@"', USAGE, "open files"),
-    Surrounding("ulimit -u 20", 'ulimit -u 20; exec "$@"', USAGE, "processes and threads"),
-    Surrounding("ulimit -v 400000", 'ulimit -v 400000; "$@"', USAGE, "address space"),
+    Surrounding("ulimit -n 64", 'ulimit -n 64; "$@"', USAGE, "open files", rare=True),
+    Surrounding("ulimit -u 20", 'ulimit -u 20; exec "$@"', USAGE, "processes and threads", rare=True),
+    Surrounding("ulimit -v 400000", 'ulimit -v 400000; "$@"', USAGE, "address space", rare=True),
     Surrounding("ulimit -f 1", 'ulimit -f 1; PYTHONDONTWRITEBYTECODE=1 "$@"', USAGE, "ulimit -f"),
     Surrounding(
         "ulimit -f 1, a grid",
