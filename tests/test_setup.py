@@ -504,6 +504,28 @@ def eventually(holds: Callable[[], bool], seconds: float = 30) -> bool:
     return held
 
 
+@pytest.mark.needs("mounts")
+def test_a_clone_that_cannot_be_written_is_said_with_what_to_do(machine: Machine) -> None:
+    read_only = f"mount --bind {machine.tree} {machine.tree} && mount -o remount,ro,bind {machine.tree}"
+    done = subprocess.run(
+        [
+            "unshare",
+            "-m",
+            "sh",
+            "-c",
+            f'{read_only} && exec "$@"',
+            "sh",
+            sys.executable,
+            machine.tree / "tools/setup.py",
+        ],
+        capture_output=True,
+        text=True,
+        cwd="/",
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert re.fullmatch(r"setup: \S+/\.tools cannot be written \(.+\), .* use a clone of your own\n", done.stderr)
+
+
 def test_what_cannot_be_downloaded_is_said_in_one_line_and_the_rest_is_kept(machine: Machine) -> None:
     process = machine.start()
     out, err = process.communicate(timeout=60)

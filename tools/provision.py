@@ -6,6 +6,7 @@ The lock that the main job tests comes afterwards, with `fencepost setup`, which
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Final
 
@@ -19,7 +20,7 @@ from fencepost.setup.python import keep_compiled
 from fencepost.setup.server_wheels import why_no_servers
 from fencepost.setup.servers import server_steps
 from fencepost.setup.wall_clock import NO_COMPILER, clock_step
-from fencepost.setup.workshop import SetupError, Workshop
+from fencepost.setup.workshop import SetupError, Step, Workshop
 
 _PACKAGES: Final = ("fencepost", "cluster", "nemesis", "workloads", "harness")
 
@@ -29,6 +30,8 @@ def main() -> int:
     end_on_signals()
     shop = Workshop(ROOT / ".tools")
     clock = Clock()
+    if not os.access(ROOT, os.W_OK) and not _missing(shop):
+        return 0  # another user's clone, which is ready
     try:
         with shop.alone(waiting=lambda: clock.say("another set-up of this folder is running; waiting for it")):
             status = _bring(shop, clock)
@@ -45,18 +48,21 @@ def main() -> int:
         return 1
 
 
-def _bring(shop: Workshop, clock: Clock) -> int:
+def _missing(shop: Workshop) -> list[Step]:
     toxiproxy, *servers = server_steps(shop)
     # The slowest steps go first.
-    clock_library = clock_step(shop)
-    steps = (environment_step(ROOT), toxiproxy, *servers, *([clock_library] if clock_library else []))
-    todo = [step for step in steps if not shop.is_done(step)]
+    steps = (environment_step(ROOT), toxiproxy, *servers, clock_step(shop))
+    return [step for step in steps if step is not None and not shop.is_done(step)]
+
+
+def _bring(shop: Workshop, clock: Clock) -> int:
+    todo = _missing(shop)
     if not todo:
         return _bring_dev(shop, clock)
     shop.bin.mkdir(parents=True, exist_ok=True)
     clock.say(f"Python {sys.version.split()[0]} at {sys.executable}")
     clock.announce(todo)
-    for note in (why_no_servers(), None if clock_library else NO_COMPILER):
+    for note in (why_no_servers(), None if clock_step(shop) else NO_COMPILER):
         if note:
             clock.say(note)
     if not perform_all(shop, clock, todo):

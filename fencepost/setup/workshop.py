@@ -188,9 +188,17 @@ class Workshop:
 
     @contextmanager
     def alone(self, waiting: Callable[[], None]) -> Iterator[None]:
-        """Run only one set-up of this folder at a time; calls `waiting` once if another one is running."""
-        self.tools.mkdir(parents=True, exist_ok=True)
-        with (self.tools / "lock").open("w") as lock:
+        """Run only one set-up of this folder at a time; calls `waiting` once if another one is running. Raises
+        SetupError if this user cannot write there."""
+        try:
+            self.tools.mkdir(parents=True, exist_ok=True)
+            opened = (self.tools / "lock").open("w")
+        except OSError as error:
+            raise SetupError(
+                f"{self.tools} cannot be written ({error.strerror}), and not everything is installed there; have its "
+                "owner run the set-up, or use a clone of your own"
+            ) from error
+        with opened as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
