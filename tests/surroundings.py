@@ -242,6 +242,12 @@ SURROUNDINGS: Final = (
         f'{SHADOWS} "$@" && for it in analyze explain "export --to csv --output x"; do "$1" $it latest || exit; done',
         rare=True,
     ),
+    Surrounding(
+        "shadows beside the pages",
+        f'{SHADOWS} "$1" serve --port 0 >url & until grep -q http url; do sleep 0.1; done; '
+        'curl -fs "$(grep -o "http:[^ ]*" url)" >page; code=$?; kill $!; wait $!; exit $code',
+        rare=True,
+    ),
     # streams
     Surrounding("stdin closed", '"$@" <&-', rare=True),
     Surrounding("stdout closed", '"$@" >&-', rare=True),
@@ -365,8 +371,14 @@ SURROUNDINGS: Final = (
     ),
     Surrounding("a time namespace", 'unshare -T --monotonic 86400 --fork "$@"', needs=_MOUNTS, rare=True),
     # what ends a run
-    Surrounding("a terminal that closes", 'timeout -s HUP 4 "$@"', 124, rare=True),
-    Surrounding("SIGTERM", 'timeout 4 "$@"', 124, rare=True),
+    Surrounding("a terminal that closes", 'timeout -s HUP 4 "$@" --duration 20s', 124, rare=True),
+    Surrounding(
+        "a terminal that closes, under nohup",
+        'nohup "$@" & until ls results/runs/* >/dev/null 2>&1; do sleep 0.1; done; kill -HUP $!; wait $!',
+        rare=True,
+    ),
+    Surrounding("a terminal of one column", 'script -qefc "stty cols 1; $*" /dev/null', rare=True),
+    Surrounding("SIGTERM", 'timeout 4 "$@" --duration 20s', 124, rare=True),
 )
 
 
