@@ -59,8 +59,7 @@ def calling(function: str, *arguments: str) -> list[str]:
 
 def _command(boot: str, *words: str) -> list[str]:
     path = _users_folders_last()
-    flags = ["-P", "-B"] if sys.dont_write_bytecode else ["-P"]
-    return [sys.executable, *flags, "-c", boot, str(len(path)), *path, *words]
+    return [sys.executable, "-P", "-c", boot, str(len(path)), *path, *words]
 
 
 def is_complete() -> None:
@@ -81,8 +80,8 @@ def begin_undisturbed() -> None:
 
 
 def keep_no_torn_bytecode() -> None:
-    """Keep nothing that was compiled if a file of some size might not fit. Python keeps what it could write of it, and
-    cannot load that later (CPython issue 126606)."""
+    """Keep nothing that is compiled, here and in what is started, if a file of some size might not fit. Python keeps
+    what it could write of it, and cannot load that later (CPython issue 126606)."""
     import resource
 
     try:
@@ -92,6 +91,7 @@ def keep_no_torn_bytecode() -> None:
     largest, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
     if disk.f_bavail * disk.f_frsize < _ROOM_BYTES or 0 <= largest < _ROOM_BYTES:
         sys.dont_write_bytecode = True
+        os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
 
 
 def search_users_folders_last() -> None:
