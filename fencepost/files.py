@@ -25,6 +25,8 @@ LINE_BYTES: Final = 1 << 24
 NOT_JSON: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What decoding raises for anything but the JSON that was expected."""
 NO_SPACE: Final = (errno.ENOSPC, errno.EDQUOT)
+_ELSEWHERE: Final = "; run fencepost in a folder that this user can write to"
+_ADVICE: Final = {errno.EFBIG: " (ulimit -f)", **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), _ELSEWHERE)}
 _NAME_BYTES: Final = 255
 _PATH_BYTES: Final = 4_095
 
@@ -121,8 +123,8 @@ def disk_error(error: OSError, path: Path) -> BrokenEnvironmentError:
     """What went wrong while writing to `path`, in one line."""
     if error.errno in NO_SPACE:
         return BrokenEnvironmentError(f"no space left to write {path}; make room and run again")
-    limit = " (ulimit -f)" if error.errno == errno.EFBIG else ""
-    return BrokenEnvironmentError(f"{path} cannot be written: {os.strerror(error.errno or errno.EIO)}{limit}")
+    advice = _ADVICE.get(error.errno or errno.EIO, "")
+    return BrokenEnvironmentError(f"{path} cannot be written: {os.strerror(error.errno or errno.EIO)}{advice}")
 
 
 def write_whole(path: Path, content: bytes | str) -> None:

@@ -322,7 +322,7 @@ SURROUNDINGS: Final = (
         "results only for reading",
         _mounting("mkdir results; mount --bind results results; mount -o remount,ro,bind results"),
         BROKEN,
-        "cannot be",
+        "cannot be written: .*; run fencepost in a folder",
         needs=_MOUNTS,
         rare=True,
     ),
