@@ -21,8 +21,8 @@ unexport PYTHONHOME
 .NOTPARALLEL:
 .PHONY: help base dev lock-under-test setup setup-docker doctor test test-partition test-latency test-pause test-crash \
         test-power test-controls test-standard test-all report-fsync mutants claims survey nightly many-clients foreign \
-        foreign-names fuzz flips same-verdicts no-blame no-blame-under-faults signals surroundings tampered screenshots \
-        recording docs lint lock clean
+        foreign-names fuzz flips same-verdicts no-blame no-blame-under-faults no-blame-standard signals surroundings tampered \
+        screenshots recording docs lint lock clean
 
 help: ## show this page
 	@echo "fencepost finds out by experiment whether a distributed lock on Redis keeps its promise."
@@ -174,6 +174,9 @@ no-blame: dev lock-under-test ## is a correct lock ever blamed? 64 clients, too 
 
 no-blame-under-faults: dev lock-under-test ## the same of correct locks, in every workload, under every nemesis: 20 minutes; as root
 	.venv/bin/python -m tests.no_blame_under_faults $(if $(SEED),--seed $(SEED)) --at-once $(or $(WORKERS),3) $(ARGS)
+
+no-blame-standard: dev lock-under-test ## the same of correct locks under the standard faults alone, with 2 to 12 clients (RUNS=300 WORKERS=3)
+	.venv/bin/python -m tests.no_blame_standard --runs $(or $(RUNS),300) $(if $(SEED),--seed $(SEED)) --at-once $(or $(WORKERS),3) $(ARGS)
 
 signals: dev ## end short runs by signals at random moments; nothing may be left (COUNT=20 CLUSTER=both)
 	.venv/bin/python -m tests.signals --count $(or $(COUNT),20) $(if $(CLUSTER),--cluster $(CLUSTER)) $(ARGS)
