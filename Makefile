@@ -190,13 +190,14 @@ tampered: dev ## damage recorded runs in every way; none may be believed (COUNT=
 screenshots: setup ## the pictures of the pages in docs/pictures, of real runs (needs Chromium; two minutes)
 	.venv/bin/python tools/screenshots.py
 
-lint: dev ## ruff, mypy, and the import contracts between folders
+lint: dev ## ruff, mypy, the import contracts between folders, and actionlint of the workflows
 	.venv/bin/ruff check
 	.venv/bin/ruff format --check
 	.venv/bin/mypy
 	.venv/bin/mypy tools/*.py
 	cd pytest_plugin && ../.venv/bin/mypy --config-file ../pyproject.toml -p pytest_fencepost
 	.venv/bin/lint-imports
+	@$(PYTHON) tools/lint_workflows.py
 
 recording: base ## the recording in the README again, of a real run
 	@$(PYTHON) tools/recording.py

@@ -16,6 +16,11 @@ import yaml
 
 ROOT = Path(__file__).parent.parent
 ACTION = yaml.safe_load((ROOT / "action.yml").read_text())
+JOBS = [
+    pytest.param(job, id=f"{path.stem}-{name}")
+    for path in sorted((ROOT / ".github/workflows").glob("*.yml"))
+    for name, job in yaml.safe_load(path.read_text())["jobs"].items()
+]
 FAKE = """
 import json, os, sys
 from pathlib import Path
@@ -148,3 +153,33 @@ def test_every_input_reaches_the_step_and_none_is_pasted_into_a_shell() -> None:
     given = {re.fullmatch(r"\$\{\{ inputs\.([a-z-]+) \}\}", value)[1] for value in step["env"].values()}  # type: ignore[index]
     assert given | {"artifact"} == ACTION["inputs"].keys()
     assert "${{" not in "".join(step.get("run", "") for step in ACTION["runs"]["steps"])
+
+
+def test_two_legs_of_a_matrix_upload_under_names_of_their_own() -> None:
+    """GitHub refuses a second artifact of the same name in a workflow's run."""
+    default = ACTION["inputs"]["artifact"]["default"]
+    assert {"github.job", "strategy.job-index"} <= set(re.findall(r"\$\{\{ ([\w.-]+) \}\}", default))
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_a_job_with_a_matrix_names_its_artifacts_by_it(job: dict[str, Any]) -> None:
+    if "matrix" in job.get("strategy", {}):
+        names = [step["with"]["name"] for step in job["steps"] if "upload-artifact" in step.get("uses", "")]
+        assert [name for name in names if "matrix." not in name and "strategy.job-index" not in name] == []
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_a_job_that_works_as_root_has_git_trust_the_checkout_first(job: dict[str, Any]) -> None:
+    """Otherwise git refuses it, because it belongs to another user."""
+    trusted = False
+    for step in job["steps"]:
+        command = step.get("run", "")
+        trusted = trusted or command == 'sudo git config --system --add safe.directory "$PWD"'
+        assert trusted or "sudo" not in command, command
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_a_job_names_no_image_that_is_not_tried_elsewhere(job: dict[str, Any]) -> None:
+    """The servers in containers are those that set-up brought."""
+    assert not {"container", "services"} & job.keys()
+    assert not [step for step in job["steps"] if str(step.get("uses", "")).startswith("docker://")]

@@ -22,6 +22,21 @@ def test_an_action_is_named_by_a_commit(workflow: Path) -> None:
     assert [name for name, note in used if not re.fullmatch(r" # v\d+(\.\d+)*", note)] == [], "the release, for people"
 
 
+FIRST_ON_NODE_24 = {"checkout": 5, "setup-python": 6, "cache": 5, "upload-artifact": 6}
+"""The first major of each action that runs on Node 24, as its action.yml says; runners have removed Node 20."""
+
+
+def test_every_action_is_one_release_everywhere_and_runs_on_a_node_that_runners_have() -> None:
+    places = [*WORKFLOWS, *ROOT.glob("docs/*.md"), *ROOT.glob("examples/*/*.md"), *ROOT.glob("pytest_plugin/*.md")]
+    pattern = re.compile(r"uses:\s*actions/([\w-]+)[\w/-]*@(\w+) # v(\d+)")
+    named = {place: pattern.findall(place.read_text()) for place in places}
+    assert named[ROOT / "docs/github-action.md"]
+    used = {each for found in named.values() for each in found}
+    assert {name for name, _, _ in used} == FIRST_ON_NODE_24.keys()
+    assert len(used) == len(FIRST_ON_NODE_24), "one commit of each"
+    assert [each for each in used if int(each[2]) < FIRST_ON_NODE_24[each[0]]] == []
+
+
 def test_what_a_foreign_lock_is_made_from_has_checksums() -> None:
     """Their own tools check them: pip, npm, go, cargo, and for jars `workloads.languages.java`."""
     marks = {
@@ -41,8 +56,15 @@ def test_what_a_foreign_lock_is_made_from_has_checksums() -> None:
     assert seen == set(marks)
 
 
-def test_our_toxiproxy_is_built_from_modules_with_checksums() -> None:
-    sums = (ROOT / "fencepost/setup/toxiproxy/go.sum").read_text()
-    required = re.findall(r"^\t(\S+) (v\S+)", (ROOT / "fencepost/setup/toxiproxy/go.mod").read_text(), re.MULTILINE)
-    assert ("github.com/Shopify/toxiproxy/v2", "v2.12.0") in required
+@pytest.mark.parametrize(
+    ("folder", "module"),
+    [
+        ("fencepost/setup/toxiproxy", ("github.com/Shopify/toxiproxy/v2", "v2.12.0")),
+        ("tools/actionlint", ("github.com/rhysd/actionlint", "v1.7.12")),
+    ],
+)
+def test_what_is_built_with_go_is_built_from_modules_with_checksums(folder: str, module: tuple[str, str]) -> None:
+    sums = (ROOT / folder / "go.sum").read_text()
+    required = re.findall(r"^\t(\S+) (v\S+)", (ROOT / folder / "go.mod").read_text(), re.MULTILINE)
+    assert module in required
     assert [each for each in required if not re.search(rf"^{re.escape(' '.join(each))} h1:", sums, re.MULTILINE)] == []
