@@ -36,7 +36,16 @@ from fencepost.errors import UsageError
 from fencepost.files import checked_path
 from fencepost.units import duration_text, parse_duration_ms, plain_number
 
-GROUPS: Final = ("options", "what is tested", "settings of the lock", "load", "faults", "cluster", "the result")
+GROUPS: Final = (
+    "options",
+    "what is tested",
+    "settings of the lock",
+    "load",
+    "faults",
+    "cluster",
+    "the verdict",
+    "the result",
+)
 """The order of the groups in `--help` and in docs/options.md; any other group comes after them."""
 
 

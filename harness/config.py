@@ -34,6 +34,7 @@ Seed = Annotated[
     ),
 ]
 _REPEATED = ("compare", "replay", "script")
+_FLOORS_OF = ("compare", "replay")
 
 
 class RunConfig(ClientOptions, frozen=True, kw_only=True):
@@ -43,7 +44,8 @@ class RunConfig(ClientOptions, frozen=True, kw_only=True):
     its own, whose power can be cut; a schedule with power cuts brings them unasked. `clocks`: each node and each client
     has a wall clock of its own, which can be set; a schedule with wrong clocks brings them unasked. `witness`: whether
     the nodes' keys are watched (`harness.run.witness`). `pcap`: whether what goes over the links is kept
-    (`harness.run.capture`).
+    (`harness.run.capture`). `least_faults` … `most_empty`: the floors below which too little of a run could be
+    judged (`harness.checkers.evidence`).
     """
 
     name: Annotated[
@@ -68,6 +70,53 @@ class RunConfig(ClientOptions, frozen=True, kw_only=True):
             commands=("compare", "replay"),
         ),
     ] = "lease"
+    least_faults: Annotated[
+        float,
+        Option(
+            "--least-faults",
+            "of the injected faults, the least that must be seen to work, or the run is unknown",
+            "the verdict",
+            "PERCENT",
+            low=0,
+            high=100,
+            commands=_FLOORS_OF,
+        ),
+    ] = 75
+    least_reach: Annotated[
+        float,
+        Option(
+            "--least-reach",
+            "of the load, the least in which some client can certainly reach a majority, or the run is unknown",
+            "the verdict",
+            "PERCENT",
+            low=0,
+            high=100,
+            commands=_FLOORS_OF,
+        ),
+    ] = 5
+    least_sections: Annotated[
+        int,
+        Option(
+            "--least-sections",
+            "the fewest critical sections, or the run is unknown; less where not ten times as many fit into the load",
+            "the verdict",
+            low=0,
+            high=10**6,
+            commands=_FLOORS_OF,
+        ),
+    ] = 20
+    most_empty: Annotated[
+        float,
+        Option(
+            "--most-empty",
+            "of the load, the longest time without a client inside, or the run is unknown",
+            "the verdict",
+            "PERCENT",
+            low=0,
+            high=100,
+            commands=_FLOORS_OF,
+        ),
+    ] = 75
     clients: Annotated[int, Option("--clients", "client processes", "load", low=1, high=256)] = 10
     load: Annotated[
         Literal["plain", "drawn"] | None,

@@ -55,6 +55,11 @@ class Hold(msgspec.Struct, frozen=True):
                 return f"{self.low_ms:g} ms on average"
         return f"{self.low_ms:g} ms"
 
+    @property
+    def mean_ms(self) -> float:
+        """What is drawn on average."""
+        return (self.low_ms + self.high_ms) / 2
+
     def draw_ms(self, rng: Random) -> float:
         match self.kind:
             case "fixed":

@@ -1,8 +1,7 @@
 """Does the lock become available again, soon, and for everybody?
 
 A time without a grant counts against the lock only while some working client certainly could reach a majority
-(`harness.history.fault_windows.majority_windows`). What is found here breaks only `liveness`. But a run in which nobody
-acquired the lock proves nothing, so it is unknown.
+(`harness.history.fault_windows.majority_windows`). What is found here breaks only `liveness`.
 """
 
 from __future__ import annotations
@@ -137,7 +136,7 @@ def check(run: Recorded) -> Answer:
     by_client = by_client[by_client > 0]
     clients = run.config.user_names
     shares = np.array([int(by_client.get(client, 0)) for client in clients], np.float64)
-    config, begin, end = run.config, run.timeline.start_ns, _last_ns(run)
+    config, begin, end = run.config, run.timeline.start_ns, last_ns(run)
     reachable = majority_windows(config.user_names, config.node_names, run.faults, run.ends, begin, end)
     gap_ns, gap_at_ns = _longest_gap(start, reachable)
     ungranted_ns, ungranted_at_ns = _longest_gap(start, [(begin, end)])
@@ -156,8 +155,7 @@ def check(run: Recorded) -> Answer:
         longest_ungranted_ms=_ms(ungranted_ns),
         longest_ungranted_at_ms=None if ungranted_at_ns is None else _ms(ungranted_at_ns - begin),
     )
-    unknown = () if len(start) else ("nobody acquired the lock",)
-    return Answer(figures, _no_recovery(run, first_ms), unknown)
+    return Answer(figures, _no_recovery(run, first_ms))
 
 
 def _longer_than_ttl(run: Recorded, ops: pd.DataFrame) -> int:
@@ -181,7 +179,7 @@ def spread(values: npt.NDArray[np.float64]) -> Spread:
     return Spread(len(values), p50, p90, p99, float(values.max()))
 
 
-def _last_ns(run: Recorded) -> int:
+def last_ns(run: Recorded) -> int:
     """When the load ended; for a run that was cut short, the last thing that was recorded."""
     if run.timeline.stop_ns is not None:
         return run.timeline.stop_ns

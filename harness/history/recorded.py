@@ -54,6 +54,8 @@ class Recorded:
     """By client, when it did not run although it was not stopped: it got no processor. Disjoint, in order."""
     lags: tuple[Lags, ...] = ()
     """How late clients and the `HARNESS` woke up; empty for a run that kept no beats."""
+    is_scripted: bool = False
+    """Whether a script played its steps, instead of a load and a schedule."""
     planned_ms: Mapping[str, float] = field(default_factory=dict)
     """When the faults of the schedule were to be injected, since the start of the load, by their ids."""
     is_vouched_for: bool = True

@@ -13,6 +13,8 @@ from harness.history.sections import derive_sections
 from harness.store.columns import ops_frame, writes_frame
 
 START_NS = 10**15
+NO_FLOORS: dict[str, Any] = {"least_faults": 0, "least_reach": 0, "least_sections": 0, "most_empty": 100}
+"""A history of two sections is no load; `tests/judge/test_evidence.py` is about the floors."""
 
 
 def ms(at: float) -> int:
@@ -23,7 +25,7 @@ class History:
     """A builder: add operations and events, then call `recorded()`."""
 
     def __init__(self, **config: Any) -> None:
-        settings = {"seed": 1, "clients": 2, "nodes": 3, "ttl_ms": 100, "nemesis": "none"} | config
+        settings = {"seed": 1, "clients": 2, "nodes": 3, "ttl_ms": 100, "nemesis": "none"} | NO_FLOORS | config
         self.config = RunConfig(**settings)
         self.ops: defaultdict[tuple[str, int], list[Op]] = defaultdict(list)
         self.ends: list[ClientEnd] = []

@@ -19,11 +19,6 @@ def figures(history: History) -> Any:
     return check(history.recorded()).figures
 
 
-def test_a_run_in_which_nobody_acquired_is_unknown() -> None:
-    assert check(History().op("c1", "acquire", "fail", 1, 1, 2).recorded()).unknown == ("nobody acquired the lock",)
-    assert check(History().section("c1", 1, 2).recorded()).unknown == ()
-
-
 moments = st.integers(1, 1099)
 
 

@@ -1,0 +1,158 @@
+"""A run of which too little could be judged is unknown: each floor from both sides, and a violation stays one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from harness.checkers.evidence import Figures, check
+from harness.checkers.judge import judge
+from harness.history.lags import Lags
+from tests.judge.histories import History
+from workloads.hold import Hold
+
+ALL_LINKS = tuple((client, node) for client in ("c1", "c2") for node in ("n1", "n2", "n3"))
+
+
+def load(sections: int = 10, **config: Any) -> History:
+    """A load of 1,100 ms in which c1 is inside for 50 of every 100 ms."""
+    history = History(hold=Hold.parse("50ms"), **config)
+    for at in range(sections):
+        history.section("c1", 100 * at, 100 * at + 50, number=at + 1)
+    return history
+
+
+def unknown(history: History) -> tuple[str, ...]:
+    return check(history.recorded()).unknown
+
+
+def figures(history: History) -> Figures:
+    found = check(history.recorded()).figures
+    assert isinstance(found, Figures)
+    return found
+
+
+def with_faults(seen: int, of: int, **config: Any) -> History:
+    history = load(**config)
+    for number in range(of):
+        history.fault(f"f{number}", 10 + number, 40 + number, holds=number < seen, nodes=("n1",))
+    history.planned = of
+    return history
+
+
+def test_a_run_in_which_no_client_acquired_is_unknown_under_any_floor() -> None:
+    assert unknown(History().op("c1", "acquire", "fail", 1, 1, 2)) == ("no client acquired the lock",)
+    assert unknown(History().section("c1", 1, 2)) == ()
+
+
+def test_a_run_whose_faults_all_missed_is_unknown_under_any_floor() -> None:
+    assert unknown(with_faults(0, 1)) == ("no planned fault was observed to work",)
+
+
+def test_planned_faults_that_were_never_injected_prove_nothing() -> None:
+    history = load()
+    history.planned = 2
+    assert unknown(history) == ("no planned fault was observed to work",)
+
+
+def test_without_planned_faults_none_is_missing() -> None:
+    history = load(least_faults=100)
+    assert (unknown(history), figures(history).faults_percent) == ((), None)
+
+
+@pytest.mark.parametrize(("seen", "is_enough"), [(2, False), (3, True)])
+def test_the_share_of_faults_that_were_seen_to_work(seen: int, is_enough: bool) -> None:
+    history = with_faults(seen, 4, least_faults=75)
+    assert figures(history).faults_percent == 25 * seen
+    if is_enough:
+        assert unknown(history) == ()
+    else:
+        (reason,) = unknown(history)
+        assert "2 of 4 faults seen to work (50 %, at least 75 % wanted)" in reason
+
+
+@pytest.mark.parametrize(("healed", "is_enough"), [(986, True), (988, False)])
+def test_the_share_of_the_load_in_which_a_majority_was_in_reach(healed: float, is_enough: bool) -> None:
+    """1,100 ms of load, of which the links are cut from its start."""
+    history = load(least_reach=10).fault("f1", 0, healed + 4, cut_links=ALL_LINKS)
+    history.timeline.healed_ns = None
+    assert figures(history).reach_percent == pytest.approx((1_096 - healed) / 11)
+    if is_enough:
+        assert unknown(history) == ()
+    else:
+        (reason,) = unknown(history)
+        assert "a majority certainly in reach for 10 % of the load (at least 10 % wanted)" in reason
+
+
+def test_a_slow_link_leads_to_a_majority_unless_liveness_is_required() -> None:
+    for require, percent in (("lease", 100), ("liveness", 1)):
+        slow = load(require=require, least_reach=5).fault("f1", 0, 1_090, slow_links=ALL_LINKS)
+        assert figures(slow).reach_percent == pytest.approx(percent, abs=0.1)
+        assert bool(unknown(slow)) is (require == "liveness")
+
+
+@pytest.mark.parametrize(("sections", "is_enough"), [(7, False), (8, True)])
+def test_the_number_of_sections(sections: int, is_enough: bool) -> None:
+    history = History(hold=Hold.parse("10ms"), least_sections=8)
+    for at in range(sections):
+        history.section("c1", 100 * at, 100 * at + 10, number=at + 1)
+    if is_enough:
+        assert unknown(history) == ()
+    else:
+        (reason,) = unknown(history)
+        assert "7 sections (at least 8 wanted)" in reason
+
+
+@pytest.mark.parametrize(
+    ("hold", "think", "wanted"),
+    [("10ms", "0ms", 11), ("55ms", "0ms", 2), ("2s", "0ms", 0), ("10ms", "100ms", 2), ("0ms", "0ms", 20)],
+)
+def test_no_more_sections_are_wanted_than_a_tenth_of_those_that_fit(hold: str, think: str, wanted: int) -> None:
+    """Two clients rest at the same time."""
+    history = History(hold=Hold.parse(hold), think=Hold.parse(think), least_sections=20).section("c1", 0, 10)
+    assert figures(history).sections_wanted == wanted
+
+
+@pytest.mark.parametrize(("entered", "is_enough"), [(549, True), (551, False)])
+def test_the_longest_time_without_a_client_inside(entered: float, is_enough: bool) -> None:
+    history = History(most_empty=50).section("c1", entered, 1_090, deadline=1_100)
+    assert figures(history).empty_ms == pytest.approx(entered)
+    if is_enough:
+        assert unknown(history) == ()
+    else:
+        (reason,) = unknown(history)
+        assert "no client inside for 551 ms in one piece (50 % of the load, at most 50 % wanted)" in reason
+
+
+def test_a_client_that_stays_inside_leaves_no_empty_time() -> None:
+    assert figures(History().section("c1", 5, 1_095, deadline=1_200)).empty_ms == pytest.approx(5)
+
+
+def test_everything_that_was_lacking_is_one_line_with_what_to_do() -> None:
+    history = with_faults(1, 4, least_faults=75, most_empty=1)
+    (reason,) = unknown(history)
+    assert reason.count("wanted") == 2
+    assert reason.endswith("A longer run shows more (--duration)")
+
+
+def test_on_a_busy_machine_the_remedy_is_fewer_runs_at_once() -> None:
+    run = with_faults(1, 4, least_faults=75).recorded()
+    busy = Lags("c1", np.zeros(1), over_ns=100, waited_ns=60, stolen_ns=0, waits=np.zeros((0, 3), np.int64))
+    (reason,) = check(replace(run, lags=(busy,))).unknown
+    assert reason.endswith("make fewer runs at once")
+
+
+def test_a_violation_stays_a_violation() -> None:
+    history = History(least_sections=20, hold=Hold.parse("1ms")).section("c1", 0, 50).section("c2", 10, 60)
+    verdict = judge(history.recorded())
+    assert verdict.verdict == "violation"
+    assert verdict.unknown
+
+
+def test_a_script_has_no_floors() -> None:
+    run = History(least_sections=20, most_empty=1, least_faults=100).section("c1", 0, 10).recorded()
+    assert check(run).unknown
+    assert check(replace(run, is_scripted=True)).unknown == ()
