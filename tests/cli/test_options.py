@@ -154,7 +154,13 @@ def test_the_options_of_each_command_are_those_that_are_declared_for_it() -> Non
     flags = {command: {each.flag for each in options_of(command)} for command in ("replay", "script", "shrink")}
     tested = {"--workload", "--lock", "--lock-command", "--name", "--fencing"}
     common = tested | {"--persistence", "--cluster", "--server", "--resource-server"}
-    assert flags["replay"] == common | {"--require"}
+    assert flags["replay"] == common | {
+        "--require",
+        "--least-faults",
+        "--least-reach",
+        "--least-sections",
+        "--most-empty",
+    }
     assert flags["script"] == common | {"--ttl", "--disk-fs", "--replication", "--pcap"}
     assert flags["shrink"] == {"--cluster"}
     assert {"--seed", "--expect", "--results"} & {each.flag for each in options_of("compare")} == set()

@@ -26,7 +26,7 @@ def test_a_long_gap_without_any_fault() -> None:
 
 def test_an_unknown_verdict_says_why() -> None:
     story = Story(ttl_ms=2000).op("c1", "acquire", "fail", 1, 10, 20)
-    assert said(story) == ["The verdict is unknown: nobody acquired the lock."]
+    assert said(story) == ["The verdict is unknown: no client acquired the lock."]
 
 
 def test_keys_without_an_owner_are_told_with_their_causes() -> None:

@@ -49,14 +49,15 @@ def test_the_rows_of_a_run_that_left_keys_behind() -> None:
 def test_rows_and_tiles_keep_their_order() -> None:
     found = verdict(left_behind())
     assert [row.label for row in offered.rows(found)] == [
-        "faults", "sections", "overlaps", "updates", "waiting", "gap", "starved", "keys", "quorum", "key loss",
+        "faults", "sections", "judged", "overlaps", "updates", "waiting", "gap", "starved", "keys", "quorum",
+        "key loss",
     ]  # fmt: skip
     assert [tile.name for tile in offered.tiles(found)] == [
         "Sections", "Overlaps, lock to blame", "Overlaps, client to blame", "Overlaps, undecided", "Lost updates",
         "Waiting time, p50", "Longest gap",
     ]  # fmt: skip
     assert [part.heading for part in offered.parts(found)] == [
-        "By phase", "The keys on the nodes", "The data behind the lock",
+        "By phase", "How much could be judged", "The keys on the nodes", "The data behind the lock",
     ]  # fmt: skip
 
 
