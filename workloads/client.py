@@ -35,9 +35,10 @@ from workloads.heartbeat import Heartbeat
 from workloads.kinds import find_workload
 from workloads.lock_steps import LockSteps
 from workloads.options import ClientOptions, LockOptions
-from workloads.recorder import Recorder, hidden
+from workloads.recorder import Recorder
 from workloads.redis_resource import RedisResource
 from workloads.registry import open_lock
+from workloads.secrecy import hidden
 from workloads.workload import Client, Workload
 
 _NICENESS: Final = 10
@@ -116,7 +117,8 @@ def work(spec: ClientSpec) -> None:
             from workloads import driven_client
 
             (task,) = tasks
-            driven_client.serve(workload, task.client.lock, task.client.resource, *spec.pipes)
+            secret = spec.resource.password
+            driven_client.serve(workload, task.client.lock, task.client.resource, *spec.pipes, secret=secret)
             task.client.control.enter(State.DONE, monotonic_ns())
         elif len(tasks) == 1:
             tasks[0].run(workload)
@@ -158,7 +160,7 @@ class _Task:
         stack.callback(resource.close)
         record = Recorder(Path(task.history), Path(task.answers), spec.resource.password, heartbeat.check)
         stack.callback(record.close)
-        held = None if task.held is None else Recorder(Path(task.held))
+        held = None if task.held is None else Recorder(Path(task.held), secret=spec.resource.password)
         if held is not None:
             stack.callback(held.close)
         resource.warm_up(workload.scripts)

@@ -15,6 +15,7 @@ from fencepost.errors import UsageError
 from fencepost.history import LOCK_STEPS, Op
 from workloads.lock_steps import LockSteps
 from workloads.resource import Resource
+from workloads.secrecy import hidden
 from workloads.workload import Inside, Workload
 
 
@@ -32,8 +33,16 @@ class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
     misfit: str | None = None
 
 
-def serve(workload: Workload, lock: LockSteps, resource: Resource, orders_fd: int, answers_fd: int) -> None:
-    """Take steps until no more orders come. Raises what breaks the run itself."""
+def serve(
+    workload: Workload,
+    lock: LockSteps,
+    resource: Resource,
+    orders_fd: int,
+    answers_fd: int,
+    *,
+    secret: str | None = None,
+) -> None:
+    """Take steps until no more orders come. Raises what breaks the run itself. `secret`: what no answer may contain."""
     decode = msgspec.json.Decoder(Order).decode
     driven = _Driven(workload, lock, resource)
     for line in _lines(orders_fd):
@@ -41,7 +50,7 @@ def serve(workload: Workload, lock: LockSteps, resource: Resource, orders_fd: in
             answer = Answer(op=driven.take(decode(line)))
         except UsageError as error:
             answer = Answer(misfit=str(error))
-        os.write(answers_fd, msgspec.json.encode(answer) + b"\n")
+        os.write(answers_fd, hidden(msgspec.json.encode(answer), secret) + b"\n")
 
 
 class _Driven:

@@ -14,6 +14,7 @@ import msgspec
 
 from fencepost.errors import BrokenEnvironmentError
 from fencepost.history import Round
+from workloads.secrecy import hidden
 
 _NOTHING_DONE: Final = ("nil", "0")
 
@@ -67,11 +68,6 @@ class Recorder:
         os.close(self._fd)
         if self._answers_fd >= 0:
             os.close(self._answers_fd)
-
-
-def hidden(text: bytes, secret: str | None) -> bytes:
-    """The text with the secret, if there is one, replaced by stars."""
-    return text if secret is None else text.replace(secret.encode(), b"***")
 
 
 def _of_interest(rounds: Sequence[Round]) -> list[Round]:

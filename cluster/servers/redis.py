@@ -33,6 +33,7 @@ Directives = tuple[tuple[str, str], ...]
 """Names and values of the configuration, in the order in which they are given."""
 
 _VERSION: Final = re.compile(r"(\w+) server v=(\S+)")
+_PASSWORDS: Final = ("requirepass", "masterauth", "tls-key-file-pass", "tls-client-key-file-pass")
 _PING: Final = b"PING\r\n"
 _PONG: Final = b"+PONG\r\n"
 _OK: Final = b"+OK\r\n"
@@ -177,7 +178,9 @@ class RedisServer:
         return facts.get(self.version_field) or "unknown"
 
     def effective_config(self, address: Address, timeout_ms: float) -> Mapping[str, str]:
-        return resp.config(address, timeout_ms=timeout_ms)
+        """Without passwords, because it is recorded."""
+        settings = resp.config(address, timeout_ms=timeout_ms)
+        return settings | {name: "***" for name in _PASSWORDS if settings.get(name)}
 
     def config_mismatch(self, policy: Policy, effective: Mapping[str, str]) -> str | None:
         wrong = [

@@ -30,6 +30,7 @@ from nemesis.base import Step
 from workloads.base import NodeAddress
 from workloads.client import ClientSpec, ResourceAddress, TaskSpec
 from workloads.control import NEVER_NS, Control, State
+from workloads.secrecy import hidden
 
 STATES_OF: Mapping[Step, frozenset[State]] = {
     "inside": frozenset({State.INSIDE, State.EXTENDING}),
@@ -360,7 +361,8 @@ class ClientSlot:
 
     def _last_words(self) -> str:
         try:
-            lines = self._log_path().read_text(errors="replace").strip().splitlines()
+            said = hidden(self._log_path().read_bytes(), self._cluster.access.clients)
+            lines = said.decode(errors="replace").strip().splitlines()
         except OSError:
             lines = []
         return lines[-1] if lines else f"it said nothing (see {self._log_path()})"

@@ -28,6 +28,7 @@ from harness.run.fault_log import FaultLog
 from harness.run.interruption import Interruption
 from harness.run.proxy_overhead import measure_overhead_us
 from harness.run.pulse import pulse
+from harness.run.redaction import redact
 from harness.run.sealing import sealing
 from harness.run.setup import Setup, topology_of
 from harness.run.snapshot import Display, Snapshot
@@ -139,6 +140,7 @@ class TestRun:
         config, folder = self.config, self.folder
         with self.interruption.watch(), sealing(folder), ExitStack() as stack:
             self._cluster = cluster = self._setup.open_cluster(self._state, folder.logs)
+            stack.callback(redact, folder.logs, cluster.access)
             stack.callback(cluster.stop)
             self._show(f"bringing up {config.nodes} nodes ({self._setup.backend})")
             cluster.start(lambda: bool(self.interruption))

@@ -66,6 +66,9 @@ def test_replicas_copy_the_first_node_through_links_that_can_be_cut(opened: Open
     assert becomes_true(lambda: says(one, ("WAIT", "2", "300"), 1)), "what is cut acknowledges nothing"
     assert ask(three, "GET", "key") is None
     assert "READONLY" in str(ask(two, "SET", "key", "own"))
+    recorded = two.effective_config()
+    assert recorded["masteruser"] == cluster.access.harness.user
+    assert cluster.access.harness.password not in str(recorded), "it is kept with the run"
     cluster.restore([("n3", "n1")], "fault")
     assert becomes_true(lambda: says(three, ("GET", "key"), "new"))
 
