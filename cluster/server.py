@@ -115,6 +115,10 @@ ReadClock = Callable[[Address, float], int]
 """Asks a server for its wall clock, in nanoseconds since 1970, within so many milliseconds. Raises OSError if it does
 not answer."""
 
+ReadDenials = Callable[[Address, float], Mapping[str, int]]
+"""Asks a server, within so many milliseconds, how many requests it turned away since it was started for want of a login
+or of a right: by the first word of the error. Raises OSError if it does not answer."""
+
 ShutDown = Callable[[Address, float], None]
 """Tells a server to save and end, within so many milliseconds. Raises BrokenEnvironmentError if it refuses."""
 
@@ -252,6 +256,11 @@ class Server(Protocol):
     @property
     def write_errors(self) -> WriteErrors | None:
         """None: it cannot be made to refuse writes."""
+        ...
+
+    @property
+    def read_denials(self) -> ReadDenials | None:
+        """None: it does not count them."""
         ...
 
     @property

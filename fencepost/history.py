@@ -258,11 +258,23 @@ class Held(msgspec.Struct, omit_defaults=True, gc=False):
     value: str
 
 
+class Denied(msgspec.Struct):
+    """How many requests a node had turned away by the end of the run, since it was started last: without a login
+    (`NOAUTH`), with a wrong one (`WRONGPASS`), or for want of a right (`NOPERM`).
+
+    Stored in `denied.jsonl`, if there was one."""
+
+    node: str
+    error: str
+    times: Int64
+
+
 class Gap(msgspec.Struct, omit_defaults=True, gc=False):
     """A time in which a client did not run, as its heartbeat noticed it (`workloads.heartbeat`). It ran at `from_ns`
-    and at `to_ns`. `waited_ns`: for how much of it the client waited for a processor; all of it for a time in which it
-    was kept waiting again and again. `pid`: the process of its lock, if it was that process that stood still.
-    `is_stop`: the kernel said that it was stopped, or continued, in this time.
+    and at `to_ns`. `waited_ns`: for how much of it the client's threads waited for a processor, added up; all of it for
+    a time in which it was kept waiting again and again. `longest_wait_ns`: the one of them that waited longest; None if
+    only the sum is known. `pid`: the process of its lock, if it was that process that stood still. `is_stop`: the
+    kernel said that it was stopped, or continued, in this time.
 
     Stored in `gaps/<client>.<life>.jsonl`; `client` is the process, whatever its tasks."""
 

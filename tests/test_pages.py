@@ -17,7 +17,15 @@ KIND = re.compile(r'"([a-z]+(?:-[a-z]+)+)"')
 FINDINGS = DOCS.parent / "results" / "survey" / "findings"
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 ROW = re.compile(r"^\| `([\w.-]+)/?` \|", re.MULTILINE)
-ONLY_SOMETIMES = {"experiment.json", "failure.json", "gaps", "links.pcapng", "played.json", "sealed.json"}
+ONLY_SOMETIMES = {
+    "denied.jsonl",
+    "experiment.json",
+    "failure.json",
+    "gaps",
+    "links.pcapng",
+    "played.json",
+    "sealed.json",
+}
 
 
 def blocks(page: str, language: str) -> list[str]:

@@ -22,6 +22,7 @@ from cluster.server import (
     Place,
     ProbeLinks,
     ReadClock,
+    ReadDenials,
     Refusal,
     Server,
     ShutDown,
@@ -33,6 +34,8 @@ Directives = tuple[tuple[str, str], ...]
 """Names and values of the configuration, in the order in which they are given."""
 
 _VERSION: Final = re.compile(r"(\w+) server v=(\S+)")
+_ERROR_COUNT: Final = re.compile(r"^errorstat_(\w+):count=(\d+)", re.MULTILINE)
+_DENIALS: Final = ("NOAUTH", "WRONGPASS", "NOPERM")
 _PASSWORDS: Final = ("requirepass", "masterauth", "tls-key-file-pass", "tls-client-key-file-pass")
 _PING: Final = b"PING\r\n"
 _PONG: Final = b"+PONG\r\n"
@@ -89,6 +92,13 @@ def read_clock(address: Address, timeout_ms: float) -> int:
     return (seconds * 1_000_000 + microseconds) * 1_000
 
 
+def read_denials(address: Address, timeout_ms: float) -> Mapping[str, int]:
+    """By INFO, which counts errors by their first word."""
+    (info,) = resp.ask(address, ("INFO", "errorstats"), timeout_ms=timeout_ms)
+    counted = _ERROR_COUNT.findall(str(info))
+    return {error: int(times) for error, times in counted if error in _DENIALS and int(times)}
+
+
 def refuse_writes(address: Address, why: Refusal | None, timeout_ms: float) -> None:
     """By the limits that production servers have: of memory, and of the replicas that a primary must have."""
     limits = {"maxmemory": why == "out of memory", "min-replicas-to-write": why == "no replicas"}
@@ -137,6 +147,7 @@ class RedisServer:
     key_reader: OpenKeyReader | None = RedisKeyReader
     data_files: DataFiles | None = KEPT
     write_errors: WriteErrors | None = WRITE_ERRORS
+    read_denials: ReadDenials | None = read_denials
     is_scriptable: bool = True
     takes_logins: bool = True
 
@@ -219,6 +230,7 @@ class RedisSentinel(RedisServer):
     key_reader: OpenKeyReader | None = None
     data_files: DataFiles | None = None
     write_errors: WriteErrors | None = None
+    read_denials: ReadDenials | None = None
     is_scriptable: bool = False
 
     def arguments(self, place: Place) -> list[str]:

@@ -238,7 +238,7 @@ def _no_recovery(run: Recorded, first_ms: float | None) -> tuple[Finding, ...]:
         f"nobody acquired the lock within {milliseconds(given_ms)} after everything was healed"
         f"{' and its last holder was out' if free_ns > healed_ns else ''} (TTL {run.lease_ms:.0f} ms)"
     )
-    if len(run.config.user_names) > CROWD:
+    if run.had_no_access or len(run.config.user_names) > CROWD:
         return (Finding("no-recovery", "undecided", text),)
     return (Finding("no-recovery", "lock", text, ("liveness",)),)
 

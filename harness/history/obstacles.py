@@ -39,6 +39,7 @@ Kind = Literal[
     "nothing set",
     "split votes",
     "said held",
+    "no access",
     "wrong clock",
     "unknown",
 ]
@@ -54,7 +55,8 @@ class Obstacle:
     reach` of the clients (cut off or slow) for most of the time; those of which one or another was not there for most
     of it; on which keys were stuck; on which nothing was set; or on which the keys of split votes stayed after their
     tries. `absent`: which others were not there for most of the time. `said held`: nothing was seen, but the lock said
-    that somebody held it. `wrong clock`: keys may have lived longer there than the lock had asked for."""
+    that somebody held it. `no access`: nobody ever acquired the lock, and the nodes turned requests away.
+    `wrong clock`: keys may have lived longer there than the lock had asked for."""
 
     kind: Kind
     nodes: tuple[str, ...] = ()
@@ -64,7 +66,9 @@ class Obstacle:
     def is_the_locks(self) -> bool:
         """Whether a correct lock would have got by. With a node less, each round may last until the lock gives up on
         that node, and those who compete may split the votes for long."""
-        return self.kind not in ("unknown", "wrong clock") and not (self.kind == "split votes" and self.absent)
+        return self.kind not in ("unknown", "no access", "wrong clock") and not (
+            self.kind == "split votes" and self.absent
+        )
 
 
 def in_words(obstacle: Obstacle) -> str:
@@ -87,6 +91,8 @@ def in_words(obstacle: Obstacle) -> str:
             return f"tries got some of the nodes, but never a majority{left}{_while(obstacle.absent)}"
         case "said held":
             return "the lock said that somebody held it"
+        case "no access":
+            return f"{nodes} turned requests away"
         case "unknown":
             return "nothing is known to have been in the way, and it is not known whether requests arrived"
 
@@ -101,6 +107,8 @@ def find_obstacle(run: Recorded, key: str, clients: Sequence[str], since_ns: int
     """`clients` tried for the key all this time."""
     if wrong := run.wrong_clocks.nodes(since_ns, until_ns):
         return Obstacle("wrong clock", wrong)
+    if run.had_no_access:
+        return Obstacle("no access", tuple(sorted({denied.node for denied in run.denied})))
     ops = run.ops
     tries = ((ops["f"] == "acquire") & (ops["key"] == key)).to_numpy(np.bool_)
     within = (ops["invoke_ns"].to_numpy(np.int64) >= since_ns) & (ops["complete_ns"].to_numpy(np.int64) <= until_ns)

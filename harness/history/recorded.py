@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fencepost.history import ClientEnd, FaultEvent, LinkTraffic, Timeline
+from fencepost.history import ClientEnd, Denied, FaultEvent, LinkTraffic, Timeline
 from harness.config import RunConfig
 from harness.history.backing import Backing
 from harness.history.groups import Groups, codes_of
@@ -52,6 +52,8 @@ class Recorded:
     """Whether the lock has, or may have, processes of its own beside its client."""
     kept_waiting: Mapping[str, Sequence[tuple[int, int]]] = field(default_factory=dict)
     """By client, when it did not run although it was not stopped: it got no processor. Disjoint, in order."""
+    denied: tuple[Denied, ...] = ()
+    """Which requests the nodes turned away for want of a login or a right, and how many."""
     lags: tuple[Lags, ...] = ()
     """How late clients and the `HARNESS` woke up; empty for a run that kept no beats."""
     is_scripted: bool = False
@@ -80,6 +82,11 @@ class Recorded:
         """How many clients may be inside one key at once: 1, unless the workload counts."""
         counts = "capacity" in find_workload(self.config.workload).checkers
         return self.config.permits if counts else 1
+
+    @property
+    def had_no_access(self) -> bool:
+        """Whether nobody acquired the lock, and the nodes turned requests away: then nothing is known of the lock."""
+        return bool(self.denied) and not len(self.sections)
 
     @cached_property
     def wrong_clocks(self) -> WrongClocks:

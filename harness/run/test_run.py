@@ -23,6 +23,7 @@ from fencepost.files import NO_SPACE, disk_error
 from fencepost.history import HARNESS, ClientEnd, FaultEvent, LinkTraffic, Timeline
 from harness.run.capture import capture
 from harness.run.clients import RESOURCE_TIMEOUT_MS, ClientSlot, start_all
+from harness.run.denials import read_denials
 from harness.run.environment import describe_environment
 from harness.run.fault_log import FaultLog
 from harness.run.interruption import Interruption
@@ -312,6 +313,8 @@ class TestRun:
             self._show("waiting for the clients to end")
             sleep(0.005)
         self._cut_off_all()
+        if denied := read_denials(self._cluster.nodes.values()):
+            self.folder.write_denied(denied)
         timeline.end_ns = monotonic_ns()
         self.folder.write_timeline(timeline)
 

@@ -10,6 +10,7 @@
       client-ends.jsonl  ClientEnd, a line each      } one write(2) a line: a crash costs
       resource.jsonl     Write, a line each          } at most half a line at the end
       nodes.jsonl        KeyEvent, a line each       } (many in one write)
+      denied.jsonl       Denied, a line each: which requests nodes turned away; no file if they took all
       clients/c1.1.jsonl Op, a line each: client c1, its first life
       answers/c1.1.jsonl Round, one line each: what the nodes replied to that client
       held/c1.1.jsonl    Held, a line each: what its lock wrote on the nodes
@@ -44,7 +45,7 @@ import msgspec
 
 from fencepost.errors import UsageError
 from fencepost.files import checked_path, decode_json, kind_of, on_disk, read_document, read_json
-from fencepost.history import Beats, Gap, Held, KeyEvent, LinkTraffic, Round, Timeline
+from fencepost.history import Beats, Denied, Gap, Held, KeyEvent, LinkTraffic, Round, Timeline
 from fencepost.options import check_bounds
 from harness.config import RESULTS, RunConfig
 from harness.store.append_log import AppendLog, read_lines
@@ -207,6 +208,10 @@ class RunFolder:
     def resource_log(self) -> AppendLog:
         return AppendLog(self.path / "resource.jsonl")
 
+    def write_denied(self, denied: Sequence[Denied]) -> None:
+        with AppendLog(self.path / "denied.jsonl") as log:
+            log.extend(denied)
+
     def client_ends_log(self) -> AppendLog:
         return AppendLog(self.path / "client-ends.jsonl")
 
@@ -338,6 +343,9 @@ class RunFolder:
     def read_beats(self) -> Iterator[tuple[str, int, Iterable[Beats]]]:
         """How late clients and the `HARNESS` woke up, each life for itself; nothing where that was not kept."""
         return _read_lives(self.beats, Beats)
+
+    def read_denied(self) -> Iterable[Denied]:
+        return self.read_log("denied.jsonl", Denied)
 
     def read_nodes(self) -> Iterable[KeyEvent]:
         """What the witness saw; nothing where none watched."""

@@ -108,6 +108,7 @@ def _load(folder: RunFolder, doubts: tuple[str, ...], on_ops: OnOps) -> Recorded
         planned_faults=folder.planned_faults(),
         is_scripted=folder.read_experiment() is not None,
         planned_ms=folder.planned_ms(),
+        denied=tuple(folder.read_denied()),
         lags=tuple(lags(folder.read_beats(), noticed, timeline.start_ns, timeline.stop_ns or _NEVER_NS)),
         final_values=folder.read_final(),
         traffic=folder.read_traffic(),

@@ -14,6 +14,7 @@ from cluster.lifetime import RunState
 from cluster.process import ProcessCluster
 from cluster.programs import find_server
 from cluster.resp import Command, ask
+from cluster.servers import redis
 from tests.specs import spec_of
 
 BEYOND_THE_KEYS: list[Command] = [
@@ -93,6 +94,25 @@ def test_the_harness_may_do_what_a_run_needs(node: tuple[Address, Access]) -> No
 def test_a_wrong_password_is_an_error_of_the_connection(node: tuple[Address, Access]) -> None:
     with pytest.raises(OSError, match="the server refuses the login"):
         ask(node[0].behind(Login("fencepost", "wrong")), ("PING",), timeout_ms=1000)
+
+
+def test_a_server_counts_the_requests_that_it_turns_away(node: tuple[Address, Access]) -> None:
+    address, access = node
+    assert access.clients is not None
+    harness = address.behind(access.harness)
+    before = redis.read_denials(harness, 1_000)
+    said(address, ("SET", "k", "v"))
+    for _ in range(2):
+        with pytest.raises(OSError, match="the server refuses the login"):
+            ask(address.behind(Login("default", "wrong")), ("PING",), timeout_ms=1_000)
+    for _ in range(3):
+        said(address.behind(Login("default", access.clients)), ("ACL", "LIST"))
+    after = redis.read_denials(harness, 1_000)
+    assert {error: times - before.get(error, 0) for error, times in after.items()} == {
+        "NOAUTH": 1,
+        "WRONGPASS": 2,
+        "NOPERM": 3,
+    }
 
 
 def test_without_a_need_for_passwords_locks_may_still_not_reach_beyond_the_keys(tmp_path: Path) -> None:
