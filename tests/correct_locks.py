@@ -93,6 +93,136 @@ class ShowsNothing(TellsNoTime):
         return []
 
 
+KEEP_FOR_A_WHILE = b"""\
+if redis.call("get",KEYS[1]) == ARGV[1] then
+    return redis.call("pexpire",KEYS[1],ARGV[2])
+else
+    return 0
+end"""
+
+SET_OR_TAKE_BACK = b"""\
+if redis.call("get",KEYS[1]) == ARGV[1] then
+    redis.call("pexpire",KEYS[1],ARGV[2])
+    return redis.status_reply("OK")
+else
+    return redis.call("set",KEYS[1],ARGV[1],"nx","px",ARGV[2])
+end"""
+
+
+class ComesBack(Redlock):
+    """A release leaves the keys for a moment. If the same client comes back meanwhile, it gets the lock by the value
+    that it had, a few times in a row, so that others get their turn."""
+
+    LINGERS_MS: Final = 100
+    IN_A_ROW: Final = 3
+
+    def __init__(self, nodes: Sequence[NodeAddress], settings: LockSettings) -> None:
+        super().__init__(nodes, settings)
+        self._value = super().unique_value()
+        self._times = 0
+
+    def unique_value(self) -> str:
+        if self._times >= self.IN_A_ROW:
+            self._value, self._times = super().unique_value(), 0
+        return self._value
+
+    def acquire_request(self, key: str, value: str, ttl_ms: int) -> bytes:
+        return pack("EVAL", SET_OR_TAKE_BACK, 1, key, value, ttl_ms)
+
+    def release(self, lease: Lease) -> bool:
+        self._times += 1
+        if self._times >= self.IN_A_ROW:
+            return super().release(lease)
+        replies = self.ask_to_release(pack("EVAL", KEEP_FOR_A_WHILE, 1, lease.key, lease.value, self.LINGERS_MS), True)
+        return sum(reply == 1 for reply in replies) >= self.quorum()
+
+
+SET_FIELD_OR_TAKE_BACK = b"""\
+if redis.call("exists",KEYS[1]) == 0 or redis.call("hexists",KEYS[1],ARGV[1]) == 1 then
+    redis.call("hset",KEYS[1],ARGV[1],1)
+    redis.call("pexpire",KEYS[1],ARGV[2])
+    return redis.status_reply("OK")
+end
+return false"""
+
+WITH_THE_FIELD = b"""\
+if redis.call("hexists",KEYS[1],ARGV[1]) == 1 then
+    return redis.call(unpack(ARGV,2))
+else
+    return 0
+end"""
+
+
+class ComesBackByItsName(ComesBack):
+    """The same, and it keeps a hash whose field is the client's name, for all of its sections."""
+
+    def unique_value(self) -> str:
+        return self._value
+
+    def acquire_request(self, key: str, value: str, ttl_ms: int) -> bytes:
+        if self._times >= self.IN_A_ROW:
+            self._times = 0
+        return pack("EVAL", SET_FIELD_OR_TAKE_BACK, 1, key, value, ttl_ms)
+
+    def extend_request(self, key: str, value: str, ttl_ms: int) -> bytes:
+        return pack("EVAL", WITH_THE_FIELD, 1, key, value, "pexpire", key, ttl_ms)
+
+    def release_request(self, key: str, value: str) -> bytes:
+        return pack("EVAL", WITH_THE_FIELD, 1, key, value, "del", key)
+
+    def release(self, lease: Lease) -> bool:
+        self._times += 1
+        request = self.release_request(lease.key, lease.value)
+        if self._times < self.IN_A_ROW:
+            request = self.extend_request(lease.key, lease.value, self.LINGERS_MS)
+        return sum(reply == 1 for reply in self.ask_to_release(request, True)) >= self.quorum()
+
+
+SET_IF_OVER = b"""\
+local held = redis.call("get",KEYS[1])
+if held and tonumber(string.match(held,":(%d+)$")) >= tonumber(ARGV[2]) then return false end
+return redis.call("set",KEYS[1],ARGV[1])"""
+
+IF_BEGINS_SO = b"""\
+local held = redis.call("get",KEYS[1])
+if held and string.sub(held,1,#ARGV[1]) == ARGV[1] then
+    if ARGV[2] == "" then return redis.call("del",KEYS[1]) end
+    redis.call("set",KEYS[1],ARGV[2])
+    return 1
+end
+return 0"""
+
+
+class KeepsItsExpiry(Redlock):
+    """The keys have no time to live: their value says until when they hold, and whoever comes later sets its own."""
+
+    def __init__(self, nodes: Sequence[NodeAddress], settings: LockSettings) -> None:
+        super().__init__(nodes, settings)
+        self._set: dict[str, str] = {}
+
+    def acquire_request(self, key: str, value: str, ttl_ms: int) -> bytes:
+        return pack("EVAL", SET_IF_OVER, 1, key, self._until(value, ttl_ms), round(time.time() * 1e3))
+
+    def extend_request(self, key: str, value: str, ttl_ms: int) -> bytes:
+        return pack("EVAL", IF_BEGINS_SO, 1, key, value, self._until(value, ttl_ms))
+
+    def release_request(self, key: str, value: str) -> bytes:
+        return pack("EVAL", IF_BEGINS_SO, 1, key, value, "")
+
+    def try_once(self, key: str, ttl_ms: int) -> Lease | None:
+        return self._shown(super().try_once(key, ttl_ms))
+
+    def extend(self, lease: Lease, ttl_ms: int) -> Lease | None:
+        return self._shown(super().extend(lease, ttl_ms))
+
+    def _until(self, value: str, ttl_ms: int) -> str:
+        self._set = {value: f"{value}:{round(time.time() * 1e3) + ttl_ms + 1}"}
+        return self._set[value]
+
+    def _shown(self, lease: Lease | None) -> Lease | None:
+        return None if lease is None else replace(lease, node_values=(self._set[lease.value],))
+
+
 CORRECT: Final[dict[str, tuple[str, ...]]] = {
     "reference": ("--lock", "redlock"),
     "redlock-ng": ("--lock", "redlock-ng"),
@@ -102,6 +232,9 @@ CORRECT: Final[dict[str, tuple[str, ...]]] = {
     "slow but right": ("--lock", "tests.correct_locks:SlowButRight"),
     "tells no time": ("--lock", "tests.correct_locks:TellsNoTime"),
     "shows nothing": ("--lock", "tests.correct_locks:ShowsNothing"),
+    "comes back": ("--lock", "tests.correct_locks:ComesBack"),
+    "comes back by its name": ("--lock", "tests.correct_locks:ComesBackByItsName"),
+    "keeps its expiry": ("--lock", "tests.correct_locks:KeepsItsExpiry"),
     "a register": ("--lock", "redlock", "--workload", "register", "--fencing", "unique"),
     "nothing but the lock": ("--lock", "redlock", "--workload", "acquire-release"),
     "a semaphore": ("--lock", "semaphore", "--workload", "semaphore", "--permits", "2"),

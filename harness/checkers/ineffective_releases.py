@@ -7,7 +7,8 @@ place, or a SET that it had overtaken came after it.
 
 A node counts only if no fault can have hit it, or its link to the client, from `SLACK_MS` before the release was asked
 for: what was under way had arrived by then. And it must have held the value for longer than `SLACK_MS` after the
-answer. This costs time and no safety.
+answer, and before the lock handed it to the same client again (`harness.history.handed_on`). This costs time and no
+safety.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from harness.checkers.acquire_timeouts import SLACK_MS
 from harness.figures import KeyFigures, Row
 from harness.history.backing import Backing
 from harness.history.fault_windows import hits_link, longest_windows
+from harness.history.handed_on import HandedOn
 from harness.history.key_owners import rows_of
 from harness.history.recorded import Recorded, named
 from harness.verdict import Answer, Finding, shown
@@ -87,11 +89,12 @@ def _released(run: Recorded, backing: Backing) -> dict[int, int]:
 
 def _ineffective(run: Recorded, backing: Backing, released: dict[int, int]) -> Iterator[_Ineffective]:
     staying: defaultdict[int, dict[str, tuple[int, int]]] = defaultdict(dict)
-    columns = ("section", "node", "from_max_ns", "to_min_ns", "expires_ns")
-    for section, node, from_ns, to_ns, expires_ns in rows_of(backing.owners.holdings, *columns):
-        if section in released:
-            until_ns = min(to_ns, expires_ns)
-            if until_ns - max(from_ns, released[section]) > _SLACK_NS:
+    handed_on = HandedOn(run, backing.owners)
+    columns = ("section", "value", "lock_key", "node", "from_max_ns", "to_min_ns", "expires_ns")
+    for setter, value, key, node, from_ns, to_ns, expires_ns in rows_of(backing.owners.holdings, *columns):
+        for section, taken_ns in handed_on.uses(setter, value, str(key), from_ns, to_ns):
+            until_ns = min(to_ns, expires_ns, taken_ns)
+            if section in released and until_ns - max(from_ns, released[section]) > _SLACK_NS:
                 staying[section][str(node)] = from_ns, until_ns
     clients, left_ns = run.sections["client"].astype(str).tolist(), run.sections["end_ns"].tolist()
     for section in sorted(staying):

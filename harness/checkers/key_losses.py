@@ -3,7 +3,7 @@
 A key that somebody deletes or overwrites while its owner is inside and within its validity is one node less behind that
 lock. As long as a majority is left this breaks nothing (`quorum_backing` checks that), but a lock that compares before
 it deletes, and sets with NX, does not do it to others. Values that several sections used are found too: comparing them
-proves nothing.
+proves nothing. But a lease that the lock handed out again while its key was still there is the same lease.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from harness.figures import KeyFigures, Row
+from harness.history.handed_on import HandedOn
 from harness.history.key_owners import Owners, rows_of
 from harness.history.recorded import Recorded
 from harness.verdict import Answer, Blame, Finding
@@ -40,8 +41,9 @@ def check(run: Recorded) -> Answer:
     if owners is None:
         return Answer()
     losses = _losses(run, owners)
-    figures = Figures(len(losses["deleted"]), len(losses["overwritten"]), len(owners.shared))
-    return Answer(figures, (*_single(run, owners, losses), *_shared(run, owners)))
+    shared = _shared(run, owners)
+    figures = Figures(len(losses["deleted"]), len(losses["overwritten"]), len(shared))
+    return Answer(figures, (*_single(run, owners, losses), *_shared_found(run, shared)))
 
 
 def _losses(run: Recorded, owners: Owners) -> dict[str, pd.DataFrame]:
@@ -94,9 +96,20 @@ def _single(run: Recorded, owners: Owners, losses: dict[str, pd.DataFrame]) -> l
     return findings
 
 
-def _shared(run: Recorded, owners: Owners) -> list[Finding]:
-    """Values that are not unique: comparing them proves nothing."""
-    if not owners.shared:
+def _shared(run: Recorded, owners: Owners) -> dict[str, list[int]]:
+    """The values that are not unique, with the places of the sections that used them."""
+    handed_on, again = HandedOn(run, owners), set[int]()
+    columns = ("section", "value", "lock_key", "from_max_ns", "to_min_ns")
+    for section, value, key, from_ns, to_ns in rows_of(owners.holdings, *columns):
+        if value in owners.shared:
+            used = [use.section for use in handed_on.uses(section, value, str(key), from_ns, to_ns)]
+            again.update(used[1:])
+    return {value: rows for value, rows in owners.shared.items() if len(set(rows) - again) > 1}
+
+
+def _shared_found(run: Recorded, shared: dict[str, list[int]]) -> list[Finding]:
+    """Comparing them proves nothing."""
+    if not shared:
         return []
     examples: tuple[dict[str, object], ...] = tuple(
         {
@@ -107,9 +120,9 @@ def _shared(run: Recorded, owners: Owners) -> list[Finding]:
                 f"{run.sections['client'].iloc[row]} in section {run.sections['section'].iloc[row]}" for row in rows[:2]
             ),
         }
-        for value, rows in list(owners.shared.items())[:3]
+        for value, rows in list(shared.items())[:3]
     )
-    count = len(owners.shared)
+    count = len(shared)
     subject = "1 value on the nodes was" if count == 1 else f"{count} values on the nodes were"
     text = f"{subject} used by more than one section"
     return [Finding("shared-value", "lock", text, (), count, examples)]

@@ -3,6 +3,8 @@
 A release deletes the key on every node, and so does an attempt that is refused on those that granted it. A key that
 stays is one node less for everybody until it expires, even while a majority of the others is free.
 
+A key that the lock hands to the same client again (`harness.history.handed_on`) stayed until then, and no longer.
+
 Only what nothing can have been in the way of is looked at: no fault can have hit the node, its link or the client, the
 client always had a processor, and the node was in sight. What is under way has `SLACK_MS` to arrive, so what went wrong
 longer than that before a release is no excuse for it. And a lock is blamed only for a habit, for a single request may
@@ -19,7 +21,8 @@ from typing import Final, Literal, NamedTuple
 from fencepost.history import FaultEvent
 from fencepost.text import count, listed, milliseconds
 from harness.figures import KeyFigures, Row
-from harness.history.fault_windows import hits_link, longest_windows
+from harness.history.fault_windows import FOREVER_NS, hits_link, longest_windows
+from harness.history.handed_on import HandedOn
 from harness.history.key_owners import Owners, left_ns, rows_of, tries_by_key
 from harness.history.recorded import Recorded
 from harness.verdict import Answer, Finding, worst_first
@@ -75,33 +78,35 @@ def check(run: Recorded) -> Answer:
     owners = run.owners
     if owners is None or not owners.are_shown:
         return Answer()
+    handed_on = HandedOn(run, owners)
     keys: dict[After, list[_Key]] = {
-        "release": list(_after_releases(run, owners)),
-        "attempt": list(_after_attempts(run, owners)),
+        "release": list(_after_releases(run, owners, handed_on)),
+        "attempt": list(_after_attempts(run, owners, handed_on)),
     }
     left = {after: [key for key in some if key.stayed] for after, some in keys.items()}
     figures = Figures(len(keys["release"]), len(left["release"]), len(keys["attempt"]), len(left["attempt"]))
     return Answer(figures, tuple(found for after in keys for found in _habit(run, after, keys[after], left[after])))
 
 
-def _after_releases(run: Recorded, owners: Owners) -> Iterator[_Key]:
+def _after_releases(run: Recorded, owners: Owners, handed_on: HandedOn) -> Iterator[_Key]:
     # A release that fails, or raises, because one node is silent must still have freed the others.
     ops = run.ops[(run.ops["f"] == "release").to_numpy(bool)]
     done = {tuple(of): at for *of, at in rows_of(ops, "client", "life", "section", "complete_ns")}
     sections = list(rows_of(run.sections, "client", "life", "section", "start_ns", "end_ns"))
     health = _Health(run)
     for row in _holdings(owners):
-        if row.section < 0:
-            continue
-        *of, start_ns, left_ns = sections[row.section]
-        done_ns, client = done.get(tuple(of)), str(of[0])
-        if done_ns is None or row.from_max_ns > start_ns or not row.is_known(done_ns):
-            continue
-        if health.can_reach(client, row.node, left_ns - _SLACK_NS, done_ns + _SLACK_NS):
-            yield _Key(row.node, row.lock_key, client, done_ns, row.until_ns)
+        for section, taken_ns in handed_on.uses(row.section, row.value, row.lock_key, row.from_max_ns, row.to_min_ns):
+            if section < 0:
+                continue
+            *of, start_ns, left_ns = sections[section]
+            done_ns, client = done.get(tuple(of)), str(of[0])
+            if done_ns is None or row.from_max_ns > start_ns or not (row.is_known(done_ns) or taken_ns < FOREVER_NS):
+                continue
+            if health.can_reach(client, row.node, left_ns - _SLACK_NS, done_ns + _SLACK_NS):
+                yield _Key(row.node, row.lock_key, client, done_ns, min(row.until_ns, taken_ns))
 
 
-def _after_attempts(run: Recorded, owners: Owners) -> Iterator[_Key]:
+def _after_attempts(run: Recorded, owners: Owners, handed_on: HandedOn) -> Iterator[_Key]:
     """Keys that no section showed. Their attempts had ended when all had that were going on when they were set."""
     tries = tries_by_key(run, owners, left_ns(run))
     health = _Health(run)
@@ -111,6 +116,9 @@ def _after_attempts(run: Recorded, owners: Owners) -> Iterator[_Key]:
         done_ns, has_died = tries[row.lock_key].last_owner(row.from_max_ns)
         if has_died or row.from_max_ns > done_ns or not row.is_known(done_ns):
             continue
+        first, *_ = handed_on.uses(-1, row.value, row.lock_key, row.from_max_ns, row.to_min_ns)
+        if first.until_ns < FOREVER_NS:
+            continue  # A later call of the same client found it.
         # What a fault has held up arrives after it, in any order.
         if health.can_reach(None, row.node, row.from_min_ns - _SLACK_NS, done_ns + _SLACK_NS):
             yield _Key(row.node, row.lock_key, None, done_ns, row.until_ns)

@@ -28,6 +28,7 @@ from harness.history.key_holdings import Watched
 from harness.history.key_owners import Owners, calls_by_client, left_ns, rows_of, tries_by_key
 from harness.history.late_renewals import Done, LateRenewals
 from harness.history.recorded import Recorded
+from harness.history.without_expiry import Leftover, has_no_expiry, nodes_in_the_way
 from harness.verdict import Answer, Finding, worst_first
 
 Cause = Literal["not released", "given up", "client gone", "set too late", "back from disk"]
@@ -133,6 +134,8 @@ class _Orphan:
     length_ns: int
     unexcused_ns: int = 0
     """The part of `length_ns` after the last renewal that is not held against the lock."""
+    pieces: list[tuple[int, int]] = field(default_factory=list)
+    """When it was in sight."""
 
 
 def check(run: Recorded) -> Answer:
@@ -155,7 +158,7 @@ def check(run: Recorded) -> Answer:
         owners="shown" if owners.are_shown else "by time",
         none_seen=True if owners.holdings.empty and len(run.sections) else None,
     )
-    return Answer(figures, _outlasting(run, orphans))
+    return Answer(figures, _outlasting(run, owners, orphans))
 
 
 def _orphans(run: Recorded, owners: Owners) -> list[_Orphan]:
@@ -193,7 +196,7 @@ def _orphans(run: Recorded, owners: Owners) -> list[_Orphan]:
         if run.wrong_clocks.touch(row.node, chain.set_min_ns, to_ns):
             chain.has_wrong_clock = True
         if chain.orphan is None:
-            chain.orphan = _Orphan(row.node, row.lock_key, cause, from_ns, 0)
+            chain.orphan = _Orphan(row.node, row.lock_key, cause, from_ns, 0, pieces=chain.pieces)
             orphans.append(chain.orphan)
         chain.orphan.length_ns += to_ns - from_ns
         chain.pieces.append((from_ns, to_ns))
@@ -285,11 +288,31 @@ def _unseen_ms(run: Recorded, watched: Watched, node: str) -> float:
     return float(max(0, end_ns - start_ns) - int((ended - began).sum())) / 1e6
 
 
-def _outlasting(run: Recorded, orphans: list[_Orphan]) -> tuple[Finding, ...]:
+def _in_the_way(run: Recorded, owners: Owners, orphans: list[_Orphan]) -> Iterator[_Orphan]:
+    """Those that kept clients out for longer than two lease times after they had lost their owners."""
+    by_key: defaultdict[str, list[_Orphan]] = defaultdict(list)
+    for orphan in orphans:
+        by_key[orphan.key].append(orphan)
+    for key, of_key in by_key.items():
+        left = {id(orphan): list(_leftovers(orphan, round(2e6 * run.lease_ms))) for orphan in of_key}
+        nodes = nodes_in_the_way(run, owners, key, [one for some in left.values() for one in some])
+        yield from (orphan for orphan in of_key if left[id(orphan)] and orphan.node in nodes)
+
+
+def _leftovers(orphan: _Orphan, after_ns: int) -> Iterator[Leftover]:
+    over_ns = orphan.from_ns + after_ns
+    return (Leftover(orphan.node, max(since, over_ns), until) for since, until in orphan.pieces if until > over_ns)
+
+
+def _outlasting(run: Recorded, owners: Owners, orphans: list[_Orphan]) -> tuple[Finding, ...]:
     """A key without an owner is gone one lease time later, unless the lock gave it more time than it said, or still
-    extends it. An extension that was under way when its client was killed, or that a fault held up, may come late."""
+    extends it. An extension that was under way when its client was killed, or that a fault held up, may come late. A
+    lock whose keys never have a time to live may keep their expiry elsewhere: its keys may stay until a client wants
+    them."""
     ttl_ns = run.lease_ms * 1_000_000
     over = [orphan for orphan in orphans if orphan.unexcused_ns > ttl_ns + OUTLASTS_BY_MS * 1_000_000]
+    if over and has_no_expiry(owners):
+        over = list(_in_the_way(run, owners, over))
     if not over:
         return ()
     longest = max(over, key=lambda orphan: orphan.length_ns)

@@ -323,6 +323,57 @@ def test_a_key_that_outlasts_the_ttl_is_the_locks_fault() -> None:
     assert "1 key without an owner" in finding.text
 
 
+def left_for_good(
+    *tries: tuple[float, float, str], until: float = 900, on: tuple[str, ...] = ("n1", "n2"), **lives: Any
+) -> History:
+    """c1 was killed inside at 40. Three nodes had its key from 9 on, and these ones until `until`; any lease was over
+    by 240. c2 tries from then until then."""
+    history = History().watch("n1", "n2", "n3").section("c1", 10, None).shows("c1", "v1").end("c1", "killed", 40)
+    for number, (since, answered, outcome) in enumerate(tries, 1):
+        history.op("c2", "acquire", outcome, number, since, answered)
+    for node in ("n1", "n2", "n3"):
+        history.seen(node, "set", 9.8, "v1", **lives).seen(node, "deleted", until if node in on else 60)
+    return history
+
+
+REFUSED = ((300, 320, "fail"), (400, 420, "fail"), (500, 520, "fail"))
+
+
+def blamed(history: History) -> list[int]:
+    return [finding.count for finding in check(history.recorded()).findings if finding.blame == "lock"]
+
+
+def test_a_key_without_expiry_that_its_dead_owner_left_is_found_when_it_keeps_others_out() -> None:
+    """SETNX without an expiry."""
+    assert blamed(left_for_good(*REFUSED)) == [2]
+    assert blamed(left_for_good(*REFUSED[:2])) == [], "two tries may have been refused for another reason"
+
+
+def test_a_key_without_expiry_that_keeps_nobody_out_may_have_its_expiry_in_the_value() -> None:
+    assert blamed(left_for_good()) == [], "nobody wanted it"
+    early = ((50, 70, "fail"), (100, 120, "fail"), (200, 239, "fail"))
+    assert blamed(left_for_good(*early)) == [], "its lease may not have been over"
+    assert blamed(left_for_good(*early, (300, 320, "ok"))) == []
+    assert blamed(left_for_good(*REFUSED, on=("n1",))) == [], "a majority was free"
+    unanswered = ((300, 320, "info"), (400, 420, "info"), (500, 520, "info"))
+    assert blamed(left_for_good(*unanswered)) == [], "they may not have arrived"
+    taken = ((300, 320, "fail"), (400, 420, "fail"), (500, 520, "fail"))
+    assert blamed(left_for_good(*taken, until=510)) == [], "it went with the third try"
+
+
+@pytest.mark.parametrize("hit", [{"cut_links": (("c2", "n1"),)}, {"nodes": ("n2",)}, {"paused_clients": ("c2",)}])
+def test_a_fault_may_have_kept_a_try_from_taking_over_a_key_without_expiry(hit: dict[str, Any]) -> None:
+    assert blamed(left_for_good(*REFUSED).fault("f", 290, 310, **hit)) == []
+    assert blamed(left_for_good(*REFUSED).fault("f", 20, 35, **hit)) == [2]
+
+
+def test_a_key_with_a_time_to_live_is_blamed_whether_or_not_somebody_wanted_it() -> None:
+    assert blamed(left_for_good(ttl=90_000)) == [2]
+    assert blamed(left_for_good(ttl=90_000).seen("n3", "set", 950, "v9")) == [2]
+    some = left_for_good().section("c2", 920, 930).shows("c2", "v2").seen("n3", "set", 919, "v2", ttl=100)
+    assert blamed(some) == [2], "the lock sets a time to live, as a rule"
+
+
 def prolonged_late(at: float, ended: str, *, links: tuple[tuple[str, str], ...] = ()) -> list[str]:
     """n1 held c1's key from 9 on; c1 was killed inside at 40, or released at 41; its extension took effect at `at`."""
     history = History().watch("n1").section("c1", 10, 40 if ended == "released" else None).shows("c1", "v1")

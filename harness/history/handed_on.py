@@ -1,0 +1,67 @@
+"""Leases that a lock handed out again by their own value: the key never went away between two sections of a client.
+
+A lock may keep a key for a while after its release, and let the same client in again while it is still there (it holds
+for that client, or was never asked to go). From then on the key is the next section's. So what a release left behind
+counts until the client asked for the grant that took the key over, and no longer. A grant that found the key gone, or
+set it anew, took nothing over.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from harness.history.fault_windows import FOREVER_NS
+from harness.history.key_owners import Owners, places_of, rows_of
+
+if TYPE_CHECKING:
+    from harness.history.recorded import Recorded
+
+
+class Use(NamedTuple):
+    """A section that used a key on a node, by its place in `sections`; -1 for whatever set it. `until_ns`: when the
+    client asked for the grant that took the key over; forever if none did."""
+
+    section: int
+    until_ns: int
+
+
+class HandedOn:
+    """Which sections used each key on the nodes, one after the other."""
+
+    def __init__(self, run: Recorded, owners: Owners) -> None:
+        self._of_clients = owners.of_clients
+        self._start: list[int] = run.sections["start_ns"].tolist()
+        self._asked = _asked_ns(run)
+        self._users: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
+        keys = run.sections["key"].astype(str).tolist()
+        for section, values in owners.values.items():
+            for value in values & owners.of_clients.keys():
+                self._users[value, keys[section]].append(section)
+        for users in self._users.values():
+            users.sort(key=self._start.__getitem__)
+
+    def uses(self, section: int, value: str | None, key: str, from_ns: int, to_ns: int) -> Iterator[Use]:
+        """The sections that used what a node held from then until then. `section`: the one that set it; `key`: the
+        lock's own name of it."""
+        for after in self._after(value, key, from_ns, to_ns):
+            if after != section:
+                yield Use(section, self._asked.get(after, self._start[after]))
+                section = after
+        yield Use(section, FOREVER_NS)
+
+    def _after(self, value: str | None, key: str, from_ns: int, to_ns: int) -> list[int]:
+        """The sections of this value's client whose grant found it there."""
+        users = self._users.get((value or "", key), [])
+        first, last = (bisect_right(users, at_ns, key=self._start.__getitem__) for at_ns in (from_ns, to_ns))
+        return users[first:last]
+
+
+def _asked_ns(run: Recorded) -> dict[int, int]:
+    """When the call was made that let each section in, by its place."""
+    ops, place = run.ops, places_of(run.sections)
+    granted = ops[((ops["f"] == "acquire") & (ops["outcome"] == "ok")).to_numpy(bool)]
+    columns = ("client", "life", "section", "invoke_ns")
+    return {place[tuple(of)]: invoke for *of, invoke in rows_of(granted, *columns) if tuple(of) in place}

@@ -1,0 +1,76 @@
+"""Locks whose keys have no time to live.
+
+Some keep the expiry in the value, and whoever comes after it sets its own: what a dead client left harms nobody. Others
+have no expiry at all, and what a dead client left keeps everybody out for good. The key alone does not tell them apart,
+but those who come later do: with the first kind, their tries replace the key on each node that they reach.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from harness.history.fault_windows import hits_link, longest_windows
+from harness.history.key_owners import Owners, rows_of
+
+if TYPE_CHECKING:
+    from harness.history.recorded import Recorded
+
+LEAST_TRIES: Final = 3
+"""A single try may have been refused for a reason of its own."""
+_SLACK_NS: Final = 250_000_000
+"""What a fault held up may arrive so long after it."""
+
+
+class Leftover(NamedTuple):
+    """A key on a node, from when on any lease of it was certainly over until it was certainly still there."""
+
+    node: str
+    from_ns: int
+    to_ns: int
+
+
+def has_no_expiry(owners: Owners) -> bool:
+    """Whether no key of the lock was ever seen with a time to live."""
+    return not any(ttl_ms is not None for told in owners.holdings["ttls_ms"] for ttl_ms in told)
+
+
+def nodes_in_the_way(run: Recorded, owners: Owners, key: str, left: Sequence[Leftover]) -> frozenset[str]:
+    """The nodes on which these leftovers of the key left no majority free while tries for it were refused."""
+    used = owners.holdings["node"][(owners.holdings["lock_key"] == key).to_numpy(bool)].nunique()
+    refused = [try_ for try_ in _refused(run, key) if _is_in_the_way(run, try_, left, used)]
+    if len(refused) < LEAST_TRIES:
+        return frozenset()
+    return frozenset(node for try_ in refused for node in _nodes(left, try_.from_ns, try_.to_ns))
+
+
+class _Try(NamedTuple):
+    client: str
+    from_ns: int
+    to_ns: int
+
+
+def _refused(run: Recorded, key: str) -> Iterator[_Try]:
+    ops = run.ops
+    of_key = (ops["f"] == "acquire") & (ops["outcome"] == "fail") & (ops["key"] == key)
+    return (
+        _Try(str(client), *times)
+        for client, *times in rows_of(ops[of_key.to_numpy(bool)], "client", "invoke_ns", "complete_ns")
+    )
+
+
+def _nodes(left: Sequence[Leftover], from_ns: int, to_ns: int) -> set[str]:
+    """Those that had a leftover all this time."""
+    return {one.node for one in left if one.from_ns <= from_ns and to_ns <= one.to_ns}
+
+
+def _is_in_the_way(run: Recorded, try_: _Try, left: Sequence[Leftover], used: int) -> bool:
+    """Whether the leftovers left no majority free, and no fault can have kept the client from the nodes."""
+    nodes = _nodes(left, try_.from_ns, try_.to_ns)
+    if used - len(nodes) >= used // 2 + 1:
+        return False
+    return not any(
+        try_.client in event.paused_clients or any(hits_link(event, try_.client, node) for node in nodes)
+        for event, since, until in longest_windows(run.faults)
+        if since <= try_.to_ns and until >= try_.from_ns - _SLACK_NS
+    )
