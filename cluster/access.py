@@ -42,6 +42,11 @@ class Access(NamedTuple):
         """New passwords. `closed`: clients need one, too."""
         return cls(Login(HARNESS, secrets.token_urlsafe(32)), secrets.token_urlsafe(32) if closed else None)
 
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """What must never be on record."""
+        return (self.harness.password,) if self.clients is None else (self.harness.password, self.clients)
+
     def users(self) -> tuple[tuple[str, ...], ...]:
         """The users as Redis's `user` directive names them: the name, then the rules."""
         return self._users(*(f"-{command}" for command in _DENIED), "-config", "+config|get")

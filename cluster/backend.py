@@ -46,6 +46,10 @@ from fencepost.errors import BrokenEnvironmentError
 _CLOCKS_FOLDER = "clocks"
 _PROXY_FOLDER = "proxy"
 _PROXY_SOCKET = "toxiproxy.sock"
+WIRE_VARIABLE = "FENCEPOST_WIRE"
+"""Tells Toxiproxy the folder for its record."""
+MOST_BYTES = 512 << 20
+"""How large the record of what goes over the links may become: 2 million requests or more."""
 
 
 N = TypeVar("N", bound=ServerNode)
@@ -67,15 +71,17 @@ class ProxyPart:
 class Backend(ABC, Generic[N]):
     """`cluster.base.Cluster`, all but the servers themselves.
 
-    Everything temporary is below `state.path`; logs go to `log_dir`. Nothing is started before `start`.
+    Everything temporary is below `state.path`; logs go to `log_dir`, and what goes over the links to the folder `wire`,
+    which is made; None: it is not recorded. Nothing is started before `start`.
     """
 
     name: ClassVar[str]
 
-    def __init__(self, spec: ClusterSpec, state: StateFolder, log_dir: Path) -> None:
+    def __init__(self, spec: ClusterSpec, state: StateFolder, log_dir: Path, wire: Path | None = None) -> None:
         self._spec = spec
         self._state = state
         self._log_dir = log_dir
+        self._wire = wire
         self._owner = Owner.of_run()
         self._called_off: CalledOff = never
         self._patience = Patience(lambda: self._called_off())
@@ -235,9 +241,14 @@ class Backend(ABC, Generic[N]):
         socket = self.proxy_socket
         socket.parent.mkdir(mode=0o700)
         self._owner.take(socket.parent)
+        if self._wire is not None:
+            self._wire.mkdir(mode=0o700)
+            self._owner.take(self._wire)
         is_running = self._launch_proxy(socket.parent, socket.name)
         self._api = ToxiproxyServer(socket)
         self._api.wait_until_up(is_running, VERB_LIMIT_S)
+        if self._wire is not None:
+            self._api.record(MOST_BYTES, self.access.secrets)
 
     def _replicate(self) -> None:
         """Make the nodes what they are to each other."""

@@ -24,7 +24,7 @@ from docker.models.containers import Container
 from docker.types import LogConfig, Mount
 
 from cluster.at_once import at_once
-from cluster.backend import Backend
+from cluster.backend import WIRE_VARIABLE, Backend
 from cluster.base import Address
 from cluster.container import ContainerNode
 from cluster.engine import (
@@ -56,6 +56,7 @@ _PORT = 6379
 _ANY_HOST = "0.0.0.0"  # noqa: S104 - inside a container, on a network that lets nobody else in
 _DISK = "/data"
 _SOCKETS = "/sockets"
+_WIRE = "/wire"
 _CLOCK = "/clock"
 _LOG = LogConfig(type=LogConfig.types.JSON)
 """Set explicitly, because an engine can be configured to keep no logs, or to send them away."""
@@ -66,8 +67,8 @@ class DockerCluster(Backend[ContainerNode]):
 
     name: ClassVar[str] = "docker"
 
-    def __init__(self, spec: ClusterSpec, state: StateFolder, log_dir: Path) -> None:
-        super().__init__(spec, state, log_dir)
+    def __init__(self, spec: ClusterSpec, state: StateFolder, log_dir: Path, wire: Path | None = None) -> None:
+        super().__init__(spec, state, log_dir, wire)
         self._prefix = f"fencepost-{state.run_id}"
         self._labels = {RUN_LABEL: state.run_id, STATE_LABEL: str(state.path), OWNER_LABEL: this_owner()}
         self._known = state.engine  # read now, because somebody may delete the folder
@@ -212,13 +213,17 @@ class DockerCluster(Backend[ContainerNode]):
     def _launch_proxy(self, folder: Path, socket: str) -> Callable[[], bool]:
         """On this host's own network, so that it can reach the servers and clients can reach it."""
         assert self._proxy_image is not None
+        folders = [_shared(folder, _SOCKETS)]
+        if self._wire is not None:
+            folders.append(_shared(self._wire.absolute(), _WIRE))
         container = self._create(
             TOXIPROXY,
             self._proxy_image,
             ["-socket", socket],
             network_mode="host",
             working_dir=_SOCKETS,
-            mounts=[_shared(folder, _SOCKETS)],
+            mounts=folders,
+            environment={WIRE_VARIABLE: _WIRE},
         )
         container.start()
         return partial(_is_running, container)

@@ -10,7 +10,7 @@ from pathlib import Path
 from subprocess import Popen
 from typing import ClassVar
 
-from cluster.backend import Backend
+from cluster.backend import WIRE_VARIABLE, Backend
 from cluster.base import LOOPBACK, Address
 from cluster.children import end_child, look_at_child, spawn
 from cluster.lifetime import StateFolder
@@ -26,10 +26,10 @@ class ProcessCluster(Backend[ProcessNode]):
 
     name: ClassVar[str] = "process"
 
-    def __init__(self, spec: ClusterSpec, state: StateFolder, log_dir: Path) -> None:
+    def __init__(self, spec: ClusterSpec, state: StateFolder, log_dir: Path, wire: Path | None = None) -> None:
         self._folder = state.path / "process"
         self._proxy_process: Popen[bytes] | None = None
-        super().__init__(spec, state, log_dir)
+        super().__init__(spec, state, log_dir, wire)
 
     def _make_node(self, name: str) -> ProcessNode:
         return ProcessNode(
@@ -77,6 +77,7 @@ class ProcessCluster(Backend[ProcessNode]):
             folder=folder,
             log=self._log_dir / "toxiproxy.log",
             environment=self._state.environment,
+            files={} if self._wire is None else {WIRE_VARIABLE: self._wire},
         )
         return lambda: process.poll() is None
 

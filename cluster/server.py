@@ -15,6 +15,7 @@ from cluster.access import Access, Login
 from cluster.base import Address, LinkKey, ProbeResult
 from cluster.data_files import DataFiles
 from cluster.persistence import Policy
+from cluster.requests import Decode
 from fencepost.history import KeyEvent
 
 Ability = Literal[
@@ -261,6 +262,11 @@ class Server(Protocol):
     @property
     def read_denials(self) -> ReadDenials | None:
         """None: it does not count them."""
+        ...
+
+    @property
+    def decode(self) -> Decode | None:
+        """Reads its protocol. None: what goes over its links is recorded as connections and bytes only."""
         ...
 
     @property

@@ -115,6 +115,11 @@ class ToxiproxyApi:
         self._path = path
         self._api = _Consumer(path, timeout_s)
 
+    def record(self, limit_bytes: int, secrets: Sequence[str]) -> None:
+        """Begin to record what goes over the links, up to so many bytes and without these words. Raises
+        BrokenEnvironmentError."""
+        self._api.post("/wire", json={"limit_bytes": limit_bytes, "secrets": list(secrets)})
+
     def wait_until_up(self, is_running: Callable[[], bool], within_s: float) -> None:
         """Wait until the API answers. Raises BrokenEnvironmentError if it does not, or once `is_running()` is false."""
         if not becomes_true(lambda: not is_running() or self._answers(), within_s=within_s):

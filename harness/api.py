@@ -14,6 +14,7 @@ from harness.config import RunConfig
 from harness.store.columns import widened
 from harness.store.run_folder import RunFolder
 from harness.store.tables import load_recorded
+from harness.store.wire import frame, load_wire
 from harness.verdict import Verdict
 
 
@@ -23,7 +24,8 @@ class Run:
 
     `ops`: one row an operation, the fields of `fencepost.history.Op` with `client` and `life`. `sections`: one row a
     granted section (`harness.history.sections`). `faults`: one row an observation (`fencepost.history.FaultEvent`).
-    `writes`: one row a write that the resource accepted, in its order.
+    `writes`: one row a write that the resource accepted, in its order. `requests`: one row a request that went over a
+    link, `connections`: one row a connection (`harness.store.wire`); without rows where they were not recorded.
     """
 
     path: Path
@@ -32,6 +34,8 @@ class Run:
     sections: pd.DataFrame
     faults: pd.DataFrame
     writes: pd.DataFrame
+    requests: pd.DataFrame
+    connections: pd.DataFrame
     verdict: Verdict
 
 
@@ -42,7 +46,7 @@ def load(run: str | Path = "latest") -> Run:
     written. Raises UsageError for what is no run folder.
     """
     folder = RunFolder.open(run)
-    recorded = load_recorded(folder)
+    recorded, wire = load_recorded(folder), load_wire(folder)
     columns = [field.name for field in msgspec.structs.fields(FaultEvent)]
     return Run(
         path=folder.path,
@@ -51,5 +55,7 @@ def load(run: str | Path = "latest") -> Run:
         sections=widened(recorded.sections),
         faults=pd.DataFrame([msgspec.structs.asdict(event) for event in recorded.faults], columns=columns),
         writes=widened(recorded.writes),
+        requests=frame(wire.requests),
+        connections=frame(wire.connections),
         verdict=recorded_verdict(folder) or judge(recorded),
     )

@@ -199,6 +199,10 @@ class RunConfig(ClientOptions, frozen=True, kw_only=True):
     witness: Annotated[
         Literal["on", "off"], Option("--witness", "whether the keys on the nodes are watched", "cluster")
     ] = "on"
+    wire: Annotated[
+        Literal["on", "off"],
+        Option("--wire", "whether what goes over the links is recorded, request by request", "cluster"),
+    ] = "on"
     pcap: Annotated[
         bool,
         Option(

@@ -25,6 +25,7 @@ ONLY_SOMETIMES = {
     "links.pcapng",
     "played.json",
     "sealed.json",
+    "wire",
 }
 
 

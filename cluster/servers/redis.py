@@ -16,6 +16,8 @@ from cluster.data_files import DataFiles
 from cluster.key_events import KeyEventStream
 from cluster.key_snapshot import RedisKeyReader
 from cluster.persistence import POLICIES, Policy
+from cluster.redis_requests import decode
+from cluster.requests import Decode
 from cluster.server import (
     OpenKeyEvents,
     OpenKeyReader,
@@ -148,6 +150,7 @@ class RedisServer:
     data_files: DataFiles | None = KEPT
     write_errors: WriteErrors | None = WRITE_ERRORS
     read_denials: ReadDenials | None = read_denials
+    decode: Decode | None = decode
     is_scriptable: bool = True
     takes_logins: bool = True
 

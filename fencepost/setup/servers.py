@@ -28,7 +28,7 @@ def server_steps(shop: Workshop) -> tuple[Step, ...]:
     proxy = Step(
         _TOXIPROXY,
         f"Go modules of Toxiproxy, checked against go.sum, and a build{_temporary_go(shop)}",
-        (*(path.read_text() for path in sorted(_TOXIPROXY_SOURCE.iterdir())), *_BUILD),
+        (*(path.read_text() for path in sorted(_TOXIPROXY_SOURCE.rglob("*")) if path.is_file()), *_BUILD),
         (shop.bin / _TOXIPROXY,),
         _bring_toxiproxy,
     )
@@ -89,7 +89,7 @@ def _mend(shop: Workshop, step: str, go: Path, build: dict[str, str], source: Pa
     module, copy = "github.com/Shopify/toxiproxy/v2", source / "upstream"
     shop.run(step, go, "mod", "download", module, env=build, cwd=source)
     folder = shop.run(step, go, "list", "-m", "-f", "{{.Dir}}", module, env=build, cwd=source).strip()
-    shutil.copytree(folder, copy)
+    shutil.copytree(folder, copy, dirs_exist_ok=True)  # our own file of that package is there
     for path in (copy, *copy.rglob("*")):  # Go's cache is read-only, and so is a copy of it for anybody but root
         path.chmod(path.stat().st_mode | stat.S_IWUSR)
     for mend in json.loads((source / "mends.json").read_text()):

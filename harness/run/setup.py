@@ -44,15 +44,16 @@ class Setup:
         """Whether the keys on the nodes are watched."""
         return self.config.witness == "on" and self.spec.server.server.key_events is not None
 
-    def open_cluster(self, state: StateFolder, log_dir: Path) -> Cluster:
-        """The cluster, not started."""
+    def open_cluster(self, state: StateFolder, log_dir: Path, wire: Path) -> Cluster:
+        """The cluster, not started. `wire`: the folder for what goes over the links."""
+        recorded = wire if self.config.wire == "on" else None
         if self.backend == "process":
             from cluster.process import ProcessCluster
 
-            return ProcessCluster(self.spec, state, log_dir)
+            return ProcessCluster(self.spec, state, log_dir, recorded)
         from cluster.docker import DockerCluster
 
-        return DockerCluster(self.spec, state, log_dir)
+        return DockerCluster(self.spec, state, log_dir, recorded)
 
     def isolation(self) -> dict[str, str]:
         """For `environment.json`: what keeps other programs on this machine away from the run's servers."""

@@ -140,7 +140,7 @@ class TestRun:
     def _perform(self, scenario: Scenario) -> None:
         config, folder = self.config, self.folder
         with self.interruption.watch(), sealing(folder), ExitStack() as stack:
-            self._cluster = cluster = self._setup.open_cluster(self._state, folder.logs)
+            self._cluster = cluster = self._setup.open_cluster(self._state, folder.logs, folder.wire)
             stack.callback(redact, folder.logs, cluster.access)
             stack.callback(cluster.stop)
             self._show(f"bringing up {config.nodes} nodes ({self._setup.backend})")

@@ -27,7 +27,7 @@ SEALED: Final = "sealed.json"
 """Vouches for a run that is on (`harness.store.seal`)."""
 PIECE_BYTES: Final = 1 << 20
 """How much of a file is read at a time."""
-_LOG_FOLDERS: Final = ("clients", "held", "answers", "gaps", "beats")
+_LOG_FOLDERS: Final = ("clients", "held", "answers", "gaps", "beats", "wire")
 _DOCUMENTS: Final = (
     "config.json",
     "environment.json",
@@ -37,6 +37,8 @@ _DOCUMENTS: Final = (
     "timeline.json",
     "traffic.json",
     "final.json",
+    "requests.parquet",
+    "connections.parquet",
 )
 
 
@@ -63,6 +65,9 @@ def recording(folder: RunFolder) -> Iterator[None]:
         with suppress(FencepostError):  # a full disk, perhaps: the missing manifest says the same
             folder.write_failure(text)
         raise
+    from harness.store.wire import keep_wire  # slow to import, and other commands do not come here
+
+    keep_wire(folder)
     write_manifest(folder)
 
 

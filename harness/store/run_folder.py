@@ -17,6 +17,9 @@
       gaps/c1.1.jsonl    Gap, a line each: when that client did not run; no file if it always ran
       beats/c1.1.jsonl   Beats, a line each: how late that client woke up; harness.1: the process that makes the run
       traffic.json       LinkTraffic, a list: how often each client sent something over each of its links
+      wire/              what goes over the links, while the run is on; two tables take its place (`harness.store.wire`)
+      requests.parquet   what each client asked of each server, when, and what it was answered
+      connections.parquet the connections of the links
       final.json         the values at the last read
       sealed.json        what the files were a moment ago, while the run is on; a manifest.json takes its place
       history.parquet    the operations again, as columns; made from clients/ and never instead of it
@@ -174,6 +177,11 @@ class RunFolder:
     @property
     def witness_words(self) -> Path:
         return self.logs / "witness.log"
+
+    @property
+    def wire(self) -> Path:
+        """What went over the links, as the proxy records it while the run is on."""
+        return self.path / "wire"
 
     @property
     def capture(self) -> Path:

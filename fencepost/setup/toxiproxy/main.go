@@ -49,6 +49,7 @@ func serve(socket string) error {
 	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(prometheus.NewRegistry()), logger)
 	routes := server.Routes()
 	routes.HandleFunc("/traffic", serveTraffic).Methods("GET")
+	routes.HandleFunc("/wire", toxiproxy.Wire.Begin).Methods("POST").Name("Wire")
 	return http.Serve(listener, routes) // #nosec G114 -- only our own harness can connect
 }
 

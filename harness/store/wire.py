@@ -1,0 +1,299 @@
+"""What went over the links, from the proxy's record to two tables.
+
+While a run is on, the proxy appends to two files in `wire/` (`fencepost/setup/toxiproxy/upstream/wire.go`):
+`wire.events` has a record of 20 bytes for each moment, `wire.bytes` what came from clients and nodes, in the same
+order. A SIGKILL costs at most the record under way. When the run is over, each server's object decodes its protocol,
+and two tables take the place of these files:
+
+    requests.parquet     a row a request: client, node, connection, command, the four times, the reply
+    connections.parquet  a row a connection: when it was opened and closed, by which side, and its bytes
+
+A time is missing where that moment never came. So a request without `to_node_ns` was lost on the way there, one without
+`from_node_ns` was never answered, and one without `to_client_ns` was answered, but the client did not learn it.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from cluster.base import RESOURCE, LinkKey
+from cluster.registry import servers
+from cluster.requests import Conversation, Decode, Request
+from cluster.spec import sentinels_of
+from fencepost.errors import UsageError
+from fencepost.files import kind_of
+from harness.config import RunConfig
+from harness.store.columns import NAME, column
+from harness.store.run_folder import RunFolder
+
+REQUESTS: Final = "requests.parquet"
+CONNECTIONS: Final = "connections.parquet"
+EVENTS: Final = "wire.events"
+BYTES: Final = "wire.bytes"
+EVENT: Final = np.dtype([("at_ns", "<i8"), ("connection", "<u4"), ("length", "<u4"), ("kind", "<u4")])
+(
+    OPENED,
+    FROM_CLIENT,
+    TO_NODE,
+    FROM_NODE,
+    TO_CLIENT,
+    NOT_TO_NODE,
+    NOT_TO_CLIENT,
+    CLIENT_CLOSED,
+    NODE_CLOSED,
+    UNREACHED,
+    LIMIT_REACHED,
+) = range(11)
+_CARRY: Final = (OPENED, FROM_CLIENT, FROM_NODE, UNREACHED)
+"""The kinds of records that have bytes in the other file."""
+
+REQUESTS_SCHEMA: Final = pa.schema(
+    [
+        column("client", NAME),
+        column("node", NAME),
+        column("connection", pa.int32()),
+        column("user", NAME),
+        column("database", pa.int32()),
+        column("command", NAME),
+        column("keys", pa.list_(pa.string())),
+        column("arguments", pa.list_(pa.string())),
+        column("transaction", pa.int32(), optional=True),
+        column("from_client_ns", pa.int64(), optional=True),
+        column("to_node_ns", pa.int64(), optional=True),
+        column("from_node_ns", pa.int64(), optional=True),
+        column("to_client_ns", pa.int64(), optional=True),
+        column("reply", pa.string(), optional=True),
+    ]
+)
+CONNECTIONS_SCHEMA: Final = pa.schema(
+    [
+        column("client", NAME),
+        column("node", NAME),
+        column("connection", pa.int32()),
+        column("opened_ns", pa.int64()),
+        column("is_reached", pa.bool_()),
+        column("client_closed_ns", pa.int64(), optional=True),
+        column("node_closed_ns", pa.int64(), optional=True),
+        column("from_client_bytes", pa.int64()),
+        column("to_node_bytes", pa.int64()),
+        column("from_node_bytes", pa.int64()),
+        column("to_client_bytes", pa.int64()),
+        column("not_understood_bytes", pa.int64()),
+    ]
+)
+SCRIPTS: Final = b"scripts"
+"""In the metadata of the table of requests: the text of each script by its SHA-1, as JSON."""
+
+
+class Wire(msgspec.Struct, frozen=True):
+    requests: pa.Table
+    connections: pa.Table
+
+
+def keep_wire(folder: RunFolder) -> None:
+    """Put the tables in the place of what the proxy recorded. Raises BrokenEnvironmentError."""
+    if folder.wire.is_dir():
+        wire = read_wire(folder.wire, decoders_of(folder.read_config()))
+        for name, table in ((REQUESTS, wire.requests), (CONNECTIONS, wire.connections)):
+            with folder.in_place(name) as temporary, temporary.open("wb") as file:
+                pq.write_table(table, file, compression="zstd", **_encodings(table.schema))
+                file.flush()
+                os.fsync(file.fileno())
+        shutil.rmtree(folder.wire)
+
+
+def load_wire(folder: RunFolder) -> Wire:
+    """What went over the links; without rows if it is not on record. Raises UsageError for damaged files."""
+    if folder.wire.is_dir():  # the harness was killed
+        return read_wire(folder.wire, decoders_of(folder.read_config()))
+    if kind_of(folder.path / REQUESTS) is None:
+        return Wire(REQUESTS_SCHEMA.empty_table(), CONNECTIONS_SCHEMA.empty_table())
+    return Wire(
+        _read_table(folder.path / REQUESTS, REQUESTS_SCHEMA), _read_table(folder.path / CONNECTIONS, CONNECTIONS_SCHEMA)
+    )
+
+
+def frame(table: pa.Table) -> pd.DataFrame:
+    """The table for pandas: integers that may be missing are nullable, never floats, which could not distinguish two
+    nanoseconds."""
+    nullable = {pa.int64(): pd.Int64Dtype(), pa.int32(): pd.Int32Dtype()}
+    optional = {field.name for field in table.schema if field.nullable}
+    whole: pd.DataFrame = table.to_pandas(types_mapper=nullable.get)
+    return whole.astype({name: "int64" for name in whole if str(whole[name].dtype) == "Int64" and name not in optional})
+
+
+def _read_table(path: Path, schema: pa.Schema) -> pa.Table:
+    try:
+        return pq.read_table(path).cast(schema.with_metadata(pq.read_schema(path).metadata))
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise UsageError(f"{path} is damaged: {' '.join(str(error).split())}") from error
+
+
+def _encodings(schema: pa.Schema) -> dict[str, Any]:
+    """Times as the differences from one to the next."""
+    times = [field.name for field in schema if field.type == pa.int64()]
+    return {
+        "column_encoding": dict.fromkeys(times, "DELTA_BINARY_PACKED"),
+        "use_dictionary": [field.name for field in schema if field.name not in times],
+    }
+
+
+def decoders_of(config: RunConfig) -> Mapping[str, Decode | None]:
+    """How each server's protocol is read, by the server's name in the run."""
+    known = servers()
+    node, resource = (known[name].decode if name in known else None for name in (config.server, config.resource_server))
+    return {**dict.fromkeys([*config.node_names, *sentinels_of(config.replication)], node), RESOURCE: resource}
+
+
+def read_wire(folder: Path, decoders: Mapping[str, Decode | None]) -> Wire:
+    """The proxy's two files as tables. `decoders`: by the name of the server. Raises UsageError for files that the
+    proxy cannot have written."""
+    events, at, text = _read(folder)
+    connections: dict[str, list[Any]] = {name: [] for name in CONNECTIONS_SCHEMA.names}
+    requests: dict[str, list[Any]] = {name: [] for name in REQUESTS_SCHEMA.names}
+    scripts: dict[str, str] = {}
+    order = np.argsort(events["connection"], kind="stable")
+    edges = np.flatnonzero(np.diff(events["connection"][order])) + 1
+    with _without_collections():
+        for rows in np.split(order, edges) if len(events) else ():
+            if events["connection"][rows[0]]:
+                link = _Link(events[rows], at[rows], text)
+                client, _, node = link.name.partition("-")
+                if node not in decoders:
+                    raise UsageError(f"{folder / EVENTS} is damaged: it has a connection of no link")
+                key, talk = (client, node), link.decoded(decoders[node])
+                link.add_connection(connections, key, talk)
+                link.add_requests(requests, key, talk)
+                scripts |= talk.scripts
+    table = _table(requests, REQUESTS_SCHEMA).replace_schema_metadata({SCRIPTS: msgspec.json.encode(scripts)})
+    return Wire(table.sort_by("from_client_ns"), _table(connections, CONNECTIONS_SCHEMA))
+
+
+def _read(folder: Path) -> tuple[Any, Any, bytes]:
+    """The records, where the bytes of each begin, and the bytes. What was under way at a SIGKILL is left out."""
+    raw, text = (folder / EVENTS).read_bytes(), (folder / BYTES).read_bytes()
+    events = np.frombuffer(raw, EVENT, count=len(raw) // EVENT.itemsize)
+    carried = np.where(np.isin(events["kind"], _CARRY), events["length"], 0).astype(np.int64)
+    ends = np.cumsum(carried)
+    whole = int(np.searchsorted(ends, len(text), "right"))
+    if whole < len(events) - 1:
+        raise UsageError(f"{folder / BYTES} is damaged: it has {len(text)} bytes, and {EVENTS} tells of {ends[-1]}")
+    events = events[:whole]
+    if (events["kind"] > LIMIT_REACHED).any() or (np.diff(events["at_ns"]) < 0).any():
+        raise UsageError(f"{folder / EVENTS} is damaged: its records are not in the order of their times")
+    return events, (ends - carried)[:whole], text
+
+
+class _Link:
+    """The records of one connection."""
+
+    def __init__(self, events: Any, at: Any, text: bytes) -> None:
+        self._at_ns, self._length = events["at_ns"], events["length"].astype(np.int64)
+        self._number = int(events["connection"][0])
+        self._at, self._text = at, text
+        self.kinds = events["kind"]
+        is_first = self.kinds[0] in (OPENED, UNREACHED)
+        self.name = self._carried(int(self.kinds[0]))[0].decode(errors="replace") if is_first else ""
+
+    def _carried(self, kind: int) -> list[bytes]:
+        rows = self.kinds == kind
+        return [self._text[at : at + length] for at, length in zip(self._at[rows], self._length[rows], strict=True)]
+
+    def decoded(self, decode: Decode | None) -> Conversation:
+        if decode is None:
+            return Conversation((), 0, {})
+        return decode(self._carried(FROM_CLIENT), self._carried(FROM_NODE))
+
+    def _times(self, kind: int, undone: int | None, ends: Any) -> Any:
+        """When so many bytes had passed this place; missing where they never did."""
+        rows = (self.kinds == kind) | (self.kinds == undone) if undone is not None else self.kinds == kind
+        lengths = np.where(self.kinds[rows] == kind, self._length[rows], -self._length[rows])
+        # Nothing follows what could not be sent on, so the sums stay in order up to the last one.
+        passed = np.minimum.accumulate(np.cumsum(lengths)[::-1])[::-1]
+        found = np.searchsorted(passed, ends, "left")
+        reached = (ends >= 0) & (found < len(passed))
+        times = np.append(self._at_ns[rows], 0)[np.where(reached, found, len(passed))]
+        return pa.array(times, pa.int64(), mask=~reached)
+
+    def _bytes(self, kind: int, undone: int | None = None) -> int:
+        total = self._length[self.kinds == kind].sum()
+        return int(total - (self._length[self.kinds == undone].sum() if undone is not None else 0))
+
+    def _first(self, kind: int) -> int | None:
+        times = self._at_ns[self.kinds == kind]
+        return int(times[0]) if len(times) else None
+
+    def add_connection(self, columns: dict[str, list[Any]], key: LinkKey, talk: Conversation) -> None:
+        row = (
+            *key,
+            self._number,
+            int(self._at_ns[0]),
+            bool(self.kinds[0] == OPENED),
+            self._first(CLIENT_CLOSED),
+            self._first(NODE_CLOSED),
+            self._bytes(FROM_CLIENT),
+            self._bytes(TO_NODE, NOT_TO_NODE),
+            self._bytes(FROM_NODE),
+            self._bytes(TO_CLIENT, NOT_TO_CLIENT),
+            talk.not_understood,
+        )
+        for name, value in zip(CONNECTIONS_SCHEMA.names, row, strict=True):
+            columns[name].append(pa.array([value]) if name not in ("client", "node") else [value])
+
+    def add_requests(self, columns: dict[str, list[Any]], key: LinkKey, talk: Conversation) -> None:
+        if not talk.requests:
+            return
+        fields = dict(zip(Request._fields, zip(*talk.requests, strict=True), strict=True))
+        sent, replied = (np.array(fields[name], np.int64) for name in ("sent_end", "reply_end"))
+        count = len(sent)
+        transaction = np.array(fields["transaction"], np.int32)
+        for name, values in (
+            ("client", [key[0]] * count),
+            ("node", [key[1]] * count),
+            ("connection", pa.array(np.full(count, self._number, np.int32))),
+            ("user", fields["user"]),
+            ("database", pa.array(fields["database"], pa.int32())),
+            ("command", fields["command"]),
+            ("keys", pa.array(fields["keys"], pa.list_(pa.string()))),
+            ("arguments", pa.array(fields["arguments"], pa.list_(pa.string()))),
+            ("transaction", pa.array(transaction, mask=transaction < 0)),
+            ("from_client_ns", self._times(FROM_CLIENT, None, sent)),
+            ("to_node_ns", self._times(TO_NODE, NOT_TO_NODE, sent)),
+            ("from_node_ns", self._times(FROM_NODE, None, replied)),
+            ("to_client_ns", self._times(TO_CLIENT, NOT_TO_CLIENT, replied)),
+            ("reply", pa.array(fields["reply"], pa.string())),
+        ):
+            columns[name].append(values)
+
+
+def _table(columns: Mapping[str, list[Any]], schema: pa.Schema) -> pa.Table:
+    def whole(field: pa.Field, parts: list[Any]) -> Any:
+        if field.type == NAME:
+            return pa.array([name for part in parts for name in part], pa.string()).dictionary_encode()
+        return pa.chunked_array([part.cast(field.type) for part in parts], field.type)
+
+    return pa.table([whole(field, columns[field.name]) for field in schema], schema=schema)
+
+
+@contextmanager
+def _without_collections() -> Iterator[None]:
+    """Requests are many small lists without circles: looking for these takes twice as long as all the rest."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()

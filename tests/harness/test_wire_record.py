@@ -1,0 +1,85 @@
+"""`--wire`: what real clients and nodes said to each other is on record, request by request."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import fencepost
+from cluster.waiting import becomes_true
+from harness.store.run_folder import RunFolder
+from harness.store.wire import EVENTS
+from tests.harness import runs
+
+BACKENDS = ["process", pytest.param("docker", marks=pytest.mark.needs("engine"))]
+WAY = ["from_client_ns", "to_node_ns", "from_node_ns", "to_client_ns"]
+
+
+def of_the_lock(run: fencepost.Run) -> pd.DataFrame:
+    """What the lock asked the nodes."""
+    return run.requests[(run.requests.user != "fencepost") & (run.requests.node != "resource")]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_each_request_is_on_record_with_its_way(tmp_path: Path, backend: str) -> None:
+    code, out, err = runs.fencepost(tmp_path, *runs.short_run("--nemesis", "none", cluster=backend))
+    assert code == 0, out + err
+    run = fencepost.load(runs.only_run(tmp_path))
+    asked = of_the_lock(run)
+    assert asked[WAY].notna().all(axis=None), "without faults, everything arrives and is answered"
+    for before, after in itertools.pairwise(WAY):
+        assert (asked[before] <= asked[after]).all()
+    assert run.connections.not_understood_bytes.sum() == 0
+    assert not RunFolder.open(run.path).wire.exists(), "the tables took its place"
+
+    held = {(client, held.value) for client, _, some in RunFolder.open(run.path).read_held() for held in some}
+    sets = asked[asked.command == "SET"]
+    told = {(row.client, row.arguments[1]) for row in sets.itertuples()}
+    assert held, "some client got in"
+    assert held <= told
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_no_password_is_on_record(tmp_path: Path, backend: str) -> None:
+    code, out, err = runs.fencepost(tmp_path, *runs.short_run("--nemesis", "none", cluster=backend))
+    assert code == 0, out + err
+    logins = fencepost.load(runs.only_run(tmp_path)).requests.query("command == 'AUTH'")
+    assert len(logins)
+    assert {arguments[-1] for arguments in logins.arguments} == {"***"}
+
+
+def test_what_a_partition_lost_is_seen_to_be_lost(tmp_path: Path) -> None:
+    cut = "partition:kind=drop,direction=to-node,interval=500ms,duration=400ms"
+    code, out, err = runs.fencepost(tmp_path, *runs.short_run("--nemesis", cut))
+    assert code in (0, 2), out + err
+    asked = of_the_lock(fencepost.load(runs.only_run(tmp_path)))
+    assert asked.to_node_ns.isna().any(), "requests were lost on the way to a node"
+    assert asked[asked.to_node_ns.isna()].reply.isna().all()
+
+
+def test_without_it_nothing_is_kept(tmp_path: Path) -> None:
+    code, out, err = runs.fencepost(tmp_path, *runs.short_run("--nemesis", "none", "--wire", "off"))
+    assert code == 0, out + err
+    run = fencepost.load(runs.only_run(tmp_path))
+    assert len(run.requests) == len(run.connections) == 0
+    assert not (run.path / "requests.parquet").exists()
+
+
+def test_a_harness_that_is_killed_leaves_what_had_been_recorded(tmp_path: Path) -> None:
+    process = runs.start(tmp_path, *runs.short_run("--nemesis", "none", "--duration", "30s"))
+    try:
+        results = tmp_path / "results" / "runs"
+        assert becomes_true(
+            lambda: any(log.stat().st_size > 100_000 for log in results.glob(f"*/wire/{EVENTS}")), within_s=30
+        )
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+    run = fencepost.load(runs.only_run(tmp_path))
+    assert (of_the_lock(run).command == "SET").sum() > 100
+    assert run.verdict.verdict == "unknown"
