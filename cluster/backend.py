@@ -193,9 +193,6 @@ class Backend(ABC, Generic[N]):
         seen = at_once(partial(probe, targets, addresses, timeout_ms) for probe, targets in by_probe.items())
         return {key: result for results in seen for key, result in results.items()}
 
-    def sent(self) -> Mapping[LinkKey, int]:
-        return self._proxy().sent(self._links.values())
-
     def parts(self) -> Sequence[Part]:
         return [*self._servers.values(), ProxyPart(self._look_at_proxy)]
 

@@ -380,12 +380,6 @@ class Cluster(Protocol):
         """Send one harmless command through each of the links at the same time, over fresh connections."""
         ...
 
-    def sent(self) -> Mapping[LinkKey, int]:
-        """How often something was read from each link's client since the start; a request that is sent in one go counts
-        once, also where a fault then keeps it. The harness's own requests are left out. Raises BrokenEnvironmentError
-        if Toxiproxy does not tell."""
-        ...
-
     def parts(self) -> Sequence[Part]:
         """Everything that should work: the nodes, the resource and the proxy; once it was started."""
         ...

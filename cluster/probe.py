@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping
 from typing import TypeVar
 
-from cluster.base import Address, LinkKey, ProbeResult
+from cluster.base import DIALLED_FROM, LOOPBACK, Address, LinkKey, ProbeResult
 from cluster.resp import Exchange, encode, exchange_all
 
 MARK_PREFIX = "fencepost:probe:"
@@ -33,7 +33,7 @@ def probe_links(
     run = os.urandom(8).hex()
     marks = {key: f"{MARK_PREFIX}{run}:{key[0]}" for key in targets}
     through = {
-        key: Exchange(address, encode("SET", marks[key], 1, "PX", _MARK_LIFE_MS)) for key, address in targets.items()
+        key: _through(address, encode("SET", marks[key], 1, "PX", _MARK_LIFE_MS)) for key, address in targets.items()
     }
     asked: dict[str, list[LinkKey]] = {}
     for key in targets:
@@ -66,9 +66,13 @@ def ping_links(
 ) -> dict[LinkKey, ProbeResult]:
     """Like `probe_links`, for servers that keep no keys: whether they executed the command is seen by its reply
     alone."""
-    through = {key: Exchange(address, encode("PING")) for key, address in targets.items()}
+    through = {key: _through(address, encode("PING")) for key, address in targets.items()}
     _carry_out(through, timeout_ms)
     return {key: _result(exchange, None) for key, exchange in through.items()}
+
+
+def _through(link: Address, request: bytes) -> Exchange:
+    return Exchange(link, request, dialled_from=DIALLED_FROM if link.host == LOOPBACK else None)
 
 
 def _result(exchange: Exchange, applied: bool | None) -> ProbeResult:

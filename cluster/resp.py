@@ -19,7 +19,7 @@ from typing import Final
 
 import hiredis
 
-from cluster.base import DIALLED_FROM, LOOPBACK, Address
+from cluster.base import Address
 
 Reply = str | int | float | bool | None | list["Reply"] | hiredis.HiredisError
 Command = Sequence[str | int]
@@ -39,10 +39,10 @@ class Connection:
     The constructor starts to connect. It raises OSError if that fails immediately, as the other methods do as soon as
     the connection has failed, has ended, or carries something that is not Redis's protocol; it is then of no further
     use except to be closed. If the address has a login, it goes ahead of the first request, and its reply is nobody's.
-    With `text`, replies are decoded as UTF-8 instead of being bytes.
+    With `text`, replies are decoded as UTF-8 instead of being bytes. `dialled_from`: an address of this host.
     """
 
-    def __init__(self, address: Address, *, text: bool = False) -> None:
+    def __init__(self, address: Address, *, text: bool = False, dialled_from: str | None = None) -> None:
         encoding, errors = ("utf-8", "replace") if text else (None, None)
         self._reader = hiredis.Reader(notEnoughData=Ellipsis, encoding=encoding, errors=errors)
         self._unsent = b"" if address.login is None else encode("AUTH", *address.login)
@@ -51,8 +51,8 @@ class Connection:
         family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
         self._socket = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if address.host == LOOPBACK:
-            self._socket.bind((DIALLED_FROM, 0))
+        if dialled_from is not None:
+            self._socket.bind((dialled_from, 0))
         code = self._socket.connect_ex(address)
         if code not in (0, errno.EINPROGRESS):
             self._socket.close()
@@ -131,6 +131,7 @@ class Exchange:
         *,
         connection: Connection | None = None,
         text: bool = False,
+        dialled_from: str | None = None,
     ) -> None:
         self.connection = connection
         self.replies: list[object] = []
@@ -140,6 +141,7 @@ class Exchange:
         self._request = request
         self._wanted = replies_wanted
         self._text = text
+        self._dialled_from = dialled_from
         self._began_s = 0.0
 
     @property
@@ -154,7 +156,7 @@ class Exchange:
         self._began_s = time.perf_counter()
         try:
             if self.connection is None:
-                self.connection = Connection(self._address, text=self._text)
+                self.connection = Connection(self._address, text=self._text, dialled_from=self._dialled_from)
             self.connection.queue(self._request)
             self.connection.flush()
         except OSError as error:

@@ -11,7 +11,6 @@ from pathlib import Path
 from time import monotonic, sleep
 
 from cluster.base import (
-    DIALLED_FROM,
     Address,
     CalledOff,
     Cut,
@@ -54,16 +53,6 @@ class ToxiproxyServer(ToxiproxyApi):
         """Make all links in one call, each (listen, upstream), by (client, node); see `create_all`."""
         made = self.create_all({_proxy_name(key): addresses for key, addresses in wanted.items()})
         return {key: ToxicLink(self, key, made[_proxy_name(key)]) for key in wanted}
-
-    def sent(self, links: Iterable[ToxicLink]) -> dict[LinkKey, int]:
-        """See `cluster.base.Cluster.sent`."""
-        read = self.pieces()
-        return {
-            (link.client, link.node): sum(
-                number for host, number in read.get(link.proxy_name, {}).items() if host != DIALLED_FROM
-            )
-            for link in links
-        }
 
     def impair(
         self, links: Iterable[ToxicLink], owner: str, impairment: Impairment | None, called_off: CalledOff = never

@@ -173,20 +173,6 @@ class ToxiproxyApi:
         """All proxies as they are now."""
         return {name: _proxy_state(proxy) for name, proxy in self._api.get("/proxies").json().items()}
 
-    def pieces(self) -> dict[str, dict[str, int]]:
-        """How many pieces were read from those who dialled each proxy, by its name and the address they dialled from.
-        Raises BrokenEnvironmentError."""
-        found: dict[str, dict[str, int]] = {}
-        try:
-            entries = self._api.get("/traffic").json()
-        except RefusedError as error:
-            raise BrokenEnvironmentError(
-                f"{error}; it was built for another version of fencepost: `fencepost setup` builds it anew"
-            ) from None
-        for entry in entries:
-            found.setdefault(entry["proxy"], {})[entry["from"]] = entry["pieces"]
-        return found
-
     def change(
         self, requests: Mapping[str, Sequence[Request]], within_s: float, called_off: CalledOff = never
     ) -> dict[str, ProxyState | RefusedError | None]:

@@ -307,18 +307,6 @@ class Beats(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     longest_wait_ns: Int64 | None = None
 
 
-class LinkTraffic(msgspec.Struct, frozen=True):
-    """How often something was read from a client at its link to a node, before the load (`warm_up`) and from its start
-    to its end (`load`). A request that is sent in one go counts once, also where a fault then keeps it from the node.
-
-    Stored in `traffic.json`, a list. The requests of the harness itself are not counted."""
-
-    client: str
-    node: str
-    warm_up: Int64
-    load: Int64
-
-
 class ClientEnd(msgspec.Struct, omit_defaults=True):
     """How one life of one client ended (`client-ends.jsonl`).
 

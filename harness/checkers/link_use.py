@@ -2,9 +2,9 @@
 
 Each granted section takes at least one request, and so does each of its values on a node. A client that was granted
 sections and sent less than half as many requests over its links reached the nodes in another way; likewise over its
-link to one node, if that node held its values. Counted are the pieces that Toxiproxy read from the client
-(`fencepost.history.LinkTraffic`), without the harness's own. What a client sent before the load is its warm-up, and is
-taken off again for each later life. With several tasks, the one with the most sections counts: tasks may share pieces.
+link to one node, if that node held its values. Counted is what the proxy recorded (`harness.store.wire`), without the
+harness's own requests. What a client sent before the load is its warm-up, and is taken off again for each later life.
+With several tasks, the one with the most sections counts: tasks may share requests.
 """
 
 from __future__ import annotations

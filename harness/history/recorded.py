@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from fencepost.history import ClientEnd, Denied, FaultEvent, LinkTraffic, Timeline
+from fencepost.history import ClientEnd, Denied, FaultEvent, Timeline
 from harness.config import RunConfig
 from harness.history.backing import Backing
 from harness.history.groups import Groups, codes_of
@@ -20,6 +20,16 @@ from harness.history.lags import Lags
 from harness.history.overlaps import sections_by_key
 from harness.history.wrong_clocks import WrongClocks
 from workloads.kinds import find_workload
+
+
+class LinkTraffic(NamedTuple):
+    """How many requests of a client the proxy received at its link to a node, before the load (`warm_up`) and since;
+    those of the harness do not count, those that a fault kept from the node do."""
+
+    client: str
+    node: str
+    warm_up: int
+    load: int
 
 
 @dataclass(frozen=True)
@@ -41,7 +51,7 @@ class Recorded:
     final_values: dict[str, int] | None
     """The values at the last read, by key; None if that read was never taken."""
     traffic: tuple[LinkTraffic, ...] | None = None
-    """What went over the links; None where that was not recorded."""
+    """How much went over the links; None where that is not on record, or not all of it."""
     watched: Watched | None = None
     """What the nodes held; None if they were not watched."""
     unwatchable: str | None = None

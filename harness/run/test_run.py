@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from time import monotonic_ns, sleep
 from types import TracebackType
@@ -14,13 +14,13 @@ from typing import Protocol
 import hiredis
 
 from cluster.at_once import at_once
-from cluster.base import PROXY, RESOURCE, CalledOffError, LinkKey, NotInTimeError, RemovedError
+from cluster.base import PROXY, RESOURCE, CalledOffError, NotInTimeError, RemovedError
 from cluster.lifetime import StateFolder
 from cluster.live_run import write_addresses
 from cluster.waiting import Patience
 from fencepost.errors import BrokenEnvironmentError, FencepostError
 from fencepost.files import NO_SPACE, disk_error
-from fencepost.history import HARNESS, ClientEnd, FaultEvent, LinkTraffic, Timeline
+from fencepost.history import HARNESS, ClientEnd, FaultEvent, Timeline
 from harness.run.capture import capture
 from harness.run.clients import RESOURCE_TIMEOUT_MS, ClientSlot, start_all
 from harness.run.denials import read_denials
@@ -232,7 +232,6 @@ class TestRun:
 
     def _load(self, scenario: Scenario) -> None:
         """Start, act, heal, recovery, end. What broke on the way is raised after all was healed."""
-        warm_up = self._cluster.sent()
         start_ns = monotonic_ns() + self._head_start_ns
         timeline = self._timeline = Timeline(start_ns=start_ns)
         self.folder.write_timeline(timeline)
@@ -259,21 +258,11 @@ class TestRun:
                 self._recover(timeline.healed_ns + int(self.config.recovery_ms * 1e6))
         timeline.interrupted = bool(self.interruption)
         self._end_clients(timeline, problems)
-        with suppress(BrokenEnvironmentError):  # a proxy that does not tell any more: it is not on record
-            self.folder.write_traffic(self._sent_since(warm_up))
         self._show("reading the resource")
         with problems:  # what went wrong first is the reason of what goes wrong now
             self._final_read()
         if problems.failure is not None:
             raise problems.failure
-
-    def _sent_since(self, warm_up: Mapping[LinkKey, int]) -> list[LinkTraffic]:
-        """What clients sent over their links, before the load and since. Raises BrokenEnvironmentError."""
-        return [
-            LinkTraffic(client, node, warm_up[client, node], number - warm_up[client, node])
-            for (client, node), number in self._cluster.sent().items()
-            if client in self.slots
-        ]
 
     def _recover(self, end_ns: int) -> None:
         while (left_ns := end_ns - monotonic_ns()) > 0 and not self.interruption:

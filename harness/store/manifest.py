@@ -35,7 +35,6 @@ _DOCUMENTS: Final = (
     "played.json",
     "experiment.json",
     "timeline.json",
-    "traffic.json",
     "final.json",
     "requests.parquet",
     "connections.parquet",

@@ -16,7 +16,6 @@
       held/c1.1.jsonl    Held, a line each: what its lock wrote on the nodes
       gaps/c1.1.jsonl    Gap, a line each: when that client did not run; no file if it always ran
       beats/c1.1.jsonl   Beats, a line each: how late that client woke up; harness.1: the process that makes the run
-      traffic.json       LinkTraffic, a list: how often each client sent something over each of its links
       wire/              what goes over the links, while the run is on; two tables take its place (`harness.store.wire`)
       requests.parquet   what each client asked of each server, when, and what it was answered
       connections.parquet the connections of the links
@@ -48,7 +47,7 @@ import msgspec
 
 from fencepost.errors import UsageError
 from fencepost.files import checked_path, decode_json, kind_of, on_disk, read_document, read_json
-from fencepost.history import Beats, Denied, Gap, Held, KeyEvent, LinkTraffic, Round, Timeline
+from fencepost.history import Beats, Denied, Gap, Held, KeyEvent, Round, Timeline
 from fencepost.options import check_bounds
 from harness.config import RESULTS, RunConfig
 from harness.store.append_log import AppendLog, read_lines
@@ -245,10 +244,6 @@ class RunFolder:
         """The values at the last read, by key. Written after resource.jsonl: its presence says that that is whole."""
         self._write_json("final.json", values)
 
-    def write_traffic(self, traffic: Sequence[LinkTraffic]) -> None:
-        """What went over the links; absent if Toxiproxy did not tell."""
-        self._write_json("traffic.json", traffic)
-
     def write_manifest(self, manifest: msgspec.Struct) -> None:
         """See `harness.store.manifest`."""
         self._write_json("manifest.json", manifest)
@@ -291,10 +286,6 @@ class RunFolder:
 
     def read_final(self) -> dict[str, int] | None:
         return self._read_json("final.json", dict[str, int]) if self._has("final.json") else None
-
-    def read_traffic(self) -> tuple[LinkTraffic, ...] | None:
-        """What went over the links; None where that was not recorded."""
-        return self._read_json("traffic.json", tuple[LinkTraffic, ...]) if self._has("traffic.json") else None
 
     def read_verdict(self, kind: type[S]) -> S | None:
         """verdict.json as a value of this type; None if it was not judged yet, or by an older fencepost that measured

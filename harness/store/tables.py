@@ -31,6 +31,7 @@ from harness.store.run_folder import RunFolder, client_logs
 from harness.store.seal import check_seal
 from harness.store.shapes import PIECE_BYTES, ColumnDecoder
 from harness.store.soundness import check_soundness
+from harness.store.wire import link_traffic
 
 _NEVER_NS: Final = 2**62
 OnOps = Callable[[pd.DataFrame], object]
@@ -111,7 +112,7 @@ def _load(folder: RunFolder, doubts: tuple[str, ...], on_ops: OnOps) -> Recorded
         denied=tuple(folder.read_denied()),
         lags=tuple(lags(folder.read_beats(), noticed, timeline.start_ns, timeline.stop_ns or _NEVER_NS)),
         final_values=folder.read_final(),
-        traffic=folder.read_traffic(),
+        traffic=link_traffic(folder, config, timeline.start_ns),
         watched=_read_watched(folder),
         unwatchable=_unwatchable(environment),
         acquire_limit_ms=_acquire_limit_ms(environment),

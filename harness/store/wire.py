@@ -28,13 +28,14 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from cluster.base import RESOURCE, LinkKey
+from cluster.base import DIALLED_FROM, RESOURCE, LinkKey
 from cluster.registry import servers
 from cluster.requests import Conversation, Decode, Request
 from cluster.spec import sentinels_of
 from fencepost.errors import UsageError
 from fencepost.files import kind_of
 from harness.config import RunConfig
+from harness.history.recorded import LinkTraffic
 from harness.store.columns import NAME, column
 from harness.store.run_folder import RunFolder
 
@@ -64,6 +65,7 @@ REQUESTS_SCHEMA: Final = pa.schema(
         column("client", NAME),
         column("node", NAME),
         column("connection", pa.int32()),
+        column("by", NAME),
         column("user", NAME),
         column("database", pa.int32()),
         column("command", NAME),
@@ -82,6 +84,7 @@ CONNECTIONS_SCHEMA: Final = pa.schema(
         column("client", NAME),
         column("node", NAME),
         column("connection", pa.int32()),
+        column("by", NAME),
         column("opened_ns", pa.int64()),
         column("is_reached", pa.bool_()),
         column("client_closed_ns", pa.int64(), optional=True),
@@ -97,9 +100,19 @@ SCRIPTS: Final = b"scripts"
 """In the metadata of the table of requests: the text of each script by its SHA-1, as JSON."""
 
 
+ENDED: Final = b"ended"
+"""In the metadata of the table of connections, if the record ends before the run does: `limit`, it had become too
+large."""
+
+
 class Wire(msgspec.Struct, frozen=True):
     requests: pa.Table
     connections: pa.Table
+
+    @property
+    def is_cut_short(self) -> bool:
+        """Whether the record ends before the run does, because it had become too large."""
+        return ENDED in (self.connections.schema.metadata or {})
 
 
 def keep_wire(folder: RunFolder) -> None:
@@ -123,6 +136,23 @@ def load_wire(folder: RunFolder) -> Wire:
     return Wire(
         _read_table(folder.path / REQUESTS, REQUESTS_SCHEMA), _read_table(folder.path / CONNECTIONS, CONNECTIONS_SCHEMA)
     )
+
+
+def link_traffic(folder: RunFolder, config: RunConfig, start_ns: int) -> tuple[LinkTraffic, ...] | None:
+    """How much clients asked over each link to a node; None where that is not on record, not all of it, or in a
+    protocol that is not known."""
+    wire = load_wire(folder)
+    decoders = decoders_of(config)
+    if not len(wire.connections) or wire.is_cut_short or any(decoders[node] is None for node in config.node_names):
+        return None
+    asked = wire.requests.select(["client", "node", "by", "from_client_ns"]).to_pandas()
+    asked = asked[(asked["by"] == "client") & asked["from_client_ns"].notna()]
+    before = asked["from_client_ns"] < start_ns
+    warm_up, load = (
+        rows.groupby(["client", "node"], observed=True).size().to_dict() for rows in (asked[before], asked[~before])
+    )
+    links = [(client, node) for client in config.client_names for node in config.node_names]
+    return tuple(LinkTraffic(*link, int(warm_up.get(link, 0)), int(load.get(link, 0))) for link in links)
 
 
 def frame(table: pa.Table) -> pd.DataFrame:
@@ -170,7 +200,7 @@ def read_wire(folder: Path, decoders: Mapping[str, Decode | None]) -> Wire:
         for rows in np.split(order, edges) if len(events) else ():
             if events["connection"][rows[0]]:
                 link = _Link(events[rows], at[rows], text)
-                client, _, node = link.name.partition("-")
+                client, _, node = link.link.partition("-")
                 if node not in decoders:
                     raise UsageError(f"{folder / EVENTS} is damaged: it has a connection of no link")
                 key, talk = (client, node), link.decoded(decoders[node])
@@ -178,7 +208,9 @@ def read_wire(folder: Path, decoders: Mapping[str, Decode | None]) -> Wire:
                 link.add_requests(requests, key, talk)
                 scripts |= talk.scripts
     table = _table(requests, REQUESTS_SCHEMA).replace_schema_metadata({SCRIPTS: msgspec.json.encode(scripts)})
-    return Wire(table.sort_by("from_client_ns"), _table(connections, CONNECTIONS_SCHEMA))
+    ended = {ENDED: b"limit"} if (events["kind"] == LIMIT_REACHED).any() else {}
+    whole = _table(connections, CONNECTIONS_SCHEMA).replace_schema_metadata(ended)
+    return Wire(table.sort_by("from_client_ns"), whole)
 
 
 def _read(folder: Path) -> tuple[Any, Any, bytes]:
@@ -205,7 +237,9 @@ class _Link:
         self._at, self._text = at, text
         self.kinds = events["kind"]
         is_first = self.kinds[0] in (OPENED, UNREACHED)
-        self.name = self._carried(int(self.kinds[0]))[0].decode(errors="replace") if is_first else ""
+        names = self._carried(int(self.kinds[0]))[0].decode(errors="replace") if is_first else ""
+        self.link, _, dialled_from = names.partition(" ")
+        self._by = "harness" if dialled_from == DIALLED_FROM else "client"
 
     def _carried(self, kind: int) -> list[bytes]:
         rows = self.kinds == kind
@@ -239,6 +273,7 @@ class _Link:
         row = (
             *key,
             self._number,
+            self._by,
             int(self._at_ns[0]),
             bool(self.kinds[0] == OPENED),
             self._first(CLIENT_CLOSED),
@@ -250,7 +285,7 @@ class _Link:
             talk.not_understood,
         )
         for name, value in zip(CONNECTIONS_SCHEMA.names, row, strict=True):
-            columns[name].append(pa.array([value]) if name not in ("client", "node") else [value])
+            columns[name].append(pa.array([value]) if name not in ("client", "node", "by") else [value])
 
     def add_requests(self, columns: dict[str, list[Any]], key: LinkKey, talk: Conversation) -> None:
         if not talk.requests:
@@ -263,6 +298,7 @@ class _Link:
             ("client", [key[0]] * count),
             ("node", [key[1]] * count),
             ("connection", pa.array(np.full(count, self._number, np.int32))),
+            ("by", [self._by] * count),
             ("user", fields["user"]),
             ("database", pa.array(fields["database"], pa.int32())),
             ("command", fields["command"]),

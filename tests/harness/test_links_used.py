@@ -50,8 +50,6 @@ def test_a_lock_that_uses_its_links_is_tested(cluster: str, tmp_path: Path) -> N
     assert figures is not None
     assert figures.requests is not None
     assert figures.requests >= len(run.sections)
-    assert (run.path / "traffic.json").read_bytes() != b"[]"
-    assert "traffic.json" in (run.path / "manifest.json").read_text()
 
 
 @pytest.mark.parametrize(

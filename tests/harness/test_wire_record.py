@@ -22,7 +22,7 @@ WAY = ["from_client_ns", "to_node_ns", "from_node_ns", "to_client_ns"]
 
 def of_the_lock(run: fencepost.Run) -> pd.DataFrame:
     """What the lock asked the nodes."""
-    return run.requests[(run.requests.user != "fencepost") & (run.requests.node != "resource")]
+    return run.requests[(run.requests.by == "client") & (run.requests.node != "resource")]
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

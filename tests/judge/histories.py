@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
-from fencepost.history import ClientEnd, FaultEvent, Held, KeyEvent, LinkTraffic, Op, Timeline, Write
+from fencepost.history import ClientEnd, FaultEvent, Held, KeyEvent, Op, Timeline, Write
 from harness.config import RunConfig
 from harness.history.key_holdings import Watched, derive_holdings, held_frame
-from harness.history.recorded import Recorded
+from harness.history.recorded import LinkTraffic, Recorded
 from harness.history.sections import derive_sections
 from harness.store.columns import ops_frame, writes_frame
 

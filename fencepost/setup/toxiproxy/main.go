@@ -48,7 +48,6 @@ func serve(socket string) error {
 	logger := zerolog.New(os.Stderr).Level(zerolog.ErrorLevel).With().Timestamp().Logger()
 	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(prometheus.NewRegistry()), logger)
 	routes := server.Routes()
-	routes.HandleFunc("/traffic", serveTraffic).Methods("GET")
 	routes.HandleFunc("/wire", toxiproxy.Wire.Begin).Methods("POST").Name("Wire")
 	return http.Serve(listener, routes) // #nosec G114 -- only our own harness can connect
 }

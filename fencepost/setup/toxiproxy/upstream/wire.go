@@ -24,7 +24,7 @@ import (
 // happens, bytes before their record, so a SIGKILL costs at most the record under way. The format is read by
 // cluster/wire.py.
 const (
-	eventOpened        = iota // its bytes name the link
+	eventOpened        = iota // its bytes: the name of the link, a space, the host that dialled
 	eventFromClient           // bytes that a client sent have arrived here
 	eventToNode               // as many bytes as `length` are about to be sent on
 	eventFromNode             // bytes that a node sent have arrived here
@@ -33,7 +33,7 @@ const (
 	eventNotToClient          // the same towards the client
 	eventClientClosed         // the client closed the connection, or nothing can come from it any more
 	eventNodeClosed           // the same of the node
-	eventUnreached            // the node took no connection; its bytes name the link
+	eventUnreached            // the node took no connection; the same bytes
 	eventLimitReached         // nothing more is recorded
 )
 
@@ -101,11 +101,12 @@ func (w *WireRecord) opened(link *ToxicLink, name string) *wireEnd {
 		return nil
 	}
 	upstream := link.direction == stream.Upstream
-	key := link.proxy.Name + " " + strings.TrimSuffix(strings.TrimSuffix(name, "upstream"), "downstream")
+	dialler := strings.TrimSuffix(strings.TrimSuffix(name, "upstream"), "downstream")
+	key := link.proxy.Name + " " + dialler
 	if upstream {
 		w.last++
 		w.numbers[key] = w.last
-		w.write(eventOpened, w.last, 0, []byte(link.proxy.Name))
+		w.write(eventOpened, w.last, 0, ends(link.proxy, dialler))
 	}
 	number := w.numbers[key]
 	if !upstream {
@@ -115,11 +116,17 @@ func (w *WireRecord) opened(link *ToxicLink, name string) *wireEnd {
 }
 
 // unreached records that the node of this proxy took no connection.
-func (w *WireRecord) unreached(proxy *Proxy) {
+func (w *WireRecord) unreached(proxy *Proxy, client net.Conn) {
 	w.guard.Lock()
 	defer w.guard.Unlock()
 	w.last++
-	w.write(eventUnreached, w.last, 0, []byte(proxy.Name))
+	w.write(eventUnreached, w.last, 0, ends(proxy, client.RemoteAddr().String()))
+}
+
+// ends names the two ends of a connection: the link, and the host that dialled.
+func ends(proxy *Proxy, dialler string) []byte {
+	host, _, _ := net.SplitHostPort(dialler)
+	return []byte(proxy.Name + " " + host)
 }
 
 // write needs the lock. A record that cannot be written ends the process: a run whose evidence is lost must not go on.

@@ -1,0 +1,73 @@
+"""What goes over the links of a real cluster is recorded at once, and what the harness asks itself is told apart."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from cluster.base import Address, Cut
+from cluster.lifetime import RunState
+from cluster.process import ProcessCluster
+from cluster.redis_requests import decode
+from cluster.waiting import becomes_true
+from harness.run.proxy_overhead import measure_overhead_us
+from harness.store.wire import frame, read_wire
+from tests.cluster.conftest import Dialled
+from tests.specs import spec_of
+
+LONG_MS = 2_000
+NODES = dict.fromkeys(["n1", "n2", "resource"], decode)
+
+
+@pytest.fixture(scope="module")
+def recorded_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ProcessCluster, Path]]:
+    """Two clients and two nodes, and the folder of the record."""
+    folder = tmp_path_factory.mktemp("cluster")
+    with RunState.create(parent=folder / "state") as state:
+        cluster = ProcessCluster(spec_of(["n1", "n2"], ["c1", "c2"]), state, folder / "logs", folder / "wire")
+        cluster.start()
+        try:
+            yield cluster, folder / "wire"
+        finally:
+            cluster.stop()
+
+
+def test_what_clients_ask_is_on_record_at_once_and_probes_are_told_from_it(
+    recorded_cluster: tuple[ProcessCluster, Path], dial: Callable[[Address], Dialled]
+) -> None:
+    cluster, wire = recorded_cluster
+    keys = ("c1", "n1"), ("c2", "n1"), ("c1", "n2")
+    cluster.probe(keys, LONG_MS)
+    measure_overhead_us(cluster.nodes["n1"], cluster.links["c1", "n1"].address, rounds=10)
+    connection = dial(cluster.links["c1", "n1"].address)
+    for _ in range(4):
+        connection.ask("PING")
+    asked = requests(wire)
+    by_client = asked[asked.by == "client"]
+    assert Counter(zip(by_client.client, by_client.node, strict=True)) == {keys[0]: 5}
+    assert set(by_client.command) == {"PING"}
+    of_the_harness = asked[asked.by == "harness"]
+    assert set(zip(of_the_harness.client, of_the_harness.node, strict=True)) == set(keys)
+
+
+def test_what_a_client_sends_into_a_cut_is_on_record_and_did_not_arrive(
+    recorded_cluster: tuple[ProcessCluster, Path], dial: Callable[[Address], Dialled]
+) -> None:
+    cluster, wire = recorded_cluster
+    connection = dial(cluster.links["c2", "n2"].address)
+    cluster.impair([("c2", "n2")], "cut", Cut("hold", "to-node"))
+    try:
+        connection.send("ECHO")
+        assert becomes_true(lambda: (requests(wire).command == "ECHO").any())
+        (lost,) = requests(wire).query("command == 'ECHO'").itertuples()
+        assert pd.isna(lost.to_node_ns)
+    finally:
+        cluster.restore([("c2", "n2")], "cut")
+
+
+def requests(wire: Path) -> pd.DataFrame:
+    return frame(read_wire(wire, NODES).requests)
