@@ -135,12 +135,12 @@ def test_everything_that_was_lacking_is_one_line_with_what_to_do() -> None:
     history = with_faults(1, 4, least_faults=75, most_empty=1)
     (reason,) = unknown(history)
     assert reason.count("wanted") == 2
-    assert reason.endswith("A longer run shows more (--duration)")
+    assert reason.endswith("; make a longer run (--duration)")
 
 
 def test_on_a_busy_machine_the_remedy_is_fewer_runs_at_once() -> None:
     run = with_faults(1, 4, least_faults=75).recorded()
-    busy = Lags("c1", np.zeros(1), over_ns=100, waited_ns=60, stolen_ns=0, waits=np.zeros((0, 3), np.int64))
+    busy = Lags("harness", np.zeros(1), over_ns=100, waited_ns=160, stolen_ns=0, waits=np.zeros((0, 3), np.int64))
     (reason,) = check(replace(run, lags=(busy,))).unknown
     assert reason.endswith("make fewer runs at once")
 
