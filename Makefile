@@ -75,7 +75,7 @@ doctor: ## what this machine can do, and how to fix what is missing
 
 # The tests of one file share what they start. How many are played at once: tests/conftest.py. What is quick: tests/durations.py.
 test: setup dev ## fencepost's own tests: a quarter of an hour; QUICK=1: three minutes, before each commit
-	.venv/bin/pytest -n auto --dist loadfile --no-loadscope-reorder --note-skipped build/skipped.jsonl \
+	.venv/bin/pytest -n auto --dist loadfile --no-loadscope-reorder --note-skipped=build/skipped.jsonl \
 		$(if $(QUICK),--quick) $(ARGS)
 
 test-partition: lock-under-test ## the main job: network cuts of every shape, kind and direction
