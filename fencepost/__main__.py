@@ -32,11 +32,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(argv: Sequence[str]) -> int:
     from fencepost import check_module_names
-    from fencepost.memory import check_address_space
+    from fencepost.memory import check_address_space, check_processes
 
     check_module_names()
     _check_surroundings()
     check_address_space()
+    check_processes()
     from harness.cli.main import run
 
     return run(argv)

@@ -10,6 +10,7 @@ import contextlib
 import ctypes
 import os
 import resource
+from pathlib import Path
 from typing import Final
 
 from fencepost.errors import UsageError
@@ -18,6 +19,10 @@ _MIB: Final = 1 << 20
 _LIBRARIES_MIB: Final = 512
 _MIB_OF_A_CORE: Final = 16
 """OpenBLAS starts a thread for each, with a stack of 8 MiB as a rule."""
+
+_OTHER_THREADS: Final = 8
+_MANY_PROCESSES: Final = 4_096
+"""With a limit above it, what there is already is not counted: that takes a while."""
 
 _M_ARENA_MAX: Final = -8
 
@@ -31,6 +36,30 @@ def check_address_space() -> None:
             f"fencepost needs {needed_mib:,} MiB of address space, and this shell allows {allowed // _MIB:,} "
             "(ulimit -v); raise that"
         )
+
+
+def check_processes() -> None:
+    """Raise UsageError if this shell allows too few processes and threads for those of the libraries, besides what the
+    same user runs already. Root has no such limit."""
+    allowed, _ = resource.getrlimit(resource.RLIMIT_NPROC)
+    if os.geteuid() == 0 or allowed == resource.RLIM_INFINITY or allowed > _MANY_PROCESSES:
+        return
+    needed = _OTHER_THREADS + (os.cpu_count() or 1)
+    if (taken := _own_threads()) + needed > allowed:
+        raise UsageError(
+            f"fencepost needs {needed} more processes and threads, and this shell allows {allowed:,} (ulimit -u), of "
+            f"which {taken:,} are taken; raise that"
+        )
+
+
+def _own_threads() -> int:
+    """How many processes and threads run as this user."""
+    count = 0
+    for process in Path("/proc").iterdir():
+        with contextlib.suppress(OSError):  # it has ended, or is hidden
+            if process.name.isdigit() and process.stat().st_uid == os.geteuid():
+                count += sum(1 for _ in (process / "task").iterdir())
+    return count
 
 
 def share_heaps() -> None:

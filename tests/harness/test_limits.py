@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import resource
 import subprocess
 import sys
@@ -15,6 +16,8 @@ import pytest
 from cluster.run_processes import RUN_VARIABLE, end_processes
 from cluster.waiting import is_readable
 from fencepost.boundary import exit_code_of
+from fencepost.errors import UsageError
+from fencepost.memory import check_processes
 from tests.harness.runs import ROOT
 
 
@@ -42,6 +45,28 @@ def test_a_limit_that_is_too_small_is_named_before_anything_starts(
     assert len(done.stderr.splitlines()) == 1, done.stderr
     assert words in done.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_ordinary_users_limit_counts_what_runs_already(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the room for its threads OpenBLAS would send SIGINT, which looks like Ctrl-C."""
+    sleeping = subprocess.Popen(["sleep", "60"])
+    try:
+        monkeypatch.setattr(os, "geteuid", lambda: 1)
+        monkeypatch.setattr(Path, "stat", lambda path: os.stat_result((0, 0, 0, 0, 1, 0, 0, 0, 0, 0)))
+        monkeypatch.setattr(resource, "getrlimit", lambda _: (2, 2))
+        with pytest.raises(UsageError, match=r"this shell allows 2 \(ulimit -u\), of which (\d+) are taken") as told:
+            check_processes()
+    finally:
+        sleeping.kill()
+        sleeping.wait()
+    taken = re.search(r"of which ([\d,]+) are taken", str(told.value))
+    assert taken is not None
+    assert int(taken[1].replace(",", "")) >= 2, "this process and the one that sleeps"
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    check_processes()
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (4_096, 4_096))
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    check_processes()
 
 
 @pytest.mark.parametrize("kib", [120_000, 140_000, 150_000, 300_000, 524_287])

@@ -22,7 +22,8 @@ def names() -> list[str]:
 def unpack(folder: Path) -> Path:
     """All of them; returns the folder that holds one folder per run."""
     with tarfile.open(_ARCHIVE) as archive:
-        archive.extractall(folder, filter="data")
+        archive.extraction_filter = getattr(tarfile, "data_filter", None)  # Pythons before 3.11.4 have none
+        archive.extractall(folder)
     return folder / "recorded"
 
 
