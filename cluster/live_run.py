@@ -3,6 +3,8 @@ for, and the process whose namespaces they live in."""
 
 from __future__ import annotations
 
+import os
+import pwd
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,8 +59,12 @@ def write_init(state: StateFolder, init: int) -> None:
 
 
 def find_live_run(run: str | None, parent: Path | None = None) -> LiveRun:
-    """The live run of that name or path, or else the newest one. Raises UsageError if there is none."""
+    """This user's live run of that name or path, or else the newest one. Raises UsageError if there is none, or if it
+    is another user's."""
     parent = parent or state_parent()
+    for path in (parent, *([Path(run)] if run is not None else [])):
+        if (owner := _other_owner(path)) is not None:
+            raise UsageError(f"{path} belongs to {owner}; fencepost shell joins no other user's run")
     folders = [path.parent for path in matching(parent, f"*/{_ADDRESSES}") if is_alive(path.parent)]
     if run is not None:
         name = Path(run).resolve().name
@@ -68,6 +74,20 @@ def find_live_run(run: str | None, parent: Path | None = None) -> LiveRun:
         which = "no run of this user" if run is None else f"no run {Path(run).name!r} of this user"
         raise UsageError(f"{which} is alive with its servers up; start one, and look into it while it lasts")
     return found[-1]
+
+
+def _other_owner(path: Path) -> str | None:
+    """Whose this file is, if it is another user's."""
+    try:
+        owner = path.stat().st_uid
+    except OSError:  # there is none, or it is hidden from this user
+        return None
+    if owner == os.getuid():
+        return None
+    try:
+        return f"the user {pwd.getpwuid(owner).pw_name}"
+    except KeyError:
+        return f"the user with the id {owner}"
 
 
 def _started(folder: Path) -> float:

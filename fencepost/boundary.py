@@ -17,6 +17,7 @@ from io import TextIOWrapper
 from types import FrameType
 from typing import Final, NoReturn, TextIO
 
+from fencepost import ascii_forms
 from fencepost.errors import FencepostError
 from fencepost.stdout import UnreadError, guard_stdout
 from fencepost.text import printable
@@ -111,8 +112,10 @@ def protect_process() -> None:
         except OSError:  # closed by the caller; else the next file that is opened would be stdout
             os.open(os.devnull, os.O_RDWR)
     guard_stdout()
-    if isinstance(sys.stderr, TextIOWrapper):
-        sys.stderr.reconfigure(errors="backslashreplace")
+    ascii_forms.register()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(encoding=ascii_forms.encoding(), errors=ascii_forms.ERRORS)
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _interrupt)
     _keep_alive()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
@@ -11,6 +12,7 @@ import msgspec
 
 from fencepost.boundary import say
 from fencepost.errors import UsageError
+from fencepost.meant import meant
 from fencepost.options import Declared
 
 _METAVARS: Final[Mapping[object, str]] = {int: "N", Path: "PATH"}
@@ -21,19 +23,47 @@ class HelpShown(Exception):  # noqa: N818 (nothing is wrong)
 
 
 class Parser(argparse.ArgumentParser):
-    """argparse that raises UsageError in one line instead of printing the usage, and never ends the process."""
+    """argparse that raises UsageError in one line instead of printing the usage, and never ends the process. What it
+    does not know it names, with what was perhaps meant."""
 
     def __init__(self, **keywords: Any) -> None:
-        super().__init__(formatter_class=argparse.RawDescriptionHelpFormatter, **keywords)
+        super().__init__(formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=True, **keywords)
+        # So that `--ttl -1s` gives --ttl this value, which its reader refuses in words.
+        self._negative_number_matcher = re.compile(r"-[0-9.]")
+
+    def read(
+        self, words: Sequence[str], place_of: Callable[[str], str | None] = lambda word: None
+    ) -> argparse.Namespace:
+        """What these words say. Raises UsageError. `place_of`: for a word that has no place, how it would have one."""
+        parsed, unknown = self.parse_known_args(list(words))
+        if unknown:
+            flag, word = unknown[0].partition("=")[0], unknown[0]
+            is_option = word.startswith("-") and word != "-"
+            near = meant(flag, self._option_string_actions) if is_option else place_of(word)
+            what = f"option {flag} is not known" if is_option else f"{word!r} has no place here"
+            self.error(f"{what}, did you mean {near}?" if near else what)
+        return parsed
 
     def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{message}; see `{self.prog} --help`")
+        for pattern, words in _IN_WORDS:
+            if found := re.fullmatch(pattern, message):
+                message = found.expand(words)
+        raise UsageError(f"{message}{'' if message.endswith('?') else ';'} see `{self.prog} --help`")
 
     def print_help(self, file: object = None) -> None:
         say(self.format_help())
 
     def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
         raise HelpShown
+
+
+_IN_WORDS: Final = (
+    (r"argument (\S+): expected one argument", r"\1 needs a value"),
+    (r"argument (\S+): ignored explicit argument .*", r"\1 takes no value"),
+    (r"the following arguments are required: (\S+)", r"which \1?"),
+    (r"ambiguous option: (\S+) could match (.*)", r"option \1 is not clear: it may be \2"),
+)
+"""What argparse says, and what to say instead."""
 
 
 def add_options(parser: Parser, options: Iterable[Declared], *, grouped: bool = False) -> None:
@@ -54,7 +84,7 @@ def add_replacements(parser: Parser, options: Iterable[Declared], title: str) ->
         _add(group, each, "")
 
 
-def values_of(parsed: argparse.Namespace, options: Iterable[Declared]) -> dict[str, Any]:
+def values_of(parsed: argparse.Namespace, options: Collection[Declared]) -> dict[str, Any]:
     """The options that were given, by field. Raises UsageError, naming the option."""
     found: dict[str, Any] = {}
     for each in options:
@@ -65,6 +95,10 @@ def values_of(parsed: argparse.Namespace, options: Iterable[Declared]) -> dict[s
             found[each.field] = tuple(map(_said, given))
         else:
             found[each.field] = each.read(_said(given)) if each.takes_value else True
+    flags = {each.field: each.flag for each in options}
+    for each in options:
+        if each.field in found and each.option.instead_of in found:
+            raise UsageError(f"{flags[each.option.instead_of]} and {each.flag} cannot be given together; leave one out")
     return found
 
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from glob import glob
 from io import FileIO
 from pathlib import Path
-from typing import Any, Final, Literal, TypeVar
+from typing import Final, Literal, TypeVar
 
 import msgspec
 
@@ -31,6 +31,10 @@ _NAME_BYTES: Final = 255
 _PATH_BYTES: Final = 4_095
 
 T = TypeVar("T")
+
+
+class UnreadableError(UsageError):
+    """This user may not read a file: nothing is known of it, and nothing need be wrong with it."""
 
 
 def matching(folder: Path, pattern: str) -> list[Path]:
@@ -62,7 +66,7 @@ def kind_of(path: Path) -> Literal["file", "folder", "other"] | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError) as error:
-        raise UsageError(f"{path} cannot be read ({_reason(error)})") from None
+        raise unread(path, error) from None
     return "file" if stat.S_ISREG(mode) else "folder" if stat.S_ISDIR(mode) else "other"
 
 
@@ -76,8 +80,7 @@ def open_regular(path: Path) -> Iterator[FileIO]:
                 raise UsageError(f"{path} is not a regular file: it is damaged, or not from fencepost")
             yield file
     except (OSError, ValueError) as error:
-        advice = "; check its permissions" if isinstance(error, PermissionError) else ""
-        raise UsageError(f"{path} cannot be read ({_reason(error)}){advice}") from error
+        raise unread(path, error) from error
 
 
 def identity_of(path: Path) -> tuple[int, int, int]:
@@ -146,5 +149,8 @@ def beside(path: Path) -> Iterator[Path]:
         raise
 
 
-def _reason(error: Any) -> str:
-    return getattr(error, "strerror", None) or str(error)
+def unread(path: Path, error: OSError | ValueError) -> UsageError:
+    """Why a file cannot be read, in one line."""
+    if isinstance(error, PermissionError):
+        return UnreadableError(f"{path} cannot be read (Permission denied); check whose it is, and its permissions")
+    return UsageError(f"{path} cannot be read ({getattr(error, 'strerror', None) or error})")

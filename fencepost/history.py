@@ -32,6 +32,8 @@ OpName = str
 """The steps of the lock (`LOCK_STEPS`), which every workload has, and those of the workload itself (`token`, `read`,
 `write`, …)."""
 LOCK_STEPS: Final = ("acquire", "extend", "release", "held", "reenter", "leave")
+LATEST_NS: Final = 2**62
+"""What a lock may tell at most, of a time or a duration: the sum of two still fits into 64 bits."""
 Outcome = Literal["ok", "fail", "info"]
 """`ok`: it happened. `fail`: it did not happen. `info`: unknown."""
 TokenSource = Literal["lock", "resource"]
@@ -39,8 +41,17 @@ Reason = Literal["held", "quorum", "late"]
 """Why a lock refused. `held`: somebody else has it. `quorum`: too few nodes answered. `late`: a majority said yes, but
 too late for any validity to be left."""
 Int64 = Annotated[int, msgspec.Meta(ge=-(2**63) + 1, le=2**63 - 1)]
-"""A number that fits into a column of a table; any other is refused like any other damage. (The smallest 64-bit number
-stands for one that is missing.)"""
+"""A token: numbers that are only compared. Any other number is refused like any other damage. (The smallest 64-bit
+number stands for one that is missing.)"""
+Moment = Annotated[int, msgspec.Meta(ge=-(2**60), le=2**60)]
+"""Nanoseconds of CLOCK_MONOTONIC, or a duration: 36 years at most, so that sums of several fit into 64 bits."""
+ToldMoment = Annotated[int, msgspec.Meta(ge=-LATEST_NS, le=LATEST_NS)]
+"""The same, as a lock told it."""
+Millis = Annotated[float, msgspec.Meta(ge=-(LATEST_NS // 10**6), le=LATEST_NS // 10**6)]
+Number = Annotated[int, msgspec.Meta(ge=0, le=10**12)]
+"""Of a section, a life, a write, a process."""
+Value = Annotated[int, msgspec.Meta(ge=-(2**60), le=2**60)]
+"""What the workload reads and writes; clients may add one to it."""
 RoundName = Literal["acquire", "undo", "extend", "release"]
 """Like an operation's name; `undo` is the release after a refused attempt."""
 
@@ -59,20 +70,20 @@ class Op(msgspec.Struct, omit_defaults=True, gc=False):
     f: OpName
     outcome: Outcome
     key: str
-    section: Int64
-    invoke_ns: Int64
-    complete_ns: Int64
-    value: Int64 | None = None
+    section: Number
+    invoke_ns: Moment
+    complete_ns: Moment
+    value: Value | None = None
     token: Int64 | None = None
     token_source: TokenSource | None = None
-    validity_ms: float | None = None
-    deadline_ns: Int64 | None = None
-    computed_after_ns: Int64 | None = None
-    computed_before_ns: Int64 | None = None
-    requested_ns: Int64 | None = None
+    validity_ms: Millis | None = None
+    deadline_ns: ToldMoment | None = None
+    computed_after_ns: ToldMoment | None = None
+    computed_before_ns: ToldMoment | None = None
+    requested_ns: ToldMoment | None = None
     stale: bool = False
     error: str | None = None
-    granted_ms: float | None = None
+    granted_ms: Millis | None = None
     reason: Reason | None = None
 
 
@@ -91,7 +102,7 @@ class NodeReply(msgspec.Struct, array_like=True, gc=False):
 
     node: str
     said: str
-    at_ns: Int64 | None = None
+    at_ns: ToldMoment | None = None
 
 
 class Round(msgspec.Struct, omit_defaults=True, gc=False):
@@ -105,10 +116,10 @@ class Round(msgspec.Struct, omit_defaults=True, gc=False):
     f: RoundName
     key: str
     value: str
-    asked_ns: Int64
-    done_ns: Int64
+    asked_ns: ToldMoment
+    done_ns: ToldMoment
     replies: tuple[NodeReply, ...] = ()
-    section: int = 0
+    section: Number = 0
 
 
 def lock_key(name: str) -> str:
@@ -123,13 +134,13 @@ class Write(msgspec.Struct, omit_defaults=True, gc=False):
     them."""
 
     key: str
-    index: Int64
+    index: Number
     client: str
-    section: Int64
-    value: Int64
+    section: Number
+    value: Value
     token: Int64 | None = None
-    read: Int64 | None = None
-    replaced: Int64 | None = None
+    read: Value | None = None
+    replaced: Value | None = None
 
 
 HowDown = Literal["shutdown", "kill", "power cut", "damage"]
@@ -162,8 +173,8 @@ class Impact(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     answers_errors: bool = False
     wrong_clocks: tuple[str, ...] = ()
     wrong_client_clocks: tuple[str, ...] = ()
-    clock_off_ms: float = 0.0
-    clock_rate_percent: float = 0.0
+    clock_off_ms: Millis = 0.0
+    clock_rate_percent: Millis = 0.0
 
     @property
     def took_nodes_down(self) -> bool:
@@ -197,8 +208,8 @@ class FaultEvent(Impact, frozen=True):
     fault: str
     nemesis: str
     what: str
-    began_ns: Int64
-    done_ns: Int64
+    began_ns: Moment
+    done_ns: Moment
     holds: bool
     seen: str
     fault_class: str = ""
@@ -235,14 +246,14 @@ class KeyEvent(msgspec.Struct, omit_defaults=True, gc=False):
     """
 
     node: str
-    at_ns: Int64
+    at_ns: Moment
     event: KeyEventName
     key: str = ""
     value: str | None = None
     ttl_ms: Int64 | None = None
-    since_ns: Int64 | None = None
+    since_ns: Moment | None = None
     is_hash: bool = False
-    read_ns: Int64 | None = None
+    read_ns: Moment | None = None
 
 
 class Held(msgspec.Struct, omit_defaults=True, gc=False):
@@ -253,7 +264,7 @@ class Held(msgspec.Struct, omit_defaults=True, gc=False):
     judging overlaps does not need it, and the clients' logs are long.
     """
 
-    section: Int64
+    section: Number
     key: str
     value: str
 
@@ -278,16 +289,20 @@ class Gap(msgspec.Struct, omit_defaults=True, gc=False):
 
     Stored in `gaps/<client>.<life>.jsonl`; `client` is the process, whatever its tasks."""
 
-    from_ns: Int64
-    to_ns: Int64
-    waited_ns: Int64 = 0
-    pid: Int64 | None = None
+    from_ns: Moment
+    to_ns: Moment
+    waited_ns: Moment = 0
+    pid: Number | None = None
     is_stop: bool = False
-    longest_wait_ns: Int64 | None = None
+    longest_wait_ns: Moment | None = None
 
 
 HARNESS: Final = "harness"
 """What the process that makes the run is called among those whose beats are on record."""
+
+
+BeatUs = Annotated[int, msgspec.Meta(ge=0, le=10**12)]
+"""Eleven days at most."""
 
 
 class Beats(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -299,12 +314,12 @@ class Beats(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
     Stored in `beats/<client>.<life>.jsonl`, and in `beats/harness.1.jsonl` of the `HARNESS`."""
 
-    from_ns: Int64
-    after_us: tuple[int, ...]
-    waited_ns: Int64 = 0
-    stolen_ns: Int64 = 0
-    every_us: int = 50_000
-    longest_wait_ns: Int64 | None = None
+    from_ns: Moment
+    after_us: Annotated[tuple[BeatUs, ...], msgspec.Meta(max_length=1_000)]
+    waited_ns: Moment = 0
+    stolen_ns: Moment = 0
+    every_us: BeatUs = 50_000
+    longest_wait_ns: Moment | None = None
 
 
 class ClientEnd(msgspec.Struct, omit_defaults=True):
@@ -312,14 +327,16 @@ class ClientEnd(msgspec.Struct, omit_defaults=True):
 
     `how`: `finished` (on its own), `killed` (by the nemesis), `cut-off` (by the harness, because it did not end in
     time), `died`. `at_ns`: the last time at which it can have done anything. `under_way`: the operation that it was in.
+    `ops`: it had recorded so many operations, and perhaps some more.
     """
 
     client: str
-    life: Int64
+    life: Number
     how: Literal["finished", "killed", "cut-off", "died"]
-    at_ns: Int64
+    at_ns: Moment
     under_way: str | None = None
     error: str | None = None
+    ops: Number = 0
 
 
 class Timeline(msgspec.Struct):
@@ -327,9 +344,9 @@ class Timeline(msgspec.Struct):
     are asked to end, the last client has ended. None: not reached (interrupted or crashed). `unhealed`: why not every
     fault was healed in time."""
 
-    start_ns: Int64
-    healed_ns: Int64 | None = None
-    stop_ns: Int64 | None = None
-    end_ns: Int64 | None = None
+    start_ns: Moment
+    healed_ns: Moment | None = None
+    stop_ns: Moment | None = None
+    end_ns: Moment | None = None
     interrupted: bool = False
     unhealed: str | None = None

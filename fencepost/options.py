@@ -11,7 +11,7 @@ docs/options.md. How the types are read:
     Literal             one of its words
     int                 a whole number
     float               a number
-    int or float, with `unit`   a duration, kept in milliseconds (an int is rounded)
+    int or float, with `unit`   a duration, which needs its unit unless it is 0; in milliseconds (an int is rounded)
     str, Path           the text itself
     tuple[str, ...]     may be given more than once
     any other class     by its `parse(text)`, and written by its `str()`
@@ -59,10 +59,10 @@ class Option:
 
     `flag`: `--clients`; a name without dashes is a positional argument. `low` and `high`: the bounds, both included;
     those of a parsed class are for the number in its attribute `bounded`. `pattern`: what a whole text must match, and
-    the same in words. `unit`: the value is a duration, and this is
-    the unit of a bare number. `shown_default`: what `--help` says instead of the field's default. `commands`: which
-    commands other than `test` have the option (`compare`: as an axis); there it replaces what the run would have.
-    `replayed`: whether the command that repeats a run carries it.
+    the same in words. `unit`: the value is a duration, and people think of it in this unit. `instead_of`: the field of
+    another option, which cannot be given beside this one. `shown_default`: what `--help` says instead of the field's
+    default. `commands`: which commands other than `test` have the option (`compare`: as an axis); there it replaces
+    what the run would have. `replayed`: whether the command that repeats a run carries it.
     """
 
     flag: str
@@ -74,6 +74,7 @@ class Option:
     bounded: str | None = None
     pattern: tuple[str, str] | None = None
     unit: Literal["ms", "s"] | None = None
+    instead_of: str | None = None
     shown_default: str | None = None
     commands: Collection[str] = ("compare",)
     replayed: bool = True
@@ -172,7 +173,7 @@ class Declared:
 
     def _parsed(self, text: str) -> Any:
         if self.option.unit and self.type in (int, float):
-            return parse_duration_ms(text, self.option.unit)
+            return parse_duration_ms(text)
         if self.type is Path:
             return checked_path(text)
         if self.type is str:

@@ -1,4 +1,4 @@
-"""Durations as people write them: `250ms`, `2s`, `1.5m`, and for faults `1.2ttl`."""
+"""Durations as people write them: `250ms`, `2s`, `1.5m`, and for faults `1.2ttl`. Only `0` needs no unit."""
 
 from __future__ import annotations
 
@@ -7,16 +7,14 @@ from dataclasses import dataclass
 
 from fencepost.errors import UsageError
 
-_DURATION = re.compile(r"^(\d+(?:\.\d+)?)(us|ms|s|m|h|ttl)?$", re.ASCII)
+_DURATION = re.compile(r"(?P<sign>-)?(?P<amount>\d+(?:\.\d+)?)(?P<unit>us|ms|s|m|h|ttl)?", re.ASCII)
 _UNIT_MS = {"us": 0.001, "ms": 1.0, "s": 1000.0, "m": 60_000.0, "h": 3_600_000.0}
 
 
-def parse_duration_ms(text: str, default_unit: str = "ms") -> float:
-    """`250`, `250ms`, `2s`, `1.5m` in milliseconds. Raises UsageError for anything else, including a minus sign."""
-    match = _DURATION.match(text.strip())
-    if match is None or match[2] == "ttl":
-        raise UsageError(f"{text!r} is not a duration; write a number with a unit, like 250ms, 2s or 1.5m")
-    return float(match[1]) * _UNIT_MS[match[2] or default_unit]
+def parse_duration_ms(text: str) -> float:
+    """`250ms`, `2s`, `1.5m` or `0` in milliseconds. Raises UsageError for anything else, including a minus sign and a
+    number without a unit."""
+    return _parse(text, "like 250ms, 2s or 1.5m", in_ttls=False).amount
 
 
 def duration_text(ms: float) -> str:
@@ -47,16 +45,25 @@ class Duration:
     @classmethod
     def parse(cls, text: str) -> Duration:
         """`2s`, `500ms`, `0` or `1.2ttl`. Raises UsageError for anything else."""
-        match = _DURATION.match(text.strip())
-        if match is None:
-            raise UsageError(f"{text!r} is not a duration; write a number with a unit, like 250ms, 2s or 1.2ttl")
-        if match[2] == "ttl":
-            return cls(float(match[1]), in_ttls=True)
-        return cls(float(match[1]) * _UNIT_MS[match[2] or "ms"])
+        return _parse(text, "like 250ms, 2s or 1.2ttl", in_ttls=True)
 
     def ms(self, ttl_ms: int) -> float:
         """Milliseconds, given the TTL."""
         return self.amount * ttl_ms if self.in_ttls else self.amount
+
+
+def _parse(text: str, examples: str, *, in_ttls: bool) -> Duration:
+    found = _DURATION.fullmatch(text.strip())
+    if found is None or (found["unit"] == "ttl" and not in_ttls):
+        raise UsageError(f"{text!r} is not a duration; write a number with a unit, {examples}")
+    if found["sign"]:
+        raise UsageError(f"{text!r} is negative, and a duration cannot be; write one {examples}")
+    amount = float(found["amount"])
+    if found["unit"] is None and amount:
+        raise UsageError(f"{text!r} has no unit, did you mean {text.strip()}ms or {text.strip()}s?")
+    if found["unit"] == "ttl":
+        return Duration(amount, in_ttls=True)
+    return Duration(amount * _UNIT_MS[found["unit"] or "ms"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +76,7 @@ class DurationRange:
     @classmethod
     def parse(cls, text: str) -> DurationRange:
         """`5ms-1.3ttl`, or a single duration for a range of only that value. Raises UsageError for anything else."""
-        low, dash, high = text.partition("-")
+        low, dash, high = text.partition("-") if not text.lstrip().startswith("-") else (text, "", "")
         return cls(Duration.parse(low), Duration.parse(high if dash else low))
 
     def ms(self, ttl_ms: int) -> tuple[float, float]:

@@ -7,7 +7,6 @@ import shlex
 import shutil
 import sys
 from collections.abc import Collection, Mapping, Sequence
-from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from random import SystemRandom
@@ -18,6 +17,7 @@ import msgspec
 from fencepost.command_line import Parser, add_options, values_of
 from fencepost.errors import UsageError
 from fencepost.extensions import VARIABLE, extension_folders
+from fencepost.meant import meant
 from fencepost.options import Declared, Option, declared, fields_of, words_of
 from fencepost.units import Duration
 from harness.config import RESULTS, RunConfig, Seed
@@ -66,9 +66,9 @@ def axis_named(name: str, command: str = "test") -> Declared:
     options = {each.name: each for each in declared(RunArguments)}
     found = [name] if name in options else [each for each in options if each.startswith(name)]
     if len(found) != 1:
-        near = ", ".join(found or get_close_matches(name, options, n=1))
-        question = f", did you mean {near}?" if near else ";"
-        raise UsageError(f"{name!r} is not an option of `fencepost test`{question} see `fencepost test --help`")
+        near = ", ".join(found) or meant(name, options)
+        said = f", did you mean {near}?" if near else ";"
+        raise UsageError(f"{name!r} is not an option of `fencepost test`{said} see `fencepost test --help`")
     commands = options[found[0]].option.commands
     if "compare" not in commands:
         raise UsageError(f"--{found[0]} belongs to the campaign; it cannot be an option of its runs")
@@ -101,7 +101,7 @@ def parse_replacements(command: str, words: Sequence[str]) -> dict[str, Any]:
 def _parsed(command: str, words: Sequence[str], options: Collection[Declared]) -> dict[str, Any]:
     parser = Parser(prog=f"fencepost {command}")
     add_options(parser, options)
-    return values_of(parser.parse_args(words), options)
+    return values_of(parser.read(words), options)
 
 
 def replay_command(config: RunConfig, schedule: Path, experiment: Mapping[str, Any] | None = None) -> str:
@@ -111,6 +111,8 @@ def replay_command(config: RunConfig, schedule: Path, experiment: Mapping[str, A
         own = msgspec.convert({"seed": 0} | experiment.get("settings", {}), RunConfig)
         return _command(["script", str(experiment["target"])], config, own, options_of("script"))
     replayed = [each for each in declared(RunConfig) if each.option.replayed]
+    if config.lock_command is not None:  # in its place a lock may have been named, which nothing asked
+        replayed = [each for each in replayed if each.field != "lock"]
     return _command(["test"], msgspec.structs.replace(config, schedule=str(schedule)), None, replayed)
 
 

@@ -16,8 +16,9 @@ Word = Literal["valid", "violation", "unknown"]
 
 EXIT_CODES: Final[dict[Word, int]] = {"valid": 0, "violation": 1, "unknown": 2}
 
-VERDICT_SCHEMA: Final = 2
-"""What `verdict.json` is written with. 1: checkers had other names, and figures were not typed."""
+VERDICT_SCHEMA: Final = 3
+"""What `verdict.json` is written with. 1: checkers had other names, and figures were not typed. 2: nothing bound it to
+its record."""
 
 F = TypeVar("F", bound=CheckerFigures)
 T = TypeVar("T")

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from difflib import get_close_matches
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
 from fencepost.errors import UsageError
+from fencepost.meant import meant, question
 from fencepost.units import Duration, DurationRange
 from nemesis.base import Mix, Nemesis, Turn
 from nemesis.names import Names
@@ -68,7 +69,15 @@ class Spec:
 def parse_spec(text: str) -> Spec:
     """Read names joined by `+`, each with options after a colon, joined by commas; `none` alone is the empty spec.
     Raises UsageError for an unknown name, option or value, naming those that are known and the nearest."""
-    text = text.strip()
+    try:
+        return _parsed(text.strip())
+    except UsageError:
+        if (joined := _joined(text.strip())) is None:
+            raise
+        raise UsageError(f"--nemesis {text!r}: faults are joined by +, did you mean {joined}?") from None
+
+
+def _parsed(text: str) -> Spec:
     if text == NONE:
         return Spec(text, ())
     known: dict[str, Nemesis | Mix] = {**nemeses(), **mixes()}
@@ -198,9 +207,21 @@ def _parse_value(option: str, hint: Any, text: str) -> object:
     return value
 
 
+def _joined(text: str) -> str | None:
+    """What was meant by several faults that are not joined by `+`, or not all spelt well: `partition+crash`; None if
+    that is not why the spec is wrong."""
+    known = [*nemeses(), *mixes()]
+    parts = re.split(r"\s*(?:[+;|&/]|\band\b|\s|,(?=\s*[a-z-]+\s*(?:$|[:+,;|&/\s])))\s*", text)
+    parts = [part for part in parts if part]
+    names = [part.partition(":") for part in parts]
+    found = [name if name in known else meant(name, known) for name, _, _ in names]
+    if len(parts) < 2 or None in found:
+        return None
+    joined = "+".join(f"{name}{colon}{options}" for name, (_, colon, options) in zip(found, names, strict=True))
+    return None if joined == text else joined
+
+
 def _unknown(what: str, found: str, known: Iterable[str]) -> str:
-    """`nemesis 'partitoin' is not known, did you mean partition? Known: …`."""
+    """`nemesis 'partitoin' is not known, did you mean partition?`"""
     names = list(known)
-    near = get_close_matches(found, names, n=1)
-    question = f", did you mean {near[0]}?" if near else ";"
-    return f"{what} {found!r} is not known{question} known are {', '.join(names)}"
+    return f"{what} {found!r} is not known{question(found, names, 'known are ' + ', '.join(names))}"

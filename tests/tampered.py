@@ -1,11 +1,14 @@
 """Is a damaged run ever believed? `python -m tests.tampered [--count 1000] [--runs FOLDER] [--seed 1]`
 
 Records a few short runs (or takes those in FOLDER), damages copies of them in every way of `tests.judge.tampering`, and
-lets `fencepost analyze` judge each. A third of the copies are whole before that, so their manifests vouch for them;
-these must be refused in one line that names the file. The others look as a killed harness leaves them. Those that are
-sealed must be refused as well, or judged as before where the damage is not to what was sealed. The rest may be refused
-or unknown, never valid, and a violation only if they were one before. A digit that became another one cannot be noticed
-there, but whatever verdict `analyze` gives, it must say that nothing vouches for the record.
+lets `fencepost analyze` judge each. A fifth of the copies are whole before that, so their manifests vouch for them;
+these must be refused in one line that names the file. Another fifth get a new manifest after the damage, by which it is
+hidden: the files must still agree with each other, so whatever happened may turn the verdict into unknown, or blame the
+record, but not the lock, nor make a violation valid, and none may end a checker. Of another fifth, verdict.json is
+edited: then `list` and `explain` must say that it does not fit the record. The others look as a killed harness leaves
+them. Those that are sealed must be refused as well, or judged as before where the damage is not to what was sealed. The
+rest may be refused or unknown, never valid, and a violation only if they were one before. A digit that became another
+one cannot be noticed there, but whatever verdict `analyze` gives, it must say that nothing vouches for the record.
 
 Prints how often each damage had which outcome, and ends with 1 if one was not as it must be.
 """
@@ -14,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import shutil
 import sys
 import tempfile
@@ -21,8 +25,11 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from random import Random
 from typing import Final
 
+from fencepost.errors import UsageError
+from harness.store.manifest import write_manifest
 from harness.store.run_folder import RunFolder
 from harness.store.seal import Seal
 from tests.fuzz.command import outcome
@@ -38,7 +45,10 @@ RECORDED: Final = (
 """What makes a correct run, a violation, one with several permits, and one with several threads in a client."""
 
 NAMES: Final = {0: "valid", 1: "violation", 2: "unknown", 254: "refused", 255: "failed"}
-WHOLE, SEALED, UNSEALED = "whole", "sealed", "not sealed"
+VERDICTS: Final = ("valid", "violation", "unknown")
+WHOLE, RESEALED, JUDGED, SEALED, UNSEALED = "whole", "resealed", "judged", "sealed", "not sealed"
+UNNOTICED: Final = frozenset({"flip a byte", "an extreme number"})
+"""A number may have become another one that could have been there."""
 
 
 def record(place: Path) -> list[Path]:
@@ -63,7 +73,7 @@ def copied(run: Path, place: Path, state: str) -> Path:
     copy = place / "results" / "runs" / run.name
     shutil.rmtree(copy, ignore_errors=True)
     shutil.copytree(run, copy, ignore=shutil.ignore_patterns("verdict.json", "history.parquet", "report.html"))
-    if state != WHOLE:
+    if state in (SEALED, UNSEALED):
         as_killed(copy)
     if state == SEALED:
         Seal(RunFolder(copy)).renew()
@@ -85,10 +95,56 @@ def damage(run: Path, seed: int) -> tuple[str, Path]:
     return damage(run, seed + 1)
 
 
+def reseal(run: Path) -> None:
+    """A new manifest that vouches for whatever is there; the old one, where that cannot be read."""
+    with suppress(UsageError):
+        write_manifest(RunFolder(run))
+
+
+def try_verdict(run: Path, place: Path, seed: int) -> tuple[str, str, str | None]:
+    """Edit what a run was judged to be, and list it."""
+    random = Random(seed)
+    copy = copied(run, place, JUDGED)
+    code, _ = judged(copy, place)
+    path, word = copy / "verdict.json", random.choice([word for word in VERDICTS if word != NAMES[code]])
+    before = path.read_text()
+    how, edited = random.choice(
+        [
+            ("another word", before.replace(f'"verdict": "{NAMES[code]}"', f'"verdict": "{word}"')),
+            ("another number", re.sub(r"(\d)(?=[,\n])(?!.*\n.*schema_version)", _other_digit, before, count=1)),
+            ("another form", json.dumps(json.loads(before) | {"verdict": word})),
+            ("no digest", re.sub(r'"fits": "\w+",', "", before).replace(NAMES[code], word)),
+        ]
+    )
+    assert edited != before, how
+    path.write_text(edited)
+    listed, said, _ = outcome("list", "--results", str(copy.parent), folder=place)
+    explained, why, _ = outcome("explain", str(copy), folder=place)
+    unfit = "verdict.json does not fit the record"
+    if listed or explained or unfit not in " ".join(said.split()) or unfit not in " ".join(why.split()):
+        return how, "believed", f"the edited verdict is listed or explained: {said} {why[:200]}"
+    return how, "unfit", None
+
+
+def convicts_the_record(run: Path) -> bool:
+    """Whether what breaks a requirement is that the resource's record contradicts itself, and nothing of it is blamed
+    on the lock or a client."""
+    found = json.loads((run / "verdict.json").read_text())["findings"]
+    return all(finding["blame"] in ("resource", "harness") for finding in found if finding.get("breaks"))
+
+
+def _other_digit(found: re.Match[str]) -> str:
+    return str((int(found[1]) + 1) % 10)
+
+
 def try_one(run: Path, place: Path, seed: int, state: str, untouched: int) -> tuple[str, str, str | None]:
     """How a copy was damaged, what came of it, and what is wrong with that."""
+    if state == JUDGED:
+        return try_verdict(run, place, seed)
     copy = copied(run, place, state)
     how, file = damage(copy, seed)
+    if state == RESEALED:
+        reseal(copy)
     try:
         code, said = judged(copy, place)
     except AssertionError as wrong:
@@ -96,12 +152,15 @@ def try_one(run: Path, place: Path, seed: int, state: str, untouched: int) -> tu
     wrong = None
     may_be = {
         WHOLE: {254},
+        RESEALED: {254, 2, untouched} | ({0, 1} if how in UNNOTICED else set()),
         SEALED: {254, untouched},
         UNSEALED: {254, 2, untouched} | ({1} if how == "flip a byte" else set()),
     }
+    if state == RESEALED and code == 1 and convicts_the_record(copy):
+        return how, "the record is at fault", None
     if code not in may_be[state] or (how == "flip a byte" and state == SEALED and code != 254):
         wrong = f"{NAMES[untouched]} became {NAMES[code]}"
-    elif code != 254 and "may go unnoticed" not in said:
+    elif code != 254 and state != RESEALED and "may go unnoticed" not in said:
         wrong = f"{NAMES[untouched]} became {NAMES[code]} without a word of doubt: {said}"
     elif code == 254 and state == WHOLE and file.name not in said and how != "swap two logs":
         wrong = f"does not name {file.name}: {said}"
@@ -122,7 +181,7 @@ def main(argv: Sequence[str]) -> int:
         untouched = {
             (run, state): judged(copied(run, place, state), place)[0]
             for run in found
-            for state in (WHOLE, SEALED, UNSEALED)
+            for state in (WHOLE, RESEALED, JUDGED, SEALED, UNSEALED)
         }
         for (run, state), code in untouched.items():
             _say(f"{run.name}, {state}: {NAMES[code]}")

@@ -12,13 +12,11 @@ from typing import Any, Final, get_args
 import msgspec
 
 from fencepost.errors import BrokenEnvironmentError
-from fencepost.history import NodeReply, Reason, Round, RoundName
+from fencepost.history import LATEST_NS, NodeReply, Reason, Round, RoundName
 from workloads.base import Lease
 
 LONGEST_TEXT: Final = 65_536
 """Of a value or a key on a node, in characters."""
-LATEST_NS: Final = 2**62
-"""No moment and no duration is larger: sums of two of them still fit into 64 bits."""
 _LONGEST_MS: Final = LATEST_NS // 1_000_000
 _MOST_NODE_VALUES: Final = 64
 _MOST_ROUNDS: Final = 10_000
@@ -150,7 +148,7 @@ def _whole(verb: str, name: str, value: object, largest: int, *, optional: bool 
         return
     if isinstance(value, bool) or not isinstance(value, int):
         raise _wrong(verb, f"{name} {_shown(value)}; it must be a whole number")
-    if not -largest - 1 <= value <= largest:
+    if not -largest <= value <= largest:
         raise _wrong(verb, f"{name} {_shown(value)}; it must fit into 64 bits")
 
 

@@ -30,7 +30,7 @@ class Hold(msgspec.Struct, frozen=True):
             low_ms = parse_duration_ms(low)
             high_ms = parse_duration_ms(high) if dash else low_ms
         except UsageError as error:
-            raise UsageError(f"{error}; {_FORMS}") from None
+            raise UsageError(f"{str(error).rstrip('?')}; {_FORMS}") from None
         match kind:
             case "" | "fixed" if not dash:
                 return cls("fixed", low_ms, low_ms)

@@ -129,6 +129,7 @@ class ClientOptions(LockOptions, frozen=True, kw_only=True):
             "a program that speaks the lock protocol (docs/lock-protocol.md)",
             "what is tested",
             "CMD",
+            instead_of="lock",
             commands=_REPEATED,
         ),
     ] = None

@@ -27,6 +27,7 @@ import msgspec
 from fencepost.errors import BrokenEnvironmentError, InternalError, UsageError
 from fencepost.extensions import load
 from fencepost.files import identity_of
+from fencepost.meant import question
 from fencepost.user_code import in_words, user_code
 from workloads import locks
 from workloads.base import Lock, LockFactory, LockSettings, NodeAddress
@@ -77,20 +78,28 @@ def foreign_locks() -> tuple[Manifest, ...]:
 
 
 def find_lock(name: str) -> LockInfo:
-    """The lock of this name. Raises UsageError, with the names that there are, if there is none."""
+    """The lock of this name. Raises UsageError, with what was perhaps meant, if there is none."""
     if (path := _recipe_file(name)) is not None:  # the other files need not be read
         return _info(path)
     infos = {info.name: info for info in lock_names()}
     if name in infos:
         return infos[name]
-    import difflib
+    if (own := _own_class(name)) is not None:
+        raise UsageError(f"no lock is named {name!r}; a class of your own is --lock {own}")
+    listed = "`fencepost test --help` lists them; your own is --lock package.module:Class or --lock-command"
+    raise UsageError(f"no lock is named {name!r}{question(name, infos, listed)}")
 
-    nearest = difflib.get_close_matches(name, infos, n=1)
-    hint = f"did you mean {nearest[0]}? " if nearest else ""
-    raise UsageError(
-        f"no lock is named {name!r}: {hint}known are {', '.join(infos)}; bring your own as --lock package.module:Class "
-        "or with --lock-command"
-    )
+
+def _own_class(name: str) -> str | None:
+    """How to write a class of the user's own that is called by a dot (`mine.MyLock`) or by its file; None if
+    this is none."""
+    path, _, class_name = name.partition(":")
+    if path.endswith(".py"):
+        return f"{path.removesuffix('.py').strip('./').replace('/', '.')}:{class_name or 'Class'}"
+    if re.fullmatch(r"[a-z_][\w.]*\.[A-Z]\w*", name):
+        module, _, class_name = name.rpartition(".")
+        return f"{module}:{class_name}"
+    return None
 
 
 def manifest_of(lock: str, lock_command: str | None) -> Manifest | None:
@@ -206,6 +215,8 @@ def _program(lock_command: str) -> list[str]:
 def _user_class(lock: str) -> LockFactory:
     """The class that `package.module:Class` names; this also searches the current folder, after everything else."""
     module_name, _, class_name = lock.partition(":")
+    if (meant := _own_class(lock)) is not None:
+        raise UsageError(f"--lock {lock}: {module_name!r} is a file and no module; write --lock {meant}")
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.append(here)

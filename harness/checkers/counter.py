@@ -28,6 +28,7 @@ from harness.checkers.updates import (
 )
 from harness.history.groups import Bools, Codes, Groups, Ints, first_not_larger, narrowed, width_of
 from harness.history.recorded import Recorded
+from harness.history.wide_numbers import fit_in_line, squeezed
 from harness.verdict import Answer, Finding
 
 ONLY_IF_NAMED: Final = True
@@ -68,7 +69,8 @@ def check(run: Recorded) -> Answer:
 @dataclass(frozen=True, slots=True)
 class _Writes:
     """Accepted writes of the keys that did not simply count 1, 2, 3, …; nothing is wrong with the other keys. Ordered
-    by key, and in the resource's order within each. `row`: their rows in the table."""
+    by key, and in the resource's order within each. `row`: their rows in the table. `value`: may be
+    `squeezed`."""
 
     row: Ints
     key: Codes
@@ -83,7 +85,10 @@ class _Writes:
         odd[1:] = value[1:] != value[:-1] + 1
         odd[by_key.begins] = value[by_key.begins] != 1
         odd_keys = by_key.keep(by_key.spread(odd))
-        return cls(odd_keys.order, narrowed(odd_keys.number), values[odd_keys.order])
+        wrong = values[odd_keys.order]
+        if not fit_in_line(wrong, width_of(odd_keys.number)):
+            wrong = squeezed(wrong.astype(np.int64))
+        return cls(odd_keys.order, narrowed(odd_keys.number), wrong)
 
     def lifted(self) -> Ints:
         """The values, each key's, and 0, above all of the key before it."""

@@ -24,6 +24,7 @@ from harness.history.groups import Bools, Groups, Ints, TimeLine, codes_of, know
 from harness.history.overlaps import BLAMES, NO_OVERLAP, blames_between
 from harness.history.recorded import Recorded
 from harness.history.sections import positions_of
+from harness.history.wide_numbers import fit_in_line, squeezed
 from harness.verdict import Answer, Blame, Finding
 
 ONLY_IF_NAMED: Final = True
@@ -141,6 +142,8 @@ def _lifted(values: Ints, by_key: Groups) -> Ints:
     """The values from 0 on, each key's above all of the key before it."""
     if not len(values):
         return values
+    if not fit_in_line(values, width_of(by_key.number)):  # tokens may be anything
+        values = squeezed(values)
     lifted: Ints = values - values.min()
     lifted += by_key.number * width_of(lifted)
     return lifted

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from difflib import get_close_matches
 from typing import Final
 
 from fencepost.errors import BrokenEnvironmentError, FencepostError, UsageError
+from fencepost.meant import question
 from harness.campaign.grid import Cell, Grid, Part, check
 from harness.campaign.order import Slot
 from harness.campaign.play import cell_config
@@ -28,9 +28,8 @@ def chosen(only: Collection[str]) -> tuple[Claim, ...]:
     known = [claim.name for claim in CLAIMS]
     for name in only:
         if name not in known:
-            near = get_close_matches(name, known, n=1)
-            question = f", did you mean {near[0]}?" if near else ";"
-            raise UsageError(f"claim {name!r} is not known{question} see `fencepost claims --list`")
+            listed = "see `fencepost claims --list`"
+            raise UsageError(f"claim {name!r} is not known{question(name, known, listed)}")
     return tuple(claim for claim in CLAIMS if not only or claim.name in only)
 
 

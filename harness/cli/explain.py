@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
+from fencepost.errors import UsageError
 from fencepost.options import Option
 from harness.cli.command import ARecordedRun, Call, Command
 from harness.config import RESULTS
@@ -20,7 +21,7 @@ class Arguments(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _explain(call: Call, out: Console) -> int:
-    from harness.checkers.judge import judge
+    from harness.checkers.judge import judge, recorded_verdict
     from harness.explain.explanation import explain
     from harness.report.explanations import render_explained
     from harness.store.run_folder import RunFolder
@@ -30,6 +31,10 @@ def _explain(call: Call, out: Console) -> int:
     folder = RunFolder.open(arguments.run)
     run = load_recorded(folder)
     verdict = judge(run)
+    try:
+        recorded_verdict(folder)
+    except UsageError as unfit:
+        out.print(f"{unfit}; what follows is from the record", soft_wrap=True)
     out.print(render_explained(run, verdict, explain(run, verdict, folder, arguments.limit)))
     return 0
 

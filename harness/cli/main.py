@@ -10,13 +10,13 @@ A command is a module of this folder with a `COMMAND`. Only the one that was ask
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from importlib import import_module
 from typing import Final
 
-from fencepost.boundary import exit_code_of
+from fencepost.boundary import exit_code_of, say
 from fencepost.command_line import HelpShown, Parser
 from fencepost.errors import UsageError
+from fencepost.meant import question
 from harness.cli.command import Command
 
 COMMANDS: Final[Mapping[str, str]] = {
@@ -49,23 +49,40 @@ def run(argv: Sequence[str]) -> int:
 
 def _run(argv: Sequence[str]) -> int:
     try:
-        if not argv or argv[0].startswith("-"):
-            _parser().parse_args(argv)
-        command = find_command(argv[0])
-        call = command.call(argv[0], argv[1:])
+        name, words = _command_of(argv)
+        call = find_command(name).call(name, words)
     except HelpShown:
         return 0
     from harness.report.terminal import Terminal
 
-    return command.do(call, Terminal())
+    return find_command(name).do(call, Terminal())
+
+
+def _command_of(argv: Sequence[str]) -> tuple[str, Sequence[str]]:
+    """The name of the command, and its words. Raises UsageError if there is none, and HelpShown."""
+    name, words = (argv[0], argv[1:]) if argv else ("", ())
+    if name == "help" and words:  # as git and others have it
+        return words[0], ["--help"]
+    if name == "--version":
+        from importlib.metadata import version
+
+        say(f"fencepost {version('fencepost')}\n")
+        raise HelpShown
+    if name in ("", "help", "-h", "--help"):
+        _parser().print_help()
+        if name:
+            raise HelpShown
+        raise UsageError("no command was given, so nothing was done; `fencepost test` makes a run")
+    if name.startswith("-"):
+        raise UsageError(f"{name} follows a command, as in `fencepost test {name}`; see `fencepost --help`")
+    return name, words
 
 
 def find_command(name: str) -> Command:
     """The command of this name. Raises UsageError if there is none."""
     if name not in COMMANDS:
-        near = get_close_matches(name, COMMANDS, n=1)
-        question = f", did you mean {near[0]}?" if near else ";"
-        raise UsageError(f"command {name!r} is not known{question} see `fencepost --help`")
+        see = "see `fencepost --help`"
+        raise UsageError(f"command {name!r} is not known{question(name, [*COMMANDS, '--version'], see)}")
     command: Command = import_module(f"harness.cli.{name}").COMMAND
     return command
 
@@ -73,6 +90,7 @@ def find_command(name: str) -> Command:
 def _parser() -> Parser:
     parser = Parser(
         prog="fencepost",
+        usage="fencepost [--help | --version] COMMAND …",
         description="Finds out, by experiment on real Redis servers, whether a distributed lock keeps its promise.",
         epilog="`fencepost COMMAND --help` shows the options of a command.\n"
         "exit codes: 0 valid, 1 violation, 2 unknown, 254 bad arguments, 255 the harness or its environment failed,\n"

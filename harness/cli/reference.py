@@ -19,7 +19,8 @@ names other commands that take the option, where it replaces what the recorded r
 the result are in most commands; see their `--help`.) Every option except `--seed`, `--expect`, `--results` and `--json`
 can be an axis of `fencepost compare`, and can follow its `--`.
 
-A time is a number with a unit: `us`, `ms`, `s`, `m` or `h`.
+A time is a number with a unit: `us`, `ms`, `s`, `m` or `h`; for faults also `ttl`. A number without a unit is refused;
+only `0` needs none.
 """
 
 

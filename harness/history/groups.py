@@ -15,6 +15,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from harness.history.wide_numbers import in_order
+
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 Codes = npt.NDArray[np.integer[Any]]
@@ -214,11 +216,16 @@ def address(*columns: Sequence[Codes]) -> tuple[Ints, ...]:
     """One number for each row of several tables, from the same columns of each: equal for rows that agree in all
     columns.
 
-    `columns`: for each column its values (at least 0) in every table. The numbers are as dense as the values.
+    `columns`: for each column its values (at least 0) in every table. The numbers are as dense as the values, where 64
+    bits are enough for that.
     """
     numbers = [np.zeros(len(table), np.int64) for table in columns[0]]
     for column in columns:
         width = max(width_of(values) for values in column)
+        if width * max(width_of(number) for number in numbers) >> 62:
+            numbers = in_order(numbers)
+            column = in_order(column)
+            width = max(width_of(values) for values in column)
         for number, values in zip(numbers, column, strict=True):
             number *= width
             number += values

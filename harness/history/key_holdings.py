@@ -176,13 +176,13 @@ def _is_same(holding: _Holding | None, event: KeyEvent) -> bool:
 
 
 def _expiry(event: KeyEvent) -> int:
-    return FOREVER_NS if event.ttl_ms is None else event.at_ns + event.ttl_ms * 1_000_000
+    return FOREVER_NS if event.ttl_ms is None else min(FOREVER_NS, event.at_ns + event.ttl_ms * 1_000_000)
 
 
 def _latest_expiry(event: KeyEvent) -> int:
     if event.ttl_ms is None or event.read_ns is None:
         return FOREVER_NS
-    return event.read_ns + (event.ttl_ms + 1) * 1_000_000
+    return min(FOREVER_NS, event.read_ns + (event.ttl_ms + 1) * 1_000_000)
 
 
 def _end(holding: _Holding, how: str, since_ns: int, at_ns: int) -> None:

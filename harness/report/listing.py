@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -13,34 +13,38 @@ from rich import box
 from rich.table import Table
 
 from fencepost.errors import UsageError
-from fencepost.files import kind_of
+from fencepost.files import UnreadableError, kind_of
 from fencepost.text import printable
 from harness.config import RESULTS, Requirement, RunConfig
 from harness.figures import Cell
+from harness.store.binding import UnfitVerdictError
 from harness.store.manifest import Manifest, broke_off, changed_since_judged, check_manifest
-from harness.store.run_folder import RunFolder
+from harness.store.run_folder import RunFolder, short_names
 from harness.verdict import Finding, hidden
 
 _OUTDATED: Final = "outdated"
 _DAMAGED: Final = "damaged"
+_UNREADABLE: Final = "unreadable"
 _MOST_CELLS: Final = 64
 """That the checkers of one run may offer."""
 _CHANGED: Final = "changed"
 _LEGENDS: Final = {
     "unjudged": "unjudged: no verdict yet; `fencepost analyze RUN` judges it",
     _OUTDATED: "outdated: judged by an older fencepost; `fencepost analyze RUN` judges it anew",
-    _CHANGED: "changed: its files are newer than its verdict; `fencepost analyze RUN` judges it anew",
+    _CHANGED: "changed: verdict.json does not fit the record; `fencepost analyze RUN` judges it anew",
     _DAMAGED: "damaged: its files are not what the run left; `fencepost analyze RUN` names one",
+    _UNREADABLE: "unreadable: this user may not read its files",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class RunListed:
     """A line of `fencepost list`. `when`: the run's start, in UTC. `verdict`: its word, or `unjudged`, `outdated` (an
-    older fencepost judged it, which measured otherwise), `changed` (since it was judged) or `damaged`. `config`: None
-    if it cannot be read. `cells`: what its checkers offer. `says`: the first finding that decides; or why the verdict
-    is unknown, and what its word hides (`harness.verdict.hidden`); empty if there is nothing to say. `lost_data`:
-    whether data behind the lock were lost."""
+    older fencepost judged it, which measured otherwise), `changed` (since it was judged), `damaged` or `unreadable` (by
+    this user). `config`: None if it cannot be read. `cells`: what its checkers offer. `says`: the first finding that
+    decides; or why the verdict is unknown, and what its word hides (`harness.verdict.hidden`); empty if there is
+    nothing to say. `lost_data`: whether data behind the lock were lost. `short`: as much of the name as other commands
+    need."""
 
     name: str
     path: Path
@@ -50,6 +54,7 @@ class RunListed:
     cells: tuple[Cell, ...] = ()
     says: str = ""
     lost_data: bool = False
+    short: str = ""
 
     @property
     def word(self) -> str:
@@ -78,27 +83,30 @@ class _Judged(msgspec.Struct):
 
 
 def render_listing(runs: Sequence[RunListed]) -> Table:
-    """One row a run: what was tested and the result. Of a run that was not judged, or cannot be read, only that."""
+    """One row a run: the beginning of its name, by which other commands know it (and which tells when it began, in
+    UTC), what was tested and the result. Of a run that was not judged, or cannot be read, only that."""
     cells = sorted((cell for run in runs for cell in run.cells), key=lambda cell: cell.order)
     columns = list(dict.fromkeys(cell.column for cell in cells))
     legends = [cell.legend for cell in cells if cell.legend] + [_LEGENDS.get(run.verdict, "") for run in runs]
     caption = "; ".join(dict.fromkeys(filter(None, legends)))
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), caption=caption or None, caption_justify="left")
-    table.add_column("begun (UTC)", no_wrap=True)
+    table.add_column("run", no_wrap=True)
     table.add_column("lock, nemesis, workload", overflow="fold", min_width=18)
     for column in columns:
         table.add_column(column, justify="right", no_wrap=True)
     table.add_column("verdict", no_wrap=True, min_width=9)
     for run in runs:
         texts = {cell.column: cell.text for cell in run.cells}
-        table.add_row(f"{run.when:%m-%d %H:%M}", _tested(run), *(texts.get(column, "") for column in columns), run.word)
+        table.add_row(
+            printable(run.short or run.name), _tested(run), *(texts.get(column, "") for column in columns), run.word
+        )
     return table
 
 
 def _tested(run: RunListed) -> str:
     config = run.config
     if config is None:
-        return run.name
+        return ""
     nemeses = "+".join(part.partition(":")[0] for part in config.nemesis.split("+"))
     tested = [printable(config.lock_name), nemeses, printable(config.workload)]
     return ", ".join(tested if config.fencing == "none" else [*tested, f"fencing {config.fencing}"])
@@ -106,7 +114,9 @@ def _tested(run: RunListed) -> str:
 
 def list_runs(results: Path = RESULTS) -> tuple[RunListed, ...]:
     """The runs in `results`, oldest first; what is no run folder is left out. Empty if there is no such folder."""
-    runs = [listed(path) for path in run_folders(results)]
+    folders = run_folders(results)
+    short = short_names([path.name for path in folders])
+    runs = [replace(listed(path), short=short[path.name]) for path in folders]
     return tuple(sorted(runs, key=lambda run: run.when))
 
 
@@ -135,10 +145,16 @@ def listed(path: Path) -> RunListed:
     says, lost_data = "", False
     try:
         config = folder.read_config()
+        manifest = folder.read_manifest(Manifest)
+        _check_record(folder, manifest)
         judged = folder.read_verdict(_Judged)
-        word = _word(folder, judged)
+        word = _word(folder, manifest, judged)
         if judged is not None and word == judged.verdict:
             cells, says, lost_data = judged.listed, judged.says, judged.lost_data
+    except UnfitVerdictError:
+        word = _CHANGED
+    except UnreadableError:
+        word = _UNREADABLE
     except UsageError:
         word = _DAMAGED
     if len(cells) > _MOST_CELLS:
@@ -146,13 +162,15 @@ def listed(path: Path) -> RunListed:
     return RunListed(path.name, path, begun_at(path), word, config, cells, says, lost_data)
 
 
-def _word(folder: RunFolder, judged: _Judged | None) -> str:
+def _check_record(folder: RunFolder, manifest: Manifest | None) -> None:
     """Raises UsageError for a damaged folder: a verdict that it got before says nothing of what is there now."""
-    manifest = folder.read_manifest(Manifest)
     if manifest is not None:
         check_manifest(folder, manifest, at_a_glance=True)
     else:
         broke_off(folder)
+
+
+def _word(folder: RunFolder, manifest: Manifest | None, judged: _Judged | None) -> str:
     if judged is None:
         return _OUTDATED if folder.is_outdated() else "unjudged"
     return _CHANGED if manifest is None and changed_since_judged(folder) else judged.verdict

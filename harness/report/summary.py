@@ -6,11 +6,12 @@ It reads the same without colour and in a pipe: colour only repeats what the tex
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from rich import box
-from rich.console import Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.panel import Panel
 from rich.table import Table
 
@@ -151,7 +152,22 @@ def _verdict(verdict: Verdict) -> RenderableType:
     if meetings and meetings.have_blame:
         text.append(f"\n{meetings.blame_line}")
     style = _STYLES["UNKNOWN" if word == "VALID" and hidden(verdict.findings, verdict.require) else word]
-    return Panel(text, box=box.HEAVY, border_style=style.removeprefix("bold "), padding=(0, 1))
+    return _Framed(text, style.removeprefix("bold "))
+
+
+@dataclass(frozen=True, slots=True)
+class _Framed:
+    """A text in a frame; without one where lines are as long as they are."""
+
+    text: RenderableType
+    style: str
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield (
+            Panel(self.text, box=box.HEAVY, border_style=self.style, padding=(0, 1))
+            if console.is_terminal
+            else self.text
+        )
 
 
 def _places(folder: Path, replay: str, explained: Sequence[Explained]) -> RenderableType:

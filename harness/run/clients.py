@@ -320,6 +320,7 @@ class ClientSlot:
                 at_ns=control.since_ns if how == "finished" else gone_ns,
                 under_way=None if how == "finished" else state.name.lower(),
                 error=self._last_words() if how == "died" else None,
+                ops=control.ops,
             )
             self._past_ops += control.ops
             self._sections[task] = max(self._sections[task], control.sections + (state is State.ACQUIRING))

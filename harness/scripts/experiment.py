@@ -20,7 +20,6 @@ import pkgutil
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
@@ -32,6 +31,7 @@ import msgspec
 
 from fencepost.errors import InternalError, UsageError
 from fencepost.files import checked_path, kind_of
+from fencepost.meant import question
 from fencepost.user_code import user_code
 from harness.config import RunConfig
 from harness.scripts.expect import Expectation
@@ -128,9 +128,8 @@ def find_experiments(target: str) -> tuple[Experiment, ...]:
         return (shipped[target],)
     path, _, function = target.partition(":")
     if not path.endswith(".py"):
-        near = get_close_matches(target, shipped, n=1)
-        question = f", did you mean {near[0]}?" if near else ";"
-        raise UsageError(f"experiment {target!r} is not known{question} known are {', '.join(shipped)}, or FILE.py")
+        listed = "`fencepost script --list` shows those that are; or give a FILE.py"
+        raise UsageError(f"experiment {target!r} is not known{question(target, shipped, listed)}")
     found = experiments_in(_load(checked_path(path)))
     if not found:
         raise UsageError(f"{path} has no experiment; put @experiment(expect=…) before a function over a Stage")

@@ -119,11 +119,16 @@ class Index:
 
 
 def _changed_ns(path: Path) -> int | None:
-    """When a file of the folder was last written anew; None if the folder is gone."""
+    """When a file of the folder was last written anew, or what its verdict is known by was changed; None if the folder
+    is gone."""
     try:
-        return path.lstat().st_mtime_ns
+        at_ns = path.lstat().st_mtime_ns
     except OSError:
         return None
+    for name in ("verdict.json", "manifest.json"):
+        with suppress(OSError):
+            at_ns = max(at_ns, (path / name).stat().st_ctime_ns)
+    return at_ns
 
 
 def _read(kept: Path) -> dict[str, tuple[int, RunSummary]]:

@@ -50,8 +50,6 @@ OPS_SCHEMA: Final = pa.schema(
         column("reason", NAME, optional=True),
     ]
 )
-OLD_OPS_LACK: Final = frozenset({"granted_ms", "reason"})
-"""Columns that an older fencepost did not write."""
 WRITES_SCHEMA: Final = pa.schema(
     [
         column("key", NAME),

@@ -18,7 +18,7 @@ from typing import Final
 import msgspec
 
 from fencepost.errors import FencepostError, UsageError
-from fencepost.files import on_disk, open_regular
+from fencepost.files import on_disk, open_regular, unread
 from harness.store.run_folder import RunFolder
 
 FIRST_SCHEMA: Final = 2
@@ -79,19 +79,17 @@ def write_manifest(folder: RunFolder) -> None:
 
 def check_manifest(folder: RunFolder, manifest: Manifest, *, at_a_glance: bool = False) -> None:
     """Raises UsageError, naming the file, if one is missing, has changed, or was added since the manifest was
-    written. The clients' logs may all be missing: history.parquet replaces them in a published run.
+    written.
 
     `at_a_glance`: a file that still has its size, and that the file system has not seen change since the manifest was
     written, is not read."""
     written_ns = (folder.path / "manifest.json").stat().st_ctime_ns if at_a_glance else 0
     there = recorded(folder.path)
-    published = not any(name.startswith("clients/") for name in there) and (folder.path / "history.parquet").is_file()
     listed = {file.name: file for file in manifest.files}
     for name in sorted(there.keys() - listed.keys()):
         raise UsageError(f"{folder.path / name} is not in manifest.json: it was added after the run; remove it")
     for name in sorted(listed.keys() - there.keys()):
-        if not (published and name.startswith(("clients/", "answers/"))):
-            raise UsageError(f"{folder.path / name} is missing; manifest.json lists it: the record is damaged")
+        raise UsageError(f"{folder.path / name} is missing; manifest.json lists it: the record is damaged")
     read = [path for name, path in there.items() if not _is_untouched(path, listed[name], written_ns)]
     for found in _all_measured(folder.path, read) if read else ():
         file = listed[found.name]
@@ -144,12 +142,14 @@ def recorded(folder: Path) -> dict[str, Path]:
 
 
 def _names_in(folder: Path) -> list[str]:
-    """Of what is in there; nothing if there is no such folder."""
+    """Of what is in there; nothing if there is no such folder. Raises UsageError if it cannot be read."""
     try:
         with os.scandir(folder) as entries:
             return [entry.name for entry in entries]
-    except (FileNotFoundError, NotADirectoryError, PermissionError):
+    except (FileNotFoundError, NotADirectoryError):
         return []
+    except OSError as error:
+        raise unread(folder, error) from None
 
 
 def _name(folder: Path, path: Path) -> str:

@@ -4,7 +4,7 @@ processor reads some of the columns."""
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -24,16 +24,16 @@ _BATCH_ROWS: Final = 1 << 17
 _BUFFER_BYTES: Final = 1 << 20
 
 
-def read_frame(path: Path, schema: pa.Schema, what: str, may_lack: Collection[str] = ()) -> pd.DataFrame:
+def read_frame(path: Path, schema: pa.Schema, what: str) -> pd.DataFrame:
     """The columns of the schema. `what`: what the file should be, for errors. Integers that may be missing are `Int64`,
-    names are categoricals. `may_lack`: columns without which the file is whole; all their values are missing then.
+    names are categoricals.
 
     Raises UsageError for a file that cannot be read, lacks a column, or has a column of another type.
     """
     try:
         with pq.ParquetFile(path, pre_buffer=False, buffer_size=_BUFFER_BYTES) as file:
             rows, there = file.metadata.num_rows, frozenset(file.schema_arrow.names)
-        missing = [name for name in schema.names if name not in there and name not in may_lack]
+        missing = [name for name in schema.names if name not in there]
         if missing:
             raise UsageError(f"{path} is not {what}: it has no column {', '.join(missing)}")
         columns = {field.name: Column(field, reserved=rows) for field in schema}

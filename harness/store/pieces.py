@@ -6,6 +6,7 @@ code -1.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -19,6 +20,7 @@ import numpy.typing as npt
 
 MISSING: Final = -(2**63)
 Kind = Literal["name", "int", "float", "bool"]
+Bounds = tuple[float, float]
 _ABSENT: Final[dict[Kind, Any]] = {
     "name": np.int32(-1),
     "int": np.int64(MISSING),
@@ -62,6 +64,20 @@ def kinds_of(record: type[msgspec.Struct]) -> dict[str, Kind]:
         types = set(get_args(hint)) - {NoneType} if NoneType in get_args(hint) else {hint}
         kinds: dict[type, Kind] = {bool: "bool", int: "int", float: "float"}
         found[name] = next((kinds[one] for one in types if one in kinds), "name")
+    return found
+
+
+@cache
+def bounds_of(record: type[msgspec.Struct]) -> dict[str, Bounds]:
+    """The smallest and the largest number that each field may have; infinite for one without bounds."""
+    found: dict[str, Bounds] = {}
+    for name, hint in get_type_hints(record, include_extras=True).items():
+        metas = [
+            note for one in (hint, *get_args(hint)) for note in get_args(one)[1:] if isinstance(note, msgspec.Meta)
+        ]
+        low = max((meta.ge for meta in metas if meta.ge is not None), default=-math.inf)
+        high = min((meta.le for meta in metas if meta.le is not None), default=math.inf)
+        found[name] = low, high
     return found
 
 

@@ -21,8 +21,8 @@
       connections.parquet the connections of the links
       final.json         the values at the last read
       sealed.json        what the files were a moment ago, while the run is on; a manifest.json takes its place
-      history.parquet    the operations again, as columns; made from clients/ and never instead of it
-      verdict.json       the verdict and its schema version
+      history.parquet    the operations again, as columns: made from clients/, and never read instead of it
+      verdict.json       the verdict, its schema version, and a digest that binds it to the record
       logs/              what servers, clients and libraries said
 
 Whole files are written beside their place, synced and renamed. Whatever is missing because a run was cut short is
@@ -32,9 +32,11 @@ as tables is `harness.store.tables`; this module imports no table library, so th
 
 from __future__ import annotations
 
+import glob
 import os
 import re
 import shutil
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -47,10 +49,11 @@ import msgspec
 
 from fencepost.errors import UsageError
 from fencepost.files import checked_path, decode_json, kind_of, on_disk, read_document, read_json
-from fencepost.history import Beats, Denied, Gap, Held, KeyEvent, Round, Timeline
+from fencepost.history import Beats, Denied, Gap, Held, KeyEvent, Millis, Round, Timeline, Value
 from fencepost.options import check_bounds
 from harness.config import RESULTS, RunConfig
 from harness.store.append_log import AppendLog, read_lines
+from harness.store.binding import bound, check_fits
 from harness.verdict import VERDICT_SCHEMA, Verdict
 from workloads.kinds import FENCED_COUNTER
 
@@ -60,7 +63,9 @@ SCHEMA_VERSION: Final = 2
 _RENAMED_WORKLOADS: Final = {"script": FENCED_COUNTER}
 """What older records call the workload of a scripted run."""
 
-_LOG_NAME: Final = re.compile(r"(?P<client>.+)\.(?P<life>\d+)\.jsonl")
+_LOG_NAME: Final = re.compile(r"(?P<client>.+)\.(?P<life>[0-9]{1,5})\.jsonl")
+_STAMP_BEGINS: Final = re.compile(r"\d{8}T")
+_STAMP: Final = re.compile(r"(?P<second>\d{8}T\d{6})\.\d{6}Z")
 T = TypeVar("T")
 S = TypeVar("S", bound=msgspec.Struct)
 
@@ -73,7 +78,7 @@ class _Planned(msgspec.Struct):
     """As much of a planned fault as its time needs."""
 
     id: str = ""
-    at_ms: float | None = None
+    at_ms: Millis | None = None
 
 
 class _OwnResourceServer(msgspec.Struct):
@@ -118,13 +123,13 @@ class RunFolder:
 
     @classmethod
     def open(cls, path: Path | str, results: Path = RESULTS) -> RunFolder:
-        """The folder at `path`; a bare name (`latest` too) is also looked for in `results`.
+        """The folder at `path`; a bare name (`latest` too), or its beginning, is also looked for in `results`.
 
         Raises UsageError if there is none, if it is not a run's, or if a newer fencepost wrote it.
         """
         wanted = checked_path(str(path))
-        if kind_of(wanted) is None and kind_of(results / wanted) is not None:
-            wanted = results / wanted
+        if kind_of(wanted) is None:
+            wanted = _named(wanted, results)
         if kind_of(wanted) != "folder":
             raise UsageError(f"there is no run folder {path}; `fencepost list` shows those in {results}")
         folder = cls(wanted.resolve())
@@ -253,7 +258,8 @@ class RunFolder:
         self._write_json("failure.json", {"error": error})
 
     def write_verdict(self, verdict: Verdict) -> None:
-        self._write_json("verdict.json", verdict)
+        """Bound to the record as it is now (`harness.store.binding`)."""
+        self._write_json("verdict.json", bound(_text(verdict), self.path).decode())
 
     def read_config(self) -> RunConfig:
         """Raises UsageError if there is none, if it cannot be understood, or if a newer fencepost wrote it."""
@@ -285,15 +291,19 @@ class RunFolder:
         return self._read_json("timeline.json", Timeline) if self._has("timeline.json") else None
 
     def read_final(self) -> dict[str, int] | None:
-        return self._read_json("final.json", dict[str, int]) if self._has("final.json") else None
+        return self._read_json("final.json", dict[str, Value]) if self._has("final.json") else None
 
     def read_verdict(self, kind: type[S]) -> S | None:
         """verdict.json as a value of this type; None if it was not judged yet, or by an older fencepost that measured
-        otherwise (`is_outdated`). Raises UsageError if it is damaged, or if a newer fencepost wrote it."""
+        otherwise (`is_outdated`). Raises UsageError if it is damaged, or if a newer fencepost wrote it, and
+        UnfitVerdictError if it does not fit the record."""
         if not self._has("verdict.json"):
             return None
         version, document = self._read_versioned("verdict.json", VERDICT_SCHEMA)
-        return decode_json(document, self.path / "verdict.json", kind) if version == VERDICT_SCHEMA else None
+        if version < VERDICT_SCHEMA:
+            return None
+        check_fits(document, self.path / "verdict.json")
+        return decode_json(document, self.path / "verdict.json", kind)
 
     def is_outdated(self) -> bool:
         """Whether an older fencepost judged it, which measured otherwise."""
@@ -377,7 +387,7 @@ class RunFolder:
         return read_json(self.path / name, kind)
 
     def _write_json(self, name: str, value: object) -> None:
-        text = value.encode() if isinstance(value, str) else msgspec.json.format(msgspec.json.encode(value)) + b"\n"
+        text = value.encode() if isinstance(value, str) else _text(value)
         with self.in_place(name) as temporary, temporary.open("wb") as file:
             file.write(text)
             file.flush()
@@ -398,8 +408,30 @@ class RunFolder:
                 raise
 
 
+def short_names(names: Sequence[str]) -> dict[str, str]:
+    """For each of the runs' names as much of its beginning as no other one has: the second in which the run began, or
+    its whole time; the whole name of a folder that is called otherwise. `RunFolder.open` takes these for the name."""
+    stamps = {name: _STAMP.match(name) for name in names}
+    times = Counter(each for stamp in stamps.values() if stamp for each in (stamp["second"], stamp[0]))
+    return {
+        name: next((each for each in (stamp["second"], stamp[0]) if times[each] == 1), name) if stamp else name
+        for name, stamp in stamps.items()
+    }
+
+
+def _named(wanted: Path, results: Path) -> Path:
+    """The folder of this name in `results`, or the only one whose name begins so. Raises UsageError if several do."""
+    if kind_of(results / wanted) is not None or wanted.name != str(wanted) or not _STAMP_BEGINS.match(wanted.name):
+        return results / wanted
+    alike = sorted(path.name for path in results.glob(f"{glob.escape(wanted.name)}*")) if results.is_dir() else []
+    if len(alike) > 1:
+        raise UsageError(f"{wanted} is the beginning of {len(alike)} runs in {results}: {', '.join(alike[:3])}, …")
+    return results / (alike[0] if alike else wanted)
+
+
 def client_logs(logs: Path) -> list[tuple[str, int, Path]]:
-    """Whose log each one in the folder is, as client and life: c2 before c10."""
+    """Whose log each one in the folder is, as client and life: c2 before c10. Raises UsageError for a log that is
+    called otherwise."""
     lives = []
     for log in logs.glob("*.jsonl"):
         match = _LOG_NAME.fullmatch(log.name)
@@ -411,6 +443,10 @@ def client_logs(logs: Path) -> list[tuple[str, int, Path]]:
 
 def _read_lives(logs: Path, kind: type[S]) -> Iterator[tuple[str, int, Iterable[S]]]:
     return ((client, life, chain.from_iterable(read_lines(log, kind))) for client, life, log in client_logs(logs))
+
+
+def _text(value: object) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(value)) + b"\n"
 
 
 def _safe(part: str) -> str:

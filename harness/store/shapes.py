@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.history.groups import stable_order
-from harness.store.pieces import Array, Kind, Names, Piece, absent, kinds_of, piece_of
+from harness.store.pieces import Array, Bounds, Kind, Names, Piece, absent, bounds_of, kinds_of, piece_of
 
 WORTH_A_SHAPE: Final = 64
 """Lines. For fewer, learning and comparing takes longer than msgspec does."""
@@ -41,7 +41,7 @@ _FIELD: Final = re.compile(
 """A field as fencepost writes it. Texts have no escapes and no bytes beyond ASCII."""
 _SPACE, _QUOTE, _ZERO, _BACKSLASH, _TILDE = b' "0\\~'
 _WORD: Final = 8
-_MOST_DIGITS: Final[Mapping[Kind, int]] = {"int": 18, "float": 15}
+_EXACT_DIGITS: Final[Mapping[Kind, int]] = {"int": 18, "float": 15}
 """So many digits are always a number of that kind, and exactly: 10**15 and all powers of ten up to it are floats, so
 one division rounds as it should (Clinger, "How to read floating point numbers accurately", 1990)."""
 
@@ -70,8 +70,15 @@ class Shape:
     constants: tuple[tuple[str, str | bool], ...]
 
     @classmethod
-    def of(cls, line: bytes, decode: Callable[[bytes], msgspec.Struct], kinds: Mapping[str, Kind]) -> Shape | None:
-        """The shape of this line; None if it has none. Raises as `decode` does."""
+    def of(
+        cls,
+        line: bytes,
+        decode: Callable[[bytes], msgspec.Struct],
+        kinds: Mapping[str, Kind],
+        bounds: Mapping[str, Bounds],
+    ) -> Shape | None:
+        """The shape of this line; None if it has none, or if a number with as many digits may be out of its bounds.
+        Raises as `decode` does."""
         fields = list(_FIELD.finditer(line))
         if len({field["name"] for field in fields}) < len(fields):
             return None
@@ -88,7 +95,10 @@ class Shape:
             if field["whole"] is not None:
                 whole, fraction = field.span("whole"), field.span("fraction") if field["fraction"] else None
                 digits = len(field["whole"]) + len(field["fraction"] or b"")
-                if digits > _MOST_DIGITS.get(kind, 0) or (kind == "int" and fraction) or whole[0] < _WORD:
+                if digits > _EXACT_DIGITS.get(kind, 0) or (kind == "int" and fraction) or whole[0] < _WORD:
+                    return None
+                low, high = bounds[name]
+                if (-low if field["sign"] else high) < 10 ** len(field["whole"]):
                     return None
                 for begin, end in (whole, fraction or whole):
                     least[begin:end], room[begin:end] = _ZERO, 9
@@ -168,7 +178,7 @@ class ColumnDecoder:
     of names, which grow."""
 
     def __init__(self, record: type[msgspec.Struct], names: Mapping[str, Names]) -> None:
-        self._kinds, self._names = kinds_of(record), names
+        self._kinds, self._bounds, self._names = kinds_of(record), bounds_of(record), names
         decoder = msgspec.json.Decoder(record)
         self.decode, self._decode_all = decoder.decode, decoder.decode_lines
         self._known: dict[int, list[Shape]] = {}
@@ -206,7 +216,7 @@ class ColumnDecoder:
             shape = next((shape for shape in known if shape.fit(lines[:1])[0][0]), None)
             if shape is None:
                 line = lines[0].tobytes()
-                shape = Shape.of(line, self.decode, self._kinds)
+                shape = Shape.of(line, self.decode, self._kinds, self._bounds)
             if shape is None:
                 alone.append(rows[:1])
                 lines, rows, tries = lines[1:], rows[1:], tries - 1

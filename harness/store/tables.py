@@ -13,7 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fencepost.errors import UsageError
-from fencepost.history import ClientEnd, FaultEvent, Timeline, Write, task_names
+from fencepost.files import kind_of
+from fencepost.history import LATEST_NS, ClientEnd, FaultEvent, Timeline, Write, task_names
 from fencepost.memory import free_unused, share_heaps
 from harness.history.gaps import outside_stops
 from harness.history.key_holdings import Watched, derive_holdings, held_frame
@@ -23,10 +24,9 @@ from harness.history.recorded import Recorded
 from harness.history.sections import derive_sections
 from harness.history.tasks import hitting_tasks
 from harness.store.append_log import read_lines_with
-from harness.store.columns import NAME, OLD_OPS_LACK, OPS_SCHEMA, WRITES_SCHEMA, Columns
+from harness.store.columns import NAME, OPS_SCHEMA, WRITES_SCHEMA, Columns
 from harness.store.manifest import FIRST_SCHEMA, Manifest, broke_off, check_manifest
 from harness.store.many_logs import most_rows, read_ops
-from harness.store.parquet import read_frame
 from harness.store.run_folder import RunFolder, client_logs
 from harness.store.seal import check_seal
 from harness.store.shapes import PIECE_BYTES, ColumnDecoder
@@ -55,10 +55,11 @@ def load_recorded(folder: RunFolder, *, is_over: bool = True, on_ops: OnOps = la
         return _load(folder, (), on_ops)
     manifest = folder.read_manifest(Manifest)
     if manifest is not None:
-        return _load_while_checked(folder, manifest, on_ops)
-    doubts = broke_off(folder)
-    is_sealed = check_seal(folder)
-    run = replace(_load_finite(folder, doubts, on_ops), is_sealed=is_sealed)
+        run = _load_while_checked(folder, manifest, on_ops)
+    else:
+        doubts = broke_off(folder)
+        is_sealed = check_seal(folder)
+        run = replace(_load_finite(folder, doubts, on_ops), is_sealed=is_sealed)
     check_soundness(folder, run)
     return run
 
@@ -82,9 +83,13 @@ def _load_finite(folder: RunFolder, doubts: tuple[str, ...], on_ops: OnOps) -> R
 
 
 def _load(folder: RunFolder, doubts: tuple[str, ...], on_ops: OnOps) -> Recorded:
+    if kind_of(folder.clients) != "folder":
+        raise UsageError(
+            f"{folder.clients} is missing: the record is damaged; history.parquet, made from it, does not replace it"
+        )
     with ThreadPoolExecutor(1) as beside:
         writes = beside.submit(_read_writes, folder)
-        ops = read_history(folder)
+        ops = read_ops(client_logs(folder.clients))
     free_unused()
     on_ops(ops)
     environment = folder.read_environment()
@@ -121,14 +126,6 @@ def _load(folder: RunFolder, doubts: tuple[str, ...], on_ops: OnOps) -> Recorded
         is_vouched_for=folder.schema() >= FIRST_SCHEMA,
         kept_waiting={task: times for name, times in waits.items() for task in task_names(name, config.tasks)},
     )
-
-
-def read_history(folder: RunFolder) -> pd.DataFrame:
-    """All operations, from the clients' logs; from history.parquet if a published run no longer has logs."""
-    logs, parquet = client_logs(folder.clients), folder.path / "history.parquet"
-    if not logs and parquet.exists():
-        return read_frame(parquet, OPS_SCHEMA, "the operations of a run", OLD_OPS_LACK)
-    return read_ops(logs)
 
 
 def write_history(folder: RunFolder, ops: pd.DataFrame, is_sound: Future[None] | None = None) -> None:
@@ -185,7 +182,9 @@ def _acquire_limit_ms(environment: Mapping[str, Any]) -> float | None:
     """What the lock declared (docs/lock-protocol.md), if it is a number."""
     lock = environment.get("lock")
     limit = lock.get("acquire_limit_ms") if isinstance(lock, Mapping) else None
-    return float(limit) if isinstance(limit, int | float) and not isinstance(limit, bool) and limit > 0 else None
+    if not isinstance(limit, int | float) or isinstance(limit, bool) or limit <= 0:
+        return None
+    return float(min(limit, LATEST_NS // 10**6))
 
 
 def _lock_has_process(environment: Mapping[str, Any]) -> bool:

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Final, Literal
 
 import msgspec
 
 from fencepost.errors import UsageError
+from fencepost.meant import question
 from workloads.registry import find_lock
 
 Role = Literal["library", "correct", "broken"]
@@ -164,7 +164,6 @@ def chosen(only: Collection[str], *, quick: bool) -> tuple[Subject, ...]:
     known = [subject.name for subject in SUBJECTS]
     for name in only:
         if name not in known:
-            near = get_close_matches(name, known, n=1)
-            question = f", did you mean {near[0]}?" if near else ";"
-            raise UsageError(f"--only: nobody called {name!r} is surveyed{question} see `fencepost survey --list`")
+            listed = "see `fencepost survey --list`"
+            raise UsageError(f"--only: no subject is called {name!r}{question(name, known, listed)}")
     return tuple(s for s in SUBJECTS if (s.name in only if only else s.is_quick or not quick))

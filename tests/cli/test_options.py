@@ -70,13 +70,15 @@ def checked(**chosen: Any) -> RunConfig:
 
 
 def fitting(chosen: dict[str, Any]) -> dict[str, Any]:
-    """The same, without what the workload or replicas refuse, and with one way to extend a lease at most."""
+    """The same, without what the workload or replicas refuse, with one way to extend a lease at most, and with one
+    lock."""
     workload = find_workload(chosen["workload"])
     fencing = chosen["fencing"] if chosen["fencing"] in workload.fencings else workload.fencings[0]
     require = "lease" if chosen["require"] == "data" and not workload.guards_data else chosen["require"]
     extensions = chosen["extensions"] if chosen["renewal_ms"] is None else 0
     replicas = {} if chosen["replication"] == "none" else {"witness": "off", "nodes": max(2, chosen["nodes"])}
-    return {**chosen, "fencing": fencing, "require": require, "extensions": extensions, **replicas}
+    lock = {} if chosen["lock_command"] is None else {"lock": RunConfig(seed=0).lock}
+    return {**chosen, **lock, "fencing": fencing, "require": require, "extensions": extensions, **replicas}
 
 
 @UNHURRIED
@@ -85,7 +87,8 @@ def test_every_option_goes_from_the_command_line_to_a_run_and_back(data: st.Data
     each = data.draw(st.sampled_from(OPTIONS))
     roomy = {"seed": 1, "node_timeout_ms": 1, "ttl_ms": 60_000, "clients": 1, "workload": "register", "witness": "off"}
     config = checked(**{**roomy, each.field: data.draw(values(each))})
-    words = [word for option in OPTIONS for word in option.words(getattr(config, option.field))]
+    told = [option for option in OPTIONS if option.field != "lock" or config.lock_command is None]
+    words = [word for option in told for word in option.words(getattr(config, option.field))]
     assert parse_run(words) == with_loads(config)
 
 

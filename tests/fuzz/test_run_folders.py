@@ -47,7 +47,7 @@ def read_by_every_command(place: Path, run: Path, command: str) -> None:
     code, said, _ = outcome(*words, folder=place)
     if command == "list":
         assert code == 0
-        assert "01-01 00:00" in said, "one damaged folder hides no other"
+        assert "20200101T000000" in said, "one damaged folder hides no other"
 
 
 def files_of(run: Path) -> list[str]:

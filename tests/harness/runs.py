@@ -55,7 +55,8 @@ def fencepost(folder: Path, *arguments: str, timeout_s: float = 90) -> tuple[int
 def short_run(*arguments: str, cluster: str = "process") -> Sequence[str]:
     """The arguments of a run of a few seconds."""
     few = ["--clients", "3", "--duration", "2s", "--recovery", "1s", "--seed", "7"]
-    return ["test", "--cluster", cluster, "--lock", "redlock", *few, *arguments]
+    lock = [] if "--lock-command" in arguments else ["--lock", "redlock"]
+    return ["test", "--cluster", cluster, *lock, *few, *arguments]
 
 
 def schedule_of(folder: Path, fault: Planned) -> Path:

@@ -61,7 +61,8 @@ def test_bad_input_is_one_clear_line_and_254_before_anything_starts(
     arguments: list[str], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert run(["test", "--cluster", "process", "--lock", "redlock", *arguments]) == 254
+    lock = [] if "--lock-command" in arguments else ["--lock", "redlock"]
+    assert run(["test", "--cluster", "process", *lock, *arguments]) == 254
     out, err = capfd.readouterr()
     assert out == ""
     assert len(err.splitlines()) == 1, err

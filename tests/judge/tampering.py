@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import Any
+
+from harness.store.columns import ops_frame
+from harness.store.run_folder import RunFolder
+from harness.store.tables import write_history
 
 Tampering = Callable[[Path, Random], Path]
 """Damages the folder and returns the file that it damaged."""
@@ -195,6 +200,38 @@ def a_line_without_an_end(folder: Path, random: Random) -> Path:
     return path
 
 
+def an_empty_history_instead_of_the_logs(folder: Path, random: Random) -> Path:
+    """Another run's operations, in which nothing happened."""
+    log = _log(folder, random)
+    shutil.rmtree(folder / "clients")
+    write_history(RunFolder(folder), ops_frame([]))
+    return log.parent
+
+
+EXTREMES = (2**63 - 1, -(2**63), 2**63, 2**62, -(2**62), 2**60, 2**60 + 1, 10**18, 10**40, 10**12, -1, 0, 1e308, 1e-308)
+
+
+def an_extreme_number(folder: Path, random: Random) -> Path:
+    """Of any field of any record, in place of the number that was there."""
+    path = random.choice([path for path in sorted(folder.rglob("*.json*")) if _has_numbers(path)])
+    document = path.read_bytes()
+    lines = document.splitlines(keepends=True) if path.suffix == ".jsonl" else [document]
+    at = random.choice([number for number, line in enumerate(lines) if _NUMBER.search(line)])
+    found = random.choice(list(_NUMBER.finditer(lines[at])))
+    extreme = repr(random.choice(EXTREMES)).encode()
+    lines[at] = lines[at][: found.start(1)] + extreme + lines[at][found.end(1) :]
+    path.write_bytes(b"".join(lines))
+    return path
+
+
+_NUMBER = re.compile(rb"[:\[,]\s*(-?[0-9][0-9.eE+-]*)(?=[,}\]\s])")
+_NOT_RECORDED = ("manifest.json", "sealed.json", "verdict.json")
+
+
+def _has_numbers(path: Path) -> bool:
+    return path.is_file() and path.name not in _NOT_RECORDED and bool(_NUMBER.search(path.read_bytes()))
+
+
 KINDS: tuple[Tampering, ...] = (
     delete_a_log,
     truncate_a_log_after_a_line,
@@ -217,4 +254,6 @@ KINDS: tuple[Tampering, ...] = (
     a_folder_instead_of_a_file,
     json_that_is_too_deep,
     a_line_without_an_end,
+    an_empty_history_instead_of_the_logs,
+    an_extreme_number,
 )

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from fencepost.history import Write
 from harness.checkers.counter import Figures, check
+from harness.history.wide_numbers import squeezed
 from harness.verdict import Finding
 from tests.judge.histories import History
 
@@ -242,3 +245,20 @@ def test_one_is_counted_in_the_singular() -> None:
         "1 acknowledged write is missing from the resource's record",
         "2 acknowledged writes are missing from the resource's record",
     ]
+
+
+def test_values_that_do_not_fit_beside_each_other_are_compared_all_the_same() -> None:
+    """A hundred keys times the largest value that a record may hold do not fit into 64 bits."""
+    history = History(keys=100)
+    for key in range(100):
+        history.section("c1", 100 * key + 1, 100 * key + 50, number=key + 1, key=f"k{key}")
+        history.write("c1", 2**60, number=key + 1, at=100 * key + 5, key=f"k{key}")
+    (finding,) = check(history.recorded()).findings
+    assert (finding.kind, finding.blame, finding.count) == ("impossible-value", "resource", 100)
+
+
+def test_squeezed_numbers_keep_their_order_and_which_are_one_apart() -> None:
+    values = np.array([2**60, -5, 0, 1, 7, 2**60 - 1, 8, 7, -(2**60)])
+    small = squeezed(values)
+    assert small.tolist() == [7, -2, 0, 1, 3, 6, 4, 3, -4]
+    assert (np.argsort(small, kind="stable") == np.argsort(values, kind="stable")).all()

@@ -134,3 +134,23 @@ def test_a_token_drawn_from_the_resource_is_the_resource_s_matter() -> None:
 def test_a_run_without_tokens_says_so() -> None:
     figures = check(lapsed().recorded()).figures
     assert (figures.mode, figures.token_source, figures.tokens_not_increasing) == ("none", "none", 0)
+
+
+def of_many_keys(*tokens: int) -> History:
+    """On each of ten keys the same writes, in the order of their tokens, and on k1 two more in another order."""
+    history = History(fencing="writes", keys=10)
+    for key in range(10):
+        for number, token in enumerate(tokens, 1):
+            at, name = 100 * (10 * number + key), f"k{key}"
+            history.section("c1", at, at + 10, number=10 * number + key, key=name, token=token)
+            history.write("c1", number, number=10 * number + key, at=at + 5, key=name, token=token)
+    return history
+
+
+def test_tokens_may_be_any_numbers_of_64_bits() -> None:
+    """Ten keys times the numbers between them do not fit into 64 bits."""
+    low, high = -(2**63) + 1, 2**63 - 1
+    assert check(of_many_keys(low, 0, high - 1, high).recorded()).findings == ()
+    found = check(of_many_keys(low, high, 0).recorded())
+    assert found.figures.stale_writes_accepted == 10
+    assert found.figures.tokens_not_increasing == 10

@@ -32,7 +32,7 @@ def logs(tmp_path: Path) -> list[Log]:
                     n + 1,
                     value=-n if n % 5 == 0 else None,
                     validity_ms=n / 3 if n % 2 else None,
-                    deadline_ns=2**63 - 1 - n if number == 3 else None,
+                    deadline_ns=2**62 - n if number == 3 else None,
                     error=f"error {number}-{n}" if n % 7 == 0 else None,
                     stale=n % 11 == 0,
                 )
@@ -81,9 +81,9 @@ def test_short_logs_are_read_by_one_thread(logs: list[Log], monkeypatch: pytest.
 
 
 def test_the_number_that_stands_for_a_missing_one_is_no_number(logs: list[Log]) -> None:
-    line = b'{"f":"read","outcome":"ok","key":"k","section":1,"invoke_ns":1,"complete_ns":2,"value":%d}\n'
+    line = b'{"f":"read","outcome":"ok","key":"k","section":1,"invoke_ns":1,"complete_ns":2,"token":%d}\n'
     logs[0][2].write_bytes(line % (MISSING + 1))
-    assert read_ops(logs[:1])["value"].tolist() == [MISSING + 1]
+    assert read_ops(logs[:1])["token"].tolist() == [MISSING + 1]
     logs[0][2].write_bytes(line % MISSING)
     with pytest.raises(UsageError, match="line 1 is not a valid record"):
         read_ops(logs[:1])

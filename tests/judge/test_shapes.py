@@ -18,16 +18,18 @@ from harness.store.shapes import ColumnDecoder
 
 numbers = st.integers(0, 10**20).map(lambda n: n % 10 ** (n % 20)) | st.sampled_from([0, 9, 10, 99, 10**17, 2**63 - 1])
 whole = st.builds(lambda n, sign: min(n, 2**63 - 1) * sign, numbers, st.sampled_from([1, 1, 1, -1]))
-floats = st.floats(allow_nan=False, allow_infinity=False) | st.builds(lambda n, k: n / 10**k, whole, st.integers(0, 8))
+floats = st.floats(-4e12, 4e12) | st.builds(lambda n, k: n % 10**12 / 10**k, whole, st.integers(0, 8))
+counts, moments = (st.builds(lambda n, most=most: n % most, numbers) for most in (10**12, 2**60))
 texts = st.sampled_from(["", "k1", "k2", "k10", "it said no", "é\n", 'say "no"', "back\\slash"])
 ops = st.builds(
     Op,
     texts,
     st.sampled_from(["ok", "fail", "info"]),
     texts,
-    *[whole] * 3,
+    *[counts, moments, moments],
     value=st.none() | whole,
     validity_ms=st.none() | floats,
+    token=st.none() | whole,
     stale=st.booleans(),
     error=st.none() | texts,
     reason=st.none() | st.sampled_from(["held", "late"]),
@@ -80,7 +82,12 @@ def test_the_columns_are_what_msgspec_decodes(pieces: list[list[tuple[Op, bool]]
     seen: dict[str, list[object]] = {name: [] for name in names}
     for piece in pieces:
         lines = b"\n".join(line_of(op, with_nulls=with_nulls) for op, with_nulls in piece)
-        expected = said_by_msgspec(lines)
+        try:
+            expected = said_by_msgspec(lines)
+        except msgspec.ValidationError:  # a number is out of its bounds
+            with pytest.raises(msgspec.ValidationError):
+                new_decoder()[0].decode_lines(lines)
+            continue
         assert records_in(decoder.decode_lines(lines), names) == expected
         for name, own in seen.items():
             own += [one[name] for one in expected if one[name] is not None]
@@ -125,6 +132,12 @@ def test_a_changed_byte_is_read_or_refused_as_msgspec_does(at: int, other: int, 
         (b'"section":17', b'"section":1.5'),
         (b'"section":17', b'"section":9223372036854775808'),
         (b'"section":17', b'"section":-9223372036854775808'),
+        (b'"section":17', b'"section":-17'),
+        (b'"section":17', b'"section":1000000000001'),
+        (b'"complete_ns":2', b'"complete_ns":1152921504606846977'),
+        (b'"complete_ns":2', b'"complete_ns":2,"value":9223372036854775807'),
+        (b'"validity_ms":90.25', b'"validity_ms":4611686018428.5'),
+        (b'"validity_ms":90.25', b'"validity_ms":1e308'),
         (b'"section":17,', b""),
         (b'"ok"', b'"fine"'),
         (b'"key":"k1"', b'"key":null'),

@@ -1,19 +1,24 @@
-"""Without a manifest the files of a run vouch for each other: each way to disagree is named, with the file."""
+"""The files of a run vouch for each other, also where a manifest was written anew after they had been edited, or where
+there is none: each way to disagree is named, with the file."""
 
 from __future__ import annotations
 
 import json
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
 
 from fencepost.errors import UsageError
 from harness.checkers.judge import judge_folder
+from harness.store.manifest import write_manifest
 from harness.store.run_folder import RunFolder
-from tests.judge.test_tampering import VALID
+from tests.judge.tampering import an_extreme_number
+from tests.judge.test_tampering import VALID, VIOLATION
 from tests.peers.recorded import unpack, with_manifest
 
 Line = dict[str, Any]
@@ -26,13 +31,20 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return unpack(tmp_path_factory.mktemp("recorded"))
 
 
-@pytest.fixture
-def folder(recorded: Path, tmp_path: Path) -> RunFolder:
-    """A run that broke off after its last read, so that it has everything but a manifest."""
+@pytest.fixture(params=["broke off", "sealed anew"])
+def folder(recorded: Path, tmp_path: Path, request: pytest.FixtureRequest) -> RunFolder:
+    """A run that broke off after its last read, so that it has everything but a manifest; and one whose manifest is
+    written anew before it is judged."""
     folder = with_manifest(recorded / VALID, tmp_path / "run")
-    (folder.path / "manifest.json").unlink()
-    folder.write_failure("the cluster could not be taken down")
+    if request.param == "broke off":
+        (folder.path / "manifest.json").unlink()
+        folder.write_failure("the cluster could not be taken down")
     return folder
+
+
+@pytest.fixture
+def whole(recorded: Path, tmp_path: Path) -> RunFolder:
+    return with_manifest(recorded / VALID, tmp_path / "run")
 
 
 def edit(folder: RunFolder, name: str, how: Edit) -> None:
@@ -42,6 +54,8 @@ def edit(folder: RunFolder, name: str, how: Edit) -> None:
 
 
 def damage(folder: RunFolder) -> str:
+    if (folder.path / "manifest.json").exists():
+        write_manifest(folder)
     with pytest.raises(UsageError) as raised:
         judge_folder(RunFolder.open(folder.path))
     return str(raised.value).removeprefix(f"{folder.path}/")
@@ -49,7 +63,7 @@ def damage(folder: RunFolder) -> str:
 
 def test_files_that_agree_are_judged(folder: RunFolder) -> None:
     _, verdict = judge_folder(folder)
-    assert verdict.verdict == "unknown"
+    assert verdict.verdict == ("valid" if (folder.path / "manifest.json").exists() else "unknown")
 
 
 def of_a_section_that_nobody_entered(lines: list[Line]) -> list[Line]:
@@ -108,9 +122,18 @@ def healed_before_it_began(lines: list[Line]) -> list[Line]:
     return [lines[0] | {"done_ns": lines[0]["began_ns"] - 1}, *lines[1:]]
 
 
+def with_more_operations(lines: list[Line]) -> list[Line]:
+    return [line | {"ops": 100_000} if line["client"] == "c1" else line for line in lines]
+
+
+def healed_next_year(lines: list[Line]) -> list[Line]:
+    return [lines[0] | {"done_ns": lines[0]["done_ns"] + 10**16}, *lines[1:]]
+
+
 @pytest.mark.parametrize(
     ("name", "how", "words"),
     [
+        ("nemesis.jsonl", healed_next_year, "that is far from the run"),
         ("resource.jsonl", of_a_section_that_nobody_entered, "section 99999, but clients/"),
         ("resource.jsonl", of_another_key, "has no such section of elsewhere"),
         ("resource.jsonl", with_one_write_less, "do not count 1, 2, 3, …"),
@@ -132,6 +155,78 @@ def test_files_that_disagree_are_damaged(folder: RunFolder, name: str, how: Edit
     assert told.startswith(f"{name} is damaged: ")
     assert words in told
     assert "\n" not in told
+
+
+def test_a_log_with_fewer_operations_than_its_client_counted_is_damage(folder: RunFolder) -> None:
+    edit(folder, "client-ends.jsonl", with_more_operations)
+    assert "operations, and its client had recorded 100000 or more" in damage(folder)
+
+
+@pytest.mark.parametrize("name", ["environment.json", "client-ends.jsonl", "nemesis.jsonl", "resource.jsonl"])
+def test_a_run_that_ended_as_planned_left_each_of_its_records(whole: RunFolder, name: str) -> None:
+    (whole.path / name).unlink()
+    assert damage(whole) == f"{name} is missing although the run ended as planned: the record is damaged"
+
+
+def test_a_run_whose_nodes_were_watched_left_what_they_did(whole: RunFolder) -> None:
+    whole.write_environment({"cluster": {"key_events": True}})
+    (whole.path / "nodes.jsonl").unlink()
+    assert damage(whole).startswith("nodes.jsonl is missing although the run ended as planned")
+
+
+def test_a_client_of_which_no_life_is_left_is_damage(whole: RunFolder) -> None:
+    edit(whole, "client-ends.jsonl", without_an_end)
+    for name in ("clients", "held", "gaps"):
+        for log in (whole.path / name).glob("c1.*"):
+            log.unlink()
+    edit(whole, "resource.jsonl", lambda lines: [])
+    assert damage(whole) == "client-ends.jsonl is damaged: it does not say how life 1 of c1 ended"
+
+
+def test_a_client_that_was_killed_by_no_fault_is_damage(whole: RunFolder) -> None:
+    edit(whole, "nemesis.jsonl", lambda lines: [line | {"killed_clients": []} for line in lines])
+    assert damage(whole).startswith("nemesis.jsonl is damaged: no fault killed c")
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_an_extreme_number_is_refused_or_judged_and_ends_no_checker(recorded: Path, tmp_path: Path, seed: int) -> None:
+    """Also where a manifest vouches for it."""
+    folder = with_manifest(recorded / (VALID if seed % 2 else VIOLATION), tmp_path / "run")
+    file = an_extreme_number(folder.path, Random(seed))
+    write_manifest(folder)
+    with suppress(UsageError):
+        judge_folder(folder)
+    assert file.is_file()
+
+
+@pytest.mark.parametrize("extreme", [2**63 - 1, -(2**63), 2**63, 10**40])
+@pytest.mark.parametrize(
+    ("name", "field"),
+    [
+        ("resource.jsonl", "value"),
+        ("resource.jsonl", "index"),
+        (FINISHED, "value"),
+        (FINISHED, "section"),
+        (FINISHED, "complete_ns"),
+        (FINISHED, "validity_ms"),
+        ("client-ends.jsonl", "at_ns"),
+        ("nemesis.jsonl", "done_ns"),
+        ("nodes.jsonl", "at_ns"),
+    ],
+)
+def test_a_number_that_no_run_can_record_is_refused_with_file_and_line(
+    whole: RunFolder, name: str, field: str, extreme: int
+) -> None:
+    lines = (whole.path / name).read_text().splitlines()
+    at = next(number for number, line in enumerate(lines) if f'"{field}":' in line)
+    lines[at] = json.dumps(json.loads(lines[at]) | {field: extreme})
+    (whole.path / name).write_text("\n".join(lines) + "\n")
+    assert damage(whole).startswith(f"{name} line {at + 1} is not a valid record (Expected `")
+
+
+def test_the_last_read_is_refused_with_its_name_if_no_counter_can_be_so_large(whole: RunFolder) -> None:
+    whole.write_final({"k1": 2**63 - 1})
+    assert damage(whole).startswith("final.json is not what fencepost writes there: Expected `int` <=")
 
 
 @pytest.mark.parametrize("of", ["held", "answers"])

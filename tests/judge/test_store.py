@@ -6,6 +6,7 @@ import errno
 import io
 import os
 import re
+import shutil
 import subprocess
 import sys
 from datetime import timedelta
@@ -18,7 +19,7 @@ from rich.console import Console
 
 import fencepost
 from fencepost.errors import BrokenEnvironmentError, UsageError
-from fencepost.history import FaultEvent, Gap, Op, Timeline, Write
+from fencepost.history import ClientEnd, FaultEvent, Gap, Op, Timeline, Write
 from harness.checkers.judge import judge_folder, recorded_verdict
 from harness.config import RunConfig
 from harness.history.recorded import Recorded
@@ -26,6 +27,7 @@ from harness.options import replay_command
 from harness.report.findings_listed import FoundInRuns, found_in, render_findings
 from harness.report.listing import list_runs, render_listing
 from harness.store.append_log import AppendLog, read_lines
+from harness.store.binding import bound
 from harness.store.columns import OPS_SCHEMA
 from harness.store.manifest import write_manifest
 from harness.store.parquet import read_frame
@@ -39,8 +41,10 @@ CONFIG = RunConfig(seed=7, clients=2, nodes=3, ttl_ms=100, nemesis="none")
 
 
 def story() -> History:
-    history = History().section("c1", 0, 10).section("c2", 20, None).end("c2", "killed", 25).end("c1", "finished", 30)
-    return history.write("c1", 1, at=5).fault("f1", 1, 2, cut_links=(("c1", "n1"),))
+    history = History().section("c1", 1, 10).section("c2", 20, None).end("c2", "killed", 25).end("c1", "finished", 30)
+    history.fault("f1", 1, 2, cut_links=(("c1", "n1"),)).fault("f2", 24, None, nemesis="crash", killed_clients=("c2",))
+    history.write("c1", 1, at=5).writes[0].index = 1
+    return history
 
 
 def written(results: Path, history: History | None = None) -> RunFolder:
@@ -54,6 +58,12 @@ def written(results: Path, history: History | None = None) -> RunFolder:
     with folder.nemesis_log() as faults, folder.client_ends_log() as ends, folder.resource_log() as writes:
         faults.extend(history.faults)
         ends.extend(history.ends)
+        # Every client has ended somehow.
+        ended = {(end.client, end.life) for end in history.ends}
+        others = [life for life in history.ops if life not in ended]
+        ends.extend(ClientEnd(client, life, "cut-off", ms(1200)) for client, life in others)
+        silent = set(history.config.user_names) - {client for client, _ in (*ended, *others)}
+        ends.extend(ClientEnd(client, 1, "cut-off", ms(1200), "starting") for client in sorted(silent))
         writes.extend(history.writes)
     folder.write_schedule({"faults": [{"id": "f1"}]})
     folder.write_environment({"redis": "7.0.15"})
@@ -208,12 +218,49 @@ def test_a_run_that_an_older_version_judged_is_judged_anew_and_listed_as_outdate
     assert "fencepost analyze" not in shown(tmp_path)
 
 
+def bind(folder: RunFolder, document: dict[str, object]) -> None:
+    """Write it as the verdict that was made from this record."""
+    document.pop("fits")
+    (folder.path / "verdict.json").write_bytes(bound(msgspec.json.encode(document), folder.path))
+
+
+def test_a_verdict_that_was_edited_does_not_fit_the_record(tmp_path: Path) -> None:
+    folder = written(tmp_path)
+    judge_folder(folder)
+    path = folder.path / "verdict.json"
+    path.write_text(path.read_text().replace('"verdict": "valid"', '"verdict": "violation"'))
+    with pytest.raises(UsageError, match=r"verdict\.json does not fit the record: .* judges it anew"):
+        recorded_verdict(folder)
+    with pytest.raises(UsageError, match=r"verdict\.json does not fit the record"):
+        fencepost.load(folder.path)
+    assert [(run.verdict, run.cells) for run in list_runs(tmp_path)] == [("changed", ())]
+    assert "verdict.json does not fit the record" in " ".join(shown(tmp_path).split())
+    code, said, _ = runs.fencepost(tmp_path, "explain", str(folder.path))
+    assert code == 0
+    assert "verdict.json does not fit the record" in said
+    judge_folder(folder)
+    assert [run.verdict for run in list_runs(tmp_path)] == ["valid"]
+
+
+def test_a_verdict_of_another_run_or_of_another_record_does_not_fit(tmp_path: Path) -> None:
+    folder, other = written(tmp_path), written(tmp_path, quiet())
+    for each in (folder, other):
+        judge_folder(each)
+    shutil.copy(other.path / "verdict.json", folder.path / "verdict.json")
+    assert list_runs(tmp_path)[0].verdict == "changed"
+    judge_folder(folder)
+    assert list_runs(tmp_path)[0].verdict == "valid"
+    (folder.path / "resource.jsonl").write_bytes(b"")
+    write_manifest(folder)
+    assert list_runs(tmp_path)[0].verdict == "changed"
+
+
 def test_figures_of_a_checker_that_is_no_longer_there_are_left_out(tmp_path: Path) -> None:
     folder = written(tmp_path)
     _, verdict = judge_folder(folder)
     document = msgspec.json.decode((folder.path / "verdict.json").read_bytes())
     document["figures"]["gone"] = {"counted": 3}
-    (folder.path / "verdict.json").write_bytes(msgspec.json.encode(document))
+    bind(folder, document)
     assert recorded_verdict(folder) == verdict
 
 
@@ -222,7 +269,7 @@ def test_figures_that_are_not_what_their_checker_writes_are_refused(tmp_path: Pa
     judge_folder(folder)
     document = msgspec.json.decode((folder.path / "verdict.json").read_bytes())
     document["figures"]["counter"]["lost"] = "many"
-    (folder.path / "verdict.json").write_bytes(msgspec.json.encode(document))
+    bind(folder, document)
     with pytest.raises(UsageError, match=r"verdict\.json is not what fencepost writes there: .*lost.* writes it anew"):
         recorded_verdict(folder)
 
@@ -320,7 +367,9 @@ def test_long_logs_are_read_in_pieces_that_cut_lines_anywhere(tmp_path: Path, mo
 def test_names_are_distinguished_however_many_there_are(tmp_path: Path) -> None:
     history = History()
     for n in range(40_000):
-        history.op("c1", "acquire", "fail", 1, n, n + 1, error=f"error {n}" if n % 3 else None, key=f"k{n % 200}")
+        history.op(
+            "c1", "acquire", "fail", 1, n / 100, (n + 1) / 100, error=f"error {n}" if n % 3 else None, key=f"k{n % 200}"
+        )
     folder = written(tmp_path, history)
     ops = load_recorded(folder).ops
     assert ops["key"].tolist() == [f"k{n % 200}" for n in range(40_000)]
@@ -353,10 +402,25 @@ def test_judging_leaves_the_history_as_parquet_and_the_verdict(tmp_path: Path) -
     assert recorded_verdict(folder) == verdict
     metadata = pq.ParquetFile(folder.path / "history.parquet").metadata
     assert metadata.row_group(0).column(0).compression == "ZSTD"
-    for log in folder.clients.iterdir():
-        log.unlink()
+
+
+def test_the_history_as_parquet_never_stands_in_for_the_clients_logs(tmp_path: Path) -> None:
+    folder, other = written(tmp_path), written(tmp_path, quiet())
+    for each in (folder, other):
+        judge_folder(each)
+    shutil.copy(other.path / "history.parquet", folder.path / "history.parquet")
     assert same(load_recorded(folder), story().recorded())
-    assert judge_folder(folder)[1] == verdict
+    shutil.rmtree(folder.clients)
+    with pytest.raises(UsageError, match=r"clients/c1\.1\.jsonl is missing; manifest\.json lists it"):
+        judge_folder(folder)
+    write_manifest(folder)
+    with pytest.raises(UsageError, match=r"/clients is missing: the record is damaged"):
+        judge_folder(folder)
+    folder.clients.mkdir()
+    with pytest.raises(
+        UsageError, match=r"client-ends\.jsonl is damaged: it names c2, life 1, but clients/c2\.1\.jsonl is not"
+    ):
+        judge_folder(folder)
 
 
 def test_a_reader_sees_the_old_file_or_the_new_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -431,8 +495,8 @@ def test_runs_are_listed_oldest_first_with_their_verdicts(tmp_path: Path) -> Non
     ]  # fmt: skip
 
 
-def found(verdict: str, *findings: Finding) -> bytes:
-    return msgspec.json.encode(Verdict(verdict, "lease", findings, (), {}))  # type: ignore[arg-type]
+def found(verdict: str, *findings: Finding) -> Verdict:
+    return Verdict(verdict, "lease", findings, (), {})  # type: ignore[arg-type]
 
 
 def test_what_several_runs_found_is_told_with_how_often_and_how_soon(tmp_path: Path) -> None:
@@ -441,7 +505,7 @@ def test_what_several_runs_found_is_told_with_how_often_and_how_soon(tmp_path: P
     timeless = Finding("lost-update", "client", "lost", examples=({"key": "k1"},))
     for verdict in (found("violation", timeless, late), found("unknown", soon), found("valid")):
         folder = written(tmp_path)
-        (folder.path / "verdict.json").write_bytes(verdict)
+        folder.write_verdict(verdict)
     written(tmp_path)
     listed = list_runs(tmp_path)
     assert [run.verdict for run in listed] == ["violation", "unknown", "valid", "unjudged"]
@@ -465,7 +529,7 @@ def test_findings_of_several_locks_name_them_in_whole_words(tmp_path: Path) -> N
     locks = ("control-release-without-comparing", "control-no-unique-value")
     for lock in locks:
         folder = RunFolder.create(tmp_path, msgspec.structs.replace(CONFIG, lock=lock))
-        (folder.path / "verdict.json").write_bytes(found("violation", Finding("late-grant", "lock", "late")))
+        folder.write_verdict(found("violation", Finding("late-grant", "lock", "late")))
     console = Console(width=80, record=True, file=io.StringIO())
     console.print(render_findings(list_runs(tmp_path)))
     text = console.export_text()
@@ -487,7 +551,7 @@ def test_runs_before_a_time_are_not_listed(tmp_path: Path) -> None:
 
 def test_one_line_gives_tables(tmp_path: Path) -> None:
     run = fencepost.load(written(tmp_path).path)
-    assert (len(run.ops), len(run.sections), len(run.faults), len(run.writes)) == (4, 2, 2, 1)
+    assert (len(run.ops), len(run.sections), len(run.faults), len(run.writes)) == (4, 2, 3, 1)
     assert run.faults["cut_links"].iloc[0] == (("c1", "n1"),)
     assert run.config.seed == 1
     assert run.verdict.verdict == "valid"
@@ -568,3 +632,40 @@ def test_a_run_whose_clients_had_several_tasks_is_read_although_it_broke_off(tmp
     folder = broken_off(with_gap(written(tmp_path, history), "c1", 100, 400))
     run = load_recorded(folder)
     assert {event.paused_clients for event in run.faults} == {("c1@1", "c1@2")}
+
+
+@pytest.mark.needs("root")
+def test_a_run_of_another_user_s_is_unreadable_and_not_damaged(tmp_path: Path) -> None:
+    """What a run leaves can be entered by its user alone."""
+    folder, own = written(tmp_path), written(tmp_path)
+    for each in (folder, own):
+        judge_folder(each)
+    own.path.chmod(0o755)
+    for place in (tmp_path, *tmp_path.parents[:3]):
+        place.chmod(place.stat().st_mode | 0o055)
+    os.seteuid(65534)
+    try:
+        listed, text = list_runs(tmp_path), " ".join(shown(tmp_path).split())
+        with pytest.raises(UsageError, match=r"cannot be read \(Permission denied\); check whose it is"):
+            RunFolder.open(folder.path)
+    finally:
+        os.seteuid(0)
+    assert [run.verdict for run in listed] == ["unreadable", "valid"]
+    assert "unreadable: this user may not read its files" in text
+    assert "damaged" not in text
+
+
+@pytest.mark.needs("root")
+@pytest.mark.parametrize("name", ["clients", "held"])
+def test_logs_that_this_user_may_not_read_are_not_missing(tmp_path: Path, name: str) -> None:
+    folder = written(tmp_path)
+    judge_folder(folder)
+    folder.path.chmod(0o755)
+    for place in (tmp_path, *tmp_path.parents[:3]):
+        place.chmod(place.stat().st_mode | 0o055)
+    (folder.path / name).chmod(0o700)
+    os.seteuid(65534)
+    try:
+        assert [run.verdict for run in list_runs(tmp_path)] == ["unreadable"]
+    finally:
+        os.seteuid(0)

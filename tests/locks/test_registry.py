@@ -100,11 +100,11 @@ def test_a_recipe_is_opened_by_its_name() -> None:
     assert isinstance(open_lock("no-op", None, [], LockSettings()), NoOp)
 
 
-def test_the_error_for_an_unknown_name_suggests_the_nearest_and_lists_all() -> None:
+def test_the_error_for_an_unknown_name_suggests_the_nearest_or_says_what_lists_all() -> None:
     message = refused("redlok-ng")
-    assert "did you mean redlock-ng?" in message
-    assert "set-nx-px" in message
+    assert message.endswith("did you mean redlock-ng?")
     assert "did you mean" not in refused("zookeeper")
+    assert "`fencepost test --help` lists them" in refused("zookeeper")
 
 
 def test_a_foreign_lock_that_is_not_installed_says_how_to_install_it(

@@ -72,7 +72,7 @@ def test_options_with_several_words_are_written_with_a_dash_and_durations_may_be
         ("partition:kind=hodl", "did you mean hold?"),
         ("partition:shape=circle", "known are any, one-node"),
         ("partition:interval=often", "'often' is not a duration"),
-        ("partition:interval=-4s", "'-4s' is not a duration"),
+        ("partition:interval=-4s", "'-4s' is negative"),
         ("partition:interval=1ms", "not between 100 and"),
         ("partition:interval=99h", "not between 100 and"),
         ("pause:duration=5000ttl", "5000ttl is not between 0 and 1000ttl"),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from fencepost.errors import UsageError
 from fencepost.extensions import extended, load
+from fencepost.meant import question
 
 if TYPE_CHECKING:
     from workloads.workload import Workload
@@ -27,13 +28,8 @@ def find_workload(name: str) -> Workload:
     """The workload of this name. Raises UsageError if there is none."""
     known = workload_names()
     if name not in known:
-        from difflib import get_close_matches  # every client imports this module
-
-        near = get_close_matches(name, known, n=1)
-        hint = f"did you mean {near[0]}? " if near else ""
-        raise UsageError(
-            f"no workload is named {name!r}: {hint}known are {', '.join(known)}; FENCEPOST_PATH brings your own"
-        )
+        listed = f"known are {', '.join(known)}; FENCEPOST_PATH brings your own"
+        raise UsageError(f"no workload is named {name!r}{question(name, known, listed)}")
     module = load(_module(name))
     workload: Workload | None = getattr(module, "WORKLOAD", None)
     if workload is None:
