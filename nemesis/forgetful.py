@@ -23,6 +23,7 @@ LANES: Final[Mapping[str, Deck]] = {
             "crash:targets=one,restart-delay=0",
             "crash:targets=one,restart-delay=0.5ttl",
             "crash:targets=minority,restart-delay=0.2ttl",
+            "crash:targets=majority,restart-delay=0",
         ),
         STILL,
     )
