@@ -454,7 +454,9 @@ class Machine:
         for mend in json.loads((ROOT / "fencepost/setup/toxiproxy/mends.json").read_text()):
             file = upstream / mend["file"]
             file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(mend["before"])
+            with file.open("a") as text:
+                text.write(mend["before"])
+        for file in upstream.rglob("*.go"):
             file.chmod(0o444)
         self.program("go", FAKE_GO.replace("{upstream}", str(upstream)))
         self.program("redis-server", "echo Redis server v=7.0.15 sha=0")  # which does not matter

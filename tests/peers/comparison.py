@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from fencepost.errors import UsageError
 from harness.checkers import counter, exclusion, fencing, lease_validity, orphans
 from harness.checkers.judge import judge
+from harness.history.recorded import Recorded
 from harness.store.run_folder import RunFolder
 from harness.store.tables import load_recorded
 from harness.verdict import Verdict
@@ -18,6 +21,7 @@ CONTRADICTIONS = ("unrecorded-write", "final-value", "impossible-value")
 DAMAGED = {"verdict": "damaged"}
 QUESTIONS = (
     "counter",
+    "evidence",
     "exclusion",
     "faults",
     "fencing",
@@ -42,7 +46,7 @@ def by_the_product(folder: Path) -> dict[str, Any]:
         recorded = load_recorded(RunFolder.open(folder))
     except UsageError:
         return DAMAGED
-    verdict = judge(recorded, QUESTIONS)
+    verdict = judge(without_floors(recorded), QUESTIONS)
     overlaps, costs = verdict.of(exclusion.Figures), verdict.of(counter.Figures)
     fences, leases = verdict.of(fencing.Figures), verdict.of(lease_validity.Figures)
     assert overlaps is not None
@@ -70,6 +74,12 @@ def by_the_product(folder: Path) -> dict[str, Any]:
         "orphans_total": round(((keys and keys.total_ms) or 0) * 1e6),
         "orphans_longest": round(((keys and keys.longest_ms) or 0) * 1e6),
     }
+
+
+def without_floors(run: Recorded) -> Recorded:
+    """The run, however little of it could be judged: these floors are not the plain judge's question."""
+    off = {"least_faults": 0.0, "least_reach": 0.0, "least_sections": 0, "most_empty": 100.0}
+    return replace(run, config=msgspec.structs.replace(run.config, **off))
 
 
 def by_the_plain_judge(folder: Path) -> dict[str, Any]:
