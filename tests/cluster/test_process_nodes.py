@@ -273,7 +273,7 @@ def test_nodes_on_valkey_do_what_nodes_on_redis_do_next_to_a_resource_on_redis(
     program = find_server("valkey")
     cluster = make_cluster(nodes=2, server=program, policy="aof-always")
     for part, of in (("server", program), ("resource_server", redis_program)):
-        assert cluster.environment()[part] == {"name": of.name, "version": of.version, "path": str(of.path)}
+        assert cluster.environment()[part] == of.facts()
     assert cluster.resource.server.running_version(cluster.resource.address, LONG_MS) == redis_program.version
     assert cluster.nodes["n1"].server.running_version(cluster.nodes["n1"].address, LONG_MS) == program.version
     node = cluster.nodes["n2"]
