@@ -77,7 +77,9 @@ def test_the_help_and_the_list_work_in_an_empty_folder(installed: Path, tmp_path
 def test_the_doctor_says_what_to_run_without_make(installed: Path, tmp_path: Path) -> None:
     code, out, err = fencepost(installed, tmp_path, "doctor")
     assert (code, err) == (255, "")
-    assert f"no redis-server in {tmp_path}/home/.local/share/fencepost/bin or on PATH" in " ".join(out.split())
+    assert f"no redis-server in {tmp_path}/home/.local/share/fencepost/bin; run `fencepost setup`" in " ".join(
+        out.split()
+    )
     assert "fencepost setup" in out
     assert "make " not in out
     assert not (tmp_path / "fencepost-runs").exists()
