@@ -153,15 +153,10 @@ def _no_writes(run: Path) -> bool:
 
 
 def _no_client_logs(run: Path) -> bool:
-    """The operations are left in history.parquet."""
+    """No operation is left: history.parquet is no record."""
     for log in (run / "clients").iterdir():
         log.unlink()
-    return (run / "history.parquet").exists()
-
-
-def _no_history(run: Path) -> bool:
-    """No operation is left anywhere."""
-    return _no_client_logs(run) and _remove(run / "history.parquet")
+    return True
 
 
 def _no_first_life(run: Path) -> bool:
@@ -203,7 +198,6 @@ DAMAGE: Final[tuple[Callable[[Path], bool], ...]] = (
     _no_schedule,
     _no_writes,
     _no_client_logs,
-    _no_history,
     _no_first_life,
     _no_client_ends,
     _no_environment,

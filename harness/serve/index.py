@@ -127,7 +127,7 @@ def _changed_ns(path: Path) -> int | None:
         return None
     for name in ("verdict.json", "manifest.json"):
         with suppress(OSError):
-            at_ns = max(at_ns, (path / name).stat().st_ctime_ns)
+            at_ns = max(at_ns, (path / name).stat().st_mtime_ns)
     return at_ns
 
 

@@ -22,7 +22,7 @@ from harness.history.parts import by_lives
 from harness.history.recorded import Recorded
 from harness.history.sections import positions_of
 from harness.store.run_folder import RunFolder, client_logs
-from workloads.kinds import find_workload
+from workloads.kinds import find_workload, workload_names
 
 _LEFT_BEHIND: Final = ("environment.json", "client-ends.jsonl", "nemesis.jsonl", "resource.jsonl", "final.json")
 _BESIDE_NS: Final = 3_600_000_000_000
@@ -244,8 +244,10 @@ def _steps(folder: RunFolder, run: Recorded) -> None:
 
 
 def _unfinished(folder: RunFolder, run: Recorded) -> None:
-    """Clients that work in the usual loop release before they finish. (A script's need not.)"""
-    if not find_workload(run.config.workload).is_loop or folder.read_experiment() is not None:
+    """Clients that work in the usual loop release before they finish. (A script's need not, and what a workload that is
+    not known here does is not known.)"""
+    name = run.config.workload
+    if name not in workload_names() or not find_workload(name).is_loop or folder.read_experiment() is not None:
         return
     finished = {(end.client, end.life) for end in run.ends if end.how == "finished"}
     inside = run.sections[run.sections["ended"] == "open"]

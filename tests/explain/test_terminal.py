@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from fencepost.history import ClientEnd, Round
+from fencepost.history import Round
 from harness.cli.main import run
 from harness.explain.explanation import Explained, explain
 from harness.history.recorded import Recorded
@@ -19,6 +19,7 @@ from harness.store.manifest import write_manifest
 from harness.store.run_folder import RunFolder
 from harness.verdict import Verdict
 from tests.explain.stories import Story
+from tests.peers.recorded import complete
 
 
 def folder_of(story: Story, results: Path) -> RunFolder:
@@ -34,12 +35,7 @@ def folder_of(story: Story, results: Path) -> RunFolder:
         log.extend(story.faults)
     with folder.resource_log() as log:
         log.extend(story.writes)
-    lives = sorted({*story.ops, *((name, 1) for name in story.config.user_names)})
-    with folder.client_ends_log() as log:
-        for client, life in lives:
-            under_way = None if (client, life) in story.ops else "starting"
-            log.append(ClientEnd(client, life, "cut-off", story.timeline.end_ns or 0, under_way))
-    folder.write_environment({})
+    complete(folder, story.timeline.end_ns or 0)
     folder.write_timeline(story.timeline)
     folder.write_final({write.key: write.value for write in story.writes})
     write_manifest(folder)

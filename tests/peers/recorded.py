@@ -8,8 +8,9 @@ import tarfile
 from pathlib import Path
 from typing import Final
 
+from fencepost.history import ClientEnd
 from harness.store.manifest import FIRST_SCHEMA, write_manifest
-from harness.store.run_folder import RunFolder
+from harness.store.run_folder import RunFolder, client_logs
 
 _ARCHIVE: Final = Path(__file__).parent / "recorded.tar.xz"
 
@@ -25,6 +26,22 @@ def unpack(folder: Path) -> Path:
         archive.extraction_filter = getattr(tarfile, "data_filter", None)  # Pythons before 3.11.4 have none
         archive.extractall(folder)
     return folder / "recorded"
+
+
+def complete(folder: RunFolder, end_ns: int) -> None:
+    """What else a run leaves that ends as planned: an end of every client, and each of its logs."""
+    for log in (folder.nemesis_log(), folder.resource_log()):
+        log.close()
+    lives = {(client, life) for client, life, _ in client_logs(folder.clients)}
+    silent = set(folder.read_config().user_names) - {client for client, _ in lives}
+    ended = {(end.client, end.life) for end in folder.read_log("client-ends.jsonl", ClientEnd)}
+    with folder.client_ends_log() as log:
+        log.extend(ClientEnd(client, life, "cut-off", end_ns) for client, life in sorted(lives - ended))
+        log.extend(ClientEnd(client, 1, "cut-off", end_ns, "starting") for client in sorted(silent))
+    if not (folder.path / "environment.json").exists():
+        folder.write_environment({})
+    if folder.read_final() is None:
+        folder.write_final({})
 
 
 def with_manifest(run: Path, copy: Path) -> RunFolder:

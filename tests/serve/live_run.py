@@ -15,6 +15,7 @@ from harness.session import judge_and_draw
 from harness.store.append_log import AppendLog
 from harness.store.manifest import write_manifest
 from harness.store.run_folder import RunFolder
+from tests.peers.recorded import complete
 
 
 class LiveRun:
@@ -62,7 +63,7 @@ class LiveRun:
         stop, end = self.ns(11_000), self.ns(12_000)
         with self.folder.client_ends_log() as log:
             log.extend(ClientEnd(client, 1, "finished", end) for client in ("c1", "c2"))
-        self.folder.write_final({})
+        complete(self.folder, end)
         self.folder.write_timeline(Timeline(start_ns=self._start_ns, healed_ns=stop, stop_ns=stop, end_ns=end))
         write_manifest(self.folder)
         self._state.close()

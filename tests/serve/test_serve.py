@@ -20,6 +20,7 @@ import pytest
 
 from cluster.waiting import becomes_true
 from fencepost.files import open_regular
+from harness.checkers.judge import judge_folder
 from harness.serve.choice import ON_A_PAGE, Choice
 from harness.serve.index import UNREAD, Index, RunSummary, summary_of
 from harness.serve.pages import list_page
@@ -230,9 +231,27 @@ def test_no_other_folder_is_a_run(name: str, served: Served) -> None:
         assert served.ask(f"runs/{name}/{below}")[0] == 404
 
 
+def settle(path: Path, at_s: float = 1) -> None:
+    """As if nothing had changed in this run's folder since then."""
+    for each in sorted(path.rglob("*"), reverse=True):
+        os.utime(each, (at_s - 0.5, at_s - 0.5))  # a record is older than its verdict
+    for each in (path / "verdict.json", path):
+        os.utime(each, (at_s, at_s))
+
+
+def test_a_verdict_that_is_edited_in_its_place_is_seen(tmp_path: Path) -> None:
+    path, index = a_run(tmp_path / "runs", 1), Index(tmp_path / "runs", tmp_path / "index.json")
+    settle(path)
+    assert [run.verdict for run in index.runs()] == ["unknown"]
+    text = (path / "verdict.json").read_text()
+    (path / "verdict.json").write_text(text.replace('"verdict": "unknown"', '"verdict": "valid"'))
+    assert path.stat().st_mtime == 1
+    assert [run.verdict for run in index.runs()] == ["changed"]
+
+
 def test_a_run_is_read_anew_only_when_its_folder_has_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path, kept = a_run(tmp_path / "runs", 1), tmp_path / "cache" / "index.json"
-    os.utime(path, (1, 1))
+    settle(path)
     (first,) = Index(tmp_path / "runs", kept).runs()
     read: list[Path] = []
     monkeypatch.setattr("harness.serve.index.summary_of", lambda path: read.append(path) or summary_of(path))
@@ -281,21 +300,23 @@ def counted_reads(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
 def test_of_many_runs_nobody_knows_the_first_page_reads_the_newest_and_the_others_follow(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Counted in files, so that a busy machine changes nothing: three of each run on the page, none of the others."""
+    """Counted in files, so that a busy machine changes nothing: three of each run on the page, one of
+    them twice, and none of the others."""
     results, kept = tmp_path / "runs", tmp_path / "index.json"
     one = a_run(results, 1, lock="redlock")
     write_manifest(RunFolder(one))
+    judge_folder(RunFolder(one))
     for number in range(ON_A_PAGE + 60):
         path = results / f"20990101T000000.{number:06}Z-run"
         path.mkdir()
         for name in ("config.json", "verdict.json", "manifest.json"):
             (path / name).write_bytes((one / name).read_bytes())
-        os.utime(path, (1, 1))
+        settle(path)
     shutil.rmtree(one)
     index = Index(results, kept)
     opened = counted_reads(monkeypatch)
     runs = index.runs(most=ON_A_PAGE)
-    assert len(opened) == 3 * ON_A_PAGE
+    assert len(opened) == 4 * ON_A_PAGE
     assert [run.verdict for run in runs] == ["unknown"] * ON_A_PAGE + [UNREAD] * 60
     page = list_page("/token/", results, runs, Choice())
     assert page.count("redlock, partition") == ON_A_PAGE
@@ -303,17 +324,17 @@ def test_of_many_runs_nobody_knows_the_first_page_reads_the_newest_and_the_other
     assert not kept.exists(), "what is known of a part would be taken for all"
 
     assert (index.read_on(50), index.read_on(50)) == (True, False)
-    assert len(opened) == 3 * (ON_A_PAGE + 60)
+    assert len(opened) == 4 * (ON_A_PAGE + 60)
     assert {run.verdict for run in index.runs(most=0)} == {"unknown"}
     assert {run.verdict for run in Index(results, kept).runs(most=0)} == {"unknown"}
-    assert len(opened) == 3 * (ON_A_PAGE + 60) + 1, "the index, which the second one read"
+    assert len(opened) == 4 * (ON_A_PAGE + 60) + 1, "the index, which the second one read"
 
 
 def test_runs_that_come_go_and_change_while_others_are_read_are_listed_as_they_are(tmp_path: Path) -> None:
     results = tmp_path / "runs"
     paths = [a_run(results, seed) for seed in range(4)]
     for path in paths:
-        os.utime(path, (1, 1))
+        settle(path)
     index = Index(results, tmp_path / "index.json")
     assert [run.verdict for run in index.runs(most=1)] == ["unknown", *[UNREAD] * 3]
     shutil.rmtree(paths[0])

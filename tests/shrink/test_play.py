@@ -22,6 +22,7 @@ from harness.store.append_log import AppendLog
 from harness.store.manifest import recording
 from harness.store.run_folder import RunFolder
 from nemesis.schedule import Schedule
+from tests.peers.recorded import complete
 from tests.shrink.schedules import crash, schedule
 
 Record = Callable[[Prepared, RunFolder, object], None]
@@ -33,16 +34,17 @@ ONE, TWO = (
 
 def nothing(_: Prepared, folder: RunFolder, __: object) -> None:
     folder.write_timeline(Timeline(start_ns=1, healed_ns=2, stop_ns=3, end_ns=10**9))
+    complete(folder, 10**9)
 
 
 def overlap(prepared: Prepared, folder: RunFolder, progress: object) -> None:
     """c1 is inside from 1 to 400 ms, c2 from 101 to 500 ms, with leases of a second."""
-    nothing(prepared, folder, progress)
     for client, at_ms in (("c1", 1), ("c2", 101)):
         with AppendLog(folder.client_log(client, 1)) as log:
             at_ns, end_ns = at_ms * 10**6, (at_ms + 399) * 10**6
             log.append(Op("acquire", "ok", "k1", 1, at_ns - 1000, at_ns, validity_ms=1_000, deadline_ns=at_ns + 10**9))
             log.append(Op("release", "ok", "k1", 1, end_ns, end_ns + 1000))
+    nothing(prepared, folder, progress)
 
 
 def stopped(prepared: Prepared, folder: RunFolder, progress: object) -> None:
