@@ -32,7 +32,7 @@ from cluster.base import DIALLED_FROM, RESOURCE, LinkKey
 from cluster.registry import servers
 from cluster.requests import Conversation, Decode, Request
 from cluster.spec import sentinels_of
-from fencepost.errors import UsageError
+from fencepost.errors import BrokenEnvironmentError, UsageError
 from fencepost.files import kind_of
 from harness.config import RunConfig
 from harness.history.recorded import LinkTraffic
@@ -112,13 +112,16 @@ class Wire(msgspec.Struct, frozen=True):
     @property
     def is_cut_short(self) -> bool:
         """Whether the record ends before the run does, because it had become too large."""
-        return ENDED in (self.connections.schema.metadata or {})
+        return _is_cut_short(self.connections)
 
 
 def keep_wire(folder: RunFolder) -> None:
     """Put the tables in the place of what the proxy recorded. Raises BrokenEnvironmentError."""
     if folder.wire.is_dir():
-        wire = read_wire(folder.wire, decoders_of(folder.read_config()))
+        try:
+            wire = read_wire(folder.wire, decoders_of(folder.read_config()))
+        except UsageError as error:  # nothing that the user did
+            raise BrokenEnvironmentError(f"what went over the links is not on record: {error}") from error
         for name, table in ((REQUESTS, wire.requests), (CONNECTIONS, wire.connections)):
             with folder.in_place(name) as temporary, temporary.open("wb") as file:
                 pq.write_table(table, file, compression="zstd", **_encodings(table.schema))
@@ -139,13 +142,15 @@ def load_wire(folder: RunFolder) -> Wire:
 
 
 def link_traffic(folder: RunFolder, config: RunConfig, start_ns: int) -> tuple[LinkTraffic, ...] | None:
-    """How much clients asked over each link to a node; None where that is not on record, not all of it, or in a
-    protocol that is not known."""
-    wire = load_wire(folder)
+    """How much clients asked over each link to a node; None where that is not on record, or not all of it (so also
+    while a run is on), or in a protocol that is not known."""
     decoders = decoders_of(config)
-    if not len(wire.connections) or wire.is_cut_short or any(decoders[node] is None for node in config.node_names):
+    is_there = kind_of(folder.path / REQUESTS) is not None and kind_of(folder.path / CONNECTIONS) is not None
+    if not is_there or any(decoders[node] is None for node in config.node_names):
         return None
-    asked = wire.requests.select(["client", "node", "by", "from_client_ns"]).to_pandas()
+    if _is_cut_short(_read_table(folder.path / CONNECTIONS, CONNECTIONS_SCHEMA)):
+        return None
+    asked = _read_table(folder.path / REQUESTS, REQUESTS_SCHEMA, "client", "node", "by", "from_client_ns").to_pandas()
     asked = asked[(asked["by"] == "client") & asked["from_client_ns"].notna()]
     before = asked["from_client_ns"] < start_ns
     warm_up, load = (
@@ -164,9 +169,16 @@ def frame(table: pa.Table) -> pd.DataFrame:
     return whole.astype({name: "int64" for name in whole if str(whole[name].dtype) == "Int64" and name not in optional})
 
 
-def _read_table(path: Path, schema: pa.Schema) -> pa.Table:
+def _is_cut_short(connections: pa.Table) -> bool:
+    return ENDED in (connections.schema.metadata or {})
+
+
+def _read_table(path: Path, schema: pa.Schema, *only: str) -> pa.Table:
+    """The whole table, or only these columns."""
     try:
-        return pq.read_table(path).cast(schema.with_metadata(pq.read_schema(path).metadata))
+        wanted = pa.schema([field for field in schema if not only or field.name in only])
+        table = pq.read_table(path, columns=wanted.names)
+        return table.cast(wanted.with_metadata(table.schema.metadata))
     except (pa.ArrowException, OSError, ValueError) as error:
         raise UsageError(f"{path} is damaged: {' '.join(str(error).split())}") from error
 
