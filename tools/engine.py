@@ -45,11 +45,11 @@ def main() -> int:
 def _bring(shop: Workshop) -> str:
     """Make an engine answer; returns which one does. Raises SetupError."""
     try:
-        engine = find_engine()
+        found = find_engine()
     except BrokenEnvironmentError as error:
         raise SetupError(str(error)) from error
-    if not engine.is_default:
-        return f"nothing to do, DOCKER_HOST or a Docker context names an engine: {engine}"
+    if not found.is_default:
+        return f"nothing to do, DOCKER_HOST or a Docker context names an engine: {found}"
     if _answers():
         return f"nothing to do, an engine answers at {_SOCKET}"
     if not has_apt():
