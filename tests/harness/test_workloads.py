@@ -112,7 +112,7 @@ def test_a_lock_that_starves_its_clients_is_caught_without_any_data(tmp_path: Pa
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["--workload", "regster"], "no workload is named 'regster': did you mean register?"),
+        (["--workload", "regster"], "no workload is named 'regster', did you mean register?"),
         (["--workload", "acquire-release", "--fencing", "all"], "--fencing all means nothing to --workload acquire-re"),
         (["--fencing", "unique"], "--fencing unique means nothing to --workload fenced-counter"),
         (["--workload", "acquire-release", "--require", "data"], "--require data means nothing to --workload acquire"),

@@ -131,7 +131,7 @@ def test_an_interruption_ends_what_runs_and_leaves_nothing_half_done(bench: Work
 def test_what_cannot_be_installed_is_refused_in_one_line(bench: Workbench) -> None:
     code, out, err = bench.setup("--lock", "tyo")
     assert (code, out, err.count("\n")) == (254, "", 1)
-    assert "no lock is named 'tyo': did you mean toy?" in err
+    assert "no lock is named 'tyo', did you mean toy?" in err
 
 
 def test_a_lock_that_ships_whole_needs_no_installation(bench: Workbench) -> None:
