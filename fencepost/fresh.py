@@ -36,9 +36,9 @@ _ROOM_BYTES = 1 << 26
 _BOOT = (
     "import gc, sys; gc.disable(); places = int(sys.argv[1]); sys.path[:] = sys.argv[2 : 2 + places]; "
     "del sys.argv[: 2 + places]; "
-    # An editable installation is found by a finder of its own, which comes after that of sys.path.
-    "sys.meta_path.sort(key=lambda finder: getattr(finder, '__name__', '') == 'PathFinder'); "
 )
+_EDITABLE_FIRST = "import sys; sys.meta_path.sort(key=lambda finder: getattr(finder, '__name__', '') == 'PathFinder'); "
+"""An editable installation is found by a finder of its own, which comes after that of sys.path."""
 _RUN = _BOOT + "from runpy import run_module; run_module(sys.argv[0], run_name='__main__', alter_sys=True)"
 _CALL = (
     _BOOT + "from importlib import import_module; module, _, name = sys.argv[0].partition(':'); "
@@ -59,7 +59,8 @@ def calling(function: str, *arguments: str) -> list[str]:
 
 def _command(boot: str, *words: str) -> list[str]:
     path = _users_folders_last()
-    return [sys.executable, "-P", "-c", boot, str(len(path)), *path, *words]
+    code = _EDITABLE_FIRST + boot if _is_editable() else boot
+    return [sys.executable, "-P", "-c", code, str(len(path)), *path, *words]
 
 
 def is_complete() -> None:
@@ -97,7 +98,18 @@ def keep_no_torn_bytecode() -> None:
 def search_users_folders_last() -> None:
     """From now on modules are looked for in the current folder and those of PYTHONPATH last."""
     sys.path[:] = _users_folders_last()
-    sys.meta_path.sort(key=lambda finder: getattr(finder, "__name__", "") == "PathFinder")  # as in `_BOOT`
+    if _is_editable():
+        exec(_EDITABLE_FIRST, {})  # noqa: S102 - the same line that starts our processes
+
+
+def _is_editable() -> bool:
+    """Whether fencepost was found by a finder of its own. A tree on `sys.path` is found there, whatever is
+    installed."""
+    return _root() not in sys.path
+
+
+def _root() -> str:
+    return os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120
 
 
 def _users_folders_last() -> list[str]:
@@ -107,5 +119,5 @@ def _users_folders_last() -> list[str]:
         theirs |= {os.path.abspath(place) for place in theirs}  # noqa: PTH100
     except FileNotFoundError:  # the current folder was deleted, and nothing is found in it
         pass
-    theirs.discard(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # noqa: PTH100, PTH120
+    theirs.discard(_root())
     return sorted(sys.path, key=theirs.__contains__)
