@@ -68,7 +68,8 @@ class Trial:
 
 def arguments(cluster: str, *, disks: bool = False) -> Sequence[str]:
     extra = ("--disks", "--persistence", "aof-everysec") if disks else ()
-    return runs.short_run("--nemesis", "pause+crash", "--duration", "1s", "--recovery", "0", *extra, cluster=cluster)
+    faults = ("--nemesis", "pause+crash:restart-delay=300ms", "--duration", "1s", "--recovery", "0")
+    return runs.short_run(*faults, *extra, cluster=cluster)
 
 
 def length_s(folder: Path, cluster: str) -> float:
