@@ -123,14 +123,17 @@ def make_logs(results: Path, sections: int, broken_share: float) -> RunFolder:
                 Op("release", "ok", *base, end, end + 10),
             ):
                 logs[client].write(encode(op) + b"\n")
-            writes.append(Write("k1", 0, f"c{client}", section, read + 1))
+            writes.append(Write("k1", number + 1, f"c{client}", section, read + 1))
             at += STEP_NS
         resource_log.extend(writes)
+    folder.nemesis_log().close()
+    at += STEP_NS
     with folder.client_ends_log() as ends:
         ends.extend([ClientEnd(f"c{n}", 1, "finished", at) for n in logs])
     for log in logs.values():
         log.close()
-    folder.write_timeline(Timeline(START_NS, at, at, at))
+    folder.write_timeline(Timeline(START_NS - STEP_NS, at, at, at))
+    folder.write_environment({})
     folder.write_final({"k1": writes[-1].value})
     write_manifest(folder)
     return folder
