@@ -12,8 +12,11 @@ import pytest
 
 from cluster.redis_requests import decode
 from fencepost.errors import UsageError
+from harness.config import RunConfig
+from harness.history.recorded import LinkTraffic
 from harness.store import wire
-from harness.store.wire import BYTES, EVENT, EVENTS, frame, read_wire
+from harness.store.run_folder import RunFolder
+from harness.store.wire import BYTES, EVENT, EVENTS, frame, keep_wire, link_traffic, read_wire
 
 NODES = {"n1": decode, "n2": None}
 PING, PONG = bytes(hiredis.pack_command(("PING",))), b"+PONG\r\n"
@@ -157,3 +160,14 @@ def test_what_the_harness_asks_is_told_from_what_a_client_asks(tmp_path: Path) -
 def test_a_record_that_became_too_large_says_so(tmp_path: Path) -> None:
     assert not read_wire(recorded(tmp_path, *ANSWERED), NODES).is_cut_short
     assert read_wire(recorded(tmp_path, *ANSWERED, (50, 1, wire.LIMIT_REACHED, 0)), NODES).is_cut_short
+
+
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_what_went_over_the_links_is_counted_only_from_a_whole_record(tmp_path: Path, is_whole: bool) -> None:
+    config = RunConfig(seed=1, nodes=1, clients=1)
+    folder = RunFolder.create(tmp_path, config)
+    folder.wire.mkdir()
+    recorded(folder.wire, *ANSWERED, *([] if is_whole else [(50, 1, wire.LIMIT_REACHED, 0)]))
+    keep_wire(folder)
+    expected = (LinkTraffic("c1", "n1", warm_up=0, load=1),) if is_whole else None
+    assert link_traffic(folder, config, start_ns=5) == expected
