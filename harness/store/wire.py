@@ -226,8 +226,9 @@ def read_wire(folder: Path, decoders: Mapping[str, Decode | None]) -> Wire:
 
 
 def _read(folder: Path) -> tuple[Any, Any, bytes]:
-    """The records, where the bytes of each begin, and the bytes. What was under way at a SIGKILL is left out."""
-    raw, text = (folder / EVENTS).read_bytes(), (folder / BYTES).read_bytes()
+    """The records, where the bytes of each begin, and the bytes. What was under way at a SIGKILL is left out. A run
+    that ended before its proxy began to record has no such files."""
+    raw, text = ((folder / name).read_bytes() if (folder / name).exists() else b"" for name in (EVENTS, BYTES))
     events = np.frombuffer(raw, EVENT, count=len(raw) // EVENT.itemsize)
     carried = np.where(np.isin(events["kind"], _CARRY), events["length"], 0).astype(np.int64)
     ends = np.cumsum(carried)

@@ -171,3 +171,8 @@ def test_what_went_over_the_links_is_counted_only_from_a_whole_record(tmp_path: 
     keep_wire(folder)
     expected = (LinkTraffic("c1", "n1", warm_up=0, load=1),) if is_whole else None
     assert link_traffic(folder, config, start_ns=5) == expected
+
+
+def test_a_run_that_ended_before_its_proxy_recorded_has_no_requests(tmp_path: Path) -> None:
+    assert requests(tmp_path).empty
+    assert connections(tmp_path).empty
