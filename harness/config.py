@@ -44,7 +44,7 @@ class RunConfig(ClientOptions, frozen=True, kw_only=True):
     its own, whose power can be cut; a schedule with power cuts brings them unasked. `clocks`: each node and each client
     has a wall clock of its own, which can be set; a schedule with wrong clocks brings them unasked. `witness`: whether
     the nodes' keys are watched (`harness.run.witness`). `pcap`: whether what goes over the links is kept
-    (`harness.run.capture`). `least_faults` … `most_empty`: the floors below which too little of a run could be
+    (`harness.run.capture`). `least_faults` … `most_starved`: the floors below which too little of a run could be
     judged (`harness.checkers.evidence`).
     """
 
@@ -117,6 +117,18 @@ class RunConfig(ClientOptions, frozen=True, kw_only=True):
             commands=_FLOORS_OF,
         ),
     ] = 75
+    most_starved: Annotated[
+        float,
+        Option(
+            "--most-starved",
+            "of the load, the longest that the harness or a client may wait for a processor, or the run is unknown",
+            "the verdict",
+            "PERCENT",
+            low=0,
+            high=100,
+            commands=_FLOORS_OF,
+        ),
+    ] = 35
     clients: Annotated[int, Option("--clients", "client processes", "load", low=1, high=256)] = 10
     load: Annotated[
         Literal["plain", "drawn"] | None,

@@ -103,7 +103,9 @@ def test_what_goes_into_a_pipe_is_the_same_however_wide_the_terminal_is(run: Pat
     listed = said(run, "list", COLUMNS=columns, LANG="C.UTF-8").decode()
     assert b"\x1b" not in listed.encode()
     (row,) = [line for line in listed.splitlines() if line.strip().startswith(folder.name[:15])]
-    assert re.search(r"control-quorum-of-two, pause, fenced-counter  .*(valid|violation|unknown)$", row)
+    assert re.search(
+        r"control-quorum-of-two, pause, fenced-counter  .*(valid|valid, data lost|violation|unknown)$", row
+    )
     judged = said(run, "analyze", COLUMNS=columns, LANG="C.UTF-8").decode()
     assert "\x1b" not in judged
     assert re.search(rf"^  page      \S*{re.escape(folder.name)}/report\.html$", judged, re.MULTILINE)

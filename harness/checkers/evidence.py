@@ -1,5 +1,6 @@
 """How much of the run could be judged? On a machine without enough processor time faults come too late to be seen, no
-client reaches a majority, and hardly a section is granted: such a run would be valid for lack of evidence.
+client reaches a majority, and hardly a section is granted: such a run would be valid for lack of evidence. So would one
+whose harness or clients waited for a processor most of the time.
 
 The floors are options. A run below one of them is unknown, unless it is a violation: what was found stays found.
 They are for loads; a script plays the few steps that it consists of.
@@ -7,32 +8,35 @@ They are for loads; a script plays the few steps that it consists of.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 import numpy as np
 from msgspec.structs import replace
 
-from fencepost.history import FaultEvent
-from fencepost.text import count, milliseconds, plural
+from fencepost.history import HARNESS, FaultEvent
+from fencepost.text import count, milliseconds, plural, printable
 from harness.checkers.liveness import last_ns
 from harness.figures import CheckerFigures, Part, Row
 from harness.history.fault_windows import majority_windows, merged
+from harness.history.lags import Lags
 from harness.history.recorded import Recorded
 from harness.verdict import Answer
 
 _FITTING: Final = 0.1
 """Of the sections that fit into the load one after the other, the most that are wanted."""
-_BUSY_PERCENT: Final = 100.0
-"""For how much of the time the threads of a process, taken together, wait for a processor on a busy machine: 200 % and
-more in runs that starved, up to 35 % in those that did not."""
+_STARVED_OVER_NS: Final = 10_000_000_000
+"""CPU starvation is a share of at least so much time: in a shorter one the start of a process weighs too much."""
 
 
 class Figures(CheckerFigures, frozen=True):
     """`faults_percent`: how many of the planned faults that were injected were seen to work; None if none was injected.
     `reach_percent`: for how much of the load some client could certainly have reached a majority of nodes, over slow
     links, too, unless liveness is required. `empty_percent`: the longest time in which no client was inside
-    (`empty_ms`), as a share of the load. `sections`: granted; `sections_wanted`: the floor for this load."""
+    (`empty_ms`), as a share of the load. `starved`: the process, the harness or a client, that waited longest for a
+    processor, and `starved_percent` for how much of the load; None if no process told of ten seconds or more.
+    `sections`: granted; `sections_wanted`: the floor for this load."""
 
     faults_percent: float | None
     reach_percent: float
@@ -40,6 +44,8 @@ class Figures(CheckerFigures, frozen=True):
     empty_ms: float
     sections: int
     sections_wanted: int
+    starved: str | None = None
+    starved_percent: float = 0.0
 
     def rows(self) -> Iterator[Row]:
         """`97 % of the faults seen to work; a majority in reach for 82 % of the load; …`."""
@@ -48,11 +54,14 @@ class Figures(CheckerFigures, frozen=True):
     def parts(self) -> Iterator[Part]:
         pairs = tuple((f"{name[0].upper()}{name[1:]}", text) for name, text in self._pairs())
         sections = ("Critical sections", f"{count(self.sections)} (at least {count(self.sections_wanted)} wanted)")
+        if self.starved is not None:
+            waited = f"{_percent(self.starved_percent)} of the load ({self.starved})"
+            pairs = (*pairs, ("Longest wait for a processor", waited))
         yield Part(
             "How much could be judged",
             order=11,
-            hint="Below the floors (--least-faults, --least-reach, --least-sections, --most-empty) a run that is no "
-            "violation is unknown.",
+            hint="Below the floors (--least-faults, --least-reach, --least-sections, --most-empty, --most-starved) a "
+            "run that is no violation is unknown.",
             pairs=(*pairs, sections),
         )
 
@@ -74,6 +83,7 @@ def check(run: Recorded) -> Answer:
         return Answer(unknown=tuple(unknown))
     reach = majority_windows(run.config.user_names, run.config.node_names, _barriers(run), run.ends, begin, end)
     empty_ms = _longest_empty_ns(run, begin, end) / 1e6
+    starved, starved_percent = _starved(run.lags)
     figures = Figures(
         faults_percent=100 * seen / len(planned) if planned else None,
         reach_percent=100 * sum(until - since for since, until in reach) / (end - begin),
@@ -81,10 +91,14 @@ def check(run: Recorded) -> Answer:
         empty_ms=empty_ms,
         sections=len(run.sections),
         sections_wanted=_sections_wanted(run, (end - begin) / 1e6),
+        starved=starved,
+        starved_percent=starved_percent,
     )
     lacking = [] if unknown else list(_lacking(run, figures, seen, len(planned)))
     if lacking:
-        unknown.append(f"too little could be judged: {'; '.join(lacking)}; {_remedy(run)}")
+        is_busy = figures.starved_percent > run.config.most_starved
+        remedy = "the machine was too busy, make fewer runs at once" if is_busy else "make a longer run (--duration)"
+        unknown.append(f"too little could be judged: {'; '.join(lacking)}; {remedy}")
     return Answer(figures, unknown=tuple(unknown))
 
 
@@ -116,6 +130,25 @@ def _lacking(run: Recorded, figures: Figures, seen: int, injected: int) -> Itera
             f"no client inside for {milliseconds(figures.empty_ms)} in one piece ({_percent(figures.empty_percent)} of "
             f"the load, at most {config.most_empty:g} % wanted)"
         )
+    if figures.starved_percent > config.most_starved:
+        yield (
+            f"{figures.starved} waited for a processor for {_percent(figures.starved_percent)} of the load (at most "
+            f"{config.most_starved:g} % wanted)"
+        )
+
+
+def _starved(lags: Iterable[Lags]) -> tuple[str | None, float]:
+    """The process that waited longest, over all of its lives, and for how much of the time in percent."""
+    waited: defaultdict[str, int] = defaultdict(int)
+    over: defaultdict[str, int] = defaultdict(int)
+    for one in lags:
+        waited[one.process] += one.waited_ns
+        over[one.process] += one.over_ns
+    shares = [(100 * waited[process] / over[process], process) for process in over if over[process] >= _STARVED_OVER_NS]
+    if not shares:
+        return None, 0.0
+    percent, process = max(shares)
+    return "the harness" if process == HARNESS else printable(process), percent
 
 
 def _sections_wanted(run: Recorded, load_ms: float) -> int:
@@ -134,14 +167,6 @@ def _longest_empty_ns(run: Recorded, begin: int, end: int) -> int:
     inside = merged(zip(sections["start_ns"].tolist(), sections["end_ns"].tolist(), strict=True), begin, end)
     edges = [begin, *(at for window in inside for at in window), end]
     return max(edges[at + 1] - edges[at] for at in range(0, len(edges), 2))
-
-
-def _remedy(run: Recorded) -> str:
-    """What to do about it. A busy machine is the usual cause."""
-    waited = [100 * one.waited_ns / one.over_ns for one in run.lags if one.over_ns]
-    if max(waited, default=0.0) >= _BUSY_PERCENT:
-        return "the machine was too busy, make fewer runs at once"
-    return "make a longer run (--duration)"
 
 
 def _percent(value: float) -> str:

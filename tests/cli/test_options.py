@@ -163,6 +163,7 @@ def test_the_options_of_each_command_are_those_that_are_declared_for_it() -> Non
         "--least-reach",
         "--least-sections",
         "--most-empty",
+        "--most-starved",
     }
     assert flags["script"] == common | {"--ttl", "--disk-fs", "--replication", "--pcap"}
     assert flags["shrink"] == {"--cluster"}

@@ -13,7 +13,13 @@ from harness.history.sections import derive_sections
 from harness.store.columns import ops_frame, writes_frame
 
 START_NS = 10**15
-NO_FLOORS: dict[str, Any] = {"least_faults": 0, "least_reach": 0, "least_sections": 0, "most_empty": 100}
+NO_FLOORS: dict[str, Any] = {
+    "least_faults": 0,
+    "least_reach": 0,
+    "least_sections": 0,
+    "most_empty": 100,
+    "most_starved": 100,
+}
 """A history of two sections is no load; `tests/judge/test_evidence.py` is about the floors."""
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fencepost.history import HARNESS
 from harness.checkers.evidence import Figures, check
 from harness.checkers.judge import judge
 from harness.history.lags import Lags
@@ -138,11 +139,35 @@ def test_everything_that_was_lacking_is_one_line_with_what_to_do() -> None:
     assert reason.endswith("; make a longer run (--duration)")
 
 
-def test_on_a_busy_machine_the_remedy_is_fewer_runs_at_once() -> None:
-    run = with_faults(1, 4, least_faults=75).recorded()
-    busy = Lags("harness", np.zeros(1), over_ns=100, waited_ns=160, stolen_ns=0, waits=np.zeros((0, 3), np.int64))
-    (reason,) = check(replace(run, lags=(busy,))).unknown
-    assert reason.endswith("make fewer runs at once")
+def waiting(process: str, waited_s: float, over_s: float) -> Lags:
+    waited_ns, over_ns = int(waited_s * 1e9), int(over_s * 1e9)
+    return Lags(process, np.zeros(1), over_ns, waited_ns, stolen_ns=0, waits=np.zeros((0, 3), np.int64))
+
+
+@pytest.mark.parametrize(("waited_s", "is_starved"), [(7.0, False), (7.1, True)])
+@pytest.mark.parametrize(("process", "name"), [(HARNESS, "the harness"), ("c2", "c2")])
+def test_a_process_that_waited_for_a_processor_too_long(
+    process: str, name: str, waited_s: float, is_starved: bool
+) -> None:
+    run = load(most_starved=35).recorded()
+    lags = (waiting("c1", 0, 20), waiting(process, 0, 10), waiting(process, waited_s, 10))
+    found = check(replace(run, lags=lags))
+    assert isinstance(found.figures, Figures)
+    assert (found.figures.starved, found.figures.starved_percent) == (name, pytest.approx(5 * waited_s))
+    if is_starved:
+        (reason,) = found.unknown
+        assert f"{name} waited for a processor for 36 % of the load (at most 35 % wanted)" in reason
+        assert reason.endswith("make fewer runs at once")
+    else:
+        assert found.unknown == ()
+
+
+@pytest.mark.parametrize(("over_s", "is_starved"), [(9.9, False), (10.0, True)])
+def test_the_wait_for_a_processor_is_not_judged_by_less_than_ten_seconds(over_s: float, is_starved: bool) -> None:
+    run = load(most_starved=35).recorded()
+    found = check(replace(run, lags=(waiting(HARNESS, over_s, over_s),)))
+    assert isinstance(found.figures, Figures)
+    assert (found.figures.starved is not None, bool(found.unknown)) == (is_starved, is_starved)
 
 
 def test_a_violation_stays_a_violation() -> None:

@@ -78,7 +78,7 @@ def by_the_product(folder: Path) -> dict[str, Any]:
 
 def without_floors(run: Recorded) -> Recorded:
     """The run, however little of it could be judged: these floors are not the plain judge's question."""
-    off = {"least_faults": 0.0, "least_reach": 0.0, "least_sections": 0, "most_empty": 100.0}
+    off = {"least_faults": 0.0, "least_reach": 0.0, "least_sections": 0, "most_empty": 100.0, "most_starved": 100.0}
     return replace(run, config=msgspec.structs.replace(run.config, **off))
 
 
