@@ -1,8 +1,8 @@
 """As whom the servers and the proxy of a run work: never as root.
 
 Run by root, they get a user number of the run's own, from a range that no system gives to anybody. They own their data
-folder and can enter no other one. Other users' servers work as that user. Where a user namespace has no other number
-than root's, servers stay root there, which outside of the namespace may be anybody.
+folder and can enter no other one. Other users' servers work as that user. Where root cannot work as another user (its
+user namespace has no other number, or its container no capability for it), servers stay root.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from typing import Final, NamedTuple
 
 _UNUSED: Final = range(1_879_048_192, 2_147_483_647)
 """User numbers that neither people, nor services, nor containers get (systemd's UIDS-GIDS.md)."""
+_NEEDED: Final = sum(1 << number for number in (0, 1, 5, 6, 7))
+"""What it takes to work as several users: CAP_CHOWN, CAP_DAC_OVERRIDE, CAP_KILL, CAP_SETGID and CAP_SETUID."""
 
 
 class Owner(NamedTuple):
@@ -26,7 +28,7 @@ class Owner(NamedTuple):
         if os.geteuid() != 0:
             return cls(os.geteuid(), os.getegid())
         number = _UNUSED.start + secrets.randbelow(len(_UNUSED))
-        return cls(number, number) if _is_mapped(number) else cls(0, os.getegid())
+        return cls(number, number) if _is_mapped(number) and _is_capable() else cls(0, os.getegid())
 
     @property
     def is_somebody_else(self) -> bool:
@@ -47,3 +49,9 @@ def _is_mapped(number: int) -> bool:
         any(int(first) <= number < int(first) + int(count) for first, _, count in map(str.split, lines))
         for lines in (Path(f"/proc/self/{kind}_map").read_text().splitlines() for kind in ("uid", "gid"))
     )
+
+
+def _is_capable() -> bool:
+    """Whether this process may give files away, use other users' files, end their processes, and become them."""
+    (held,) = (line.split()[1] for line in Path("/proc/self/status").read_text().splitlines() if "CapEff" in line)
+    return int(held, 16) & _NEEDED == _NEEDED

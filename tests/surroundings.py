@@ -353,6 +353,14 @@ SURROUNDINGS: Final = (
         needs=_MOUNTS,
         rare=True,
     ),
+    # what root may do
+    *(
+        Surrounding(name, f'setpriv --inh-caps=-all --bounding-set=-all{kept} "$@"', needs=["root"], rare=True)
+        for name, kept in (
+            ("root without any capability", ""),
+            ("root with the capabilities of a container", ",+chown,+dac_override,+fowner,+kill,+setgid,+setuid"),
+        )
+    ),
     # network and names
     Surrounding("no network but a loopback that is down", 'unshare -n "$@"', needs=["networks"], rare=True),
     Surrounding(
