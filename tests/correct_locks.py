@@ -111,20 +111,22 @@ end"""
 
 class ComesBack(Redlock):
     """A release leaves the keys for a moment. If the same client comes back meanwhile, it gets the lock by the value
-    that it had, a few times in a row, so that others get their turn."""
+    that it had, a few times in a row, so that others get their turn. Only a release that every node has answered is
+    followed by the same value: no request with it is still on its way."""
 
     LINGERS_MS: Final = 100
     IN_A_ROW: Final = 3
 
     def __init__(self, nodes: Sequence[NodeAddress], settings: LockSettings) -> None:
         super().__init__(nodes, settings)
-        self._value = super().unique_value()
+        self._kept: str | None = None
         self._times = 0
 
     def unique_value(self) -> str:
-        if self._times >= self.IN_A_ROW:
-            self._value, self._times = super().unique_value(), 0
-        return self._value
+        value, self._kept = self._kept, None
+        if value is None:
+            self._times = 0
+        return value or super().unique_value()
 
     def acquire_request(self, key: str, value: str, ttl_ms: int) -> bytes:
         return pack("EVAL", SET_OR_TAKE_BACK, 1, key, value, ttl_ms)
@@ -134,7 +136,12 @@ class ComesBack(Redlock):
         if self._times >= self.IN_A_ROW:
             return super().release(lease)
         replies = self.ask_to_release(pack("EVAL", KEEP_FOR_A_WHILE, 1, lease.key, lease.value, self.LINGERS_MS), True)
-        return sum(reply == 1 for reply in replies) >= self.quorum()
+        kept, answered = (sum(reply in some for reply in replies) for some in ((1,), (0, 1)))
+        if answered == len(replies):
+            self._kept = lease.value
+        elif kept < self.quorum() <= kept + len(replies) - answered:
+            raise TimeoutError(f"{answered} of {len(replies)} nodes answered the release")
+        return kept >= self.quorum()
 
 
 SET_FIELD_OR_TAKE_BACK = b"""\

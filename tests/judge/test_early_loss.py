@@ -50,3 +50,33 @@ def test_a_fault_that_may_have_been_in_force_excuses_it(began: float, healed: fl
 
 def test_a_section_of_another_life_is_another_one() -> None:
     assert count(lost().op("c1", "acquire", "fail", 1, 200, 201, life=2)) == 1
+
+
+@pytest.mark.parametrize(("deleted", "times"), [(30, 1), (49.5, 0), (None, 0)])
+@pytest.mark.parametrize("shown", [True, False])
+def test_nothing_was_lost_where_a_majority_may_have_had_the_key_until_the_release(
+    deleted: float | None, times: int, shown: bool
+) -> None:
+    """The release is asked for at 49 ms. A lock whose values are not known is taken at its word."""
+    history = lost().watch("n1", "n2", "n3")
+    for node in ("n1", "n2", "n3"):
+        history.seen(node, "set", 5, "v1", ttl=100)
+        if deleted is not None:
+            history.seen(node, "deleted", deleted)
+    if shown:
+        history.shows("c1", "v1")
+    for node in ("n1", "n2", "n3"):
+        history.seen(node, "blind", 300)
+    history.key_events.sort(key=lambda event: event.at_ns)
+    assert count(history) == (times if shown else 1)
+
+
+def test_one_node_that_keeps_the_key_is_no_majority() -> None:
+    history = lost().watch("n1", "n2", "n3").shows("c1", "v1")
+    for node in ("n1", "n2", "n3"):
+        history.seen(node, "set", 5, "v1", ttl=100)
+    for node in ("n1", "n2"):
+        history.seen(node, "deleted", 30)
+    for node in ("n1", "n2", "n3"):
+        history.seen(node, "blind", 300)
+    assert count(history) == 1
