@@ -27,6 +27,7 @@ from harness.run.denials import read_denials
 from harness.run.environment import describe_environment
 from harness.run.fault_log import FaultLog
 from harness.run.interruption import Interruption
+from harness.run.machine_clock import MachineClock
 from harness.run.proxy_overhead import measure_overhead_us
 from harness.run.pulse import pulse
 from harness.run.redaction import redact
@@ -118,6 +119,7 @@ class TestRun:
         self._display = display
         self._make_client = make_client
         self._head_start_ns = head_start_ns
+        self._clock = MachineClock()
         self._patience = Patience(lambda: bool(self.interruption))
         self._heal_by_ns = NEVER_NS
         self._timeline: Timeline | None = None
@@ -202,6 +204,7 @@ class TestRun:
         Cheap enough to be called all the time."""
         for slot in self.slots.values():
             slot.reap()
+        self._clock.check()
         self._notice()
         if monotonic_ns() - self._drained_at_ns > _DRAIN_EVERY_NS:
             with suppress(StalledResourceError):  # the watch says whether it is gone; what it accepted comes later
@@ -297,6 +300,8 @@ class TestRun:
             for slot in waiting:
                 with problems:  # the others are to end as ever
                     slot.reap()
+            with problems:
+                self._clock.check()
             with suppress(BrokenEnvironmentError):
                 self._notice()
             self._show("waiting for the clients to end")
