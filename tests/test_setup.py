@@ -446,7 +446,8 @@ class Machine:
         self.tree, self.programs, self.wheels = place / "tree", place / "programs", place / "wheels"
         for part in ("tools", "fencepost"):
             shutil.copytree(ROOT / part, self.tree / part, ignore=shutil.ignore_patterns("__pycache__"))
-        (self.tree / "requirements.lock").write_text("# nothing\n")
+        for lock in ("requirements.lock", "requirements-dev.lock"):
+            (self.tree / lock).write_text("# nothing\n")
         (self.tree / "pyproject.toml").write_text(PROJECT)
         (self.tree / "backend.py").write_text(BACKEND)
         self.programs.mkdir()
@@ -484,14 +485,18 @@ class Machine:
             stderr=subprocess.PIPE,
             text=True,
             cwd=self.tree,
-            env={
-                **os.environ,
-                "PATH": f"{self.programs}:{os.environ['PATH']}",
-                "PIP_NO_INDEX": "1",
-                "PIP_FIND_LINKS": str(self.wheels),
-                "PYTHONPATH": "",
-            },
+            env=self.environment,
         )
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {
+            **os.environ,
+            "PATH": f"{self.programs}:{os.environ['PATH']}",
+            "PIP_NO_INDEX": "1",
+            "PIP_FIND_LINKS": str(self.wheels),
+            "PYTHONPATH": "",
+        }
 
 
 @pytest.fixture
@@ -506,26 +511,35 @@ def eventually(holds: Callable[[], bool], seconds: float = 30) -> bool:
     return held
 
 
+def set_up_read_only(machine: Machine, *options: str) -> subprocess.CompletedProcess[str]:
+    """Set-up in a clone that it cannot write to."""
+    read_only = f"mount --bind {machine.tree} {machine.tree} && mount -o remount,ro,bind {machine.tree}"
+    begin = ["unshare", "-m", "sh", "-c", f'{read_only} && exec "$@"', "sh"]
+    words = [*begin, sys.executable, machine.tree / "tools/setup.py", *options]
+    return subprocess.run(words, capture_output=True, text=True, cwd="/", env=machine.environment)
+
+
+CANNOT_BE_WRITTEN = r"setup: \S+/\.tools cannot be written \(.+\), .* use a clone of your own\n"
+
+
 @pytest.mark.needs("mounts")
 def test_a_clone_that_cannot_be_written_is_said_with_what_to_do(machine: Machine) -> None:
-    read_only = f"mount --bind {machine.tree} {machine.tree} && mount -o remount,ro,bind {machine.tree}"
-    done = subprocess.run(
-        [
-            "unshare",
-            "-m",
-            "sh",
-            "-c",
-            f'{read_only} && exec "$@"',
-            "sh",
-            sys.executable,
-            machine.tree / "tools/setup.py",
-        ],
-        capture_output=True,
-        text=True,
-        cwd="/",
-    )
+    done = set_up_read_only(machine)
     assert (done.returncode, done.stdout) == (1, "")
-    assert re.fullmatch(r"setup: \S+/\.tools cannot be written \(.+\), .* use a clone of your own\n", done.stderr)
+    assert re.fullmatch(CANNOT_BE_WRITTEN, done.stderr)
+
+
+@pytest.mark.needs("mounts")
+def test_a_clone_that_is_ready_need_not_be_written_unless_something_more_is_asked_for(machine: Machine) -> None:
+    machine.brings("valkey-server", "echo Valkey server v=9.1.2 sha=0")
+    begun = machine.start()
+    assert begun.communicate()[1] == ""
+    assert begun.returncode == 0
+    done = set_up_read_only(machine)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    more = set_up_read_only(machine, "--dev")
+    assert (more.returncode, more.stdout) == (1, "")
+    assert re.fullmatch(CANNOT_BE_WRITTEN, more.stderr)
 
 
 def test_what_cannot_be_downloaded_is_said_in_one_line_and_the_rest_is_kept(machine: Machine) -> None:

@@ -30,7 +30,7 @@ def main() -> int:
     end_on_signals()
     shop = Workshop(ROOT / ".tools")
     clock = Clock()
-    if not os.access(ROOT, os.W_OK) and not _missing(shop):
+    if not os.access(ROOT, os.W_OK) and not _missing(shop) and not _missing_dev(shop):
         return 0  # another user's clone, which is ready
     try:
         with shop.alone(waiting=lambda: clock.say("another set-up of this folder is running; waiting for it")):
@@ -73,9 +73,16 @@ def _bring(shop: Workshop, clock: Clock) -> int:
     return 0
 
 
-def _bring_dev(shop: Workshop, clock: Clock) -> int:
-    """What tests and lint need, if it is asked for. It goes into the environment, so after that."""
+def _missing_dev(shop: Workshop) -> list[Step]:
+    """What tests and lint need, if it is asked for."""
     if "--dev" not in sys.argv[1:] or shop.is_done(step := dev_step(ROOT)):
+        return []
+    return [step]
+
+
+def _bring_dev(shop: Workshop, clock: Clock) -> int:
+    """It goes into the environment, so after that."""
+    if not (todo := _missing_dev(shop)):
         return 0
-    clock.announce([step])
-    return 0 if perform_all(shop, clock, [step]) else 1
+    clock.announce(todo)
+    return 0 if perform_all(shop, clock, todo) else 1
