@@ -18,7 +18,7 @@ from typing import Final
 from checkout import ROOT
 
 # isort: split
-from fencepost.setup.toolchains import GO, GO_SETTINGS
+from fencepost.setup.toolchains import GO, go_build_settings
 from fencepost.setup.workshop import SetupError, Step, Workshop
 
 _SOURCE: Final = ROOT / "tools/actionlint"
@@ -40,15 +40,7 @@ def step(tools: Path) -> Step:
 def _build(program: Path, shop: Workshop) -> str:
     go = _GO.bring(shop, "actionlint")
     with shop.scratch("actionlint") as scratch:
-        build = {
-            **GO_SETTINGS,
-            "GOPATH": str(scratch / "gopath"),
-            "GOMODCACHE": str(scratch / "modules"),
-            "GOCACHE": str(scratch / "cache"),
-            "GOFLAGS": "-mod=readonly -modcacherw",  # a cache that is read-only could not be deleted
-            "GOWORK": "off",
-            "CGO_ENABLED": "0",
-        }
+        build = go_build_settings(scratch)
         built = scratch / "actionlint"
         shop.run("actionlint", go.program, "build", "-trimpath", "-o", built, _PACKAGE, env=build, cwd=_SOURCE)
         program.parent.mkdir(parents=True, exist_ok=True)

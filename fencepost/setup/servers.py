@@ -14,7 +14,7 @@ from pathlib import Path
 from fencepost.setup.pins import WHEELS
 from fencepost.setup.python import unpack_wheel
 from fencepost.setup.server_wheels import BROUGHT, Brought, why_no_servers
-from fencepost.setup.toolchains import GO, GO_SETTINGS
+from fencepost.setup.toolchains import GO, go_build_settings
 from fencepost.setup.workshop import SetupError, Step, Workshop, replace
 
 _TOXIPROXY = "fencepost-toxiproxy"
@@ -64,16 +64,7 @@ def _bring_toxiproxy(shop: Workshop) -> str:
     with shop.scratch(step) as scratch:
         go, origin = _find_go(shop, step, scratch)
         kept = shop.tools / "cache" / "go"  # there if a lock in Go was installed
-        caches = kept if kept.exists() else scratch
-        build = {
-            **GO_SETTINGS,
-            "GOPATH": str(scratch / "gopath"),
-            "GOMODCACHE": str(caches / "modules"),
-            "GOCACHE": str(caches / "build"),
-            "GOFLAGS": "-mod=readonly -modcacherw",  # a cache that is read-only could not be deleted
-            "GOWORK": "off",
-            "CGO_ENABLED": "0",
-        }
+        build = go_build_settings(kept if kept.exists() else scratch)
         source, built = scratch / "source", scratch / step
         shutil.copytree(_TOXIPROXY_SOURCE, source)
         _mend(shop, step, go, build, source)

@@ -125,6 +125,20 @@ GO_SETTINGS: Final[Mapping[str, str]] = {
 }
 """Of every call of Go."""
 
+
+def go_build_settings(caches: Path) -> dict[str, str]:
+    """Of a build of ours: no settings of the user's, and its modules and objects in `caches`."""
+    return {
+        **GO_SETTINGS,
+        "GOPATH": str(caches / "gopath"),
+        "GOMODCACHE": str(caches / "modules"),
+        "GOCACHE": str(caches / "build"),
+        "GOFLAGS": "-mod=readonly -modcacherw",  # a cache that is read-only could not be deleted
+        "GOWORK": "off",
+        "CGO_ENABLED": "0",
+    }
+
+
 GO = Toolchain(
     name="Go",
     program="go",

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import replace as changed
 from pathlib import Path
 
-from fencepost.setup.toolchains import GO, GO_SETTINGS, Toolchain
+from fencepost.setup.toolchains import GO, Toolchain, go_build_settings
 from fencepost.setup.workshop import Workshop, replace
 from workloads.languages.base import Launch, copy_sources, half, sources
 from workloads.manifest import Manifest
@@ -28,15 +28,7 @@ class Go:
 
     def install(self, shop: Workshop, step: str, lock: Manifest, installed: Path) -> str:
         go = _toolchain_for(lock).bring(shop, step)
-        cache = shop.tools / "cache" / "go"
-        environment = {
-            **GO_SETTINGS,
-            "GOMODCACHE": str(cache / "modules"),
-            "GOCACHE": str(cache / "build"),
-            "GOFLAGS": "-mod=readonly -modcacherw",
-            "GOWORK": "off",
-            "CGO_ENABLED": "0",
-        }
+        environment = go_build_settings(shop.tools / "cache" / "go")
         with shop.scratch(step) as scratch:
             source, new = scratch / "source", scratch / "new"
             copy_sources(lock, source, with_half=False)
