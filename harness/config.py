@@ -43,8 +43,8 @@ class RunConfig(ClientOptions, frozen=True, kw_only=True):
     `schedule`: a saved schedule, which replaces `nemesis`. `disks`: each node has a small file system (`disk_fs`) of
     its own, whose power can be cut; a schedule with power cuts brings them unasked. `clocks`: each node and each client
     has a wall clock of its own, which can be set; a schedule with wrong clocks brings them unasked. `witness`: whether
-    the nodes' keys are watched (`harness.run.witness`). `pcap`: whether what goes over the links is kept
-    (`harness.run.capture`). `least_faults` … `most_starved`: the floors below which too little of a run could be
+    the nodes' keys are watched (`harness.run.witness`). `wire`: whether the proxy records what goes over the links
+    (`harness.store.wire`). `least_faults` … `most_starved`: the floors below which too little of a run could be
     judged (`harness.checkers.evidence`).
     """
 
@@ -215,15 +215,6 @@ class RunConfig(ClientOptions, frozen=True, kw_only=True):
         Literal["on", "off"],
         Option("--wire", "whether what goes over the links is recorded, request by request", "cluster"),
     ] = "on"
-    pcap: Annotated[
-        bool,
-        Option(
-            "--pcap",
-            "keep what went over the links as links.pcapng, for Wireshark (needs root)",
-            "cluster",
-            commands=("script",),
-        ),
-    ] = False
 
     def check(self) -> None:
         """Raise UsageError, naming the option, for what cannot mean anything."""

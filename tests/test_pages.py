@@ -22,7 +22,6 @@ ONLY_SOMETIMES = {
     "experiment.json",
     "failure.json",
     "gaps",
-    "links.pcapng",
     "played.json",
     "sealed.json",
     "wire",

@@ -15,7 +15,18 @@ from fencepost.files import beside, kind_of, on_disk
 from fencepost.options import Option
 from harness.cli.command import ARecordedRun, Call, Command
 from harness.config import RESULTS
-from harness.export.formats import HISTORIES, TABULAR, Choice, Format, Table, Window, only_key, writer_of
+from harness.export.formats import (
+    BINARY,
+    HISTORIES,
+    OF_THE_WIRE,
+    TABULAR,
+    Choice,
+    Format,
+    Table,
+    Window,
+    only_key,
+    writer_of,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -45,16 +56,19 @@ def _export(call: Call, out: Console) -> int:
         raise UsageError(f"--table is for {' and '.join(TABULAR)}; --to is {arguments.to}")
     if arguments.window is not None and arguments.to not in HISTORIES:
         raise UsageError(f"--window is for {' and '.join(HISTORIES)}; --to is {arguments.to}")
-    if arguments.output is None and arguments.to == "parquet" and sys.stdout.isatty():
-        raise UsageError("a Parquet file is not for a terminal; name one with --output")
+    if arguments.output is None and arguments.to in BINARY and sys.stdout.isatty():
+        raise UsageError(f"--to {arguments.to} is not for a terminal; name a file with --output")
 
     from harness.store.run_folder import RunFolder
     from harness.store.tables import load_recorded
+    from harness.store.wire import load_wire
 
-    run = load_recorded(RunFolder.open(arguments.run))
+    folder = RunFolder.open(arguments.run)
+    run = load_recorded(folder)
+    wire = load_wire(folder) if arguments.to in OF_THE_WIRE else None
     if arguments.key is not None:
-        run = only_key(run, arguments.key)
-    pieces = writer_of(arguments.to)(run, Choice(arguments.table or "ops", arguments.window or "section"))
+        run, wire = only_key(run, arguments.key), wire and wire.of_key(arguments.key)
+    pieces = writer_of(arguments.to)(run, Choice(arguments.table or "ops", arguments.window or "section", wire))
     if arguments.output is None:
         say_bytes(pieces)
     else:
@@ -78,7 +92,8 @@ COMMAND = Command(
     description="""
 Write a recorded run in the format of another tool, to a file or to standard output.
 
-  perfetto   a trace for ui.perfetto.dev: clients, nodes, faults and overlaps as tracks
+  perfetto   a trace for ui.perfetto.dev: clients, nodes, faults and overlaps as tracks, and every request
+  pcapng     what went over the links, for Wireshark
   porcupine  acquire and release of each key, for a linearizability checker in Go
   jepsen     acquire and release of one key in EDN, for Jepsen and Knossos
   parquet    one table, for pandas, DuckDB, Spark, …

@@ -11,22 +11,28 @@ from fencepost.errors import UsageError
 
 if TYPE_CHECKING:
     from harness.history.recorded import Recorded
+    from harness.store.wire import Wire
 
-Format = Literal["perfetto", "porcupine", "jepsen", "parquet", "csv"]
+Format = Literal["perfetto", "pcapng", "porcupine", "jepsen", "parquet", "csv"]
 """Each is a module of this package."""
 Table = Literal["ops", "sections", "writes", "faults"]
 Window = Literal["section", "possible", "certain"]
 """How long a section counts: from acquire to release; cut at the latest end of its lease; cut at the earliest."""
 TABULAR: Final = ("parquet", "csv")
+BINARY: Final = ("parquet", "pcapng")
+OF_THE_WIRE: Final = ("perfetto", "pcapng")
+"""These show what went over the links."""
 HISTORIES: Final = ("porcupine", "jepsen")
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What was asked for. `table`: for formats with one table. `window`: for histories of a mutex."""
+    """What was asked for. `table`: for formats with one table. `window`: for histories of a mutex. `wire`: what went
+    over the links, for formats that show it."""
 
     table: Table = "ops"
     window: Window = "section"
+    wire: Wire | None = None
 
 
 Writer = Callable[["Recorded", Choice], Iterator[bytes]]

@@ -24,7 +24,6 @@ from cluster.wall_clock import find_clock_library
 from fencepost.errors import UsageError
 from harness.checkers import check_checkers
 from harness.config import ClusterChoice, RunConfig
-from harness.run.capture import check_capture
 from harness.run.limits import check_limits
 from harness.run.scheduled import Prepared
 from harness.run.setup import ClusterKind, Setup, topology_of
@@ -102,8 +101,6 @@ def find_programs(config: RunConfig) -> Setup:
     )
     if config.disks:
         check_disks(config.disk_fs)
-    if config.pcap:
-        check_capture()
     backend, engine, no_containers = choose_backend(config.cluster, spec)
     if backend == "process" and (image := server.image or resource_server.image):
         raise UsageError(f"the image {image} needs a container; use --cluster docker, or name a program's path")

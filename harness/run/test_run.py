@@ -21,7 +21,6 @@ from cluster.waiting import Patience
 from fencepost.errors import BrokenEnvironmentError, FencepostError
 from fencepost.files import NO_SPACE, disk_error
 from fencepost.history import HARNESS, ClientEnd, FaultEvent, Timeline
-from harness.run.capture import capture
 from harness.run.clients import RESOURCE_TIMEOUT_MS, ClientSlot, start_all
 from harness.run.denials import read_denials
 from harness.run.environment import describe_environment
@@ -158,8 +157,6 @@ class TestRun:
             environment = os.environ | self._state.environment
             if self._setup.is_watched:
                 stack.enter_context(witness(cluster.nodes.values(), folder.nodes, folder.witness_words, environment))
-            if config.pcap:
-                stack.enter_context(capture(cluster.links, folder.capture, folder.capture_words, environment))
             self._write_log = stack.enter_context(folder.resource_log()).extend
 
             stack.callback(self._cut_off_all)

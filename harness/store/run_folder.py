@@ -187,15 +187,6 @@ class RunFolder:
         """What went over the links, as the proxy records it while the run is on."""
         return self.path / "wire"
 
-    @property
-    def capture(self) -> Path:
-        """What went over the links."""
-        return self.path / "links.pcapng"
-
-    @property
-    def capture_words(self) -> Path:
-        return self.logs / "capture.log"
-
     def client_log(self, client: str, life: int) -> Path:
         return self.clients / f"{client}.{life}.jsonl"
 

@@ -26,6 +26,7 @@ import msgspec
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from cluster.base import DIALLED_FROM, RESOURCE, LinkKey
@@ -113,6 +114,17 @@ class Wire(msgspec.Struct, frozen=True):
     def is_cut_short(self) -> bool:
         """Whether the record ends before the run does, because it had become too large."""
         return _is_cut_short(self.connections)
+
+    @property
+    def scripts(self) -> dict[str, str]:
+        """The text of each script by its SHA-1."""
+        return msgspec.json.decode((self.requests.schema.metadata or {}).get(SCRIPTS, b"{}"), type=dict[str, str])
+
+    def of_key(self, key: str) -> Wire:
+        """The requests with a key whose name contains this one, as locks add to it, and all connections."""
+        keys = self.requests["keys"].combine_chunks()
+        rows = pc.list_parent_indices(keys).filter(pc.match_substring(keys.flatten(), key))
+        return Wire(self.requests.take(pc.unique(rows)), self.connections)
 
 
 def keep_wire(folder: RunFolder) -> None:

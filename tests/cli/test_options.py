@@ -165,7 +165,7 @@ def test_the_options_of_each_command_are_those_that_are_declared_for_it() -> Non
         "--most-empty",
         "--most-starved",
     }
-    assert flags["script"] == common | {"--ttl", "--disk-fs", "--replication", "--pcap"}
+    assert flags["script"] == common | {"--ttl", "--disk-fs", "--replication"}
     assert flags["shrink"] == {"--cluster"}
     assert {"--seed", "--expect", "--results"} & {each.flag for each in options_of("compare")} == set()
 

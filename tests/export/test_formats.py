@@ -20,6 +20,7 @@ from harness.config import RunConfig
 from harness.export.formats import Choice, Format, Table, Window, keys_of, only_key, writer_of
 from harness.history.recorded import Recorded
 from harness.store.run_folder import RunFolder
+from tests.export.wires import connection, wire
 from tests.judge.histories import History
 
 FORMATS = get_args(Format)
@@ -47,7 +48,7 @@ def lines(run: Recorded, **choice: Any) -> list[str]:
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_a_run_without_any_operation_is_exported(name: Format) -> None:
-    exported(History().recorded(), name)
+    exported(History().recorded(), name, wire=wire([], [connection()]))
 
 
 @pytest.mark.parametrize("table", get_args(Table))
@@ -208,6 +209,7 @@ def test_the_newest_run_is_written_to_a_file_or_to_standard_output(
         (["--to", "xml"], "'xml' is not one of perfetto"),
         (["--to", "perfetto", "--table", "ops"], "--table is for parquet and csv; --to is perfetto"),
         (["--to", "csv", "--window", "certain"], "--window is for porcupine and jepsen; --to is csv"),
+        (["--to", "pcapng"], "--to pcapng writes what went over the links, which is not on record for this run"),
         (["--to", "csv", "--key", "k9"], "no client asked for the key 'k9'"),
         (["--to", "csv", "--output", "nowhere/ops.csv"], "there is no folder nowhere"),
         (["--to", "csv", "--output", "results"], "--output results is a folder"),
