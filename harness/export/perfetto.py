@@ -1,9 +1,10 @@
 """A trace in the JSON trace-event format, for ui.perfetto.dev and whatever else opens one.
 
 Tracks, in groups: the phases of the `run`; the `faults`, by nemesis; the `clients`, with each operation, and each
-section from its grant to its end around what was done in it; the `nodes`, with their faults and what each held of every
-key; the `overlaps`, by blame. Perfetto nests the slices of one track, so those that only intersect are put on several
-tracks of the same name.
+section from its grant to its end around what was done in it; the `links`, with each request on its way to a node and
+each reply on its way back; the `nodes`, with their faults, what each was asked, and what it held of every key; the
+`overlaps`, by blame. An arrow leads from a request to what its node did, and from there to the reply. Perfetto nests
+the slices of one track, so those that only intersect are put on several tracks of the same name.
 
 Times are µs since the first event. The format:
 https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU
@@ -26,26 +27,33 @@ from harness.history.capacity import pairs_beyond
 from harness.history.fault_windows import Window, windows
 from harness.history.overlaps import BLAMES
 from harness.history.recorded import Recorded
+from harness.store.wire import Wire
 
 MOST_OVERLAPS: Final = 20_000
 """A lock that excludes nobody makes every section overlap many; nobody looks at more pairs than this."""
 _TOLD: Final = ("value", "token", "validity_ms", "granted_ms", "reason", "error")
 """What is shown of an operation, where it has it."""
 Args = Mapping[str, object]
+_SHOWN: Final = 60
+"""How much of a reply is the name of its slice."""
+_WAY: Final = ("from_client_ns", "to_node_ns", "from_node_ns", "to_client_ns")
 
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """Something on a track. `to_ns`: None for something that took no time, or whose end is not known."""
+    """Something on a track. `to_ns`: None for something that took no time, or whose end is not known. `reached_by`,
+    `leads_on`: the numbers of the arrows that end and begin here."""
 
     name: str
     from_ns: int
     to_ns: int | None
     args: Args = field(default_factory=dict)
+    reached_by: int | None = None
+    leads_on: int | None = None
 
 
 def write(run: Recorded, choice: Choice) -> Iterator[bytes]:
-    groups = list(_groups(run))
+    groups = list(_groups(run, choice.wire))
     origin_ns = min((each.from_ns for _, tracks in groups for _, slices in tracks for each in slices), default=0)
     before = b'{"displayTimeUnit":"ms","traceEvents":[\n'
     for pid, (group, tracks) in enumerate(groups, 1):
@@ -55,7 +63,7 @@ def write(run: Recorded, choice: Choice) -> Iterator[bytes]:
         before = b",\n"
         for tid, (name, slices) in enumerate(_laid_out(tracks), 1):
             labels = [_label("thread_name", pid, tid, name=name), _label("thread_sort_index", pid, tid, sort_index=tid)]
-            yield from _lines([*labels, *(_event(each, pid, tid, origin_ns) for each in slices)], before)
+            yield from _lines([*labels, *(e for each in slices for e in _events(each, pid, tid, origin_ns))], before)
     yield b"\n]}\n"
 
 
@@ -69,18 +77,19 @@ def _label(what: str, pid: int, tid: int, **args: object) -> Args:
     return {"ph": "M", "name": what, "pid": pid, "tid": tid, "args": args}
 
 
-def _event(each: Slice, pid: int, tid: int, origin_ns: int) -> Args:
-    at: dict[str, object] = {
-        "name": printable(each.name),
-        "pid": pid,
-        "tid": tid,
-        "ts": (each.from_ns - origin_ns) / 1e3,
-    }
+def _events(each: Slice, pid: int, tid: int, origin_ns: int) -> Iterator[Args]:
+    """The slice, and behind it, at its time, the ends of its arrows: these belong to the slice that began last."""
+    at: dict[str, object] = {"pid": pid, "tid": tid, "ts": (each.from_ns - origin_ns) / 1e3}
     kind: dict[str, object] = {"ph": "i", "s": "t"}
     if each.to_ns is not None:
         kind = {"ph": "X", "dur": (each.to_ns - each.from_ns) / 1e3}
     args = {name: printable(value) if isinstance(value, str) else value for name, value in each.args.items()}
-    return kind | at | {"args": args}
+    yield kind | at | {"name": printable(each.name), "args": args}
+    arrow = at | {"name": "request", "cat": "request"}
+    if each.reached_by is not None:
+        yield arrow | {"ph": "f", "bp": "e", "id": each.reached_by}
+    if each.leads_on is not None:
+        yield arrow | {"ph": "s", "id": each.leads_on}
 
 
 @dataclass(slots=True)
@@ -116,7 +125,7 @@ def _end(each: Slice) -> int:
     return each.from_ns if each.to_ns is None else each.to_ns
 
 
-def _groups(run: Recorded) -> Iterator[tuple[str, list[tuple[str, list[Slice]]]]]:
+def _groups(run: Recorded, wire: Wire | None) -> Iterator[tuple[str, list[tuple[str, list[Slice]]]]]:
     found = windows(run.faults)
     yield "run", [("phases", list(_phases(run)))]
     by_nemesis: dict[str, list[Slice]] = {}
@@ -124,7 +133,9 @@ def _groups(run: Recorded) -> Iterator[tuple[str, list[tuple[str, list[Slice]]]]
         by_nemesis.setdefault(printable(window.event.nemesis), []).append(_fault(window))
     yield "faults", list(by_nemesis.items())
     yield "clients", list(_clients(run))
-    yield "nodes", list(_nodes(run, found))
+    on_links, on_nodes = _requests(wire) if wire is not None else ({}, {})
+    yield "links", sorted(on_links.items())
+    yield "nodes", [*_nodes(run, found), *sorted(on_nodes.items())]
     yield "overlaps", list(_overlaps(run))
 
 
@@ -188,6 +199,31 @@ def _nodes(run: Recorded, found: Iterable[Window]) -> Iterator[tuple[str, list[S
             )
     for (node, key), slices in sorted(tracks.items()):
         yield f"{node} {key}".rstrip(), slices
+
+
+def _requests(wire: Wire) -> tuple[dict[str, list[Slice]], dict[str, list[Slice]]]:
+    """What clients asked: by link, each request until it was sent on, and its reply until that was; by node, what it
+    did meanwhile. What was lost, or never answered, has no end."""
+    on_links: dict[str, list[Slice]] = {}
+    on_nodes: dict[str, list[Slice]] = {}
+    names = ("client", "node", "by", "command", "keys", "arguments", "reply", *_WAY)
+    columns = (wire.requests[name].to_pylist() for name in names)
+    for number, (client, node, by, command, keys, arguments, reply, *way) in enumerate(zip(*columns, strict=True)):
+        asked_ns, arrived_ns, answered_ns, returned_ns = way
+        if by != "client" or asked_ns is None:
+            continue
+        there, back = 2 * number + 1, 2 * number + 2
+        name, args = " ".join([command, *keys]), {"arguments": " ".join(arguments)}
+        on_link = on_links.setdefault(f"{client} to {node}", [])
+        on_link.append(Slice(name, asked_ns, arrived_ns, args, leads_on=None if arrived_ns is None else there))
+        if arrived_ns is not None:
+            args |= {"client": client, "reply": reply or ""}
+            on_node = on_nodes.setdefault(f"{node} requests", [])
+            leads_on = None if answered_ns is None else back
+            on_node.append(Slice(f"{client}: {name}", arrived_ns, answered_ns, args, there, leads_on))
+        if answered_ns is not None:
+            on_link.append(Slice((reply or "")[:_SHOWN], answered_ns, returned_ns, {"to": name}, reached_by=back))
+    return on_links, on_nodes
 
 
 def _overlaps(run: Recorded) -> Iterator[tuple[str, list[Slice]]]:

@@ -20,7 +20,7 @@ from harness.config import RunConfig
 from harness.export.formats import Choice, Format, Table, Window, keys_of, only_key, writer_of
 from harness.history.recorded import Recorded
 from harness.store.run_folder import RunFolder
-from tests.export.wires import connection, wire
+from tests.export.wires import connection, request, wire
 from tests.judge.histories import History
 
 FORMATS = get_args(Format)
@@ -79,9 +79,10 @@ def test_a_table_has_the_same_types_whatever_is_in_it(table: Table) -> None:
     assert [(one.name, one.type) for one in small] == [(one.name, one.type) for one in large]
 
 
-def trace(run: Recorded) -> dict[tuple[str, str], list[dict[str, Any]]]:
-    """The events by the names of their process and thread; fails for what Perfetto would drop."""
-    events = json.loads(exported(run, "perfetto"))["traceEvents"]
+def trace(run: Recorded, **choice: Any) -> dict[tuple[str, str], list[dict[str, Any]]]:
+    """The slices by the names of their process and thread, each with the numbers of the arrows that `end` and `begin`
+    there; fails for what Perfetto would drop."""
+    events = json.loads(exported(run, "perfetto", **choice))["traceEvents"]
     names: dict[tuple[str, int, int], str] = {}
     tracks: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
     open_ends: dict[tuple[int, int], list[float]] = defaultdict(list)
@@ -90,7 +91,13 @@ def trace(run: Recorded) -> dict[tuple[str, str], list[dict[str, Any]]]:
         if event["ph"] == "M":
             names.setdefault((event["name"], *place), event["args"].get("name", ""))
             continue
-        tracks[names["process_name", event["pid"], 0], names["thread_name", *place]].append(event)
+        track = tracks[names["process_name", event["pid"], 0], names["thread_name", *place]]
+        if event["ph"] in "sf":
+            assert event["ts"] == track[-1]["ts"], "an arrow belongs to the slice above it"
+            assert event["ph"] == "s" or event["bp"] == "e"
+            track[-1]["begin" if event["ph"] == "s" else "end"] = event["id"]
+            continue
+        track.append(event)
         around = open_ends[place]
         while around and around[-1] <= event["ts"]:
             around.pop()
@@ -114,6 +121,40 @@ def test_a_trace_shows_clients_nodes_faults_and_overlaps() -> None:
     assert fault["args"]["cut links"] == "c1–n1"
     assert [event["name"] for event in tracks["nodes", "n2"]] == ["it"]
     assert [event["name"] for event in tracks["nodes", "n1 k1"]] == ["mine"]
+
+
+def test_arrows_lead_from_a_request_to_its_node_and_back() -> None:
+    asked = [request("SET", "k1", "v", at=(10_000, 20_000, 30_000, 40_000), reply='"OK"')]
+    asked.append(request("SET", "k1", "w", at=(15_000, 16_000, 17_000, 45_000), reply="null", connection=2))
+    tracks = trace(History().recorded(), wire=wire(asked, [connection(), connection(2)]))
+    ways = {each["name"]: each for name, slices in tracks.items() if name[0] == "links" for each in slices}
+    acts = [each for name, slices in tracks.items() if name[0] == "nodes" for each in slices]
+    assert sorted(tracks) == [("links", "c1 to n1"), ("nodes", "n1 requests"), ("run", "phases")]
+    assert {(each["name"], each["ts"], each["dur"]) for each in acts} == {
+        ("c1: SET k1", 10.0, 10.0),
+        ("c1: SET k1", 6.0, 1.0),
+    }
+    first = next(each for each in acts if each["args"]["arguments"] == "k1 v")
+    assert (ways['"OK"']["ts"], ways['"OK"']["dur"], ways['"OK"']["end"]) == (20, 10, first["begin"])
+    begun = [each["begin"] for name in tracks for each in tracks[name] if "begin" in each]
+    ended = [each["end"] for name in tracks for each in tracks[name] if "end" in each]
+    assert len(begun) == len(set(begun)) == 4
+    assert sorted(begun) == sorted(ended)
+
+
+def test_no_arrow_leads_to_where_nothing_came() -> None:
+    asked = [request("SET", "k1", at=(10,)), request("GET", "k1", at=(11, 12)), request("DEL", "k1", at=(13, 14, 15))]
+    own = request("PING", at=(16, 17, 18, 19), by="harness")
+    tracks = trace(History().recorded(), wire=wire([*asked, own], [connection()]))
+    links = [(each["name"], "begin" in each, "end" in each, "dur" in each) for each in tracks["links", "c1 to n1"]]
+    assert links == [
+        ("SET k1", False, False, False),
+        ("GET k1", True, False, True),
+        ("DEL k1", True, False, True),
+        ("", False, True, False),
+    ]
+    nodes = [(each["name"], "end" in each, "begin" in each) for each in tracks["nodes", "n1 requests"]]
+    assert nodes == [("c1: GET k1", True, False), ("c1: DEL k1", True, True)]
 
 
 def test_a_trace_shows_whose_clock_was_wrong() -> None:
