@@ -55,7 +55,8 @@ def decode(sent: Sequence[bytes], answered: Sequence[bytes]) -> Conversation:
 def _messages(chunks: Iterable[bytes], *, inline: bool = False) -> Iterator[tuple[Any, int]]:
     """Each message, and where it ends in the stream. Raises _NotRedisError."""
     reader = hiredis.Reader(encoding="utf-8", errors="backslashreplace", notEnoughData=Ellipsis)
-    pending, end = b"", 0
+    pending: list[bytes] = []
+    end = 0
     try:
         for chunk in chunks:
             end += len(chunk)
@@ -65,16 +66,18 @@ def _messages(chunks: Iterable[bytes], *, inline: bool = False) -> Iterator[tupl
             reader.feed(chunk)
             message = reader.gets()
             if message is not Ellipsis and not reader.has_data():
-                pending = b""
+                pending = []
                 yield message, end
                 continue
-            pending += chunk
-            begin, at = end - len(pending), 0
+            pending.append(chunk)
+            if message is Ellipsis:
+                continue
+            text, at = b"".join(pending), 0
             while message is not Ellipsis:
-                at = _end_of(pending, at)
-                yield message, begin + at
+                at = _end_of(text, at)
+                yield message, end - len(text) + at
                 message = reader.gets()
-            pending = pending[at:]
+            pending = [text[at:]] if at < len(text) else []
     except hiredis.ProtocolError:
         raise _NotRedisError from None
 

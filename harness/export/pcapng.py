@@ -43,6 +43,7 @@ _ABOUT: Final = (
     "the time at which the proxy had received it from the client, or was about to send it there; likewise on the node "
     "side. Faults lie between the sides. Addresses are made up, passwords are ***, and TCP checksums are left out."
 )
+_ENDED: Final = " The record ends at {} ns, because it had become too large."
 _SECTION, _INTERFACE, _NAMES, _PACKET = 0x0A0D0D0A, 1, 4, 6
 """Blocks of the file."""
 _COMMENT, _NAME, _APPLICATION, _RESOLUTION = 1, 2, 4, 9
@@ -72,20 +73,20 @@ def write(run: Recorded, choice: Choice) -> Iterator[bytes]:
     wire = choice.wire
     connections = wire.connections.to_pylist()
     links = sorted({(row["client"], row["node"]) for row in connections})
-    yield from _head(links)
+    yield from _head(links, "" if wire.ended_ns is None else _ENDED.format(wire.ended_ns))
     sides = _sides(links, connections)
-    scripts = wire.scripts
+    scripts, is_whole = wire.scripts, not wire.is_cut_short
     for at_ns, what, row in _in_order(wire):
         client_side, node_side = sides[row["connection"]]
         if what in _TURNS:
             yield from _turn(at_ns, what, row, client_side, node_side)
         elif what in (_ASKED, _PASSED_ON):
-            note = LOST if what == _ASKED and row["to_node_ns"] is None else ""
+            note = LOST if is_whole and what == _ASKED and row["to_node_ns"] is None else ""
             side = client_side if what == _ASKED else node_side
             yield from side.data(at_ns, _request(row, scripts), note, to_server=True)
         else:
             said, note = _reply(row["reply"])
-            unseen = UNSEEN if what == _ANSWERED and row["to_client_ns"] is None else ""
+            unseen = UNSEEN if is_whole and what == _ANSWERED and row["to_client_ns"] is None else ""
             side = node_side if what == _ANSWERED else client_side
             yield from side.data(at_ns, said, "; ".join(filter(None, [unseen, note])), to_server=False)
 
@@ -239,8 +240,8 @@ def _hosts(links: Iterable[LinkKey]) -> Iterator[tuple[bytes, str]]:
             yield bytes([127, network, number >> 8, number & 0xFF]), name
 
 
-def _head(links: list[LinkKey]) -> Iterator[bytes]:
-    about = _options((_COMMENT, _ABOUT.encode()), (_APPLICATION, b"fencepost"))
+def _head(links: list[LinkKey], ended: str) -> Iterator[bytes]:
+    about = _options((_COMMENT, f"{_ABOUT}{ended}".encode()), (_APPLICATION, b"fencepost"))
     yield _block(_SECTION, struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1) + about)
     for client, node in links:
         for side in ("client side", "node side"):

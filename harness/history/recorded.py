@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -32,6 +32,26 @@ class LinkTraffic(NamedTuple):
     load: int
 
 
+class ForeignBytes(NamedTuple):
+    """How many bytes on a link are not of the protocol of its `server`."""
+
+    client: str
+    node: str
+    server: str
+    number: int
+
+
+class WireGaps(NamedTuple):
+    """What of the links' traffic is not on record. `ended_ns`: when the record had become too large; None if it did
+    not."""
+
+    ended_ns: int | None = None
+    foreign: tuple[ForeignBytes, ...] = ()
+
+
+_ALL_RECORDED: Final = WireGaps()
+
+
 @dataclass(frozen=True)
 class Recorded:
     """A recorded run as tables (see `harness/store/columns.py` for the columns)."""
@@ -51,7 +71,8 @@ class Recorded:
     final_values: dict[str, int] | None
     """The values at the last read, by key; None if that read was never taken."""
     traffic: tuple[LinkTraffic, ...] | None = None
-    """How much went over the links; None where that is not on record, or not all of it."""
+    """How much went over the links, without those with bytes of another protocol; None where that is not on record, or
+    not to its end."""
     watched: Watched | None = None
     """What the nodes held; None if they were not watched."""
     unwatchable: str | None = None
@@ -62,6 +83,7 @@ class Recorded:
     """Whether the lock has, or may have, processes of its own beside its client."""
     kept_waiting: Mapping[str, Sequence[tuple[int, int]]] = field(default_factory=dict)
     """By client, when it did not run although it was not stopped: it got no processor. Disjoint, in order."""
+    wire_gaps: WireGaps = _ALL_RECORDED
     denied: tuple[Denied, ...] = ()
     """Which requests the nodes turned away for want of a login or a right, and how many."""
     lags: tuple[Lags, ...] = ()

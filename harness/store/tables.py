@@ -31,7 +31,7 @@ from harness.store.run_folder import RunFolder, client_logs
 from harness.store.seal import check_seal
 from harness.store.shapes import PIECE_BYTES, ColumnDecoder
 from harness.store.soundness import check_soundness
-from harness.store.wire import link_traffic
+from harness.store.wire import link_traffic, wire_gaps
 
 _NEVER_NS: Final = 2**62
 OnOps = Callable[[pd.DataFrame], object]
@@ -114,6 +114,7 @@ def _load(folder: RunFolder, doubts: tuple[str, ...], on_ops: OnOps) -> Recorded
         planned_faults=folder.planned_faults(),
         is_scripted=folder.read_experiment() is not None,
         planned_ms=folder.planned_ms(),
+        wire_gaps=wire_gaps(folder, config),
         denied=tuple(folder.read_denied()),
         lags=tuple(lags(folder.read_beats(), noticed, timeline.start_ns, timeline.stop_ns or _NEVER_NS)),
         final_values=folder.read_final(),

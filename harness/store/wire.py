@@ -17,6 +17,7 @@ from __future__ import annotations
 import gc
 import os
 import shutil
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -36,7 +37,7 @@ from cluster.spec import sentinels_of
 from fencepost.errors import BrokenEnvironmentError, UsageError
 from fencepost.files import kind_of
 from harness.config import RunConfig
-from harness.history.recorded import LinkTraffic
+from harness.history.recorded import ForeignBytes, LinkTraffic, WireGaps
 from harness.store.columns import NAME, column
 from harness.store.run_folder import RunFolder
 
@@ -102,8 +103,8 @@ SCRIPTS: Final = b"scripts"
 
 
 ENDED: Final = b"ended"
-"""In the metadata of the table of connections, if the record ends before the run does: `limit`, it had become too
-large."""
+"""In the metadata of the table of connections, if the record ends before the run does, because it had become too large:
+when, in nanoseconds."""
 
 
 class Wire(msgspec.Struct, frozen=True):
@@ -111,9 +112,14 @@ class Wire(msgspec.Struct, frozen=True):
     connections: pa.Table
 
     @property
+    def ended_ns(self) -> int | None:
+        """When the record had become too large; None if it did not."""
+        return _ended_ns(self.connections)
+
+    @property
     def is_cut_short(self) -> bool:
         """Whether the record ends before the run does, because it had become too large."""
-        return _is_cut_short(self.connections)
+        return self.ended_ns is not None
 
     @property
     def scripts(self) -> dict[str, str]:
@@ -131,7 +137,7 @@ def keep_wire(folder: RunFolder) -> None:
     """Put the tables in the place of what the proxy recorded. Raises BrokenEnvironmentError."""
     if folder.wire.is_dir():
         try:
-            wire = read_wire(folder.wire, decoders_of(folder.read_config()))
+            wire = read_wire(folder.wire, decoders_of(folder))
         except UsageError as error:  # nothing that the user did
             raise BrokenEnvironmentError(f"what went over the links is not on record: {error}") from error
         for name, table in ((REQUESTS, wire.requests), (CONNECTIONS, wire.connections)):
@@ -145,7 +151,7 @@ def keep_wire(folder: RunFolder) -> None:
 def load_wire(folder: RunFolder) -> Wire:
     """What went over the links; without rows if it is not on record. Raises UsageError for damaged files."""
     if folder.wire.is_dir():  # the harness was killed
-        return read_wire(folder.wire, decoders_of(folder.read_config()))
+        return read_wire(folder.wire, decoders_of(folder))
     if kind_of(folder.path / REQUESTS) is None:
         return Wire(REQUESTS_SCHEMA.empty_table(), CONNECTIONS_SCHEMA.empty_table())
     return Wire(
@@ -154,13 +160,13 @@ def load_wire(folder: RunFolder) -> Wire:
 
 
 def link_traffic(folder: RunFolder, config: RunConfig, start_ns: int) -> tuple[LinkTraffic, ...] | None:
-    """How much clients asked over each link to a node; None where that is not on record, or not all of it (so also
-    while a run is on), or in a protocol that is not known."""
-    decoders = decoders_of(config)
+    """How much clients asked over each link to a node, as far as all of that link is on record; None where that is not
+    on record, or not to its end (so also while a run is on), or in a protocol that is not known."""
     is_there = kind_of(folder.path / REQUESTS) is not None and kind_of(folder.path / CONNECTIONS) is not None
-    if not is_there or any(decoders[node] is None for node in config.node_names):
+    if not is_there or any(decoders_of(folder)[node] is None for node in config.node_names):
         return None
-    if _is_cut_short(_read_table(folder.path / CONNECTIONS, CONNECTIONS_SCHEMA)):
+    gaps = wire_gaps(folder, config)
+    if gaps.ended_ns is not None:
         return None
     asked = _read_table(folder.path / REQUESTS, REQUESTS_SCHEMA, "client", "node", "by", "from_client_ns").to_pandas()
     asked = asked[(asked["by"] == "client") & asked["from_client_ns"].notna()]
@@ -168,8 +174,28 @@ def link_traffic(folder: RunFolder, config: RunConfig, start_ns: int) -> tuple[L
     warm_up, load = (
         rows.groupby(["client", "node"], observed=True).size().to_dict() for rows in (asked[before], asked[~before])
     )
+    foreign = {(each.client, each.node) for each in gaps.foreign}
     links = [(client, node) for client in config.client_names for node in config.node_names]
+    links = [link for link in links if link not in foreign]
     return tuple(LinkTraffic(*link, int(warm_up.get(link, 0)), int(load.get(link, 0))) for link in links)
+
+
+def wire_gaps(folder: RunFolder, config: RunConfig) -> WireGaps:
+    """What of the clients' links is not on record, though the run recorded them. Raises UsageError for damaged
+    files."""
+    if kind_of(folder.path / CONNECTIONS) is None:
+        return WireGaps()
+    table = _read_table(folder.path / CONNECTIONS, CONNECTIONS_SCHEMA)
+    columns = (table[name].to_pylist() for name in ("client", "node", "not_understood_bytes"))
+    foreign: Counter[LinkKey] = Counter()
+    for client, node, number in zip(*columns, strict=True):
+        if number and client in config.client_names:  # replicas dial, too, and are sent more than requests
+            foreign[client, node] += number
+    names = {RESOURCE: _server_names(folder)[1]}
+    named = {node: names.get(node, _server_names(folder)[0]).capitalize() for _, node in foreign}
+    return WireGaps(
+        _ended_ns(table), tuple(ForeignBytes(*link, named[link[1]], number) for link, number in sorted(foreign.items()))
+    )
 
 
 def frame(table: pa.Table) -> pd.DataFrame:
@@ -181,8 +207,12 @@ def frame(table: pa.Table) -> pd.DataFrame:
     return whole.astype({name: "int64" for name in whole if str(whole[name].dtype) == "Int64" and name not in optional})
 
 
-def _is_cut_short(connections: pa.Table) -> bool:
-    return ENDED in (connections.schema.metadata or {})
+def _ended_ns(connections: pa.Table) -> int | None:
+    """When the record had become too large. Raises UsageError for a table that says something else."""
+    ended = (connections.schema.metadata or {}).get(ENDED)
+    if ended is not None and not ended.isdigit():
+        raise UsageError(f"{CONNECTIONS} is damaged: its record ends at no time")
+    return None if ended is None else int(ended)
 
 
 def _read_table(path: Path, schema: pa.Schema, *only: str) -> pa.Table:
@@ -204,11 +234,23 @@ def _encodings(schema: pa.Schema) -> dict[str, Any]:
     }
 
 
-def decoders_of(config: RunConfig) -> Mapping[str, Decode | None]:
+def decoders_of(folder: RunFolder) -> Mapping[str, Decode | None]:
     """How each server's protocol is read, by the server's name in the run."""
-    known = servers()
-    node, resource = (known[name].decode if name in known else None for name in (config.server, config.resource_server))
+    known, config = servers(), folder.read_config()
+    node, resource = (known[name].decode if name in known else None for name in _server_names(folder))
     return {**dict.fromkeys([*config.node_names, *sentinels_of(config.replication)], node), RESOURCE: resource}
+
+
+def _server_names(folder: RunFolder) -> tuple[str, str]:
+    """Which servers the nodes and the resource were. The configuration may name a program's path instead; what the
+    program was is in environment.json, unless the run ended before."""
+    config, cluster = folder.read_config(), folder.read_environment().get("cluster")
+    found = []
+    for field, chosen in (("server", config.server), ("resource_server", config.resource_server)):
+        told = cluster.get(field) if isinstance(cluster, dict) else None
+        name = told.get("name") if isinstance(told, dict) else None
+        found.append(name if isinstance(name, str) else chosen.partition("=")[0])
+    return found[0], found[1]
 
 
 def read_wire(folder: Path, decoders: Mapping[str, Decode | None]) -> Wire:
@@ -232,7 +274,8 @@ def read_wire(folder: Path, decoders: Mapping[str, Decode | None]) -> Wire:
                 link.add_requests(requests, key, talk)
                 scripts |= talk.scripts
     table = _table(requests, REQUESTS_SCHEMA).replace_schema_metadata({SCRIPTS: msgspec.json.encode(scripts)})
-    ended = {ENDED: b"limit"} if (events["kind"] == LIMIT_REACHED).any() else {}
+    limit_ns = events["at_ns"][events["kind"] == LIMIT_REACHED]
+    ended = {ENDED: b"%d" % limit_ns[0]} if len(limit_ns) else {}
     whole = _table(connections, CONNECTIONS_SCHEMA).replace_schema_metadata(ended)
     return Wire(table.sort_by("from_client_ns"), whole)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
+from time import process_time
 
 import hiredis
 import pytest
@@ -58,6 +59,20 @@ def test_it_does_not_matter_into_which_chunks_the_bytes_were_cut(sizes: list[int
         return [piece for piece in [*pieces, whole[at:]] if piece]
 
     assert requests(cut(sent), cut(answered)) == requests([sent], [answered])
+
+
+def test_a_request_of_many_chunks_is_put_together_once() -> None:
+    """Joined with what there is at every chunk, it would take minutes."""
+    whole = packed("SET", "k", b"x" * (32 << 20)) + packed("PING") + packed("ECHO", "a")
+    chunks = [whole[at : at + (1 << 12)] for at in range(0, len(whole), 1 << 12)]
+    before = process_time()
+    found = requests(chunks)
+    assert process_time() - before < 10
+    assert [(request.command, request.sent_end) for request in found][1:] == [
+        ("PING", len(whole) - len(packed("ECHO", "a"))),
+        ("ECHO", len(whole)),
+    ]
+    assert len(found[0].arguments[1]) == 32 << 20
 
 
 def test_the_keys_of_a_script_are_those_that_it_is_given() -> None:

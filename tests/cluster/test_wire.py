@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import socket
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from time import monotonic_ns
 
 import pandas as pd
 import pytest
 
+from cluster import backend
 from cluster.base import Address, Cut
 from cluster.lifetime import RunState
 from cluster.process import ProcessCluster
 from cluster.redis_requests import decode
 from cluster.waiting import becomes_true
 from harness.run.proxy_overhead import measure_overhead_us
-from harness.store.wire import frame, read_wire
-from tests.cluster.conftest import Dialled
+from harness.store.wire import EVENT, frame, read_wire
+from tests.cluster.conftest import PATIENT_S, Dialled
 from tests.specs import spec_of
 
 LONG_MS = 2_000
@@ -67,6 +70,36 @@ def test_what_a_client_sends_into_a_cut_is_on_record_and_did_not_arrive(
         assert pd.isna(lost.to_node_ns)
     finally:
         cluster.restore([("c2", "n2")], "cut")
+
+
+def test_a_flood_fills_no_disk_and_is_not_held_up(
+    tmp_path: Path, state: RunState, dial: Callable[[Address], Dialled], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limit = 1 << 20
+    monkeypatch.setattr(backend, "MOST_BYTES", limit)
+    cluster = ProcessCluster(spec_of(["n1"], ["c1"]), state, tmp_path / "logs", tmp_path / "wire")
+    try:
+        cluster.start()
+        link = cluster.links["c1", "n1"].address
+        before = dial(link)
+        before.ask("PING")
+        flood, size = b"*2\r\n$4\r\nECHO\r\n$65536\r\n" + b"x" * 65_536 + b"\r\n", 0
+        with socket.create_connection(link, timeout=PATIENT_S) as flooding:
+            for _ in range(64):
+                flooding.sendall(flood)
+                while size < 65_536:
+                    size += len(flooding.recv(1 << 20))
+                size = 0
+        flooded_ns = monotonic_ns()
+        assert before.ask("PING"), "the links go on"
+    finally:
+        cluster.stop()
+    assert sum(file.stat().st_size for file in (tmp_path / "wire").iterdir()) <= limit + EVENT.itemsize
+    found = read_wire(tmp_path / "wire", NODES)
+    assert found.ended_ns is not None
+    asked = frame(found.requests)
+    assert asked.from_client_ns.max() <= found.ended_ns < flooded_ns
+    assert "ECHO" in set(asked.command)
 
 
 def requests(wire: Path) -> pd.DataFrame:

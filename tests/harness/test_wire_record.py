@@ -62,6 +62,32 @@ def test_what_a_partition_lost_is_seen_to_be_lost(tmp_path: Path) -> None:
     assert asked[asked.to_node_ns.isna()].reply.isna().all()
 
 
+GARBAGE = """
+import os, socket
+from workloads.locks.redlock import Redlock
+
+class Garbage(Redlock):
+    def __init__(self, nodes, settings):
+        super().__init__(nodes, settings)
+        if settings.log_path.name.startswith("c3."):
+            with socket.create_connection((nodes[1].host, nodes[1].port)) as other:
+                other.sendall(b"\\x16\\x03" * 2048)
+                other.shutdown(socket.SHUT_WR)
+                while other.recv(1 << 16):
+                    pass
+"""
+
+
+def test_bytes_that_are_not_the_server_s_protocol_are_counted_and_shown(tmp_path: Path) -> None:
+    (tmp_path / "garbage.py").write_text(GARBAGE)
+    code, out, err = runs.fencepost(tmp_path, *runs.short_run("--nemesis", "none", "--lock", "garbage:Garbage"))
+    assert code == 0, out + err
+    assert "c3's link to n2: 4,096 bytes are not Redis's protocol" in " ".join(out.split())
+    run = fencepost.load(runs.only_run(tmp_path))
+    foreign = run.connections[run.connections.not_understood_bytes > 0]
+    assert [(row.client, row.node, row.not_understood_bytes) for row in foreign.itertuples()] == [("c3", "n2", 4096)]
+
+
 def test_without_it_nothing_is_kept(tmp_path: Path) -> None:
     code, out, err = runs.fencepost(tmp_path, *runs.short_run("--nemesis", "none", "--wire", "off"))
     assert code == 0, out + err

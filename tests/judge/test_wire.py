@@ -13,10 +13,10 @@ import pytest
 from cluster.redis_requests import decode
 from fencepost.errors import UsageError
 from harness.config import RunConfig
-from harness.history.recorded import LinkTraffic
+from harness.history.recorded import ForeignBytes, LinkTraffic, WireGaps
 from harness.store import wire
 from harness.store.run_folder import RunFolder
-from harness.store.wire import BYTES, EVENT, EVENTS, frame, keep_wire, link_traffic, read_wire
+from harness.store.wire import BYTES, EVENT, EVENTS, decoders_of, frame, keep_wire, link_traffic, read_wire, wire_gaps
 
 NODES = {"n1": decode, "n2": None}
 PING, PONG = bytes(hiredis.pack_command(("PING",))), b"+PONG\r\n"
@@ -158,8 +158,9 @@ def test_what_the_harness_asks_is_told_from_what_a_client_asks(tmp_path: Path) -
 
 
 def test_a_record_that_became_too_large_says_so(tmp_path: Path) -> None:
-    assert not read_wire(recorded(tmp_path, *ANSWERED), NODES).is_cut_short
-    assert read_wire(recorded(tmp_path, *ANSWERED, (50, 1, wire.LIMIT_REACHED, 0)), NODES).is_cut_short
+    assert read_wire(recorded(tmp_path, *ANSWERED), NODES).ended_ns is None
+    cut = read_wire(recorded(tmp_path, *ANSWERED, (50, 1, wire.LIMIT_REACHED, 0)), NODES)
+    assert (cut.is_cut_short, cut.ended_ns) == (True, 50)
 
 
 @pytest.mark.parametrize("is_whole", [True, False])
@@ -171,6 +172,26 @@ def test_what_went_over_the_links_is_counted_only_from_a_whole_record(tmp_path: 
     keep_wire(folder)
     expected = (LinkTraffic("c1", "n1", warm_up=0, load=1),) if is_whole else None
     assert link_traffic(folder, config, start_ns=5) == expected
+    assert wire_gaps(folder, config) == WireGaps(None if is_whole else 50)
+
+
+def test_bytes_of_another_protocol_are_counted_and_what_else_went_over_their_link_is_not_known(tmp_path: Path) -> None:
+    config = RunConfig(seed=1, nodes=1, clients=2)
+    folder = RunFolder.create(tmp_path, config)
+    folder.wire.mkdir()
+    garbage = [(at, 2, wire.FROM_CLIENT, b"\x16\x03" * 8) for at in (60, 70)]
+    recorded(folder.wire, *ANSWERED, (50, 2, wire.OPENED, b"c2-n1 127.0.0.1"), *garbage)
+    keep_wire(folder)
+    assert wire_gaps(folder, config) == WireGaps(foreign=(ForeignBytes("c2", "n1", "Redis", 32),))
+    assert link_traffic(folder, config, start_ns=5) == (LinkTraffic("c1", "n1", warm_up=0, load=1),)
+
+
+def test_a_server_that_is_named_by_its_path_is_decoded_as_what_it_is(tmp_path: Path) -> None:
+    config = RunConfig(seed=1, nodes=1, clients=1, server="/opt/my-server", resource_server="redis=/opt/redis")
+    folder = RunFolder.create(tmp_path, config)
+    assert (decoders_of(folder)["n1"], decoders_of(folder)["resource"]) == (None, decode), "it is not known yet"
+    folder.write_environment({"cluster": {"server": {"name": "valkey"}}})
+    assert decoders_of(folder)["n1"] is decode
 
 
 def test_a_run_that_ended_before_its_proxy_recorded_has_no_requests(tmp_path: Path) -> None:
