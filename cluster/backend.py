@@ -294,6 +294,7 @@ class Backend(ABC, Generic[N]):
             "clocks": self._spec.clock_library is not None,
             "replication": self._spec.replication,
             "key_events": self._spec.server.server.key_events is not None,
+            "wire": self._wire is not None,
             "addresses": {name: str(address) for name, address in self._addresses().items()},
             **facts,
         }

@@ -1,14 +1,15 @@
 """Is a damaged run ever believed? `python -m tests.tampered [--count 1000] [--runs FOLDER] [--seed 1]`
 
-Records a few short runs (or takes those in FOLDER), damages copies of them in every way of `tests.judge.tampering`, and
-lets `fencepost analyze` judge each. A fifth of the copies are whole before that, so their manifests vouch for them;
-these must be refused in one line that names the file. Another fifth get a new manifest after the damage, by which it is
-hidden: the files must still agree with each other, so whatever happened may turn the verdict into unknown, or blame the
-record, but not the lock, nor make a violation valid, and none may end a checker. Of another fifth, verdict.json is
-edited: then `list` and `explain` must say that it does not fit the record. The others look as a killed harness leaves
-them. Those that are sealed must be refused as well, or judged as before where the damage is not to what was sealed. The
-rest may be refused or unknown, never valid, and a violation only if they were one before. A digit that became another
-one cannot be noticed there, but whatever verdict `analyze` gives, it must say that nothing vouches for the record.
+Records a few short runs (or takes those in FOLDER), one of which is killed, damages copies of them in every way of
+`tests.judge.tampering` and `tests.judge.wire_tampering`, and lets `fencepost analyze` judge each. A fifth of the copies
+are whole before that, so their manifests vouch for them; these must be refused in one line that names the file. Another
+fifth get a new manifest after the damage, by which it is hidden: the files must still agree with each other, so
+whatever happened may turn the verdict into unknown, or blame the record, but not the lock, nor make a violation valid,
+and none may end a checker. Of another fifth, verdict.json is edited: then `list` and `explain` must say that it does
+not fit the record. The others look as a killed harness leaves them. Those that are sealed must be refused as well, or
+judged as before where the damage is not to what was sealed. The rest may be refused or unknown, never valid, and a
+violation only if they were one before. A digit that became another one cannot be noticed there, but whatever verdict
+`analyze` gives, it must say that nothing vouches for the record.
 
 Prints how often each damage had which outcome, and ends with 1 if one was not as it must be.
 """
@@ -17,8 +18,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import shutil
+import signal
 import sys
 import tempfile
 from collections import Counter
@@ -28,13 +31,15 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
+from cluster.waiting import becomes_true
 from fencepost.errors import UsageError
 from harness.store.manifest import write_manifest
 from harness.store.run_folder import RunFolder
 from harness.store.seal import Seal
+from harness.store.wire import CONNECTIONS, EVENTS, REQUESTS
 from tests.fuzz.command import outcome
 from tests.harness import runs
-from tests.judge.tampering import KINDS, tamper
+from tests.judge import tampering, wire_tampering
 
 RECORDED: Final = (
     ("--nemesis", "crash", "--lock", "redlock"),
@@ -44,9 +49,14 @@ RECORDED: Final = (
 )
 """What makes a correct run, a violation, one with several permits, and one with several threads in a client."""
 
+_RECORDED_BYTES: Final = 100_000
+"""Of what went over the links, before a run is killed."""
+OTHERS: Final[list[Path]] = []
+"""The runs whose tables of the links may be put into others."""
+
 NAMES: Final = {0: "valid", 1: "violation", 2: "unknown", 254: "refused", 255: "failed"}
 VERDICTS: Final = ("valid", "violation", "unknown")
-WHOLE, RESEALED, JUDGED, SEALED, UNSEALED = "whole", "resealed", "judged", "sealed", "not sealed"
+WHOLE, RESEALED, JUDGED, SEALED, UNSEALED = STATES = "whole", "resealed", "judged", "sealed", "not sealed"
 UNNOTICED: Final = frozenset({"flip a byte", "an extreme number"})
 """A number may have become another one that could have been there."""
 
@@ -58,12 +68,46 @@ def record(place: Path) -> list[Path]:
         code, out, err = runs.fencepost(folder, *runs.short_run(*arguments))
         if code not in (0, 1, 2):
             raise AssertionError(out + err)
-    return [runs.only_run(folder) for folder in sorted(place.iterdir())]
+    return [*(runs.only_run(folder) for folder in sorted(place.iterdir())), record_killed(place / "killed")]
+
+
+def record_killed(place: Path) -> Path:
+    """The folder of a run that is killed when it has recorded enough; it still has what its proxy wrote."""
+    place.mkdir()
+    process = runs.start(place, *runs.short_run("--nemesis", "partition", "--duration", "60s"))
+    try:
+        wire = f"results/runs/*/wire/{EVENTS}"
+        if not becomes_true(lambda: any(log.stat().st_size > _RECORDED_BYTES for log in place.glob(wire)), within_s=60):
+            raise AssertionError("the run that is to be killed recorded nothing")
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+    return runs.only_run(place)
+
+
+def another_runs_links(folder: Path, random: Random) -> Path:
+    """Both tables of another run, which fit each other."""
+    other = random.choice([run for run in OTHERS if run.name != folder.name])
+    for name in (REQUESTS, CONNECTIONS):
+        if not (folder / name).exists():
+            raise FileNotFoundError(name)
+        shutil.copy(other / name, folder / name)
+    return folder / CONNECTIONS
+
+
+KINDS: Final = (*tampering.KINDS, *wire_tampering.KINDS, another_runs_links)
+
+
+def states_of(run: Path) -> tuple[str, ...]:
+    """How copies of it may look before they are damaged."""
+    return STATES if (run / "manifest.json").exists() else (SEALED, UNSEALED)
 
 
 def as_killed(run: Path) -> None:
-    """No manifest, no last read, no end of the run."""
-    for name in ("manifest.json", "final.json"):
+    """No manifest, no last read, no end of the run. (Its proxy's own files cannot be made again.)"""
+    if not (run / "manifest.json").exists():
+        return
+    for name in ("manifest.json", "final.json", REQUESTS, CONNECTIONS):
         (run / name).unlink()
     timeline = json.loads((run / "timeline.json").read_text())
     (run / "timeline.json").write_text(json.dumps({"start_ns": timeline["start_ns"]}))
@@ -72,7 +116,8 @@ def as_killed(run: Path) -> None:
 def copied(run: Path, place: Path, state: str) -> Path:
     copy = place / "results" / "runs" / run.name
     shutil.rmtree(copy, ignore_errors=True)
-    shutil.copytree(run, copy, ignore=shutil.ignore_patterns("verdict.json", "history.parquet", "report.html"))
+    made = "verdict.json", "history.parquet", "report.html", "sealed.json"
+    shutil.copytree(run, copy, ignore=shutil.ignore_patterns(*made))
     if state in (SEALED, UNSEALED):
         as_killed(copy)
     if state == SEALED:
@@ -91,7 +136,7 @@ def damage(run: Path, seed: int) -> tuple[str, Path]:
     run has no file for it."""
     for again in range(seed, seed + 10 * len(KINDS), len(KINDS)):
         with suppress(FileNotFoundError, ValueError, IndexError):
-            return tamper(run, again)
+            return tampering.tamper(run, again, KINDS)
     return damage(run, seed + 1)
 
 
@@ -162,7 +207,7 @@ def try_one(run: Path, place: Path, seed: int, state: str, untouched: int) -> tu
         wrong = f"{NAMES[untouched]} became {NAMES[code]}"
     elif code != 254 and state != RESEALED and "may go unnoticed" not in said:
         wrong = f"{NAMES[untouched]} became {NAMES[code]} without a word of doubt: {said}"
-    elif code == 254 and state == WHOLE and file.name not in said and how != "swap two logs":
+    elif code == 254 and state == WHOLE and file.name not in said and not how.startswith("swap "):
         wrong = f"does not name {file.name}: {said}"
     return how, NAMES[code], wrong
 
@@ -176,12 +221,14 @@ def main(argv: Sequence[str]) -> int:
     with tempfile.TemporaryDirectory(prefix="fencepost-tampered-") as temporary:
         place = Path(temporary)
         found = record(place / "made") if given.runs is None else sorted(
-            path.parent for path in given.runs.resolve().glob("*/manifest.json") if not path.parent.is_symlink()
+            path.parent
+            for name in ("manifest.json", "wire")
+            for path in given.runs.resolve().glob(f"*/{name}")
+            if not path.parent.is_symlink()
         )  # fmt: skip
+        OTHERS.extend(run for run in found if (run / CONNECTIONS).exists())
         untouched = {
-            (run, state): judged(copied(run, place, state), place)[0]
-            for run in found
-            for state in (WHOLE, RESEALED, JUDGED, SEALED, UNSEALED)
+            (run, state): judged(copied(run, place, state), place)[0] for run in found for state in states_of(run)
         }
         for (run, state), code in untouched.items():
             _say(f"{run.name}, {state}: {NAMES[code]}")

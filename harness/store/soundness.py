@@ -22,6 +22,8 @@ from harness.history.parts import by_lives
 from harness.history.recorded import Recorded
 from harness.history.sections import positions_of
 from harness.store.run_folder import RunFolder, client_logs
+from harness.store.wire import CONNECTIONS, REQUESTS
+from harness.store.wire_soundness import check_wire
 from workloads.kinds import find_workload, workload_names
 
 _LEFT_BEHIND: Final = ("environment.json", "client-ends.jsonl", "nemesis.jsonl", "resource.jsonl", "final.json")
@@ -42,6 +44,7 @@ def check_soundness(folder: RunFolder, run: Recorded) -> None:
     _unfinished(folder, run)
     _writes(folder, run)
     _nodes(folder, run)
+    check_wire(folder, run)
     if not run.is_vouched_for:
         _steps(folder, run)
     else:
@@ -52,7 +55,9 @@ def _files(folder: RunFolder, run: Recorded) -> None:
     """A run that ended as planned left these."""
     cluster = folder.read_environment().get("cluster")
     has_witness = run.config.witness == "on" and isinstance(cluster, dict) and cluster.get("key_events") is True
-    for name in (*_LEFT_BEHIND, *(["nodes.jsonl"] if has_witness else [])):
+    has_wire = isinstance(cluster, dict) and cluster.get("wire") is True
+    optional = [*(["nodes.jsonl"] if has_witness else []), *([REQUESTS, CONNECTIONS] if has_wire else [])]
+    for name in (*_LEFT_BEHIND, *optional):
         if kind_of(folder.path / name) is None:
             raise UsageError(
                 f"{folder.path / name} is missing although the run ended as planned: the record is damaged"

@@ -15,6 +15,7 @@ A time is missing where that moment never came. So a request without `to_node_ns
 from __future__ import annotations
 
 import gc
+import hashlib
 import os
 import shutil
 from collections import Counter
@@ -35,7 +36,7 @@ from cluster.registry import servers
 from cluster.requests import Conversation, Decode, Request
 from cluster.spec import sentinels_of
 from fencepost.errors import BrokenEnvironmentError, UsageError
-from fencepost.files import kind_of
+from fencepost.files import kind_of, open_regular
 from harness.config import RunConfig
 from harness.history.recorded import ForeignBytes, LinkTraffic, WireGaps
 from harness.store.columns import NAME, column
@@ -98,6 +99,8 @@ CONNECTIONS_SCHEMA: Final = pa.schema(
         column("not_understood_bytes", pa.int64()),
     ]
 )
+FITS: Final = b"fits"
+"""In the metadata of the table of connections: the digest of both tables and of the run (`digest_of`)."""
 SCRIPTS: Final = b"scripts"
 """In the metadata of the table of requests: the text of each script by its SHA-1, as JSON."""
 
@@ -140,12 +143,28 @@ def keep_wire(folder: RunFolder) -> None:
             wire = read_wire(folder.wire, decoders_of(folder))
         except UsageError as error:  # nothing that the user did
             raise BrokenEnvironmentError(f"what went over the links is not on record: {error}") from error
-        for name, table in ((REQUESTS, wire.requests), (CONNECTIONS, wire.connections)):
-            with folder.in_place(name) as temporary, temporary.open("wb") as file:
-                pq.write_table(table, file, compression="zstd", **_encodings(table.schema))
-                file.flush()
-                os.fsync(file.fileno())
+        _write_table(folder, REQUESTS, wire.requests)
+        metadata = (wire.connections.schema.metadata or {}) | {FITS: digest_of(folder, wire.connections)}
+        _write_table(folder, CONNECTIONS, wire.connections.replace_schema_metadata(metadata))
         shutil.rmtree(folder.wire)
+
+
+def _write_table(folder: RunFolder, name: str, table: pa.Table) -> None:
+    with folder.in_place(name) as temporary, temporary.open("wb") as file:
+        pq.write_table(table, file, compression="zstd", write_page_checksum=True, **_encodings(table.schema))
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def digest_of(folder: RunFolder, connections: pa.Table) -> bytes:
+    """Of both tables, and of the two documents that tell the run from others."""
+    digest = hashlib.sha256(msgspec.json.encode(connections.to_pylist()))
+    for name in ("config.json", "timeline.json", REQUESTS):
+        if kind_of(folder.path / name) is not None:
+            with open_regular(folder.path / name) as file:
+                while piece := file.read(1 << 20):
+                    digest.update(piece)
+    return digest.hexdigest().encode()
 
 
 def load_wire(folder: RunFolder) -> Wire:
@@ -219,7 +238,8 @@ def _read_table(path: Path, schema: pa.Schema, *only: str) -> pa.Table:
     """The whole table, or only these columns."""
     try:
         wanted = pa.schema([field for field in schema if not only or field.name in only])
-        table = pq.read_table(path, columns=wanted.names)
+        with open_regular(path) as file:
+            table = pq.read_table(file, columns=wanted.names, page_checksum_verification=True)
         return table.cast(wanted.with_metadata(table.schema.metadata))
     except (pa.ArrowException, OSError, ValueError) as error:
         raise UsageError(f"{path} is damaged: {' '.join(str(error).split())}") from error
@@ -283,7 +303,7 @@ def read_wire(folder: Path, decoders: Mapping[str, Decode | None]) -> Wire:
 def _read(folder: Path) -> tuple[Any, Any, bytes]:
     """The records, where the bytes of each begin, and the bytes. What was under way at a SIGKILL is left out. A run
     that ended before its proxy began to record has no such files."""
-    raw, text = ((folder / name).read_bytes() if (folder / name).exists() else b"" for name in (EVENTS, BYTES))
+    raw, text = (_read_bytes(folder / name) for name in (EVENTS, BYTES))
     events = np.frombuffer(raw, EVENT, count=len(raw) // EVENT.itemsize)
     carried = np.where(np.isin(events["kind"], _CARRY), events["length"], 0).astype(np.int64)
     ends = np.cumsum(carried)
@@ -294,6 +314,13 @@ def _read(folder: Path) -> tuple[Any, Any, bytes]:
     if (events["kind"] > LIMIT_REACHED).any() or (np.diff(events["at_ns"]) < 0).any():
         raise UsageError(f"{folder / EVENTS} is damaged: its records are not in the order of their times")
     return events, (ends - carried)[:whole], text
+
+
+def _read_bytes(path: Path) -> bytes:
+    if kind_of(path) is None:
+        return b""
+    with open_regular(path) as file:
+        return file.readall()
 
 
 class _Link:

@@ -6,7 +6,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -19,9 +19,10 @@ Tampering = Callable[[Path, Random], Path]
 """Damages the folder and returns the file that it damaged."""
 
 
-def tamper(folder: Path, seed: int) -> tuple[str, Path]:
+def tamper(folder: Path, seed: int, kinds: Sequence[Tampering] | None = None) -> tuple[str, Path]:
     """Damage the folder; returns how, and the damaged file."""
-    kind = KINDS[seed % len(KINDS)]
+    kinds = KINDS if kinds is None else kinds
+    kind = kinds[seed % len(kinds)]
     return kind.__name__.replace("_", " "), kind(folder, Random(seed))
 
 
