@@ -446,8 +446,8 @@ class Machine:
         self.tree, self.programs, self.wheels = place / "tree", place / "programs", place / "wheels"
         for part in ("tools", "fencepost"):
             shutil.copytree(ROOT / part, self.tree / part, ignore=shutil.ignore_patterns("__pycache__"))
-        for lock in ("requirements.lock", "requirements-dev.lock"):
-            (self.tree / lock).write_text("# nothing\n")
+        for pins in ("requirements.lock", "requirements-dev.lock"):
+            (self.tree / pins).write_text("# nothing\n")
         (self.tree / "pyproject.toml").write_text(PROJECT)
         (self.tree / "backend.py").write_text(BACKEND)
         self.programs.mkdir()
