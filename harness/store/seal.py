@@ -18,7 +18,7 @@ from fencepost.files import kind_of, open_regular, read_json, write_whole
 from harness.store.manifest import PIECE_BYTES, SEALED, File, Manifest, recorded
 from harness.store.run_folder import RunFolder
 
-_REWRITTEN: Final = frozenset({"timeline.json", "played.json", "final.json"})
+_REWRITTEN: Final = frozenset({"timeline.json", "played.json", "final.json", "wire/wire.tail"})
 """What is written anew while the run is on. It may be newer than the seal."""
 
 

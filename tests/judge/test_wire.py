@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -141,6 +143,58 @@ def test_what_was_under_way_at_a_kill_is_left_out(tmp_path: Path, lost: int) -> 
 def test_what_the_proxy_cannot_have_written_is_refused(tmp_path: Path, moments: list[Any]) -> None:
     with pytest.raises(UsageError, match="is damaged"):
         read_wire(recorded(tmp_path, *moments), NODES)
+
+
+def with_tail(folder: Path, events: int, carried: int, *, moved: bool = False) -> Path:
+    """As if so many bytes of the two streams were in the tail, and perhaps already in the files, too."""
+    tail = bytearray(wire.TAIL_HEAD + wire.TAIL_EVENTS + (1 << 18))
+    for number, (name, length, place) in enumerate(
+        [(EVENTS, events, wire.TAIL_HEAD), (BYTES, carried, wire.TAIL_HEAD + wire.TAIL_EVENTS)]
+    ):
+        data = (folder / name).read_bytes()
+        begin = len(data) - length
+        tail[place : place + length] = data[begin:]
+        struct.pack_into("<QQ", tail, 16 * number, begin, length)
+        if not moved:
+            (folder / name).write_bytes(data[:begin])
+    (folder / wire.TAIL).write_bytes(tail)
+    return folder
+
+
+@pytest.mark.parametrize("moved", [False, True])
+@pytest.mark.parametrize(("events", "carried"), [(0, 0), (20, 0), (40, len(PONG)), (100, 36)])
+def test_the_tail_continues_the_files(tmp_path: Path, events: int, carried: int, moved: bool) -> None:
+    folder = with_tail(recorded(tmp_path, *ANSWERED), events, carried, moved=moved)
+    assert times(requests(folder).iloc[0]) == [10, 20, 30, 40]
+
+
+@pytest.mark.parametrize("kept", [0, 5, EVENT.itemsize])
+def test_a_kill_while_the_tail_was_moved_costs_nothing(tmp_path: Path, kept: int) -> None:
+    folder = with_tail(recorded(tmp_path, *ANSWERED), 2 * EVENT.itemsize, 0, moved=True)
+    (folder / EVENTS).write_bytes((folder / EVENTS).read_bytes()[: 3 * EVENT.itemsize + kept])
+    assert times(requests(folder).iloc[0]) == [10, 20, 30, 40]
+
+
+def short(folder: Path) -> None:
+    (folder / wire.TAIL).write_bytes(b"\0" * 31)
+
+
+def without_the_beginning(folder: Path) -> None:
+    (folder / EVENTS).write_bytes(b"")
+
+
+def too_long(folder: Path) -> None:
+    tail = bytearray((folder / wire.TAIL).read_bytes())
+    struct.pack_into("<Q", tail, 8, wire.TAIL_EVENTS + 1)
+    (folder / wire.TAIL).write_bytes(tail)
+
+
+@pytest.mark.parametrize("damage", [short, without_the_beginning, too_long])
+def test_a_tail_that_does_not_continue_the_files_is_refused(tmp_path: Path, damage: Callable[[Path], None]) -> None:
+    folder = with_tail(recorded(tmp_path, *ANSWERED), 20, 0)
+    damage(folder)
+    with pytest.raises(UsageError, match=f"{wire.TAIL} is damaged"):
+        read_wire(folder, NODES)
 
 
 def test_missing_bytes_are_refused(tmp_path: Path) -> None:

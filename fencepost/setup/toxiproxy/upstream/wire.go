@@ -13,33 +13,40 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
+	"time"
 	"unsafe"
 
 	"github.com/Shopify/toxiproxy/v2/stream"
 )
 
-// What went over the links is recorded in two files, which only grow: `wire.events`, records of one size, and
-// `wire.bytes`, what the records that carry bytes carry, in the same order. Each is written by one write(2) when it
-// happens, bytes before their record, so a SIGKILL costs at most the record under way. The format is read by
-// cluster/wire.py.
+// What went over the links is recorded in two streams: `wire.events`, records of one size, and `wire.bytes`, what the
+// records that carry bytes carry, in the same order. Both files only grow. What is younger than a moment is in
+// `wire.tail`, which is mapped into memory: bytes are there before their record, and both as soon as they happen, so a
+// SIGKILL costs at most the record under way, and hardly any record costs a system call. The format is read by
+// harness/store/wire.py.
 const (
-	eventOpened        = iota // its bytes: the name of the link, a space, the host that dialled
-	eventFromClient           // bytes that a client sent have arrived here
-	eventToNode               // as many bytes as `length` are about to be sent on
-	eventFromNode             // bytes that a node sent have arrived here
-	eventToClient             // as many bytes as `length` are about to be sent on
-	eventNotToNode            // of the bytes that were to be sent on last, so many were not
-	eventNotToClient          // the same towards the client
-	eventClientClosed         // the client closed the connection, or nothing can come from it any more
-	eventNodeClosed           // the same of the node
-	eventUnreached            // the node took no connection; the same bytes
-	eventLimitReached         // nothing more is recorded
+	eventOpened       = iota // its bytes: the name of the link, a space, the host that dialled
+	eventFromClient          // bytes that a client sent have arrived here
+	eventToNode              // as many bytes as `length` are about to be sent on
+	eventFromNode            // bytes that a node sent have arrived here
+	eventToClient            // as many bytes as `length` are about to be sent on
+	eventNotToNode           // of the bytes that were to be sent on last, so many were not
+	eventNotToClient         // the same towards the client
+	eventClientClosed        // the client closed the connection, or nothing can come from it any more
+	eventNodeClosed          // the same of the node
+	eventUnreached           // the node took no connection; the same bytes
+	eventLimitReached        // nothing more is recorded
 )
 
 const (
 	eventBytes     = 20
 	clockMonotonic = 1
+	tailHead       = 4096      // four numbers: where the tail of the events begins in its stream, its length; the same of the bytes
+	tailEvents     = 20 * 3200 // the most bytes of the tail of the events, which begins behind the head
+	tailBytes      = 1 << 18   // the same of the bytes, behind the events
+	flushEvery     = 100 * time.Millisecond
 )
 
 // Wire is the record of this process. Nothing is recorded before Begin.
@@ -48,12 +55,70 @@ var Wire WireRecord
 // WireRecord stamps and writes under one lock, so that its records are in the order of their times.
 type WireRecord struct {
 	guard         sync.Mutex
-	events, bytes *os.File
+	events, bytes *recordFile
 	left          int64 // how many bytes may still be written
 	secrets       [][]byte
 	numbers       map[string]uint32 // of the connections of which one direction is open
 	last          uint32
 	record        [eventBytes]byte
+}
+
+// began is a moment on Go's clock, and beganNs the same moment on CLOCK_MONOTONIC. Go reads the clock without a system
+// call, but does not tell what it read.
+var (
+	began   = time.Now()
+	beganNs = calibrated()
+)
+
+func calibrated() (offset int64) {
+	least := time.Hour
+	for range 100 {
+		var at syscall.Timespec
+		before := time.Since(began)
+		syscall.Syscall(syscall.SYS_CLOCK_GETTIME, clockMonotonic, uintptr(unsafe.Pointer(&at)), 0) //nolint:errcheck // cannot fail
+		after := time.Since(began)
+		if after-before < least {
+			least, offset = after-before, at.Nano()-int64(before+after)/2
+		}
+	}
+	return offset
+}
+
+// recordFile is one of the two streams: the file, and the tail that is not in it yet.
+type recordFile struct {
+	file           *os.File
+	offset, length *uint64 // of the tail, in the mapped head
+	tail           []byte
+}
+
+// append puts this at the end of the stream.
+func (f *recordFile) append(what []byte) {
+	if int(*f.length)+len(what) > len(f.tail) {
+		f.flush()
+	}
+	if len(what) > len(f.tail) {
+		f.grow(what)
+		return
+	}
+	copy(f.tail[*f.length:], what)
+	atomic.StoreUint64(f.length, *f.length+uint64(len(what)))
+}
+
+// flush moves the tail into the file. Until both numbers are right again, the file has all that the tail has.
+func (f *recordFile) flush() {
+	if *f.length > 0 {
+		f.grow(f.tail[:*f.length])
+	}
+}
+
+func (f *recordFile) grow(what []byte) {
+	if _, err := f.file.Write(what); err != nil {
+		fmt.Fprintf(os.Stderr, "what goes over the links cannot be recorded: %s\n", err)
+		os.Exit(1)
+	}
+	// In this order: what the tail has, the file has too, so a tail that begins too early or is too short is harmless.
+	atomic.StoreUint64(f.length, 0)
+	atomic.StoreUint64(f.offset, *f.offset+uint64(len(what)))
 }
 
 // begin is what Begin is told: how large the record may become, and what must never be in it.
@@ -71,19 +136,59 @@ func (w *WireRecord) Begin(response http.ResponseWriter, request *http.Request) 
 	}
 	w.guard.Lock()
 	defer w.guard.Unlock()
-	for name, file := range map[string]**os.File{"wire.events": &w.events, "wire.bytes": &w.bytes} {
-		made, err := os.OpenFile(filepath.Join(os.Getenv("FENCEPOST_WIRE"), name), os.O_CREATE|os.O_EXCL|os.O_APPEND|os.O_WRONLY, 0o600)
-		if err != nil {
-			http.Error(response, err.Error(), http.StatusInternalServerError)
-			return
-		}
-		*file = made
+	if err := w.open(os.Getenv("FENCEPOST_WIRE")); err != nil {
+		http.Error(response, err.Error(), http.StatusInternalServerError)
+		return
 	}
 	w.left, w.numbers = told.Limit, map[string]uint32{}
 	for _, secret := range told.Secrets {
 		w.secrets = append(w.secrets, []byte(secret))
 	}
+	go w.flushNowAndThen()
 	response.WriteHeader(http.StatusNoContent)
+}
+
+// open makes the files. The tail is written once, so that the disk has room for it.
+func (w *WireRecord) open(folder string) error {
+	var files [3]*os.File
+	for number, name := range []string{"wire.events", "wire.bytes", "wire.tail"} {
+		file, err := os.OpenFile(filepath.Join(folder, name), os.O_CREATE|os.O_EXCL|os.O_APPEND|os.O_RDWR, 0o600)
+		if err != nil {
+			return err
+		}
+		files[number] = file
+	}
+	size := tailHead + tailEvents + tailBytes
+	if _, err := files[2].Write(make([]byte, size)); err != nil {
+		return err
+	}
+	tail, err := syscall.Mmap(int(files[2].Fd()), 0, size, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED)
+	if err != nil {
+		return err
+	}
+	head := (*[4]uint64)(unsafe.Pointer(&tail[0]))
+	w.events = &recordFile{files[0], &head[0], &head[1], tail[tailHead : tailHead+tailEvents]}
+	w.bytes = &recordFile{files[1], &head[2], &head[3], tail[tailHead+tailEvents:]}
+	return nil
+}
+
+// flushNowAndThen keeps the tail short, because only the files are sealed while a run is on.
+func (w *WireRecord) flushNowAndThen() {
+	for range time.Tick(flushEvery) {
+		w.guard.Lock()
+		if w.events == nil {
+			w.guard.Unlock()
+			return
+		}
+		w.flush()
+		w.guard.Unlock()
+	}
+}
+
+// flush needs the lock. Bytes come before their records here, too.
+func (w *WireRecord) flush() {
+	w.bytes.flush()
+	w.events.flush()
 }
 
 // wireEnd is one direction of one connection. Nil records nothing.
@@ -144,24 +249,16 @@ func (w *WireRecord) write(kind uint32, connection uint32, length int, carried [
 	}
 	if len(carried) > 0 {
 		length = len(carried)
-		w.append(w.bytes, carried)
+		w.bytes.append(carried)
 	}
-	var now syscall.Timespec
-	syscall.Syscall(syscall.SYS_CLOCK_GETTIME, clockMonotonic, uintptr(unsafe.Pointer(&now)), 0) //nolint:errcheck // cannot fail
-	binary.LittleEndian.PutUint64(w.record[0:], uint64(now.Nano()))
+	binary.LittleEndian.PutUint64(w.record[0:], uint64(beganNs+int64(time.Since(began))))
 	binary.LittleEndian.PutUint32(w.record[8:], connection)
 	binary.LittleEndian.PutUint32(w.record[12:], uint32(length))
 	binary.LittleEndian.PutUint32(w.record[16:], kind)
-	w.append(w.events, w.record[:])
+	w.events.append(w.record[:])
 	if kind == eventLimitReached {
+		w.flush()
 		w.events = nil
-	}
-}
-
-func (w *WireRecord) append(file *os.File, what []byte) {
-	if _, err := file.Write(what); err != nil {
-		fmt.Fprintf(os.Stderr, "what goes over the links cannot be recorded: %s\n", err)
-		os.Exit(1)
 	}
 }
 
