@@ -14,6 +14,7 @@ from typing import Literal, NamedTuple, Protocol, Self
 from cluster.access import Access, Login
 from cluster.base import Address, LinkKey, ProbeResult
 from cluster.data_files import DataFiles
+from cluster.effects import Effects
 from cluster.persistence import Policy
 from cluster.requests import Decode
 from fencepost.history import KeyEvent
@@ -267,6 +268,11 @@ class Server(Protocol):
     @property
     def decode(self) -> Decode | None:
         """Reads its protocol. None: what goes over its links is recorded as connections and bytes only."""
+        ...
+
+    @property
+    def effects(self) -> Effects | None:
+        """What the requests of its protocol can do to keys. None: it is not known which request changed a key."""
         ...
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final, NamedTuple
@@ -10,13 +10,15 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pandas as pd
 
-from fencepost.history import ClientEnd, Denied, FaultEvent, Timeline
+from fencepost.history import ClientEnd, Denied, FaultEvent, KeyEvent, Timeline
 from harness.config import RunConfig
 from harness.history.backing import Backing
 from harness.history.groups import Groups, codes_of
 from harness.history.key_holdings import Watched
 from harness.history.key_owners import Owners, find_owners
+from harness.history.key_requests import WireRecord
 from harness.history.lags import Lags
+from harness.history.ledger import Ledger
 from harness.history.overlaps import sections_by_key
 from harness.history.wrong_clocks import WrongClocks
 from workloads.kinds import find_workload
@@ -99,6 +101,11 @@ class Recorded:
     doubts: tuple[str, ...] = ()
     """Why the run cannot be called valid, whatever its checkers say: it did not end as planned."""
 
+    wire: Callable[[], WireRecord | None] = field(default=lambda: None)
+    """Reads what went over the links; None where that is not on record."""
+    key_events: Callable[[], Iterable[KeyEvent]] = field(default=lambda: ())
+    """Reads what the witness saw."""
+
     def at_ms(self, at_ns: int) -> float:
         """Milliseconds since the start of the load, as examples tell them."""
         return (int(at_ns) - self.timeline.start_ns) / 1e6
@@ -130,6 +137,13 @@ class Recorded:
         """Whose the keys on the nodes were; None if the nodes were not watched."""
         watched = self.watched
         return None if watched is None or watched.watch_windows.empty else find_owners(self, watched)
+
+    @cached_property
+    def ledger(self) -> Ledger | None:
+        """What changed the keys on the nodes; None if they were not watched, or what went over the links is not on
+        record."""
+        wire = None if self.watched is None else self.wire()
+        return None if wire is None else Ledger.of(self, self.key_events(), wire)
 
     @cached_property
     def backing(self) -> Backing | None:

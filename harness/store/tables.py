@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 import pandas as pd
@@ -31,7 +32,7 @@ from harness.store.run_folder import RunFolder, client_logs
 from harness.store.seal import check_seal
 from harness.store.shapes import PIECE_BYTES, ColumnDecoder
 from harness.store.soundness import check_soundness
-from harness.store.wire import link_traffic, wire_gaps
+from harness.store.wire import link_traffic, wire_gaps, wire_record
 
 _NEVER_NS: Final = 2**62
 OnOps = Callable[[pd.DataFrame], object]
@@ -119,6 +120,8 @@ def _load(folder: RunFolder, doubts: tuple[str, ...], on_ops: OnOps) -> Recorded
         lags=tuple(lags(folder.read_beats(), noticed, timeline.start_ns, timeline.stop_ns or _NEVER_NS)),
         final_values=folder.read_final(),
         traffic=link_traffic(folder, config, timeline.start_ns),
+        wire=partial(wire_record, folder, config),
+        key_events=folder.read_nodes,
         watched=_read_watched(folder),
         unwatchable=_unwatchable(environment),
         acquire_limit_ms=_acquire_limit_ms(environment),

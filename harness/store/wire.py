@@ -39,6 +39,7 @@ from cluster.spec import sentinels_of
 from fencepost.errors import BrokenEnvironmentError, UsageError
 from fencepost.files import kind_of, open_regular
 from harness.config import RunConfig
+from harness.history.key_requests import WireRecord
 from harness.history.recorded import ForeignBytes, LinkTraffic, WireGaps
 from harness.store.columns import NAME, column
 from harness.store.run_folder import RunFolder
@@ -222,6 +223,21 @@ def wire_gaps(folder: RunFolder, config: RunConfig) -> WireGaps:
     return WireGaps(
         _ended_ns(table), tuple(ForeignBytes(*link, named[link[1]], number) for link, number in sorted(foreign.items()))
     )
+
+
+def wire_record(folder: RunFolder, config: RunConfig) -> WireRecord | None:
+    """What went over the links to the nodes; None where nothing of it is on record, or what the requests of the nodes'
+    server do is not known. Raises UsageError for damaged files."""
+    known = servers()
+    effects = known[config.server].effects if config.server in known else None
+    wire = load_wire(folder)
+    if effects is None or not len(wire.connections):
+        return None
+    scripts = msgspec.json.decode((wire.requests.schema.metadata or {}).get(SCRIPTS, b"{}"), type=dict[str, str])
+    strange = pc.filter(wire.connections["node"], pc.greater(wire.connections["not_understood_bytes"], 0))
+    recorded = frozenset() if wire.is_cut_short else frozenset(config.node_names) - set(strange.to_pylist())
+    is_replicated = config.replication != "none"
+    return WireRecord(wire.requests, wire.connections, scripts, effects, recorded, is_replicated)
 
 
 def frame(table: pa.Table) -> pd.DataFrame:

@@ -5,12 +5,18 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
+import pyarrow as pa
+
+from cluster.redis_effects import EFFECTS
+from cluster.redis_keys import keys_of
 from fencepost.history import ClientEnd, FaultEvent, Held, KeyEvent, Op, Timeline, Write
 from harness.config import RunConfig
 from harness.history.key_holdings import Watched, derive_holdings, held_frame
+from harness.history.key_requests import WireRecord
 from harness.history.recorded import LinkTraffic, Recorded
 from harness.history.sections import derive_sections
 from harness.store.columns import ops_frame, writes_frame
+from harness.store.wire import CONNECTIONS_SCHEMA, REQUESTS_SCHEMA
 
 START_NS = 10**15
 NO_FLOORS: dict[str, Any] = {
@@ -46,6 +52,11 @@ class History:
         self.acquire_limit_ms: float | None = None
         self.kept_waiting: dict[str, list[tuple[int, int]]] = {}
         self.traffic: list[LinkTraffic] | None = None
+        self.requests: list[dict[str, Any]] = []
+        self.not_recorded: set[str] = set()
+        self.is_replicated = False
+        self.scripts: dict[str, str] = {}
+        self.closed: dict[int, float] = {}
 
     def op(
         self, client: str, f: Any, outcome: Any, section: int, invoke: float, complete: float, **more: Any
@@ -90,6 +101,39 @@ class History:
         self.traffic = self.traffic or []
         names = self.config.node_names
         self.traffic += [LinkTraffic(client, node, warm_up, n) for node, n in zip(names, load, strict=True)]
+        return self
+
+    def request(
+        self, client: str, node: str, words: str, arrived: float | None, answered: float | None = None, **more: Any
+    ) -> History:
+        """What went over a link: words apart by spaces; EVAL names one of the `scripts`.
+        Sent and learnt of a tenth of a millisecond before and after, unless it is told otherwise."""
+        command, *arguments = words.split(" ")
+        sent = more.pop("sent", None if arrived is None else arrived - 0.1)
+        told = more.pop("told", None if answered is None else answered + 0.1)
+        names = ("from_client_ns", "to_node_ns", "from_node_ns", "to_client_ns")
+        times = {
+            name: None if at is None else ms(at)
+            for name, at in zip(names, (sent, arrived, answered, told), strict=True)
+        }
+        reply = more.pop("reply", None if answered is None else '"OK"')
+        connection = more.pop("connection", 100 * int(client[1:]) + int(node[1:]))
+        row = {
+            "client": client,
+            "node": node,
+            "connection": connection,
+            "by": more.pop("by", "client"),
+            "user": "default",
+            "database": more.pop("database", 0),
+            "command": command,
+            "keys": list(keys_of(command, arguments)),
+            "arguments": arguments,
+            "transaction": more.pop("transaction", None),
+            **times,
+            "reply": reply,
+        }
+        assert not more
+        self.requests.append(row)
         return self
 
     def fault(
@@ -169,6 +213,32 @@ class History:
             watched=self._watched(),
             acquire_limit_ms=self.acquire_limit_ms,
             kept_waiting=self.kept_waiting,
+            wire=self._wire,
+            key_events=lambda: self.key_events,
+        )
+
+    def _wire(self) -> WireRecord | None:
+        if not self.requests:
+            return None
+        connections = {row["connection"]: (row["client"], row["node"], row["by"]) for row in self.requests}
+        rows = [
+            {
+                **dict.fromkeys(CONNECTIONS_SCHEMA.names, 0),
+                **dict(zip(("client", "node", "by"), names, strict=True)),
+                "connection": number,
+                "is_reached": True,
+                "client_closed_ns": None,
+                "node_closed_ns": ms(self.closed[number]) if number in self.closed else None,
+            }
+            for number, names in connections.items()
+        ]
+        return WireRecord(
+            pa.Table.from_pylist(self.requests, REQUESTS_SCHEMA).sort_by("from_client_ns"),
+            pa.Table.from_pylist(rows, CONNECTIONS_SCHEMA),
+            self.scripts,
+            EFFECTS,
+            frozenset(self.config.node_names) - self.not_recorded,
+            self.is_replicated,
         )
 
     def _watched(self) -> Watched | None:

@@ -1,0 +1,153 @@
+"""What changed on the nodes: one row for each change of a key, in each node's own order, from the witness's events.
+
+node, key
+what             "set": it was free; "overwritten": by another value, or by one that could not be read; "changed": its
+                 fields or members; "prolonged": its time to live was set anew, or its own value; "deleted", "expired";
+                 "lost": it was gone when the node could be watched again
+value            what it holds since then, or held until then; missing if that could not be read
+was              what it held until then; missing if it was free, or that is not known
+since_ns, at_ns  the node did it between these two
+event            the place of the event in `nodes.jsonl`; -1 for a key that was lost
+of               the row that had set the key; -1 if the witness did not see that
+is_seen          whether the node was watched; if not, more may have happened in this time than this
+is_restarted     it was another run of the node's server afterwards, and the key cannot have expired in between
+may_be           as bits, what a request must have done to be its cause (`MAY_BE`)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from cluster.effects import CHANGES
+from fencepost.history import KeyEvent
+from harness.history.fault_windows import FOREVER_NS
+
+BITS: Final = {change: 1 << place for place, change in enumerate(CHANGES)}
+SET, PROLONGED, DELETED, CHANGED = (BITS[change] for change in ("set", "prolonged", "deleted", "changed"))
+COLUMNS: Final = (
+    "node",
+    "key",
+    "what",
+    "value",
+    "was",
+    "since_ns",
+    "at_ns",
+    "event",
+    "of",
+    "is_seen",
+    "is_restarted",
+    "may_be",
+)
+_NUMBERS: Final = ("since_ns", "at_ns", "event", "of", "may_be")
+_FLAGS: Final = ("is_seen", "is_restarted")
+_NAMES: Final = ("node", "key", "what")
+
+
+class _Holding(NamedTuple):
+    row: int
+    value: str | None
+    expires_ns: int = FOREVER_NS
+    """It cannot have expired before."""
+
+
+@dataclass(slots=True)
+class _Node:
+    held: dict[str, _Holding] = field(default_factory=dict)
+    before: dict[str, _Holding] = field(default_factory=dict)
+    """What it held when it was last seen, until it is watched again."""
+    run: str | None = None
+    blind_ns: int = 0
+    is_known: bool = False
+    """Whether it has been watched before."""
+    unseen: list[int] = field(default_factory=list)
+    """The rows of what was found when the node was seen again, until the run of its server is known."""
+
+
+def derive_changes(events: Iterable[KeyEvent]) -> pd.DataFrame:
+    """The changes, in the order of the events."""
+    rows: list[list[Any]] = []
+    nodes: dict[str, _Node] = {}
+    for place, event in enumerate(events):
+        node = nodes.get(event.node)
+        if node is None:
+            node = nodes[event.node] = _Node()
+        kind = event.event
+        if kind == "watching":
+            _resume(rows, node, event)
+        elif kind == "blind":
+            node.before.update(node.held)
+            node.held.clear()
+            node.blind_ns = event.at_ns
+        elif kind == "seen":
+            _find(rows, node, event, place)
+        else:
+            _change(rows, node, event, place)
+    frame = pd.DataFrame(rows, columns=list(COLUMNS), dtype=object)
+    return frame.astype(
+        {**dict.fromkeys(_NUMBERS, np.int64), **dict.fromkeys(_FLAGS, bool), **dict.fromkeys(_NAMES, "category")}
+    )
+
+
+def _change(rows: list[list[Any]], node: _Node, event: KeyEvent, place: int) -> None:
+    key, value, kind = event.key, event.value, event.event
+    held = node.held.get(key)
+    since_ns = event.at_ns if event.since_ns is None else event.since_ns
+    of, may_be, what = -1 if held is None else held.row, SET, "set"
+    if kind == "set":
+        if event.is_hash:
+            may_be = SET | PROLONGED  # the count of one of its fields
+        if held is not None:
+            what = "changed" if event.is_hash else "overwritten"
+            if value is not None and value == held.value:
+                what = "prolonged"
+        if what in ("set", "overwritten"):
+            node.held[key] = _Holding(len(rows), value, _expiry(event))
+        elif held is not None:
+            node.held[key] = _Holding(held.row, value, _expiry(event))
+    elif kind == "prolonged":
+        what, may_be = "prolonged", PROLONGED | SET if event.is_hash else PROLONGED
+        if held is not None:
+            node.held[key] = _Holding(held.row, held.value if value is None else value, _expiry(event))
+    else:
+        node.held.pop(key, None)
+        what, may_be, value = kind, DELETED, None if held is None else held.value
+    was = None if held is None else held.value
+    rows.append([event.node, key, what, value, was, since_ns, event.at_ns, place, of, True, False, may_be])
+
+
+def _expiry(event: KeyEvent) -> int:
+    return FOREVER_NS if event.ttl_ms is None else min(FOREVER_NS, event.at_ns + event.ttl_ms * 1_000_000)
+
+
+def _find(rows: list[list[Any]], node: _Node, event: KeyEvent, place: int) -> None:
+    """The key was there when the node was seen again."""
+    before = node.before.pop(event.key, None)
+    if not node.is_known or (before is not None and event.value in (before.value, None)):
+        node.held[event.key] = before or _Holding(-1, event.value, _expiry(event))
+        return
+    node.held[event.key] = _Holding(len(rows), event.value, _expiry(event))
+    node.unseen.append(len(rows))
+    what, of = ("set", -1) if before is None else ("overwritten", before.row)
+    times = (node.blind_ns, event.at_ns)
+    rows.append([event.node, event.key, what, event.value, None, *times, place, of, False, False, SET | CHANGED])
+
+
+def _resume(rows: list[list[Any]], node: _Node, event: KeyEvent) -> None:
+    """The node is watched again: what is not there any more was lost."""
+    for key, held in node.before.items():
+        if key not in node.held:
+            if held.expires_ns >= event.at_ns:
+                node.unseen.append(len(rows))
+            times = (node.blind_ns, event.at_ns)
+            rows.append([event.node, key, "lost", held.value, held.value, *times, -1, held.row, False, False, DELETED])
+    if node.is_known and event.value != node.run:
+        for row in node.unseen:
+            rows[row][COLUMNS.index("is_restarted")] = True
+    node.before.clear()
+    node.unseen.clear()
+    node.run, node.is_known = event.value, True

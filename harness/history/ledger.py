@@ -1,0 +1,179 @@
+"""The ledger of each node: every change of a key, and what made it.
+
+A change belongs to the one request that the node can have acted on at that time, and that can have made it: it names
+the key, its command can do this, and its reply does not say that it did nothing. If several can, the node's own order,
+the order of each connection, and the other changes decide; if more than one is left, none is named. The only other
+causes are expiry and a restart. Where the record of a node's requests is not whole, no cause is told at all.
+
+Rows: the columns of `harness.history.key_changes`, and
+
+cause            "request", "expiry", "restart", "replication" (it copies another node); "several": any of `candidates`
+                 requests; "none": no request on record can have made it; "unseen": the node was not watched, and it is
+                 not known what happened; "not recorded"
+candidates       how many requests can have made it
+request          the place of the request in `requests.parquet`; -1 if it is not one
+client, connection, by, command, reply, from_client_ns, to_node_ns, from_node_ns, to_client_ns
+                 of the request, or what several have in common; times that never came are -1
+call             the place of the call in `Ledger.calls` in which the client sent it, or which had ended last; or -1
+f, outcome, task, life, section, invoke_ns, complete_ns   of that call
+is_in_call       whether the request was sent in that call, not after it
+owner            the row of the change that gave the key its owner: `of`, or this row if it sets the key; or -1
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from harness.history.calls import NO_CALL, Calls
+from harness.history.cause_search import Causes, find_causes
+from harness.history.groups import Ints
+from harness.history.key_changes import derive_changes
+from harness.history.key_requests import KeyRequests, WireRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from fencepost.history import KeyEvent
+    from harness.history.recorded import Recorded
+
+_NAMES: Final = ("client", "by", "command", "reply")
+_TIMES: Final = ("from_client_ns", "to_node_ns", "from_node_ns", "to_client_ns")
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """`rows`: the changes. `calls`: those of the clients. `recorded`: the nodes of whose requests none is missing."""
+
+    rows: pd.DataFrame
+    calls: Calls
+    recorded: frozenset[str]
+
+    @classmethod
+    def of(cls, run: Recorded, events: Iterable[KeyEvent], wire: WireRecord) -> Ledger:
+        changes, calls = derive_changes(events), Calls.of(run)
+        nodes = list(changes["node"].cat.categories)
+        keys = pd.Index(changes["key"].cat.categories)
+        value, was, values = _values(changes)
+        restarts = {
+            str(node): np.unique(own["at_ns"].to_numpy(np.int64))
+            for node, own in changes[changes["is_restarted"].to_numpy(bool)].groupby("node", observed=True)
+        }
+        requests = KeyRequests.of(wire, nodes, keys, values, restarts)
+        windows = run.watched.watch_windows if run.watched is not None else pd.DataFrame()
+        watched = {
+            str(node): (own["from_ns"].to_numpy(np.int64), own["to_ns"].to_numpy(np.int64))
+            for node, own in windows.groupby("node", observed=True)
+        }
+        causes = find_causes(changes, value, was, requests, watched)
+        return cls(_told(changes, causes, requests, wire, calls), calls, wire.recorded)
+
+
+def _values(changes: pd.DataFrame) -> tuple[Ints, Ints, pd.Index]:
+    """The codes of what each key held after each change and before it; -1 if it is not known, or was no text. And the
+    values by their codes."""
+    told = np.concatenate([changes["value"].to_numpy(object), changes["was"].to_numpy(object)])
+    codes, values = pd.factorize(told)
+    is_text = np.array([not value.startswith("0x") for value in values], bool)
+    codes = np.where((codes >= 0) & np.append(is_text, False)[codes], codes, -1).astype(np.int64)
+    return codes[: len(changes)], codes[len(changes) :], pd.Index(values, dtype=object)
+
+
+def _told(changes: pd.DataFrame, causes: Causes, requests: KeyRequests, wire: WireRecord, calls: Calls) -> pd.DataFrame:
+    what = changes["what"].astype(str).to_numpy(object)
+    node = changes["node"].astype(str).to_numpy(object)
+    is_seen = changes["is_seen"].to_numpy(bool)
+    count = causes.count
+    cause = np.select(
+        [
+            what == "expired",
+            ~np.isin(node, list(wire.recorded)),
+            count == 1,
+            count > 1,
+            ~is_seen & changes["is_restarted"].to_numpy(bool),
+            ~is_seen,
+            np.full(len(changes), wire.is_replicated),
+        ],
+        ["expiry", "not recorded", "request", "several", "restart", "unseen", "replication"],
+        "none",
+    )
+    cause = np.where(~is_seen & (cause == "request"), "unseen", cause)
+    request = np.where(cause == "request", requests.row[causes.request] if len(requests.row) else -1, -1)
+    rows = changes.assign(
+        cause=pd.Categorical(cause), candidates=np.where(what == "expired", 0, count), request=request
+    )
+    change, pair = causes.pairs
+    is_asked = np.isin(cause, ("request", "several"))[change]
+    change, asked = change[is_asked], requests.row[pair[is_asked]]
+    order = np.argsort(change, kind="stable")
+    shared = _Shared(change[order], len(rows))
+    candidates = _of_requests(asked[order], wire.requests)
+    call, is_in_call = _calls(candidates, changes["key"].to_numpy(object)[change[order]], calls)
+    columns = {name: shared.column(own) for name, own in candidates.items()}
+    call = shared.column(call)
+    is_set = np.isin(what, ("set", "overwritten"))
+    owner = np.where(is_set, np.arange(len(rows)), changes["of"].to_numpy(np.int64))
+    columns |= _of_calls(call, calls) | {"is_in_call": shared.column(is_in_call) == 1, "owner": owner}
+    return rows.assign(**{name: pd.Series(own, rows.index, own.dtype) for name, own in columns.items()})
+
+
+@dataclass(frozen=True, slots=True)
+class _Shared:
+    """What all the requests that can have made a change have in common. `change`: that of each of them, in order."""
+
+    change: Ints
+    changes: int
+
+    def column(self, of_requests: Any) -> Any:
+        """By change, the value; missing where they have several."""
+        codes, values = pd.factorize(of_requests, use_na_sentinel=False)
+        codes = codes.astype(np.int64)
+        first, last = np.full(self.changes, len(values)), np.full(self.changes, -1)
+        np.minimum.at(first, self.change, codes)
+        np.maximum.at(last, self.change, codes)
+        is_text = of_requests.dtype == object
+        missing = None if is_text else -1
+        found = np.full(self.changes, missing, object if is_text else np.int64)
+        same = (first == last) & (last >= 0)
+        found[same] = values[first[same]]
+        return found
+
+
+def _of_requests(request: Ints, table: pa.Table) -> dict[str, Any]:
+    some = table.select([*_NAMES, "connection", *_TIMES]).take(pa.array(request))
+    found: dict[str, Any] = {}
+    for name in (*_TIMES, "connection"):
+        found[name] = some[name].fill_null(-1).to_numpy().astype(np.int64)
+    for name in _NAMES:
+        texts = np.full(len(request), None, object)
+        texts[:] = some[name].to_pylist()
+        found[name] = texts
+    return found
+
+
+def _calls(requests: dict[str, Any], key: Any, calls: Calls) -> tuple[Ints, Any]:
+    client, sent = requests["client"], requests["from_client_ns"]
+    call, is_in_call = np.full(len(client), NO_CALL), np.zeros(len(client), bool)
+    by_client = requests["by"] == "client"
+    for process in dict.fromkeys(client[by_client].tolist()):
+        own = np.flatnonzero(by_client & (client == process))
+        call[own], is_in_call[own] = calls.at(str(process), sent[own], key[own])
+    return call, is_in_call
+
+
+def _of_calls(call: Ints, calls: Calls) -> dict[str, Any]:
+    known = call != NO_CALL
+    found: dict[str, Any] = {"call": call}
+    for name, column in (("f", calls.f), ("outcome", calls.outcome), ("task", calls.client)):
+        texts = np.full(len(call), None, object)
+        texts[known] = column[call[known]]
+        found[name] = texts
+    for name in ("life", "section", "invoke_ns", "complete_ns"):
+        numbers = np.full(len(call), -1, np.int64)
+        numbers[known] = getattr(calls, name)[call[known]]
+        found[name] = numbers
+    return found
