@@ -26,6 +26,8 @@ class Run:
     granted section (`harness.history.sections`). `faults`: one row an observation (`fencepost.history.FaultEvent`).
     `writes`: one row a write that the resource accepted, in its order. `requests`: one row a request that went over a
     link, `connections`: one row a connection (`harness.store.wire`); without rows where they were not recorded.
+    `ledger`: one row a change of a key on a node, with the request that made it (`harness.history.ledger`); None where
+    the nodes were not watched, or requests not recorded.
     """
 
     path: Path
@@ -36,6 +38,7 @@ class Run:
     writes: pd.DataFrame
     requests: pd.DataFrame
     connections: pd.DataFrame
+    ledger: pd.DataFrame | None
     verdict: Verdict
 
 
@@ -57,5 +60,6 @@ def load(run: str | Path = "latest") -> Run:
         writes=widened(recorded.writes),
         requests=frame(wire.requests),
         connections=frame(wire.connections),
+        ledger=None if recorded.ledger is None else recorded.ledger.table(),
         verdict=recorded_verdict(folder) or judge(recorded),
     )

@@ -34,6 +34,7 @@ _NEED_THE_END: Final = frozenset(
         "evidence",
         "faults",
         "fencing",
+        "ledger",
         "link_use",
         "liveness",
         "opportunities",

@@ -42,6 +42,21 @@ if TYPE_CHECKING:
     from harness.history.recorded import Recorded
 
 _NAMES: Final = ("client", "by", "command", "reply")
+_OPTIONAL: Final = (
+    "event",
+    "of",
+    "owner",
+    "request",
+    "connection",
+    "from_client_ns",
+    "to_node_ns",
+    "from_node_ns",
+    "to_client_ns",
+    "life",
+    "section",
+    "invoke_ns",
+    "complete_ns",
+)
 _TIMES: Final = ("from_client_ns", "to_node_ns", "from_node_ns", "to_client_ns")
 
 
@@ -52,6 +67,12 @@ class Ledger:
     rows: pd.DataFrame
     calls: Calls
     recorded: frozenset[str]
+
+    def table(self) -> pd.DataFrame:
+        """The rows for pandas: what is not known is missing."""
+        numbers = {name: pd.Int64Dtype() for name in _OPTIONAL}
+        rows = self.rows.drop(columns=["may_be", "call"]).astype(numbers)
+        return rows.assign(**{name: rows[name].mask(rows[name] < 0) for name in _OPTIONAL})
 
     @classmethod
     def of(cls, run: Recorded, events: Iterable[KeyEvent], wire: WireRecord) -> Ledger:

@@ -52,8 +52,8 @@ def load_recorded(folder: RunFolder, *, is_over: bool = True, on_ops: OnOps = la
     None. `is_over`: False for a run that is still being recorded. `on_ops` is told the operations as soon as they are
     known, when it is not known yet whether they are to be believed. Raises UsageError for a folder that was damaged.
     """
-    if not is_over:
-        return _load(folder, (), on_ops)
+    if not is_over:  # what went over the links is on record as a whole when it is over
+        return replace(_load(folder, (), on_ops), wire=lambda: None)
     manifest = folder.read_manifest(Manifest)
     if manifest is not None:
         run = _load_while_checked(folder, manifest, on_ops)

@@ -88,11 +88,27 @@ def test_bytes_that_are_not_the_server_s_protocol_are_counted_and_shown(tmp_path
     assert [(row.client, row.node, row.not_understood_bytes) for row in foreign.itertuples()] == [("c3", "n2", 4096)]
 
 
+@pytest.mark.parametrize("nemesis", ["none", "partition:kind=hold,interval=500ms,duration=400ms"])
+def test_each_change_of_a_key_has_the_request_that_made_it(tmp_path: Path, nemesis: str) -> None:
+    code, out, err = runs.fencepost(tmp_path, *runs.short_run("--nemesis", nemesis))
+    assert code in (0, 2), out + err
+    run = fencepost.load(runs.only_run(tmp_path))
+    assert run.ledger is not None
+    assert len(run.ledger) > 20
+    assert set(run.ledger.cause) <= {"request", "several", "expiry"}
+    made = run.ledger[run.ledger.cause == "request"]
+    asked = run.requests.iloc[made.request.astype(int)]
+    assert (asked.command.to_numpy() == made.command.to_numpy()).all()
+    assert (made.to_node_ns <= made.at_ns).all()
+    assert {"acquire", "release"} <= set(made[made.is_in_call].f)
+
+
 def test_without_it_nothing_is_kept(tmp_path: Path) -> None:
     code, out, err = runs.fencepost(tmp_path, *runs.short_run("--nemesis", "none", "--wire", "off"))
     assert code == 0, out + err
     run = fencepost.load(runs.only_run(tmp_path))
     assert len(run.requests) == len(run.connections) == 0
+    assert run.ledger is None
     assert not (run.path / "requests.parquet").exists()
 
 
