@@ -6,6 +6,7 @@ what             "set": it was free; "overwritten": by another value, or by one 
                  "lost": it was gone when the node could be watched again
 value            what it holds since then, or held until then; missing if that could not be read
 was              what it held until then; missing if it was free, or that is not known
+had_until_ns     what it held until then cannot have expired before this; forever if no time to live is known
 since_ns, at_ns  the node did it between these two
 event            the place of the event in `nodes.jsonl`; -1 for a key that was lost
 of               the row that had set the key; -1 if the witness did not see that
@@ -35,6 +36,7 @@ COLUMNS: Final = (
     "what",
     "value",
     "was",
+    "had_until_ns",
     "since_ns",
     "at_ns",
     "event",
@@ -43,7 +45,7 @@ COLUMNS: Final = (
     "is_restarted",
     "may_be",
 )
-_NUMBERS: Final = ("since_ns", "at_ns", "event", "of", "may_be")
+_NUMBERS: Final = ("had_until_ns", "since_ns", "at_ns", "event", "of", "may_be")
 _FLAGS: Final = ("is_seen", "is_restarted")
 _NAMES: Final = ("node", "key", "what")
 
@@ -116,8 +118,8 @@ def _change(rows: list[list[Any]], node: _Node, event: KeyEvent, place: int) -> 
     else:
         node.held.pop(key, None)
         what, may_be, value = kind, DELETED, None if held is None else held.value
-    was = None if held is None else held.value
-    rows.append([event.node, key, what, value, was, since_ns, event.at_ns, place, of, True, False, may_be])
+    was, until_ns = (None, FOREVER_NS) if held is None else (held.value, held.expires_ns)
+    rows.append([event.node, key, what, value, was, until_ns, since_ns, event.at_ns, place, of, True, False, may_be])
 
 
 def _expiry(event: KeyEvent) -> int:
@@ -134,7 +136,9 @@ def _find(rows: list[list[Any]], node: _Node, event: KeyEvent, place: int) -> No
     node.unseen.append(len(rows))
     what, of = ("set", -1) if before is None else ("overwritten", before.row)
     times = (node.blind_ns, event.at_ns)
-    rows.append([event.node, event.key, what, event.value, None, *times, place, of, False, False, SET | CHANGED])
+    rows.append(
+        [event.node, event.key, what, event.value, None, FOREVER_NS, *times, place, of, False, False, SET | CHANGED]
+    )
 
 
 def _resume(rows: list[list[Any]], node: _Node, event: KeyEvent) -> None:
@@ -144,7 +148,22 @@ def _resume(rows: list[list[Any]], node: _Node, event: KeyEvent) -> None:
             if held.expires_ns >= event.at_ns:
                 node.unseen.append(len(rows))
             times = (node.blind_ns, event.at_ns)
-            rows.append([event.node, key, "lost", held.value, held.value, *times, -1, held.row, False, False, DELETED])
+            rows.append(
+                [
+                    event.node,
+                    key,
+                    "lost",
+                    held.value,
+                    held.value,
+                    held.expires_ns,
+                    *times,
+                    -1,
+                    held.row,
+                    False,
+                    False,
+                    DELETED,
+                ]
+            )
     if node.is_known and event.value != node.run:
         for row in node.unseen:
             rows[row][COLUMNS.index("is_restarted")] = True

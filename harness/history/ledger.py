@@ -62,9 +62,13 @@ _TIMES: Final = ("from_client_ns", "to_node_ns", "from_node_ns", "to_client_ns")
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """`rows`: the changes. `calls`: those of the clients. `recorded`: the nodes of whose requests none is missing."""
+    """`rows`: the changes. `several`: each of the requests that can have made a change of which several can: the row of
+    the `change`, the columns of the request and its call, and whether its reply says that it made such a change
+    (`is_certain`) between `from_ns` and `to_ns`. `calls`: those of the clients. `recorded`: the nodes of whose requests
+    none is missing."""
 
     rows: pd.DataFrame
+    several: pd.DataFrame
     calls: Calls
     recorded: frozenset[str]
 
@@ -91,7 +95,7 @@ class Ledger:
             for node, own in windows.groupby("node", observed=True)
         }
         causes = find_causes(changes, value, was, requests, watched)
-        return cls(_told(changes, causes, requests, wire, calls), calls, wire.recorded)
+        return cls(*_told(changes, causes, requests, wire, calls), calls, wire.recorded)
 
 
 def _values(changes: pd.DataFrame) -> tuple[Ints, Ints, pd.Index]:
@@ -104,7 +108,9 @@ def _values(changes: pd.DataFrame) -> tuple[Ints, Ints, pd.Index]:
     return codes[: len(changes)], codes[len(changes) :], pd.Index(values, dtype=object)
 
 
-def _told(changes: pd.DataFrame, causes: Causes, requests: KeyRequests, wire: WireRecord, calls: Calls) -> pd.DataFrame:
+def _told(
+    changes: pd.DataFrame, causes: Causes, requests: KeyRequests, wire: WireRecord, calls: Calls
+) -> tuple[pd.DataFrame, pd.DataFrame]:
     what = changes["what"].astype(str).to_numpy(object)
     node = changes["node"].astype(str).to_numpy(object)
     is_seen = changes["is_seen"].to_numpy(bool)
@@ -129,17 +135,28 @@ def _told(changes: pd.DataFrame, causes: Causes, requests: KeyRequests, wire: Wi
     )
     change, pair = causes.pairs
     is_asked = np.isin(cause, ("request", "several"))[change]
-    change, asked = change[is_asked], requests.row[pair[is_asked]]
+    change, pair = change[is_asked], pair[is_asked]
     order = np.argsort(change, kind="stable")
-    shared = _Shared(change[order], len(rows))
-    candidates = _of_requests(asked[order], wire.requests)
-    call, is_in_call = _calls(candidates, changes["key"].to_numpy(object)[change[order]], calls)
+    change, pair = change[order], pair[order]
+    shared = _Shared(change, len(rows))
+    candidates = _of_requests(requests.row[pair], wire.requests)
+    of_each, is_in_each = _calls(candidates, changes["key"].to_numpy(object)[change], calls)
     columns = {name: shared.column(own) for name, own in candidates.items()}
-    call = shared.column(call)
+    call, is_in_call = shared.column(of_each), shared.column(is_in_each) == 1
     is_set = np.isin(what, ("set", "overwritten"))
     owner = np.where(is_set, np.arange(len(rows)), changes["of"].to_numpy(np.int64))
-    columns |= _of_calls(call, calls) | {"is_in_call": shared.column(is_in_call) == 1, "owner": owner}
-    return rows.assign(**{name: pd.Series(own, rows.index, own.dtype) for name, own in columns.items()})
+    columns |= _of_calls(call, calls) | {"is_in_call": is_in_call, "owner": owner}
+    rows = rows.assign(**{name: pd.Series(own, rows.index, own.dtype) for name, own in columns.items()})
+    is_one = count[change] == 1
+    several = {"change": change, "request": requests.row[pair], **candidates, **_of_calls(of_each, calls)}
+    several |= {
+        "is_in_call": is_in_each,
+        "is_certain": requests.is_certain[pair] & (requests.can[pair] == changes["may_be"].to_numpy()[change]),
+        "from_ns": requests.from_ns[pair],
+        "to_ns": requests.to_ns[pair],
+    }
+    frame = {name: pd.Series(own[~is_one], dtype=own.dtype) for name, own in several.items()}
+    return rows, pd.DataFrame(frame)
 
 
 @dataclass(frozen=True, slots=True)
