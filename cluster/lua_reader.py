@@ -41,6 +41,13 @@ class Call(NamedTuple):
     words: tuple[str, ...]
     is_repeated: bool
 
+    @property
+    def sets(self) -> int | None:
+        """The number of the argument to which it sets a key, if it is one."""
+        place = {"SET": 1, "SETNX": 1, "SETEX": 2, "PSETEX": 2}.get(self.command)
+        found = _ARGUMENT.fullmatch(self.words[place]) if place is not None and len(self.words) > place else None
+        return None if found is None else int(found[1])
+
     def changes(self, changes_of: ChangesOf, reply: str | None) -> frozenset[Change]:
         first = {"SET": slice(2, None), "EXPIRE": slice(1, 2), "PEXPIRE": slice(1, 2)}.get(self.command, slice(0, 0))
         return changes_of(self.command, self.words[first], reply)
@@ -249,7 +256,8 @@ class Reader:
         if len(name) != 1 or not name[0].startswith('"'):
             raise StrangeScriptError
         command = name[0][1:].upper()
-        plain = tuple(" ".join(argument).removeprefix('"') for argument in arguments)
+        texts = (" ".join(argument) for argument in arguments)
+        plain = tuple(self.meaning.get(text, text).removeprefix('"') for text in texts)
         call = Call(command, plain, is_repeated)
         if call.changes(self.changes_of, None) == NO_CHANGE:
             return made

@@ -92,7 +92,8 @@ class RedisEffects:
             value_was = None if was is None or was[0] != 1 or keys != 1 else 1 + keys + was[1]
             is_certain = keys == 1 and script.is_single and script.is_certain(reply)
             rarely = _DELETED if script.computes_times and "prolonged" in changes else NO_CHANGE
-            return Effect(changes, script.any_key, script.is_single, is_certain, rarely, None, value_was)
+            value_at = None if script.value_set is None else 1 + keys + script.value_set
+            return Effect(changes, script.any_key, script.is_single, is_certain, rarely, value_at, value_was)
         changes = NO_CHANGE if is_error else changes_of(command, words, reply)
         is_certain = not is_error and reply is not None and is_done(command, words, reply)
         return Effect(changes, command in _ANY_KEY, command in _CHANGES, is_certain, value_at=_VALUE_AT.get(command))

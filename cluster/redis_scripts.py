@@ -57,6 +57,12 @@ class Script:
             for way in ways
         )
 
+    @property
+    def value_set(self) -> int | None:
+        """The number of the argument to which it sets keys; None if it may set one to another value."""
+        numbers = {call.sets for call in self.calls if "set" in call.changes(self.changes_of, None)}
+        return numbers.pop() if len(numbers) == 1 else None
+
     def value_was(self, reply: str | None) -> Guard | None:
         """What a key must have held, if the script changed something: the number of the key, and of the argument."""
         if self.is_opaque:

@@ -11,13 +11,14 @@ other lock the witness is the only source, and the value of a lease identifies t
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple
 
 from fencepost.history import Held, KeyEvent, NodeReply, Round, lock_key
 from harness.history.fault_windows import FOREVER_NS
 from harness.history.key_owners import Owners
+from harness.history.ledger import Change, Doer, Ledger
 from harness.store.run_folder import RunFolder
 
 What = Literal["granted", "prolonged", "deleted", "expired"]
@@ -106,6 +107,15 @@ class Evidence:
     recognised: frozenset[str] = frozenset()
     seen: Mapping[tuple[str, str], Sequence[NodeEvent]] = field(default_factory=dict)
     values: Mapping[Owner, Set[str]] = field(default_factory=dict)
+    ledger: Ledger | None = None
+
+    def loss_of(self, granted: NodeEvent) -> Change | None:
+        """What ended the value that was set, by the ledger; None if that is not on record."""
+        seen = self.set_of(granted)
+        if self.ledger is None or seen is None or seen.order is None:
+            return None
+        end = self.ledger.end_of_event(seen.order)
+        return None if end is None else self.ledger.change(end)
 
     def gone(self, granted: NodeEvent) -> list[NodeEvent]:
         """The deletions and expiries of this key that the witness saw."""
@@ -138,7 +148,14 @@ class Evidence:
         """The SET of this grant, if the witness saw it. A lock may use one value again and again: only what was set at
         that time can be it."""
         events = self.seen.get((granted.key, granted.node), ())
-        return next((e for e in reversed(events) if e.sets(granted.value) and granted.may_be(e)), None)
+        by_value = (e for e in reversed(events) if e.sets(granted.value) and granted.may_be(e))
+        return next(by_value, None) or next((e for e in reversed(events) if self._is_on_record(e, granted)), None)
+
+    def _is_on_record(self, event: NodeEvent, granted: NodeEvent) -> bool:
+        """Whether the ledger says that this is the SET of the grant, if the value could not be read."""
+        is_unread = self.ledger is not None and event.what == "granted" and event.value is None
+        is_own = event.client is not None and (event.client, event.section) == (granted.client, granted.section)
+        return is_unread and is_own and granted.may_be(event)
 
     def never_set(self, one: Round, node: str, until_ns: int) -> bool:
         """Whether the witness saw everything since this round, and no SET of its value on the node."""
@@ -175,9 +192,15 @@ class Evidence:
         return key in self.recognised and any(since <= from_ns and to_ns <= until for since, until in watched)
 
 
-def gather(folder: RunFolder, spans: Sequence[Span], owners: Owners | None = None) -> Evidence:
-    """The evidence for these spans in the run's folder; if `owners` are known, without copies of keys. Raises
-    UsageError for damaged logs."""
+def gather(
+    folder: RunFolder,
+    spans: Sequence[Span],
+    owners: Owners | None = None,
+    ledger: Ledger | None = None,
+    keys: Container[str] = (),
+) -> Evidence:
+    """The evidence for these spans in the run's folder; if `owners` are known, without copies of keys. `keys`: the
+    names of the lock's keys on the nodes. Raises UsageError for damaged logs."""
     if not spans:
         return Evidence()
     wanted: dict[str, list[Span]] = {}
@@ -188,6 +211,10 @@ def gather(folder: RunFolder, spans: Sequence[Span], owners: Owners | None = Non
         return any(from_ns <= span.to_ns and to_ns >= span.from_ns for span in wanted.get(key, ()))
 
     copies = owners.copies if owners else frozenset()
+
+    def is_seen(e: KeyEvent) -> bool:
+        return not e.key or (e.key not in copies and any(s.from_ns <= e.at_ns and _since(e) <= s.to_ns for s in spans))
+
     return assemble(
         (
             (c, one)
@@ -195,31 +222,37 @@ def gather(folder: RunFolder, spans: Sequence[Span], owners: Owners | None = Non
             for one in rounds
             if matters(lock_key(one.key), one.asked_ns, one.done_ns)
         ),
-        (
-            e
-            for e in folder.read_nodes()
-            if not e.key or (e.key not in copies and any(s.from_ns <= e.at_ns and _since(e) <= s.to_ns for s in spans))
-        ),
+        folder.read_nodes(),
         ((c, held) for c, _, of_client in folder.read_held() for held in of_client if held.key in wanted),
+        is_seen,
+        ledger,
+        keys,
     )
 
 
 def assemble(
-    rounds: Iterable[tuple[str, Round]], seen: Iterable[KeyEvent] = (), held: Iterable[tuple[str, Held]] = ()
+    rounds: Iterable[tuple[str, Round]],
+    seen: Iterable[KeyEvent] = (),
+    held: Iterable[tuple[str, Held]] = (),
+    matters: Callable[[KeyEvent], bool] = lambda event: True,
+    ledger: Ledger | None = None,
+    keys: Container[str] = (),
 ) -> Evidence:
-    """The evidence from rounds and held values, each given with its client, and from the witness's events."""
+    """The evidence from rounds and held values, each given with its client, and from those of all of the witness's
+    events that matter. `ledger`: it knows whose request led to an event of one of these `keys`."""
     told = list(rounds)
     shown = _shown(told, held)
     answered = [event for client, one in told for reply in one.replies for event in _answered(client, one, reply)]
-    witnessed = _Witnessed.of(seen, shown)
+    known = {} if ledger is None else ledger.doers(keys)
+    witnessed = _Witnessed.of(((order, one) for order, one in enumerate(seen) if matters(one)), shown, known)
     added = witnessed.events
     if any(one.replies for _, one in told):
-        known = {(event.node, event.value) for event in answered if event.what == "granted"}
+        granted = {(event.node, event.value) for event in answered if event.what == "granted"}
         added = [
             event
             for event in added
             if event.what == "expired"
-            or (event.what == "granted" and event.client is not None and (event.node, event.value) not in known)
+            or (event.what == "granted" and event.client is not None and (event.node, event.value) not in granted)
         ]
     all_seen: dict[tuple[str, str], list[NodeEvent]] = {}
     for event in witnessed.events:
@@ -235,7 +268,8 @@ def assemble(
     for value, who in shown.items():
         for client, section, _ in who:
             values.setdefault((client, section), set()).add(value)
-    return Evidence(events, acquiring, witnessed.watched, frozenset(witnessed.names.values()), all_seen, values)
+    recognised = frozenset(witnessed.names.values())
+    return Evidence(events, acquiring, witnessed.watched, recognised, all_seen, values, ledger)
 
 
 def _shown(told: Iterable[tuple[str, Round]], held: Iterable[tuple[str, Held]]) -> dict[str, set[tuple[str, int, str]]]:
@@ -267,13 +301,19 @@ class _Witnessed:
     names: dict[str, str]
 
     @classmethod
-    def of(cls, seen: Iterable[KeyEvent], shown: Mapping[str, set[tuple[str, int, str]]]) -> _Witnessed:
+    def of(
+        cls,
+        seen: Iterable[tuple[int, KeyEvent]],
+        shown: Mapping[str, set[tuple[str, int, str]]],
+        doers: Mapping[int, Doer],
+    ) -> _Witnessed:
+        """`seen`: events by their places among all. `doers`: by place, who did it, as far as that is on record."""
         found = cls([], {}, {})
         keys = {value: {key for _, _, key in who} for value, who in shown.items()}
         owners = {value: _owner(who) for value, who in shown.items()}
         raw: list[tuple[int, KeyEvent]] = []
         since: dict[str, int] = {}
-        for order, one in enumerate(seen):
+        for order, one in seen:
             if one.event == "watching":
                 since[one.node] = one.at_ns
             elif one.event == "blind" and one.node in since:
@@ -282,10 +322,14 @@ class _Witnessed:
                 raw.append((order, one))
                 if len(names := keys.get(one.value or "", ())) == 1:
                     found.names[one.key] = next(iter(names))
+                elif order in doers:
+                    found.names.setdefault(one.key, doers[order].key)
         for node, began_ns in since.items():
             found.watched.setdefault(node, []).append((began_ns, FOREVER_NS))
         for order, one in raw:
             client, section = owners.get(one.value or "", (None, None))
+            if order in doers:
+                client, section = doers[order].client, doers[order].section
             key, what = found.names.get(one.key, one.key), _SEEN[one.event]
             found.events.append(
                 NodeEvent(one.node, key, what, _since(one), one.at_ns, client, section, one.value, order)

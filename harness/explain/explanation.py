@@ -13,6 +13,7 @@ from harness.explain.nodes import NodePart
 from harness.explain.phrases import was
 from harness.explain.sentences import is_told, tell
 from harness.history.fault_windows import Window, windows
+from harness.history.lock_keys import lock_keys
 from harness.history.recorded import Recorded
 from harness.store.run_folder import RunFolder
 from harness.verdict import Finding, Verdict, ordered
@@ -74,7 +75,8 @@ def explain(run: Recorded, verdict: Verdict, folder: RunFolder, limit: int | Non
     # From one TTL earlier: the replies in a deleting client's earlier round show whether the key was its own.
     ttl_ns = round(run.lease_ms * 1_000_000)
     spans = [Span(s.key, s.from_ns - ttl_ns, s.to_ns) for of in cases for case in of if (s := case.span) is not None]
-    evidence = gather(folder, spans, run.owners)
+    keys = lock_keys(run, run.ledger) if run.ledger is not None else ()
+    evidence = gather(folder, spans, run.owners, run.ledger, keys)
     return tuple(
         Explained(finding, tuple(_explained(run, evidence, case) for case in of))
         for finding, of in zip(found, cases, strict=True)

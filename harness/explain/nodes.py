@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final, Literal
 
 from fencepost.history import FaultEvent
 from harness.explain.cases import Side
 from harness.explain.evidence import Evidence, NodeEvent
 from harness.history.fault_windows import Window, windows
+from harness.history.ledger import Change
 from harness.history.recorded import Recorded
 
 NOT_SET: Final = "not set"
@@ -46,9 +48,9 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """How a node lost a key that it had `granted`. It was gone at `until_ns`. `by`: the observed deletion or expiry.
-    `fault`: what took the node down. `is_shared`: others used the value that the owner had set, so whoever compared it
-    could delete the key."""
+    """How a node lost a key that it had `granted`. It was gone at `until_ns`. `by`: the observed deletion or expiry;
+    `change`: the same in the ledger. `fault`: what took the node down. `is_shared`: others used the value that the
+    owner had set, so any client that compared it could delete the key."""
 
     how: How
     granted: NodeEvent
@@ -56,6 +58,7 @@ class Loss:
     by: NodeEvent | None = None
     fault: Window | None = None
     is_shared: bool = False
+    change: Change | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +168,8 @@ def _loss(run: Recorded, evidence: Evidence, faults: Sequence[Window], granted: 
     grants = [e for e in events if e.what == "granted" and e.whose != granted.whose and e.by_ns >= granted.by_ns]
     following = min([again, *grants], key=lambda e: e.by_ns)
     until_ns = following.by_ns
+    if (on_record := _loss_on_record(evidence, faults, granted, again)) is not None:
+        return on_record
     ended = evidence.end_of(granted)
     if ended is not None and ended.surely_follows(following):
         return Loss("unknown", granted, until_ns)  # it was still there: the other one came first
@@ -202,6 +207,27 @@ def _loss(run: Recorded, evidence: Evidence, faults: Sequence[Window], granted: 
         return Loss("expired", granted, until_ns, by=seen[-1])
     by_somebody = next((e for e in seen if e.what == "deleted" and e.surely_follows(granted)), None)
     return Loss("unknown" if by_somebody is None else "deleted", granted, until_ns, by=by_somebody)
+
+
+def _loss_on_record(evidence: Evidence, faults: Sequence[Window], granted: NodeEvent, again: NodeEvent) -> Loss | None:
+    """What the ledger says of the key; None if that is not on record, or came later than the other grant."""
+    change, following = evidence.loss_of(granted), evidence.set_of(again)
+    if change is None or (following is not None and following.order is not None and change["event"] > following.order):
+        return None
+    if following is None and change["since_ns"] > again.by_ns:
+        return None
+    loss = partial(Loss, granted=granted, until_ns=again.by_ns, change=change)
+    match change["what"]:
+        case "lost":
+            down = _down_between(faults, granted.node, granted.after_ns, int(change["at_ns"]))
+            return None if down is None else loss("went down", fault=down)
+        case "expired" | "deleted" as what:
+            order = int(change["event"])
+            seen = next((e for e in evidence.seen[granted.key, granted.node] if e.order == order), None)
+            return None if seen is None else loss(what, by=seen)
+        case "overwritten":
+            return loss("overwritten")
+    return None
 
 
 def _is_shared(run: Recorded, loss: Loss) -> bool:

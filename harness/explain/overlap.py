@@ -23,6 +23,7 @@ from harness.explain.phrases import (
     why_forgotten,
     yes_to_another_request,
 )
+from harness.explain.requests import who_did
 from harness.history.fault_windows import FOREVER_NS
 from harness.history.recorded import Recorded
 
@@ -169,6 +170,13 @@ def _loss(run: Recorded, group: Sequence[NodePart]) -> str:
                 f"{had}, {brought_down(loss.fault, nodes)} {soon}, {back} without the key "
                 f"({why_forgotten(run, loss.fault)}), and {again}"
             )
+        case "deleted" if run.ledger is not None and loss.change is not None:
+            done = who_did(run, run.ledger, loss.change, first.client, "deleted it")
+            same = " (others used the same value)" if loss.is_shared else ""
+            return f"{had}; {done}{same}; so {them} {again}"
+        case "overwritten" if run.ledger is not None and loss.change is not None:
+            done = who_did(run, run.ledger, loss.change, first.client, "set another value over it")
+            return f"{had}; {done}"
         case _ if loss.is_shared:
             return f"{had}; {_deleted_by_value(loss)}; so {them} {again}"
         case "deleted":

@@ -16,6 +16,7 @@ from harness.explain.evidence import Evidence
 from harness.explain.nodes import NodePart, parts
 from harness.explain.overlap import by_client, by_lock, too_few, undecided
 from harness.explain.phrases import at, lasting, out_of_order, yes_to_another_request
+from harness.explain.requests import change_told, how_sent
 from harness.history.obstacles import Obstacle, in_words
 from harness.history.recorded import Recorded
 
@@ -210,18 +211,14 @@ def _ineffective(run: Recorded, evidence: Evidence, case: Case) -> Told:
 
 def _anothers_key(run: Recorded, evidence: Evidence, case: Case) -> Told:
     example = case.example
-    of, node = printable(str(example.get("of", "another client"))), printable(str(example["node"]))
+    of, node, by = (printable(str(example[name])) for name in ("of", "node", "by"))
     when = f"+{float(example['at_ms']):,.1f} ms"
-    if example["how"] == "deleted":
-        under_way = listed([printable(str(one)) for one in example["asked"]])
-        return Told(
-            f"The key of {of} on {node} was deleted by {when}, although {of} had asked for nothing since it was let "
-            f"in. What can have deleted it: {under_way}. The lock did not compare the value, or not in the same step."
-        )
-    did = "set its own value in place of" if example["how"] == "overwritten" else "prolonged"
+    did = {"deleted": "deleted", "prolonged": "prolonged"}.get(str(example["how"]), "set another value over")
+    change = None if run.ledger is None else change_told(run, run.ledger, example)
+    how = f": {how_sent(run, change)}" if change is not None and change["cause"] == "request" else ""
     return Told(
-        f"An extension of {printable(str(example['by']))} {did} the key of {of} on {node}, at {when}: the lock did not "
-        "compare the value, or not in the same step."
+        f"{by} {did} the key of {of} on {node}, by {when}{how}. The lock did not compare the value, or not in the same "
+        "step."
     )
 
 

@@ -22,8 +22,9 @@ owner            the row of the change that gave the key its owner: `of`, or thi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -36,7 +37,7 @@ from harness.history.key_changes import derive_changes
 from harness.history.key_requests import KeyRequests, WireRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Container, Iterable
 
     from fencepost.history import KeyEvent
     from harness.history.recorded import Recorded
@@ -60,6 +61,18 @@ _OPTIONAL: Final = (
 _TIMES: Final = ("from_client_ns", "to_node_ns", "from_node_ns", "to_client_ns")
 
 
+Change = Mapping[str, Any]
+"""A row of the ledger, and its place as `row`."""
+
+
+class Doer(NamedTuple):
+    """A client, or a task of one, and for which of its sections and keys it called."""
+
+    client: str
+    section: int
+    key: str
+
+
 @dataclass(frozen=True, slots=True)
 class Ledger:
     """`rows`: the changes. `several`: each of the requests that can have made a change of which several can: the row of
@@ -71,12 +84,36 @@ class Ledger:
     several: pd.DataFrame
     calls: Calls
     recorded: frozenset[str]
+    _ends: dict[int, int] = field(default_factory=dict)
 
     def table(self) -> pd.DataFrame:
         """The rows for pandas: what is not known is missing."""
         numbers = {name: pd.Int64Dtype() for name in _OPTIONAL}
         rows = self.rows.drop(columns=["may_be", "call"]).astype(numbers)
         return rows.assign(**{name: rows[name].mask(rows[name] < 0) for name in _OPTIONAL})
+
+    def change(self, row: int) -> Change:
+        found: dict[str, Any] = {str(name): value for name, value in self.rows.iloc[row].to_dict().items()}
+        return found | {"row": row}
+
+    def end_of_event(self, event: int) -> int | None:
+        """The row in which the key ended that this event of the witness had set; None if it did not, or is not seen."""
+        if not self._ends:
+            rows = self.rows
+            is_end = rows["what"].isin(["overwritten", "deleted", "expired", "lost"]).to_numpy(bool)
+            of, number = rows["of"].to_numpy(np.int64), rows["event"].to_numpy(np.int64)
+            self._ends.update((int(number[of[row]]), int(row)) for row in np.flatnonzero(is_end & (of >= 0)))
+        return self._ends.get(event)
+
+    def doers(self, keys: Container[str]) -> dict[int, Doer]:
+        """By the witness's event, who made this change of one of the keys, in a call for a section."""
+        names = ("event", "key", "by", "task", "section", "call")
+        rows = zip(*(self.rows[name].tolist() for name in names), strict=True)
+        return {
+            event: Doer(task, section, str(self.calls.key[call]))
+            for event, key, by, task, section, call in rows
+            if by == "client" and task is not None and section >= 0 and event >= 0 and key in keys
+        }
 
     @classmethod
     def of(cls, run: Recorded, events: Iterable[KeyEvent], wire: WireRecord) -> Ledger:
@@ -175,6 +212,8 @@ class _Shared:
         np.maximum.at(last, self.change, codes)
         is_text = of_requests.dtype == object
         missing = None if is_text else -1
+        if is_text:
+            values = np.array([None if pd.isna(value) else value for value in values], object)
         found = np.full(self.changes, missing, object if is_text else np.int64)
         same = (first == last) & (last >= 0)
         found[same] = values[first[same]]

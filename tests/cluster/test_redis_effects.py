@@ -135,3 +135,17 @@ def test_a_script_whose_text_is_not_on_record_may_have_done_anything() -> None:
 def test_a_set_tells_what_the_key_holds_then() -> None:
     assert command("SET k v PX 1000", '"OK"').value_at == 1
     assert command("PSETEX k 1000 v", '"OK"').value_at == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "keys", "value_at"),
+    [
+        ("if redis.call('set',KEYS[1],ARGV[1],'NX') then return redis.call('incr',KEYS[2]) end return false", 2, 4),
+        ("local id = ARGV[2] redis.call('setnx', KEYS[1], id) return 1", 1, 4),
+        ("redis.call('set', KEYS[1], ARGV[1] .. ':' .. ARGV[2]) return 1", 1, None),
+        ("redis.call('set', KEYS[1], ARGV[1]) redis.call('set', KEYS[2], ARGV[2]) return 1", 2, None),
+        (COMPARE_AND_DELETE, 1, None),
+    ],
+)
+def test_a_script_may_set_a_key_to_an_argument(text: str, keys: int, value_at: int | None) -> None:
+    assert script(text, "1", keys).value_at == value_at

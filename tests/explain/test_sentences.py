@@ -405,18 +405,6 @@ def test_a_release_that_left_the_keys() -> None:
     )
 
 
-@pytest.mark.parametrize(("how", "did"), [("prolonged", "prolonged"), ("set", "set its own value in place of")])
-def test_an_extension_that_took_anothers_key(how: str, did: str) -> None:
-    story = Story(ttl_ms=400).watched().section("c1", 10, 900).shows("c1", "v1").op("c1", "extend", "ok", 1, 600, 650)
-    story.section("c2", 500, 1_000).shows("c2", "v2").seen("n1", "watching", 0, "id")
-    story.seen("n2", "watching", 0, "id").seen("n2", "set", 9, "v1", ttl=2_000)
-    story.seen("n1", "set", 490, "v2", ttl=400).seen("n1", how, 610, "v2" if how == "prolonged" else "v1", ttl=400)
-    assert story.told("anothers-key").sentence == (
-        f"An extension of c1 {did} the key of c2 on n1, at +610.0 ms: the lock did not compare the value, or not in "
-        "the same step."
-    )
-
-
 @pytest.mark.parametrize(("left", "said"), [(("n1",), "only n1"), ((), "no node")])
 def test_an_extension_that_too_few_nodes_can_have_granted(left: tuple[str, ...], said: str) -> None:
     story = Story(ttl_ms=400).watched().section("c1", 10, 300).shows("c1", "v1").op("c1", "extend", "ok", 1, 100, 150)

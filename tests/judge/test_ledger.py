@@ -69,7 +69,7 @@ def test_a_request_that_never_arrived_did_not_make_it() -> None:
 
 def test_a_request_whose_reply_is_missing_may_have_made_it() -> None:
     history = granted().seen("n1", "deleted", 40, since=30).request("c2", "n1", "DEL k1", 20)
-    assert causes(history)[1] == ("deleted", "request", "c2")
+    assert told(history, "cause", "client", "reply", "from_node_ns")[1] == ("request", "c2", None, -1)
 
 
 def test_a_node_does_nothing_more_for_a_connection_that_it_has_closed() -> None:

@@ -1,0 +1,88 @@
+"""The request that changed a key, in words: which client sent what to which node, in which of its calls, when it
+arrived, and what the node answered."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from fencepost.text import listed, printable
+from harness.explain.phrases import at, lasting
+from harness.history.ledger import Change, Ledger
+from harness.history.recorded import Recorded
+
+_CALLS: Final = {
+    "acquire": "acquire",
+    "extend": "extension",
+    "release": "release",
+    "held": "check whether it still holds the lock",
+    "reenter": "nested acquire",
+    "leave": "nested release",
+}
+_LONG_NS: Final = 1_000_000
+"""A request that takes longer to the node than this was held up on its way."""
+_ANSWER: Final = 60
+_ROUNDED_NS: Final = 1_000
+
+
+def clients_of(ledger: Ledger, change: Change) -> tuple[str, ...]:
+    """Whose request it was: its client's, or that of its task; several, if the requests of several can have done it;
+    none, if that is not on record."""
+    if change["cause"] == "several" and change["client"] is None:
+        some = ledger.several[ledger.several["change"] == change["row"]]
+        return tuple(sorted({str(client) for client in some["client"]}))
+    who = change["task"] or change["client"]
+    return () if who is None else (printable(str(who)),)
+
+
+def who_did(run: Recorded, ledger: Ledger, change: Change, owner: str, did: str) -> str:
+    """`c5, which did not own the key, deleted it: in its release it sent DEL to n1 at +600.0 ms, where it arrived at
+    +650.0 ms, after that release had ended; the node answered 1`. `did`: `deleted it`. `owner`: whose key it was."""
+    match clients_of(ledger, change):
+        case (client,):
+            who = "c1" if change["by"] == "harness" else client
+            named = f"{client} itself" if client == owner else f"{client}, which did not own the key,"
+            if change["by"] == "harness":
+                return f"a probe of {who}'s link {did}"
+            how = "" if change["cause"] != "request" else f": {how_sent(run, change)}"
+            return f"{named} {did}{how}"
+        case ():
+            cause = "no request on record" if change["cause"] == "none" else "a request that was not recorded"
+            return f"{cause} {did}"
+        case several:
+            return f"{' or '.join(several)} {did} (requests of {listed(several)} were under way at the same time)"
+
+
+def how_sent(run: Recorded, change: Change) -> str:
+    """`in its release it sent DEL to n1 at +600.0 ms, and the node answered 1`."""
+    sent_ns, arrived_ns, ended_ns = (int(change[name]) for name in ("from_client_ns", "to_node_ns", "complete_ns"))
+    node, command = printable(str(change["node"])), printable(str(change["command"]))
+    call = _CALLS.get(change["f"] or "", "")
+    when = f"it sent {command} to {node} at {at(run, sent_ns)}"
+    if not call:
+        text = f"outside any call {when}"
+    elif change["is_in_call"]:
+        text = f"in its {call} {when}"
+    else:
+        text = f"{lasting(sent_ns - ended_ns)} after its {call} had ended {when}"
+    is_late = bool(call) and change["is_in_call"] and arrived_ns > ended_ns
+    if is_late or arrived_ns - sent_ns > _LONG_NS:
+        text += f", where it arrived at {at(run, arrived_ns)}"
+        text += f", after that {call} had ended" if is_late else ""
+    if change["reply"] is None:
+        return f"{text}; the node's answer never came"
+    reply = printable(str(change["reply"])[:_ANSWER])
+    lost = "" if change["to_client_ns"] >= 0 else ", which the client never learnt"
+    return f"{text}; the node answered {reply}{lost}"
+
+
+def change_told(run: Recorded, ledger: Ledger, example: Mapping[str, Any]) -> Change | None:
+    """The change of the key that this example tells of."""
+    rows = ledger.rows
+    at_ns = run.timeline.start_ns + round(float(example["at_ms"]) * 1e6)
+    near = (rows["at_ns"] - at_ns).abs().to_numpy() <= _ROUNDED_NS
+    own = near & (rows["what"] == example["how"]).to_numpy(bool) & (rows["node"] == example["node"]).to_numpy(bool)
+    found = np.flatnonzero(own & (rows["key"] == example["key"]).to_numpy(bool))
+    return ledger.change(int(found[0])) if len(found) == 1 else None

@@ -1,0 +1,113 @@
+"""Explanations that name the request: which client sent what, in which call, when it arrived, and what was answered."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from harness.checkers.judge import judge
+from harness.explain.cases import case_of
+from harness.explain.evidence import assemble
+from harness.explain.sentences import tell
+from harness.history.lock_keys import lock_keys
+from tests.judge.histories import History
+
+NODES = ("n1", "n2", "n3")
+
+
+def taken(*, shown: bool = False, **sent: Any) -> History:
+    """c1 is inside from 10 to 90. At 40, c3's DEL takes its key on all nodes, and c2 is inside from 50 to 80."""
+    history = History(clients=3, ttl_ms=200, nodes=3).section("c1", 10, 90, deadline=200)
+    history.section("c2", 50, 80, deadline=240, asked=45).op("c3", "release", "ok", 1, 20, 60)
+    for node in NODES:
+        history.watch(node)
+        history.request("c1", node, "SET k1 a NX PX 200", 9.2, 9.6).seen(node, "set", 9.8, "a", since=9, ttl=200)
+        history.request("c3", node, "DEL k1", **{"arrived": 40, "answered": 41, "reply": "1"} | sent)
+        history.seen(node, "deleted", 42, since=39)
+        history.request("c2", node, "SET k1 b NX PX 200", 46, 47).seen(node, "set", 48, "b", since=45, ttl=200)
+    if shown:
+        history.shows("c1", "a").shows("c2", "b")
+    return history
+
+
+def told(history: History, kind: str) -> str:
+    run = history.recorded()
+    (finding,) = (finding for finding in judge(run).findings if finding.kind == kind)
+    ledger = run.ledger
+    assert ledger is not None
+    evidence = assemble((), history.key_events, (), ledger=ledger, keys=lock_keys(run, ledger))
+    return tell(run, evidence, case_of(run, finding, finding.examples[0])).sentence
+
+
+@pytest.mark.parametrize("shown", [True, False], ids=["the lock shows its values", "it shows nothing"])
+def test_an_overlap_names_who_deleted_the_key(shown: bool) -> None:
+    assert told(taken(shown=shown), "overlap") == (
+        "n1, n2 and n3 had granted the lock to c1; c3, which did not own the key, deleted it: in its release it sent "
+        "DEL to n1 at +39.9 ms; the node answered 1; so those nodes granted it to c2 while that lease was still valid. "
+        "So c1 had 3 of 3 nodes, and c2 had 3 of 3 nodes."
+    )
+
+
+def test_it_says_that_the_request_arrived_after_its_call_had_ended() -> None:
+    history = taken(sent=30)
+    history.ops["c3", 1][0].complete_ns = history.ops["c3", 1][0].invoke_ns + 15_000_000
+    assert (
+        "in its release it sent DEL to n1 at +30.0 ms, where it arrived at +40.0 ms, after that release had ended; the "
+        "node answered 1;"
+    ) in told(history, "overlap")
+
+
+def test_it_says_that_the_request_was_sent_when_the_call_had_ended() -> None:
+    history = taken(sent=39.9)
+    history.ops["c3", 1][0].complete_ns = history.ops["c3", 1][0].invoke_ns + 15_000_000
+    assert "4.9 ms after its release had ended it sent DEL to n1 at +39.9 ms" in told(history, "overlap")
+
+
+def test_it_says_that_the_request_belongs_to_no_call() -> None:
+    history = taken()
+    history.ops.pop(("c3", 1))
+    assert "c3, which did not own the key, deleted it: outside any call it sent DEL" in told(history, "overlap")
+
+
+@pytest.mark.parametrize(
+    ("sent", "said"),
+    [
+        ({"answered": None, "reply": None}, "; the node's answer never came; so"),
+        ({"told": None}, "; the node answered 1, which the client never learnt; so"),
+    ],
+)
+def test_it_says_what_became_of_the_reply(sent: dict[str, Any], said: str) -> None:
+    assert said in told(taken(**sent), "overlap")
+
+
+def test_of_several_that_may_have_done_it_all_are_named() -> None:
+    history = taken(reply=None, answered=None)
+    for node in NODES:
+        history.request("c2", node, "DEL k1", 38, sent=37)
+    assert "c2 or c3 deleted it (requests of c2 and c3 were under way at the same time)" in told(history, "overlap")
+
+
+def test_a_deletion_without_a_request_on_record_says_so() -> None:
+    history = taken()
+    history.requests = [row for row in history.requests if row["client"] != "c3"]
+    assert "; no request on record deleted it; so those nodes granted it to c2" in told(history, "overlap")
+
+
+def test_a_key_that_was_overwritten_before_it_was_read() -> None:
+    history = History(clients=2, ttl_ms=200, nodes=3).section("c1", 10, 90, deadline=200)
+    history.section("c2", 50, 80, deadline=240, asked=5)
+    for node in NODES:
+        history.watch(node).request("c1", node, "SET k1 a PX 200", 9.2, 9.4).seen(node, "set", 49, since=9)
+        history.request("c2", node, "SET k1 b PX 200", 47, 48).seen(node, "set", 49, "b", since=9, ttl=200)
+    assert (
+        "n1, n2 and n3 had granted the lock to c1; c2, which did not own the key, set another value over it: in its "
+        "acquire it sent SET to n1 at +46.9 ms"
+    ) in told(history, "overlap")
+
+
+def test_another_clients_key() -> None:
+    assert told(taken(), "anothers-key") == (
+        "c3 deleted the key of c1 on n1, by +42.0 ms: in its release it sent DEL to n1 at +39.9 ms; the node answered "
+        "1. The lock did not compare the value, or not in the same step."
+    )
