@@ -1,0 +1,170 @@
+"""The requests of a run that touched a key, from the proxy's record, in words that fit on an arrow."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from harness.history.groups import Bools
+from harness.store.wire import SCRIPTS, Wire
+
+_TIMES: Final = ("from_client_ns", "to_node_ns", "from_node_ns", "to_client_ns")
+_COLUMNS: Final = ("client", "node", "command", "keys", "arguments", "transaction", "connection", "reply", *_TIMES)
+_READING: Final = frozenset(
+    [
+        *("DBSIZE", "EXISTS", "GET", "HEXISTS", "HGET", "HGETALL", "HKEYS", "HLEN", "HMGET", "HVALS", "LINDEX", "LLEN"),
+        *("LRANGE", "MGET", "PEXPIRETIME", "PTTL", "PUBLISH", "SCARD", "SISMEMBER", "SMEMBERS", "STRLEN", "SUBSCRIBE"),
+        *("TTL", "TYPE", "UNWATCH", "WATCH", "XLEN", "XRANGE", "ZCARD", "ZCOUNT", "ZRANGE", "ZRANK", "ZSCORE"),
+    ]
+)
+"""Commands that change no key."""
+_VALUE_AT: Final[Mapping[str, int]] = {"SET": 1, "SETNX": 1, "PSETEX": 2, "SETEX": 2, "GETSET": 1}
+_KEPT: Final = 3
+"""Other commands' words after the key that a label has room for."""
+_CALLED: Final = re.compile(r"redis\.p?call\(\s*['\"](\w+)['\"]", re.IGNORECASE)
+_SCRIPTED: Final = frozenset({"EVAL", "EVALSHA", "EVAL_RO", "EVALSHA_RO"})
+_LOST_NS: Final = 1024
+"""The most by which a time may differ as a floating-point number."""
+_LONGEST_KEY: Final = 16
+_LONGEST_WORD: Final = 10
+_LONGEST_REPLY: Final = 12
+
+
+@dataclass(frozen=True, slots=True)
+class WireRequest:
+    """A request of a client to a node. `words`: the command and all its arguments. `reply`: JSON; None if there was
+    none. A time is None if that moment never came."""
+
+    client: str
+    node: str
+    command: str
+    keys: tuple[str, ...]
+    words: tuple[str, ...]
+    script: str
+    reply: str | None
+    from_client_ns: int | None
+    to_node_ns: int | None
+    from_node_ns: int | None
+    to_client_ns: int | None
+
+    @property
+    def sent_ns(self) -> int:
+        """When the client sent it; for a message that the server sent unasked, when it came."""
+        return next(at for at in (self.from_client_ns, self.from_node_ns, 0) if at is not None)
+
+    @property
+    def last_ns(self) -> int:
+        """The last of its moments on record."""
+        return max(at for at in (self.from_client_ns, self.to_node_ns, self.from_node_ns, self.to_client_ns, 0) if at)
+
+    @property
+    def may_change(self) -> bool:
+        """Whether it reached the node, may change a key, and was not told that it did nothing."""
+        return self.to_node_ns is not None and self.command not in _READING and not self.is_refused
+
+    @property
+    def is_refused(self) -> bool:
+        return self.reply is not None and (self.reply in ("null", "0", "false") or self.reply.startswith('{"error"'))
+
+    def acted_within(self, from_ns: int, to_ns: int) -> bool:
+        """Whether the node may have acted between these times."""
+        if self.to_node_ns is None:
+            return False
+        return self.to_node_ns <= to_ns and (self.from_node_ns is None or self.from_node_ns >= from_ns)
+
+    def names(self, value: str | None) -> bool:
+        """Whether the value is one of its arguments, or a part of one."""
+        return bool(value) and any(str(value) in word for word in self.words[1:])
+
+    @property
+    def label(self) -> str:
+        """`SET k1 NX PX 500`, `EVAL k1: GET, DEL`: without the value, which only looks random."""
+        command, *arguments = self.words
+        if command in _SCRIPTED:
+            called = list(dict.fromkeys(name.upper() for name in _CALLED.findall(self.script)))
+            inside = f": {', '.join(called[:_KEPT])}" if called else ""
+            return f"EVAL {' '.join(_short(key, _LONGEST_KEY) for key in self.keys[:1])}{inside}"
+        value_at = _VALUE_AT.get(command)
+        kept = [word for at, word in enumerate(arguments) if at != value_at]
+        shown = [_short(word, _LONGEST_KEY if at == 0 else _LONGEST_WORD) for at, word in enumerate(kept)]
+        return " ".join([command, *(shown if value_at is not None else shown[:_KEPT])])
+
+    @property
+    def reply_label(self) -> str:
+        """`OK`, `nil`, `1`, the first word of an error; empty if there was no reply."""
+        if self.reply is None:
+            return ""
+        if self.reply == "null":
+            return "nil"
+        try:
+            said = json.loads(self.reply)
+        except ValueError:  # it was cut off
+            return _short(self.reply, _LONGEST_REPLY)
+        if isinstance(said, dict) and "error" in said:
+            return _short((str(said["error"]).split() or ["error"])[0], _LONGEST_REPLY)
+        return _short(said if isinstance(said, str) else json.dumps(said, ensure_ascii=False), _LONGEST_REPLY)
+
+
+class WireRequests:
+    """What clients asked the nodes, to be looked up by key and time."""
+
+    def __init__(self, wire: Wire, nodes: Collection[str]) -> None:
+        table = wire.requests
+        self._scripts: dict[str, str] = json.loads((table.schema.metadata or {}).get(SCRIPTS, b"{}"))
+        self._rows = table.select(_COLUMNS)
+        self._is_ours = _is_one_of(table["by"], {"client"}) & _is_one_of(table["node"], nodes)
+        # As floating-point numbers some nanoseconds are lost; `on` compares the few that are left as whole ones.
+        times = [table[name].to_numpy().astype(np.float64) for name in _TIMES]
+        self._first, self._last = np.fmin.reduce(times), np.fmax.reduce(times)
+        self.ends_ns = int(np.nanmax(self._last)) if wire.is_cut_short and len(table) else None
+        """When the record ends, if that is before the run does."""
+
+    def __bool__(self) -> bool:
+        return bool(self._is_ours.any())
+
+    def on(self, keys: Collection[str], from_ns: int, to_ns: int) -> list[WireRequest]:
+        """The requests under way at some time between the two that touched one of the keys, and those of the same
+        transactions, in the order in which they were sent."""
+        rows = np.flatnonzero(self._is_ours & (self._first <= to_ns + _LOST_NS) & (self._last >= from_ns - _LOST_NS))
+        found = self._rows.take(pa.array(rows, pa.int64())).to_pylist()
+        wanted = set(keys)
+        is_mine = [bool(row["command"]) and not wanted.isdisjoint(row["keys"]) for row in found]
+        blocks = {_block(row) for row, mine in zip(found, is_mine, strict=True) if mine} - {None}
+        here = [row for row, mine in zip(found, is_mine, strict=True) if mine or _block(row) in blocks]
+        requests = [self._request(row) for row in here]
+        within = [one for one in requests if one.sent_ns <= to_ns and one.last_ns >= from_ns]
+        return sorted(within, key=lambda one: one.sent_ns)
+
+    def _request(self, row: Mapping[str, Any]) -> WireRequest:
+        words = (row["command"], *(str(word) for word in row["arguments"] or ()))
+        script = ""
+        if row["command"] in _SCRIPTED and len(words) > 1:
+            script = self._scripts.get(words[1].lower(), words[1])
+        keys = tuple(row["keys"] or ())
+        times = (row[name] for name in _TIMES)
+        return WireRequest(row["client"], row["node"], row["command"], keys, words, script, row["reply"], *times)
+
+
+def _block(row: Mapping[str, Any]) -> tuple[int, int] | None:
+    """The transaction that a request belongs to; None outside of one."""
+    return None if row["transaction"] is None else (row["connection"], row["transaction"])
+
+
+def _is_one_of(column: pa.ChunkedArray, names: Collection[str]) -> Bools:
+    """Whether each row has one of these names; the column's numbers stand for names."""
+    parts = [
+        np.array([name in names for name in chunk.dictionary.to_pylist()], np.bool_)[chunk.indices.to_numpy()]
+        for chunk in column.chunks
+        if len(chunk)
+    ]
+    return np.concatenate(parts) if parts else np.zeros(0, np.bool_)
+
+
+def _short(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"

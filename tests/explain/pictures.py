@@ -1,0 +1,82 @@
+"""Requests of literal histories, for space-time diagrams. Times are milliseconds since the start."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from harness.checkers.judge import judge
+from harness.explain.cases import case_of
+from harness.explain.explanation import Explanation
+from harness.explain.scenes import scene_of
+from harness.explain.space_time import Picture, draw
+from harness.explain.wire_requests import WireRequests
+from harness.history.recorded import Recorded
+from harness.store.wire import CONNECTIONS_SCHEMA, ENDED, REQUESTS_SCHEMA, SCRIPTS, Wire
+from harness.verdict import Finding
+from tests.judge.histories import History, ms
+
+
+class Links:
+    """What the proxy recorded of the links."""
+
+    def __init__(self) -> None:
+        self.rows: list[dict[str, Any]] = []
+        self.scripts: dict[str, str] = {}
+
+    def asked(
+        self,
+        client: str,
+        node: str,
+        words: str,
+        reply: object,
+        *at: float | None,
+        keys: tuple[str, ...] = ("k1",),
+        **more: Any,
+    ) -> Links:
+        """A request, its reply (`...`: none) and its four times; fewer: the rest never came."""
+        command, *arguments = words.split()
+        times = dict.fromkeys(("from_client_ns", "to_node_ns", "from_node_ns", "to_client_ns"), None)
+        times |= {name: None if moment is None else ms(moment) for name, moment in zip(times, at, strict=False)}
+        row = {"by": "client", "user": "default", "database": 0, "connection": 1, "transaction": None}
+        said = None if reply is ... else msgspec.json.encode(reply).decode()
+        row |= {"client": client, "node": node, "command": command, "keys": list(keys), "arguments": arguments}
+        self.rows.append(row | times | {"reply": said} | more)
+        return self
+
+    def wire(self, *, is_cut_short: bool = False) -> Wire:
+        columns = [pa.array([row[field.name] for row in self.rows], _plain(field.type)) for field in REQUESTS_SCHEMA]
+        arrays = [
+            column.dictionary_encode().cast(field.type) if pa.types.is_dictionary(field.type) else column
+            for column, field in zip(columns, REQUESTS_SCHEMA, strict=True)
+        ]
+        table = pa.table(arrays, schema=REQUESTS_SCHEMA)
+        table = table.replace_schema_metadata({SCRIPTS: msgspec.json.encode(self.scripts)})
+        connections = CONNECTIONS_SCHEMA.empty_table()
+        return Wire(table, connections.replace_schema_metadata({ENDED: b"limit"} if is_cut_short else {}))
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def example_of(run: Recorded, kind: str) -> Explanation:
+    """The first example of the finding of this kind."""
+    finding = next(found for found in judge(run).findings if found.kind == kind)
+    return explained(run, finding)
+
+
+def explained(run: Recorded, finding: Finding) -> Explanation:
+    case = case_of(run, finding, finding.examples[0])
+    return Explanation(case, "", sides=case.sides)
+
+
+def picture(history: History, links: Links, kind: str = "overlap") -> Picture:
+    run = history.recorded()
+    scene = scene_of(run, example_of(run, kind))
+    assert scene is not None
+    drawn = draw(run, scene, WireRequests(links.wire(), run.config.node_names))
+    assert drawn is not None
+    return drawn

@@ -1,0 +1,243 @@
+"""Records of which each request is known, and what a picture of them has in it."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.explain.scenes import scene_of
+from harness.explain.space_time import MOST_ARROWS, Picture, draw
+from harness.explain.wire_requests import WireRequests
+from harness.verdict import Finding
+from tests.explain.pictures import Links, example_of, explained, picture
+from tests.judge.histories import History, ms
+
+NODES = ("n1", "n2", "n3")
+
+
+def taken_away() -> tuple[History, Links]:
+    """c1 is inside, c3 deletes its key, c2 gets in."""
+    history, links = History(clients=3).watch(*NODES), Links()
+    history.section("c1", 10, 60, asked=8).shows("c1", "one").section("c2", 30, 50, asked=28).shows("c2", "two")
+    history.op("c3", "release", "ok", 1, 20, 21)
+    for place, node in enumerate(NODES):
+        at = 8 + place / 10
+        links.asked("c1", node, "SET k1 one NX PX 100", "OK", at, at + 0.01, at + 0.02, at + 0.03)
+        history.seen(node, "set", at + 1, "one", since=8, ttl=100)
+        at += 12
+        links.asked("c3", node, "DEL k1", 1, at, at + 0.01, at + 0.02, at + 0.03)
+        history.seen(node, "deleted", at + 1, since=at - 1)
+        at += 8
+        links.asked("c2", node, "SET k1 two NX PX 100", "OK", at, at + 0.01, at + 0.02, at + 0.03)
+        history.seen(node, "set", at + 1, "two", since=at - 1, ttl=100).seen(node, "blind", 1200)
+    return history, links
+
+
+def told(drawn: Picture) -> list[tuple[str, str, str, str, str]]:
+    return [(a.client, a.node, a.label, a.request.reply_label, a.did) for a in drawn.arrows]
+
+
+def test_the_picture_of_an_overlap_names_the_request_that_deleted_the_key() -> None:
+    drawn = picture(*taken_away())
+    assert drawn.clients == ("c1", "c2", "c3"), "those inside, in order, and the one that took the key away"
+    assert drawn.nodes == NODES
+    assert told(drawn) == [
+        *(("c1", node, "SET k1 NX PX 100", "OK", "") for node in NODES),
+        *(("c3", node, "DEL k1 (release)", "1", "deletes c1's key") for node in NODES),
+        *(("c2", node, "SET k1 NX PX 100", "OK", "") for node in NODES),
+    ]
+    assert [(s.client, s.number, s.from_ns, s.to_ns, s.valid_until_ns, s.is_exact) for s in drawn.sections] == [
+        ("c1", 1, ms(10), ms(60), ms(110), True),
+        ("c2", 1, ms(30), ms(50), ms(130), True),
+    ]
+    assert (drawn.from_ns, drawn.until_ns, drawn.to_ns, drawn.zero_ns) == (ms(8), ms(30), ms(50), ms(0))
+    assert drawn.overlap == (ms(30), ms(50))
+    assert not drawn.left_out
+
+
+def test_a_key_on_a_node_is_a_bar_from_the_request_that_set_it_to_the_one_that_ended_it() -> None:
+    drawn = picture(*taken_away())
+    bars = [(bar.node, bar.owner, bar.from_ns, bar.ended_by and bar.ended_by.client) for bar in drawn.bars]
+    assert bars == [
+        each
+        for place, node in enumerate(NODES)
+        for each in ((node, "c1", ms(8.01 + place / 10), "c3"), (node, "c2", ms(28.01 + place / 10), None))
+    ]
+    assert [bar.to_ns for bar in drawn.bars if bar.owner == "c1"] == [ms(20.01 + place / 10) for place in range(3)]
+
+
+def test_two_requests_that_may_have_deleted_the_key_are_both_drawn_and_neither_is_named() -> None:
+    history, links = taken_away()
+    links.asked("c2", "n1", "DEL k1", 1, 20.2, 20.21, 20.22, 20.23)
+    drawn = picture(history, links)
+    assert [a.did for a in drawn.arrows if a.request.command == "DEL" and a.node == "n1"] == [""] * 2
+    assert [bar.ended_by for bar in drawn.bars if bar.node == "n1" and bar.owner == "c1"] == [None]
+
+
+def test_of_two_requests_that_may_have_deleted_the_key_the_one_that_names_its_value_did() -> None:
+    history, links = taken_away()
+    links.scripts["abc"] = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end"
+    links.asked("c2", "n1", "EVALSHA abc 1 k1 one", 1, 20.2, 20.21, 20.22, 20.23)
+    (arrow,) = (a for a in picture(history, links).arrows if a.request.command == "EVALSHA")
+    assert arrow.label == "EVAL k1: GET, DEL"
+    assert arrow.did == "deletes c1's key"
+
+
+def test_a_request_that_was_refused_changed_nothing() -> None:
+    history, links = taken_away()
+    for row in links.rows:
+        if row["command"] == "DEL" and row["node"] == "n2":
+            row["reply"] = "0"
+    drawn = picture(history, links)
+    assert [a.did for a in drawn.arrows if a.request.command == "DEL"] == ["deletes c1's key", "", "deletes c1's key"]
+
+
+def test_a_request_over_a_key_that_has_a_value_is_said_to_overwrite_it() -> None:
+    history, links = History().watch("n1"), Links()
+    history.section("c1", 10, 60, asked=8).shows("c1", "one").section("c2", 30, 50, asked=28).shows("c2", "two")
+    history.seen("n1", "set", 9, "one", since=8, ttl=100).seen("n1", "set", 29, "two", since=27, ttl=100)
+    links.asked("c1", "n1", "SET k1 one", "OK", 8.1, 8.2, 8.3, 8.4)
+    links.asked("c2", "n1", "SET k1 two", "OK", 28.1, 28.2, 28.3, 28.4)
+    assert told(picture(history, links)) == [
+        ("c1", "n1", "SET k1", "OK", ""),
+        ("c2", "n1", "SET k1", "OK", "overwrites c1's key"),
+    ]
+
+
+def test_only_what_touched_the_key_is_drawn_and_nothing_of_the_harness() -> None:
+    history, links = taken_away()
+    links.asked("c1", "n1", "SET k2 one", "OK", 12, 12.1, 12.2, 12.3, keys=("k2",))
+    links.asked("c1", "n1", "PING", "PONG", 12, 12.1, 12.2, 12.3, keys=())
+    links.asked("c1", "n1", "DEL k1", 0, 12, 12.1, 12.2, 12.3, by="harness")
+    links.asked("c1", "resource", "GET k1", 0, 12, 12.1, 12.2, 12.3)
+    assert told(picture(history, links)) == told(picture(*taken_away()))
+
+
+def test_a_transaction_is_drawn_with_the_request_that_makes_it_work() -> None:
+    history, links = taken_away()
+    links.asked("c1", "n1", "PEXPIRE k1 100", "QUEUED", 12, 12.1, 12.2, 12.3, transaction=4)
+    links.asked("c1", "n1", "EXEC", [1], 12.4, 12.5, 12.6, 12.7, keys=(), transaction=4)
+    links.asked("c1", "n1", "EXEC", [1], 13.4, 13.5, 13.6, 13.7, keys=(), transaction=5)
+    labels = [(a.label, a.request.reply_label) for a in picture(history, links).arrows if a.node == "n1"]
+    assert labels[1:3] == [("PEXPIRE k1 100", "QUEUED"), ("EXEC", "[1]")]
+
+
+def test_a_request_that_was_sent_before_and_arrives_now_is_drawn() -> None:
+    history, links = taken_away()
+    links.asked("c3", "n1", "DEL k1", 0, 2, 9.5, 9.6, 9.7)
+    assert next(a.request.from_client_ns for a in picture(history, links).arrows if a.client == "c3") == ms(2)
+
+
+def test_what_is_left_out_is_counted_and_what_changed_a_key_is_not() -> None:
+    history, links = taken_away()
+    for number in range(3_000):
+        at = 11 + number / 1_000
+        links.asked("c2", "n1", "SET k1 two NX PX 100", None, at, at, at, at)
+    drawn = picture(history, links)
+    assert len(drawn.arrows) <= MOST_ARROWS
+    assert [a.did for a in drawn.arrows if a.client == "c3"] == ["deletes c1's key"] * 3
+    shown = sum(a.client == "c2" for a in drawn.arrows)
+    assert drawn.left_out == (("c2", 3_003 - shown),)
+
+
+def test_a_client_that_stood_still_and_a_node_that_was_down_are_on_their_lanes() -> None:
+    history, links = taken_away()
+    history.fault("f1", 12, 25, paused_clients=("c1",)).fault("f2", 13, 24, nodes=("n2",), how_down="kill")
+    history.fault("f3", 13, 24, paused_clients=("c9",)).fault("f4", 13, 24, holds=False, paused_clients=("c2",))
+    outages = picture(history, links).outages
+    assert [(out.lane, out.what, out.from_ns, out.to_ns) for out in outages] == [
+        ("c1", "stopped", ms(13), ms(24)),
+        ("n2", "down", ms(14), ms(23)),
+    ]
+
+
+def test_tasks_share_the_lane_of_their_process() -> None:
+    history, links = History(clients=1, tasks=2).watch("n1"), Links()
+    history.section("c1@1", 10, 60, asked=8).section("c1@2", 30, 50, asked=28)
+    links.asked("c1", "n1", "SET k1 one", "OK", 8.1, 8.2, 8.3, 8.4)
+    drawn = picture(history, links)
+    assert drawn.clients == ("c1",)
+    assert [(section.client, section.who) for section in drawn.sections] == [("c1", "c1@1"), ("c1", "c1@2")]
+
+
+def test_nodes_that_were_not_watched_have_no_bars() -> None:
+    history, links = History(), Links()
+    history.section("c1", 10, 60, asked=8).section("c2", 30, 50, asked=28)
+    links.asked("c1", "n1", "SET k1 one", "OK", 8.1, 8.2, 8.3, 8.4)
+    drawn = picture(history, links)
+    assert (drawn.bars, len(drawn.arrows)) == ((), 1)
+
+
+@pytest.mark.parametrize(
+    "example",
+    [{}, {"key": "k1"}, {"at_ms": 20.0}, {"key": 7, "at_ms": 20.0}, {"key": "k1", "at_ms": "soon"}],
+    ids=["nothing", "no time", "no key", "no name", "no number"],
+)
+def test_a_finding_that_names_no_key_and_no_time_has_no_picture(example: dict[str, object]) -> None:
+    run = taken_away()[0].recorded()
+    assert scene_of(run, explained(run, Finding("any", "lock", "it", examples=(example,)))) is None
+
+
+def test_a_finding_about_a_moment_is_drawn_on_its_node_from_the_time_that_the_key_was_set() -> None:
+    history, links = taken_away()
+    run = history.recorded()
+    example = {"how": "deleted", "node": "n2", "key": "k1", "of": "c1", "at_ms": 21.0}
+    scene = scene_of(run, explained(run, Finding("anothers-key", "lock", "it", examples=(example,))))
+    assert scene is not None
+    drawn = draw(run, scene, WireRequests(links.wire(), run.config.node_names))
+    assert drawn is not None
+    assert (drawn.clients, drawn.nodes) == (("c1", "c3"), ("n2",))
+    assert told(drawn) == [
+        ("c1", "n2", "SET k1 NX PX 100", "OK", ""),
+        ("c3", "n2", "DEL k1 (release)", "1", "deletes c1's key"),
+    ]
+
+
+def test_a_time_without_requests_has_no_picture() -> None:
+    history, _ = taken_away()
+    run = history.recorded()
+    scene = scene_of(run, example_of(run, "overlap"))
+    assert scene is not None
+    assert draw(run, scene, WireRequests(Links().wire(), run.config.node_names)) is None
+    assert not WireRequests(Links().wire(), run.config.node_names)
+
+
+@pytest.mark.parametrize(
+    ("words", "keys", "label"),
+    [
+        ("SET k1 3f9c PX 500 NX", ("k1",), "SET k1 PX 500 NX"),
+        ("SETNX k1 3f9c", ("k1",), "SETNX k1"),
+        ("DEL k1", ("k1",), "DEL k1"),
+        ("PEXPIRE k1 500", ("k1",), "PEXPIRE k1 500"),
+        ("EVAL def 1 k1 3f9c", ("k1",), "EVAL k1"),
+        ("ZADD a-key-with-a-very-long-name 1 m 2 n", ("x",), "ZADD a-key-with-a-ve… 1 m"),
+        ("EXEC", (), "EXEC"),
+    ],
+)
+def test_a_label_has_what_an_engineer_would_write_on_the_arrow(words: str, keys: tuple[str, ...], label: str) -> None:
+    links = Links().asked("c1", "n1", words, "OK", 1, 2, 3, 4, keys=(*keys, "k"))
+    links.scripts["def"] = "return 1"
+    (request,) = WireRequests(links.wire(), ("n1",)).on(("k",), ms(0), ms(9))
+    assert request.label == label
+
+
+@pytest.mark.parametrize(
+    ("reply", "label"),
+    [("OK", "OK"), (None, "nil"), (1, "1"), (..., ""), ({"error": "NOSCRIPT No"}, "NOSCRIPT"), ([1, "a"], '[1, "a"]')],
+)
+def test_a_reply_is_one_word(reply: object, label: str) -> None:
+    links = Links().asked("c1", "n1", "GET k1", reply, 1, 2, 3, 4)
+    (request,) = WireRequests(links.wire(), ("n1",)).on(("k1",), ms(0), ms(9))
+    assert request.reply_label == label
+
+
+def test_a_reply_that_was_cut_off_in_the_record_is_shown_as_it_is() -> None:
+    links = Links().asked("c1", "n1", "GET k1", "x", 1, 2, 3, 4)
+    links.rows[0]["reply"] = '"' + "x" * 1023
+    (request,) = WireRequests(links.wire(), ("n1",)).on(("k1",), ms(0), ms(9))
+    assert request.reply_label == '"xxxxxxxxxx…'
+
+
+def test_a_record_of_links_that_ends_early_says_when() -> None:
+    links = Links().asked("c1", "n1", "GET k1", "x", 1, 2, 3, 4)
+    assert WireRequests(links.wire(is_cut_short=True), ("n1",)).ends_ns == ms(4)
+    assert WireRequests(links.wire(), ("n1",)).ends_ns is None
