@@ -26,9 +26,9 @@ def render(template: str, script_file: str = "page.js", **values: object) -> str
         _environment()
         .get_template(template)
         .render(
-            script=Markup(_asset(script_file)),  # noqa: S704  (our own file)
+            script=Markup(asset(script_file)),  # noqa: S704  (our own file)
             script_hash=script_hash(script_file),
-            style=Markup(_asset("page.css")),  # noqa: S704  (our own file)
+            style=Markup(asset("page.css") + asset("space_time.css")),  # noqa: S704  (our own files)
             **values,
         )
     )
@@ -36,7 +36,7 @@ def render(template: str, script_file: str = "page.js", **values: object) -> str
 
 def script_hash(script_file: str) -> str:
     """By which a page's policy allows this script of ours."""
-    return base64.b64encode(hashlib.sha256(_asset(script_file).encode()).digest()).decode()
+    return base64.b64encode(hashlib.sha256(asset(script_file).encode()).digest()).decode()
 
 
 def script_json(value: object) -> Markup:
@@ -53,7 +53,8 @@ def _text(value: object) -> object:
 
 
 @cache
-def _asset(name: str) -> str:
+def asset(name: str) -> str:
+    """A file of this folder."""
     return files("harness.report").joinpath(name).read_text("utf-8")
 
 
@@ -65,7 +66,7 @@ def _environment() -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        loader=FunctionLoader(_asset),
+        loader=FunctionLoader(asset),
     )
     environment.filters["printable"] = printable
     environment.filters["capitalize_first"] = lambda text: text[:1].upper() + text[1:]
