@@ -119,6 +119,7 @@ def judge_and_draw(folder: RunFolder) -> Judged:
     """Judge a run folder and write its page."""
     from harness.checkers.judge import judge_folder
     from harness.explain.explanation import explain
+    from harness.explain.space_time import Album
     from harness.report.page import write_page
 
     recorded, verdict = judge_folder(folder)
@@ -127,7 +128,8 @@ def judge_and_draw(folder: RunFolder) -> Judged:
         environment["experiment"] = experiment
     replay = replay_command(as_it_ran(recorded.config, environment), folder.path / "schedule.json", experiment)
     explained = explain(recorded, verdict, folder)
-    write_page(recorded, verdict, environment, folder.path / "report.html", replay=replay, explained=explained)
+    page, album = folder.path / "report.html", Album(recorded, folder)
+    write_page(recorded, verdict, environment, page, replay=replay, explained=explained, album=album)
     return Judged(recorded, verdict, environment, replay, explained)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Final
 
-from rich.console import Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.padding import Padding
 from rich.table import Table
 
@@ -19,8 +19,10 @@ from harness.explain.explanation import Explained, Explanation
 from harness.explain.nodes import BELIED, NOT_SET, NodePart, Said
 from harness.explain.phrases import at, lasting, outage
 from harness.explain.remarks import remarks
+from harness.explain.space_time import Album, Picture
 from harness.history.fault_windows import FOREVER_NS, Window
 from harness.history.recorded import Recorded
+from harness.report.space_time_text import COLUMNS, least_columns, text_picture
 from harness.report.terminal import Text
 from harness.report.wording import blame
 from harness.verdict import Finding, Verdict, breaking
@@ -28,11 +30,16 @@ from harness.verdict import Finding, Verdict, breaking
 _WIDTH: Final = 56
 _MOST_FAULTS: Final = 6
 _MOST_OTHERS: Final = 3
+_INDENT: Final = 3
+NO_PICTURES: Final = "no space-time diagrams: what clients asked the nodes is not on record"
 _LEGEND: Final = "· acquiring  █ within its lease  ▒ lease may have expired  ░ lease expired"
 
 
-def render_explained(run: Recorded, verdict: Verdict, explained: Sequence[Explained]) -> RenderableType:
-    """The explanations for a terminal, and what the figures show beside the findings. One line if there is nothing."""
+def render_explained(
+    run: Recorded, verdict: Verdict, explained: Sequence[Explained], album: Album | None = None
+) -> RenderableType:
+    """The explanations for a terminal, and what the figures show beside the findings. One line if there is nothing.
+    `album`: draws the first example of each finding; without it none is drawn."""
     said = list(remarks(run, verdict))
     if not explained and not said:
         return Text(f"{verdict.verdict}: nothing to explain, because nothing was found")
@@ -45,16 +52,19 @@ def render_explained(run: Recorded, verdict: Verdict, explained: Sequence[Explai
         decides = "" if finding in deciding else f"; does not decide under --require {verdict.require}"
         head = f"{printable(finding.text).rstrip('.')} ({blame(finding.blame)}{decides})"
         parts += [Text(head, style="bold"), Text("")]
-        for explanation in one.explanations:
+        for place, explanation in enumerate(one.explanations):
             before = told.get(explanation.names, "")
             number = "" if before else str(next(numbers))
             if explanation.names:
                 told.setdefault(explanation.names, number)
-            parts += _one(run, explanation, number, before)
+            picture = album.picture(explanation) if album is not None and number and not place else None
+            parts += _one(run, explanation, number, before, picture)
         if one.explanations and (left := finding.count - len(one.explanations)) > 0:
             parts += [Text(f"{left:,} more of this kind; --limit shows more", style="dim"), Text("")]
     if said:
         parts += [Text("Also seen" if explained else "Seen", style="bold"), Text(""), *map(_indented, said), Text("")]
+    if album is not None and explained and not album.has_requests:
+        parts += [Text(NO_PICTURES, style="dim"), Text("")]
     return Group(*parts[:-1])
 
 
@@ -87,16 +97,12 @@ def lines(run: Recorded, explanation: Explanation) -> list[str]:
     about sections."""
     if not explanation.sides:
         return []
-    text = _drawing(run, explanation)
+    text = [*(side_line(run, side) for side in explanation.sides), "", *bar(run, explanation)]
     if explanation.parts:
         rows = node_rows(run, explanation)
         widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
         text += ["", *("  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows)]
     return [*text, "", *fault_lines(run, explanation)]
-
-
-def _drawing(run: Recorded, explanation: Explanation) -> list[str]:
-    return [*(side_line(run, side) for side in explanation.sides), "", *bar(run, explanation)]
 
 
 def side_line(run: Recorded, side: Side) -> str:
@@ -154,7 +160,9 @@ def fault_lines(run: Recorded, explanation: Explanation) -> list[str]:
     return texts or ["no fault was active"]
 
 
-def _one(run: Recorded, explanation: Explanation, number: str, before: str) -> list[RenderableType]:
+def _one(
+    run: Recorded, explanation: Explanation, number: str, before: str, picture: Picture | None
+) -> list[RenderableType]:
     """`number`: its own number, empty if its sections were already shown under the number `before`."""
     if not number:
         same = "two sections" if len(explanation.sides) == 2 else "sections"
@@ -163,11 +171,33 @@ def _one(run: Recorded, explanation: Explanation, number: str, before: str) -> l
     said = [_indented(text) for text in (explanation.sentence, explanation.because) if text]
     head = Text(f"{number}. {title(run, explanation)}", style="bold")
     if not explanation.sides:
-        return [head, *said, Text("")]
-    drawn = [_indented(line, "dim") for line in _drawing(run, explanation)]
+        drawn: list[RenderableType] = [] if picture is None else [Text(""), _Drawn(picture, [])]
+        return [head, *said, *drawn, Text("")]
+    sides = [_indented(side_line(run, side), "dim") for side in explanation.sides]
+    sections = bar(run, explanation)
+    shown: list[RenderableType] = [_indented(line, "dim") for line in sections]
+    if picture is not None:
+        shown = [_Drawn(picture, sections)]
     faults = [_indented(line, "dim") for line in fault_lines(run, explanation)]
     nodes = [_node_table(run, explanation)] if explanation.parts else []
-    return [head, *said, Text(""), *drawn, *nodes, *faults, Text("")]
+    return [head, *said, Text(""), *sides, *shown, *nodes, *faults, Text("")]
+
+
+class _Drawn:
+    """A space-time diagram as wide as the terminal, or, where that is too narrow, `instead` of it."""
+
+    def __init__(self, picture: Picture, instead: Sequence[str]) -> None:
+        self._picture, self._instead = picture, instead
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        room, least = options.max_width - _INDENT, least_columns(self._picture)
+        if room >= least:
+            yield from (
+                _indented(line or " ", "dim") for line in text_picture(self._picture, min(COLUMNS - _INDENT, room))
+            )
+        else:
+            yield from (_indented(line, "dim") for line in self._instead)
+            yield _indented(f"a terminal of {least + _INDENT} columns shows the space-time diagram", "dim")
 
 
 def _node_table(run: Recorded, explanation: Explanation) -> RenderableType:
@@ -177,11 +207,11 @@ def _node_table(run: Recorded, explanation: Explanation) -> RenderableType:
         table.add_column(style="dim")
     for row in node_rows(run, explanation):
         table.add_row(*map(Text, row))
-    return Padding(table, (0, 0, 0, 3), expand=False)
+    return Padding(table, (0, 0, 0, _INDENT), expand=False)
 
 
 def _indented(text: str, style: str = "") -> RenderableType:
-    return Padding(Text(text, style=style), (0, 0, 0, 3), expand=False)
+    return Padding(Text(text, style=style), (0, 0, 0, _INDENT), expand=False)
 
 
 def _told(run: Recorded, side: Side) -> str:

@@ -15,11 +15,13 @@ from markupsafe import Markup
 from fencepost.files import write_whole
 from fencepost.text import MISSING, count, printable
 from harness.explain.explanation import Explained, Explanation
+from harness.explain.space_time import Album
 from harness.history.fault_windows import Window, windows
 from harness.history.recorded import Recorded
 from harness.report import charts, facts, offered
-from harness.report.explanations import explanations_of, lines
+from harness.report.explanations import NO_PICTURES, explanations_of, lines
 from harness.report.html import render, script_json
+from harness.report.space_time_svg import svg_picture
 from harness.report.timeline import MOST_OVERLAPS, timeline
 from harness.report.wording import blame, example, headline, meetings_in
 from harness.verdict import Finding, Verdict, hidden, ordered
@@ -36,9 +38,11 @@ def write_page(
     *,
     replay: str | None = None,
     explained: Sequence[Explained] = (),
+    album: Album | None = None,
 ) -> None:
     """Write the page to `path`; a reader sees the old one or the new one, never half of it. Raises OSError."""
-    write_whole(path, render_page(recorded, verdict, environment, replay=replay, explained=explained))
+    page = render_page(recorded, verdict, environment, replay=replay, explained=explained, album=album)
+    write_whole(path, page)
 
 
 def render_page(
@@ -48,9 +52,10 @@ def render_page(
     *,
     replay: str | None = None,
     explained: Sequence[Explained] = (),
+    album: Album | None = None,
 ) -> str:
     """The page as one string of HTML. `environment`: what `environment.json` holds; anything in it may be missing.
-    `explained`: explanations of the findings' own examples."""
+    `explained`: explanations of the findings' own examples; `album` draws the first one of each finding."""
     faults = windows(recorded.faults)
     word, says = headline(verdict)
     meetings = meetings_in(verdict)
@@ -69,7 +74,8 @@ def render_page(
         verdict=verdict,
         tiles=facts.tiles(verdict, environment),
         capped=count(MOST_OVERLAPS) if isinstance(drawn, list) and len(drawn) >= MOST_OVERLAPS else None,
-        findings=[_finding(f, recorded, verdict, explained) for f in ordered(verdict)],
+        findings=[_finding(f, recorded, verdict, explained, album) for f in ordered(verdict)],
+        no_pictures=NO_PICTURES if album is not None and explained and not album.has_requests else None,
         throughput=charts.throughput(recorded, faults),
         waiting=_waiting(recorded),
         acquiring=_acquiring(recorded),
@@ -82,18 +88,23 @@ def render_page(
     )
 
 
-def _finding(finding: Finding, run: Recorded, verdict: Verdict, explained: Sequence[Explained]) -> dict[str, object]:
+def _finding(
+    finding: Finding, run: Recorded, verdict: Verdict, explained: Sequence[Explained], album: Album | None
+) -> dict[str, object]:
     breaks = (
         f"breaks --require {verdict.require}" if verdict.require in finding.breaks else "does not decide the verdict"
     )
     shown = finding.examples[:_EXAMPLES]
+    explanations = explanations_of(finding, explained)
+    picture = album.picture(explanations[0]) if album is not None and explanations else None
     return {
+        "picture": None if picture is None else svg_picture(picture),
         "blame": finding.blame,
         "text": printable(finding.text),
         "who": f"{blame(finding.blame).capitalize()} · {finding.count:,} × {finding.kind} · {breaks}",
         "examples": [
             {"text": example(e), "at_ms": facts.moment_ms(e), **_why(run, why)}
-            for e, why in zip_longest(shown, explanations_of(finding, explained)[: len(shown)])
+            for e, why in zip_longest(shown, explanations[: len(shown)])
         ],
     }
 

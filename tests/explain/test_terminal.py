@@ -10,15 +10,19 @@ import pytest
 from rich.console import Console
 
 from fencepost.history import Round
+from harness.checkers.judge import judge
 from harness.cli.main import run
 from harness.explain.explanation import Explained, explain
+from harness.explain.space_time import Album
 from harness.history.recorded import Recorded
 from harness.report.explanations import lines, render_explained
 from harness.report.page import render_page
 from harness.store.manifest import write_manifest
 from harness.store.run_folder import RunFolder
 from harness.verdict import Verdict
+from tests.explain.pictures import explained as explanation_of
 from tests.explain.stories import Story
+from tests.explain.test_space_time import taken_away
 from tests.peers.recorded import complete
 
 
@@ -237,3 +241,23 @@ def test_the_help_teaches(capsys: pytest.CaptureFixture[str]) -> None:
     said = " ".join(capsys.readouterr().out.split())
     assert "say how each violation of a recorded run happened".casefold() in said.casefold()
     assert "docs/lock-protocol.md" in said
+
+
+def test_a_diagram_replaces_the_bars_where_the_terminal_has_room_for_it(tmp_path: Path) -> None:
+    history, links = taken_away()
+    run = history.recorded()
+    verdict = judge(run)
+    finding = next(found for found in verdict.findings if found.kind == "overlap")
+    album = Album(run, RunFolder(tmp_path), links.wire())
+
+    def said(width: int) -> str:
+        out = io.StringIO()
+        explained = (Explained(finding, (explanation_of(run, finding),)),)
+        Console(file=out, width=width).print(render_explained(run, verdict, explained, album))
+        return out.getvalue()
+
+    assert "deletes c1's key" in said(100)
+    assert "within its lease" not in said(100)
+    assert "deletes c1's key" not in said(62)
+    assert "within its lease" in said(62)
+    assert "a terminal of 63 columns shows the space-time diagram" in said(62)
