@@ -14,7 +14,8 @@ UNKNOWN: Final = -1
 FREE: Final = -2
 """Instead of a value's code."""
 _MOST_STATES: Final = 3_000
-_LONGEST: Final = 60
+MOST_CHOICES: Final = 200
+"""More of them have too many orders."""
 
 
 class Choice(NamedTuple):
@@ -51,8 +52,6 @@ class _State(NamedTuple):
 def possible_choices(steps: Sequence[Step], held: int) -> list[set[int]] | None:
     """By step, the requests that made it in some order; None if there are too many orders, or none fits. `held`: what
     the key held before."""
-    if len(steps) > _LONGEST:
-        return None
     search = _Orders(steps)
     try:
         fits = search.fits(_State(0, 0, held, frozenset()))

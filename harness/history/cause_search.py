@@ -18,7 +18,7 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
-from harness.history.cause_orders import FREE, UNKNOWN, Choice, Step, possible_choices
+from harness.history.cause_orders import FREE, MOST_CHOICES, UNKNOWN, Choice, Step, possible_choices
 from harness.history.fault_windows import FOREVER_NS
 from harness.history.groups import Bools, Ints
 from harness.history.key_changes import DELETED, SET
@@ -160,6 +160,8 @@ class _Search:
         groups = np.flatnonzero(np.diff((self.node * keys + self.key)[chain])) + 1
         for rows in np.split(chain, groups):
             for run in _runs(count[rows] > 1):
+                if count[rows[run]].sum() > MOST_CHOICES:
+                    continue
                 steps = [
                     Step(
                         int(since_ns[row]),
@@ -253,16 +255,24 @@ class _Search:
 
     def _overtaking(self, pairs: Ints, change: Ints, request: Ints) -> Ints:
         """Those of the pairs whose request would have come before that of an earlier change, whichever that was."""
+        asked = self.requests
+        is_single = asked.is_single[abs(request[pairs])]
+        repeated = np.unique(change[pairs[~is_single]])  # a request that may be done again has no place in the order
+        pairs = pairs[is_single]
         found: list[int] = []
         least: dict[int, int] = {}
-        connection = self.requests.connection[abs(request[pairs])].tolist()
-        rows = list(zip(pairs.tolist(), change[pairs].tolist(), request[pairs].tolist(), connection, strict=True))
-        for _, group in groupby(rows, key=itemgetter(1)):
-            some = list(group)
-            late = [row for row in some if row[2] > least.get(row[3], -FOREVER_NS)]
-            found += [row[0] for row in some if row not in late and self.requests.is_single[abs(row[2])]]
-            if late and len({row[3] for row in some}) == 1:
-                least[late[0][3]] = min(row[2] for row in late)
+        columns = (pairs, change[pairs], request[pairs], asked.connection[abs(request[pairs])])
+        may_repeat = set(repeated.tolist())
+        rows = zip(*(column.tolist() for column in columns), strict=True)
+        for place, group in groupby(rows, key=itemgetter(1)):
+            first: dict[int, int] = {}
+            for pair, _, number, connection in group:
+                if number <= least.get(connection, -FOREVER_NS):
+                    found.append(pair)
+                else:
+                    first[connection] = min(number, first.get(connection, number))
+            if len(first) == 1 and place not in may_repeat:
+                least.update(first)
         return np.array(found, np.int64)
 
 

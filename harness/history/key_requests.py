@@ -73,15 +73,15 @@ class KeyRequests:
     ) -> KeyRequests:
         """`keys`, `values`: those that matter. `restarts`: by node, when each new run of its server was seen."""
         table = wire.requests
-        command = _codes(table["command"])
+        command = texts_of(table["command"])
         words_of = {
             code: which
             for code, name in enumerate(command.names)
             if name and (which := wire.effects.words_of(str(name))) is not None
         }
-        node = _codes(table["node"])
+        node = texts_of(table["node"])
         at_node = pd.Index(nodes).get_indexer(pd.Index(node.names))[node.codes]
-        to_node, from_node = _times(table["to_node_ns"], FOREVER_NS), _times(table["from_node_ns"], FOREVER_NS)
+        to_node, from_node = numbers_of(table["to_node_ns"], FOREVER_NS), numbers_of(table["from_node_ns"], FOREVER_NS)
         replies = table["reply"]
         can_write = np.isin(command.codes, list(words_of)) & (at_node >= 0)
         in_transaction = table["transaction"].is_valid().to_numpy(zero_copy_only=False)
@@ -90,15 +90,15 @@ class KeyRequests:
             to_node, from_node, replies = executed.times(to_node, from_node, replies)
         can_write &= (to_node < FOREVER_NS) & (table["database"].to_numpy() == 0)
         row = np.flatnonzero(can_write)
-        some = table.select(["keys", "arguments", "connection"]).take(row).combine_chunks()
-        reply = _codes(pc.take(replies, pa.array(row)))
-        effect = _Effects.of(wire, command, words_of, command.codes[row], some["arguments"], reply, values)
-        connection = some["connection"].to_numpy()
+        lists, arguments = (_whole(table[name]).take(pa.array(row)) for name in ("keys", "arguments"))
+        whole = texts_of(replies)
+        reply = Texts(whole.codes[row], whole.names)
+        effect = _Effects.of(wire, command, words_of, command.codes[row], arguments, reply, values)
+        connection = numbers_of(table["connection"], -1)[row]
         until = _until(wire.connections, connection, to_node[row], from_node[row])
         until = _before_restart(at_node[row], to_node[row], until, nodes, restarts)
-        lists = some["keys"].combine_chunks() if isinstance(some["keys"], pa.ChunkedArray) else some["keys"]
         lengths = pc.list_value_length(lists).to_numpy(zero_copy_only=False).astype(np.int64)
-        named = _codes(lists.flatten())
+        named = texts_of(lists.flatten())
         code = keys.get_indexer(pd.Index(named.names))[named.codes] if len(named.codes) else np.zeros(0, np.int64)
         request = np.repeat(np.arange(len(row)), lengths)
         known = (code >= 0) & (effect.can[request] > 0)
@@ -121,23 +121,29 @@ class KeyRequests:
 
 
 @dataclass(frozen=True, slots=True)
-class _Codes:
+class Texts:
     """A column by numbers: -1 where it is missing."""
 
     codes: Ints
     names: Sequence[Any]
 
 
-def _codes(column: Any) -> _Codes:
-    whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    if isinstance(whole, pa.ChunkedArray):  # without any chunk
-        whole = pa.array([], whole.type)
+def texts_of(column: Any) -> Texts:
+    whole = _whole(column)
     encoded = whole if pa.types.is_dictionary(whole.type) else whole.dictionary_encode()
     codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
-    return _Codes(codes, encoded.dictionary.to_pylist())
+    return Texts(codes, encoded.dictionary.to_pylist())
 
 
-def _times(column: Any, missing: int) -> Ints:
+def _whole(column: Any) -> Any:
+    """The column in one piece."""
+    if not isinstance(column, pa.ChunkedArray):
+        return column
+    whole = column.combine_chunks()
+    return pa.array([], column.type) if isinstance(whole, pa.ChunkedArray) and not len(whole) else whole
+
+
+def numbers_of(column: Any, missing: int) -> Ints:
     times: Ints = column.fill_null(missing).to_numpy()
     return times
 
@@ -156,11 +162,11 @@ class _Effects:
     def of(
         cls,
         wire: WireRecord,
-        command: _Codes,
+        command: Texts,
         words_of: Mapping[int, slice],
         commands: Ints,
         arguments: Any,
-        reply: _Codes,
+        reply: Texts,
         values: pd.Index,
     ) -> _Effects:
         """Each combination of a command, the words that matter, and a reply is looked at once."""
@@ -172,7 +178,7 @@ class _Effects:
             if not len(at):
                 continue
             own = pc.take(arguments, pa.array(at))
-            words = _codes(
+            words = texts_of(
                 pc.binary_join(pc.list_slice(own, which.start, which.stop, return_fixed_size_list=False), _WORDS_APART)
             )
             both = words.codes * (len(reply.names) + 1) + reply.codes[at] + 1
@@ -205,7 +211,7 @@ def _value_codes(arguments: Any, place: int, values: pd.Index) -> tuple[Ints, pd
     """The codes of the words there, and the values with those that are new among them."""
     found = np.full(len(arguments), _NO_VALUE)
     long = np.flatnonzero(pc.list_value_length(arguments).to_numpy(zero_copy_only=False) > place)
-    told = _codes(pc.list_element(pc.take(arguments, pa.array(long)), place))
+    told = texts_of(pc.list_element(pc.take(arguments, pa.array(long)), place))
     names = pd.Index(told.names, dtype=object)
     values = values.append(names[values.get_indexer(names) < 0])
     found[long] = values.get_indexer(names)[told.codes]
@@ -215,7 +221,7 @@ def _value_codes(arguments: Any, place: int, values: pd.Index) -> tuple[Ints, pd
 class _Executed:
     """What the requests of transactions become: they are done with the EXEC, and answered in its reply."""
 
-    def __init__(self, table: pa.Table, command: _Codes, in_transaction: Bools) -> None:
+    def __init__(self, table: pa.Table, command: Texts, in_transaction: Bools) -> None:
         self._rows = np.flatnonzero(in_transaction)
         names = command.names
         exec_code = names.index("EXEC") if "EXEC" in names else -2

@@ -34,7 +34,7 @@ from harness.history.calls import NO_CALL, Calls
 from harness.history.cause_search import Causes, find_causes
 from harness.history.groups import Ints
 from harness.history.key_changes import derive_changes
-from harness.history.key_requests import KeyRequests, WireRecord
+from harness.history.key_requests import KeyRequests, WireRecord, numbers_of, texts_of
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable
@@ -221,14 +221,10 @@ class _Shared:
 
 
 def _of_requests(request: Ints, table: pa.Table) -> dict[str, Any]:
-    some = table.select([*_NAMES, "connection", *_TIMES]).take(pa.array(request))
-    found: dict[str, Any] = {}
-    for name in (*_TIMES, "connection"):
-        found[name] = some[name].fill_null(-1).to_numpy().astype(np.int64)
+    found: dict[str, Any] = {name: numbers_of(table[name], -1)[request] for name in (*_TIMES, "connection")}
     for name in _NAMES:
-        texts = np.full(len(request), None, object)
-        texts[:] = some[name].to_pylist()
-        found[name] = texts
+        texts = texts_of(table[name])
+        found[name] = np.array([*texts.names, None], object)[texts.codes[request]]
     return found
 
 
