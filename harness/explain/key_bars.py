@@ -7,9 +7,9 @@ none, the bar says nothing of the cause.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import Any, Final
 
 from harness.explain.wire_requests import WireRequest
@@ -20,6 +20,7 @@ from harness.history.recorded import Recorded
 SET_ONLY: Final = frozenset({"SET", "SETNX", "SETEX", "PSETEX", "HSET", "HSETNX", "INCR", "RPUSH", "LPUSH", "ZADD"})
 """What cannot delete a key."""
 _DELETE_ONLY: Final = frozenset({"DEL", "UNLINK", "HDEL", "EXPIRE", "PEXPIRE", "PERSIST"})
+_SURELY_DELETE: Final = frozenset({"DEL", "UNLINK"})
 _COLUMNS: Final = ("node", "key", "value", "from_min_ns", "from_max_ns", "to_min_ns", "to_max_ns", "ended", "section")
 
 
@@ -70,33 +71,50 @@ def key_bars(
     return [bar for bar in bars if bar.to_ns >= from_ns and bar.from_ns <= to_ns]
 
 
+@dataclass(slots=True)
+class _Change:
+    """A node set or deleted a value of one key, between two times. `by`: the request that did it, once it is found."""
+
+    sets: bool
+    value: str | None
+    from_ns: int
+    to_ns: int
+    by: WireRequest | None = None
+
+    def may_be_by(self, one: WireRequest) -> bool:
+        cannot = _DELETE_ONLY if self.sets else SET_ONLY
+        return one.command not in cannot and one.acted_within(self.from_ns, self.to_ns)
+
+    def is_surely_by_such(self, one: WireRequest) -> bool:
+        """Whether a request like this one, which was not refused, always makes a change of this kind."""
+        return one.reply is not None and one.command in (SET_ONLY if self.sets else _SURELY_DELETE)
+
+
 def _of_one_key(rows: Sequence[Mapping[str, Any]], requests: Sequence[WireRequest], clients: Any) -> list[KeyBar]:
-    set_by = _that_set(rows, requests)
+    sets = [_Change(True, row["value"], row["from_min_ns"], row["from_max_ns"]) for row in rows]
+    ends = [
+        _Change(False, row["value"], row["to_min_ns"], row["to_max_ns"]) if row["ended"] == "deleted" else None
+        for row in rows
+    ]
+    in_order = [each for pair in zip(sets, ends, strict=True) for each in pair if each is not None]
+    _find_requests(in_order, requests)
     bars: list[KeyBar] = []
-    for place, row in enumerate(rows):
-        by = set_by[place]
-        following = set_by[place + 1] if place + 1 < len(rows) else None
-        match row["ended"]:
-            case "deleted":
-                used = [one for one in (*set_by, *(bar.ended_by for bar in bars)) if one is not None]
-                ended_by = _that_deleted(row, [one for one in requests if one not in used], by, following)
-            case "overwritten" | "set unread":
-                ended_by = following
-            case _:
-                ended_by = None
+    for place, (row, begin, end) in enumerate(zip(rows, sets, ends, strict=True)):
+        following = sets[place + 1].by if place + 1 < len(sets) else None
+        ended_by = end.by if end is not None else following if row["ended"] in ("overwritten", "set unread") else None
         section = row["section"]
-        owner = by.client if by is not None else clients.iloc[section].partition("@")[0] if section >= 0 else None
-        from_ns = _acted(by, row["from_min_ns"], row["from_max_ns"])
+        named = clients.iloc[section].partition("@")[0] if section >= 0 else None
+        from_ns = _acted(begin.by, begin.from_ns, begin.to_ns)
         bars.append(
             KeyBar(
                 node=str(row["node"]),
                 key=str(row["key"]),
                 value=row["value"],
-                owner=owner,
+                owner=named if begin.by is None else begin.by.client,
                 from_ns=from_ns,
                 to_ns=max(from_ns, _end(row, ended_by)),
                 ended=row["ended"],
-                set_by=by,
+                set_by=begin.by,
                 ended_by=ended_by,
             )
         )
@@ -107,46 +125,58 @@ def _of_one_key(rows: Sequence[Mapping[str, Any]], requests: Sequence[WireReques
     ]
 
 
-def _that_set(rows: Sequence[Mapping[str, Any]], requests: Sequence[WireRequest]) -> list[WireRequest | None]:
-    """For each value the request that set it: the first at that time that names it; else the only one that may set
-    anything, set no other value, and fits between those that set the values before and after."""
-    may = [[one for one in requests if one.acted_within(row["from_min_ns"], row["from_max_ns"])] for row in rows]
-    found = [
-        next((one for one in some if one.names(row["value"]) and one.command not in _DELETE_ONLY), None)
-        for row, some in zip(rows, may, strict=True)
-    ]
-    for place, some in enumerate(may):
-        if found[place] is None:
-            before = found[place - 1] if place else None
-            after = found[place + 1] if place + 1 < len(found) else None
-            left = [
-                one
-                for one in some
-                if one not in found
-                and one.command not in _DELETE_ONLY
-                and (before is None or _may_follow(one, before))
-                and (after is None or _may_follow(after, one))
-            ]
-            found[place] = left[0] if len(left) == 1 else None
-    return found
+def _find_requests(changes: Sequence[_Change], requests: Sequence[WireRequest]) -> None:
+    """Fill in by which request each change was made. `changes`: all of one key on one node, in the node's order."""
+    for change in changes:
+        if change.sets:
+            change.by = next((one for one in requests if change.may_be_by(one) and one.names(change.value)), None)
+    for is_set in (True, False, True):  # each kind narrows the other one
+        for gap in _gaps(changes):
+            if unknown := [change for change in gap if change.by is None and change.sets is is_set]:
+                used = {id(change.by) for change in changes}
+                _fill(gap, unknown, [one for one in requests if id(one) not in used])
 
 
-def _that_deleted(
-    row: Mapping[str, Any], requests: Sequence[WireRequest], set_by: WireRequest | None, following: WireRequest | None
-) -> WireRequest | None:
-    """The request that deleted this value, after it was set and before the next one was; of several the only one that
-    names the value."""
-    may = [
+def _gaps(changes: Sequence[_Change]) -> Iterator[list[_Change]]:
+    """The changes whose requests are not known, with the one before them and the one after them."""
+    gap: list[_Change] = []
+    for change in changes:
+        gap.append(change)
+        if change.by is not None:
+            yield gap
+            gap = [change]
+    yield gap
+
+
+def _fill(gap: Sequence[_Change], unknown: Sequence[_Change], requests: Sequence[WireRequest]) -> None:
+    """Find the requests of changes of one kind. Those that surely made such a change are as many as the changes, and in
+    their order; what else may have made one did if it is the only one, or the only one that names the value."""
+    before, after = gap[0].by, gap[-1].by if len(gap) > 1 else None
+    between = [
         one
         for one in requests
-        if one.acted_within(row["to_min_ns"], row["to_max_ns"])
-        and one.command not in SET_ONLY
-        and (set_by is None or _may_follow(one, set_by))
-        and (following is None or _may_follow(following, one))
+        if (before is None or _may_follow(one, before)) and (after is None or _may_follow(after, one))
     ]
-    if len(may) > 1:
-        may = [one for one in may if one.names(row["value"])]
-    return may[0] if len(may) == 1 else None
+    may = {id(change): [one for one in between if change.may_be_by(one)] for change in unknown}
+    sure = sorted(
+        {id(one): one for change in unknown for one in may[id(change)] if change.is_surely_by_such(one)}.values(),
+        key=lambda one: one.to_node_ns or 0,
+    )
+    if sure:
+        in_turn = all(_is_over_before(one, following) for one, following in pairwise(sure))
+        if len(sure) == len(unknown) and in_turn:
+            for change, one in zip(unknown, sure, strict=True):
+                change.by = one if change.may_be_by(one) else None
+        return
+    for change in unknown:
+        some = may[id(change)]
+        if len(some) > 1:
+            some = [one for one in some if one.names(change.value)]
+        change.by = some[0] if len(some) == 1 else None
+
+
+def _is_over_before(one: WireRequest, other: WireRequest) -> bool:
+    return one.from_node_ns is not None and other.to_node_ns is not None and one.from_node_ns < other.to_node_ns
 
 
 def _may_follow(later: WireRequest, earlier: WireRequest) -> bool:

@@ -233,7 +233,7 @@ def _few(bars: list[KeyBar], clients: Collection[str], arrows: Sequence[Arrow]) 
     if len(own) <= _MOST_BARS:
         return own, (_OTHERS_KEYS,)
     requests = [arrow.request for arrow in arrows]
-    return [bar for bar in own if bar.set_by in requests or bar.ended_by in requests], ("all other keys",)
+    return [bar for bar in own if bar.set_by in requests or bar.ended_by in requests], ("other keys",)
 
 
 class _Calls:

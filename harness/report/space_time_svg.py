@@ -22,10 +22,12 @@ from harness.report.space_time_text import left_out
 from harness.report.svg_labels import Anchor, Labels, Place, pixels
 
 _AXIS_AT: Final = 84
-_LANES_AT: Final = 112
+_OUTSIDE: Final = 84
+"""For labels on the far side of the outer clients."""
 _CLIENT_APART: Final = 44
-_FOR_LABELS: Final = 186
-_NODES_WIDE: Final = 400
+_FOR_LABELS: Final = 180
+_LONGEST_LABEL: Final = 29
+_NODES_WIDE: Final = 380
 _NODE_APART: Final = (64, 104)
 _TOP: Final = 48
 _LINE: Final = 15
@@ -126,13 +128,10 @@ class _Drawing:
             inside = _box("bar", x, top, 14, over) if section.valid_until_ns > from_ns else ""
             if over < bottom:
                 inside += _box("bar past", x, over, 14, bottom)
-                self._labels.add(
-                    "lease over" if section.is_exact else "lease may be over",
-                    "soft",
-                    self._beside(section.client, over + 11),
-                )
+                says = "lease over" if section.is_exact else "lease over?"
+                self._labels.add(says, "soft", self._outside(section.client, over + 11))
             yield _group(f"section {self._colour(section.client)}", words.of_section(picture, section), inside)
-            self._labels.add(f"section {section.number:,}", "soft", self._beside(section.client, top + 11))
+            self._labels.add(f"section {section.number:,}", "soft", self._outside(section.client, top + 11))
             self._times += [section.from_ns, section.to_ns]
 
     def _outages(self) -> Iterator[str]:
@@ -142,7 +141,7 @@ class _Drawing:
             bottom = self._axis.y(min(outage.to_ns, picture.to_ns))
             inside = _box("out", self._x[outage.lane] - 3, top, 6, bottom)
             yield _group("outage", words.of_outage(picture, outage), inside)
-            self._labels.add(outage.what, "soft", self._beside(outage.lane, top + 11))
+            self._labels.add(outage.what, "soft", self._outside(outage.lane, top + 11))
 
     # -- arrows ------------------------------------------------------------------------------------------------------
 
@@ -210,6 +209,15 @@ class _Drawing:
         anchor: Anchor = "end" if is_right else "start"
         return [Place(x, y + shift, anchor) for shift in (0, 13, 26, 39, -13)]
 
+    def _outside(self, lane: str, y: float) -> list[Place]:
+        """Places for what happens on a lane itself: those of an outer client are on the side where no arrow is."""
+        first, last = self._picture.clients[:1], self._picture.clients[1:2]
+        if lane in first or lane in last:
+            anchor: Anchor = "end" if lane in first else "start"
+            x = self._x[lane] + (-12 if lane in first else 12)
+            return [Place(x, y + shift, anchor) for shift in (0, 13, 26, 39, -13)]
+        return self._beside(lane, y)
+
     def _colour(self, client: str | None) -> str:
         clients = self._picture.clients
         return f"s{clients.index(client)}" if client in clients else "s4"
@@ -227,7 +235,7 @@ def _labelled(picture: Picture) -> list[tuple[Arrow, list[tuple[str, str]]]]:
         if before != label or sent_ns - at_ns > _TOGETHER_NS:
             did = set()
             said[arrow.client] = label, sent_ns, did
-            texts.append((label, ""))
+            texts.append((_short(label), ""))
         if arrow.did and arrow.did not in did:
             did.add(arrow.did)
             texts.append((arrow.did, "did"))
@@ -239,14 +247,14 @@ def _labelled(picture: Picture) -> list[tuple[Arrow, list[tuple[str, str]]]]:
 def _columns(picture: Picture) -> tuple[Mapping[str, float], int]:
     """Where each lane is, and how wide all of it."""
     clients, nodes = picture.clients, picture.nodes
-    x: dict[str, float] = {name: _LANES_AT + _CLIENT_APART * place for place, name in enumerate(clients[::2])}
+    x: dict[str, float] = {name: _AXIS_AT + _OUTSIDE + _CLIENT_APART * place for place, name in enumerate(clients[::2])}
     least, most = _NODE_APART
     apart = max(least, min(most, _NODES_WIDE / max(1, len(nodes) - 1)))
     first = max(x.values()) + _FOR_LABELS
     x |= {name: first + apart * place for place, name in enumerate(nodes)}
     last = max(x.values())
     x |= {name: last + _FOR_LABELS + _CLIENT_APART * place for place, name in enumerate(reversed(clients[1::2]))}
-    return x, round(max(x.values()) + (36 if len(clients) > 1 else 70))
+    return x, round(max(x.values()) + _OUTSIDE)
 
 
 def _moments(picture: Picture) -> Iterator[int]:
@@ -280,6 +288,10 @@ def _box(kind: str, x: float, top: float, wide: int, bottom: float) -> str:
 
 def _group(kind: str, title: Sequence[str], inside: str) -> str:
     return f'<g class="{kind}"><title>{escape(_lines(title))}</title>{inside}</g>'
+
+
+def _short(label: str) -> str:
+    return label if len(label) <= _LONGEST_LABEL else f"{label[: _LONGEST_LABEL - 1]}…"
 
 
 def _lines(lines: Sequence[str]) -> str:

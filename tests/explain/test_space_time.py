@@ -73,13 +73,22 @@ def test_two_requests_that_may_have_deleted_the_key_are_both_drawn_and_neither_i
     assert [bar.ended_by for bar in drawn.bars if bar.node == "n1" and bar.owner == "c1"] == [None]
 
 
-def test_of_two_requests_that_may_have_deleted_the_key_the_one_that_names_its_value_did() -> None:
+def test_of_two_scripts_that_may_have_deleted_the_key_the_one_that_names_its_value_did() -> None:
     history, links = taken_away()
+    for row in links.rows:
+        if row["command"] == "DEL" and row["node"] == "n1":
+            row |= {"command": "EVALSHA", "arguments": ["def", "1", "k1"]}
     links.scripts["abc"] = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end"
     links.asked("c2", "n1", "EVALSHA abc 1 k1 one", 1, 20.2, 20.21, 20.22, 20.23)
-    (arrow,) = (a for a in picture(history, links).arrows if a.request.command == "EVALSHA")
-    assert arrow.label == "EVAL k1: GET, DEL"
-    assert arrow.did == "deletes c1's key"
+    told = [(a.client, a.label, a.did) for a in picture(history, links).arrows if a.request.command == "EVALSHA"]
+    assert told == [("c3", "EVAL k1 (release)", ""), ("c2", "EVAL k1: GET, DEL", "deletes c1's key")]
+
+
+def test_a_script_that_may_have_deleted_the_key_did_not_where_a_request_surely_did() -> None:
+    history, links = taken_away()
+    links.asked("c2", "n1", "EVALSHA abc 1 k1 one", 1, 20.2, 20.21, 20.22, 20.23)
+    told = [(a.client, a.did) for a in picture(history, links).arrows if a.request.command != "SET" and a.node == "n1"]
+    assert told == [("c3", "deletes c1's key"), ("c2", "")]
 
 
 def test_a_request_that_was_refused_changed_nothing() -> None:
@@ -241,3 +250,46 @@ def test_a_record_of_links_that_ends_early_says_when() -> None:
     links = Links().asked("c1", "n1", "GET k1", "x", 1, 2, 3, 4)
     assert WireRequests(links.wire(is_cut_short=True), ("n1",)).ends_ns == ms(4)
     assert WireRequests(links.wire(), ("n1",)).ends_ns is None
+
+
+def unread() -> tuple[History, Links]:
+    """Two clients set and delete the key before the witness looks, and then c2 sets it again."""
+    history, links = History(clients=3).watch("n1"), Links()
+    history.section("c1", 10, 60, asked=8).section("c2", 30, 50, asked=28).shows("c2", "two")
+    for at, client, word, reply in ((8, "c1", "SET", "OK"), (9, "c3", "DEL", 1), (10, "c3", "SET", "OK")):
+        links.asked(client, "n1", f"{word} k1 {client}", reply, at, at + 0.1, at + 0.2, at + 0.3)
+    links.asked("c2", "n1", "DEL k1", 1, 11, 11.1, 11.2, 11.3)
+    links.asked("c2", "n1", "SET k1 two", "OK", 28, 28.1, 28.2, 28.3)
+    for event in ("set", "deleted", "set", "deleted"):
+        history.seen("n1", event, 12, since=7)
+    history.seen("n1", "set", 29, "two", since=27, ttl=100).seen("n1", "blind", 1200)
+    return history, links
+
+
+def changes(drawn: Picture) -> list[tuple[str | None, str | None]]:
+    return [(bar.owner, bar.ended_by and bar.ended_by.client) for bar in drawn.bars]
+
+
+def test_values_that_went_unread_are_told_apart_by_the_order_of_requests_on_the_node() -> None:
+    drawn = picture(*unread())
+    assert changes(drawn) == [("c1", "c3"), ("c3", "c2"), ("c2", None)]
+    assert [(a.client, a.did) for a in drawn.arrows if a.did] == [
+        ("c3", "deletes c1's key"),
+        ("c2", "deletes c3's key"),
+    ]
+
+
+def test_requests_whose_order_on_the_node_is_not_known_are_not_told_apart() -> None:
+    history, links = unread()
+    for row in links.rows:
+        if row["command"] == "DEL":
+            row |= {"to_node_ns": ms(9.5), "from_node_ns": ms(11.9)}
+    drawn = picture(history, links)
+    assert [bar.ended_by for bar in drawn.bars] == [None] * 3
+    assert not any(arrow.did for arrow in drawn.arrows)
+
+
+def test_more_requests_than_changes_are_not_told_apart() -> None:
+    history, links = unread()
+    links.asked("c1", "n1", "DEL k1", 1, 11.4, 11.5, 11.6, 11.7)
+    assert changes(picture(history, links)) == [("c1", "c3"), ("c3", None), ("c2", None)]
