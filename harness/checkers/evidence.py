@@ -19,7 +19,7 @@ from fencepost.history import HARNESS, FaultEvent
 from fencepost.text import count, milliseconds, plural, printable
 from harness.checkers.liveness import last_ns
 from harness.figures import CheckerFigures, Part, Row
-from harness.history.fault_windows import majority_windows, merged
+from harness.history.fault_windows import majority_windows
 from harness.history.lags import Lags
 from harness.history.recorded import Recorded
 from harness.verdict import Answer
@@ -163,10 +163,12 @@ def _sections_wanted(run: Recorded, load_ms: float) -> int:
 
 def _longest_empty_ns(run: Recorded, begin: int, end: int) -> int:
     """The longest time within the load in which no client was inside."""
-    sections = run.sections
-    inside = merged(zip(sections["start_ns"].tolist(), sections["end_ns"].tolist(), strict=True), begin, end)
-    edges = [begin, *(at for window in inside for at in window), end]
-    return max(edges[at + 1] - edges[at] for at in range(0, len(edges), 2))
+    since = np.maximum(run.sections["start_ns"].to_numpy(np.int64), begin)
+    until = np.minimum(run.sections["end_ns"].to_numpy(np.int64), end)
+    within = np.flatnonzero(until >= since)
+    order = within[np.argsort(since[within])]
+    left = np.maximum.accumulate(np.append(begin, until[order]))
+    return int((np.append(since[order], end) - left).max())
 
 
 def _percent(value: float) -> str:

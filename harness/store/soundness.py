@@ -206,11 +206,14 @@ def _held(folder: RunFolder, run: Recorded) -> None:
 
 def _ungranted(rows: pd.DataFrame, run: Recorded) -> Bools:
     """Which of the rows name a section that was not granted on their key."""
+    if not len(rows):
+        return np.zeros(0, np.bool_)
     position = positions_of(rows, run.sections)
     wrong = position < 0
     known = ~wrong
-    keys = run.sections["key"].astype(str).to_numpy()
-    wrong[known] = keys[position[known]] != rows["key"].astype(str).to_numpy()[known]
+    keys, named = (frame["key"].astype("category").cat for frame in (run.sections, rows))
+    expected = keys.categories.get_indexer(named.categories)[named.codes.to_numpy()]
+    wrong[known] = keys.codes.to_numpy()[position[known]] != expected[known]
     return wrong
 
 

@@ -12,7 +12,7 @@ from fencepost.history import HARNESS
 from harness.checkers.evidence import Figures, check
 from harness.checkers.judge import judge
 from harness.history.lags import Lags
-from tests.judge.histories import History
+from tests.judge.histories import History, ms
 from workloads.hold import Hold
 
 ALL_LINKS = tuple((client, node) for client in ("c1", "c2") for node in ("n1", "n2", "n3"))
@@ -130,6 +130,25 @@ def test_the_longest_time_without_a_client_inside(entered: float, is_enough: boo
 
 def test_a_client_that_stays_inside_leaves_no_empty_time() -> None:
     assert figures(History().section("c1", 5, 1_095, deadline=1_200)).empty_ms == pytest.approx(5)
+
+
+@pytest.mark.parametrize(
+    ("sections", "empty_ms"),
+    [
+        ([(100, 900), (200, 300), (1_000, 1_100)], 100),  # one within another leaves the time after the outer one
+        ([(100, 400), (300, 700), (900, 1_100)], 200),
+        ([(100, 600), (600, 1_000)], 100),
+        ([(500, 500)], 600),  # a moment inside ends an empty time, too
+        ([(1_200, 1_300)], 1_100),  # after the load
+        ([(0, 200), (300, 1_300)], 100),
+    ],
+)
+def test_empty_time_is_what_no_section_covers(sections: list[tuple[float, float]], empty_ms: float) -> None:
+    history = History(clients=3)
+    for number, (start, end) in enumerate(sections):
+        history.section(f"c{number + 1}", start, end, deadline=2_000)
+    history.timeline.stop_ns = history.timeline.end_ns = ms(1_100)
+    assert figures(history).empty_ms == pytest.approx(empty_ms)
 
 
 def test_everything_that_was_lacking_is_one_line_with_what_to_do() -> None:
