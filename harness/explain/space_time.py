@@ -8,7 +8,7 @@ sections. Whether that becomes text or an image is `harness.report`'s.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -17,11 +17,11 @@ from typing import Final
 import numpy as np
 
 from harness.explain.explanation import Explanation
-from harness.explain.key_bars import SET_ONLY, KeyBar, key_bars, names_on_nodes
+from harness.explain.key_bars import KeyBar, key_bars, names_on_nodes
 from harness.explain.lanes import Outage, Section, outages_of, sections_of
-from harness.explain.scenes import Scene, process_of, scene_of
+from harness.explain.scenes import Scene, scene_of
 from harness.explain.wire_requests import WireRequest, WireRequests
-from harness.history.key_owners import rows_of
+from harness.history.calls import NO_CALL
 from harness.history.recorded import Recorded
 from harness.store.run_folder import RunFolder
 from harness.store.wire import Wire, load_wire
@@ -36,8 +36,7 @@ _WIDEST: Final = 16
 _LEAST_RANK: Final = 4
 _MOST_BARS: Final = 60
 _OTHERS_KEYS: Final = "keys of other clients"
-_AROUND_NS: Final = 250_000_000
-"""The witness may learn of a change so much later; so long before and after, a request may explain it."""
+_SETTING: Final = frozenset({"SET", "SETNX", "SETEX", "PSETEX", "HSET", "HSETNX", "INCR", "RPUSH", "LPUSH", "ZADD"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +61,7 @@ class Arrow:
     @property
     def label(self) -> str:
         """`SET k1 NX PX 500`, `DEL k1 (release)`. That a SET is for an acquire goes without saying."""
-        aside = f" ({self.during})" if self.during and self.request.command not in SET_ONLY else ""
+        aside = f" ({self.during})" if self.during and self.request.command not in _SETTING else ""
         return self.request.label + aside
 
 
@@ -140,21 +139,22 @@ class Album:
 def draw(run: Recorded, scene: Scene, requests: WireRequests) -> Picture | None:
     """The picture of a scene; None if no request touched its key then."""
     keys = names_on_nodes(run, scene.key)
-    around = requests.on(keys, scene.from_ns - _AROUND_NS, scene.until_ns + _AROUND_NS)
-    bars = key_bars(run, scene.key, around, scene.from_ns, scene.until_ns, scene.nodes)
-    found = [
-        one
-        for one in around
-        if one.sent_ns <= scene.until_ns and one.last_ns >= scene.from_ns and one.node in (scene.nodes or (one.node,))
-    ]
+    bars = key_bars(run, keys, requests, scene.from_ns, scene.until_ns, scene.nodes)
+    here = scene.nodes or tuple(run.config.node_names)
+    found = [one for one in requests.on(keys, scene.from_ns, scene.until_ns) if one.node in here]
     clients = _clients(run, scene, found, bars)
     own = [one for one in found if one.client in clients]
     if not own:
         return None
-    calls = _Calls(run, scene)
-    arrows = [_arrow(scene, one, bars, calls) for one in own]
+    changed: defaultdict[WireRequest, list[KeyBar]] = defaultdict(list)
+    for bar in bars:
+        for by in {bar.set_by, bar.ended_by}:
+            if by is not None:
+                changed[by].append(bar)
+    called = _calls(run, own)
+    arrows = [_arrow(scene, one, changed[one], during) for one, during in zip(own, called, strict=True)]
     chosen = _most_telling(run, scene, arrows)
-    lanes = scene.nodes or tuple(run.config.node_names)
+    lanes = here
     if len(lanes) > _MOST_NODES:
         used = {arrow.node for arrow in chosen}
         lanes = tuple(node for node in lanes if node in used)[:_WIDEST]
@@ -195,8 +195,8 @@ def _clients(run: Recorded, scene: Scene, requests: Sequence[WireRequest], bars:
     return tuple([*scene.clients, *(name for name in names if name not in scene.clients)][:_MOST_CLIENTS])
 
 
-def _arrow(scene: Scene, request: WireRequest, bars: Sequence[KeyBar], calls: _Calls) -> Arrow:
-    changed = [bar for bar in bars if request in (bar.set_by, bar.ended_by)]
+def _arrow(scene: Scene, request: WireRequest, changed: Sequence[KeyBar], during: str) -> Arrow:
+    """`changed`: what it set or ended."""
     took = next((bar for bar in changed if bar.ended_by is request and bar.owner not in (None, request.client)), None)
     did = ""
     if took is not None:
@@ -212,7 +212,7 @@ def _arrow(scene: Scene, request: WireRequest, bars: Sequence[KeyBar], calls: _C
         rank = 3
     else:
         rank = _LEAST_RANK
-    return Arrow(request, calls.during(request), did, rank)
+    return Arrow(request, during, did, rank)
 
 
 def _most_telling(run: Recorded, scene: Scene, arrows: Sequence[Arrow]) -> list[Arrow]:
@@ -236,19 +236,17 @@ def _few(bars: list[KeyBar], clients: Collection[str], arrows: Sequence[Arrow]) 
     return [bar for bar in own if bar.set_by in requests or bar.ended_by in requests], ("other keys",)
 
 
-class _Calls:
-    """In which call of its lock a client was at a time."""
-
-    def __init__(self, run: Recorded, scene: Scene) -> None:
-        ops = run.ops
-        here = (ops["invoke_ns"] <= scene.until_ns) & (ops["complete_ns"] >= scene.from_ns)
-        self._ops = [
-            (process_of(str(client)), str(f), since, to)
-            for client, f, since, to in rows_of(ops[here.to_numpy(np.bool_)], "client", "f", "invoke_ns", "complete_ns")
-        ]
-
-    def during(self, request: WireRequest) -> str:
-        """Empty if it was in none, or if several tasks were in different ones."""
-        at_ns = request.sent_ns
-        found = {f for client, f, since, to in self._ops if client == request.client and since <= at_ns <= to}
-        return found.pop() if len(found) == 1 else ""
+def _calls(run: Recorded, requests: Sequence[WireRequest]) -> list[str]:
+    """The call of its lock in which each request was sent; empty if it was in none, or that is not known."""
+    found = [""] * len(requests)
+    if run.ledger is None:
+        return found
+    calls = run.ledger.calls
+    for client in {one.client for one in requests}:
+        own = [place for place, one in enumerate(requests) if one.client == client]
+        sent = np.array([requests[place].sent_ns for place in own], np.int64)
+        keys = np.array([" ".join(requests[place].keys) for place in own], object)
+        for place, call, is_in_call in zip(own, *calls.at(client, sent, keys), strict=True):
+            if is_in_call and call != NO_CALL:
+                found[place] = str(calls.f[call])
+    return found

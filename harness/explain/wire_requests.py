@@ -16,14 +16,6 @@ from harness.store.wire import SCRIPTS, Wire
 
 _TIMES: Final = ("from_client_ns", "to_node_ns", "from_node_ns", "to_client_ns")
 _COLUMNS: Final = ("client", "node", "command", "keys", "arguments", "transaction", "connection", "reply", *_TIMES)
-_READING: Final = frozenset(
-    [
-        *("DBSIZE", "EXISTS", "GET", "HEXISTS", "HGET", "HGETALL", "HKEYS", "HLEN", "HMGET", "HVALS", "LINDEX", "LLEN"),
-        *("LRANGE", "MGET", "PEXPIRETIME", "PTTL", "PUBLISH", "SCARD", "SISMEMBER", "SMEMBERS", "STRLEN", "SUBSCRIBE"),
-        *("TTL", "TYPE", "UNWATCH", "WATCH", "XLEN", "XRANGE", "ZCARD", "ZCOUNT", "ZRANGE", "ZRANK", "ZSCORE"),
-    ]
-)
-"""Commands that change no key."""
 _VALUE_AT: Final[Mapping[str, int]] = {"SET": 1, "SETNX": 1, "PSETEX": 2, "SETEX": 2, "GETSET": 1}
 _KEPT: Final = 3
 """Other commands' words after the key that a label has room for."""
@@ -36,11 +28,12 @@ _LONGEST_WORD: Final = 10
 _LONGEST_REPLY: Final = 12
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class WireRequest:
-    """A request of a client to a node. `words`: the command and all its arguments. `reply`: JSON; None if there was
-    none. A time is None if that moment never came."""
+    """A request of a client to a node. `row`: its place in `requests.parquet`. `words`: the command and all its
+    arguments. `reply`: JSON; None if there was none. A time is None if that moment never came."""
 
+    row: int
     client: str
     node: str
     command: str
@@ -64,23 +57,8 @@ class WireRequest:
         return max(at for at in (self.from_client_ns, self.to_node_ns, self.from_node_ns, self.to_client_ns, 0) if at)
 
     @property
-    def may_change(self) -> bool:
-        """Whether it reached the node, may change a key, and was not told that it did nothing."""
-        return self.to_node_ns is not None and self.command not in _READING and not self.is_refused
-
-    @property
     def is_refused(self) -> bool:
         return self.reply is not None and (self.reply in ("null", "0", "false") or self.reply.startswith('{"error"'))
-
-    def acted_within(self, from_ns: int, to_ns: int) -> bool:
-        """Whether the node may have acted between these times."""
-        if self.to_node_ns is None:
-            return False
-        return self.to_node_ns <= to_ns and (self.from_node_ns is None or self.from_node_ns >= from_ns)
-
-    def names(self, value: str | None) -> bool:
-        """Whether the value is one of its arguments, or a part of one."""
-        return bool(value) and any(str(value) in word for word in self.words[1:])
 
     @property
     def label(self) -> str:
@@ -118,11 +96,12 @@ class WireRequests:
         table = wire.requests
         self._scripts: dict[str, str] = json.loads((table.schema.metadata or {}).get(SCRIPTS, b"{}"))
         self._rows = table.select(_COLUMNS)
+        self._made: dict[int, WireRequest] = {}
         self._is_ours = _is_one_of(table["by"], {"client"}) & _is_one_of(table["node"], nodes)
         # As floating-point numbers some nanoseconds are lost; `on` compares the few that are left as whole ones.
         times = [table[name].to_numpy().astype(np.float64) for name in _TIMES]
         self._first, self._last = np.fmin.reduce(times), np.fmax.reduce(times)
-        self.ends_ns = int(np.nanmax(self._last)) if wire.is_cut_short and len(table) else None
+        self.ends_ns = wire.ended_ns
         """When the record ends, if that is before the run does."""
 
     def __bool__(self) -> bool:
@@ -136,19 +115,36 @@ class WireRequests:
         wanted = set(keys)
         is_mine = [bool(row["command"]) and not wanted.isdisjoint(row["keys"]) for row in found]
         blocks = {_block(row) for row, mine in zip(found, is_mine, strict=True) if mine} - {None}
-        here = [row for row, mine in zip(found, is_mine, strict=True) if mine or _block(row) in blocks]
-        requests = [self._request(row) for row in here]
+        requests = [
+            self._request(int(row), told)
+            for row, told, mine in zip(rows, found, is_mine, strict=True)
+            if mine or _block(told) in blocks
+        ]
         within = [one for one in requests if one.sent_ns <= to_ns and one.last_ns >= from_ns]
         return sorted(within, key=lambda one: one.sent_ns)
 
-    def _request(self, row: Mapping[str, Any]) -> WireRequest:
-        words = (row["command"], *(str(word) for word in row["arguments"] or ()))
+    def at(self, row: int) -> WireRequest | None:
+        """The request of a client in this row; None for the row -1, or one of the harness's."""
+        if row < 0 or not self._is_ours[row]:
+            return None
+        return self._request(row, self._rows.slice(row, 1).to_pylist()[0])
+
+    def _request(self, row: int, told: Mapping[str, Any]) -> WireRequest:
+        """One object a row."""
+        if row not in self._made:
+            self._made[row] = self._new(row, told)
+        return self._made[row]
+
+    def _new(self, row: int, told: Mapping[str, Any]) -> WireRequest:
+        words = (told["command"], *(str(word) for word in told["arguments"] or ()))
         script = ""
-        if row["command"] in _SCRIPTED and len(words) > 1:
+        if told["command"] in _SCRIPTED and len(words) > 1:
             script = self._scripts.get(words[1].lower(), words[1])
-        keys = tuple(row["keys"] or ())
-        times = (row[name] for name in _TIMES)
-        return WireRequest(row["client"], row["node"], row["command"], keys, words, script, row["reply"], *times)
+        keys = tuple(told["keys"] or ())
+        times = (told[name] for name in _TIMES)
+        return WireRequest(
+            row, told["client"], told["node"], told["command"], keys, words, script, told["reply"], *times
+        )
 
 
 def _block(row: Mapping[str, Any]) -> tuple[int, int] | None:

@@ -26,7 +26,7 @@ def overlapping(some: Spans, others: Spans) -> tuple[Ints, Ints]:
     in_order = others.group[order]
     of_some = np.argsort(some.group, kind="stable")
     groups, first = np.unique(some.group[of_some], return_index=True)
-    for group, rows in zip(groups, np.split(of_some, first[1:]), strict=True):
+    for group, rows in zip(groups, np.split(of_some, first[1:])[: len(groups)], strict=True):
         low, high = (int(np.searchsorted(in_order, group, side)) for side in ("left", "right"))
         own = order[low:high]
         is_open = others.to_ns[own] >= FOREVER_NS

@@ -25,6 +25,7 @@ class Links:
     def __init__(self) -> None:
         self.rows: list[dict[str, Any]] = []
         self.scripts: dict[str, str] = {}
+        self.connections: dict[tuple[str, str], int] = {}
 
     def asked(
         self,
@@ -40,14 +41,20 @@ class Links:
         command, *arguments = words.split()
         times = dict.fromkeys(("from_client_ns", "to_node_ns", "from_node_ns", "to_client_ns"), None)
         times |= {name: None if moment is None else ms(moment) for name, moment in zip(times, at, strict=False)}
-        row = {"by": "client", "user": "default", "database": 0, "connection": 1, "transaction": None}
+        row = {"by": "client", "user": "default", "database": 0, "transaction": None}
+        row["connection"] = self.connections.setdefault((client, node), len(self.connections) + 1)
         said = None if reply is ... else msgspec.json.encode(reply).decode()
         row |= {"client": client, "node": node, "command": command, "keys": list(keys), "arguments": arguments}
         self.rows.append(row | times | {"reply": said} | more)
         return self
 
-    def wire(self, *, is_cut_short: bool = False) -> Wire:
-        columns = [pa.array([row[field.name] for row in self.rows], _plain(field.type)) for field in REQUESTS_SCHEMA]
+    def in_order(self) -> list[dict[str, Any]]:
+        return sorted(self.rows, key=lambda row: row["from_client_ns"] or row["from_node_ns"])
+
+    def wire(self, ended: float | None = None) -> Wire:
+        """`ended`: when the record had become too large."""
+        rows = self.in_order()
+        columns = [pa.array([row[field.name] for row in rows], _plain(field.type)) for field in REQUESTS_SCHEMA]
         arrays = [
             column.dictionary_encode().cast(field.type) if pa.types.is_dictionary(field.type) else column
             for column, field in zip(columns, REQUESTS_SCHEMA, strict=True)
@@ -55,7 +62,9 @@ class Links:
         table = pa.table(arrays, schema=REQUESTS_SCHEMA)
         table = table.replace_schema_metadata({SCRIPTS: msgspec.json.encode(self.scripts)})
         connections = CONNECTIONS_SCHEMA.empty_table()
-        return Wire(table, connections.replace_schema_metadata({ENDED: b"limit"} if is_cut_short else {}))
+        return Wire(
+            table, connections.replace_schema_metadata({} if ended is None else {ENDED: str(ms(ended)).encode()})
+        )
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:
@@ -74,6 +83,7 @@ def explained(run: Recorded, finding: Finding) -> Explanation:
 
 
 def picture(history: History, links: Links, kind: str = "overlap") -> Picture:
+    history.requests, history.scripts = links.in_order(), links.scripts
     run = history.recorded()
     scene = scene_of(run, example_of(run, kind))
     assert scene is not None

@@ -188,6 +188,7 @@ def test_a_finding_that_names_no_key_and_no_time_has_no_picture(example: dict[st
 
 def test_a_finding_about_a_moment_is_drawn_on_its_node_from_the_time_that_the_key_was_set() -> None:
     history, links = taken_away()
+    history.requests = links.in_order()
     run = history.recorded()
     example = {"how": "deleted", "node": "n2", "key": "k1", "of": "c1", "at_ms": 21.0}
     scene = scene_of(run, explained(run, Finding("anothers-key", "lock", "it", examples=(example,))))
@@ -248,7 +249,7 @@ def test_a_reply_that_was_cut_off_in_the_record_is_shown_as_it_is() -> None:
 
 def test_a_record_of_links_that_ends_early_says_when() -> None:
     links = Links().asked("c1", "n1", "GET k1", "x", 1, 2, 3, 4)
-    assert WireRequests(links.wire(is_cut_short=True), ("n1",)).ends_ns == ms(4)
+    assert WireRequests(links.wire(ended=4), ("n1",)).ends_ns == ms(4)
     assert WireRequests(links.wire(), ("n1",)).ends_ns is None
 
 
@@ -277,16 +278,6 @@ def test_values_that_went_unread_are_told_apart_by_the_order_of_requests_on_the_
         ("c3", "deletes c1's key"),
         ("c2", "deletes c3's key"),
     ]
-
-
-def test_requests_whose_order_on_the_node_is_not_known_are_not_told_apart() -> None:
-    history, links = unread()
-    for row in links.rows:
-        if row["command"] == "DEL":
-            row |= {"to_node_ns": ms(9.5), "from_node_ns": ms(11.9)}
-    drawn = picture(history, links)
-    assert [bar.ended_by for bar in drawn.bars] == [None] * 3
-    assert not any(arrow.did for arrow in drawn.arrows)
 
 
 def test_more_requests_than_changes_are_not_told_apart() -> None:

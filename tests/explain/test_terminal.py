@@ -245,6 +245,7 @@ def test_the_help_teaches(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_a_diagram_replaces_the_bars_where_the_terminal_has_room_for_it(tmp_path: Path) -> None:
     history, links = taken_away()
+    history.requests = links.in_order()
     run = history.recorded()
     verdict = judge(run)
     finding = next(found for found in verdict.findings if found.kind == "overlap")

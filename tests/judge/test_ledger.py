@@ -300,3 +300,9 @@ def test_a_hash_stays_with_its_owner_when_it_gets_another_field() -> None:
         history.scripts["sha"] = HASH
         history.request(client, "n1", f"EVAL sha 1 k1 {client}", at, at + 1, reply="1")
     assert told(history, "what", "client", "owner") == [("set", "c1", 0), ("changed", "c2", 0), ("prolonged", "c2", 0)]
+
+
+def test_nodes_on_which_no_key_changed_have_an_empty_ledger() -> None:
+    ledger = watched().request("c1", "n1", "SET k1 one NX", 10, 11, reply="null").recorded().ledger
+    assert ledger is not None
+    assert ledger.table().empty
