@@ -22,7 +22,7 @@ unexport PYTHONHOME
 .PHONY: help base dev lock-under-test setup setup-docker doctor test test-partition test-latency test-pause test-crash \
         test-power test-controls test-standard test-all report-fsync mutants claims survey nightly many-clients foreign \
         foreign-names fuzz flips same-verdicts no-blame no-blame-under-faults no-blame-standard signals surroundings tampered \
-        screenshots recording docs lint lock clean
+        screenshots diagrams recording docs lint lock clean
 
 help: ## show this page
 	@echo "fencepost finds out by experiment whether a distributed lock on Redis keeps its promise."
@@ -189,6 +189,9 @@ tampered: dev ## damage recorded runs in every way; none may be believed (COUNT=
 
 screenshots: setup ## the pictures of the pages in docs/pictures, of real runs (needs Chromium; two minutes)
 	.venv/bin/python tools/screenshots.py
+
+diagrams: setup ## the space-time diagrams in docs/pictures again, of real runs (half a minute)
+	.venv/bin/python tools/diagrams.py
 
 lint: dev ## ruff, mypy, the import contracts between folders, and actionlint of the workflows
 	.venv/bin/ruff check

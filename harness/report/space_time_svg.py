@@ -124,6 +124,7 @@ class _Drawing:
             x = self._x[section.client] - 7
             from_ns, to_ns = max(section.from_ns, picture.from_ns), min(section.to_ns, picture.to_ns)
             top, bottom = axis.y(from_ns), axis.y(to_ns)
+            self._labels.add(f"section {section.number:,}", "soft", self._outside(section.client, top + 11))
             over = axis.y(min(max(section.valid_until_ns, from_ns), to_ns))
             inside = _box("bar", x, top, 14, over) if section.valid_until_ns > from_ns else ""
             if over < bottom:
@@ -131,7 +132,6 @@ class _Drawing:
                 says = "lease over" if section.is_exact else "lease over?"
                 self._labels.add(says, "soft", self._outside(section.client, over + 11))
             yield _group(f"section {self._colour(section.client)}", words.of_section(picture, section), inside)
-            self._labels.add(f"section {section.number:,}", "soft", self._outside(section.client, top + 11))
             self._times += [section.from_ns, section.to_ns]
 
     def _outages(self) -> Iterator[str]:
