@@ -1,4 +1,4 @@
-"""What recording the links costs: `python -m benchmarks.wire [--rounds 4] [--seconds 10] [--decode 500000]`.
+"""What recording the links costs: `python -m benchmarks.wire [--rounds 4] [--seconds 10]`.
 
 First, the reference lock on two clusters of processes, of which one records: acquires and releases by turns, in
 batches, so that both see the same noise. The ratios (recorded to not) are those of the time of an acquire and its
@@ -8,8 +8,7 @@ Then ROUNDS pairs of whole runs at the default load without faults, with `--wire
 a second, the median wait of a granted acquire, and Toxiproxy's processor time for each acquire that was tried. These
 are the figures that users see, and those that a busy machine disturbs most.
 
-Last, a record of so many requests is decoded into the tables of the run, in processor time. Prints medians of the
-ratios, and ends with 1 if one misses its target.
+Prints medians of the ratios, and ends with 1 if one misses its target.
 """
 
 from __future__ import annotations
@@ -26,8 +25,6 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-import hiredis
-import numpy as np
 import psutil
 
 import fencepost
@@ -36,15 +33,12 @@ from benchmarks.run_cost import TICKS_PER_S, Looking
 from cluster.lifetime import RunState
 from cluster.process import ProcessCluster
 from cluster.programs import find_server, find_toxiproxy
-from cluster.redis_requests import decode
 from cluster.spec import ClusterSpec
-from harness.store.wire import BYTES, EVENT, EVENTS, FROM_CLIENT, FROM_NODE, OPENED, TO_CLIENT, TO_NODE, read_wire
 from workloads.base import LockSettings, NodeAddress
 from workloads.locks.redlock import Redlock
 
-SECTIONS_TARGET, CPU_TARGET, DECODE_TARGET = 0.95, 1.15, 400_000
-CLIENTS, NODES = 5, 5
-START_NS, STEP_NS = 10**13, 10_000
+SECTIONS_TARGET, CPU_TARGET = 0.95, 1.15
+NODES = 5
 
 
 class Played(NamedTuple):
@@ -132,55 +126,10 @@ def played(wire: str, seconds: float, seed: int) -> Played:
     )
 
 
-def record(folder: Path, count: int) -> int:
-    """A record as the reference lock leaves it, of so many requests in all; how many there are."""
-    events: list[tuple[int, int, int, int]] = []
-    carried: list[bytes] = []
-    at_ns = START_NS
-
-    def moment(connection: int, kind: int, said: bytes | int) -> None:
-        nonlocal at_ns
-        at_ns += STEP_NS
-        if isinstance(said, bytes):
-            carried.append(said)
-        events.append((at_ns, connection, len(said) if isinstance(said, bytes) else said, kind))
-
-    links = [(client, node) for client in range(1, CLIENTS + 1) for node in range(1, NODES + 1)]
-    for number, (client, node) in enumerate(links, 1):
-        moment(number, OPENED, f"c{client}-n{node} 127.0.0.1".encode())
-    made = 0
-    while made < count:
-        for number in range(1, len(links) + 1):
-            value = f"{made:040x}"
-            for said, reply in (
-                (hiredis.pack_command(("SET", f"k{made % 3}", value, "NX", "PX", 1000)), b"+OK\r\n"),
-                (hiredis.pack_command(("EVALSHA", "a" * 40, 1, f"k{made % 3}", value)), b":1\r\n"),
-            ):
-                moment(number, FROM_CLIENT, bytes(said))
-                moment(number, TO_NODE, len(said))
-                moment(number, FROM_NODE, reply)
-                moment(number, TO_CLIENT, len(reply))
-                made += 1
-    (folder / EVENTS).write_bytes(np.array(events, EVENT).tobytes())
-    (folder / BYTES).write_bytes(b"".join(carried))
-    return made
-
-
-def decoded_per_s(count: int) -> float:
-    with tempfile.TemporaryDirectory(prefix="fencepost-wire-") as place:
-        made = record(Path(place), count)
-        before = time.process_time()
-        found = read_wire(Path(place), {f"n{node}": decode for node in range(1, NODES + 1)})
-        spent_s = time.process_time() - before
-    assert len(found.requests) == made
-    return made / spent_s
-
-
 def main(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=4)
     parser.add_argument("--seconds", type=float, default=10)
-    parser.add_argument("--decode", type=int, default=500_000, help="requests that are decoded; 0: none")
     given = parser.parse_args(argv)
     os.environ["COLUMNS"] = "200"
     latency, cpu = batches(given.seconds)
@@ -201,10 +150,6 @@ def main(argv: Sequence[str]) -> int:
         missed |= sections < SECTIONS_TARGET or cpu > CPU_TARGET
         print(f"sections/s {sections:.3f} (at least {SECTIONS_TARGET}), wait p50 {wait:.3f}, ", end="")
         print(f"Toxiproxy {cpu:.3f} (at most {CPU_TARGET})")
-    if given.decode:
-        rate = decoded_per_s(given.decode)
-        missed |= rate < DECODE_TARGET
-        print(f"decoded {rate:,.0f} requests a processor second (at least {DECODE_TARGET:,})")
     return 1 if missed else 0
 
 

@@ -50,6 +50,7 @@ MODULES: Final = (
     "harness/store/section_table.py",
     "harness/store/columns.py",
     "harness/store/parquet.py",
+    "harness/store/wire_soundness.py",
 )
 TESTS: Final = "tests/judge"
 LEFT_OUT: Final = "tests/judge/test_pauses_while_acquiring.py"

@@ -385,7 +385,8 @@ class _Link:
 
     def _carried(self, kind: int) -> list[bytes]:
         rows = self.kinds == kind
-        return [self._text[at : at + length] for at, length in zip(self._at[rows], self._length[rows], strict=True)]
+        text, at, length = self._text, self._at[rows].tolist(), self._length[rows].tolist()
+        return [text[begin : begin + size] for begin, size in zip(at, length, strict=True)]
 
     def decoded(self, decode: Decode | None) -> Conversation:
         if decode is None:
