@@ -7,16 +7,14 @@ condition in front, and calls of a command whose name is computed are not follow
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Final
 
-from cluster.effects import NO_CHANGE, Change
+from cluster.effects import NO_CHANGE
 from cluster.lua_tokens import closing, literal_of, split_at
+from cluster.lua_ways import ARGUMENT, Call, ChangesOf, Guard, Return, State
 from cluster.redis_keys import keys_of
-
-ChangesOf = Callable[[str, Sequence[str], str | None], frozenset[Change]]
-"""What a command with these options can have done, if it was answered so."""
 
 _BLOCK_ENDS: Final = frozenset(["end", "else", "elseif", "until", ""])
 _STRANGE: Final = frozenset(["function", "repeat", "goto", "::", "loadstring", "setmetatable", "_G", "rawget"])
@@ -24,70 +22,17 @@ _HARMLESS: Final = frozenset(
     ["error_reply", "status_reply", "sha1hex", "log", "replicate_commands", "set_repl", "setresp", "LOG_WARNING"]
 )
 _KEY: Final = re.compile(r"KEYS \[ (\w+) \]")
-_ARGUMENT: Final = re.compile(r"ARGV \[ (\d+) \]")
 _READ: Final = re.compile(r'(?:redis|server) \. p?call \( "(?:get|GET) , (KEYS \[ \d+ \]|\w+) \)')
+_CALL_TOKENS: Final = 3
+"""`redis . call`"""
+_IN_EXPRESSION: Final = frozenset(["and", "or", "not", "(", "{", ",", "..", "==", "~=", "<", ">", "<=", ">=", "+", "-"])
+"""A call behind one of these may be left out, for all that is known."""
 _GO_ON: Final = frozenset([".", "..", "[", "or", "and", "==", "~=", "+", "-", "*", "/", ","])
 """Before these an expression is not over."""
 
 
 class StrangeScriptError(Exception):
     """The script has something that is not followed."""
-
-
-class Call(NamedTuple):
-    """A call of a command. `words`: its arguments as Lua, a literal text without its quotes."""
-
-    command: str
-    words: tuple[str, ...]
-    is_repeated: bool
-
-    @property
-    def sets(self) -> int | None:
-        """The number of the argument to which it sets a key, if it is one."""
-        place = {"SET": 1, "SETNX": 1, "SETEX": 2, "PSETEX": 2}.get(self.command)
-        found = _ARGUMENT.fullmatch(self.words[place]) if place is not None and len(self.words) > place else None
-        return None if found is None else int(found[1])
-
-    def changes(self, changes_of: ChangesOf, reply: str | None) -> frozenset[Change]:
-        first = {"SET": slice(2, None), "EXPIRE": slice(1, 2), "PEXPIRE": slice(1, 2)}.get(self.command, slice(0, 0))
-        return changes_of(self.command, self.words[first], reply)
-
-
-Guard = tuple[int, int]
-"""That a key held what an argument says, by their numbers."""
-
-
-class State(NamedTuple):
-    """Somewhere on a way: the calls that may have been made, those that must have been, and what the keys must have
-    held before them."""
-
-    made: frozenset[int] = frozenset()
-    must: frozenset[int] = frozenset()
-    held: frozenset[Guard] = frozenset()
-
-    def with_calls(self, new: frozenset[int]) -> State:
-        return State(self.made | new, self.must | new, self.held)
-
-    def without(self, ruled_out: frozenset[int], held: Guard | None) -> State:
-        more = frozenset() if held is None or self.made else frozenset([held])
-        return State(self.made - ruled_out, self.must - ruled_out, self.held | more)
-
-    @staticmethod
-    def merged(ways: Sequence[State]) -> State:
-        return State(
-            frozenset().union(*(way.made for way in ways)),
-            frozenset.intersection(*(way.must for way in ways)),
-            frozenset.intersection(*(way.held for way in ways)),
-        )
-
-
-class Return(NamedTuple):
-    """A way out. `literal`: what is answered, as JSON, if that is known; `call`: the call whose reply is answered, by
-    its number."""
-
-    literal: str | None
-    call: int | None
-    state: State
 
 
 @dataclass(slots=True)
@@ -102,6 +47,8 @@ class Reader:
     """The names that stand for the reply of a call."""
     meaning: dict[str, str] = field(default_factory=dict)
     """What local names stand for, as Lua."""
+    only_maybe: set[int] = field(default_factory=set)
+    """The calls in the middle of an expression, which may be left out."""
     declared: set[str] = field(default_factory=set)
     """The names that have been local ones once: another one of the same name stands for nothing."""
 
@@ -139,7 +86,7 @@ class Reader:
             elif token == "break":
                 raise StrangeScriptError
             else:
-                left = state.with_calls(self._statement(is_repeated))
+                left = state.with_calls(self._statement(is_repeated), self.only_maybe)
         return left
 
     def _if(self, state: State, is_repeated: bool) -> State | None:
@@ -149,7 +96,7 @@ class Reader:
             tokens, new = self._until("then", is_repeated)
             if_true, if_false = self._held(tokens)
             not_if_true, not_if_false = self._ruled_out(tokens, new)
-            state = state.with_calls(new)
+            state = state.with_calls(new, self.only_maybe)
             ways.append(self.block(state.without(not_if_true, if_true), is_repeated=is_repeated))
             state = state.without(not_if_false, if_false)
             end = self.next()
@@ -188,7 +135,7 @@ class Reader:
         if self.peek() == ";":
             self.next()
         call = None if is_repeated else self._as_call(tokens, new)
-        self.returns.append(Return(literal_of(tokens), call, state.with_calls(new)))
+        self.returns.append(Return(literal_of(tokens), call, state.with_calls(new, self.only_maybe)))
 
     def _statement(self, is_repeated: bool) -> frozenset[int]:
         """One token, or a local name and what it stands for."""
@@ -233,7 +180,11 @@ class Reader:
             return frozenset()
         if what not in ("call", "pcall"):
             raise StrangeScriptError
-        return self._call(is_repeated)
+        begins = self.at - _CALL_TOKENS
+        made = self._call(is_repeated)
+        if begins > 0 and self.tokens[begins - 1] in _IN_EXPRESSION:
+            self.only_maybe |= made
+        return made
 
     def _call(self, is_repeated: bool) -> frozenset[int]:
         self.expect("(")
@@ -294,7 +245,7 @@ class Reader:
         sides = (" ".join(tokens[:at]), " ".join(tokens[at + 1 :]))
         left, right = (self.meaning.get(side, side) for side in sides)
         for read, told in ((left, right), (right, left)):
-            got, argument = _READ.fullmatch(read), _ARGUMENT.fullmatch(told)
+            got, argument = _READ.fullmatch(read), ARGUMENT.fullmatch(told)
             key = None if got is None else _KEY.fullmatch(self.meaning.get(got[1], got[1]))
             if key is not None and argument is not None and key[1].isdecimal():
                 guard = int(key[1]), int(argument[1])

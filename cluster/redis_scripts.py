@@ -11,8 +11,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from cluster.effects import EVERY_CHANGE, Change
-from cluster.lua_reader import Call, ChangesOf, Guard, Reader, Return, State, StrangeScriptError
+from cluster.lua_reader import Reader, StrangeScriptError
 from cluster.lua_tokens import tokens_of
+from cluster.lua_ways import Call, ChangesOf, Guard, Return, State
 
 IsDone = Callable[["Call", str | None], bool]
 """Whether a call certainly changed something, if it was answered so; None: its answer is not known."""

@@ -112,7 +112,7 @@ class KeyRequests:
             effect.rarely,
             effect.any_key,
             effect.is_single,
-            effect.is_certain,
+            effect.is_certain & (lengths == 1),
             effect.value,
             effect.value_was,
             request[known],

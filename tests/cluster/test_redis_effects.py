@@ -111,6 +111,11 @@ def test_a_script_that_does_not_compare_needs_no_value() -> None:
     [
         (script(COMPARE_AND_DELETE, "1"), True),
         (script(COMPARE_AND_DELETE, None), False),
+        (script("redis.call('del',KEYS[1]) return 1", "1"), False),
+        (script("redis.call('set',KEYS[1],ARGV[1]) return 1", "1"), True),
+        (script("local x = ARGV[2] and redis.call('set',KEYS[1],ARGV[1]) return 1", "1"), False),
+        (script("if ARGV[2] == 'x' or redis.call('set',KEYS[1],ARGV[1]) then return 1 end return 0", "1"), False),
+        (script("if ARGV[2] == 'x' then redis.call('set',KEYS[1],ARGV[1]) end return 1", "1"), False),
         (command("SET k v NX", '"OK"'), True),
         (command("SET k v NX", None), False),
         (command("DEL k", "1"), True),

@@ -152,6 +152,20 @@ def test_all_orders_are_tried() -> None:
     assert [client for _, _, client in causes(history)] == ["c1", "c1", "c2", "c2"]
 
 
+def test_a_request_for_several_keys_may_have_deleted_another_one() -> None:
+    """Its reply says that it deleted one of them."""
+    history = granted().seen("n1", "deleted", 40, since=30).seen("n1", "blind", 90)
+    history.request("c2", "n1", "DEL k1 k2", 33, 36, reply="1")
+    assert causes(history)[1] == ("deleted", "request", "c2")
+    assert told(history.request("c1", "n1", "DEL k1", 32), "cause", "candidates")[1] == ("several", 2)
+
+
+def test_a_request_whose_reply_says_that_it_deleted_the_key_did_so() -> None:
+    history = granted().seen("n1", "deleted", 40, since=30).seen("n1", "blind", 90)
+    history.request("c2", "n1", "DEL k1", 33, 36, reply="1").request("c1", "n1", "DEL k1", 32)
+    assert causes(history)[1] == ("deleted", "request", "c2")
+
+
 def test_a_script_changes_keys_that_nobody_named() -> None:
     history = watched().seen("n1", "set", 13, "a", since=5, key="k1:queue")
     history.scripts["sha"] = QUEUE
