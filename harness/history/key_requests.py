@@ -29,15 +29,13 @@ _NO_VALUE: Final = -1
 @dataclass(frozen=True, slots=True)
 class WireRecord:
     """What went over the links: `requests` and `connections` as in `harness.store.wire`, `scripts` by SHA-1. `effects`:
-    how requests change the nodes' keys. `recorded`: the nodes of whose requests none is missing. `is_replicated`: nodes
-    copy what another one did."""
+    how requests change the nodes' keys. `recorded`: the nodes of whose requests none is missing."""
 
     requests: pa.Table
     connections: pa.Table
     scripts: Mapping[str, str]
     effects: Effects
     recorded: frozenset[str]
-    is_replicated: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,8 @@ causes are expiry and a restart. Where the record of a node's requests is not wh
 
 Rows: the columns of `harness.history.key_changes`, and
 
-cause            "request", "expiry", "restart", "replication" (it copies another node); "several": any of `candidates`
-                 requests; "none": no request on record can have made it; "unseen": the node was not watched, and it is
-                 not known what happened; "not recorded"
+cause            "request", "expiry", "restart"; "several": any of `candidates` requests; "none": no request on record
+                 can have made it; "unseen": the node was not watched, and it is not known what happened; "not recorded"
 candidates       how many requests can have made it
 request          the place of the request in `requests.parquet`; -1 if it is not one
 client, connection, by, command, reply, from_client_ns, to_node_ns, from_node_ns, to_client_ns
@@ -32,6 +31,7 @@ import pyarrow as pa
 
 from harness.history.calls import NO_CALL, Calls
 from harness.history.cause_search import Causes, find_causes
+from harness.history.fault_windows import FOREVER_NS
 from harness.history.groups import Ints
 from harness.history.key_changes import derive_changes
 from harness.history.key_requests import KeyRequests, WireRecord, numbers_of, texts_of
@@ -90,6 +90,8 @@ class Ledger:
         """The rows for pandas: what is not known is missing."""
         numbers = {name: pd.Int64Dtype() for name in _OPTIONAL}
         rows = self.rows.drop(columns=["may_be", "call"]).astype(numbers)
+        until_ns = rows["had_until_ns"].astype(pd.Int64Dtype())
+        rows = rows.assign(had_until_ns=until_ns.mask(until_ns >= FOREVER_NS))
         return rows.assign(**{name: rows[name].mask(rows[name] < 0) for name in _OPTIONAL})
 
     def change(self, row: int) -> Change:
@@ -160,9 +162,8 @@ def _told(
             count > 1,
             ~is_seen & changes["is_restarted"].to_numpy(bool),
             ~is_seen,
-            np.full(len(changes), wire.is_replicated),
         ],
-        ["expiry", "not recorded", "request", "several", "restart", "unseen", "replication"],
+        ["expiry", "not recorded", "request", "several", "restart", "unseen"],
         "none",
     )
     cause = np.where(~is_seen & (cause == "request"), "unseen", cause)

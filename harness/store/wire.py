@@ -236,8 +236,7 @@ def wire_record(folder: RunFolder, config: RunConfig) -> WireRecord | None:
     scripts = msgspec.json.decode((wire.requests.schema.metadata or {}).get(SCRIPTS, b"{}"), type=dict[str, str])
     strange = pc.filter(wire.connections["node"], pc.greater(wire.connections["not_understood_bytes"], 0))
     recorded = frozenset() if wire.is_cut_short else frozenset(config.node_names) - set(strange.to_pylist())
-    is_replicated = config.replication != "none"
-    return WireRecord(wire.requests, wire.connections, scripts, effects, recorded, is_replicated)
+    return WireRecord(wire.requests, wire.connections, scripts, effects, recorded)
 
 
 def frame(table: pa.Table) -> pd.DataFrame:

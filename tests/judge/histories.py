@@ -54,7 +54,6 @@ class History:
         self.traffic: list[LinkTraffic] | None = None
         self.requests: list[dict[str, Any]] = []
         self.not_recorded: set[str] = set()
-        self.is_replicated = False
         self.scripts: dict[str, str] = {}
         self.closed: dict[int, float] = {}
 
@@ -238,7 +237,6 @@ class History:
             self.scripts,
             EFFECTS,
             frozenset(self.config.node_names) - self.not_recorded,
-            self.is_replicated,
         )
 
     def _watched(self) -> Watched | None:

@@ -241,12 +241,6 @@ def test_where_the_record_is_not_whole_no_cause_is_told() -> None:
     assert causes(history) == [("set", "not recorded", None)]
 
 
-def test_replicas_copy_what_the_primary_did() -> None:
-    history = watched().seen("n1", "set", 13, "a", since=5).request("c1", "n2", "SET k1 a", 10, 11)
-    history.is_replicated = True
-    assert causes(history) == [("set", "replication", None)]
-
-
 def test_there_is_no_ledger_without_a_record_of_the_links() -> None:
     assert watched().seen("n1", "set", 13, "a").recorded().ledger is None
     assert History().request("c1", "n1", "SET k1 a", 10, 11).recorded().ledger is None
@@ -320,3 +314,16 @@ def test_nodes_on_which_no_key_changed_have_an_empty_ledger() -> None:
     ledger = watched().request("c1", "n1", "SET k1 one NX", 10, 11, reply="null").recorded().ledger
     assert ledger is not None
     assert ledger.table().empty
+
+
+def test_for_pandas_what_is_not_known_is_missing() -> None:
+    ledger = granted().seen("n1", "expired", 140, since=130).recorded().ledger
+    assert ledger is not None
+    was_set, expired = ledger.table().to_dict("records")
+    assert (was_set["request"], was_set["section"]) == (0, 1)
+    assert pd.isna(was_set["of"])
+    assert pd.isna(was_set["had_until_ns"])
+    assert expired["of"] == 0
+    assert pd.isna(expired["request"])
+    assert pd.isna(expired["to_node_ns"])
+    assert (expired["had_until_ns"] - START_NS) / 1e6 == 113
