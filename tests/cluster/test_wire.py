@@ -9,6 +9,7 @@ from pathlib import Path
 from time import monotonic_ns
 
 import pandas as pd
+import psutil
 import pytest
 
 from cluster import backend
@@ -100,6 +101,28 @@ def test_a_flood_fills_no_disk_and_is_not_held_up(
     asked = frame(found.requests)
     assert asked.from_client_ns.max() <= found.ended_ns < flooded_ns
     assert "ECHO" in set(asked.command)
+
+
+def test_a_proxy_that_is_killed_leaves_all_that_it_had_sent_on(
+    tmp_path: Path, state: RunState, dial: Callable[[Address], Dialled]
+) -> None:
+    known = set(psutil.Process().children(recursive=True))
+    cluster = ProcessCluster(spec_of(["n1"], ["c1"]), state, tmp_path / "logs", tmp_path / "wire")
+    try:
+        cluster.start()
+        (proxy,) = (
+            each for each in set(psutil.Process().children(recursive=True)) - known if "toxiproxy" in each.name()
+        )
+        connection = dial(cluster.links["c1", "n1"].address)
+        for number in range(5_000):  # more than the tail holds
+            assert connection.ask(f"ECHO {number}")
+        proxy.kill()
+        proxy.wait(PATIENT_S)
+    finally:
+        cluster.stop()
+    echoes = requests(tmp_path / "wire").query("command == 'ECHO'")
+    assert [arguments[0] for arguments in echoes.arguments] == [str(number) for number in range(5_000)]
+    assert echoes[["from_client_ns", "to_node_ns", "from_node_ns", "to_client_ns"]].notna().all(axis=None)
 
 
 def requests(wire: Path) -> pd.DataFrame:
