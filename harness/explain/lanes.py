@@ -60,10 +60,10 @@ def sections_of(run: Recorded, scene: Scene, clients: Collection[str], culprits:
 
 
 def outages_of(run: Recorded, lanes: Collection[str], from_ns: int, to_ns: int) -> Iterator[Outage]:
-    """What kept these clients and nodes from working in that time."""
+    """What kept these clients and nodes from working in that time: each from the moment at which the fault began."""
     for window in windows(run.faults):
         event, until_ns = window.event, FOREVER_NS if window.to_ns is None else window.to_ns
-        if not window.took or window.from_ns > to_ns or until_ns < from_ns:
+        if not window.took or event.began_ns > to_ns or until_ns < from_ns:
             continue
         of_nodes = "down" if event.took_nodes_down else "answers errors" if event.answers_errors else "hung"
         for what, names in (
@@ -73,4 +73,4 @@ def outages_of(run: Recorded, lanes: Collection[str], from_ns: int, to_ns: int) 
         ):
             for name in dict.fromkeys(map(process_of, names)):
                 if name in lanes:
-                    yield Outage(name, what, window.from_ns, until_ns)
+                    yield Outage(name, what, event.began_ns, until_ns)

@@ -154,8 +154,8 @@ def test_a_client_that_stood_still_and_a_node_that_was_down_are_on_their_lanes()
     history.fault("f3", 13, 24, paused_clients=("c9",)).fault("f4", 13, 24, holds=False, paused_clients=("c2",))
     outages = picture(history, links).outages
     assert [(out.lane, out.what, out.from_ns, out.to_ns) for out in outages] == [
-        ("c1", "stopped", ms(13), ms(24)),
-        ("n2", "down", ms(14), ms(23)),
+        ("c1", "stopped", ms(12), ms(24)),
+        ("n2", "down", ms(13), ms(23)),
     ]
 
 
