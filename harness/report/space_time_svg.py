@@ -31,6 +31,8 @@ _NODES_WIDE: Final = 380
 _NODE_APART: Final = (64, 104)
 _TOP: Final = 48
 _LINE: Final = 15
+_SAID: Final = {"expired": "expires", "lost": "unobserved"}
+"""How the time of a key ended, where no request did it."""
 _TOGETHER_NS: Final = 10_000_000
 _LOST_AT: Final = 24
 """How long before its end an arrow ends that was lost, in pixels."""
@@ -114,9 +116,9 @@ class _Drawing:
             if is_over and bar.ended_by is not None and bar.ended_by.client != bar.owner:
                 inside += f'<path class="cut" d="M{pixels(x - 3)} {pixels(bottom)}h16"/>'
             yield _group(f"key {self._colour(bar.owner)}", words.of_bar(picture, bar), inside)
-            if is_over and bar.ended == "expired":
+            if is_over and bar.ended in _SAID:
                 self._times.append(bar.to_ns)
-                self._labels.add("expires", "soft", [Place(x + 14, bottom + 4)])
+                self._labels.add(_SAID[bar.ended], "soft", [Place(x + 14, bottom + 4)])
 
     def _sections(self) -> Iterator[str]:
         picture, axis = self._picture, self._axis
