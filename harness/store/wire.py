@@ -228,15 +228,14 @@ def wire_gaps(folder: RunFolder, config: RunConfig) -> WireGaps:
 def wire_record(folder: RunFolder, config: RunConfig) -> WireRecord | None:
     """What went over the links to the nodes; None where nothing of it is on record, or what the requests of the nodes'
     server do is not known. Raises UsageError for damaged files."""
-    known = servers()
-    effects = known[config.server].effects if config.server in known else None
+    known, name = servers(), _server_names(folder)[0]
+    effects = known[name].effects if name in known else None
     wire = load_wire(folder)
     if effects is None or not len(wire.connections):
         return None
-    scripts = msgspec.json.decode((wire.requests.schema.metadata or {}).get(SCRIPTS, b"{}"), type=dict[str, str])
     strange = pc.filter(wire.connections["node"], pc.greater(wire.connections["not_understood_bytes"], 0))
     recorded = frozenset() if wire.is_cut_short else frozenset(config.node_names) - set(strange.to_pylist())
-    return WireRecord(wire.requests, wire.connections, scripts, effects, recorded)
+    return WireRecord(wire.requests, wire.connections, wire.scripts, effects, recorded)
 
 
 def frame(table: pa.Table) -> pd.DataFrame:
