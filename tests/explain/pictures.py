@@ -82,9 +82,14 @@ def explained(run: Recorded, finding: Finding) -> Explanation:
     return Explanation(case, "", sides=case.sides)
 
 
-def picture(history: History, links: Links, kind: str = "overlap") -> Picture:
+def recorded(history: History, links: Links) -> Recorded:
+    """The run with what went over its links."""
     history.requests, history.scripts = links.in_order(), links.scripts
-    run = history.recorded()
+    return history.recorded()
+
+
+def picture(history: History, links: Links, kind: str = "overlap") -> Picture:
+    run = recorded(history, links)
     scene = scene_of(run, example_of(run, kind))
     assert scene is not None
     drawn = draw(run, scene, WireRequests(links.wire(), run.config.node_names))

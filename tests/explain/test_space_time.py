@@ -8,7 +8,7 @@ from harness.explain.scenes import scene_of
 from harness.explain.space_time import MOST_ARROWS, Picture, draw
 from harness.explain.wire_requests import WireRequests
 from harness.verdict import Finding
-from tests.explain.pictures import Links, example_of, explained, picture
+from tests.explain.pictures import Links, example_of, explained, picture, recorded
 from tests.judge.histories import History, ms
 
 NODES = ("n1", "n2", "n3")
@@ -188,8 +188,7 @@ def test_a_finding_that_names_no_key_and_no_time_has_no_picture(example: dict[st
 
 def test_a_finding_about_a_moment_is_drawn_on_its_node_from_the_time_that_the_key_was_set() -> None:
     history, links = taken_away()
-    history.requests = links.in_order()
-    run = history.recorded()
+    run = recorded(history, links)
     example = {"how": "deleted", "node": "n2", "key": "k1", "of": "c1", "at_ms": 21.0}
     scene = scene_of(run, explained(run, Finding("anothers-key", "lock", "it", examples=(example,))))
     assert scene is not None

@@ -21,6 +21,7 @@ from harness.store.manifest import write_manifest
 from harness.store.run_folder import RunFolder
 from harness.verdict import Verdict
 from tests.explain.pictures import explained as explanation_of
+from tests.explain.pictures import recorded
 from tests.explain.stories import Story
 from tests.explain.test_space_time import taken_away
 from tests.peers.recorded import complete
@@ -245,8 +246,7 @@ def test_the_help_teaches(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_a_diagram_replaces_the_bars_where_the_terminal_has_room_for_it(tmp_path: Path) -> None:
     history, links = taken_away()
-    history.requests = links.in_order()
-    run = history.recorded()
+    run = recorded(history, links)
     verdict = judge(run)
     finding = next(found for found in verdict.findings if found.kind == "overlap")
     album = Album(run, RunFolder(tmp_path), links.wire())

@@ -50,7 +50,7 @@ def test_rows_and_tiles_keep_their_order() -> None:
     found = verdict(left_behind())
     assert [row.label for row in offered.rows(found)] == [
         "faults", "sections", "judged", "overlaps", "updates", "waiting", "gap", "starved", "keys", "quorum",
-        "key loss",
+        "key loss", "requests",
     ]  # fmt: skip
     assert [tile.name for tile in offered.tiles(found)] == [
         "Sections", "Overlaps, lock to blame", "Overlaps, client to blame", "Overlaps, undecided", "Lost updates",

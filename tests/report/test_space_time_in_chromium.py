@@ -12,7 +12,7 @@ from harness.explain.explanation import Explained
 from harness.explain.space_time import Album
 from harness.report.page import render_page
 from harness.store.run_folder import RunFolder
-from tests.explain.pictures import Links, explained
+from tests.explain.pictures import Links, explained, recorded
 from tests.explain.test_space_time import taken_away
 from tests.judge.histories import History
 from tools.chromium import Chromium, Page
@@ -25,7 +25,7 @@ VIEW = f"{SVG}.viewBox.baseVal.width"
 
 
 def page_of(history: History, links: Links, folder: Path) -> str:
-    run = history.recorded()
+    run = recorded(history, links)
     verdict = judge(run)
     finding = next(found for found in verdict.findings if found.kind == "overlap")
     album = Album(run, RunFolder(folder), links.wire())
