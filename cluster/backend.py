@@ -42,6 +42,7 @@ from cluster.toxiproxy import ToxicLink, ToxiproxyServer
 from cluster.waiting import VERB_LIMIT_S, Patience
 from cluster.wall_clock import WallClock
 from fencepost.errors import BrokenEnvironmentError
+from fencepost.files import NO_SPACE, disk_error
 
 _CLOCKS_FOLDER = "clocks"
 _PROXY_FOLDER = "proxy"
@@ -146,6 +147,8 @@ class Backend(ABC, Generic[N]):
                 self.stop()
             except BrokenEnvironmentError as second:
                 error.add_note(str(second))
+            if isinstance(error, OSError) and error.errno in NO_SPACE:
+                raise disk_error(error, self._log_dir.parent) from error
             if isinstance(error, OSError):
                 raise BrokenEnvironmentError(f"the cluster cannot be started: {error}") from error
             if isinstance(error, NotInTimeError):

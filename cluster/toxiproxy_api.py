@@ -16,10 +16,12 @@ the statuses that it knows, and `Toxic` with its defaults for reading a toxic. M
 
 from __future__ import annotations
 
+import errno
 import json
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 from urllib.parse import quote
@@ -58,6 +60,7 @@ class RefusedError(BrokenEnvironmentError):
     def __init__(self, path: Path, request: Request, status: int, body: bytes) -> None:
         super().__init__(f"Toxiproxy at {path} answered {request.method} {request.path} with {status}: {_reason(body)}")
         self.request = request
+        self.status = status
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +120,13 @@ class ToxiproxyApi:
 
     def record(self, limit_bytes: int, secrets: Sequence[str]) -> None:
         """Begin to record what goes over the links, up to so many bytes and without these words. Raises
-        BrokenEnvironmentError."""
-        self._api.post("/wire", json={"limit_bytes": limit_bytes, "secrets": list(secrets)})
+        BrokenEnvironmentError, and OSError if the disk is full."""
+        try:
+            self._api.post("/wire", json={"limit_bytes": limit_bytes, "secrets": list(secrets)})
+        except RefusedError as refused:
+            if refused.status == HTTPStatus.INSUFFICIENT_STORAGE:
+                raise OSError(errno.ENOSPC, str(refused)) from None
+            raise
 
     def wait_until_up(self, is_running: Callable[[], bool], within_s: float) -> None:
         """Wait until the API answers. Raises BrokenEnvironmentError if it does not, or once `is_running()` is false."""

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Final
 
 import msgspec
 import psutil
@@ -20,6 +21,8 @@ from tests.cluster.reapers import WITHIN_S
 from tests.nemesis.fakes import topology
 
 ROOT = Path(__file__).parent.parent.parent
+HANGS_AFTER_S: Final = 200.0
+"""A command that takes longer hangs, on a busy machine, too. Less than a test may take (`timeout` of pytest)."""
 
 
 def command(*arguments: str) -> list[str]:
@@ -42,12 +45,12 @@ def start(folder: Path, *arguments: str, before: Sequence[str] = ()) -> subproce
     )
 
 
-def finish(process: subprocess.Popen[str], timeout_s: float = 90) -> tuple[int, str, str]:
+def finish(process: subprocess.Popen[str], timeout_s: float = HANGS_AFTER_S) -> tuple[int, str, str]:
     out, err = process.communicate(timeout=timeout_s)
     return process.returncode, out, err
 
 
-def fencepost(folder: Path, *arguments: str, timeout_s: float = 90) -> tuple[int, str, str]:
+def fencepost(folder: Path, *arguments: str, timeout_s: float = HANGS_AFTER_S) -> tuple[int, str, str]:
     """Exit code, stdout, stderr of one command."""
     return finish(start(folder, *arguments), timeout_s)
 

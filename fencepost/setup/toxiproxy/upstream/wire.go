@@ -136,7 +136,10 @@ func (w *WireRecord) Begin(response http.ResponseWriter, request *http.Request) 
 	}
 	w.guard.Lock()
 	defer w.guard.Unlock()
-	if err := w.open(os.Getenv("FENCEPOST_WIRE")); err != nil {
+	if err := w.open(os.Getenv("FENCEPOST_WIRE")); errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		http.Error(response, err.Error(), http.StatusInsufficientStorage)
+		return
+	} else if err != nil {
 		http.Error(response, err.Error(), http.StatusInternalServerError)
 		return
 	}
