@@ -136,12 +136,16 @@ class ComesBack(Redlock):
         if self._times >= self.IN_A_ROW:
             return super().release(lease)
         replies = self.ask_to_release(pack("EVAL", KEEP_FOR_A_WHILE, 1, lease.key, lease.value, self.LINGERS_MS), True)
-        kept, answered = (sum(reply in some for reply in replies) for some in ((1,), (0, 1)))
-        if answered == len(replies):
+        if all(reply in (0, 1) for reply in replies):
             self._kept = lease.value
-        elif kept < self.quorum() <= kept + len(replies) - answered:
+        return self.is_released(replies)
+
+    def is_released(self, replies: Sequence[Reply]) -> bool:
+        """Whether a majority released its key. Raises TimeoutError if too few answered to tell."""
+        done, answered = (sum(reply in some for reply in replies) for some in ((1,), (0, 1)))
+        if done < self.quorum() <= done + len(replies) - answered:
             raise TimeoutError(f"{answered} of {len(replies)} nodes answered the release")
-        return kept >= self.quorum()
+        return done >= self.quorum()
 
 
 SET_FIELD_OR_TAKE_BACK = b"""\
@@ -163,8 +167,12 @@ end"""
 class ComesBackByItsName(ComesBack):
     """The same, and it keeps a hash whose field is the client's name, for all of its sections."""
 
+    def __init__(self, nodes: Sequence[NodeAddress], settings: LockSettings) -> None:
+        super().__init__(nodes, settings)
+        self._name = super().unique_value()
+
     def unique_value(self) -> str:
-        return self._value
+        return self._name
 
     def acquire_request(self, key: str, value: str, ttl_ms: int) -> bytes:
         if self._times >= self.IN_A_ROW:
@@ -182,7 +190,7 @@ class ComesBackByItsName(ComesBack):
         request = self.release_request(lease.key, lease.value)
         if self._times < self.IN_A_ROW:
             request = self.extend_request(lease.key, lease.value, self.LINGERS_MS)
-        return sum(reply == 1 for reply in self.ask_to_release(request, True)) >= self.quorum()
+        return self.is_released(self.ask_to_release(request, True))
 
 
 SET_IF_OVER = b"""\
