@@ -26,6 +26,7 @@ class MachineClock:
     def __init__(self, wall_ns: Callable[[], int] = time_ns, now_ns: Callable[[], int] = monotonic_ns) -> None:
         self._wall_ns, self._now_ns = wall_ns, now_ns
         self._ahead_ns: int | None = None
+        self.check()
 
     def check(self) -> None:
         """Raise BrokenEnvironmentError if the clock was set since the last look."""

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
+from cluster.waiting import becomes_true
+from cluster.wall_clock import ClockSetting, WallClock, find_clock_library
 from fencepost.errors import BrokenEnvironmentError
+from fencepost.files import matching
 from harness.run.machine_clock import LEAST_STEP_NS, MachineClock
+from tests.harness import runs
 
 
 class Clocks:
@@ -67,3 +72,20 @@ def test_the_clock_of_this_machine_is_not_set_now() -> None:
     clock = MachineClock()
     for _ in range(1_000):
         clock.check()
+
+
+@pytest.mark.needs("clock")
+def test_a_run_breaks_off_when_the_clock_of_its_machine_is_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command and all that it starts see a wall clock of ours."""
+    clock = WallClock(tmp_path / "clock", find_clock_library())
+    for name, path in clock.files.items():
+        monkeypatch.setenv(name, str(path))
+    process = runs.start(tmp_path, *runs.short_run("--nemesis", "none", "--duration", "60s"))
+    try:
+        assert becomes_true(lambda: bool(matching(tmp_path, "results/runs/2*/timeline.json")), within_s=60)
+        clock.set(ClockSetting(ahead_ms=3_600_000))
+        code, out, err = runs.finish(process)
+    finally:
+        process.kill()
+    assert code == 255, out + err
+    assert "the machine's clock was set forward by 60 min" in err
