@@ -74,7 +74,7 @@ class Disk:
     def make(self) -> None:
         """Make the file system and mount it, empty."""
         try:
-            self.path.mkdir(mode=0o700, parents=True)
+            self.path.parent.mkdir(parents=True, exist_ok=True)
             with self._image.open("xb") as image:
                 image.truncate(_SIZE_MIB[self.file_system] * _MIB)
         except OSError as error:
@@ -99,14 +99,8 @@ class Disk:
         """Mount what a disk would have after the power cut. Whoever used it must have ended."""
         if not self._cut:
             return
-        if problem := _unmount(self.path, _UNMOUNT_S, self._environment):
+        if problem := _detach(self.path, self._environment):
             raise BrokenEnvironmentError(f"the disk of {self.name} cannot be mounted again: {problem}")
-        # Two mounts of one image would destroy it, and one in another mount namespace is not seen from here.
-        if not release_image(self._image, _UNMOUNT_S):
-            raise BrokenEnvironmentError(
-                f"the disk of {self.name} is still mounted in another mount namespace; "
-                "end the programs that were started in one meanwhile"
-            )
         self._mount()
         self._cut = False
 
@@ -128,6 +122,10 @@ class Disk:
         _take_away(self.path, self._environment)
 
     def _mount(self) -> None:
+        try:
+            self.path.mkdir(mode=0o700)
+        except OSError as error:
+            raise BrokenEnvironmentError(f"the disk of {self.name} cannot be made: {error}") from error
         self._run("mount", "-t", self.file_system, "-o", "loop,noatime", str(self._image), str(self.path))
         if not is_mounted(self.path):
             raise BrokenEnvironmentError(f"the disk of {self.name} is not mounted at {self.path}, but mount says so")
@@ -238,14 +236,29 @@ def _pull_the_plug(path: Path) -> None:
 
 def _take_away(path: Path, environment: Mapping[str, str]) -> None:
     """Unmount, detach and delete the disk at `path`."""
-    image = path.with_suffix(_IMAGE)
+    if problem := _detach(path, environment):
+        raise BrokenEnvironmentError(f"cannot take the disk {path} away: {problem}; then `fencepost clean` does it")
+    path.with_suffix(_IMAGE).unlink(missing_ok=True)
+
+
+def _detach(path: Path, environment: Mapping[str, str]) -> str | None:
+    """Unmount the disk everywhere and free its loop device; None, or why that cannot be done.
+
+    A mount namespace begins with a copy of every mount. Removing the folder takes those copies away, too
+    (mount_namespaces(7)). A copy in which a program works stays, and that is an error: two mounts of one image would
+    destroy it.
+    """
     if problem := _unmount(path, _UNMOUNT_S, environment):
-        raise BrokenEnvironmentError(f"cannot unmount {path}: {problem}; leave that folder, then `fencepost clean`")
-    if not release_image(image, _UNMOUNT_S):
-        raise BrokenEnvironmentError(f"a loop device still holds {image}: it is mounted in another mount namespace")
-    image.unlink(missing_ok=True)
-    with suppress(FileNotFoundError):
+        return f"{problem}; end what works in it"
+    try:
         path.rmdir()
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        return str(error)
+    if not release_image(path.with_suffix(_IMAGE), _UNMOUNT_S):
+        return "a program in another mount namespace works in it; end that"
+    return None
 
 
 def _unmount(path: Path, within_s: float, environment: Mapping[str, str]) -> str | None:

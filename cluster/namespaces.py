@@ -38,7 +38,6 @@ REFUSED: Final = 125
 _CLONE_NEWNS, _CLONE_NEWUSER, _CLONE_NEWPID, _CLONE_NEWNET = 0x00020000, 0x10000000, 0x20000000, 0x40000000
 _ISOLATED: Final = _CLONE_NEWNS | _CLONE_NEWPID | _CLONE_NEWNET
 _MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_REC, _MS_PRIVATE = 2, 4, 8, 16384, 1 << 18
-_MNT_DETACH, _LOOP_MAJOR = 2, 7
 _PR_SET_PDEATHSIG: Final = 1
 _SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 1
 _STOPPING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -74,18 +73,6 @@ def keep_mounts_private() -> None:
     _call("mount", b"none", b"/", None, _MS_REC | _MS_PRIVATE, None)
 
 
-def leave_disks_behind() -> None:
-    """Unmount, in this namespace only, the disks of other runs: a copy of a mount keeps its loop device busy, and the
-    other run could not detach it. Such a disk is a loop device mounted next to its image (`cluster.disk`).
-
-    Inside a user namespace the kernel refuses this; then the copy stays until the sandbox ends."""
-    with open("/proc/self/mountinfo") as mounts:  # noqa: PTH123
-        fields = [line.split(" ") for line in mounts]
-    for device, point in ((each[2], each[4]) for each in fields):
-        if device.startswith(f"{_LOOP_MAJOR}:") and os.path.exists(f"{point}.img"):  # noqa: PTH110
-            _libc.umount2(os.fsencode(point), _MNT_DETACH)
-
-
 def mount_proc() -> None:
     """Show the processes of this PID namespace in /proc. Raises OSError."""
     _call("mount", b"proc", b"/proc", b"proc", _MS_NOSUID | _MS_NODEV | _MS_NOEXEC, None)
@@ -115,7 +102,6 @@ def main(orders: int, status: int, command: Sequence[str]) -> int:
         raise_loopback()
         step = "make mounts private"
         keep_mounts_private()
-        leave_disks_behind()
         step = "fork"
         outlived, alive = os.pipe()
         init = os.fork()

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -88,21 +89,38 @@ def test_a_disk_that_is_in_use_is_not_mounted_a_second_time(disk: Disk, monkeypa
     append(disk.path / "file", "works again", sync=True)
 
 
-def test_a_disk_that_another_mount_namespace_holds_is_not_mounted_a_second_time(
-    disk: Disk, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(disk_module, "_UNMOUNT_S", 0.1)
+@contextmanager
+def in_a_copy_of_all_mounts(folder: Path) -> Iterator[None]:
+    """A program works in the folder, in a mount namespace of its own."""
     with subprocess.Popen(
         ["unshare", "--mount", "--propagation", "private", "sh", "-c", "echo there; read line"],
+        cwd=folder,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     ) as elsewhere:
         assert elsewhere.stdout is not None
         assert elsewhere.stdout.readline() == b"there\n"
+        yield
+        elsewhere.communicate(b"\n")
+
+
+def test_a_copy_of_the_mount_in_another_mount_namespace_holds_no_disk(disk: Disk, tmp_path: Path) -> None:
+    with in_a_copy_of_all_mounts(tmp_path):
+        disk.cut_power()
+        disk.restore()
+    with in_a_copy_of_all_mounts(tmp_path):
+        disk.remove()
+        assert traces(disk.path.parent) == []
+
+
+def test_a_disk_in_which_a_program_of_another_mount_namespace_works_is_not_mounted_a_second_time(
+    disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(disk_module, "_UNMOUNT_S", 0.1)
+    with in_a_copy_of_all_mounts(disk.path):
         disk.cut_power()
         with pytest.raises(BrokenEnvironmentError, match="another mount namespace"):
             disk.restore()
-        elsewhere.communicate(b"\n")
     monkeypatch.undo()
     disk.restore()
 
