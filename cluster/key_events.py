@@ -8,6 +8,9 @@ unknown. In the same way, an answer proves that every notification after it is l
 A lock may keep a hash instead of a string, with its owner as a field and a count as that field's value. Then the fields
 are the key's value, and an event that leaves the fields as they were changed no owner.
 
+A second connection tells which request caused each notification (`cluster.key_causes`). Both get the same notifications
+in the same order, and count them from the same message on.
+
 Nothing here waits: the owner polls. The node is told what to notify about when the connection is made, so servers need
 no configuration for it, and a run without a witness pays nothing.
 """
@@ -15,14 +18,17 @@ no configuration for it, and a run without a witness pays nothing.
 from __future__ import annotations
 
 import re
+import secrets
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from time import monotonic_ns
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import hiredis
 
 from cluster.base import Address
+from cluster.key_causes import Cause, Flush, KeyCauses
 from cluster.probe import MARK_PREFIX
 from cluster.resp import Connection, encode
 from fencepost.history import FIELDS_APART, KeyEvent, KeyEventName
@@ -40,22 +46,26 @@ sooner by a new dial than by the kernel's second try, a second later."""
 _PAGE: Final = 500
 
 _EVENTS: Final[dict[bytes, KeyEventName]] = {
-    b"__keyevent@0__:set": "set",
-    b"__keyevent@0__:expire": "prolonged",
-    b"__keyevent@0__:persist": "prolonged",
-    b"__keyevent@0__:del": "deleted",
-    b"__keyevent@0__:expired": "expired",
-    b"__keyevent@0__:hset": "set",
-    b"__keyevent@0__:hincrby": "set",
-    b"__keyevent@0__:hdel": "set",
+    **dict.fromkeys([b"set", b"hset", b"hincrby", b"hdel", b"rename_to", b"copy_to", b"move_to", b"restore"], "set"),
+    **dict.fromkeys([b"expire", b"persist"], "prolonged"),
+    **dict.fromkeys([b"del", b"rename_from", b"move_from"], "deleted"),
+    b"expired": "expired",
+    b"evicted": "evicted",
 }
-_ADDS_FIELDS: Final = frozenset({b"__keyevent@0__:hset", b"__keyevent@0__:hincrby"})
-_OF_HASHES: Final = _ADDS_FIELDS | {b"__keyevent@0__:hdel"}
+"""Of every other notification the event is `changed`."""
+_ADDS_FIELDS: Final = frozenset({b"hset", b"hincrby"})
+_OF_HASHES: Final = _ADDS_FIELDS | {b"hdel"}
+_CHANNEL: Final = re.compile(rb"__keyevent@(\d+)__:(.+)")
 _HELLO: Final = encode("HELLO", 3, "SETNAME", "fencepost-witness")
-_NOTIFY: Final = encode("CONFIG", "SET", "notify-keyspace-events", "Eg$hx")
-_SUBSCRIBE: Final = encode("SUBSCRIBE", *_EVENTS)
+_NOTIFY: Final = encode("CONFIG", "SET", "notify-keyspace-events", "EA")
+_SUBSCRIBE: Final = encode("PSUBSCRIBE", "__keyevent@*")
 _PING: Final = encode("PING")
 _WHO: Final = encode("INFO", "server")
+_DATABASES: Final = encode("INFO", "keyspace")
+_LOADED: Final = encode("DBSIZE")
+"""Refused by a server that is still loading its data."""
+_MONITOR: Final = encode("MONITOR")
+_OK: Final = b"OK"
 _MARK: Final = MARK_PREFIX.encode()
 
 
@@ -66,15 +76,31 @@ class _Question(NamedTuple):
     take: Callable[[object, int], None]
 
 
+class _Key(NamedTuple):
+    database: int
+    name: bytes
+
+
 class _Unread(NamedTuple):
-    """An event whose key has yet to be read. `adds`: it left every field of the hash where it was."""
+    """An event whose key has yet to be read. `cause`: what made it. `adds`: it left every field of the hash where it
+    was. `before`: older events that the key's value was the same after."""
 
     event: KeyEvent
+    cause: Cause | None = None
     adds: bool = False
+    before: tuple[KeyEvent, ...] = ()
+
+
+class _Notice(NamedTuple):
+    """What has come, and when: a notification, or the answer to a question."""
+
+    said: Any
+    at_ns: int
+    is_counted: bool
 
 
 class KeyEventStream:
-    """One node's events. `advance` when the socket is ready, `upkeep` now and then, `take` what is complete."""
+    """One node's events. `advance` when a socket is ready, `upkeep` now and then, `take` what is complete."""
 
     def __init__(self, node: str, address: Address) -> None:
         self.node = node
@@ -82,6 +108,13 @@ class KeyEventStream:
         """Whether everything that the node holds is known."""
         self._address = address
         self._connection: Connection | None = None
+        self._monitor: Connection | None = None
+        self._causes = KeyCauses()
+        self._beginning = b""
+        """The channel of the message from which on both connections count."""
+        self._is_counting = self._monitor_counts = False
+        self._come: deque[_Notice] = deque()
+        """What has come and waits until its cause is known."""
         self._dialled_ns = 0
         self._redial_after_ns = 0
         self._questions: deque[_Question] = deque()
@@ -90,21 +123,19 @@ class KeyEventStream:
         self._told: deque[KeyEvent] = deque()
         self._incomplete: set[int] = set()
         """The events that still wait for their key to be read, by identity."""
-        self._unread: dict[bytes, _Unread] = {}
+        self._unread: dict[_Key, _Unread] = {}
         """By key: its newest event, while the key has yet to be read."""
-        self._known: dict[bytes, str | None] = {}
+        self._known: dict[_Key, str | None] = {}
         """The keys that are known to exist, and their values; None for a value that is not known."""
+        self._unlisted: list[int] = []
+        """The databases that are still to be listed."""
         self._is_blind = True
         self._is_silent = False
 
     @property
-    def fd(self) -> int | None:
-        return None if self._connection is None else self._connection.fd
-
-    @property
-    def wants(self) -> int:
-        """What to poll for."""
-        return 0 if self._connection is None else self._connection.wants
+    def wants(self) -> Mapping[int, int]:
+        """The descriptors to poll, and what for."""
+        return {one.fd: one.wants for one in (self._connection, self._monitor) if one is not None}
 
     def take(self) -> list[KeyEvent]:
         """The events that are complete, each once, in order."""
@@ -148,35 +179,45 @@ class KeyEventStream:
         return self._connection is not None and not self._is_blind and bool(self._questions)
 
     def advance(self) -> None:
-        """The poller saw something on the socket."""
+        """The poller saw something on a socket."""
         try:
+            self._hear()
             self._receive()
         except OSError:
             self.close()
         self._send()
 
     def close(self) -> None:
-        """Drop the connection. The last event is `blind`, at the last time for which the state is known."""
+        """Drop the connections. The last event is `blind`, at the last time for which the state is known."""
         self._redial_after_ns = REDIAL_NS if self.is_opening else 0
-        if self._connection is not None:
-            self._connection.close()
-        self._connection, self._is_silent = None, False
+        for connection in (self._connection, self._monitor):
+            if connection is not None:
+                connection.close()
+        self._connection, self._monitor, self._is_silent = None, None, False
         self._stop_watching()
         self._questions.clear()
+        self._come.clear()
 
-    # The connection.
+    # The connections.
 
     def _dial(self, now_ns: int) -> None:
         self._dialled_ns = self._proven_ns = now_ns
+        self._beginning = f"fencepost-witness-{secrets.token_hex(8)}".encode()
+        self._is_counting, self._monitor_counts, self._causes = False, False, KeyCauses()
         try:
             self._connection = Connection(self._address)
+            self._monitor = Connection(self._address)
         except OSError:
             self.close()
             return
-        self._ask(_HELLO, now_ns, self._expect)
-        self._ask(_NOTIFY, now_ns, self._expect)
-        self._connection.queue(_SUBSCRIBE)  # answered by notifications
-        self._list(b"0", now_ns)
+        for request in (_HELLO, _LOADED, _NOTIFY):
+            self._ask(request, now_ns, self._expect)
+        for connection in (self._connection, self._monitor):
+            if connection is self._monitor:
+                connection.queue(_HELLO)
+            connection.queue(_SUBSCRIBE)  # both are answered by notifications
+            connection.queue(encode("SUBSCRIBE", self._beginning))
+        self._monitor.queue(_MONITOR)
         self._send()  # which shows at once, as a rule, whether anybody is there
 
     def _ask(self, request: bytes, now_ns: int, take: Callable[[object, int], None]) -> None:
@@ -185,34 +226,78 @@ class KeyEventStream:
         self._questions.append(_Question(now_ns, take))
 
     def _send(self) -> None:
-        if self._connection is None:
+        for connection in (self._connection, self._monitor):
+            try:
+                if connection is not None:
+                    connection.flush()
+            except OSError:
+                self.close()
+                return
+
+    def _hear(self) -> None:
+        """Take what the monitor has received. Raises OSError if the connection has failed or ended."""
+        monitor, causes = self._monitor, self._causes
+        if monitor is None or not monitor.advance():
             return
-        try:
-            self._connection.flush()
-        except OSError:
-            self.close()
+        said: Any
+        for said in monitor.replies():
+            if isinstance(said, hiredis.PushNotification):
+                if self._monitor_counts and said[0] == b"pmessage":
+                    causes.notified(said[2].rpartition(b":")[2], said[3])
+                elif said[0] == b"message":
+                    self._monitor_counts = True
+            elif isinstance(said, hiredis.ReplyError):
+                raise ConnectionAbortedError(f"the server shows no requests: {said}")
+            elif self._monitor_counts and isinstance(said, bytes):
+                causes.line(said)
+            elif said == _OK:
+                self._ask(encode("PUBLISH", self._beginning, ""), monotonic_ns(), _ignore)
 
     def _receive(self) -> None:
         """Raises OSError if the connection has failed or ended."""
         connection = self._connection
-        assert connection is not None
-        if not connection.advance():
+        if connection is None:
             return
-        # Not before: a process that yields to everybody may lose the processor while it receives, and what it then
-        # reads can be younger than any stamp that it took first.
-        now_ns = monotonic_ns()
-        for reply in connection.replies():
-            if isinstance(reply, hiredis.PushNotification):
-                self._notified(reply, now_ns)
+        if connection.advance():
+            # Not before: a process that yields to everybody may lose the processor while it receives, and what it then
+            # reads can be younger than any stamp that it took first.
+            now_ns = monotonic_ns()
+            said: Any
+            for said in connection.replies():
+                is_notice = isinstance(said, hiredis.PushNotification)
+                if is_notice and said[0] == b"message":
+                    self._is_counting = True
+                    self._ask(_DATABASES, now_ns, self._list_all)
+                elif not is_notice or self._is_counting:
+                    self._come.append(_Notice(said, now_ns, is_notice))
+        self._handle()
+
+    def _handle(self) -> None:
+        """Take what has come, up to the first notification whose cause is not known yet."""
+        come, found = self._come, self._causes.found
+        while come or found:
+            cause = found[0] if found else None
+            if isinstance(cause, Flush):
+                found.popleft()
+                self._flushed(cause, monotonic_ns())
+            elif not come or (come[0].is_counted and not found):
+                return
+            elif come[0].is_counted:
+                found.popleft()
+                notice = come.popleft()
+                self._notified(notice.said, notice.at_ns, cause)
             else:
-                question = self._questions.popleft()
-                self._proven_ns = question.asked_ns
-                question.take(reply, now_ns)
+                self._answered(come.popleft())
             if self._connection is None:
                 return  # closed, because of what this reply said
+
+    def _answered(self, notice: _Notice) -> None:
+        question = self._questions.popleft()
+        self._proven_ns = question.asked_ns
+        question.take(notice.said, notice.at_ns)
         if self._is_silent:
             self._is_silent = False
-            self._list(b"0", monotonic_ns())
+            self._ask(_DATABASES, monotonic_ns(), self._list_all)
 
     def _expect(self, answer: object, _now_ns: int) -> None:
         """An error (it is loading its data, or is no Redis that can be watched) ends the connection."""
@@ -221,35 +306,48 @@ class KeyEventStream:
 
     # What is told.
 
-    def _notified(self, said: Sequence[object], now_ns: int) -> None:
-        event = _EVENTS.get(said[1]) if said[0] == b"message" else None  # type: ignore[call-overload]
-        if event is None:
+    def _notified(self, said: Sequence[bytes], now_ns: int, cause: Cause | None) -> None:
+        channel = _CHANNEL.fullmatch(said[2])
+        if channel is None or said[3].startswith(_MARK):
             return
-        key = said[2]
-        assert isinstance(key, bytes)
-        if key.startswith(_MARK):
-            return
-        adds = said[1] in _ADDS_FIELDS
+        key, name = _Key(int(channel[1]), said[3]), channel[2]
+        event, adds = _EVENTS.get(name, "changed"), name in _ADDS_FIELDS
         unread = self._unread.get(key)
+        before: tuple[KeyEvent, ...] = ()
         if unread is not None and (event == "prolonged" or (adds and unread.adds)):
-            return  # as a part of SET PX, or before the key was read, which shows the time to live and the fields
+            if cause is unread.cause is None or (cause and unread.cause and cause.is_same(unread.cause)):
+                return  # a part of SET PX, say; the key is yet to be read, which shows the time to live and the fields
+            before = (*unread.before, unread.event)
+            del self._unread[key]
         self._settle(key)
-        told = self._tell(event, key, now_ns)
-        told.is_hash = said[1] in _OF_HASHES
-        if event in ("set", "prolonged"):
+        told = self._tell(event, key, now_ns, cause=cause)
+        told.is_hash = name in _OF_HASHES
+        if event in ("set", "prolonged", "changed"):
             self._known.setdefault(key, None)
-            self._read(key, told, now_ns, adds)
+            self._read(key, _Unread(told, cause, adds, before), now_ns)
         else:
             self._known.pop(key, None)
 
-    def _tell(self, event: KeyEventName, key: bytes, at_ns: int, value: str | None = None) -> KeyEvent:
-        told = KeyEvent(self.node, at_ns, event, text_of(key), value, since_ns=self._proven_ns)
+    def _flushed(self, flush: Flush, now_ns: int) -> None:
+        for key in [key for key in self._known if flush.database in (None, key.database)]:
+            self._settle(key)
+            self._tell("deleted", key, now_ns, cause=flush.cause)
+            del self._known[key]
+
+    def _tell(
+        self, event: KeyEventName, key: _Key, at_ns: int, value: str | None = None, cause: Cause | None = None
+    ) -> KeyEvent:
+        told = KeyEvent(self.node, at_ns, event, text_of(key.name), value, since_ns=self._proven_ns)
+        told.database = key.database
+        if cause is not None:
+            told.port, told.digest, told.command, told.place = cause
         self._told.append(told)
         self._is_blind = False
         return told
 
-    def _read(self, key: bytes, event: KeyEvent, now_ns: int, adds: bool) -> None:
+    def _read(self, key: _Key, unread: _Unread, now_ns: int) -> None:
         """Ask for what the key holds and for how long. An answer counts only if nothing has happened to the key yet."""
+        event = unread.event
 
         def is_newest() -> bool:
             return key in self._unread and self._unread[key].event is event
@@ -257,31 +355,47 @@ class KeyEventStream:
         def value(answer: object, _: int) -> None:
             if is_newest() and (held := _held(answer)) is not None:
                 event.value, event.is_hash = held
+                for older in unread.before if FIELDS_APART not in (event.value or "") or not event.is_hash else ():
+                    older.value, older.is_hash = held
 
         def ttl(answer: object, at_ns: int) -> None:
             if is_newest():
                 _lives_for(event, answer, at_ns)
                 self._settle(key)
 
-        self._unread[key] = _Unread(event, adds)
+        self._unread[key] = unread
         self._incomplete.add(id(event))
-        # What was set is known to be a string or a hash; the time to live of either may have been extended.
-        asks = ("GET", "HKEYS") if event.event == "prolonged" else ("HKEYS",) if event.is_hash else ("GET",)
-        for ask in asks:
-            self._ask(encode(ask, key), now_ns, value)
-        self._ask(encode("PTTL", key), now_ns, ttl)
+        # What was set is known to be a string or a hash; the time to live of any type may have been extended.
+        asks = ("HKEYS",) if event.is_hash else ("GET",) if event.event == "set" else ("GET", "HKEYS")
+        self._ask_of(key, [(ask, value) for ask in asks] + [("PTTL", ttl)], now_ns)
 
-    def _settle(self, key: bytes) -> None:
-        """Stop waiting for the key to be read: what is known of its newest event stays unchanged."""
+    def _ask_of(self, key: _Key, asks: Sequence[tuple[str, Callable[[object, int], None]]], now_ns: int) -> None:
+        """Ask for something of the key, in its database."""
+        with self._selected(key.database, now_ns):
+            for ask, take in asks:
+                self._ask(encode(ask, key.name), now_ns, take)
+
+    @contextmanager
+    def _selected(self, database: int, now_ns: int) -> Iterator[None]:
+        """What is asked meanwhile is asked of this database."""
+        if database:
+            self._ask(encode("SELECT", database), now_ns, _ignore)
+        yield
+        if database:
+            self._ask(encode("SELECT", 0), now_ns, _ignore)
+
+    def _settle(self, key: _Key) -> None:
+        """Stop waiting for the key to be read: what is known of its newest events stays unchanged."""
         unread = self._unread.pop(key, None)
         if unread is None:
             return
-        event, known = unread.event, self._known.get(key)
-        self._incomplete.discard(id(event))
-        if event.event == "set" and event.is_hash and known is not None and event.value in (known, None):
-            event.event = "prolonged"  # the count of its owner changed; and unread, the fields were still there
-        elif event.event == "set" or event.value is not None:
-            self._known[key] = event.value
+        for event in (*unread.before, unread.event):
+            known = self._known.get(key)
+            self._incomplete.discard(id(event))
+            if event.event == "set" and event.is_hash and known is not None and event.value in (known, None):
+                event.event = "prolonged"  # the count of its owner changed; and unread, the fields were still there
+            elif event.event == "set" or event.value is not None:
+                self._known[key] = event.value
 
     def _stop_watching(self) -> None:
         for key in list(self._unread):
@@ -294,23 +408,37 @@ class KeyEventStream:
 
     # What is there when watching begins.
 
-    def _list(self, cursor: bytes, now_ns: int) -> None:
-        self._ask(encode("SCAN", cursor, "COUNT", _PAGE), now_ns, self._listed)
-
-    def _listed(self, answer: object, now_ns: int) -> None:
-        if not isinstance(answer, list):
+    def _list_all(self, answer: object, now_ns: int) -> None:
+        if not isinstance(answer, bytes):
             self.close()
             return
-        cursor, keys = answer
-        for key in keys:
-            if not key.startswith(_MARK):
-                self._look(key, now_ns)
-        if cursor == b"0":
-            self._ask(_WHO, now_ns, self._all_is_known)
-        else:
-            self._list(cursor, now_ns)
+        self._unlisted = [int(number) for number in re.findall(rb"^db(\d+):", answer, re.MULTILINE)]
+        self._list_next(now_ns)
 
-    def _look(self, key: bytes, now_ns: int) -> None:
+    def _list_next(self, now_ns: int) -> None:
+        if self._unlisted:
+            self._list(self._unlisted.pop(), b"0", now_ns)
+        else:
+            self._ask(_WHO, now_ns, self._all_is_known)
+
+    def _list(self, database: int, cursor: bytes, now_ns: int) -> None:
+        def listed(answer: object, at_ns: int) -> None:
+            if not isinstance(answer, list):
+                self.close()
+                return
+            further, names = answer
+            for name in names:
+                if not name.startswith(_MARK):
+                    self._look(_Key(database, name), at_ns)
+            if further == b"0":
+                self._list_next(at_ns)
+            else:
+                self._list(database, further, at_ns)
+
+        with self._selected(database, now_ns):
+            self._ask(encode("SCAN", cursor, "COUNT", _PAGE), now_ns, listed)
+
+    def _look(self, key: _Key, now_ns: int) -> None:
         found: list[tuple[str | None, bool]] = []
 
         def value(answer: object, _: int) -> None:
@@ -332,14 +460,11 @@ class KeyEventStream:
                 _lives_for(unread.event, answer, at_ns)
                 self._settle(key)
 
-        self._ask(encode("GET", key), now_ns, value)
-        self._ask(encode("HKEYS", key), now_ns, value)
-        self._ask(encode("EXISTS", key), now_ns, exists)
-        self._ask(encode("PTTL", key), now_ns, ttl)
+        self._ask_of(key, [("GET", value), ("HKEYS", value), ("EXISTS", exists), ("PTTL", ttl)], now_ns)
 
     def _all_is_known(self, answer: object, now_ns: int) -> None:
         run_id = re.search(r"run_id:(\w+)", answer.decode(errors="replace") if isinstance(answer, bytes) else "")
-        self._tell("watching", b"", now_ns, run_id[1] if run_id else None)
+        self._tell("watching", _Key(0, b""), now_ns, run_id[1] if run_id else None)
         self.is_watching = True
 
 

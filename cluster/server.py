@@ -14,7 +14,6 @@ from typing import Literal, NamedTuple, Protocol, Self
 from cluster.access import Access, Login
 from cluster.base import Address, LinkKey, ProbeResult
 from cluster.data_files import DataFiles
-from cluster.effects import Effects
 from cluster.persistence import Policy
 from cluster.requests import Decode
 from fencepost.history import KeyEvent
@@ -61,16 +60,13 @@ class KeyReader(Protocol):
 
 
 class KeyEvents(Protocol):
-    """What happens to the keys of one node. Nothing here waits: the owner polls `fd` for `wants`, calls `advance` when
-    the socket is ready, `upkeep` now and then, and takes the events that are complete."""
+    """What happens to the keys of one node. Nothing here waits: the owner polls for what it `wants`, calls `advance`
+    when a socket is ready, `upkeep` now and then, and takes the events that are complete."""
 
     @property
-    def fd(self) -> int | None:
-        """None while there is no connection."""
+    def wants(self) -> Mapping[int, int]:
+        """The descriptors to poll, and what for; none while there is no connection."""
         ...
-
-    @property
-    def wants(self) -> int: ...
 
     @property
     def is_watching(self) -> bool:
@@ -268,11 +264,6 @@ class Server(Protocol):
     @property
     def decode(self) -> Decode | None:
         """Reads its protocol. None: what goes over its links is recorded as connections and bytes only."""
-        ...
-
-    @property
-    def effects(self) -> Effects | None:
-        """What the requests of its protocol can do to keys. None: it is not known which request changed a key."""
         ...
 
     @property

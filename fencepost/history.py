@@ -216,7 +216,7 @@ class FaultEvent(Impact, frozen=True):
     unplanned: bool = False
 
 
-KeyEventName = Literal["set", "prolonged", "deleted", "expired", "seen", "watching", "blind"]
+KeyEventName = Literal["set", "prolonged", "changed", "deleted", "expired", "evicted", "seen", "watching", "blind"]
 
 
 FIELDS_APART: Final = ", "
@@ -231,8 +231,9 @@ class KeyEvent(msgspec.Struct, omit_defaults=True, gc=False):
     then, and the node answered that before it sent this event). A node's events are in the node's own order, and none
     is missing between a `watching` and the next `blind`.
 
-    `set`: a SET took effect, on a free key or over another value. `prolonged`: the key's TTL was extended. `deleted`,
-    `expired`: the key is gone. A key may outlive its TTL by a tenth of a second before the node sends `expired`.
+    `set`: a SET took effect, on a free key or over another value. `prolonged`: the key's TTL was extended. `changed`:
+    what the key holds changed in another way, as that of a list does. `deleted`, `expired`, `evicted`: the key is gone.
+    A key may outlive its TTL by a tenth of a second before the node sends `expired`.
     `seen`: the key existed when the witness started (or resumed) watching. `watching`: from now on everything that the
     node holds is known; `value` is the server's run id, a new one after every start. `blind`: from `at_ns` on nothing
     is known, because the node went down, stopped replying, or the witness ended; all earlier knowledge is dropped.
@@ -243,6 +244,9 @@ class KeyEvent(msgspec.Struct, omit_defaults=True, gc=False):
     the remaining TTL, so the key does not expire before `at_ns` + `ttl_ms` by the node's clock (None: unknown, or it
     never expires); `read_ns`: when that was known. So it expires by `read_ns` + `ttl_ms` and a millisecond, unless its
     TTL is set anew. `key` is empty for `watching` and `blind`.
+
+    `port`, `digest`, `command`, `place`: of the request that did it, as the node tells (`cluster.key_causes.Cause`);
+    None if it was no request.
     """
 
     node: str
@@ -254,6 +258,11 @@ class KeyEvent(msgspec.Struct, omit_defaults=True, gc=False):
     since_ns: Moment | None = None
     is_hash: bool = False
     read_ns: Moment | None = None
+    database: Int64 = 0
+    port: Int64 | None = None
+    digest: Int64 | None = None
+    command: str | None = None
+    place: Int64 | None = None
 
 
 class Held(msgspec.Struct, omit_defaults=True, gc=False):

@@ -21,7 +21,7 @@ _EXAMPLES: Final = 3
 
 
 class Change(msgspec.Struct, frozen=True):
-    """A change that no request on record can have made: `what` was done to the `key` of the `node`."""
+    """A change that no request on record made: `what` was done to the `key` of the `node`."""
 
     node: str
     key: str
@@ -31,12 +31,11 @@ class Change(msgspec.Struct, frozen=True):
 
 class Figures(KeyFigures, frozen=True):
     """`changes`: those of keys that the witness saw; None where the requests to the nodes were not recorded. `without`:
-    those of them that no request on record can have made, and `examples` of these. `several`: those that several
-    requests can have made. `not_recorded`: the nodes of which some requests are missing."""
+    those of them that no request on record made, and `examples` of these. `not_recorded`: the nodes of which some
+    requests are missing."""
 
     changes: int | None
     without: int = 0
-    several: int = 0
     not_recorded: tuple[str, ...] = ()
     examples: tuple[Change, ...] = ()
 
@@ -51,8 +50,6 @@ class Figures(KeyFigures, frozen=True):
             text = f"{self.without:,} of {changes} on the nodes {verb} no request on record"
         else:
             text = f"{changes} on the nodes, each by a request on record or by expiry"
-        if self.several:
-            text += f"; of {self.several:,}, several requests may be the cause"
         if self.not_recorded:
             text += f"; not recorded: all requests to {listed(self.not_recorded)}"
         yield Row("requests", text, order=88)
@@ -77,5 +74,4 @@ def check(run: Recorded) -> Answer:
     columns = (shown[name].tolist() for name in ("node", "key", "what", "at_ns"))
     examples = tuple(Change(node, key, what, run.at_ms(at)) for node, key, what, at in zip(*columns, strict=True))
     missing = tuple(node for node in run.config.node_names if node in watched - ledger.recorded)
-    several = int((is_told & (cause == "several")).sum())
-    return Answer(Figures(int(is_told.sum()), len(without), several, missing, examples))
+    return Answer(Figures(int(is_told.sum()), len(without), missing, examples))

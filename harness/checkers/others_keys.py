@@ -12,14 +12,10 @@ gone, and as long as the key has not outlived its time or its lease. Meanwhile t
 
 It does not matter whether the request was late, or sent while no call of its client was under way. An extension may
 not change what another client's attempt has set, or a section has left behind, either.
-
-If several requests can have made a change, the others count only if none of them is the owner's; of extensions, each
-that certainly was done meanwhile.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any, Final, Literal
 
@@ -64,9 +60,8 @@ class Figures(KeyFigures, frozen=True):
 class Touched(msgspec.Struct, frozen=True, omit_defaults=True):
     """A key of the client `of` on the `node` that a request of another client changed, by `at_ms`: its `command`, and
     in which `call` it was sent, or after which one (empty: before any). `is_late`: it arrived after that call had
-    ended. If several requests can have done it, `by` names their clients, and the rest is what they have in common.
-    `is_inside`: the client `of` had been granted a section, and had not left it; else the key was left of one, or of an
-    attempt."""
+    ended. `is_inside`: the client `of` had been granted a section, and had not left it; else the key was left of one,
+    or of an attempt."""
 
     how: How
     node: str
@@ -101,23 +96,14 @@ def _touched(run: Recorded, ledger: Ledger) -> Iterator[Touched]:
     of = rows["of"].to_numpy(np.int64)
     own = np.isin(what, _HOW) & (of >= 0) & rows["is_seen"].to_numpy(bool)
     own &= rows["key"].isin(list(lock_keys(run, ledger))).to_numpy(bool)
-    own &= np.isin(rows["cause"].astype(str), ("request", "several"))
+    own &= (rows["cause"] == "request").to_numpy(bool)
     if not own.any():
         return
     holders = _Holders(run, ledger)
-    several: defaultdict[int, list[Any]] = defaultdict(list)
-    for request in ledger.several.to_dict("records"):
-        several[request["change"]].append(request)
-    for place, row in zip(np.flatnonzero(own).tolist(), rows[own].to_dict("records"), strict=True):
-        holder = holders.of(place, row)
-        if holder is None:
-            continue
-        requests = [row] if row["cause"] == "request" else several[place]
-        if any(_is_of(request, holder) for request in requests):
-            requests = [one for one in requests if row["what"] == "prolonged" and holders.saw(row, one)]
-            requests = [one for one in requests if not _is_of(one, holder) and _is_wrong(row["what"], one, holder)][:1]
-        if requests and all(_is_wrong(row["what"], request, holder) for request in requests):
-            yield _told(run, row, requests, holder)
+    for row in rows[own].to_dict("records"):
+        holder = holders.of(row)
+        if holder is not None and not _is_of(row, holder) and _is_wrong(row, holder):
+            yield _told(run, row, holder)
 
 
 class _Holder(msgspec.Struct, frozen=True):
@@ -140,18 +126,9 @@ class _Holders:
         )
         self._values = run.owners.values if run.permits > 1 and run.owners is not None else None
         what, of = rows["what"].astype(str), rows["of"].to_numpy(np.int64)
-        ends = rows[what.isin(["overwritten", "deleted", "expired", "lost"]).to_numpy(bool) & (of >= 0)]
-        self._until = dict(zip(ends["of"].tolist(), ends["since_ns"].tolist(), strict=True))
         self._shared = set(of[(what == "changed").to_numpy(bool) & ~_same_client(rows, of)].tolist())
 
-    def saw(self, row: Any, request: Any) -> bool:
-        """Whether the key was certainly there, as it had been set, when this one of several requests was done."""
-        if not request.get("is_certain"):
-            return False
-        until_ns = self._until.get(row["of"], FOREVER_NS)
-        return bool(self._rows["at_ns"][row["of"]] <= request["from_ns"] and request["to_ns"] <= until_ns)
-
-    def of(self, place: int, row: Any) -> _Holder | None:
+    def of(self, row: Any) -> _Holder | None:
         """Who owned the key when this happened to it; None if nobody did, or that is not known."""
         if row["of"] in self._shared:
             return None
@@ -180,38 +157,35 @@ def _same_client(rows: pd.DataFrame, of: Any) -> Any:
 
 def _is_of(request: Any, holder: _Holder) -> bool:
     """Whether it is, or may be, a request of the holder."""
-    if request["by"] != "client" or request["client"] is None:
+    if request["by"] != "client":
         return True
     if request["client"] != holder.client:
         return False
     return request["task"] is None or request["task"] == holder.task
 
 
-def _is_wrong(how: How, request: Any, holder: _Holder) -> bool:
+def _is_wrong(change: Any, holder: _Holder) -> bool:
     """Whether no lock may do that to what the holder has."""
-    extends = request["f"] in ("extend", "held") or (not request["is_in_call"] and request["f"] in _GRANTS)
+    how, f = change["what"], change["f"]
+    extends = f in ("extend", "held") or (not change["is_in_call"] and f in _GRANTS)
     if not holder.is_inside:
         return extends and how != "deleted"
     if how != "overwritten":
         return True
-    return extends or (request["f"] in _GRANTS and request["outcome"] == "ok") or request["command"] in _PLAIN
+    return extends or (f in _GRANTS and change["outcome"] == "ok") or change["command"] in _PLAIN
 
 
-def _told(run: Recorded, row: Any, requests: list[Any], holder: _Holder) -> Touched:
-    def shared(name: str) -> str:
-        some = {request[name] or "" for request in requests}
-        return str(some.pop()) if len(some) == 1 else ""
-
+def _told(run: Recorded, row: Any, holder: _Holder) -> Touched:
     return Touched(
         row["what"],
         str(row["node"]),
         str(row["key"]),
-        " or ".join(sorted({str(request["task"] or request["client"]) for request in requests})),
+        str(row["task"] or row["client"]),
         holder.task,
         run.at_ms(row["at_ns"]),
-        shared("command"),
-        shared("f"),
-        all(request["to_node_ns"] > request["complete_ns"] for request in requests),
+        row["command"] or "",
+        row["f"] or "",
+        0 <= row["complete_ns"] < row["to_node_ns"],
         holder.is_inside,
     )
 

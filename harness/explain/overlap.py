@@ -171,11 +171,11 @@ def _loss(run: Recorded, group: Sequence[NodePart]) -> str:
                 f"({why_forgotten(run, loss.fault)}), and {again}"
             )
         case "deleted" if run.ledger is not None and loss.change is not None:
-            done = who_did(run, run.ledger, loss.change, first.client, "deleted it")
+            done = who_did(run, loss.change, first.client, "deleted it")
             same = " (others used the same value)" if loss.is_shared else ""
             return f"{had}; {done}{same}; so {them} {again}"
         case "overwritten" if run.ledger is not None and loss.change is not None:
-            done = who_did(run, run.ledger, loss.change, first.client, "set another value over it")
+            done = who_did(run, loss.change, first.client, "set another value over it")
             return f"{had}; {done}"
         case _ if loss.is_shared:
             return f"{had}; {_deleted_by_value(loss)}; so {them} {again}"

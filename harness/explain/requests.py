@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from fencepost.text import listed, printable
+from fencepost.text import printable
 from harness.explain.phrases import at, lasting
 from harness.history.ledger import Change, Ledger
 from harness.history.recorded import Recorded
@@ -27,32 +27,22 @@ _ANSWER: Final = 60
 _ROUNDED_NS: Final = 1_000
 
 
-def clients_of(ledger: Ledger, change: Change) -> tuple[str, ...]:
-    """Whose request it was: its client's, or that of its task; several, if the requests of several can have done it;
-    none, if that is not on record."""
-    if change["cause"] == "several" and change["client"] is None:
-        some = ledger.several[ledger.several["change"] == change["row"]]
-        return tuple(sorted({str(client) for client in some["client"]}))
+def client_of(change: Change) -> str | None:
+    """Whose request it was: its client's, or that of its task; None, if that is not on record."""
     who = change["task"] or change["client"]
-    return () if who is None else (printable(str(who)),)
+    return None if who is None else printable(str(who))
 
 
-def who_did(run: Recorded, ledger: Ledger, change: Change, owner: str, did: str) -> str:
+def who_did(run: Recorded, change: Change, owner: str, did: str) -> str:
     """`c5, which did not own the key, deleted it: in its release it sent DEL to n1 at +600.0 ms, where it arrived at
     +650.0 ms, after that release had ended; the node answered 1`. `did`: `deleted it`. `owner`: whose key it was."""
-    match clients_of(ledger, change):
-        case (client,):
-            who = "c1" if change["by"] == "harness" else client
-            named = f"{client} itself" if client == owner else f"{client}, which did not own the key,"
-            if change["by"] == "harness":
-                return f"a probe of {who}'s link {did}"
-            how = "" if change["cause"] != "request" else f": {how_sent(run, change)}"
-            return f"{named} {did}{how}"
-        case ():
-            cause = "no request on record" if change["cause"] == "none" else "a request that was not recorded"
-            return f"{cause} {did}"
-        case several:
-            return f"{' or '.join(several)} {did} (requests of {listed(several)} were under way at the same time)"
+    client = client_of(change)
+    if change["by"] == "harness":
+        return f"a probe of {client}'s link {did}"
+    if client is None:
+        return f"{'no request on record' if change['cause'] == 'none' else 'a request that was not recorded'} {did}"
+    named = f"{client} itself" if client == owner else f"{client}, which did not own the key,"
+    return f"{named} {did}" if change["request"] < 0 else f"{named} {did}: {how_sent(run, change)}"
 
 
 def how_sent(run: Recorded, change: Change) -> str:

@@ -2,8 +2,8 @@
 
 node, key
 what             "set": it was free; "overwritten": by another value, or by one that could not be read; "changed": its
-                 fields or members; "prolonged": its time to live was set anew, or its own value; "deleted", "expired";
-                 "lost": it was gone when the node could be watched again
+                 fields or members; "prolonged": its time to live was set anew, or its own value; "deleted", "expired",
+                 "evicted"; "lost": it was gone when the node could be watched again
 value            what it holds since then, or held until then; missing if that could not be read
 was              what it held until then; missing if it was free, or that is not known
 had_until_ns     what it held until then cannot have expired before this; forever if no time to live is known
@@ -12,7 +12,8 @@ event            the place of the event in `nodes.jsonl`; -1 for a key that was 
 of               the row that had set the key; -1 if the witness did not see that
 is_seen          whether the node was watched; if not, more may have happened in this time than this
 is_restarted     it was another run of the node's server afterwards, and the key cannot have expired in between
-may_be           as bits, what a request must have done to be its cause (`MAY_BE`)
+port, digest, place, did   of the request that the node names (`fencepost.history.KeyEvent`, where `did` is
+                 `command`); -1 or missing if it names none
 """
 
 from __future__ import annotations
@@ -24,12 +25,9 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pandas as pd
 
-from cluster.effects import CHANGES
 from fencepost.history import KeyEvent
 from harness.history.fault_windows import FOREVER_NS
 
-BITS: Final = {change: 1 << place for place, change in enumerate(CHANGES)}
-SET, PROLONGED, DELETED, CHANGED = (BITS[change] for change in ("set", "prolonged", "deleted", "changed"))
 COLUMNS: Final = (
     "node",
     "key",
@@ -43,9 +41,12 @@ COLUMNS: Final = (
     "of",
     "is_seen",
     "is_restarted",
-    "may_be",
+    "port",
+    "digest",
+    "place",
+    "did",
 )
-_NUMBERS: Final = ("had_until_ns", "since_ns", "at_ns", "event", "of", "may_be")
+_NUMBERS: Final = ("had_until_ns", "since_ns", "at_ns", "event", "of", "port", "digest", "place")
 _FLAGS: Final = ("is_seen", "is_restarted")
 _NAMES: Final = ("node", "key", "what")
 
@@ -96,30 +97,42 @@ def derive_changes(events: Iterable[KeyEvent]) -> pd.DataFrame:
 
 
 def _change(rows: list[list[Any]], node: _Node, event: KeyEvent, place: int) -> None:
-    key, value, kind = event.key, event.value, event.event
+    key, value, kind = _name(event), event.value, event.event
     held = node.held.get(key)
     since_ns = event.at_ns if event.since_ns is None else event.since_ns
-    of, may_be, what = -1 if held is None else held.row, SET, "set"
-    if kind == "set":
-        if event.is_hash:
-            may_be = SET | PROLONGED  # the count of one of its fields
+    of, what = -1 if held is None else held.row, "set"
+    if kind in ("set", "changed"):
         if held is not None:
-            what = "changed" if event.is_hash else "overwritten"
-            if value is not None and value == held.value:
+            what = "changed" if event.is_hash or kind == "changed" else "overwritten"
+            if kind == "set" and value is not None and value == held.value:
                 what = "prolonged"
         if what in ("set", "overwritten"):
             node.held[key] = _Holding(len(rows), value, _expiry(event))
         elif held is not None:
             node.held[key] = _Holding(held.row, value, _expiry(event))
     elif kind == "prolonged":
-        what, may_be = "prolonged", PROLONGED | SET if event.is_hash else PROLONGED
+        what = "prolonged"
         if held is not None:
             node.held[key] = _Holding(held.row, held.value if value is None else value, _expiry(event))
     else:
         node.held.pop(key, None)
-        what, may_be, value = kind, DELETED, None if held is None else held.value
+        what, value = kind, None if held is None else held.value
     was, until_ns = (None, FOREVER_NS) if held is None else (held.value, held.expires_ns)
-    rows.append([event.node, key, what, value, was, until_ns, since_ns, event.at_ns, place, of, True, False, may_be])
+    row = [event.node, key, what, value, was, until_ns, since_ns, event.at_ns, place, of, True, False]
+    rows.append([*row, *_asked(event)])
+
+
+def _name(event: KeyEvent) -> str:
+    """The key's name; one that says which database it is in, unless that is the first."""
+    return f"{event.key} (database {event.database})" if event.database else event.key
+
+
+def _asked(event: KeyEvent) -> list[Any]:
+    numbers = (event.port, event.digest, event.place)
+    return [*(-1 if number is None else number for number in numbers), event.command]
+
+
+_NOT_ASKED: Final = [-1, -1, -1, None]
 
 
 def _expiry(event: KeyEvent) -> int:
@@ -128,17 +141,17 @@ def _expiry(event: KeyEvent) -> int:
 
 def _find(rows: list[list[Any]], node: _Node, event: KeyEvent, place: int) -> None:
     """The key was there when the node was seen again."""
-    before = node.before.pop(event.key, None)
+    key = _name(event)
+    before = node.before.pop(key, None)
     if not node.is_known or (before is not None and event.value in (before.value, None)):
-        node.held[event.key] = before or _Holding(-1, event.value, _expiry(event))
+        node.held[key] = before or _Holding(-1, event.value, _expiry(event))
         return
-    node.held[event.key] = _Holding(len(rows), event.value, _expiry(event))
+    node.held[key] = _Holding(len(rows), event.value, _expiry(event))
     node.unseen.append(len(rows))
     what, of = ("set", -1) if before is None else ("overwritten", before.row)
     times = (node.blind_ns, event.at_ns)
-    rows.append(
-        [event.node, event.key, what, event.value, None, FOREVER_NS, *times, place, of, False, False, SET | CHANGED]
-    )
+    row = [event.node, key, what, event.value, None, FOREVER_NS, *times, place, of, False, False]
+    rows.append([*row, *_NOT_ASKED])
 
 
 def _resume(rows: list[list[Any]], node: _Node, event: KeyEvent) -> None:
@@ -148,22 +161,20 @@ def _resume(rows: list[list[Any]], node: _Node, event: KeyEvent) -> None:
             if held.expires_ns >= event.at_ns:
                 node.unseen.append(len(rows))
             times = (node.blind_ns, event.at_ns)
-            rows.append(
-                [
-                    event.node,
-                    key,
-                    "lost",
-                    held.value,
-                    held.value,
-                    held.expires_ns,
-                    *times,
-                    -1,
-                    held.row,
-                    False,
-                    False,
-                    DELETED,
-                ]
-            )
+            lost = [
+                event.node,
+                key,
+                "lost",
+                held.value,
+                held.value,
+                held.expires_ns,
+                *times,
+                -1,
+                held.row,
+                False,
+                False,
+            ]
+            rows.append([*lost, *_NOT_ASKED])
     if node.is_known and event.value != node.run:
         for row in node.unseen:
             rows[row][COLUMNS.index("is_restarted")] = True

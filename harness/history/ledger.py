@@ -1,18 +1,17 @@
 """The ledger of each node: every change of a key, and what made it.
 
-A change belongs to the one request that the node can have acted on at that time, and that can have made it: it names
-the key, its command can do this, and its reply does not say that it did nothing. If several can, the node's own order,
-the order of each connection, and the other changes decide; if more than one is left, none is named. The only other
-causes are expiry and a restart. Where the record of a node's requests is not whole, no cause is told at all.
+The node itself names the request (`cluster.key_causes`), and the record of the links knows who sent it, when it arrived
+and what was answered (`harness.history.change_causes`). The only other causes are expiry, eviction and a restart. Where
+the record of a node's requests is not whole, no cause is told at all.
 
 Rows: the columns of `harness.history.key_changes`, and
 
-cause            "request", "expiry", "restart"; "several": any of `candidates` requests; "none": no request on record
-                 can have made it; "unseen": the node was not watched, and it is not known what happened; "not recorded"
-candidates       how many requests can have made it
-request          the place of the request in `requests.parquet`; -1 if it is not one
+cause            "request", "expiry", "eviction", "restart"; "none": no request on record made it; "unseen": the node
+                 was not watched, and it is not known what happened; "not recorded"
+request          the place of the request in `requests.parquet`; -1 if it is not one, or one of several of the same
+                 words on the same connection
 client, connection, by, command, reply, from_client_ns, to_node_ns, from_node_ns, to_client_ns
-                 of the request, or what several have in common; times that never came are -1
+                 of the request; times that never came are -1
 call             the place of the call in `Ledger.calls` in which the client sent it, or which had ended last; or -1
 f, outcome, task, life, section, invoke_ns, complete_ns   of that call
 is_in_call       whether the request was sent in that call, not after it
@@ -30,11 +29,10 @@ import pandas as pd
 import pyarrow as pa
 
 from harness.history.calls import NO_CALL, Calls
-from harness.history.cause_search import Causes, find_causes
+from harness.history.change_causes import NONE, Causes, WireRecord, find_causes
 from harness.history.fault_windows import FOREVER_NS
 from harness.history.groups import Ints
 from harness.history.key_changes import derive_changes
-from harness.history.key_requests import KeyRequests, WireRecord, numbers_of, texts_of
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable
@@ -42,7 +40,8 @@ if TYPE_CHECKING:
     from fencepost.history import KeyEvent
     from harness.history.recorded import Recorded
 
-_NAMES: Final = ("client", "by", "command", "reply")
+_OF_CONNECTION: Final = ("client", "by")
+_TEXTS: Final = ("command", "reply")
 _OPTIONAL: Final = (
     "event",
     "of",
@@ -61,6 +60,9 @@ _OPTIONAL: Final = (
 _TIMES: Final = ("from_client_ns", "to_node_ns", "from_node_ns", "to_client_ns")
 
 
+ENDINGS: Final = ("overwritten", "deleted", "expired", "evicted", "lost")
+"""What ends that a key holds what was set."""
+
 Change = Mapping[str, Any]
 """A row of the ledger, and its place as `row`."""
 
@@ -75,13 +77,9 @@ class Doer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """`rows`: the changes. `several`: each of the requests that can have made a change of which several can: the row of
-    the `change`, the columns of the request and its call, and whether its reply says that it made such a change
-    (`is_certain`) between `from_ns` and `to_ns`. `calls`: those of the clients. `recorded`: the nodes of whose requests
-    none is missing."""
+    """`rows`: the changes. `calls`: those of the clients. `recorded`: the nodes of whose requests none is missing."""
 
     rows: pd.DataFrame
-    several: pd.DataFrame
     calls: Calls
     recorded: frozenset[str]
     _ends: dict[int, int] = field(default_factory=dict)
@@ -89,7 +87,7 @@ class Ledger:
     def table(self) -> pd.DataFrame:
         """The rows for pandas: what is not known is missing."""
         numbers = {name: pd.Int64Dtype() for name in _OPTIONAL}
-        rows = self.rows.drop(columns=["may_be", "call"]).astype(numbers)
+        rows = self.rows.drop(columns=["port", "digest", "place", "call"]).astype(numbers)
         until_ns = rows["had_until_ns"].astype(pd.Int64Dtype())
         rows = rows.assign(had_until_ns=until_ns.mask(until_ns >= FOREVER_NS))
         return rows.assign(**{name: rows[name].mask(rows[name] < 0) for name in _OPTIONAL})
@@ -102,7 +100,7 @@ class Ledger:
         """The row in which the key ended that this event of the witness had set; None if it did not, or is not seen."""
         if not self._ends:
             rows = self.rows
-            is_end = rows["what"].isin(["overwritten", "deleted", "expired", "lost"]).to_numpy(bool)
+            is_end = rows["what"].isin(list(ENDINGS)).to_numpy(bool)
             of, number = rows["of"].to_numpy(np.int64), rows["event"].to_numpy(np.int64)
             self._ends.update((int(number[of[row]]), int(row)) for row in np.flatnonzero(is_end & (of >= 0)))
         return self._ends.get(event)
@@ -120,112 +118,50 @@ class Ledger:
     @classmethod
     def of(cls, run: Recorded, events: Iterable[KeyEvent], wire: WireRecord) -> Ledger:
         changes, calls = derive_changes(events), Calls.of(run)
-        nodes = list(changes["node"].cat.categories)
-        keys = pd.Index(changes["key"].cat.categories)
-        value, was, values = _values(changes)
-        restarts = {
-            str(node): np.unique(own["at_ns"].to_numpy(np.int64))
-            for node, own in changes[changes["is_restarted"].to_numpy(bool)].groupby("node", observed=True)
-        }
-        requests = KeyRequests.of(wire, nodes, keys, values, restarts)
-        windows = run.watched.watch_windows if run.watched is not None else pd.DataFrame()
-        watched = {
-            str(node): (own["from_ns"].to_numpy(np.int64), own["to_ns"].to_numpy(np.int64))
-            for node, own in windows.groupby("node", observed=True)
-        }
-        causes = find_causes(changes, value, was, requests, watched)
-        return cls(*_told(changes, causes, requests, wire, calls), calls, wire.recorded)
+        return cls(_told(changes, find_causes(changes, wire), wire, calls), calls, wire.recorded)
 
 
-def _values(changes: pd.DataFrame) -> tuple[Ints, Ints, pd.Index]:
-    """The codes of what each key held after each change and before it; -1 if it is not known, or was no text. And the
-    values by their codes."""
-    told = np.concatenate([changes["value"].to_numpy(object), changes["was"].to_numpy(object)])
-    codes, values = pd.factorize(told)
-    is_text = np.array([not value.startswith("0x") for value in values], bool)
-    codes = np.where((codes >= 0) & np.append(is_text, False)[codes], codes, -1).astype(np.int64)
-    return codes[: len(changes)], codes[len(changes) :], pd.Index(values, dtype=object)
-
-
-def _told(
-    changes: pd.DataFrame, causes: Causes, requests: KeyRequests, wire: WireRecord, calls: Calls
-) -> tuple[pd.DataFrame, pd.DataFrame]:
+def _told(changes: pd.DataFrame, causes: Causes, wire: WireRecord, calls: Calls) -> pd.DataFrame:
     what = changes["what"].astype(str).to_numpy(object)
-    node = changes["node"].astype(str).to_numpy(object)
-    is_seen = changes["is_seen"].to_numpy(bool)
-    count = causes.count
+    is_seen, is_restarted = (changes[name].to_numpy(bool) for name in ("is_seen", "is_restarted"))
+    is_asked = is_seen & (causes.connection != NONE)
     cause = np.select(
         [
             what == "expired",
-            ~np.isin(node, list(wire.recorded)),
-            count == 1,
-            count > 1,
-            ~is_seen & changes["is_restarted"].to_numpy(bool),
+            what == "evicted",
+            ~np.isin(changes["node"].astype(str).to_numpy(object), list(wire.recorded)),
+            is_asked,
+            ~is_seen & is_restarted,
             ~is_seen,
         ],
-        ["expiry", "not recorded", "request", "several", "restart", "unseen"],
+        ["expiry", "eviction", "not recorded", "request", "restart", "unseen"],
         "none",
     )
-    cause = np.where(~is_seen & (cause == "request"), "unseen", cause)
-    request = np.where(cause == "request", requests.row[causes.request] if len(requests.row) else -1, -1)
-    rows = changes.assign(
-        cause=pd.Categorical(cause), candidates=np.where(what == "expired", 0, count), request=request
-    )
-    change, pair = causes.pairs
-    is_asked = np.isin(cause, ("request", "several"))[change]
-    change, pair = change[is_asked], pair[is_asked]
-    order = np.argsort(change, kind="stable")
-    change, pair = change[order], pair[order]
-    shared = _Shared(change, len(rows))
-    candidates = _of_requests(requests.row[pair], wire.requests)
-    of_each, is_in_each = _calls(candidates, changes["key"].to_numpy(object)[change], calls)
-    columns = {name: shared.column(own) for name, own in candidates.items()}
-    call, is_in_call = shared.column(of_each), shared.column(is_in_each) == 1
-    is_set = np.isin(what, ("set", "overwritten"))
-    owner = np.where(is_set, np.arange(len(rows)), changes["of"].to_numpy(np.int64))
-    columns |= _of_calls(call, calls) | {"is_in_call": is_in_call, "owner": owner}
-    rows = rows.assign(**{name: pd.Series(own, rows.index, own.dtype) for name, own in columns.items()})
-    is_one = count[change] == 1
-    several = {"change": change, "request": requests.row[pair], **candidates, **_of_calls(of_each, calls)}
-    several |= {
-        "is_in_call": is_in_each,
-        "is_certain": requests.is_certain[pair] & (requests.can[pair] == changes["may_be"].to_numpy()[change]),
-        "from_ns": requests.from_ns[pair],
-        "to_ns": requests.to_ns[pair],
+    is_asked = cause == "request"
+    request = np.where(is_asked, causes.request, NONE)
+    columns = _of_requests(request, np.where(is_asked, causes.connection, NONE), wire)
+    call, is_in_call = _calls(columns, changes["key"].to_numpy(object), calls)
+    owner = np.where(np.isin(what, ("set", "overwritten")), np.arange(len(what)), changes["of"].to_numpy(np.int64))
+    columns = {"request": request, **columns, **_of_calls(call, calls), "is_in_call": is_in_call, "owner": owner}
+    columns = {name: pd.Series(own, changes.index, own.dtype) for name, own in columns.items()}
+    return changes.assign(cause=pd.Categorical(cause), **columns)
+
+
+def _of_requests(request: Ints, connection: Ints, wire: WireRecord) -> dict[str, Any]:
+    """By change, what is known of its request; -1 or missing where there is none."""
+
+    def taken(table: pa.Table, name: str, row: Ints) -> Any:
+        return table[name].take(pa.array(row, mask=row == NONE))
+
+    found: dict[str, Any] = {
+        name: taken(wire.requests, name, request).fill_null(NONE).to_numpy().astype(np.int64) for name in _TIMES
     }
-    frame = {name: pd.Series(own[~is_one], dtype=own.dtype) for name, own in several.items()}
-    return rows, pd.DataFrame(frame)
-
-
-@dataclass(frozen=True, slots=True)
-class _Shared:
-    """What all the requests that can have made a change have in common. `change`: that of each of them, in order."""
-
-    change: Ints
-    changes: int
-
-    def column(self, of_requests: Any) -> Any:
-        """By change, the value; missing where they have several."""
-        codes, values = pd.factorize(of_requests, use_na_sentinel=False)
-        codes = codes.astype(np.int64)
-        first, last = np.full(self.changes, len(values)), np.full(self.changes, -1)
-        np.minimum.at(first, self.change, codes)
-        np.maximum.at(last, self.change, codes)
-        is_text = of_requests.dtype == object
-        missing = None if is_text else -1
-        if is_text:
-            values = np.array([None if pd.isna(value) else value for value in values], object)
-        found = np.full(self.changes, missing, object if is_text else np.int64)
-        same = (first == last) & (last >= 0)
-        found[same] = values[first[same]]
-        return found
-
-
-def _of_requests(request: Ints, table: pa.Table) -> dict[str, Any]:
-    found: dict[str, Any] = {name: numbers_of(table[name], -1)[request] for name in (*_TIMES, "connection")}
-    for name in _NAMES:
-        texts = texts_of(table[name])
-        found[name] = np.array([*texts.names, None], object)[texts.codes[request]]
+    numbers = taken(wire.connections, "connection", connection).fill_null(NONE)
+    found["connection"] = numbers.to_numpy().astype(np.int64)
+    for table, row, names in ((wire.connections, connection, _OF_CONNECTION), (wire.requests, request, _TEXTS)):
+        for name in names:
+            texts = taken(table, name, row)
+            found[name] = np.array([*texts.cast(pa.string()).to_pylist(), None], object)[:-1]
     return found
 
 

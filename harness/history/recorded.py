@@ -13,10 +13,10 @@ import pandas as pd
 from fencepost.history import ClientEnd, Denied, FaultEvent, KeyEvent, Timeline
 from harness.config import RunConfig
 from harness.history.backing import Backing
+from harness.history.change_causes import WireRecord
 from harness.history.groups import Groups, codes_of
 from harness.history.key_holdings import Watched
 from harness.history.key_owners import Owners, find_owners
-from harness.history.key_requests import WireRecord
 from harness.history.lags import Lags
 from harness.history.ledger import Ledger
 from harness.history.overlaps import sections_by_key

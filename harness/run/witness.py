@@ -97,16 +97,17 @@ def _look(streams: Sequence[KeyEvents], until: int | None, for_ns: int) -> bool:
             poll.register(until, select.POLLIN)
         by_fd = {}
         for stream in streams:
-            if (fd := stream.fd) is not None:
+            for fd, events in stream.wants.items():
                 by_fd[fd] = stream
-                poll.register(fd, stream.wants)
+                poll.register(fd, events)
         left_ms = max(0, deadline_ns - monotonic_ns()) / 1e6
         if not all(stream.is_watching for stream in streams):  # one may have to be dialled
             left_ms = min(left_ms, (_REST_S - rest_s) * 1e3)
-        for fd, _ in poll.poll(left_ms):
-            if fd == until:
-                return True
-            by_fd[fd].advance()
+        ready = [fd for fd, _ in poll.poll(left_ms)]
+        if until in ready:
+            return True
+        for stream in {id(by_fd[fd]): by_fd[fd] for fd in ready}.values():
+            stream.advance()
         now_ns = monotonic_ns()
         for stream in streams:
             stream.upkeep(now_ns)

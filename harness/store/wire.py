@@ -39,7 +39,7 @@ from cluster.spec import sentinels_of
 from fencepost.errors import BrokenEnvironmentError, UsageError
 from fencepost.files import kind_of, open_regular
 from harness.config import RunConfig
-from harness.history.key_requests import WireRecord
+from harness.history.change_causes import WireRecord
 from harness.history.recorded import ForeignBytes, LinkTraffic, WireGaps
 from harness.store.columns import NAME, column
 from harness.store.run_folder import RunFolder
@@ -96,6 +96,7 @@ CONNECTIONS_SCHEMA: Final = pa.schema(
         column("node", NAME),
         column("connection", pa.int32()),
         column("by", NAME),
+        column("node_port", pa.int32(), optional=True),
         column("opened_ns", pa.int64()),
         column("is_reached", pa.bool_()),
         column("client_closed_ns", pa.int64(), optional=True),
@@ -226,16 +227,15 @@ def wire_gaps(folder: RunFolder, config: RunConfig) -> WireGaps:
 
 
 def wire_record(folder: RunFolder, config: RunConfig) -> WireRecord | None:
-    """What went over the links to the nodes; None where nothing of it is on record, or what the requests of the nodes'
-    server do is not known. Raises UsageError for damaged files."""
+    """What went over the links to the nodes; None where nothing of it is on record, or the protocol of the nodes'
+    server is not decoded. Raises UsageError for damaged files."""
     known, name = servers(), _server_names(folder)[0]
-    effects = known[name].effects if name in known else None
     wire = load_wire(folder)
-    if effects is None or not len(wire.connections):
+    if name not in known or known[name].decode is None or not len(wire.connections):
         return None
     strange = pc.filter(wire.connections["node"], pc.greater(wire.connections["not_understood_bytes"], 0))
     recorded = frozenset() if wire.is_cut_short else frozenset(config.node_names) - set(strange.to_pylist())
-    return WireRecord(wire.requests, wire.connections, wire.scripts, effects, recorded)
+    return WireRecord(wire.requests, wire.connections, recorded)
 
 
 def frame(table: pa.Table) -> pd.DataFrame:
@@ -378,7 +378,8 @@ class _Link:
         self.kinds = events["kind"]
         is_first = self.kinds[0] in (OPENED, UNREACHED)
         names = self._carried(int(self.kinds[0]))[0].decode(errors="replace") if is_first else ""
-        self.link, _, dialled_from = names.partition(" ")
+        self.link, dialled_from, port, *_ = [*names.split(" "), "", ""]
+        self._node_port = int(port) if port.isdecimal() else None
         self._by = "harness" if dialled_from == DIALLED_FROM else "client"
 
     def _carried(self, kind: int) -> list[bytes]:
@@ -415,6 +416,7 @@ class _Link:
             *key,
             self._number,
             self._by,
+            self._node_port,
             int(self._at_ns[0]),
             bool(self.kinds[0] == OPENED),
             self._first(CLIENT_CLOSED),

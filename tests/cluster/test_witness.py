@@ -231,12 +231,12 @@ def test_a_witness_that_cannot_write_says_why_and_stops_nothing(make_cluster: Ma
 class Answering:
     """A stream of key events whose node answers at once."""
 
-    wants = select.POLLIN
     is_watching = True
     is_opening = False
 
     def __init__(self) -> None:
         self.fd, self._answers = os.pipe()
+        self.wants = {self.fd: select.POLLIN}
         self.is_waiting = False
 
     def prove(self, now_ns: int) -> None:
@@ -263,7 +263,7 @@ class Mute(Answering):
 
     def __init__(self, *, is_up: bool, is_opening: bool) -> None:
         super().__init__()
-        self.fd = self.fd if is_up else None  # type: ignore[assignment]
+        self.wants = self.wants if is_up else {}
         self.is_watching, self.is_opening = is_up and not is_opening, is_opening
         self.looks = 0
 

@@ -81,13 +81,6 @@ def test_it_says_what_became_of_the_reply(sent: dict[str, Any], said: str) -> No
     assert said in told(taken(**sent), "overlap")
 
 
-def test_of_several_that_may_have_done_it_all_are_named() -> None:
-    history = taken(reply=None, answered=None)
-    for node in NODES:
-        history.request("c2", node, "DEL k1", 38, sent=37)
-    assert "c2 or c3 deleted it (requests of c2 and c3 were under way at the same time)" in told(history, "overlap")
-
-
 def test_a_deletion_without_a_request_on_record_says_so() -> None:
     history = taken()
     history.requests = [row for row in history.requests if row["client"] != "c3"]

@@ -7,12 +7,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from cluster.redis_effects import EFFECTS
+from cluster.key_causes import digest_of
 from cluster.redis_keys import keys_of
 from fencepost.history import ClientEnd, FaultEvent, Held, KeyEvent, Op, Timeline, Write
 from harness.config import RunConfig
+from harness.history.change_causes import WireRecord
 from harness.history.key_holdings import Watched, derive_holdings, held_frame
-from harness.history.key_requests import WireRecord
 from harness.history.recorded import LinkTraffic, Recorded
 from harness.history.sections import derive_sections
 from harness.store.columns import ops_frame, writes_frame
@@ -27,6 +27,9 @@ NO_FLOORS: dict[str, Any] = {
     "most_starved": 100,
 }
 """A history of two sections is no load; `tests/judge/test_evidence.py` is about the floors."""
+
+_CHANGES = ("set", "prolonged", "changed", "deleted")
+"""What a request does to a key."""
 
 
 def ms(at: float) -> int:
@@ -54,8 +57,9 @@ class History:
         self.traffic: list[LinkTraffic] | None = None
         self.requests: list[dict[str, Any]] = []
         self.not_recorded: set[str] = set()
-        self.scripts: dict[str, str] = {}
-        self.closed: dict[int, float] = {}
+        self.ports: dict[int, int] = {}
+        self.opened: dict[int, float] = {}
+        self._idle: dict[str, int] = {}
 
     def op(
         self, client: str, f: Any, outcome: Any, section: int, invoke: float, complete: float, **more: Any
@@ -105,9 +109,11 @@ class History:
     def request(
         self, client: str, node: str, words: str, arrived: float | None, answered: float | None = None, **more: Any
     ) -> History:
-        """What went over a link: words apart by spaces; EVAL names one of the `scripts`.
-        Sent and learnt of a tenth of a millisecond before and after, unless it is told otherwise."""
+        """What went over a link: words apart by spaces. Sent and learnt of a tenth of a millisecond before and after,
+        unless it is told otherwise. It made the key's event before it, or else after it, on that node, unless it `did`
+        nothing."""
         command, *arguments = words.split(" ")
+        did = more.pop("did", True)
         sent = more.pop("sent", None if arrived is None else arrived - 0.1)
         told = more.pop("told", None if answered is None else answered + 0.1)
         names = ("from_client_ns", "to_node_ns", "from_node_ns", "to_client_ns")
@@ -133,7 +139,19 @@ class History:
         }
         assert not more
         self.requests.append(row)
+        newest = next((event for event in reversed(self.key_events) if event.node == node), None)
+        if did and newest is not None and newest.port is None and newest.event in _CHANGES:
+            self.by(newest, len(self.requests) - 1)
+        elif did:
+            self._idle[node] = len(self.requests) - 1
         return self
+
+    def by(self, event: KeyEvent, number: int) -> None:
+        """The node says that this request made the event."""
+        asked = self.requests[number]
+        before = [one for one in self.requests[:number] if one["connection"] == asked["connection"]]
+        event.port, event.place, event.command = asked["connection"], len(before), asked["command"]
+        event.digest = digest_of([asked["command"], *asked["arguments"]])
 
     def fault(
         self, name: str, began: float, healed: float | None, *, holds: bool = True, gone: bool = True, **hit: Any
@@ -175,8 +193,11 @@ class History:
         read = more.pop("read", None)  # when the TTL was read
         told = KeyEvent(node, ms(at), event, key, value, more.pop("ttl", None), since_ns, is_hash)
         told.read_ns = None if read is None else ms(read)
+        told.database = more.pop("database", 0)
         self.key_events.append(told)
         assert not more
+        if event in _CHANGES and node in self._idle:
+            self.by(told, self._idle.pop(node))
         return self
 
     def watch(self, *nodes: str, at: float = 0) -> History:
@@ -225,17 +246,17 @@ class History:
                 **dict.fromkeys(CONNECTIONS_SCHEMA.names, 0),
                 **dict(zip(("client", "node", "by"), names, strict=True)),
                 "connection": number,
+                "node_port": self.ports.get(number, number),
+                "opened_ns": ms(self.opened.get(number, 0)),
                 "is_reached": True,
                 "client_closed_ns": None,
-                "node_closed_ns": ms(self.closed[number]) if number in self.closed else None,
+                "node_closed_ns": None,
             }
             for number, names in connections.items()
         ]
         return WireRecord(
             pa.Table.from_pylist(self.requests, REQUESTS_SCHEMA).sort_by("from_client_ns"),
             pa.Table.from_pylist(rows, CONNECTIONS_SCHEMA),
-            self.scripts,
-            EFFECTS,
             frozenset(self.config.node_names) - self.not_recorded,
         )
 

@@ -11,10 +11,6 @@ from harness.history.ledger import Ledger
 
 from .histories import START_NS, History
 
-COMPARE = "if redis.call('get',KEYS[1]) == ARGV[1] then return redis.call('del',KEYS[1]) else return 0 end"
-HASH = "redis.call('hincrby',KEYS[1],ARGV[1],1) return 1"
-QUEUE = "return redis.call('del', KEYS[1] .. ':queue')"
-
 
 def rows(history: History) -> pd.DataFrame:
     ledger = history.recorded().ledger
@@ -45,175 +41,111 @@ def granted() -> History:
     )
 
 
-def test_a_change_belongs_to_the_request_that_made_it() -> None:
+def test_a_change_belongs_to_the_request_that_the_node_names() -> None:
     (row,) = rows(granted()).itertuples()
     assert (row.what, row.cause, row.client, row.command, row.value) == ("set", "request", "c1", "SET", "a")
     assert [(at - START_NS) / 1e6 for at in (row.to_node_ns, row.from_node_ns)] == [10, 11]
     assert (row.f, row.section, row.life, row.outcome, row.is_in_call) == ("acquire", 1, 1, "ok", True)
 
 
-def test_a_request_that_was_answered_before_did_not_make_it() -> None:
-    history = granted().seen("n1", "deleted", 40, since=30).request("c2", "n1", "DEL k1", 20, 29, reply="1")
+def deleted() -> History:
+    return granted().seen("n1", "deleted", 40, since=30)
+
+
+def test_of_two_requests_at_once_the_node_knows_which_it_was() -> None:
+    history = deleted().request("c2", "n1", "DEL k1", 32, 35).request("c1", "n1", "DEL k1", 33, 36, did=False)
+    assert causes(history)[1] == ("deleted", "request", "c2")
+
+
+def test_a_change_by_a_request_that_is_not_on_record_has_no_cause() -> None:
+    history = deleted().request("c2", "n1", "DEL k1", 33, 36)
+    history.requests.pop()
     assert causes(history)[1] == ("deleted", "none", None)
+    history.request("c2", "n1", "GET k1", 33, 36, did=False)
+    assert causes(history)[1] == ("deleted", "none", None), "another program dialled from the port of this connection"
 
 
-def test_a_request_that_came_later_did_not_make_it() -> None:
-    history = granted().seen("n1", "deleted", 40, since=30).request("c2", "n1", "DEL k1", 40.1, 41, reply="1")
-    assert causes(history)[1] == ("deleted", "none", None)
-
-
-def test_a_request_that_never_arrived_did_not_make_it() -> None:
-    history = granted().seen("n1", "deleted", 40, since=30).request("c2", "n1", "DEL k1", None, sent=20)
+@pytest.mark.parametrize(("arrived", "answered"), [(20, 29), (40.1, 41), (None, None)])
+def test_a_request_at_another_time_is_not_the_one_that_the_node_names(
+    arrived: float | None, answered: float | None
+) -> None:
+    history = deleted().request("c2", "n1", "DEL k1", arrived, answered, sent=19)
     assert causes(history)[1] == ("deleted", "none", None)
 
 
 def test_a_request_whose_reply_is_missing_may_have_made_it() -> None:
-    history = granted().seen("n1", "deleted", 40, since=30).request("c2", "n1", "DEL k1", 20)
+    history = deleted().request("c2", "n1", "DEL k1", 20)
     assert told(history, "cause", "client", "reply", "from_node_ns")[1] == ("request", "c2", None, -1)
 
 
-def test_a_node_does_nothing_more_for_a_connection_that_it_has_closed() -> None:
-    history = granted().seen("n1", "deleted", 40, since=30).request("c2", "n1", "DEL k1", 20, connection=7)
-    history.closed[7] = 25
-    assert causes(history)[1] == ("deleted", "none", None)
-
-
-@pytest.mark.parametrize("words", ["GET k1", "PEXPIRE k1 100", "DEL k2", "SET k1 b"])
-def test_a_request_that_does_something_else_did_not_make_it(words: str) -> None:
-    history = granted().seen("n1", "deleted", 40, since=30).request("c2", "n1", words, 35, 36, reply="1")
-    assert causes(history)[1] == ("deleted", "none", None)
-
-
-def test_a_request_of_another_database_did_not_make_it() -> None:
-    history = granted().seen("n1", "deleted", 40, since=30)
-    history.request("c2", "n1", "DEL k1", 35, 36, reply="1", database=1)
-    assert causes(history)[1] == ("deleted", "none", None)
-
-
-def test_the_reply_rules_out_the_other_client() -> None:
-    history = granted().seen("n1", "deleted", 40, since=30)
-    history.request("c2", "n1", "DEL k1", 32, 35, reply="0").request("c1", "n1", "DEL k1", 33, 36, reply="1")
+def test_a_port_that_was_dialled_from_twice_belongs_to_the_newer_connection() -> None:
+    history = deleted().request("c2", "n1", "DEL k1", 33, 36)
+    history.request("c1", "n1", "DEL k1", 33, 36, connection=7, did=False)
+    history.ports[7], history.opened[7] = 201, 32
     assert causes(history)[1] == ("deleted", "request", "c1")
-
-
-def test_the_value_tells_two_clients_apart() -> None:
-    history = watched().seen("n1", "set", 13, "b", since=5)
-    history.request("c1", "n1", "SET k1 a PX 100", 10, 11).request("c2", "n1", "SET k1 b PX 100", 10, 11)
-    assert causes(history) == [("set", "request", "c2")]
-
-
-def test_two_that_may_both_have_made_it_are_not_told_apart() -> None:
-    history = granted().seen("n1", "deleted", 40, since=30)
-    history.request("c1", "n1", "DEL k1", 33, 36).request("c2", "n1", "DEL k1", 32, 35)
-    assert told(history, "cause", "candidates", "client")[1] == ("several", 2, None)
-
-
-def test_what_several_have_in_common_is_told() -> None:
-    history = granted().seen("n1", "deleted", 40, since=30)
-    history.request("c2", "n1", "DEL k1", 33, 36).request("c2", "n1", "DEL k1", 32, 35, connection=7)
-    assert told(history, "cause", "candidates", "client")[1] == ("several", 2, "c2")
-
-
-def test_the_node_s_own_order_decides() -> None:
-    """Both requests were under way all the time; c1's value was there before c2's, which the witness read."""
-    history = watched().seen("n1", "set", 20, since=5).seen("n1", "set", 20, "b", since=5)
-    history.request("c1", "n1", "SET k1 a PX 100", 6, 19).request("c2", "n1", "SET k1 b PX 100", 6, 19)
-    assert causes(history) == [("set", "request", "c1"), ("overwritten", "request", "c2")]
-
-
-def test_a_connection_s_own_order_decides() -> None:
-    history = watched()
-    for event in ("set", "deleted", "set", "deleted"):
-        history.seen("n1", event, 30, since=5)
-    for words in ("SET k1 a", "DEL k1", "SET k1 b", "DEL k1"):
-        history.request("c1", "n1", words, 20, 21, reply="1" if words == "DEL k1" else '"OK"')
-    assert told(history, "cause", "request") == [("request", number) for number in range(4)]
-
-
-def test_a_script_that_compares_deleted_only_the_value_that_it_names() -> None:
-    history = granted().seen("n1", "deleted", 40, since=30)
-    ours, others = "EVAL sha 1 k1 a", "EVAL sha 1 k1 b"
-    history.scripts["sha"] = COMPARE
-    history.request("c1", "n1", ours, 33).request("c2", "n1", others, 32)
-    assert causes(history)[1] == ("deleted", "request", "c1")
-
-
-def test_all_orders_are_tried() -> None:
-    """Two clients set and delete the key at once, and the witness read no value: each deletes its own."""
-    history = watched()
-    history.scripts["sha"] = COMPARE
-    for event in ("set", "deleted") * 2:
-        history.seen("n1", event, 30, since=5)
-    for client, value, at in (("c1", "a", 10), ("c2", "b", 12)):
-        history.request(client, "n1", f"SET k1 {value} NX", at, at + 6)
-        history.request(client, "n1", f"EVAL sha 1 k1 {value}", at + 2, 25, reply="1")
-    assert told(history, "candidates") == [(2,)] * 4  # c1's may have been first, or c2's
-    history.requests[0]["from_node_ns"] = history.requests[0]["to_node_ns"] + 1
-    assert [client for _, _, client in causes(history)] == ["c1", "c1", "c2", "c2"]
-
-
-def test_a_request_for_several_keys_may_have_deleted_another_one() -> None:
-    """Its reply says that it deleted one of them."""
-    history = granted().seen("n1", "deleted", 40, since=30).seen("n1", "blind", 90)
-    history.request("c2", "n1", "DEL k1 k2", 33, 36, reply="1")
-    assert causes(history)[1] == ("deleted", "request", "c2")
-    assert told(history.request("c1", "n1", "DEL k1", 32), "cause", "candidates")[1] == ("several", 2)
-
-
-def test_a_request_whose_reply_says_that_it_deleted_the_key_did_so() -> None:
-    history = granted().seen("n1", "deleted", 40, since=30).seen("n1", "blind", 90)
-    history.request("c2", "n1", "DEL k1", 33, 36, reply="1").request("c1", "n1", "DEL k1", 32)
+    history.opened[7] = 41
     assert causes(history)[1] == ("deleted", "request", "c2")
 
 
-def test_a_script_changes_keys_that_nobody_named() -> None:
-    history = watched().seen("n1", "set", 13, "a", since=5, key="k1:queue")
-    history.scripts["sha"] = QUEUE
-    history.request("c1", "n1", "SET k1:queue a", 10, 11).seen("n1", "deleted", 40, since=30, key="k1:queue")
-    history.request("c2", "n1", "EVAL sha 1 k1", 33, 36, reply="1")
-    assert causes(history)[1] == ("deleted", "request", "c2")
+def polling() -> History:
+    """c1 asks again and again, in the same words, and gets the key the fourth time. The window in which the witness saw
+    it is wide."""
+    history = watched().request("c1", "n1", "PING", 5, 5.5, did=False)
+    history.request("c1", "n1", "SET k1 first", 6, 6.5).seen("n1", "set", 7, "first", since=6)
+    for at in (10, 11, 12):
+        history.request("c1", "n1", "SETNX k1 a", at, at + 0.5, reply="0", did=False)
+    return history.request("c1", "n1", "SETNX k1 a", 13, 13.5, reply="1").seen("n1", "set", 14, "a", since=7)
 
 
-def test_a_transaction_is_done_with_its_exec() -> None:
-    history = granted().seen("n1", "deleted", 40, since=30)
-    history.request("c2", "n1", "MULTI", 20, 21, transaction=4)
+def test_of_several_requests_of_the_same_words_the_place_tells() -> None:
+    """The node does not tell of the PING, so it counts from zero where the record counts from one."""
+    history = polling()
+    for event in history.key_events[1:]:
+        assert event.place is not None
+        event.place -= 1
+    assert told(history, "request", "command") == [(1, "SET"), (5, "SETNX")]
+
+
+def test_where_no_place_fits_the_connection_is_known_and_not_the_request() -> None:
+    history = polling()
+    assert history.key_events[-1].place == 5
+    history.key_events[-1].place = 9
+    assert told(history, "cause", "client", "request", "to_node_ns", "f")[1] == ("request", "c1", -1, -1, None)
+
+
+def test_a_transaction_is_answered_with_its_exec() -> None:
+    history = deleted()
+    history.request("c2", "n1", "MULTI", 20, 21, transaction=4, did=False)
     history.request("c2", "n1", "DEL k1", 22, 23, reply='"QUEUED"', transaction=4)
-    history.request("c2", "n1", "EXEC", 35, 36, reply="[1]", transaction=4)
+    history.request("c2", "n1", "EXEC", 35, 36, reply="[1]", transaction=4, did=False)
     assert told(history, "cause", "client", "command")[1] == ("request", "c2", "DEL")
 
 
-@pytest.mark.parametrize("reply", ["null", '{"error":"EXECABORT"}', "[0]"])
-def test_a_transaction_that_was_not_done_changed_nothing(reply: str) -> None:
-    history = granted().seen("n1", "deleted", 40, since=30)
-    history.request("c2", "n1", "MULTI", 31, 32, transaction=4)
-    history.request("c2", "n1", "DEL k1", 33, 34, reply='"QUEUED"', transaction=4)
-    history.request("c2", "n1", "EXEC", 35, 36, reply=reply, transaction=4)
-    assert causes(history)[1] == ("deleted", "none", None)
+def test_the_key_of_another_database_is_another_key() -> None:
+    history = granted().seen("n1", "set", 20, "b", since=15, database=3)
+    assert told(history, "what", "key") == [("set", "k1"), ("set", "k1 (database 3)")]
 
 
-def test_a_script_may_delete_a_key_by_an_extension() -> None:
-    history = granted().seen("n1", "deleted", 40, since=30)
-    history.scripts["sha"] = "return redis.call('pexpire', KEYS[1], ARGV[1])"
-    history.request("c1", "n1", "EVAL sha 1 k1 0", 33, 36, reply="1")
-    assert causes(history)[1] == ("deleted", "request", "c1")
-    history.request("c2", "n1", "DEL k1", 33, 36, reply="1")
-    assert causes(history)[1] == ("deleted", "request", "c2")
+def test_a_list_is_set_when_it_begins_and_changed_when_it_goes_on() -> None:
+    history = watched().request("c1", "n1", "PING", 5, 6, did=False).seen("n1", "changed", 13, since=5)
+    history.seen("n1", "changed", 23, since=15).seen("n1", "deleted", 30)
+    assert told(history, "what", "owner") == [("set", 0), ("changed", 0), ("deleted", 0)]
+
+
+def test_eviction_needs_no_request() -> None:
+    assert causes(granted().seen("n1", "evicted", 40, since=30))[1] == ("evicted", "eviction", None)
 
 
 def test_expiry_needs_no_request() -> None:
-    history = granted().seen("n1", "expired", 140, since=110).request("c2", "n1", "DEL k1", 120, 121, reply="0")
+    history = (
+        granted().seen("n1", "expired", 140, since=110).request("c2", "n1", "DEL k1", 120, 121, reply="0", did=False)
+    )
     assert causes(history)[1] == ("expired", "expiry", None)
 
 
 def test_a_key_is_lost_by_a_restart() -> None:
     history = granted().seen("n1", "blind", 40).seen("n1", "watching", 60, "n1-second", since=50)
     assert told(history, "what", "cause", "is_seen")[1] == ("lost", "restart", False)
-
-
-def test_what_a_client_may_have_deleted_out_of_sight_was_not_lost_by_the_restart_alone() -> None:
-    history = granted().seen("n1", "blind", 40).seen("n1", "watching", 60, "n1-second", since=50)
-    history.request("c1", "n1", "DEL k1", 41)
-    assert told(history, "what", "cause", "candidates")[1] == ("lost", "unseen", 1)
 
 
 def test_a_key_whose_time_ran_out_while_the_node_was_down_may_have_expired() -> None:
@@ -226,13 +158,6 @@ def test_a_key_that_a_node_brings_back_was_not_changed() -> None:
     history.seen("n1", "watching", 60, "n1-second", since=50).seen("n1", "deleted", 70, since=65)
     history.request("c1", "n1", "DEL k1", 66, 67, reply="1")
     assert told(history, "what", "cause", "of") == [("set", "request", -1), ("deleted", "request", 0)]
-
-
-def test_what_was_sent_to_a_server_is_not_done_by_its_next_run() -> None:
-    lost = granted().request("c2", "n1", "DEL k1", 39).seen("n1", "blind", 40)
-    lost.seen("n1", "watching", 60, "second", since=50).seen("n1", "set", 70, "b", since=65)
-    lost.request("c2", "n1", "SET k1 b", 66, 67).seen("n1", "deleted", 90, since=80)
-    assert causes(lost)[-1] == ("deleted", "none", None)
 
 
 def test_where_the_record_is_not_whole_no_cause_is_told() -> None:
@@ -300,13 +225,12 @@ def test_the_owner_is_the_request_that_set_the_key() -> None:
 
 
 def test_a_hash_stays_with_its_owner_when_it_gets_another_field() -> None:
-    history = watched().seen("n1", "set", 13, "a", since=5, is_hash=True)
-    history.seen("n1", "set", 23, "a, b", since=15, is_hash=True).seen(
-        "n1", "prolonged", 33, "a, b", since=25, is_hash=True
-    )
-    for client, at in (("c1", 10), ("c2", 20), ("c2", 30)):
-        history.scripts["sha"] = HASH
+    history, fields = watched(), ("a", "a, b", "a, b")
+    for event, value, client, at in zip(
+        ("set", "set", "prolonged"), fields, ("c1", "c2", "c2"), (10, 20, 30), strict=True
+    ):
         history.request(client, "n1", f"EVAL sha 1 k1 {client}", at, at + 1, reply="1")
+        history.seen("n1", event, at + 3, value, since=at - 5, is_hash=True)
     assert told(history, "what", "client", "owner") == [("set", "c1", 0), ("changed", "c2", 0), ("prolonged", "c2", 0)]
 
 

@@ -27,7 +27,7 @@ import (
 // SIGKILL costs at most the record under way, and hardly any record costs a system call. The format is read by
 // harness/store/wire.py.
 const (
-	eventOpened       = iota // its bytes: the name of the link, a space, the host that dialled
+	eventOpened       = iota // its bytes: the link's name, the host that dialled, and the port from which the node was dialled
 	eventFromClient          // bytes that a client sent have arrived here
 	eventToNode              // as many bytes as `length` are about to be sent on
 	eventFromNode            // bytes that a node sent have arrived here
@@ -36,7 +36,7 @@ const (
 	eventNotToClient         // the same towards the client
 	eventClientClosed        // the client closed the connection, or nothing can come from it any more
 	eventNodeClosed          // the same of the node
-	eventUnreached           // the node took no connection; the same bytes
+	eventUnreached           // the node took no connection; the same bytes, without a port
 	eventLimitReached        // nothing more is recorded
 )
 
@@ -202,7 +202,7 @@ type wireEnd struct {
 }
 
 // opened is called for each direction of a connection, upstream first.
-func (w *WireRecord) opened(link *ToxicLink, name string) *wireEnd {
+func (w *WireRecord) opened(link *ToxicLink, name string, dest io.WriteCloser) *wireEnd {
 	w.guard.Lock()
 	defer w.guard.Unlock()
 	if w.events == nil {
@@ -214,7 +214,12 @@ func (w *WireRecord) opened(link *ToxicLink, name string) *wireEnd {
 	if upstream {
 		w.last++
 		w.numbers[key] = w.last
-		w.write(eventOpened, w.last, 0, ends(link.proxy, dialler))
+		names := ends(link.proxy, dialler)
+		if node, ok := dest.(net.Conn); ok {
+			_, port, _ := net.SplitHostPort(node.LocalAddr().String())
+			names = append(names, " "+port...)
+		}
+		w.write(eventOpened, w.last, 0, names)
 	}
 	number := w.numbers[key]
 	if !upstream {
