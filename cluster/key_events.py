@@ -80,6 +80,12 @@ class _Key(NamedTuple):
     database: int
     name: bytes
 
+    @property
+    def text(self) -> str:
+        """A key of another database has another name: a lock that takes the wrong one has another key."""
+        name = text_of(self.name)
+        return f"{name} (database {self.database})" if self.database else name
+
 
 class _Unread(NamedTuple):
     """An event whose key has yet to be read. `cause`: what made it. `adds`: it left every field of the hash where it
@@ -337,8 +343,7 @@ class KeyEventStream:
     def _tell(
         self, event: KeyEventName, key: _Key, at_ns: int, value: str | None = None, cause: Cause | None = None
     ) -> KeyEvent:
-        told = KeyEvent(self.node, at_ns, event, text_of(key.name), value, since_ns=self._proven_ns)
-        told.database = key.database
+        told = KeyEvent(self.node, at_ns, event, key.text, value, since_ns=self._proven_ns)
         if cause is not None:
             told.port, told.digest, told.command, told.place = cause
         self._told.append(told)

@@ -243,7 +243,7 @@ class KeyEvent(msgspec.Struct, omit_defaults=True, gc=False):
     field and counts in that field's value: when the count changes, the owner stays the same (`prolonged`). `ttl_ms`:
     the remaining TTL, so the key does not expire before `at_ns` + `ttl_ms` by the node's clock (None: unknown, or it
     never expires); `read_ns`: when that was known. So it expires by `read_ns` + `ttl_ms` and a millisecond, unless its
-    TTL is set anew. `key` is empty for `watching` and `blind`.
+    TTL is set anew. `key` is empty for `watching` and `blind`; in another database than 0 it is `k1 (database 3)`.
 
     `port`, `digest`, `command`, `place`: of the request that did it, as the node tells (`cluster.key_causes.Cause`);
     None if it was no request.
@@ -258,7 +258,6 @@ class KeyEvent(msgspec.Struct, omit_defaults=True, gc=False):
     since_ns: Moment | None = None
     is_hash: bool = False
     read_ns: Moment | None = None
-    database: Int64 = 0
     port: Int64 | None = None
     digest: Int64 | None = None
     command: str | None = None

@@ -97,7 +97,7 @@ def derive_changes(events: Iterable[KeyEvent]) -> pd.DataFrame:
 
 
 def _change(rows: list[list[Any]], node: _Node, event: KeyEvent, place: int) -> None:
-    key, value, kind = _name(event), event.value, event.event
+    key, value, kind = event.key, event.value, event.event
     held = node.held.get(key)
     since_ns = event.at_ns if event.since_ns is None else event.since_ns
     of, what = -1 if held is None else held.row, "set"
@@ -122,11 +122,6 @@ def _change(rows: list[list[Any]], node: _Node, event: KeyEvent, place: int) -> 
     rows.append([*row, *_asked(event)])
 
 
-def _name(event: KeyEvent) -> str:
-    """The key's name; one that says which database it is in, unless that is the first."""
-    return f"{event.key} (database {event.database})" if event.database else event.key
-
-
 def _asked(event: KeyEvent) -> list[Any]:
     numbers = (event.port, event.digest, event.place)
     return [*(-1 if number is None else number for number in numbers), event.command]
@@ -141,16 +136,15 @@ def _expiry(event: KeyEvent) -> int:
 
 def _find(rows: list[list[Any]], node: _Node, event: KeyEvent, place: int) -> None:
     """The key was there when the node was seen again."""
-    key = _name(event)
-    before = node.before.pop(key, None)
+    before = node.before.pop(event.key, None)
     if not node.is_known or (before is not None and event.value in (before.value, None)):
-        node.held[key] = before or _Holding(-1, event.value, _expiry(event))
+        node.held[event.key] = before or _Holding(-1, event.value, _expiry(event))
         return
-    node.held[key] = _Holding(len(rows), event.value, _expiry(event))
+    node.held[event.key] = _Holding(len(rows), event.value, _expiry(event))
     node.unseen.append(len(rows))
     what, of = ("set", -1) if before is None else ("overwritten", before.row)
     times = (node.blind_ns, event.at_ns)
-    row = [event.node, key, what, event.value, None, FOREVER_NS, *times, place, of, False, False]
+    row = [event.node, event.key, what, event.value, None, FOREVER_NS, *times, place, of, False, False]
     rows.append([*row, *_NOT_ASKED])
 
 

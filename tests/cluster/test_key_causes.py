@@ -168,12 +168,12 @@ def test_keys_of_other_databases_are_seen_and_read(stream: KeyEventStream, serve
     peer = Peer(server, database=3)
     peer.ask("SET", "k1", "a", "PX", 60_000)
     (event,) = follow(stream, lambda told: len(told) == 1)
-    assert (event.key, event.database, event.value, event.port) == ("k1", 3, "a", peer.port)
+    assert (event.key, event.value, event.port) == ("k1 (database 3)", "a", peer.port)
     assert event.ttl_ms is not None
     again = KeyEventStream("n1", Address(server.address.host, server.address.port))
     seen = follow(again, lambda told: any(event.event == "watching" for event in told))
     again.close()
-    assert next((event.event, event.key, event.database, event.value) for event in seen) == ("seen", "k1", 3, "a")
+    assert next((event.event, event.key, event.value) for event in seen) == ("seen", "k1 (database 3)", "a")
 
 
 def test_what_empties_a_database_deletes_each_of_its_keys(stream: KeyEventStream, server: Server) -> None:
@@ -185,7 +185,7 @@ def test_what_empties_a_database_deletes_each_of_its_keys(stream: KeyEventStream
     assert told(stream, 1) == [("deleted", "k1", peer.port, digest_of(["FLUSHDB"]), "FLUSHDB")]
     peer.ask("EVAL", "redis.call('flushall')", 0)
     assert [(event, key, port, command) for event, key, port, _, command in told(stream, 1)] == [
-        ("deleted", "k2", peer.port, "FLUSHALL")
+        ("deleted", "k2 (database 3)", peer.port, "FLUSHALL")
     ]
 
 

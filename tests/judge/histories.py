@@ -193,7 +193,6 @@ class History:
         read = more.pop("read", None)  # when the TTL was read
         told = KeyEvent(node, ms(at), event, key, value, more.pop("ttl", None), since_ns, is_hash)
         told.read_ns = None if read is None else ms(read)
-        told.database = more.pop("database", 0)
         self.key_events.append(told)
         assert not more
         if event in _CHANGES and node in self._idle:

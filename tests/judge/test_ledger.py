@@ -121,11 +121,6 @@ def test_a_transaction_is_answered_with_its_exec() -> None:
     assert told(history, "cause", "client", "command")[1] == ("request", "c2", "DEL")
 
 
-def test_the_key_of_another_database_is_another_key() -> None:
-    history = granted().seen("n1", "set", 20, "b", since=15, database=3)
-    assert told(history, "what", "key") == [("set", "k1"), ("set", "k1 (database 3)")]
-
-
 def test_a_list_is_set_when_it_begins_and_changed_when_it_goes_on() -> None:
     history = watched().request("c1", "n1", "PING", 5, 6, did=False).seen("n1", "changed", 13, since=5)
     history.seen("n1", "changed", 23, since=15).seen("n1", "deleted", 30)
