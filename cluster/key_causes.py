@@ -32,6 +32,8 @@ _GIVES_UP: Final = {
     **dict.fromkeys([b"BLMPOP", b"BZMPOP"], 0),
 }
 """The commands that wait for a key, and the place of the argument that says how many seconds."""
+_GIVES_UP_LATE_S: Final = 0.2
+"""A server looks ten times a second for clients that have waited long enough, and later if it is busy."""
 _TAKES: Final = frozenset([b"lpop", b"rpop", b"zpopmin", b"zpopmax"])
 _HASHED: Final = frozenset([b"EVAL", b"EVAL_RO"])
 
@@ -70,7 +72,7 @@ class _Caller(NamedTuple):
 
 
 class _Waiting(NamedTuple):
-    """A client in a blocking command. `until_s`: by the node's clock, when it gives up."""
+    """A client in a blocking command. `until_s`: by the node's clock, when it may give up."""
 
     keys: frozenset[bytes]
     caller: _Caller
@@ -130,7 +132,8 @@ class KeyCauses:
             if event in _TAKES:
                 if served is not None:
                     del self._waiting[served]
-                served = self._served(key, now_s, None if key not in words else port)
+                takes = key in words and words[0].lower().lstrip(b"b") in _TAKES
+                served = self._served(key, now_s if takes else now_s - _GIVES_UP_LATE_S, port if takes else None)
             if event in WITHOUT_REQUEST:
                 self.found.append(None)
             elif served is not None and key in self._waiting[served].keys:

@@ -205,3 +205,18 @@ def test_what_was_emptied_comes_in_its_place_among_the_causes() -> None:
         Cause(5, digest_of(["SET", "k1", "a"]), "SET", 0),
         Flush(None, Cause(6, digest_of(["FLUSHALL", "ASYNC"]), "FLUSHALL", 0)),
     ]
+
+
+@pytest.mark.parametrize(
+    ("line", "port"),
+    [(b'1795710917.3 [0 127.0.0.1:7] "PING"', 5), (b'1795710917.3 [0 127.0.0.1:7] "LPOP" "queue"', 7)],
+)
+def test_a_server_ends_a_wait_a_little_late(line: bytes, port: int) -> None:
+    """The wait of 50 ms should have ended at .25: it may have got the token, unless another client took it."""
+    causes = KeyCauses()
+    causes.line(b'1795710917.2 [0 127.0.0.1:5] "BLPOP" "queue" "0.05"')
+    causes.notified(b"rpush", b"queue")
+    causes.line(b'1795710917.29 [0 127.0.0.1:6] "RPUSH" "queue" "token"')
+    causes.notified(b"lpop", b"queue")
+    causes.line(line)
+    assert [cause.port for cause in causes.found if isinstance(cause, Cause)] == [6, port]
