@@ -120,7 +120,7 @@ def measure(
         verdict.of(quorum_backing.Figures),
     )
     machine = verdict.of(disturbance.Figures)
-    reachable = majority_windows(run.config.user_names, run.config.node_names, run.faults, run.ends, begin, end)
+    reachable = majority_windows(run.config.user_names, run.nodes, run.faults, run.ends, begin, end)
     return Figures(
         sections=len(run.sections),
         overlaps={blame: by_blame.get(blame, 0) for blame in BLAMES},

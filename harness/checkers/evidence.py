@@ -81,7 +81,7 @@ def check(run: Recorded) -> Answer:
     begin, end = run.timeline.start_ns, last_ns(run)
     if run.is_scripted or end <= begin:
         return Answer(unknown=tuple(unknown))
-    reach = majority_windows(run.config.user_names, run.config.node_names, _barriers(run), run.ends, begin, end)
+    reach = majority_windows(run.config.user_names, run.nodes, _barriers(run), run.ends, begin, end)
     empty_ms = _longest_empty_ns(run, begin, end) / 1e6
     starved, starved_percent = _starved(run.lags)
     figures = Figures(

@@ -120,7 +120,7 @@ def _waits(run: Recorded) -> Iterator[_Wait]:
         return
     each = each.sort_index().sort_values("since")
     config, begin = run.config, run.timeline.start_ns
-    stretches = list(reach(config.user_names, config.node_names, run.faults, run.ends, begin, int(each["until"].max())))
+    stretches = list(reach(config.user_names, run.nodes, run.faults, run.ends, begin, int(each["until"].max())))
     for client, key, since, until in rows_of(each, "client", "key", "since", "until"):
         able = ((a, b) for a, b, some in stretches if str(client) in some)
         for a, b in merged(able, since, until):
@@ -160,7 +160,7 @@ def _deaf(run: Recorded, key: str) -> Iterator[tuple[int, int]]:
     invoke, complete = (tries[name].to_numpy(np.int64) for name in ("invoke_ns", "complete_ns"))
     config = run.config
     links = [replace(event, paused_clients=(), killed_clients=()) for event in run.faults]
-    stretches = reach(config.user_names, config.node_names, links, (), run.timeline.start_ns, int(complete.max()))
+    stretches = reach(config.user_names, run.nodes, links, (), run.timeline.start_ns, int(complete.max()))
     own = {client: (tries["client"] == client).to_numpy(np.bool_) for client in config.user_names}
     for began, done, able in stretches:
         for client in own.keys() - able.keys():

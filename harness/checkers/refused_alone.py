@@ -107,7 +107,7 @@ def _somebody_came_and_went(run: Recorded, spell: _Spell) -> bool:
     here = (keys["lock_key"] == str(run.ops["key"].iloc[int(spell.rows[0])])) & (keys["ended"] == "deleted")
     within = (keys["from_min_ns"] >= spell.since_ns) & (keys["to_max_ns"] <= spell.until_ns)
     nodes = keys[(here & within).to_numpy(np.bool_)].groupby("value", observed=True)["node"].nunique()
-    return bool((nodes > run.config.nodes // 2).any())
+    return bool((nodes > len(run.nodes) // 2).any())
 
 
 def _found_keys(run: Recorded, spells: list[_Spell]) -> list[bool]:
@@ -117,7 +117,7 @@ def _found_keys(run: Recorded, spells: list[_Spell]) -> list[bool]:
     invoke, complete = (ops[name].to_numpy(np.int64) for name in ("invoke_ns", "complete_ns"))
     taken = (ops["reason"] == "held").to_numpy(np.bool_, copy=True)
     holdings = None if run.owners is None else run.owners.holdings
-    majority = run.config.nodes // 2 + 1
+    majority = len(run.nodes) // 2 + 1
     found = []
     for spell in spells:
         if holdings is not None:
@@ -126,7 +126,7 @@ def _found_keys(run: Recorded, spells: list[_Spell]) -> list[bool]:
             node = codes_of(of_key["node"])
             for row in spell.rows:
                 there = (since <= invoke[row]) & (until >= complete[row])
-                taken[row] |= run.config.nodes - len(np.unique(node[there])) < majority
+                taken[row] |= len(run.nodes) - len(np.unique(node[there])) < majority
         found.append(2 * int(taken[spell.rows].sum()) >= len(spell.rows))
     return found
 
@@ -176,7 +176,7 @@ def _calm(run: Recorded, rows: Ints) -> Bools:
     client = codes_in(pd.Index(config.user_names), ops["client"])
     begin, end = run.timeline.start_ns, int(complete.max())
     # A client that tries is alive, so only the fact that somebody ended matters here, not who.
-    stretches = list(reach(config.user_names, config.node_names, run.faults, (), begin, end))
+    stretches = list(reach(config.user_names, run.nodes, run.faults, (), begin, end))
     granted = granted[_surely_as_recorded(run, invoke[granted], complete[granted])]
     enough: set[frozenset[str]] = set()
     for since, until, missing in stretches:

@@ -79,7 +79,7 @@ class NodePart:
 def parts(run: Recorded, evidence: Evidence, earlier: Side, later: Side) -> tuple[NodePart, ...]:
     """Every node's part in the overlap of two sections; empty if nothing is known about the nodes' replies."""
     faults = windows(run.faults)
-    found = tuple(_part(run, evidence, faults, node, earlier, later) for node in run.config.node_names)
+    found = tuple(_part(run, evidence, faults, node, earlier, later) for node in run.nodes)
     known = any(said.word is not None or said.yes for part in found for said in (part.earlier, part.later))
     return found if known else ()
 

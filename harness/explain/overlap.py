@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fencepost.text import listed
+from fencepost.text import listed, plural
 from harness.explain.cases import Side
 from harness.explain.evidence import NodeEvent
 from harness.explain.nodes import BELIED, Loss, NodePart, Said, went_down
@@ -239,7 +239,7 @@ def _clocks(run: Recorded, group: Sequence[NodePart], from_ns: int, until_ns: in
 
 def too_few(run: Recorded, parts: Sequence[NodePart], earlier: Side, later: Side) -> str:
     """Says so if one of them acquired the lock with less than a majority; else empty."""
-    majority = run.config.nodes // 2 + 1
+    majority = len(run.nodes) // 2 + 1
     texts = []
     for side, said in ((earlier, [p.earlier for p in parts]), (later, [p.later for p in parts])):
         yes = [part.node for part, one in zip(parts, said, strict=True) if one.heard]
@@ -250,7 +250,7 @@ def too_few(run: Recorded, parts: Sequence[NodePart], earlier: Side, later: Side
         return ""
     shared = any(part.loss is not None for part in parts)
     tail = "" if shared else ", and no node granted it to both"
-    return f"{' and '.join(texts)}: fewer than the majority of {majority} of {run.config.nodes} nodes{tail}."
+    return f"{' and '.join(texts)}: fewer than the majority of {majority} of {plural(len(run.nodes), 'node')}{tail}."
 
 
 def _counts(run: Recorded, parts: Sequence[NodePart], earlier: Side, later: Side) -> str:

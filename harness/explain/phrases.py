@@ -51,7 +51,7 @@ def yes_to_another_request(nodes: Sequence[str]) -> str:
 
 
 def of_nodes(count: int, run: Recorded) -> str:
-    return f"{count} of {plural(run.config.nodes, 'node')}"
+    return f"{count} of {plural(len(run.nodes), 'node')}"
 
 
 def how_down(event: FaultEvent) -> HowDown | None:

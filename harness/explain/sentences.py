@@ -146,13 +146,13 @@ def _belief(run: Recorded, evidence: Evidence, case: Case) -> Told:
     why = ", ".join(printable(str(node)) for node in example.get("nodes", ()))
     text = f"{text}no majority of the nodes can have held the lock for it{f': {why}' if why else ''}."
     rounds, side = evidence.rounds.get((str(example["client"]), int(example["section"])), ()), case.named.get("section")
-    if side is None or not rounds or len(rounds[-1].replies) < run.config.nodes:
+    if side is None or not rounds or len(rounds[-1].replies) < len(run.nodes):
         return Told(text)
     last = rounds[-1]
     heard = [reply.node for reply in last.replies if reply.said == "OK"]
     belied = [node for node in heard if evidence.never_set(last, node, side.start_ns)]
     granted = [node for node in heard if node not in belied]
-    majority = run.config.nodes // 2 + 1
+    majority = len(run.nodes) // 2 + 1
     if len(granted) >= majority:
         return Told(text)
     who = f"Only {listed(granted)}" if granted else "No node"
@@ -174,7 +174,7 @@ def _outlasts(run: Recorded, evidence: Evidence, case: Case) -> Told:
     lease, keys = float(example["lease_until_ms"]), float(example["keys_until_ms"])
     client, too_long = printable(str(example["client"])), lasting((lease - keys) * 1e6)
     anew = example.get("prolonged_on")
-    if anew is not None and len(anew) < run.config.nodes // 2 + 1:
+    if anew is not None and len(anew) < len(run.nodes) // 2 + 1:
         nodes = f"only {listed([printable(str(node)) for node in anew])}" if anew else "no node"
         return Told(
             f"An extension at {float(example['at_ms']):+,.1f} ms told {client} that it holds the lock until "

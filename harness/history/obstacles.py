@@ -149,7 +149,7 @@ def _absence(event: FaultEvent) -> Kind:
 def _absences(run: Recorded, clients: Sequence[str], since_ns: int, until_ns: int) -> dict[str, _Times]:
     """By node, and by how it was not there, when that was: disjoint, in order."""
     found = {}
-    for node in run.config.node_names:
+    for node in run.nodes:
         times: _Times = {kind: [] for kind in _ABSENCES}
         for event, began, done in longest_windows(run.faults):
             if node in event.nodes:

@@ -128,6 +128,15 @@ class Recorded:
         return bool(self.denied) and not len(self.sections)
 
     @cached_property
+    def nodes(self) -> tuple[str, ...]:
+        """The nodes that the lock uses: those to which its clients sent requests during the load. A majority is one of
+        these. All of them if it is not on record."""
+        sent = {(link.client, link.node): link.load for link in self.traffic or ()}
+        links = ((client, node) for node in self.config.node_names for client in self.config.client_names)
+        used = {node for client, node in links if sent.get((client, node), 1)}
+        return tuple(node for node in self.config.node_names if node in used) or tuple(self.config.node_names)
+
+    @cached_property
     def wrong_clocks(self) -> WrongClocks:
         """When keys may have lived for another time than the lock asked for."""
         return WrongClocks.of(self.faults, self.lease_ms)

@@ -63,7 +63,7 @@ class VainTries:
         tries = tries_by_key(run, owners, left_ns(run))[key]
         rows = [row for row in own if row.from_max_ns <= until_ns and row.to_min_ns >= since_ns]
         return cls(
-            run.config.node_names,
+            run.nodes,
             since_ns,
             until_ns,
             rows,
