@@ -127,7 +127,7 @@ def judge_and_draw(folder: RunFolder) -> Judged:
     if experiment is not None:
         environment["experiment"] = experiment
     replay = replay_command(as_it_ran(recorded.config, environment), folder.path / "schedule.json", experiment)
-    explained = explain(recorded, verdict, folder)
+    explained = explain(recorded, verdict)
     page, album = folder.path / "report.html", Album(recorded, folder)
     write_page(recorded, verdict, environment, page, replay=replay, explained=explained, album=album)
     return Judged(recorded, verdict, environment, replay, explained)

@@ -49,7 +49,7 @@ def _explain(call: Call, out: Console) -> int:
         recorded_verdict(folder)
     except UsageError as unfit:
         out.print(f"{unfit}; what follows is from the record", soft_wrap=True)
-    explained = explain(run, verdict, folder, arguments.limit)
+    explained = explain(run, verdict, arguments.limit)
     if arguments.kind is not None:
         explained = tuple(one for one in explained if one.finding.kind == arguments.kind)
         if not explained:

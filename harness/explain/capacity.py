@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from fencepost.text import listed, plural, printable
 from harness.explain.cases import Case, Side
 from harness.explain.evidence import Evidence
+from harness.explain.node_replies import replies
 from harness.explain.nodes import NodePart, parts
 from harness.explain.overlap import NOT_RECORDED, by_client, by_lock, undecided
 from harness.explain.phrases import at
@@ -48,18 +49,18 @@ def find_cause(run: Recorded, evidence: Evidence, case: Case) -> Cause:
 
 
 def _sharing(evidence: Evidence, sides: Sequence[Side]) -> tuple[Side, Side] | None:
-    """Two sections that were granted the same one of several keys of a lock (`fencepost.history.lock_key`), the last
-    two of them, under that key's name."""
+    """Two sections that were granted the same one of several keys of a lock, the last two of them, under that key's
+    name on the nodes."""
     by_slot: dict[str, Side] = {}
     found = None
     for side in sides:
-        granting = evidence.granting(side.client, side.section, side.start_ns)
-        if granting is None or granting.key == side.key:
+        granted = evidence.granted_to(side.client, side.section, side.start_ns)
+        if not granted or granted[-1].key == side.key:
             continue
-        named = replace(side, key=granting.key)
-        if granting.key in by_slot:
-            found = by_slot[granting.key], named
-        by_slot[granting.key] = named
+        named = replace(side, key=granted[-1].key)
+        if named.key in by_slot:
+            found = by_slot[named.key], named
+        by_slot[named.key] = named
     return found
 
 
@@ -67,10 +68,10 @@ def _votes(evidence: Evidence, sides: Sequence[Side], run: Recorded) -> str:
     """How many nodes granted it to each client, and how many clients each node let in."""
     granted: dict[str, list[str]] = {}
     for side in sides:
-        granting = evidence.granting(side.client, side.section, side.start_ns)
-        if granting is None:
+        said = replies(run, evidence, side)
+        if not any(one.is_known for one in said.values()):
             return f"All of them acquired the lock. {NOT_RECORDED}"
-        granted[side.client] = [reply.node for reply in granting.replies if reply.said == "OK"]
+        granted[side.client] = [node for node, one in said.items() if one.heard]
     each = [f"{client} was let in by {listed(nodes) if nodes else 'no node'}" for client, nodes in granted.items()]
     text = f"All of them were within their leases: {'; '.join(each)}."
     permits, majority = run.config.permits, run.config.nodes // 2 + 1

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from harness.checkers.exclusion import example_of
-from harness.explain.evidence import Span
+from harness.explain.replies import Span
 from harness.history.overlaps import BLAMES, overlapping_pairs
 from harness.history.recorded import Recorded
 from harness.verdict import Finding

@@ -1,113 +1,52 @@
-"""What the nodes are known to have done: from their replies to clients, and from the witness's events.
+"""What the nodes are known to have done: from the witness's events, and from the requests of clients.
 
-Both have the same form, a `NodeEvent`: something that happened to a key on a node, between two times. For a reply these
-are the times before the request and after the reply was read. The witness provides bounds too, and knows the order of
-events on one node.
+Both have the same form, a `NodeEvent`: something that happened to a key on a node, between two times. The witness knows
+what happened, and in which order on one node; the ledger says by which request, and so who did it and when. Where the
+node was not watched, a reply may still prove what it did.
 
-Clients know who did what; the witness knows only what happened. So for a lock that exposes its nodes' replies these are
-used, and the witness adds what no client learned: keys that expired, and grants whose reply never arrived. For any
-other lock the witness is the only source, and the value of a lease identifies the owner of a key.
+Without a record of the links, the value of a lease identifies the owner of a key.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Container, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from typing import Final, Literal, NamedTuple
 
-from fencepost.history import Held, KeyEvent, NodeReply, Round, lock_key
-from harness.history.fault_windows import FOREVER_NS
-from harness.history.key_owners import Owners
-from harness.history.ledger import Change, Doer, Ledger
-from harness.store.run_folder import RunFolder
+import numpy as np
 
-What = Literal["granted", "prolonged", "deleted", "expired"]
+from fencepost.history import KeyEvent, task_names
+from harness.explain.node_events import NodeEvent
+from harness.explain.replies import Asked, Span, asked_in, by_link, rows_of
+from harness.explain.wire_requests import WireRequest, WireRequests
+from harness.explain.witnessed import Causes, Witnessed, since_of
+from harness.history.ledger import Change, Ledger
+from harness.history.lock_keys import lock_keys
+from harness.history.recorded import Recorded
+from harness.store.wire import Wire
 
-_DONE: Final[Mapping[str, tuple[What, str]]] = {
-    "acquire": ("granted", "OK"),
-    "extend": ("prolonged", "1"),
-    "undo": ("deleted", "1"),
-    "release": ("deleted", "1"),
-}
-"""What a round did on a node, and the reply that confirms it."""
-_SEEN: Final[Mapping[str, What]] = {
-    "set": "granted",
-    "prolonged": "prolonged",
-    "deleted": "deleted",
-    "expired": "expired",
-}
 Owner = tuple[str, int]
 """A client and its section."""
 
 
 @dataclass(frozen=True, slots=True)
-class NodeEvent:
-    """Something that happened to a key on a node, between `after_ns` and `by_ns`.
-
-    `client`, `section`: who did it (None: unknown, or the key expired). `value`: the key's value, or the one that
-    should be deleted. `order`: its place among all events that the witness saw on this node; None if it did not see it.
-    """
-
-    node: str
-    key: str
-    what: What
-    after_ns: int
-    by_ns: int
-    client: str | None = None
-    section: int | None = None
-    value: str | None = None
-    order: int | None = None
-
-    @property
-    def whose(self) -> tuple[str | None, int | None, str | None]:
-        return self.client, self.section, self.value
-
-    def may_be_of(self, client: str, section: int) -> bool:
-        """Whether this client did it, in this section for all that is known."""
-        return self.client == client and self.section in (section, None)
-
-    def sets(self, value: str | None) -> bool:
-        return self.what == "granted" and self.value is not None and self.value == value
-
-    def may_be(self, other: NodeEvent) -> bool:
-        """Whether both may tell of the same thing on the same node."""
-        if self.order is not None and other.order is not None:
-            return self.order == other.order
-        return self.after_ns <= other.by_ns and other.after_ns <= self.by_ns
-
-    def may_follow(self, other: NodeEvent) -> bool:
-        """Whether this may have happened after the other, on the same node."""
-        if self.order is not None and other.order is not None:
-            return self.order > other.order
-        return self.by_ns > other.after_ns
-
-    def surely_follows(self, other: NodeEvent) -> bool:
-        if self.order is not None and other.order is not None:
-            return self.order > other.order
-        return self.after_ns > other.by_ns
-
-
-class Span(NamedTuple):
-    """A key and the time that matters for it."""
-
-    key: str
-    from_ns: int
-    to_ns: int
-
-
-@dataclass(frozen=True, slots=True)
 class Evidence:
-    """`events`: by key and node, in order. `rounds`: the acquiring rounds by client and section, in order. `watched`:
-    by node, from when to when the witness saw everything; `recognised`: the keys for which it saw a known lease;
-    `seen`: by key and node, all that it saw, in the node's order; `values`: those of each client and section."""
+    """`events`: by key and node, in order. `asked`: by client and node, the requests for the lock's keys, in order;
+    `requests`: the same by their places in `requests.parquet`; `recorded`: the nodes of whose requests none is missing;
+    `unclear`: tasks and nodes where requests of the process may be of several tasks.
+    `watched`: by node, from when to when the witness saw everything; `recognised`: the keys for which it saw a known
+    lease; `seen`: by key and node, all that it saw, in the node's order; `values`: those of each client and section."""
 
     events: Mapping[tuple[str, str], Sequence[NodeEvent]] = field(default_factory=dict)
-    rounds: Mapping[Owner, Sequence[Round]] = field(default_factory=dict)
+    asked: Mapping[tuple[str, str], Sequence[Asked]] = field(default_factory=dict)
+    requests: Mapping[int, Asked] = field(default_factory=dict)
+    recorded: frozenset[str] = frozenset()
+    unclear: frozenset[tuple[str, str]] = frozenset()
     watched: Mapping[str, Sequence[tuple[int, int]]] = field(default_factory=dict)
     recognised: frozenset[str] = frozenset()
     seen: Mapping[tuple[str, str], Sequence[NodeEvent]] = field(default_factory=dict)
     values: Mapping[Owner, Set[str]] = field(default_factory=dict)
     ledger: Ledger | None = None
+    wire: WireRequests | None = None
 
     def loss_of(self, granted: NodeEvent) -> Change | None:
         """What ended the value that was set, by the ledger; None if that is not on record."""
@@ -148,6 +87,8 @@ class Evidence:
         """The SET of this grant, if the witness saw it. A lock may use one value again and again: only what was set at
         that time can be it."""
         events = self.seen.get((granted.key, granted.node), ())
+        if granted.order is not None:
+            return next((e for e in events if e.order == granted.order), None)
         by_value = (e for e in reversed(events) if e.sets(granted.value) and granted.may_be(e))
         return next(by_value, None) or next((e for e in reversed(events) if self._is_on_record(e, granted)), None)
 
@@ -156,14 +97,6 @@ class Evidence:
         is_unread = self.ledger is not None and event.what == "granted" and event.value is None
         is_own = event.client is not None and (event.client, event.section) == (granted.client, granted.section)
         return is_unread and is_own and granted.may_be(event)
-
-    def never_set(self, one: Round, node: str, until_ns: int) -> bool:
-        """Whether the witness saw everything since this round, and no SET of its value on the node."""
-        events = self.seen.get((one.key, node), ())
-        return self.saw_all(node, one.key, one.asked_ns, until_ns) and not any(
-            event.sets(one.value) or (event.what == "granted" and event.value is None and event.by_ns >= one.asked_ns)
-            for event in events
-        )
 
     def set_nothing(self, owner: Owner, node: str, key: str, from_ns: int, to_ns: int) -> bool:
         """Whether the witness saw everything in this time, and no SET that can have been the owner's."""
@@ -181,10 +114,28 @@ class Evidence:
     def on(self, node: str, key: str) -> Sequence[NodeEvent]:
         return self.events.get((key, node), ())
 
-    def granting(self, client: str, section: int, start_ns: int) -> Round | None:
-        """The round after which the client entered; None if it was not recorded."""
-        before = [one for one in self.rounds.get((client, section), ()) if one.done_ns <= start_ns]
-        return before[-1] if before else None
+    def granted_to(self, client: str, section: int, until_ns: int) -> list[NodeEvent]:
+        """What nodes had granted to a client for this section by then, in order."""
+        found = (one for of_key in self.events.values() for one in of_key if one.what == "granted")
+        own = [one for one in found if one.may_be_of(client, section) and one.by_ns <= until_ns]
+        return sorted(own, key=lambda one: one.by_ns)
+
+    def asked_by(self, client: str, node: str, key: str, from_ns: int, to_ns: int) -> list[Asked]:
+        """With which requests the client asked the node for the key in this time."""
+        return [
+            one
+            for one in self.asked.get((client, node), ())
+            if one.can_acquire and one.key == key and from_ns <= one.request.sent_ns <= to_ns
+        ]
+
+    def has_all(self, client: str, node: str) -> bool:
+        """Whether every request of the client to the node is on record as its own."""
+        return node in self.recorded and (client, node) not in self.unclear
+
+    def may_take_another(self, request: WireRequest, by_ns: int) -> bool:
+        """Whether a client that is out of step takes a yes to an earlier request for the reply to this one."""
+        row = None if self.wire is None else self.wire.taken_for(request, by_ns)
+        return row is not None and row in self.requests and self.requests[row].did == "granted"
 
     def saw_all(self, node: str, key: str, from_ns: int, to_ns: int) -> bool:
         """Whether the witness would have seen every set of this key on the node in this time."""
@@ -192,158 +143,92 @@ class Evidence:
         return key in self.recognised and any(since <= from_ns and to_ns <= until for since, until in watched)
 
 
-def gather(
-    folder: RunFolder,
-    spans: Sequence[Span],
-    owners: Owners | None = None,
-    ledger: Ledger | None = None,
-    keys: Container[str] = (),
-) -> Evidence:
-    """The evidence for these spans in the run's folder; if `owners` are known, without copies of keys. `keys`: the
-    names of the lock's keys on the nodes. Raises UsageError for damaged logs."""
+def gather(run: Recorded, spans: Sequence[Span]) -> Evidence:
+    """The evidence for these spans, without copies of keys. Raises UsageError for damaged logs."""
     if not spans:
         return Evidence()
-    wanted: dict[str, list[Span]] = {}
-    for span in spans:
-        wanted.setdefault(span.key, []).append(span)
+    copies = run.owners.copies if run.owners else frozenset()
 
-    def matters(key: str, from_ns: int, to_ns: int) -> bool:
-        return any(from_ns <= span.to_ns and to_ns >= span.from_ns for span in wanted.get(key, ()))
+    def is_near(e: KeyEvent) -> bool:
+        return not e.key or (
+            e.key not in copies and any(s.from_ns <= e.at_ns and since_of(e) <= s.to_ns for s in spans)
+        )
 
-    copies = owners.copies if owners else frozenset()
-
-    def is_seen(e: KeyEvent) -> bool:
-        return not e.key or (e.key not in copies and any(s.from_ns <= e.at_ns and _since(e) <= s.to_ns for s in spans))
-
-    return assemble(
-        (
-            (c, one)
-            for c, _, rounds in folder.read_answers()
-            for one in rounds
-            if matters(lock_key(one.key), one.asked_ns, one.done_ns)
-        ),
-        folder.read_nodes(),
-        ((c, held) for c, _, of_client in folder.read_held() for held in of_client if held.key in wanted),
-        is_seen,
-        ledger,
-        keys,
-    )
-
-
-def assemble(
-    rounds: Iterable[tuple[str, Round]],
-    seen: Iterable[KeyEvent] = (),
-    held: Iterable[tuple[str, Held]] = (),
-    matters: Callable[[KeyEvent], bool] = lambda event: True,
-    ledger: Ledger | None = None,
-    keys: Container[str] = (),
-) -> Evidence:
-    """The evidence from rounds and held values, each given with its client, and from those of all of the witness's
-    events that matter. `ledger`: it knows whose request led to an event of one of these `keys`."""
-    told = list(rounds)
-    shown = _shown(told, held)
-    answered = [event for client, one in told for reply in one.replies for event in _answered(client, one, reply)]
-    known = {} if ledger is None else ledger.doers(keys)
-    witnessed = _Witnessed.of(((order, one) for order, one in enumerate(seen) if matters(one)), shown, known)
-    added = witnessed.events
-    if any(one.replies for _, one in told):
-        granted = {(event.node, event.value) for event in answered if event.what == "granted"}
-        added = [
-            event
-            for event in added
-            if event.what == "expired"
-            or (event.what == "granted" and event.client is not None and (event.node, event.value) not in granted)
-        ]
+    shown = _shown(run, {span.key for span in spans})
+    keys = lock_keys(run, run.ledger) if run.ledger is not None else ()
+    seen = ((order, one) for order, one in enumerate(run.key_events()) if is_near(one))
+    witnessed = Witnessed.of(seen, shown, Causes.of(run.ledger, keys), has_slots=run.permits > 1)
+    record = run.wire()
+    wire = None if record is None else WireRequests(Wire(record.requests, record.connections), run.config.node_names)
+    asked = [] if record is None or wire is None else asked_in(run, record, wire, spans, witnessed.names)
     all_seen: dict[tuple[str, str], list[NodeEvent]] = {}
     for event in witnessed.events:
         all_seen.setdefault((event.key, event.node), []).append(event)
     events: dict[tuple[str, str], list[NodeEvent]] = {}
-    for event in sorted([*answered, *added], key=lambda event: (event.by_ns, event.order or 0, event.after_ns)):
+    proven = [_proven(one) for one in _unseen(asked, run.ledger)]
+    for event in sorted(
+        [*witnessed.events, *proven], key=lambda event: (event.by_ns, event.order or 0, event.after_ns)
+    ):
         events.setdefault((event.key, event.node), []).append(event)
-    acquiring: dict[Owner, list[Round]] = {}
-    for client, one in sorted(told, key=lambda pair: pair[1].asked_ns):
-        if one.f == "acquire":
-            acquiring.setdefault((client, one.section), []).append(one)
     values: dict[Owner, set[str]] = {}
     for value, who in shown.items():
         for client, section, _ in who:
             values.setdefault((client, section), set()).add(value)
-    recognised = frozenset(witnessed.names.values())
-    return Evidence(events, acquiring, witnessed.watched, recognised, all_seen, values, ledger)
+    return Evidence(
+        events,
+        by_link(asked),
+        rows_of(asked),
+        frozenset() if record is None else record.recorded,
+        _unclear(run, asked),
+        witnessed.watched,
+        frozenset(witnessed.shown_as.values()),
+        all_seen,
+        values,
+        run.ledger,
+        wire,
+    )
 
 
-def _shown(told: Iterable[tuple[str, Round]], held: Iterable[tuple[str, Held]]) -> dict[str, set[tuple[str, int, str]]]:
-    """The owners of each value, as client, section and key. The key is the one on the nodes if a round shows it."""
+def _unseen(asked: Collection[Asked], ledger: Ledger | None) -> list[Asked]:
+    """The requests whose replies prove that the node did something which the witness did not see."""
+    told = [one for one in asked if one.did is not None]
+    if ledger is None or not told:
+        return told
+    known = np.concatenate([frame["request"].to_numpy(np.int64) for frame in (ledger.rows, ledger.several)])
+    is_known = np.isin([one.request.row for one in told], known)
+    return [one for one, seen in zip(told, is_known.tolist(), strict=True) if not seen]
+
+
+def _unclear(run: Recorded, asked: Collection[Asked]) -> frozenset[tuple[str, str]]:
+    links = {(one.request.client, one.request.node) for one in asked if one.client is None}
+    return frozenset((task, node) for client, node in links for task in task_names(client, run.config.tasks))
+
+
+def _proven(one: Asked) -> NodeEvent:
+    request = one.request
+    assert one.did is not None
+    assert request.from_node_ns is not None
+    after_ns = request.sent_ns if request.to_node_ns is None else request.to_node_ns
+    return NodeEvent(
+        request.node,
+        one.key,
+        one.did,
+        after_ns,
+        request.from_node_ns,
+        one.client,
+        one.section,
+        one.value,
+        request=request.row,
+    )
+
+
+def _shown(run: Recorded, keys: Container[str]) -> dict[str, set[tuple[str, int, str]]]:
+    """The owners of each value that the lock shows, as client, section and key."""
     owners: dict[str, set[tuple[str, int, str]]] = {}
-    for client, one in told:
-        owners.setdefault(one.value, set()).add((client, one.section, one.key))
-    for client, value in held:
-        who = owners.setdefault(value.value, set())
-        if (client, value.section) not in {(owner, section) for owner, section, _ in who}:
-            who.add((client, value.section, value.key))
+    if run.watched is not None:
+        held = run.watched.held
+        columns = (held[name].tolist() for name in ("client", "section", "key", "value"))
+        for client, section, key, value in zip(*columns, strict=True):
+            if key in keys:
+                owners.setdefault(str(value), set()).add((str(client), int(section), str(key)))
     return owners
-
-
-def _answered(client: str, one: Round, reply: NodeReply) -> Iterator[NodeEvent]:
-    what, yes = _DONE[one.f]
-    if reply.said == yes and reply.at_ns is not None:
-        yield NodeEvent(reply.node, one.key, what, one.asked_ns, reply.at_ns, client, one.section, one.value)
-
-
-@dataclass(frozen=True, slots=True)
-class _Witnessed:
-    """What the witness saw, and by node when it saw everything. `names`: a lock's key may have a different name on the
-    nodes; the value of a lease shows which key is meant. A value that one client uses again and again shows that
-    client, one that several clients use shows nobody."""
-
-    events: list[NodeEvent]
-    watched: dict[str, list[tuple[int, int]]]
-    names: dict[str, str]
-
-    @classmethod
-    def of(
-        cls,
-        seen: Iterable[tuple[int, KeyEvent]],
-        shown: Mapping[str, set[tuple[str, int, str]]],
-        doers: Mapping[int, Doer],
-    ) -> _Witnessed:
-        """`seen`: events by their places among all. `doers`: by place, who did it, as far as that is on record."""
-        found = cls([], {}, {})
-        keys = {value: {key for _, _, key in who} for value, who in shown.items()}
-        owners = {value: _owner(who) for value, who in shown.items()}
-        raw: list[tuple[int, KeyEvent]] = []
-        since: dict[str, int] = {}
-        for order, one in seen:
-            if one.event == "watching":
-                since[one.node] = one.at_ns
-            elif one.event == "blind" and one.node in since:
-                found.watched.setdefault(one.node, []).append((since.pop(one.node), one.at_ns))
-            elif one.event in _SEEN:
-                raw.append((order, one))
-                if len(names := keys.get(one.value or "", ())) == 1:
-                    found.names[one.key] = next(iter(names))
-                elif order in doers:
-                    found.names.setdefault(one.key, doers[order].key)
-        for node, began_ns in since.items():
-            found.watched.setdefault(node, []).append((began_ns, FOREVER_NS))
-        for order, one in raw:
-            client, section = owners.get(one.value or "", (None, None))
-            if order in doers:
-                client, section = doers[order].client, doers[order].section
-            key, what = found.names.get(one.key, one.key), _SEEN[one.event]
-            found.events.append(
-                NodeEvent(one.node, key, what, _since(one), one.at_ns, client, section, one.value, order)
-            )
-        return found
-
-
-def _owner(who: Collection[tuple[str, int, str]]) -> tuple[str | None, int | None]:
-    """The client and the section that use a value, as far as the value shows them."""
-    clients, sections = {client for client, _, _ in who}, {section for _, section, _ in who}
-    if len(clients) > 1:
-        return None, None
-    return next(iter(clients)), next(iter(sections)) if len(sections) == 1 else None
-
-
-def _since(event: KeyEvent) -> int:
-    return event.at_ns if event.since_ns is None else event.since_ns

@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from fencepost.text import listed
 from harness.explain.cases import Case, Side, case_of, examples
 from harness.explain.causes import Cause, how_vague
-from harness.explain.evidence import Evidence, Span, gather
+from harness.explain.evidence import Evidence, gather
 from harness.explain.nodes import NodePart
 from harness.explain.phrases import was
+from harness.explain.replies import Span
 from harness.explain.sentences import is_told, tell
 from harness.history.fault_windows import Window, windows
-from harness.history.lock_keys import lock_keys
 from harness.history.recorded import Recorded
-from harness.store.run_folder import RunFolder
 from harness.verdict import Finding, Verdict, ordered
 
 
@@ -60,11 +59,11 @@ def clearest_of(finding: Finding, explained: Sequence[Explained]) -> Explanation
     return next((one.clearest for one in explained if one.finding is finding), None)
 
 
-def explain(run: Recorded, verdict: Verdict, folder: RunFolder, limit: int | None = None) -> tuple[Explained, ...]:
+def explain(run: Recorded, verdict: Verdict, limit: int | None = None) -> tuple[Explained, ...]:
     """Explain all findings, whatever `--require` says: for each the first `limit` examples and the longest overlap;
     without a limit the examples in the finding, where there is more to say than the finding says itself.
 
-    Reads the logs of replies from the folder, once. Raises UsageError for a damaged log.
+    Reads what the witness saw, and what went over the links. Raises UsageError for a damaged record.
     """
     found = [f for f in ordered(verdict) if limit is not None or f.breaks or is_told(f.kind)]
     shown = [finding.examples if limit is None else examples(run, finding, limit) for finding in found]
@@ -72,15 +71,18 @@ def explain(run: Recorded, verdict: Verdict, folder: RunFolder, limit: int | Non
         [case for e in some if (case := case_of(run, finding, e)).named or is_told(finding.kind) or finding.breaks]
         for finding, some in zip(found, shown, strict=True)
     ]
-    # From one TTL earlier: the replies in a deleting client's earlier round show whether the key was its own.
-    ttl_ns = round(run.lease_ms * 1_000_000)
-    spans = [Span(s.key, s.from_ns - ttl_ns, s.to_ns) for of in cases for case in of if (s := case.span) is not None]
-    keys = lock_keys(run, run.ledger) if run.ledger is not None else ()
-    evidence = gather(folder, spans, run.owners, run.ledger, keys)
+    evidence = gather(run, spans_of(run, [case for of in cases for case in of]))
     return tuple(
         Explained(finding, tuple(_explained(run, evidence, case) for case in of))
         for finding, of in zip(found, cases, strict=True)
     )
+
+
+def spans_of(run: Recorded, cases: Sequence[Case]) -> list[Span]:
+    """The times that matter for the cases: from one TTL earlier, as what a deleting client had asked before shows
+    whether the key was its own."""
+    ttl_ns = round(run.lease_ms * 1_000_000)
+    return [Span(s.key, s.from_ns - ttl_ns, s.to_ns) for case in cases if (s := case.span) is not None]
 
 
 def _explained(run: Recorded, evidence: Evidence, case: Case) -> Explanation:

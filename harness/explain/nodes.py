@@ -10,40 +10,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final, Literal
+from typing import Literal
 
 from fencepost.history import FaultEvent
 from harness.explain.cases import Side
-from harness.explain.evidence import Evidence, NodeEvent
+from harness.explain.evidence import Evidence
+from harness.explain.node_events import NodeEvent
+from harness.explain.node_replies import Said, replies
 from harness.history.fault_windows import Window, windows
 from harness.history.ledger import Change
 from harness.history.recorded import Recorded
 
-NOT_SET: Final = "not set"
-"""Instead of a reply, if the witness watched the node and saw no key of the client."""
-BELIED: Final = "belied"
-"""Instead of a yes, if the witness watched the node and saw no key of the client: the reply was to something else."""
-
 How = Literal["deleted", "went down", "expired", "overwritten", "unknown"]
-
-
-@dataclass(frozen=True, slots=True)
-class Said:
-    """A node's reply to a client's request for the lock. `word`: the reply; None if it was not recorded. `cut`: the
-    fault on the way to the node that may explain a missing reply."""
-
-    word: str | None = None
-    granted: NodeEvent | None = None
-    cut: Window | None = None
-
-    @property
-    def yes(self) -> bool:
-        return self.granted is not None
-
-    @property
-    def heard(self) -> bool:
-        """Whether the client may have known of the grant."""
-        return self.yes and self.word != "silent"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +57,12 @@ class NodePart:
 def parts(run: Recorded, evidence: Evidence, earlier: Side, later: Side) -> tuple[NodePart, ...]:
     """Every node's part in the overlap of two sections; empty if nothing is known about the nodes' replies."""
     faults = windows(run.faults)
-    found = tuple(_part(run, evidence, faults, node, earlier, later) for node in run.nodes)
-    known = any(said.word is not None or said.yes for part in found for said in (part.earlier, part.later))
+    to_earlier, to_later = (replies(run, evidence, side) for side in (earlier, later))
+    found = tuple(
+        _part(run, evidence, faults, node, (earlier, to_earlier[node]), (later, to_later[node]))
+        for node in run.nodes
+    )
+    known = any(said.word is not None for part in found for said in (part.earlier, part.later))
     return found if known else ()
 
 
@@ -90,18 +72,27 @@ def went_down(event: FaultEvent) -> bool:
 
 
 def _part(
-    run: Recorded, evidence: Evidence, faults: Sequence[Window], node: str, earlier: Side, later: Side
+    run: Recorded,
+    evidence: Evidence,
+    faults: Sequence[Window],
+    node: str,
+    first: tuple[Side, Said],
+    second: tuple[Side, Said],
 ) -> NodePart:
-    to_earlier, to_later = (_said(evidence, faults, node, side) for side in (earlier, later))
+    (earlier, to_earlier), (later, to_later) = first, second
     down = _down_between(faults, node, min(earlier.asked_from_ns, later.asked_from_ns), later.start_ns)
-    others = _others(evidence, node, (earlier, to_earlier), (later, to_later))
+    others = _others(evidence, node, first, second)
     if to_earlier.granted is None or to_later.granted is None:
         return NodePart(node, to_earlier, to_later, down=down, others=others)
-    first = (earlier, to_earlier.granted), (later, to_later.granted)
-    orders = [first, first[::-1]] if to_earlier.granted.by_ns <= to_later.granted.by_ns else [first[::-1], first]
+    as_entered = (earlier, to_earlier.granted), (later, to_later.granted)
+    orders = [as_entered, as_entered[::-1]]
+    if to_earlier.granted.by_ns > to_later.granted.by_ns:
+        orders.reverse()
     seen = evidence.set_of(to_earlier.granted), evidence.set_of(to_later.granted)
     if seen[0] is not None and seen[1] is not None:
-        orders = [first if seen[1].surely_follows(seen[0]) else first[::-1]]  # in the order of the node itself
+        orders = [
+            as_entered if seen[1].surely_follows(seen[0]) else as_entered[::-1]
+        ]  # in the order of the node itself
     elif orders[0][1][1].surely_follows(orders[0][0][1]):
         del orders[1]  # otherwise the replies may have been read in a different order than they were sent
     tried = [(order, _loss(run, evidence, faults, order[0][1], order[1][1])) for order in orders]
@@ -126,40 +117,6 @@ def _others(
         if event.after_ns >= since_ns and event.by_ns <= until_ns
         if not any(event.may_be_of(side.client, side.section) for side in (earlier, later))
     )
-
-
-def _said(evidence: Evidence, faults: Sequence[Window], node: str, side: Side) -> Said:
-    granting = evidence.granting(side.client, side.section, side.start_ns)
-    from_ns = side.asked_from_ns if granting is None else granting.asked_ns
-    word = None
-    if granting is not None:
-        word = next((reply.said for reply in granting.replies if reply.node == node), None)
-        if word == "OK" and evidence.never_set(granting, node, side.start_ns):
-            return Said(BELIED)
-    granted = next(
-        (
-            event
-            for event in reversed(evidence.on(node, side.key))
-            if event.what == "granted"
-            and event.may_be_of(side.client, side.section)
-            and event.after_ns <= side.start_ns
-            and event.by_ns >= from_ns
-        ),
-        None,
-    )
-    if granted is not None:
-        return Said(word or "OK", granted)
-    if word is None and evidence.set_nothing((side.client, side.section), node, side.key, from_ns, side.start_ns):
-        word = NOT_SET
-    cut = next((w for w in faults if _in_the_way(w, node, side)), None) if word in (None, "silent", NOT_SET) else None
-    return Said(word, cut=cut)
-
-
-def _in_the_way(window: Window, node: str, side: Side) -> bool:
-    """Whether the fault may have kept the node from replying while the client asked for the lock."""
-    event = window.event
-    hit = node in event.nodes or (side.client, node) in (*event.cut_links, *event.slow_links)
-    return hit and event.began_ns <= side.start_ns and (window.to_ns is None or window.to_ns >= side.asked_from_ns)
 
 
 def _loss(run: Recorded, evidence: Evidence, faults: Sequence[Window], granted: NodeEvent, again: NodeEvent) -> Loss:
@@ -248,8 +205,9 @@ def _down_between(faults: Sequence[Window], node: str, from_ns: int, until_ns: i
 
 
 def holds_own(evidence: Evidence, deletion: NodeEvent) -> bool:
-    """Whether the node had granted the lock to the deleting client in the round before: then the key may be its own."""
-    if deletion.client is None or deletion.section is None:
+    """Whether the key may be the deleting client's own: the node had granted it to that client, or may have."""
+    client, node, key = deletion.client, deletion.node, deletion.key
+    if client is None or not evidence.has_all(client, node):
         return True
-    asked = evidence.granting(deletion.client, deletion.section, deletion.after_ns)
-    return asked is None or any(r.node == deletion.node and r.said in ("OK", "silent") for r in asked.replies)
+    asked = evidence.asked_by(client, node, key, 0, deletion.by_ns)
+    return any(one.section == deletion.section and not one.is_refused for one in asked)

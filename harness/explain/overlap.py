@@ -8,8 +8,9 @@ import numpy as np
 
 from fencepost.text import listed, plural
 from harness.explain.cases import Side
-from harness.explain.evidence import NodeEvent
-from harness.explain.nodes import BELIED, Loss, NodePart, Said, went_down
+from harness.explain.node_events import NodeEvent
+from harness.explain.node_replies import Said
+from harness.explain.nodes import Loss, NodePart, went_down
 from harness.explain.phrases import (
     at,
     brought_down,
@@ -243,9 +244,11 @@ def too_few(run: Recorded, parts: Sequence[NodePart], earlier: Side, later: Side
     texts = []
     for side, said in ((earlier, [p.earlier for p in parts]), (later, [p.later for p in parts])):
         yes = [part.node for part, one in zip(parts, said, strict=True) if one.heard]
-        if len(yes) < majority and all(one.word is not None for one in said):
+        if len(yes) < majority and all(one.is_known for one in said):
             who = f"only {listed(yes)} had granted it" if yes else "no node had granted it"
-            texts.append(f"{side.client} acquired the lock although {who}{_absent(parts, said)}")
+            late = [part.node for part, one in zip(parts, said, strict=True) if one.has_earlier_yes]
+            note = yes_to_another_request(side.client, late) if late else ""
+            texts.append(f"{side.client} acquired the lock although {who}{_absent(parts, said, note)}")
     if not texts:
         return ""
     shared = any(part.loss is not None for part in parts)
@@ -262,15 +265,18 @@ def _counts(run: Recorded, parts: Sequence[NodePart], earlier: Side, later: Side
     return f"So {texts[0]}, and {texts[1]}."
 
 
-def _absent(parts: Sequence[NodePart], said: Sequence[Said]) -> str:
-    silent = [part.node for part, one in zip(parts, said, strict=True) if one.word == "silent" and not one.heard]
-    belied = [part.node for part, one in zip(parts, said, strict=True) if one.word == BELIED]
-    faults = {one.cut.event.nemesis for one in said if one.cut is not None}
-    why = f": {listed(sorted(faults))}" if faults else ""
-    told = [f"{listed(silent)} did not reply{why}"] if silent else []
-    if belied:
-        told.append(yes_to_another_request(belied))
-    return f" ({'; '.join(told)})" if told else ""
+def _absent(parts: Sequence[NodePart], said: Sequence[Said], note: str = "") -> str:
+    """` (n3 did not reply; n4 was not asked: partition)`; empty if all nodes replied, and there is no `note`."""
+    faults = {one.cut.event.nemesis for one in said if one.cut is not None and one.word != "not set"}
+    silent, unasked = (
+        [part.node for part, one in zip(parts, said, strict=True) if one.word == word]
+        for word in ("silent", "not asked")
+    )
+    told = [f"{listed(silent)} did not reply"] if silent else []
+    told += [f"{listed(unasked)} {was(unasked)} not asked"] if unasked else []
+    text = "; ".join(told) + (f": {listed(sorted(faults))}" if told and faults else "")
+    text = "; ".join(filter(None, (text, note)))
+    return f" ({text})" if text else ""
 
 
 def _lease(side: Side) -> str:

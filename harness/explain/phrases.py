@@ -45,9 +45,9 @@ def keys_of(client: str, nodes: Sequence[str]) -> str:
     return f"{client}'s {'key' if len(nodes) == 1 else 'keys'} on {listed(nodes)}"
 
 
-def yes_to_another_request(nodes: Sequence[str]) -> str:
-    """Of nodes on which the key was never set, although the client took their reply for its grant."""
-    return f"the yes of {listed(nodes)} was to another request, for the key was not set there"
+def yes_to_another_request(client: str, nodes: Sequence[str]) -> str:
+    """Of nodes whose late yes to an earlier request the client may have taken for a grant."""
+    return f"{client} may have taken the yes of {listed(nodes)} to an earlier request, which came late, for the reply"
 
 
 def of_nodes(count: int, run: Recorded) -> str:

@@ -13,6 +13,7 @@ from harness.explain.capacity import find_cause
 from harness.explain.cases import Case, Side, ops_of
 from harness.explain.causes import Cause, of_finding, of_overlap
 from harness.explain.evidence import Evidence
+from harness.explain.node_replies import replies
 from harness.explain.nodes import NodePart, parts
 from harness.explain.overlap import by_client, by_lock, too_few, undecided
 from harness.explain.phrases import at, lasting, out_of_order, yes_to_another_request
@@ -145,20 +146,16 @@ def _belief(run: Recorded, evidence: Evidence, case: Case) -> Told:
     )
     why = ", ".join(printable(str(node)) for node in example.get("nodes", ()))
     text = f"{text}no majority of the nodes can have held the lock for it{f': {why}' if why else ''}."
-    rounds, side = evidence.rounds.get((str(example["client"]), int(example["section"])), ()), case.named.get("section")
-    if side is None or not rounds or len(rounds[-1].replies) < len(run.nodes):
-        return Told(text)
-    last = rounds[-1]
-    heard = [reply.node for reply in last.replies if reply.said == "OK"]
-    belied = [node for node in heard if evidence.never_set(last, node, side.start_ns)]
-    granted = [node for node in heard if node not in belied]
-    majority = len(run.nodes) // 2 + 1
-    if len(granted) >= majority:
+    side, majority = case.named.get("section"), len(run.nodes) // 2 + 1
+    said = {} if side is None else replies(run, evidence, side)
+    granted = [node for node, one in said.items() if one.heard]
+    if side is None or len(granted) >= majority or not all(one.is_known for one in said.values()):
         return Told(text)
     who = f"Only {listed(granted)}" if granted else "No node"
-    tail = f" ({yes_to_another_request(belied)})" if belied else ""
-    cause: Cause = "not set" if len(heard) >= majority else "too few nodes"
-    return Told(f"{text} {who} had granted it{tail}.", cause=cause)
+    late = [node for node, one in said.items() if one.has_earlier_yes]
+    tail = f" ({yes_to_another_request(side.client, late)})" if late else ""
+    cause: Cause = "not set" if late else "too few nodes"
+    return Told(f"{text} {who} had said yes{tail}.", cause=cause)
 
 
 def _late_grant(run: Recorded, evidence: Evidence, case: Case) -> Told:

@@ -23,6 +23,9 @@ _CALLED: Final = re.compile(r"redis\.p?call\(\s*['\"](\w+)['\"]", re.IGNORECASE)
 _SCRIPTED: Final = frozenset({"EVAL", "EVALSHA", "EVAL_RO", "EVALSHA_RO"})
 _LOST_NS: Final = 1024
 """The most by which a time may differ as a floating-point number."""
+_NEVER_NS: Final = 2**62
+_PIPELINED_NS: Final = 1_000_000
+"""What is sent so soon after something else did not wait for its reply."""
 _LONGEST_KEY: Final = 16
 _LONGEST_WORD: Final = 10
 _LONGEST_REPLY: Final = 12
@@ -36,6 +39,7 @@ class WireRequest:
     row: int
     client: str
     node: str
+    connection: int
     command: str
     keys: tuple[str, ...]
     words: tuple[str, ...]
@@ -100,6 +104,10 @@ class WireRequests:
         self._is_ours = _is_one_of(table["by"], {"client"}) & _is_one_of(table["node"], nodes)
         # As floating-point numbers some nanoseconds are lost; `on` compares the few that are left as whole ones.
         times = [table[name].to_numpy().astype(np.float64) for name in _TIMES]
+        self._connection = table["connection"].to_numpy()
+        self._sent, self._came = (
+            table[name].fill_null(_NEVER_NS).to_numpy() for name in ("from_client_ns", "to_client_ns")
+        )
         self._first, self._last = np.fmin.reduce(times), np.fmax.reduce(times)
         self.ends_ns = wire.ended_ns
         """When the record ends, if that is before the run does."""
@@ -129,6 +137,18 @@ class WireRequests:
             return None
         return self._request(row, self._rows.slice(row, 1).to_pylist()[0])
 
+    def taken_for(self, last: WireRequest, by_ns: int) -> int | None:
+        """The earlier request whose reply a client takes for that to `last` if it reads the replies of a connection in
+        their order, gives up on those that are late, and forgets that they are still to come. None if there is none."""
+        rows = np.flatnonzero((self._connection == last.connection) & (self._sent <= last.sent_ns))
+        rows = rows[np.argsort(self._sent[rows], kind="stable")]
+        sent, came = self._sent[rows], self._came[rows]
+        taken = 0
+        for following_ns, since_ns in zip(sent[1:].tolist(), sent[:-1].tolist(), strict=True):
+            taken += came[taken] <= following_ns or following_ns - since_ns < _PIPELINED_NS
+        row = int(rows[taken])
+        return row if row != last.row and came[taken] <= by_ns else None
+
     def _request(self, row: int, told: Mapping[str, Any]) -> WireRequest:
         """One object a row."""
         if row not in self._made:
@@ -143,7 +163,16 @@ class WireRequests:
         keys = tuple(told["keys"] or ())
         times = (told[name] for name in _TIMES)
         return WireRequest(
-            row, told["client"], told["node"], told["command"], keys, words, script, told["reply"], *times
+            row,
+            told["client"],
+            told["node"],
+            told["connection"],
+            told["command"],
+            keys,
+            words,
+            script,
+            told["reply"],
+            *times,
         )
 
 

@@ -106,6 +106,6 @@ def is_named(slot: Slot, run: RunFolder) -> bool:
         return mutant.finding in kinds
     return any(
         mutant.is_named_by(one.finding.kind, one.clearest.cause)
-        for one in explain(recorded, verdict, run)
+        for one in explain(recorded, verdict)
         if one.finding.blame == "lock" and one.clearest
     )

@@ -16,10 +16,12 @@ from rich.table import Table
 from fencepost.text import listed, plural, printable
 from harness.explain.cases import Side
 from harness.explain.explanation import Explained, Explanation
-from harness.explain.nodes import BELIED, NOT_SET, NodePart, Said
+from harness.explain.node_replies import Said
+from harness.explain.nodes import NodePart
 from harness.explain.phrases import at, lasting, outage
 from harness.explain.remarks import remarks
 from harness.explain.space_time import Album, Picture
+from harness.explain.wire_requests import WireRequest
 from harness.history.fault_windows import FOREVER_NS, Window
 from harness.history.recorded import Recorded
 from harness.report.space_time_text import COLUMNS, least_columns, text_picture
@@ -236,16 +238,28 @@ def _section_cells(side: Side, place: Callable[[int], int]) -> str:
 
 
 def _said(run: Recorded, said: Said) -> str:
+    """`yes +10.0`, `no (nil) +10.0`, `no reply (pause)`; when the node had answered."""
+    why = f" ({printable(said.cut.event.nemesis)})" if said.cut is not None else ""
+    lost = _lost_on_the_way(said.request)
     if said.granted is not None:
-        return f"yes {_bare(run, said.granted.by_ns)}{'' if said.heard else ', reply lost'}"
-    if said.word is None:
-        return "not recorded"
-    if said.word == BELIED:
-        return "yes, but no key"
-    if said.word in ("silent", NOT_SET):
-        answer = "no reply" if said.word == "silent" else "no key"
-        return answer + (f" ({printable(said.cut.event.nemesis)})" if said.cut is not None else "")
-    return f"no ({printable(said.word)})"
+        return f"yes {_bare(run, said.granted.by_ns)}{'' if said.heard else f', {lost}'}"
+    match said.word:
+        case None:
+            return "not recorded"
+        case "not set" | "not asked" | "silent" as word:
+            return {"not set": "no key", "not asked": "not asked", "silent": lost}[word] + why
+    assert said.request is not None
+    assert said.request.from_node_ns is not None
+    reply, when = printable(said.request.reply_label), _bare(run, said.request.from_node_ns)
+    return f"{'no' if said.word == 'no' else 'answered'} ({reply}) {when}"
+
+
+def _lost_on_the_way(request: WireRequest | None) -> str:
+    if request is None or (request.to_node_ns is not None and request.from_node_ns is None):
+        return "no reply"
+    if request.to_node_ns is None:
+        return "request lost"
+    return "reply lost" if request.to_client_ns is None else "reply late"
 
 
 def _between(run: Recorded, part: NodePart) -> str:

@@ -1,19 +1,23 @@
-"""Tiny histories with what the nodes answered, for explanations. Times are milliseconds since the start."""
+"""Tiny histories with what clients asked the nodes, for explanations. Times are milliseconds since the start."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
-from fencepost.history import Held, HowDown, KeyEvent, NodeReply, Round
+from fencepost.history import HowDown
 from harness.checkers.judge import judge
 from harness.explain.cases import case_of
-from harness.explain.evidence import assemble
+from harness.explain.evidence import gather
+from harness.explain.explanation import spans_of
 from harness.explain.sentences import Told, tell
 from harness.history.recorded import Recorded
 from harness.verdict import Verdict
 from tests.judge.histories import History, ms
+from workloads.locks.redlock import EXTEND_SCRIPT, RELEASE_SCRIPT
+
+_REPLIES: Final = {"OK": '"OK"', "nil": "null", "ERR": '{"error":"ERR it is wrong"}', "1": "1", "0": "0"}
 
 
 class Story(History):
@@ -21,9 +25,7 @@ class Story(History):
 
     def __init__(self, **config: Any) -> None:
         super().__init__(**config)
-        self.rounds: list[tuple[str, Round]] = []
-        self.witnessed: list[KeyEvent] = []
-        self.values: list[tuple[str, Held]] = []
+        self.scripts = {"release": RELEASE_SCRIPT.decode(), "extend": EXTEND_SCRIPT.decode()}
 
     def asked(
         self,
@@ -37,15 +39,20 @@ class Story(History):
         done: float = 0,
         name: str = "k1",
     ) -> Story:
-        """A round a millisecond long, or until `done`; `said`: the nodes' answers in order, a word each; `name`: the
-        key's on the nodes."""
-        done = done or at + 1
-        replies = tuple(
-            NodeReply(f"n{place}", word, None if word == "silent" else ms(done))
-            for place, word in enumerate(said.split(), 1)
-        )
-        one = Round(f, name, value or f"{client}-{number}", ms(at), ms(done), replies, number)
-        self.rounds.append((client, one))
+        """Requests to the nodes that take a millisecond, or until `done`; `said`: the nodes' answers in order, a word
+        each, `-` for a node that is not asked; `name`: the key's on the nodes."""
+        done, value = done or at + 1, value or f"{client}-{number}"
+        words = {
+            "acquire": f"SET {name} {value} NX PX {self.config.ttl_ms}",
+            "extend": f"EVAL extend 1 {name} {value} {self.config.ttl_ms}",
+            "free": f"DEL {name}",
+        }.get(f, f"EVAL release 1 {name} {value}")
+        for place, word in enumerate(said.split(), 1):
+            answer: dict[str, Any] = {"sent": at, "told": done, "reply": _REPLIES.get(word)}
+            if word == "silent":
+                self.request(client, f"n{place}", words, at, None, **answer | {"told": None})
+            elif word != "-":
+                self.request(client, f"n{place}", words, at, done, **answer)
         return self
 
     def let_in(self, client: str, at: float, end: float | None, said: str, **more: Any) -> Story:
@@ -58,15 +65,16 @@ class Story(History):
 
     def watched(self, *nodes: str) -> Story:
         """From the start on the witness sees these nodes, or all three."""
-        self.witnessed += [KeyEvent(node, ms(0), "watching", value="id") for node in nodes or ("n1", "n2", "n3")]
+        self.watch(*(nodes or ("n1", "n2", "n3")))
         return self
 
     def saw(self, at: float, event: Any, nodes: str, client: str | None = None, *, key: str = "k1") -> Story:
         """The witness was told of it 2 ms after; it happened in these. `client`: whose value it is."""
         value = None if client is None else f"{client}-1"
-        self.witnessed += [KeyEvent(node, ms(at + 1), event, key, value, 100, ms(at - 1)) for node in nodes.split()]
+        for node in nodes.split():
+            self.seen(node, event, at + 1, value, since=at - 1, ttl=100, key=key)
         if client is not None:
-            self.values.append((client, Held(1, "k1", f"{client}-1")))
+            self.shows(client, f"{client}-1")
         return self
 
     def killed(self, nodes: str, began: float, back: float, how: HowDown = "kill") -> Story:
@@ -83,4 +91,5 @@ class Story(History):
         """What is told of the first example of the one finding of this kind."""
         run, verdict = self.judged()
         (finding,) = (found for found in verdict.findings if found.kind == kind)
-        return tell(run, assemble(self.rounds, self.witnessed, self.values), case_of(run, finding, finding.examples[0]))
+        case = case_of(run, finding, finding.examples[0])
+        return tell(run, gather(run, spans_of(run, [case])), case)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from harness.checkers.judge import judge
 from harness.explain.cases import case_of
-from harness.explain.evidence import assemble
-from harness.explain.explanation import Explanation
+from harness.explain.evidence import gather
+from harness.explain.explanation import Explanation, spans_of
 from harness.explain.sentences import Told, tell
 from harness.report.explanations import lines, title
 from tests.explain.stories import Story
@@ -120,7 +120,7 @@ def test_the_page_shows_all_sections_and_the_nodes_of_the_two_that_matter() -> N
     run = three.recorded()
     (finding,) = (found for found in judge(run).findings if found.kind == "over-capacity")
     case = case_of(run, finding, finding.examples[0])
-    told: Told = tell(run, assemble(three.rounds), case)
+    told: Told = tell(run, gather(run, spans_of(run, [case])), case)
     explanation = Explanation(case, told.sentence, "", case.sides, told.parts, told.pair, (), others=2)
     assert title(run, explanation) == "c1, c2 and c3 were inside k1 at the same time for 20 ms, from +30.0 ms"
     text = lines(run, explanation)

@@ -8,9 +8,9 @@ import pytest
 
 from harness.checkers.judge import judge
 from harness.explain.cases import case_of
-from harness.explain.evidence import assemble
+from harness.explain.evidence import gather
+from harness.explain.explanation import spans_of
 from harness.explain.sentences import tell
-from harness.history.lock_keys import lock_keys
 from tests.judge.histories import History
 
 NODES = ("n1", "n2", "n3")
@@ -34,10 +34,8 @@ def taken(*, shown: bool = False, **sent: Any) -> History:
 def told(history: History, kind: str) -> str:
     run = history.recorded()
     (finding,) = (finding for finding in judge(run).findings if finding.kind == kind)
-    ledger = run.ledger
-    assert ledger is not None
-    evidence = assemble((), history.key_events, (), ledger=ledger, keys=lock_keys(run, ledger))
-    return tell(run, evidence, case_of(run, finding, finding.examples[0])).sentence
+    case = case_of(run, finding, finding.examples[0])
+    return tell(run, gather(run, spans_of(run, [case])), case).sentence
 
 
 @pytest.mark.parametrize("shown", [True, False], ids=["the lock shows its values", "it shows nothing"])

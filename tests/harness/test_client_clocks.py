@@ -47,7 +47,7 @@ def test_a_lock_that_measures_by_the_wall_clock_of_its_client(lock: str, tmp_pat
     folder = RunFolder.open(under_wrong_clocks(tmp_path, lock, expect=1).path)
     recorded, verdict = judge_folder(folder)
     assert "overstated-validity" in {found.kind for found in verdict.findings if found.blame == "lock"}
-    sentences = [one.sentence for of in explain(recorded, verdict, folder) for one in of.explanations]
+    sentences = [one.sentence for of in explain(recorded, verdict) for one in of.explanations]
     assert any("The clock of c" in sentence for sentence in sentences), sentences
 
 

@@ -1,0 +1,123 @@
+"""What each node replied to a client that acquired the lock, as far as the client could know when it entered."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Literal
+
+from harness.explain.cases import Side
+from harness.explain.evidence import Evidence
+from harness.explain.node_events import NodeEvent
+from harness.explain.replies import Asked
+from harness.explain.wire_requests import WireRequest
+from harness.history.fault_windows import Window, windows
+from harness.history.recorded import Recorded
+
+Word = Literal["yes", "no", "answered", "silent", "not asked", "not set"]
+"""`yes`: the node granted it. `no`: it refused. `answered`: its reply does not tell which. `silent`: no reply came
+before the client entered. `not asked`: the client sent it no request. `not set`: what clients asked is not on record,
+and the witness saw that the node set no key of the client."""
+
+_MISSING: Final = ("silent", "not asked", "not set")
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A node's reply to a client's request for the lock. `word`: None if it was not recorded. `granted`: when the node
+    set the key, also if the client did not learn it. `request`: the last one with which the client asked it. `cut`: the
+    fault on the way to the node that may explain a missing reply. `has_earlier_yes`: a client that reads each reply as
+    that to its last request, and got out of step when one came late, takes a yes to an earlier request for it; with all
+    of these, a majority of the nodes said yes."""
+
+    word: Word | None = None
+    granted: NodeEvent | None = None
+    request: WireRequest | None = None
+    cut: Window | None = None
+    has_earlier_yes: bool = False
+
+    @property
+    def yes(self) -> bool:
+        return self.granted is not None
+
+    @property
+    def heard(self) -> bool:
+        """Whether the client may have known of the grant."""
+        return self.yes and self.word == "yes"
+
+    @property
+    def is_known(self) -> bool:
+        """Whether it is known if the node granted it, as far as the client could know."""
+        return self.word not in (None, "answered")
+
+
+def replies(run: Recorded, evidence: Evidence, side: Side) -> dict[str, Said]:
+    """What each node replied to the client before it entered."""
+    faults, majority = windows(run.faults), run.config.nodes // 2 + 1
+    said = {node: _said(evidence, faults, node, side) for node in run.config.node_names}
+    heard = sum(one.heard for one in said.values())
+    if heard >= majority:
+        return said
+    others = {
+        node: replace(one, has_earlier_yes=True)
+        for node, one in said.items()
+        if not one.heard and one.request is not None and evidence.may_take_another(one.request, side.start_ns)
+    }
+    return said | others if heard + len(others) >= majority else said
+
+
+def _said(evidence: Evidence, faults: Sequence[Window], node: str, side: Side) -> Said:
+    asked = evidence.asked_by(side.client, node, side.key, side.asked_from_ns, side.start_ns)
+    last = asked[-1] if asked else None
+    granted = next(
+        (
+            event
+            for event in reversed(evidence.on(node, side.key))
+            if event.what == "granted"
+            and event.may_be_of(side.client, side.section)
+            and event.after_ns <= side.start_ns
+            and event.by_ns >= side.asked_from_ns
+        ),
+        None,
+    )
+    if granted is not None and last is not None and _was_undone(evidence, granted, last):
+        granted = None
+    word = _word(evidence, node, side, granted, last)
+    in_the_way = (w for w in faults if word in _MISSING and _in_the_way(w, node, side))
+    return Said(word, granted, None if last is None else last.request, next(in_the_way, None))
+
+
+def _word(evidence: Evidence, node: str, side: Side, granted: NodeEvent | None, last: Asked | None) -> Word | None:
+    if granted is not None:
+        by = last if granted.request is None else evidence.requests.get(granted.request)
+        return "yes" if by is None or by.was_heard(side.start_ns) else "silent"
+    if last is None and not evidence.has_all(side.client, node):
+        owner = side.client, side.section
+        is_not_set = evidence.set_nothing(owner, node, side.key, side.asked_from_ns, side.start_ns)
+        return "not set" if is_not_set else None
+    if last is None:
+        return "not asked"
+    if not last.was_heard(side.start_ns):
+        return "silent"
+    return "no" if last.is_refused else "answered"
+
+
+def _was_undone(evidence: Evidence, granted: NodeEvent, last: Asked) -> bool:
+    """Whether the client deleted what the node had granted, and then asked it once more in vain."""
+    sent_ns = last.request.sent_ns
+    return (
+        last.is_refused
+        and sent_ns > granted.by_ns
+        and any(
+            event.what == "deleted" and event.client == granted.client and event.may_follow(granted)
+            for event in evidence.on(granted.node, granted.key)
+            if event.after_ns < sent_ns
+        )
+    )
+
+
+def _in_the_way(window: Window, node: str, side: Side) -> bool:
+    """Whether the fault may have kept the node from replying while the client asked for the lock."""
+    event = window.event
+    hit = node in event.nodes or (side.client, node) in (*event.cut_links, *event.slow_links)
+    return hit and event.began_ns <= side.start_ns and (window.to_ns is None or window.to_ns >= side.asked_from_ns)

@@ -1,0 +1,112 @@
+"""What the witness saw of the lock's keys, with the request that did it, where that is on record."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Container, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from fencepost.history import KeyEvent
+from harness.explain.node_events import NodeEvent, What
+from harness.history.fault_windows import FOREVER_NS
+from harness.history.ledger import Doer, Ledger
+
+_SEEN: Final[Mapping[str, What]] = {
+    "set": "granted",
+    "prolonged": "prolonged",
+    "deleted": "deleted",
+    "expired": "expired",
+}
+
+
+class Causes(NamedTuple):
+    """By the witness's event: who did it, and the request that did it, with the times at which the node got it and had
+    answered it; as far as these are on record."""
+
+    doers: Mapping[int, Doer]
+    requests: Mapping[int, tuple[int, int, int]]
+
+    @classmethod
+    def of(cls, ledger: Ledger | None, keys: Container[str]) -> Causes:
+        if ledger is None:
+            return cls({}, {})
+        rows = ledger.rows[((ledger.rows["event"] >= 0) & (ledger.rows["cause"] == "request")).to_numpy(bool)]
+        # What belongs to a transaction is answered before it is done.
+        rows = rows[(rows["reply"] != '"QUEUED"').to_numpy(bool)]
+        columns = (rows[name].tolist() for name in ("event", "request", "to_node_ns", "from_node_ns"))
+        return cls(ledger.doers(keys), {event: tuple(of) for event, *of in zip(*columns, strict=True)})
+
+
+@dataclass(frozen=True, slots=True)
+class Witnessed:
+    """What the witness saw, and by node when it saw everything. `names`: a lock's key may have a different name on the
+    nodes; the request that set it, or the value of a lease, shows which key is meant. A value that one client uses
+    again and again shows that client, one that several clients use shows nobody. `shown_as`: what explanations call
+    each: the places of a semaphore by their own names."""
+
+    events: list[NodeEvent]
+    watched: dict[str, list[tuple[int, int]]]
+    names: dict[str, str]
+    shown_as: dict[str, str]
+
+    @classmethod
+    def of(
+        cls,
+        seen: Iterable[tuple[int, KeyEvent]],
+        shown: Mapping[str, set[tuple[str, int, str]]],
+        causes: Causes,
+        *,
+        has_slots: bool,
+    ) -> Witnessed:
+        """`seen`: events by their places among all."""
+        found = cls([], {}, {}, {})
+        keys = {value: {key for _, _, key in who} for value, who in shown.items()}
+        owners = {value: _owner(who) for value, who in shown.items()}
+        raw: list[tuple[int, KeyEvent]] = []
+        since: dict[str, int] = {}
+        for order, one in seen:
+            if one.event == "watching":
+                since[one.node] = one.at_ns
+            elif one.event == "blind" and one.node in since:
+                found.watched.setdefault(one.node, []).append((since.pop(one.node), one.at_ns))
+            elif one.event in _SEEN:
+                raw.append((order, one))
+                if len(names := keys.get(one.value or "", ())) == 1:
+                    found.names[one.key] = next(iter(names))
+                elif order in causes.doers:
+                    found.names.setdefault(one.key, causes.doers[order].key)
+        for node, began_ns in since.items():
+            found.watched.setdefault(node, []).append((began_ns, FOREVER_NS))
+        found.shown_as.update((name, name if has_slots else key) for name, key in found.names.items())
+        for order, one in raw:
+            client, section = owners.get(one.value or "", (None, None))
+            if order in causes.doers:
+                client, section = causes.doers[order].client, causes.doers[order].section
+            request, after_ns, by_ns = causes.requests.get(order, (None, -1, -1))
+            found.events.append(
+                NodeEvent(
+                    one.node,
+                    found.shown_as.get(one.key, one.key),
+                    _SEEN[one.event],
+                    max(since_of(one), after_ns),
+                    one.at_ns if by_ns < 0 else min(one.at_ns, by_ns),
+                    client,
+                    section,
+                    one.value,
+                    order,
+                    request,
+                )
+            )
+        return found
+
+
+def _owner(who: Collection[tuple[str, int, str]]) -> tuple[str | None, int | None]:
+    """The client and the section that use a value, as far as the value shows them."""
+    clients, sections = {client for client, _, _ in who}, {section for _, section, _ in who}
+    if len(clients) > 1:
+        return None, None
+    return next(iter(clients)), next(iter(sections)) if len(sections) == 1 else None
+
+
+def since_of(event: KeyEvent) -> int:
+    return event.at_ns if event.since_ns is None else event.since_ns
