@@ -6,9 +6,6 @@ worst a partial line at the end, which readers drop). Times are CLOCK_MONOTONIC 
 processes of one host. `nemesis.jsonl` holds `FaultEvent`s, and `resource.jsonl` the accepted `Write`s in the order in
 which the resource accepted them. `nodes.jsonl` holds the `KeyEvent`s that the witness saw on the nodes.
 `gaps/<client>.<life>.jsonl` holds a `Gap` for each time that a client did not run, whoever stopped it.
-`answers/<client>.<life>.jsonl` holds the nodes' replies to a client whose lock exposes them: one line per `Round`. The
-rounds of an operation are written in one `write(2)` right before the operation's own line. No verdict uses them; they
-serve explanations.
 
     {"f":"acquire","outcome":"ok","key":"k1","section":7,"invoke_ns":…,"complete_ns":…,"validity_ms":978.2,…}
 
@@ -52,8 +49,6 @@ Number = Annotated[int, msgspec.Meta(ge=0, le=10**12)]
 """Of a section, a life, a write, a process."""
 Value = Annotated[int, msgspec.Meta(ge=-(2**60), le=2**60)]
 """What the workload reads and writes; clients may add one to it."""
-RoundName = Literal["acquire", "undo", "extend", "release"]
-"""Like an operation's name; `undo` is the release after a refused attempt."""
 
 
 class Op(msgspec.Struct, omit_defaults=True, gc=False):
@@ -90,36 +85,6 @@ class Op(msgspec.Struct, omit_defaults=True, gc=False):
 def task_names(client: str, tasks: int) -> tuple[str, ...]:
     """What the tasks of a client process are called: by the client's own name if there is one."""
     return (client,) if tasks == 1 else tuple(f"{client}@{number}" for number in range(1, tasks + 1))
-
-
-class NodeReply(msgspec.Struct, array_like=True, gc=False):
-    """One node's reply. Nodes are `n1` … in the order of the addresses with which the lock was opened.
-
-    `said`: the reply as Redis writes it: `OK`, `nil` (refused), `1` (done), `0` (not its owner's), or the text of an
-    error; `silent`: no reply in time. `at_ns`: when the reply was read, so the node sent it earlier; None without a
-    reply.
-    """
-
-    node: str
-    said: str
-    at_ns: ToldMoment | None = None
-
-
-class Round(msgspec.Struct, omit_defaults=True, gc=False):
-    """One request of a lock to the nodes. `asked_ns`: before the first request. `done_ns`: when the replies had
-    arrived, or the lock stopped waiting for them. `key`: its name on the nodes; `lock_key` gives the lock's own.
-    `value`: the key's value, present or intended.
-
-    A lock leaves `section` to the recorder of the round.
-    """
-
-    f: RoundName
-    key: str
-    value: str
-    asked_ns: ToldMoment
-    done_ns: ToldMoment
-    replies: tuple[NodeReply, ...] = ()
-    section: Number = 0
 
 
 def lock_key(name: str) -> str:

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from fencepost.history import Round
 from workloads.base import Lease, LockSettings, NodeAddress
 from workloads.connection import Reply, pack
 from workloads.locks.redlock import Redlock
@@ -82,15 +81,11 @@ class TellsNoTime(Redlock):
 
 
 class ShowsNothing(TellsNoTime):
-    """Nor does it say what it sets, and what the nodes replied."""
+    """Nor does it say what it sets."""
 
     def _plain(self, lease: Lease | None) -> Lease | None:
         plain = super()._plain(lease)
         return None if plain is None else replace(plain, node_values=("",))
-
-    def take_rounds(self) -> list[Round]:
-        super().take_rounds()
-        return []
 
 
 KEEP_FOR_A_WHILE = b"""\

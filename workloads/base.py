@@ -10,7 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
-from fencepost.history import Reason, Round
+from fencepost.history import Reason
 from workloads.options import LockOptions
 
 
@@ -98,16 +98,6 @@ class Lock(Protocol):
     def describe(self) -> dict[str, object]:
         """Versions, timeouts, retries: what a report about this lock should show. `acquire_limit_ms`, if present, is
         the longest time that an acquire may take by the lock's own settings; longer calls are counted as findings."""
-        ...
-
-
-@runtime_checkable
-class ShowsRounds(Protocol):
-    """An optional ability of a lock: it reports what each node answered, so that findings can be explained."""
-
-    def take_rounds(self) -> list[Round]:
-        """The rounds since the last call, in order; returns each round once. Empty if no node was asked. With several
-        threads: those of the thread that asks."""
         ...
 
 

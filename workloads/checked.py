@@ -12,18 +12,16 @@ from typing import Any, Final, get_args
 import msgspec
 
 from fencepost.errors import BrokenEnvironmentError
-from fencepost.history import LATEST_NS, NodeReply, Reason, Round, RoundName
+from fencepost.history import LATEST_NS, Reason
 from workloads.base import Lease
 
 LONGEST_TEXT: Final = 65_536
 """Of a value or a key on a node, in characters."""
 _LONGEST_MS: Final = LATEST_NS // 1_000_000
 _MOST_NODE_VALUES: Final = 64
-_MOST_ROUNDS: Final = 10_000
 _DESCRIPTION_BYTES: Final = 65_536
 _DESCRIPTION_DEPTH: Final = 16
 _REASONS: Final = (None, *get_args(Reason))
-_ROUNDS: Final = get_args(RoundName)
 
 
 def checked_lease(verb: str, answer: object, key: str) -> Lease | None:
@@ -55,27 +53,6 @@ def checked_yes(verb: str, answer: object) -> bool:
     if isinstance(answer, int) and answer in (0, 1):
         return bool(answer)
     raise _wrong(verb, f"{_shown(answer)}; it must return True or False")
-
-
-def checked_rounds(answer: object) -> list[Round]:
-    """What take_rounds returned. Raises BrokenEnvironmentError."""
-    verb = "take_rounds"
-    if not isinstance(answer, list) or len(answer) > _MOST_ROUNDS:
-        raise _wrong(verb, f"{_shown(answer)}; it must return a list of at most {_MOST_ROUNDS:,} Rounds")
-    for each in answer:
-        if not isinstance(each, Round) or each.f not in _ROUNDS:
-            raise _wrong(verb, f"{_shown(each)}, which is no Round")
-        _text(verb, "key", each.key)
-        _text(verb, "value", each.value)
-        _whole(verb, "asked_ns", each.asked_ns, LATEST_NS, optional=False)
-        _whole(verb, "done_ns", each.done_ns, LATEST_NS, optional=False)
-        for reply in each.replies:
-            if not isinstance(reply, NodeReply):
-                raise _wrong(verb, f"{_shown(reply)}, which is no NodeReply")
-            _text(verb, "node", reply.node)
-            _text(verb, "said", reply.said)
-            _whole(verb, "at_ns", reply.at_ns, LATEST_NS)
-    return answer
 
 
 def checked_reason(answer: object) -> Reason | None:

@@ -56,7 +56,6 @@ class TaskSpec(msgspec.Struct, frozen=True, kw_only=True):
     seed: str
     first_section: int
     history: str
-    answers: str
     held: str | None
     control: str
 
@@ -158,7 +157,7 @@ class _Task:
         control = Control(Path(task.control))
         resource = RedisResource(*spec.resource, spec.resource_timeout_ms)
         stack.callback(resource.close)
-        record = Recorder(Path(task.history), Path(task.answers), spec.resource.password, heartbeat.check)
+        record = Recorder(Path(task.history), spec.resource.password, heartbeat.check)
         stack.callback(record.close)
         held = None if task.held is None else Recorder(Path(task.held), secret=spec.resource.password)
         if held is not None:

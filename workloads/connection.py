@@ -29,7 +29,6 @@ MAX_OWED: Final = 64
 """How many replies may be missing on one connection before it is given up."""
 
 _READ_BYTES: Final = 65_536
-_SAID_CHARACTERS: Final = 80
 
 
 class Silence(enum.Enum):
@@ -50,25 +49,12 @@ def pack(*words: str | bytes | int) -> bytes:
     return packed
 
 
-def in_words(reply: Reply) -> str:
-    """A reply as `fencepost.history.NodeReply` says it."""
-    if reply == b"OK":  # nearly all of them
-        return "OK"
-    if reply is SILENT:
-        return SILENT.value
-    if isinstance(reply, bytes):
-        return reply.decode(errors="replace")[:_SAID_CHARACTERS]
-    return "nil" if reply is None else str(reply)[:_SAID_CHARACTERS]
-
-
 class Connection:
     """The connection to one node. Its methods return at once, but for `wait`."""
 
     def __init__(self, address: NodeAddress, poller: select.poll, by_fd: dict[int, Connection]) -> None:
         self.address = address
         self.reply: Reply = SILENT
-        self.replied_ns: int | None = None
-        """When the reply was read; None while there is none."""
         self.waiting = False
         """Whether the reply to the newest request is still to come."""
         self._poller = poller
@@ -88,7 +74,7 @@ class Connection:
         if self.waiting:
             self.owe()
         self.waiting = True
-        self.reply, self.replied_ns = SILENT, None
+        self.reply = SILENT
         if self._stale >= MAX_OWED:
             self.close()
             self.waiting = True
@@ -133,7 +119,6 @@ class Connection:
                     self._stale -= 1
                 elif self.waiting:
                     self.reply, self.waiting = reply, False
-                    self.replied_ns = time.monotonic_ns()
                 else:
                     data = b""  # an answer that nobody asked for: whatever talks there is not a Redis
         except BlockingIOError:
@@ -197,10 +182,6 @@ class Connection:
             self.close()
 
 
-Heard = tuple[int, Reply, int | None]
-"""One node's answer: its place among the nodes, its reply, and when that was read."""
-
-
 class ConnectionPool:
     """The connections to all nodes. Connects at once; a node that cannot be reached now is dialled again later."""
 
@@ -208,7 +189,6 @@ class ConnectionPool:
         self, nodes: Sequence[NodeAddress], timeout_ms: float, connection: type[Connection] = Connection
     ) -> None:
         self.timeout_ms = timeout_ms
-        self._heard: list[Heard] = []
         self._poller = select.poll()
         self._by_fd: dict[int, Connection] = {}
         self._pool = [connection(node, self._poller, self._by_fd) for node in nodes]
@@ -221,6 +201,11 @@ class ConnectionPool:
     def owing(self) -> int:
         """How many nodes have not answered what they were asked last."""
         return sum(connection.waiting for connection in self._pool)
+
+    @property
+    def answered(self) -> int:
+        """How many nodes have answered what they were asked last."""
+        return sum(connection.reply is not SILENT for connection in self._pool)
 
     def ask(self, request: bytes, only: int | None = None, patient: bool = True) -> list[Reply]:
         """Send the request to all nodes (or to the one at the index `only`) and wait for the replies, at most
@@ -247,16 +232,9 @@ class ConnectionPool:
                 if not came:
                     connection.wait(left_ms)
         replies = [connection.reply for connection in asked]
-        heard = [(place, connection.reply, connection.replied_ns) for place, connection in enumerate(asked, only or 0)]
-        self._heard = heard if only is None else [*self._heard, *heard][-len(self) :]
         for connection in asked:
             connection.give_up()
         return replies
-
-    def take_heard(self) -> list[Heard]:
-        """The answers to the last request to all nodes, or to each of them one by one; they are then forgotten."""
-        heard, self._heard = self._heard, []
-        return heard
 
     def close(self) -> None:
         for connection in self._pool:

@@ -29,7 +29,7 @@ from typing import IO, Final, Literal
 import msgspec
 
 from fencepost.errors import BrokenEnvironmentError
-from fencepost.history import Int64, NodeReply, Reason, Round, RoundName
+from fencepost.history import Int64, Reason
 from fencepost.options import fields_of
 from fencepost.text import text_of
 from workloads.base import Lease, LockSettings, NodeAddress
@@ -52,22 +52,10 @@ class UnknownOutcomeError(Exception):
     """The adapter answered `info`: nobody can know whether it happened."""
 
 
-class ShownRound(msgspec.Struct, frozen=True):
-    """A `fencepost.history.Round` as an adapter shows it: the value is text, or base64 for other bytes."""
-
-    f: RoundName
-    key: str
-    asked_ns: Int64
-    done_ns: Int64
-    value: str | None = None
-    value_base64: str | None = None
-    replies: tuple[NodeReply, ...] = ()
-
-
 class Answer(msgspec.Struct, frozen=True):
     """One line from the adapter. The fields of a lease are those of `workloads.base.Lease`; its value is text, or
     base64 for other bytes. `task`: whose request it answers, if several tasks share the lock. `reason` says why it was
-    refused; `rounds` may show what each node answered."""
+    refused."""
 
     outcome: Literal["ok", "fail", "info"]
     task: int | None = None
@@ -84,7 +72,6 @@ class Answer(msgspec.Struct, frozen=True):
     computed_before_ns: Int64 | None = None
     requested_ns: Int64 | None = None
     token: Int64 | None = None
-    rounds: tuple[ShownRound, ...] = ()
 
 
 class _OfTask(threading.local):
@@ -92,7 +79,6 @@ class _OfTask(threading.local):
 
     def __init__(self) -> None:
         self.number: int | None = None
-        self.rounds: list[Round] = []
         self.reason: Reason | None = None
         self.error: str | None = None
 
@@ -170,12 +156,6 @@ class ForeignLock:
     def is_held(self, lease: Lease) -> bool:
         return _definite(self._ask({"do": "held", "key": lease.key, **_named(lease)}))
 
-    def take_rounds(self) -> list[Round]:
-        """What the adapter showed of the nodes' answers in the last call; most show nothing."""
-        mine = self._mine
-        rounds, mine.rounds = mine.rounds, []
-        return rounds
-
     def take_reason(self) -> Reason | None:
         """Why the adapter refused the last call, if it said so."""
         mine = self._mine
@@ -236,10 +216,6 @@ class ForeignLock:
     def _ask(self, request: dict[str, object]) -> Answer:
         mine = self._mine
         answer = self._exchange_of_task(request) if self._answers else self._exchange(request)
-        try:
-            mine.rounds = [_round(shown) for shown in answer.rounds]
-        except ValueError as error:
-            raise self._broken(f"showed a round of the nodes, but {error}") from None
         refused = answer.outcome == "fail"
         mine.reason, mine.error = (answer.reason, answer.error) if refused else (None, None)
         return answer
@@ -386,11 +362,6 @@ def _text(value: str | None, value_base64: str | None) -> str:
 def _named(lease: Lease) -> dict[str, object]:
     """How a request names a lease: by the value, as the adapter itself said it."""
     return {"value": lease.value} if lease.handle is None else {"value_base64": lease.handle}
-
-
-def _round(shown: ShownRound) -> Round:
-    value = _text(shown.value, shown.value_base64)
-    return Round(shown.f, shown.key, value, shown.asked_ns, shown.done_ns, shown.replies)
 
 
 def _last_words(log_path: Path) -> str:

@@ -13,8 +13,8 @@ from typing import Any, Final, Literal, TypeVar
 from fencepost.errors import BrokenEnvironmentError, FencepostError, UsageError
 from fencepost.history import Held, Op, Outcome
 from fencepost.user_code import in_words
-from workloads.base import KnowsIfHeld, Lease, Lock, ShowsError, ShowsReason, ShowsRounds
-from workloads.checked import checked_lease, checked_reason, checked_rounds, checked_words, checked_yes
+from workloads.base import KnowsIfHeld, Lease, Lock, ShowsError, ShowsReason
+from workloads.checked import checked_lease, checked_reason, checked_words, checked_yes
 from workloads.control import Control, State
 from workloads.options import ClientOptions
 from workloads.recorder import Recorder
@@ -45,7 +45,6 @@ class LockSteps:
         self.client = client
         self.options = options
         self._lock = lock
-        self._shows = lock if isinstance(lock, ShowsRounds) else None
         self._says_why = lock if isinstance(lock, ShowsReason) else None
         self._in_its_words = lock if isinstance(lock, ShowsError) else None
         self._record = record
@@ -253,12 +252,6 @@ class LockSteps:
         return None if said is None else said[:_MOST_CHARACTERS]
 
     def _recorded(self, op: Op) -> Op:
-        """Record the operation, and before it what the nodes answered."""
-        if self._shows is not None:
-            rounds = checked_rounds(self._shows.take_rounds())
-            for one in rounds:
-                one.section = op.section
-            self._record.answered(rounds)
         self._record(op)
         return op
 

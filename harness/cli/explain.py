@@ -85,8 +85,8 @@ force, and one sentence in plain words; of the first of each kind a space-time d
 downwards, and what clients asked the nodes as arrows. Gives no verdict.""",
     arguments=Arguments,
     do=_explain,
-    epilog="""What each node answered is known from locks that record it (`redlock`, the controls, yours:
-docs/lock-protocol.md), otherwise from the witness. The sentence also says what is not known. See docs/explain.md.
+    epilog="""What each node answered is known from the record of the links. The sentence also says what is not known.
+See docs/explain.md.
 examples:
   fencepost explain latest
   fencepost explain latest --kind overlap --svg overlap.svg    (for a report in Markdown: ![how](overlap.svg))

@@ -12,7 +12,6 @@
       nodes.jsonl        KeyEvent, a line each       } (many in one write)
       denied.jsonl       Denied, a line each: which requests nodes turned away; no file if they took all
       clients/c1.1.jsonl Op, a line each: client c1, its first life
-      answers/c1.1.jsonl Round, one line each: what the nodes replied to that client
       held/c1.1.jsonl    Held, a line each: what its lock wrote on the nodes
       gaps/c1.1.jsonl    Gap, a line each: when that client did not run; no file if it always ran
       beats/c1.1.jsonl   Beats, a line each: how late that client woke up; harness.1: the process that makes the run
@@ -49,7 +48,7 @@ import msgspec
 
 from fencepost.errors import UsageError
 from fencepost.files import checked_path, decode_json, kind_of, on_disk, read_document, read_json
-from fencepost.history import Beats, Denied, Gap, Held, KeyEvent, Millis, Round, Timeline, Value
+from fencepost.history import Beats, Denied, Gap, Held, KeyEvent, Millis, Timeline, Value
 from fencepost.options import check_bounds
 from harness.config import RESULTS, RunConfig
 from harness.store.append_log import AppendLog, read_lines
@@ -112,7 +111,6 @@ class RunFolder:
                 break
             folder = cls(path)
             folder.clients.mkdir()
-            folder.answers.mkdir()
             folder.held.mkdir()
             folder.gaps.mkdir()
             folder.beats.mkdir()
@@ -154,10 +152,6 @@ class RunFolder:
         return self.path / "clients"
 
     @property
-    def answers(self) -> Path:
-        return self.path / "answers"
-
-    @property
     def held(self) -> Path:
         return self.path / "held"
 
@@ -189,9 +183,6 @@ class RunFolder:
 
     def client_log(self, client: str, life: int) -> Path:
         return self.clients / f"{client}.{life}.jsonl"
-
-    def answers_log(self, client: str, life: int) -> Path:
-        return self.answers / f"{client}.{life}.jsonl"
 
     def held_log(self, client: str, life: int) -> Path:
         """What this client's lock wrote on the nodes for its sections."""
@@ -327,10 +318,6 @@ class RunFolder:
         if not isinstance(faults, list):
             raise UsageError(f"{self.path / 'schedule.json'} is not a schedule: it has no list of faults")
         return faults
-
-    def read_answers(self) -> Iterator[tuple[str, int, Iterable[Round]]]:
-        """What the nodes answered, each client's life for itself; nothing where that was not kept."""
-        return _read_lives(self.answers, Round)
 
     def read_held(self) -> Iterator[tuple[str, int, Iterable[Held]]]:
         """The values of granted leases, each client's life for itself; nothing where they were not kept."""

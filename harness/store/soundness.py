@@ -87,11 +87,9 @@ def _names(folder: RunFolder, run: Recorded) -> None:
         for client, life in sorted(lives - ended):
             what = f"it does not say how {client}, life {life} ended, whose log is there"
             raise _damaged(folder, "client-ends.jsonl", what)
-    for of in (folder.held, folder.answers):
-        for client, life, log in client_logs(of):
-            if (client, life) not in lives:
-                raise _damaged(folder, f"{of.name}/{log.name}", f"clients/{log.name} is not there")
-
+    for client, life, log in client_logs(folder.held):
+        if (client, life) not in lives:
+            raise _damaged(folder, f"held/{log.name}", f"clients/{log.name} is not there")
     for client, life, log in client_logs(folder.gaps):
         if not any((task, life) in lives for task in task_names(client, run.config.tasks)):
             raise _damaged(folder, f"gaps/{log.name}", f"the run had no such life of {client}")

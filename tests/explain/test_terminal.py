@@ -212,7 +212,7 @@ def test_the_help_teaches(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["explain", "--help"]) == 0
     said = " ".join(capsys.readouterr().out.split())
     assert "say how each violation of a recorded run happened".casefold() in said.casefold()
-    assert "docs/lock-protocol.md" in said
+    assert "docs/explain.md" in said
 
 
 def test_a_diagram_replaces_the_bars_where_the_terminal_has_room_for_it(tmp_path: Path) -> None:

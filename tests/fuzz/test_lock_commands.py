@@ -26,10 +26,6 @@ GRANTED = {
     "requested_ns": 4,
     "token": 7,
     "node_values": ["v1", "v2"],
-    "rounds": [
-        {"f": "acquire", "key": "k1", "value": "v", "asked_ns": 1, "done_ns": 2, "replies": [["n1", "OK", 2]]},
-        {"f": "undo", "key": "k1", "value_base64": "dg==", "asked_ns": 1, "done_ns": 2, "replies": []},
-    ],
 }
 OPENED = {"outcome": "ok", "describe": {"library": "mine 1", "retries": [1, {"a": None}]}}
 REFUSED = {"outcome": "fail", "reason": "held", "error": "somebody has it"}

@@ -163,8 +163,8 @@ def an_end_that_names_no_log(folder: Path, random: Random) -> Path:
     return _edit(path, random, lambda end: end.update(client=random.choice(["c999", "", "k1"])))
 
 
-def held_or_answers_of_a_log_that_is_not_there(folder: Path, random: Random) -> Path:
-    path = folder / random.choice(["held", "answers"]) / "c77.1.jsonl"
+def held_of_a_log_that_is_not_there(folder: Path, random: Random) -> Path:
+    path = folder / "held" / "c77.1.jsonl"
     path.parent.mkdir(exist_ok=True)
     path.write_text('{"section":1,"key":"k1","value":"v"}\n')
     return path
@@ -250,7 +250,7 @@ KINDS: tuple[Tampering, ...] = (
     a_time_outside_of_the_run,
     a_number_that_is_too_large,
     an_end_that_names_no_log,
-    held_or_answers_of_a_log_that_is_not_there,
+    held_of_a_log_that_is_not_there,
     a_fifo_instead_of_a_file,
     a_folder_instead_of_a_file,
     json_that_is_too_deep,

@@ -20,7 +20,6 @@ import psutil
 import pytest
 
 from fencepost.errors import BrokenEnvironmentError
-from fencepost.history import NodeReply, Round
 from tests.cluster.processes import is_gone
 from tests.locks.conftest import Server, redis_at
 from workloads import foreign
@@ -174,29 +173,6 @@ def test_a_jvm_keeps_no_file_in_which_it_would_meet_one_of_another_run(
     lock = ForeignLock(program("pass", said), [], LockSettings(log_path=tmp_path / "log"))
     lock.close()
     assert lock.describe()["library"] == told
-
-
-def test_a_program_may_expose_what_the_nodes_replied(program: Callable[..., list[str]], tmp_path: Path) -> None:
-    shown = {
-        "f": "acquire",
-        "key": "k",
-        "value": "v",
-        "asked_ns": 1,
-        "done_ns": 4,
-        "replies": [["n1", "OK", 3], ["n2", "silent", None]],
-    }
-    granted = {"outcome": "ok", "value": "v", "validity_ms": 1.0, "rounds": [shown]}
-    lock = opened(program(f'say({granted} if request["do"] == "acquire" else {{"outcome": "ok"}})'), tmp_path / "log")
-    try:
-        lease = lock.acquire("k", 1_000)
-        assert lease is not None
-        replies = (NodeReply("n1", "OK", 3), NodeReply("n2", "silent"))
-        assert lock.take_rounds() == [Round("acquire", "k", "v", 1, 4, replies)]
-        assert lock.take_rounds() == []
-        lock.release(lease)
-        assert lock.take_rounds() == []
-    finally:
-        lock.close()
 
 
 def running(folder: Path) -> list[psutil.Process]:

@@ -13,7 +13,7 @@ import redis
 from cluster.waiting import becomes_true
 from fencepost.text import text_of
 from tests.locks.conftest import Server
-from workloads.base import Lock, LockSettings, NodeAddress, ShowsRounds
+from workloads.base import Lock, LockSettings, NodeAddress
 from workloads.manifest import Manifest
 from workloads.registry import foreign_locks, open_lock
 
@@ -81,8 +81,6 @@ def test_a_lease_carries_what_the_manifest_says(
     if lease.computed_after_ns is not None and lease.computed_before_ns is not None:
         assert before_ns <= lease.computed_after_ns <= lease.computed_before_ns <= after_ns
         shown.add("bounds")
-    if isinstance(one, ShowsRounds) and one.take_rounds():
-        shown.add("rounds")
     if lease.token is not None:
         shown.add("token")
     assert shown == set(manifest.shows)

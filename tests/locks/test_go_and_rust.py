@@ -139,38 +139,6 @@ def test_rslock_tells_whole_milliseconds_within_bounds(opened: Open) -> None:
 
 
 @pytest.mark.needs("lock:redsync")
-def test_redsync_shows_what_each_node_replied(opened: Open, servers: list[Server]) -> None:
-    lock = opened("redsync")
-    for server in servers[:3]:
-        server.client().set("k", "somebody else's")
-    assert lock.acquire("k", TTL_MS) is None
-    rounds = lock.take_rounds()
-    assert [round_.f for round_ in rounds] == ["acquire", "undo"] * 32
-    assert [(reply.node, reply.said) for reply in rounds[0].replies] == [
-        ("n1", "nil"),
-        ("n2", "nil"),
-        ("n3", "nil"),
-        ("n4", "OK"),
-        ("n5", "OK"),
-    ]
-    assert [reply.said for reply in rounds[1].replies] == ["0", "0", "0", "1", "1"]
-    for server in servers[:3]:
-        server.client().flushall()
-    lease = granted(lock.acquire("k", TTL_MS))
-    (won,) = lock.take_rounds()
-    assert (won.f, won.value, [reply.said for reply in won.replies]) == ("acquire", lease.value, ["OK"] * 5)
-    assert lock.release(lease) is True
-    (released,) = lock.take_rounds()
-    assert (released.f, released.value, [reply.said for reply in released.replies]) == (
-        "release",
-        lease.value,
-        ["1"] * 5,
-    )
-    for round_ in (*rounds, won, released):
-        assert all(round_.asked_ns <= (reply.at_ns or 0) <= round_.done_ns for reply in round_.replies)
-
-
-@pytest.mark.needs("lock:redsync")
 def test_redsync_says_why_it_refused(opened: Open, servers: list[Server]) -> None:
     lock = opened("redsync-context-timeouts")
     for server in servers[:3]:
@@ -200,10 +168,7 @@ def test_a_node_that_hangs_delays_neither_variant(name: str, opened: Open, serve
     began_s = time.monotonic()
     granted(lock.acquire("k", TTL_MS))
     assert time.monotonic() - began_s < 4  # go-redis waits for 5 s
-    # The fail-fast one may be granted before it has asked everybody: then n5 is not in the round at all.
-    replied = {reply.node for reply in lock.take_rounds()[-1].replies if reply.said == "OK"}
-    assert len(replied) >= 3
-    assert "n5" not in replied
+    assert sum(server.client().exists("k") for server in servers[:4]) >= 3
 
 
 @pytest.mark.parametrize("name", [REDSYNC, RSLOCK])

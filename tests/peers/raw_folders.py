@@ -55,7 +55,7 @@ def write_folder(path: Path, config: dict[str, object], seed: int, size: int) ->
     _unplanned(made, clients)
     require = random.choice(["lease", "lease", "lease", "exclusion", "data"])
     own = {"ttl_ms": TTL * UNIT_NS // 1_000_000, "fencing": made.fencing, "require": require, "nodes": len(NODES)}
-    for folder in ("clients", "held", "answers", "logs"):
+    for folder in ("clients", "held", "logs"):
         (path / folder).mkdir(parents=True)
     schema_version = 1 if made.over else random.choice([1, 2])
     _json(path / "config.json", {"schema_version": schema_version} | config | own)

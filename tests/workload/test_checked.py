@@ -12,14 +12,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fencepost.errors import BrokenEnvironmentError
-from fencepost.history import Held, NodeReply, Op, Round
+from fencepost.history import Held, Op
 from tests.workload.test_lock_steps import Answering, steps_of
 from workloads.base import Lease
 from workloads.checked import (
     checked_description,
     checked_lease,
     checked_reason,
-    checked_rounds,
     checked_words,
     checked_yes,
 )
@@ -119,25 +118,6 @@ def test_yes_and_no_are_understood(answer: object, yes: bool) -> None:
 def test_what_is_neither_yes_nor_no_is_refused_instead_of_guessed(answer: object) -> None:
     with pytest.raises(BrokenEnvironmentError, match="True or False"):
         checked_yes("release", answer)
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [
-        None,
-        (),
-        [1],
-        [Round("undone", "k", "v", 1, 2)],  # type: ignore[arg-type]
-        [Round("acquire", "k", 7, 1, 2)],  # type: ignore[arg-type]
-        [Round("acquire", "k", "v", 1, 2**63)],
-        [Round("acquire", "k", "v", None, 2)],  # type: ignore[arg-type]
-        [Round("acquire", "k", "v", 1, 2, (NodeReply("n1", b"OK"),))],  # type: ignore[arg-type]
-        [Round("acquire", "k", "v", 1, 2, ("n1",))],  # type: ignore[arg-type]
-    ],
-)
-def test_what_are_no_rounds_is_refused(answer: object) -> None:
-    with pytest.raises(BrokenEnvironmentError, match="take_rounds"):
-        checked_rounds(answer)
 
 
 def test_what_is_no_reason_is_refused() -> None:

@@ -15,15 +15,14 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections import deque
 from collections.abc import Sequence
 from typing import ClassVar
 
 import hiredis
 
-from fencepost.history import NodeReply, Reason, Round, RoundName
+from fencepost.history import Reason
 from workloads.base import Lease, LockSettings, NodeAddress
-from workloads.connection import SILENT, Connection, ConnectionPool, Heard, Reply, in_words, pack
+from workloads.connection import SILENT, Connection, ConnectionPool, Reply, pack
 
 RELEASE_SCRIPT = b"""\
 if redis.call("get",KEYS[1]) == ARGV[1] then
@@ -41,11 +40,10 @@ end"""
 
 
 class _OfThread(threading.local):
-    """What one thread uses: connections of its own, and what they heard. Made when the thread first needs it."""
+    """What one thread uses: connections of its own. Made when the thread first needs it."""
 
-    def __init__(self, nodes: Sequence[NodeAddress], timeout_ms: float, kind: type[Connection], rounds: int) -> None:
+    def __init__(self, nodes: Sequence[NodeAddress], timeout_ms: float, kind: type[Connection]) -> None:
         self.pool = ConnectionPool(nodes, timeout_ms, kind)
-        self.rounds: deque[tuple[RoundName, str, str, int, int, list[Heard]]] = deque(maxlen=rounds)
         self.reason: Reason | None = None
 
 
@@ -61,9 +59,7 @@ class Redlock:
 
     def __init__(self, nodes: Sequence[NodeAddress], settings: LockSettings) -> None:
         self._settings = settings
-        noted = 2 * self.ROUNDS * self.tries_per_round()
-        self._mine = _OfThread(nodes, settings.node_timeout_ms, self.WIRE, noted)
-        self._names = [f"n{number}" for number in range(1, len(nodes) + 1)]
+        self._mine = _OfThread(nodes, settings.node_timeout_ms, self.WIRE)
 
     @property
     def _pool(self) -> ConnectionPool:
@@ -117,6 +113,15 @@ class Redlock:
         """Send the request to all nodes, whatever they replied before."""
         return self._pool.ask(request, patient=patient)
 
+    def free(self, key: str, value: str, patient: bool = True) -> list[Reply]:
+        """Delete the key on all nodes where it has this value."""
+        return self.ask_to_release(self.release_request(key, value), patient)
+
+    def undo(self, key: str, value: str) -> None:
+        """Release a refused attempt on all nodes, including those that did not reply: they may have set the key, or may
+        still do so. There is no second wait for them."""
+        self.free(key, value, patient=False)
+
     # The algorithm.
 
     def tries_per_round(self) -> int:
@@ -146,14 +151,11 @@ class Redlock:
         replies = self._ask(self.acquire_request(key, value, ttl_ms))
         said_yes = sum(map(self.grants, replies))
         lease = self._lease(key, value, ttl_ms, requested_ns)
-        self._note("acquire", key, value, requested_ns)
         if said_yes >= self.quorum() and lease is not None:
             self._mine.reason = None
             return lease
         self._mine.reason = self._why(said_yes, replies)
-        # On all nodes, including those that did not reply: they may have set the key, or may still do so. There is no
-        # second wait for them.
-        self._free("undo", key, value, patient=False)
+        self.undo(key, value)
         return None
 
     def extend(self, lease: Lease, ttl_ms: int) -> Lease | None:
@@ -164,14 +166,13 @@ class Redlock:
             return None
         said_yes = sum(reply == 1 for reply in self._ask(self.extend_request(lease.key, lease.value, ttl_ms)))
         extended = self._lease(lease.key, lease.value, ttl_ms, requested_ns)
-        self._note("extend", lease.key, lease.value, requested_ns)
         in_time = self.may_extend(lease.deadline_ns, time.monotonic_ns())
         return extended if said_yes >= self.extend_quorum() and in_time else None
 
     def release(self, lease: Lease) -> bool:
         """Delete the key on all nodes. Raises TimeoutError if too many did not reply to tell whether a majority still
         held the lock."""
-        replies = self._free("release", lease.key, lease.value)
+        replies = self.free(lease.key, lease.value)
         released = sum(reply == 1 for reply in replies)
         unknown = sum(reply is SILENT or isinstance(reply, hiredis.ReplyError) for reply in replies)
         if released >= self.quorum():
@@ -179,16 +180,6 @@ class Redlock:
         if released + unknown < self.quorum():
             return False
         raise TimeoutError(f"{released} of {len(replies)} nodes released the lock, {unknown} did not reply")
-
-    def take_rounds(self) -> list[Round]:
-        """What each node replied in the last call, or the last few."""
-        names, noted = self._names, self._mine.rounds
-        rounds = []
-        for f, key, value, asked_ns, done_ns, heard in noted:
-            replies = [NodeReply(names[place], in_words(reply), at_ns) for place, reply, at_ns in heard]
-            rounds.append(Round(f, key, value, asked_ns, done_ns, tuple(replies)))
-        noted.clear()
-        return rounds
 
     def take_reason(self) -> Reason | None:
         """Why the last round of the last acquire was refused."""
@@ -231,16 +222,6 @@ class Redlock:
             return "late"
         unknown = sum(reply is SILENT or isinstance(reply, hiredis.ReplyError) for reply in replies)
         return "held" if said_yes + unknown < self.quorum() else "quorum"
-
-    def _free(self, f: RoundName, key: str, value: str, patient: bool = True) -> list[Reply]:
-        asked_ns = time.monotonic_ns()
-        replies = self.ask_to_release(self.release_request(key, value), patient)
-        self._note(f, key, value, asked_ns)
-        return replies
-
-    def _note(self, f: RoundName, key: str, value: str, asked_ns: int) -> None:
-        """Keep the nodes' last replies for `take_rounds`, unprocessed, because the lock must not lose time here."""
-        self._mine.rounds.append((f, key, value, asked_ns, time.monotonic_ns(), self._pool.take_heard()))
 
     def _lease(self, key: str, value: str, ttl_ms: int, requested_ns: int) -> Lease | None:
         """The lease that the replies just received are worth; None if it has already expired."""

@@ -65,10 +65,9 @@ class SetsAndExpiresInTwoSteps(Redlock):
         if sum(map(self.grants, self._ask(pack("SET", key, value, "NX")))) >= self.quorum():
             self._ask(self.extend_request(key, value, ttl_ms))
             lease = self._lease(key, value, ttl_ms, requested_ns)
-            self._note("acquire", key, value, requested_ns)
             if lease is not None:
                 return lease
-        self._free("undo", key, value, patient=False)
+        self.undo(key, value)
         return None
 
 

@@ -92,7 +92,6 @@ class AddsUpTheVotes(Redlock):
             replies = self._ask(self.extend_request(lease.key, lease.value, ttl_ms))
             said_yes += sum(reply == 1 for reply in replies)
             extended = self._lease(lease.key, lease.value, ttl_ms, requested_ns)
-            self._note("extend", lease.key, lease.value, requested_ns)
             if lease.deadline_ns is None or not self.may_extend(lease.deadline_ns, time.monotonic_ns()):
                 return None
             if said_yes >= self.extend_quorum():

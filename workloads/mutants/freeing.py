@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from hashlib import sha1
 
-from fencepost.history import RoundName
 from workloads.base import Lease
 from workloads.connection import SILENT, Reply, pack
 from workloads.locks.redlock import RELEASE_SCRIPT, Redlock
@@ -39,13 +38,11 @@ class FreesWithoutComparing(Redlock):
 class ComparesThenFrees(Redlock):
     """If its lease ends between the two, it frees another client's lock."""
 
-    def _free(self, f: RoundName, key: str, value: str, patient: bool = True) -> list[Reply]:
-        asked_ns = time.monotonic_ns()
+    def free(self, key: str, value: str, patient: bool = True) -> list[Reply]:
         own = self._pool.ask(pack("GET", key))
         for place, reply in enumerate(own):
             if reply == value.encode():
                 own[place] = self._pool.ask(pack("DEL", key), only=place)[0]
-        self._note(f, key, value, asked_ns)
         return own
 
 
@@ -111,8 +108,8 @@ class LoadsItsScriptOnce(Redlock):
 class LeavesRefusedAttempts(Redlock):
     """Clients that share the votes block each other, and themselves, until their keys expire."""
 
-    def _free(self, f: RoundName, key: str, value: str, patient: bool = True) -> list[Reply]:
-        return [] if f == "undo" else super()._free(f, key, value, patient)
+    def undo(self, key: str, value: str) -> None:
+        pass
 
 
 @mutant(
@@ -147,4 +144,4 @@ class ReleasesAnotherName(Redlock):
     """No release frees anything, and the lock takes the nodes' silence about it for a yes."""
 
     def release(self, lease: Lease) -> bool:
-        return not any(reply is SILENT for reply in self._free("release", f"lock:{lease.key}", lease.value))
+        return not any(reply is SILENT for reply in self.free(f"lock:{lease.key}", lease.value))

@@ -76,7 +76,6 @@ class KeepsTheKeysOfItsTries(Redlock):
         replies = self._ask(pack("EVAL", SET_OR_RECOGNISE, 1, key, value, ttl_ms))
         said_yes = sum(reply in (b"OK", 1) for reply in replies)
         lease = self._lease(key, value, ttl_ms, requested_ns)
-        self._note("acquire", key, value, requested_ns)
         if said_yes < self.quorum() or lease is None:
             return None
         del vars(self)["kept"]

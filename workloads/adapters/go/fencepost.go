@@ -272,46 +272,6 @@ type Answer struct {
 	ComputedBeforeNs *int64         `json:"computed_before_ns,omitempty"`
 	RequestedNs      *int64         `json:"requested_ns,omitempty"`
 	Token            *int64         `json:"token,omitempty"`
-	Rounds           []Round        `json:"rounds,omitempty"`
-}
-
-// Round is one request to the nodes and their replies; see `rounds` in the protocol.
-type Round struct {
-	For     string  `json:"f"`
-	Key     string  `json:"key"`
-	Value   string  `json:"-"`
-	AskedNs int64   `json:"asked_ns"`
-	DoneNs  int64   `json:"done_ns"`
-	Replies []Reply `json:"replies"`
-}
-
-// MarshalJSON writes the value as text, or in base64 if it is none.
-func (r Round) MarshalJSON() ([]byte, error) {
-	type plain Round
-	text, bytes := textOrBytes(r.Value)
-	if r.Replies == nil {
-		r.Replies = []Reply{}
-	}
-	return json.Marshal(struct {
-		plain
-		Value       *string `json:"value,omitempty"`
-		ValueBase64 []byte  `json:"value_base64,omitempty"`
-	}{plain(r), text, bytes})
-}
-
-// Reply is what one node replied. AtNs is 0 if nothing came.
-type Reply struct {
-	Node string
-	Text string
-	AtNs int64
-}
-
-// MarshalJSON writes a reply as the protocol does: [node, text, time or null].
-func (r Reply) MarshalJSON() ([]byte, error) {
-	if r.AtNs == 0 {
-		return json.Marshal([]any{r.Node, r.Text, nil})
-	}
-	return json.Marshal([]any{r.Node, r.Text, r.AtNs})
 }
 
 // OK answers a release.

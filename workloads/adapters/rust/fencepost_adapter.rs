@@ -362,8 +362,7 @@ fn busy_ns() -> Option<i64> {
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/// For the `value_base64` of a round whose value is no text.
-pub fn base64(data: &[u8]) -> String {
+fn base64(data: &[u8]) -> String {
     let mut text = String::new();
     for chunk in data.chunks(3) {
         let bits = (0..3).fold(0u32, |bits, i| {

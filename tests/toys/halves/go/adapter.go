@@ -79,11 +79,6 @@ func (*toy) Acquire(key string, ttl time.Duration) fencepost.Answer {
 	token, requestedNs, grantedMs := int64(7), int64(1), 2000.0
 	answer := fencepost.GrantedUntil("v", time.Now().Add(ttl))
 	answer.Token, answer.RequestedNs, answer.GrantedMs = &token, &requestedNs, &grantedMs
-	replies := []fencepost.Reply{{Node: "n1", Text: "OK", AtNs: 2}, {Node: "n2", Text: "silent"}}
-	answer.Rounds = []fencepost.Round{
-		{For: "acquire", Key: key, Value: "v", AskedNs: 1, DoneNs: 2, Replies: replies},
-		{For: "undo", Key: key, Value: notText, AskedNs: 3, DoneNs: 4},
-	}
 	return answer
 }
 

@@ -68,13 +68,8 @@ public class Adapter implements FencepostAdapter.Adapter {
     private static Map<String, Object> shown(String key) {
         System.out.println("printed by the library");
         System.out.print("and once more\n");
-        List<Object> replies = List.of(List.of("n1", "OK", 2), Arrays.asList("n2", "silent", null));
-        Map<String, Object> text = FencepostAdapter.fields(
-                "f", "acquire", "key", key, "value", "v", "asked_ns", 1, "done_ns", 2, "replies", replies);
-        Map<String, Object> bytes = FencepostAdapter.fields(
-                "f", "undo", "key", key, "value", NOT_TEXT, "asked_ns", 3, "done_ns", 4, "replies", List.of());
         return FencepostAdapter.ok(
-                "value", "v", "token", 7, "granted_ms", 2000, "requested_ns", 1, "rounds", List.of(text, bytes));
+                "value", "v", "token", 7, "granted_ms", 2000, "requested_ns", 1);
     }
 
     private static Map<String, Object> with(Map<String, Object> bounds, Object... namesAndValues) {

@@ -37,11 +37,7 @@ async function acquire({ key, ttl_ms }) {
   }
   console.log('printed by the library')
   process.stdout.write('and once more\n')
-  const rounds = [
-    { f: 'acquire', key, value: 'v', asked_ns: 1, done_ns: 2, replies: [['n1', 'OK', 2], ['n2', 'silent', null]] },
-    { f: 'undo', key, value_base64: NOT_TEXT.toString('base64'), asked_ns: 3, done_ns: 4, replies: [] },
-  ]
-  return ok({ value: 'v', token: 7, granted_ms: 2000, rounds, requested_ns: 1 })
+  return ok({ value: 'v', token: 7, granted_ms: 2000, requested_ns: 1 })
 }
 
 serve(([node], settings) => {

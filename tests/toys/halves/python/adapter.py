@@ -37,18 +37,7 @@ class Toy:
         if key == "hang":
             time.sleep(3600)
         sys.stdout.write("printed by the library\nand once more\n")
-        rounds = [
-            {
-                "f": "acquire",
-                "key": key,
-                "value": "v",
-                "asked_ns": 1,
-                "done_ns": 2,
-                "replies": [["n1", "OK", 2], ["n2", "silent", None]],
-            },
-            {"f": "undo", "key": key, "value_base64": "/wBB", "asked_ns": 3, "done_ns": 4, "replies": []},
-        ]
-        return ok(value="v", token=7, granted_ms=2000, rounds=rounds, requested_ns=1)
+        return ok(value="v", token=7, granted_ms=2000, requested_ns=1)
 
     def extend(self, key, value, ttl_ms):
         return fail("it cannot extend")

@@ -3,7 +3,7 @@
 mod fencepost_adapter;
 
 use fencepost_adapter::{
-    base64, fail, granted, granted_for, granted_until, info, ok, refused, serve, timed,
+    fail, granted, granted_for, granted_until, info, ok, refused, serve, timed,
     timed_on_this_thread, Answer, Lock, Node,
 };
 use serde_json::{json, Value};
@@ -62,14 +62,10 @@ impl Lock for Toy {
         }
         println!("printed by the library");
         println!("and once more");
-        let replies = json!([["n1", "OK", 2], ["n2", "silent", null]]);
-        let text = json!({"f": "acquire", "key": key, "value": "v", "asked_ns": 1, "done_ns": 2, "replies": replies});
-        let bytes = json!({"f": "undo", "key": key, "value_base64": base64(NOT_TEXT), "asked_ns": 3, "done_ns": 4, "replies": []});
         granted_until(b"v", Instant::now() + ttl)
             .with("token", 7)
             .with("granted_ms", 2000)
             .with("requested_ns", 1)
-            .with("rounds", json!([text, bytes]))
     }
 
     fn extend(&self, _key: &str, _value: &[u8], _ttl: Duration) -> Answer {

@@ -1,6 +1,5 @@
 // redsync, with go-redis as its README shows: `redsync.New(goredis.NewPool(redis.NewClient(…)), …)`, a new mutex for every
-// acquire, `Lock`, `Extend` and `Unlock`, and the defaults of both libraries. Each is called with a background context, as the
-// library does itself, that also says where the nodes' replies are recorded.
+// acquire, `Lock`, `Extend` and `Unlock`, and the defaults of both libraries.
 //
 // The libraries' bugs are part of what is tested: nothing is fixed here.
 package main
@@ -47,13 +46,12 @@ func open(nodes []fencepost.Node, given fencepost.Settings) (fencepost.Lock, err
 	}
 	var pools []redis.Pool
 	var connecting sync.WaitGroup
-	for i, node := range nodes {
+	for _, node := range nodes {
 		client := goredislib.NewClient(&goredislib.Options{
 			Addr:                  node.Addr(),
 			Password:              node.Password,
 			ContextTimeoutEnabled: a.settings.ContextTimeouts,
 		})
-		client.AddHook(hook{node: i + 1})
 		// Connect now, so that no first acquire includes it. A node that is down is left to the library.
 		connecting.Go(func() { client.Ping(context.Background()) })
 		a.clients, pools = append(a.clients, client), append(pools, goredis.NewPool(client))
@@ -64,53 +62,38 @@ func open(nodes []fencepost.Node, given fencepost.Settings) (fencepost.Lock, err
 }
 
 func (a *adapter) Acquire(key string, ttl time.Duration) fencepost.Answer {
-	ctx, rounds := record("undo")
 	mutex := a.library.NewMutex(key, redsync.WithExpiry(ttl), redsync.WithFailFast(a.settings.FailFast))
-	if err := mutex.LockContext(ctx); err != nil {
+	if err := mutex.Lock(); err != nil {
 		// Refused, however it came about: a caller that gets an error does not hold the lock.
-		answer := fencepost.Refused(a.reason(err), err)
-		answer.Rounds = rounds.take()
-		return answer
+		return fencepost.Refused(a.reason(err), err)
 	}
 	a.held.Store(mutex.Value(), mutex)
-	answer := fencepost.GrantedUntil(mutex.Value(), mutex.Until())
-	answer.Rounds = rounds.take()
-	return answer
+	return fencepost.GrantedUntil(mutex.Value(), mutex.Until())
 }
 
 // Extend extends by the time with which the mutex was created, as the library does; clients always ask for the same.
 func (a *adapter) Extend(key, value string, ttl time.Duration) fencepost.Answer {
-	ctx, rounds := record("extend")
 	mutex := a.mutex(value)
-	extended, err := mutex.ExtendContext(ctx)
-	var answer fencepost.Answer
+	extended, err := mutex.Extend()
 	switch {
 	case extended:
-		answer = fencepost.GrantedUntil(value, mutex.Until())
+		return fencepost.GrantedUntil(value, mutex.Until())
 	case err == nil || unreached(err) == 0:
-		answer = fencepost.Refused(a.reason(err), err)
-	default:
-		answer = fencepost.Info(err)
+		return fencepost.Refused(a.reason(err), err)
 	}
-	answer.Rounds = rounds.take()
-	return answer
+	return fencepost.Info(err)
 }
 
 func (a *adapter) Release(key, value string) fencepost.Answer {
-	ctx, rounds := record("release")
-	released, err := a.mutex(value).UnlockContext(ctx)
+	released, err := a.mutex(value).Unlock()
 	a.held.Delete(value)
-	var answer fencepost.Answer
 	switch {
 	case released:
-		answer = fencepost.OK()
+		return fencepost.OK()
 	case err == nil || unreached(err) == 0:
-		answer = fencepost.Fail(err)
-	default:
-		answer = fencepost.Info(err)
+		return fencepost.Fail(err)
 	}
-	answer.Rounds = rounds.take()
-	return answer
+	return fencepost.Info(err)
 }
 
 func (a *adapter) mutex(value string) *redsync.Mutex {
