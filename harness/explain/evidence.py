@@ -194,7 +194,7 @@ def _unseen(asked: Collection[Asked], ledger: Ledger | None) -> list[Asked]:
     told = [one for one in asked if one.did is not None]
     if ledger is None or not told:
         return told
-    known = np.concatenate([frame["request"].to_numpy(np.int64) for frame in (ledger.rows, ledger.several)])
+    known = ledger.rows["request"].to_numpy(np.int64)
     is_known = np.isin([one.request.row for one in told], known)
     return [one for one, seen in zip(told, is_known.tolist(), strict=True) if not seen]
 

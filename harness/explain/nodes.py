@@ -59,8 +59,7 @@ def parts(run: Recorded, evidence: Evidence, earlier: Side, later: Side) -> tupl
     faults = windows(run.faults)
     to_earlier, to_later = (replies(run, evidence, side) for side in (earlier, later))
     found = tuple(
-        _part(run, evidence, faults, node, (earlier, to_earlier[node]), (later, to_later[node]))
-        for node in run.nodes
+        _part(run, evidence, faults, node, (earlier, to_earlier[node]), (later, to_later[node])) for node in run.nodes
     )
     known = any(said.word is not None for part in found for said in (part.earlier, part.later))
     return found if known else ()

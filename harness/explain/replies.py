@@ -8,16 +8,23 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
-from cluster.effects import Change, Effect
 from harness.explain.node_events import What
 from harness.explain.wire_requests import WireRequest, WireRequests
 from harness.history.calls import NO_CALL, Calls
-from harness.history.key_requests import WireRecord
+from harness.history.change_causes import WireRecord
 from harness.history.recorded import Recorded
 
-_DONE: Final[Mapping[Change, What]] = {"set": "granted", "prolonged": "prolonged", "deleted": "deleted"}
-_ACQUIRES: Final[frozenset[Change]] = frozenset({"set", "changed"})
+_DONE: Final[Mapping[str, What]] = {
+    **dict.fromkeys(("set", "overwritten", "changed"), "granted"),
+    "prolonged": "prolonged",
+    "deleted": "deleted",
+}
+_PROVES: Final[Mapping[str, What]] = {"SET": "granted", "SETNX": "granted", "DEL": "deleted", "UNLINK": "deleted"}
+"""What a yes to these proves, where the node was not watched."""
+_VALUE_SECOND: Final = ("SET", "SETNX")
+_YES, _NO = ('"OK"', "1"), ("null", "0")
 _QUEUED: Final = '"QUEUED"'
 
 
@@ -33,8 +40,8 @@ class Span(NamedTuple):
 class Asked:
     """A request that names a key of the lock. `client`: the process that sent it, or its task; None if several tasks
     may have. `section`: that of the call in which it was sent, or of the last one before; None if there is none. `did`:
-    what the reply proves that the node did; `value`: that of the key then, or until then. `can_acquire`: whether such a
-    request can set the key. `is_refused`: the reply proves that the node did nothing."""
+    what the node did to the key for it; `value`: that of the key then, or until then. `can_acquire`: whether such a
+    request sets keys. `is_refused`: it was answered, and the node did nothing."""
 
     request: WireRequest
     key: str
@@ -55,36 +62,76 @@ def asked_in(
 ) -> list[Asked]:
     """The requests within these spans, in the order in which they were sent. `names`: the lock's own name of each of
     its keys on the nodes; without any, the requests' own keys have to tell."""
-    found: dict[int, tuple[WireRequest, str]] = {}
+    found: dict[int, tuple[WireRequest, str, str]] = {}
     for span in spans:
         on_nodes = {span.key, *(name for name, key in names.items() if key == span.key)}
         if not names:
             on_nodes |= _similar(record, span.key)
         for one in requests.on(on_nodes, span.from_ns, span.to_ns):
             if one.from_client_ns is not None and (name := next((k for k in one.keys if k in on_nodes), None)):
-                found[one.row] = one, name if run.permits > 1 else span.key
-    some = [one for one, _ in found.values()]
+                found[one.row] = one, name, name if run.permits > 1 else span.key
+    some = [one for one, _, _ in found.values()]
     callers = dict(zip(found, _callers(run, some), strict=True))
-    told = [_asked(record, *found[row], *callers[row]) for row in found]
+    doings = _Doings(run, record)
+    told = [doings.asked(one, name, key, *callers[row]) for row, (one, name, key) in found.items()]
     return sorted(told, key=lambda one: one.request.sent_ns)
 
 
-def _asked(record: WireRecord, request: WireRequest, key: str, client: str | None, section: int | None) -> Asked:
-    reply = None if request.reply == _QUEUED else request.reply
-    effect = _effect(record, request, reply)
-    (only,) = effect.changes if len(effect.changes) == 1 else (None,)
-    did = _DONE.get(only) if only is not None and effect.is_certain and reply is not None else None
-    at = effect.value_at if did == "granted" else effect.value_was
-    value = request.words[1 + at] if did is not None and at is not None and 1 + at < len(request.words) else None
-    can_acquire = bool(_effect(record, request, None).changes & _ACQUIRES)
-    return Asked(request, key, client, section, did, value, can_acquire, reply is not None and not effect.changes)
+class _Doings:
+    """What requests did, by the ledger; where their node was not watched, by replies that leave no doubt."""
+
+    def __init__(self, run: Recorded, record: WireRecord) -> None:
+        rows = None if run.ledger is None else run.ledger.rows
+        self._rows: dict[int, list[tuple[str, What, str | None]]] = {}
+        granting: set[int] = set()
+        if rows is not None:
+            own = rows[rows["cause"] == "request"]
+            columns = (own[name].tolist() for name in ("request", "key", "what", "value", "was"))
+            for request, key, what, value, was in zip(*columns, strict=True):
+                did = _DONE[what]
+                self._rows.setdefault(request, []).append((key, did, was if did == "deleted" else value))
+                if did == "granted" and request >= 0:
+                    granting.add(request)
+        some = record.requests.select(["command", "arguments"]).take(pa.array(sorted(granting), pa.int64())).to_pylist()
+        self._acquiring = {_kind(row["command"], row["arguments"]) for row in some} | {("SET", ""), ("SETNX", "")}
+        self._watched = _windows(run)
+
+    def asked(self, request: WireRequest, name: str, key: str, client: str | None, section: int | None) -> Asked:
+        """`name`: the key's on the node."""
+        reply = None if request.reply == _QUEUED else request.reply
+        own = self._rows.get(request.row)
+        did, value = next(((did, value) for on, did, value in own or () if on == name), (None, None))
+        is_done = request.command in _PROVES and reply in _YES
+        is_refused = own is None and reply is not None and not is_done and (reply in _NO or self._saw(request))
+        if own is None and is_done and not self._saw(request):
+            did = _PROVES[request.command]
+            value = request.words[2] if request.command in _VALUE_SECOND else None
+        can_acquire = _kind(request.command, request.words[1:]) in self._acquiring
+        return Asked(request, key, client, section, did, value, can_acquire, is_refused)
+
+    def _saw(self, request: WireRequest) -> bool:
+        """Whether the witness saw the node when it carried this out."""
+        from_ns, to_ns = request.to_node_ns, request.from_node_ns
+        windows = self._watched.get(request.node, ())
+        return from_ns is not None and to_ns is not None and any(a <= from_ns and to_ns <= b for a, b in windows)
 
 
-def _effect(record: WireRecord, request: WireRequest, reply: str | None) -> Effect:
-    which = record.effects.words_of(request.command)
-    if which is None:
-        return Effect()
-    return record.effects.effect(request.command, request.words[1:][which], reply, record.scripts)
+def _kind(command: str, arguments: Sequence[str]) -> tuple[str, str]:
+    """The command, and its script if it has one."""
+    return command, arguments[0] if command.startswith("EVAL") and arguments else ""
+
+
+def _windows(run: Recorded) -> dict[str, list[tuple[int, int]]]:
+    """By node whose requests are on record, when the witness saw it."""
+    found: dict[str, list[tuple[int, int]]] = {}
+    if run.watched is not None and run.ledger is not None:
+        windows = run.watched.watch_windows
+        for node, from_ns, to_ns in zip(
+            *(windows[name].tolist() for name in ("node", "from_ns", "to_ns")), strict=True
+        ):
+            if node in run.ledger.recorded:
+                found.setdefault(str(node), []).append((from_ns, to_ns))
+    return found
 
 
 def _similar(record: WireRecord, key: str) -> set[str]:

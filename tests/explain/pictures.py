@@ -16,7 +16,7 @@ from harness.explain.wire_requests import WireRequests
 from harness.history.recorded import Recorded
 from harness.store.wire import CONNECTIONS_SCHEMA, ENDED, REQUESTS_SCHEMA, SCRIPTS, Wire
 from harness.verdict import Finding
-from tests.judge.histories import History, ms
+from tests.judge.histories import CHANGES, History, ms
 
 
 class Links:
@@ -25,7 +25,8 @@ class Links:
     def __init__(self) -> None:
         self.rows: list[dict[str, Any]] = []
         self.scripts: dict[str, str] = {}
-        self.connections: dict[tuple[str, str], int] = {}
+        self.connections: dict[tuple[str, str, str], int] = {}
+        self._did: set[int] = set()
 
     def asked(
         self,
@@ -35,18 +36,27 @@ class Links:
         reply: object,
         *at: float | None,
         keys: tuple[str, ...] = ("k1",),
+        did: bool | None = None,
         **more: Any,
     ) -> Links:
         """A request, its reply (`...`: none) and its four times; fewer: the rest never came."""
         command, *arguments = words.split()
         times = dict.fromkeys(("from_client_ns", "to_node_ns", "from_node_ns", "to_client_ns"), None)
         times |= {name: None if moment is None else ms(moment) for name, moment in zip(times, at, strict=False)}
-        row = {"by": "client", "user": "default", "database": 0, "transaction": None}
-        row["connection"] = self.connections.setdefault((client, node), len(self.connections) + 1)
+        by = more.pop("by", "client")
+        row = {"by": by, "user": "default", "database": 0, "transaction": None}
+        row["connection"] = self.connections.setdefault((client, node, by), len(self.connections) + 1)
         said = None if reply is ... else msgspec.json.encode(reply).decode()
         row |= {"client": client, "node": node, "command": command, "keys": list(keys), "arguments": arguments}
         self.rows.append(row | times | {"reply": said} | more)
+        usual = command in ("SET", "DEL") and reply not in (0, None) and "k1" in arguments and by == "client"
+        if usual if did is None else did:
+            self._did.add(id(self.rows[-1]))
         return self
+
+    def doings(self) -> set[int]:
+        """The places in order of the requests that did something."""
+        return {place for place, row in enumerate(self.in_order()) if id(row) in self._did}
 
     def in_order(self) -> list[dict[str, Any]]:
         return sorted(self.rows, key=lambda row: row["from_client_ns"] or row["from_node_ns"])
@@ -83,8 +93,16 @@ def explained(run: Recorded, finding: Finding) -> Explanation:
 
 
 def recorded(history: History, links: Links) -> Recorded:
-    """The run with what went over its links."""
-    history.requests, history.scripts = links.in_order(), links.scripts
+    """The run with what went over its links. The requests that did something made the changes, in their order."""
+    history.requests = links.in_order()
+    for node in history.config.node_names:
+        did = [
+            number for number, row in enumerate(history.requests) if row["node"] == node and number in links.doings()
+        ]
+        did.sort(key=lambda number: history.requests[number]["to_node_ns"])
+        events = [event for event in history.key_events if event.node == node and event.event in CHANGES]
+        for event, number in zip(events, did, strict=False):
+            history.by(event, number)
     return history.recorded()
 
 

@@ -49,6 +49,7 @@ class Story(History):
         }.get(f, f"EVAL release 1 {name} {value}")
         for place, word in enumerate(said.split(), 1):
             answer: dict[str, Any] = {"sent": at, "told": done, "reply": _REPLIES.get(word)}
+            answer["did"] = word in ("OK", "1", "silent")
             if word == "silent":
                 self.request(client, f"n{place}", words, at, None, **answer | {"told": None})
             elif word != "-":

@@ -81,9 +81,10 @@ def test_a_key_whose_value_others_used_too_may_have_been_deleted_by_any_of_them(
 
 
 def test_a_key_that_a_client_with_the_same_value_deleted() -> None:
-    story = Story().let_in("c1", 10, 50, "OK OK OK", value="same")
-    story.asked("c3", "acquire", 15, "nil nil nil", value="same").asked("c3", "undo", 17, "1 1 1", value="same")
-    assert story.let_in("c2", 30, 60, "OK OK OK").told("overlap").cause == "shared value"
+    story = Story(clients=3).watched().let_in("c1", 10, 50, "OK OK OK", value="c1-1").saw(9.5, "set", "n1 n2 n3", "c1")
+    story.asked("c3", "acquire", 15, "nil nil nil", value="c1-1").asked("c3", "undo", 17, "1 1 1", value="c1-1")
+    story.saw(17.5, "deleted", "n1 n2 n3").let_in("c2", 30, 60, "OK OK OK").saw(29.5, "set", "n1 n2 n3", "c2")
+    assert story.told("overlap").cause == "deleted"
 
 
 def test_an_explanation_says_what_its_sentence_names() -> None:

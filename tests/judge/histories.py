@@ -28,7 +28,7 @@ NO_FLOORS: dict[str, Any] = {
 }
 """A history of two sections is no load; `tests/judge/test_evidence.py` is about the floors."""
 
-_CHANGES = ("set", "prolonged", "changed", "deleted")
+CHANGES = ("set", "prolonged", "changed", "deleted")
 """What a request does to a key."""
 
 
@@ -59,7 +59,8 @@ class History:
         self.not_recorded: set[str] = set()
         self.ports: dict[int, int] = {}
         self.opened: dict[int, float] = {}
-        self._idle: dict[str, int] = {}
+        self._idle: defaultdict[str, list[int]] = defaultdict(list)
+        """By node, the requests that are yet to be seen to do something."""
 
     def op(
         self, client: str, f: Any, outcome: Any, section: int, invoke: float, complete: float, **more: Any
@@ -140,11 +141,16 @@ class History:
         assert not more
         self.requests.append(row)
         newest = next((event for event in reversed(self.key_events) if event.node == node), None)
-        if did and newest is not None and newest.port is None and newest.event in _CHANGES:
+        if did and newest is not None and newest.port is None and newest.event in CHANGES:
             self.by(newest, len(self.requests) - 1)
         elif did:
-            self._idle[node] = len(self.requests) - 1
+            self._idle[node].append(len(self.requests) - 1)
         return self
+
+    def _can_make(self, number: int, event: KeyEvent) -> bool:
+        words = [self.requests[number]["command"], *self.requests[number]["arguments"]]
+        is_set = event.event == "set"
+        return event.key in words and (event.value in words if is_set and event.value else is_set != ("DEL" in words))
 
     def by(self, event: KeyEvent, number: int) -> None:
         """The node says that this request made the event."""
@@ -195,8 +201,10 @@ class History:
         told.read_ns = None if read is None else ms(read)
         self.key_events.append(told)
         assert not more
-        if event in _CHANGES and node in self._idle:
-            self.by(told, self._idle.pop(node))
+        fitting = [number for number in self._idle[node] if event in CHANGES and self._can_make(number, told)]
+        if fitting:
+            self.by(told, fitting[0])
+            self._idle[node].remove(fitting[0])
         return self
 
     def watch(self, *nodes: str, at: float = 0) -> History:
