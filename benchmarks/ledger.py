@@ -17,16 +17,18 @@ from time import process_time
 import hiredis
 import numpy as np
 
+from cluster.redis_effects import EFFECTS
 from cluster.redis_requests import decode
 from fencepost.history import KeyEvent, Op, Timeline
 from harness.config import RunConfig
-from harness.history.change_causes import WireRecord
 from harness.history.key_holdings import Watched, derive_holdings, held_frame
+from harness.history.key_requests import WireRecord
 from harness.history.ledger import Ledger
 from harness.history.recorded import Recorded
 from harness.history.sections import derive_sections
-from harness.store import wire
+from harness.store import wire_files as wire
 from harness.store.columns import ops_frame, writes_frame
+from harness.store.wire_reading import read_wire
 from workloads.locks.redlock import RELEASE_SCRIPT
 
 CLIENTS = NODES = 5
@@ -87,7 +89,7 @@ def main(requests: int, *, busy: bool) -> None:
     with tempfile.TemporaryDirectory() as place:
         events, lives = record(Path(place), requests // (2 * CLIENTS * NODES), busy=busy)
         began = process_time()
-        read = wire.read_wire(Path(place), {f"n{node}": decode for node in range(1, NODES + 1)})
+        read = read_wire(Path(place), {f"n{node}": decode for node in range(1, NODES + 1)})
         decoded = process_time()
     config = RunConfig(seed=1, clients=CLIENTS, nodes=NODES)
     ops = ops_frame(lives)
@@ -103,7 +105,7 @@ def main(requests: int, *, busy: bool) -> None:
         final_values=None,
         watched=Watched(*derive_holdings(events), held_frame(())),
     )
-    told = WireRecord(read.requests, read.connections, frozenset(config.node_names))
+    told = WireRecord(read.requests, read.connections, read.scripts, EFFECTS, frozenset(config.node_names))
     derived = process_time()
     ledger = Ledger.of(run, events, told)
     done = process_time()

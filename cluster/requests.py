@@ -2,7 +2,7 @@
 
 A server's object decodes its own protocol (`cluster.server.Server.decode`). Times are no matter of a protocol, so a
 request tells the places in the two streams at which it and its reply were complete; what recorded the bytes knows when
-these places were reached (`harness.store.wire`).
+these places were reached (`harness.store.wire_reading`).
 """
 
 from __future__ import annotations

@@ -14,7 +14,8 @@ from harness.config import RunConfig
 from harness.store.columns import widened
 from harness.store.run_folder import RunFolder
 from harness.store.tables import load_recorded
-from harness.store.wire import frame, load_wire
+from harness.store.wire import frame
+from harness.store.wire_folder import load_wire
 from harness.verdict import Verdict
 
 

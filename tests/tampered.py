@@ -36,7 +36,8 @@ from fencepost.errors import UsageError
 from harness.store.manifest import write_manifest
 from harness.store.run_folder import RunFolder
 from harness.store.seal import Seal
-from harness.store.wire import CONNECTIONS, EVENTS, REQUESTS
+from harness.store.wire import CONNECTIONS, REQUESTS
+from harness.store.wire_files import EVENTS
 from tests.fuzz.command import outcome
 from tests.harness import runs
 from tests.judge import tampering, wire_tampering

@@ -61,7 +61,7 @@ def _export(call: Call, out: Console) -> int:
 
     from harness.store.run_folder import RunFolder
     from harness.store.tables import load_recorded
-    from harness.store.wire import load_wire
+    from harness.store.wire_folder import load_wire
 
     folder = RunFolder.open(arguments.run)
     run = load_recorded(folder)

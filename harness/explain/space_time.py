@@ -24,7 +24,8 @@ from harness.explain.wire_requests import WireRequest, WireRequests
 from harness.history.calls import NO_CALL
 from harness.history.recorded import Recorded
 from harness.store.run_folder import RunFolder
-from harness.store.wire import Wire, load_wire
+from harness.store.wire import Wire
+from harness.store.wire_folder import load_wire
 
 MOST_ARROWS: Final = 24
 """A picture with more requests is no longer read, but searched."""

@@ -65,7 +65,7 @@ def recording(folder: RunFolder) -> Iterator[None]:
         with suppress(FencepostError):  # a full disk, perhaps: the missing manifest says the same
             folder.write_failure(text)
         raise
-    from harness.store.wire import keep_wire  # slow to import, and other commands do not come here
+    from harness.store.wire_folder import keep_wire  # slow to import, and other commands do not come here
 
     keep_wire(folder)
     write_manifest(folder)

@@ -32,7 +32,7 @@ from harness.store.run_folder import RunFolder, client_logs
 from harness.store.seal import check_seal
 from harness.store.shapes import PIECE_BYTES, ColumnDecoder
 from harness.store.soundness import check_soundness
-from harness.store.wire import link_traffic, wire_gaps, wire_record
+from harness.store.wire_folder import link_traffic, wire_gaps, wire_record
 
 _NEVER_NS: Final = 2**62
 OnOps = Callable[[pd.DataFrame], object]

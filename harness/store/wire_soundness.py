@@ -19,7 +19,8 @@ from fencepost.errors import UsageError
 from fencepost.files import kind_of
 from harness.history.recorded import Recorded
 from harness.store.run_folder import RunFolder
-from harness.store.wire import CONNECTIONS, FITS, REQUESTS, Wire, decoders_of, digest_of, load_wire
+from harness.store.wire import CONNECTIONS, FITS, REQUESTS, Wire
+from harness.store.wire_folder import decoders_of, digest_of, load_wire
 from workloads.kinds import find_workload, workload_names
 
 _NEVER_NS: Final = 2**62

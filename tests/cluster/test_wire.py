@@ -19,7 +19,9 @@ from cluster.process import ProcessCluster
 from cluster.redis_requests import decode
 from cluster.waiting import becomes_true
 from harness.run.proxy_overhead import measure_overhead_us
-from harness.store.wire import BYTES, EVENT, EVENTS, frame, read_wire
+from harness.store.wire import frame
+from harness.store.wire_files import BYTES, EVENT, EVENTS
+from harness.store.wire_reading import read_wire
 from tests.cluster.conftest import PATIENT_S, Dialled
 from tests.specs import spec_of
 

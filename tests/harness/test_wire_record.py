@@ -13,7 +13,7 @@ import pytest
 import fencepost
 from cluster.waiting import becomes_true
 from harness.store.run_folder import RunFolder
-from harness.store.wire import EVENTS
+from harness.store.wire_files import EVENTS
 from tests.harness import runs
 
 BACKENDS = ["process", pytest.param("docker", marks=pytest.mark.needs("engine"))]

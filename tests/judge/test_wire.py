@@ -16,9 +16,12 @@ from cluster.redis_requests import decode
 from fencepost.errors import UsageError
 from harness.config import RunConfig
 from harness.history.recorded import ForeignBytes, LinkTraffic, WireGaps
-from harness.store import wire
+from harness.store import wire_files as wire
 from harness.store.run_folder import RunFolder
-from harness.store.wire import BYTES, EVENT, EVENTS, decoders_of, frame, keep_wire, link_traffic, read_wire, wire_gaps
+from harness.store.wire import frame
+from harness.store.wire_files import BYTES, EVENT, EVENTS
+from harness.store.wire_folder import decoders_of, keep_wire, link_traffic, wire_gaps
+from harness.store.wire_reading import read_wire
 
 NODES = {"n1": decode, "n2": None}
 PING, PONG = bytes(hiredis.pack_command(("PING",))), b"+PONG\r\n"

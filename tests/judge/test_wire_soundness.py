@@ -15,7 +15,8 @@ from fencepost.errors import UsageError
 from harness.config import RunConfig
 from harness.history.recorded import Recorded
 from harness.store.run_folder import RunFolder
-from harness.store.wire import CONNECTIONS, FITS, REQUESTS, Wire, digest_of
+from harness.store.wire import CONNECTIONS, FITS, REQUESTS, Wire
+from harness.store.wire_folder import digest_of
 from harness.store.wire_soundness import check_wire
 from tests.export.wires import connection, request, wire
 from tests.judge.histories import History, ms

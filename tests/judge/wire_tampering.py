@@ -13,7 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from harness.store.wire import BYTES, CONNECTIONS, EVENT, EVENTS, REQUESTS
+from harness.store.wire import CONNECTIONS, REQUESTS
+from harness.store.wire_files import BYTES, EVENT, EVENTS
 
 TABLES = (REQUESTS, CONNECTIONS)
 
