@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from operator import itemgetter
 from typing import Final
 
 _NONE: Final = frozenset(
@@ -98,36 +97,42 @@ _OF_SUBCOMMAND: Final = frozenset(["MEMORY", "OBJECT", "XGROUP", "XINFO"])
 def keys_of(command: str, words: Sequence[str]) -> Sequence[str]:
     """The keys among the words that follow the command's name, which is in upper case. Of a command that is not known,
     the first word is taken for its key, as it is for nearly all commands that have one."""
-    find = _PLACES.get(command)
-    return words[:1] if find is None else find(words)
+    return words[places_of(command, words)]
 
 
-def _every(words: Sequence[str]) -> Sequence[str]:
-    return words
+def places_of(command: str, words: Sequence[str]) -> slice:
+    """Where the keys are among these words."""
+    find = _PLACES.get(command, slice(1))
+    return find if isinstance(find, slice) else find(words)
 
 
-def _none(words: Sequence[str]) -> Sequence[str]:
-    return ()
+def deciding(command: str) -> slice:
+    """Which of the words that follow the command decide, with their number, where the keys are."""
+    if command in _STREAMS:
+        return slice(None)
+    at = _COUNT_AT.get(command)
+    return slice(0) if at is None else slice(at, at + 1)
 
 
-def _counted(at: int, words: Sequence[str]) -> Sequence[str]:
+def _counted(at: int, words: Sequence[str]) -> slice:
     """As many as the word there says, behind it."""
-    return words[at + 1 : at + 1 + int(words[at])] if len(words) > at and words[at].isdecimal() else ()
+    known = len(words) > at and words[at].isdecimal()
+    return slice(at + 1, at + 1 + int(words[at])) if known else slice(0)
 
 
-def _of_streams(words: Sequence[str]) -> Sequence[str]:
+def _of_streams(words: Sequence[str]) -> slice:
     """The first half of what follows the word STREAMS."""
     begin = next((at for at, word in enumerate(words) if word.upper() == "STREAMS"), len(words)) + 1
-    return words[begin : begin + (len(words) - begin) // 2]
+    return slice(begin, begin + (len(words) - begin) // 2)
 
 
-_PLACES: Final[Mapping[str, Callable[[Sequence[str]], Sequence[str]]]] = {
-    **dict.fromkeys(_NONE, _none),
-    **dict.fromkeys(_ALL, _every),
-    **dict.fromkeys(_ALL_BUT_LAST, itemgetter(slice(None, -1))),
-    **dict.fromkeys(_TWO, itemgetter(slice(2))),
-    **dict.fromkeys(_PAIRS, itemgetter(slice(None, None, 2))),
+_PLACES: Final[Mapping[str, slice | Callable[[Sequence[str]], slice]]] = {
+    **dict.fromkeys(_NONE, slice(0)),
+    **dict.fromkeys(_ALL, slice(None)),
+    **dict.fromkeys(_ALL_BUT_LAST, slice(None, -1)),
+    **dict.fromkeys(_TWO, slice(2)),
+    **dict.fromkeys(_PAIRS, slice(None, None, 2)),
     **{command: partial(_counted, at) for command, at in _COUNT_AT.items()},
     **dict.fromkeys(_STREAMS, _of_streams),
-    **dict.fromkeys(_OF_SUBCOMMAND, itemgetter(slice(1, 2))),
+    **dict.fromkeys(_OF_SUBCOMMAND, slice(1, 2)),
 }

@@ -1,241 +1,182 @@
-"""What went over one connection to a Redis server, as requests and the replies to them.
+"""What went over connections to a Redis server, as requests and the replies to them.
 
-hiredis parses both directions: a request is an array like any reply. Replies come in the order of the requests (RESP,
-https://redis.io/docs/latest/develop/reference/protocol-spec/), except for what the server sends unasked: messages to a
-subscriber, the invalidation of cached keys, and everything after MONITOR.
+Replies come in the order of the requests, except for what the server sends unasked: messages to a subscriber, the
+invalidation of cached keys, and everything after MONITOR.
+
+Nearly all that there is to know of a request follows from its words (`cluster.redis_words`). The rest is the state of
+its connection, which a few commands change: the database, the login, the transaction, and which requests are answered.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, Final
 
 import hiredis
 import msgspec
+import numpy as np
+import pyarrow as pa
 
-from cluster.redis_keys import keys_of
-from cluster.requests import LONGEST_REPLY, Conversation, Request
+from cluster.redis_messages import Messages, read_replies, read_requests
+from cluster.redis_words import SUBSCRIBING, Words
+from cluster.requests import LONGEST_REPLY, Chunks, Conversations, Ints
 
-_LINE_END: Final = b"\r\n"
-_SECRET: Final = "***"
-_SUBSCRIBING: Final = frozenset(
-    ["SUBSCRIBE", "PSUBSCRIBE", "SSUBSCRIBE", "UNSUBSCRIBE", "PUNSUBSCRIBE", "SUNSUBSCRIBE"]
-)
-"""The server confirms each channel of these by a message of its own."""
-_CONFIRMATIONS: Final = frozenset(name.lower() for name in _SUBSCRIBING)
+_CONFIRMATIONS: Final = frozenset(name.lower() for name in SUBSCRIBING)
 _MESSAGES: Final = frozenset(["message", "pmessage", "smessage"])
-_LONGEST_LINE: Final = 1 << 16
-"""Of a request without RESP (PROTO_INLINE_MAX_SIZE)."""
-_USUAL: Final = {word: f'"{word}"' for word in ("OK", "PONG", "QUEUED")}
+_MONITORING: Final = frozenset(["MONITOR"])
+_BEGINNING: Final = frozenset(["MULTI"])
+_ENDING: Final = frozenset(["EXEC", "DISCARD"])
+"""These end a transaction, and are part of it."""
+_UNASKED, _CONFIRMING = -1, -2
 
 
-class _NotRedisError(Exception):
-    """These bytes are not Redis's protocol."""
+def decode(sent: Chunks, answered: Chunks) -> Conversations:
+    """A direction of a connection is read until something in it is not Redis's protocol."""
+    found, plain = read_requests(sent)
+    words = Words(plain, found.said)
+    asked = _until_wrong(found, words)
+    replies = read_replies(answered)
+    state = _State(words, asked)
+    request = _requests_of(replies, words, asked, state)
+    is_reply, is_message = request >= 0, request == _UNASKED
+    told_by = replies.connection[is_message]
+    reply, reply_end = np.full((2, len(asked.code)), -1)
+    reply[request[is_reply]], reply_end[request[is_reply]] = replies.code[is_reply], replies.end[is_reply]
+    count = len(told_by)
+    columns = {
+        "connection": (asked.connection, told_by),
+        "what": (asked.code, np.full(count, words.message)),
+        "database": (state.database, _at_end(state.database, state.edges, 0)[told_by]),
+        "user": (state.user, _at_end(state.user, state.edges, 0)[told_by]),
+        "transaction": (state.transaction, np.full(count, -1)),
+        "sent_end": (asked.end, np.full(count, -1)),
+        "reply_end": (reply_end, replies.end[is_message]),
+        "reply": (reply, replies.code[is_message]),
+    }
+    return Conversations(
+        words.said,
+        pa.array([_json(each) for each in replies.said], pa.string()),
+        pa.array(words.users, pa.string()).dictionary_encode(),
+        words.scripts,
+        _not_understood(sent, asked) + _not_understood(answered, replies),
+        **{name: np.concatenate(both) if count else both[0] for name, both in columns.items()},
+    )
 
 
-def decode(sent: Sequence[bytes], answered: Sequence[bytes]) -> Conversation:
-    """The conversation of one connection. `sent` and `answered`: the chunks in which bytes came from the client and
-    from the server. A direction is read until something in it is not Redis's protocol."""
-    talk = _Talk()
-    not_understood = 0
-    for take, messages, chunks in ((talk.ask, _requests, sent), (talk.answer, _messages, answered)):
-        talk.understood = 0
-        try:
-            take(messages(chunks))
-        except _NotRedisError:
-            not_understood += sum(map(len, chunks)) - talk.understood
-    return Conversation(talk.requests + talk.messages, not_understood, talk.scripts)
+def _until_wrong(found: Messages, words: Words) -> Messages:
+    """The messages of each connection before the first that is no request."""
+    wrong = words.is_wrong[found.code]
+    if not wrong.any():
+        return found
+    count = np.append(0, np.cumsum(wrong))
+    kept = count[1:] == count[np.searchsorted(found.connection, found.connection)]
+    is_broken = found.is_broken.copy()
+    is_broken[found.connection[wrong]] = True
+    return Messages(found.connection[kept], found.code[kept], found.end[kept], is_broken, found.said, found.plain)
 
 
-# -- messages and where they end -------------------------------------------------------------------------------------
+def _not_understood(chunks: Chunks, messages: Messages) -> Ints:
+    """How many bytes of each connection follow the last message, if these are not Redis's protocol."""
+    if not messages.is_broken.any():
+        return np.zeros(chunks.connections, np.int64)
+    total = np.bincount(chunks.connection, weights=chunks.length, minlength=chunks.connections).astype(np.int64)
+    edges = np.searchsorted(messages.connection, np.arange(chunks.connections + 1))
+    return np.where(messages.is_broken, total - _at_end(messages.end, edges, 0), 0)
 
 
-def _messages(chunks: Iterable[bytes], *, inline: bool = False) -> Iterator[tuple[Any, int]]:
-    """Each message, and where it ends in the stream. Raises _NotRedisError."""
-    reader = hiredis.Reader(encoding="utf-8", errors="backslashreplace", notEnoughData=Ellipsis)
-    pending: list[bytes] = []
-    end = 0
-    try:
-        for chunk in chunks:
-            end += len(chunk)
-            if inline and not pending and not chunk.startswith(b"*"):
-                yield from _lines(chunk, end - len(chunk))
-                continue
-            reader.feed(chunk)
-            message = reader.gets()
-            if message is not Ellipsis and not reader.has_data():
-                pending = []
-                yield message, end
-                continue
-            pending.append(chunk)
-            if message is Ellipsis:
-                continue
-            text, at = b"".join(pending), 0
-            while message is not Ellipsis:
-                at = _end_of(text, at)
-                yield message, end - len(text) + at
-                message = reader.gets()
-            pending = [text[at:]] if at < len(text) else []
-    except hiredis.ProtocolError:
-        raise _NotRedisError from None
+def _at_end(values: Ints, edges: Ints, otherwise: int) -> Ints:
+    """The last value of each connection."""
+    return np.where(np.diff(edges) > 0, np.append(values, otherwise)[edges[1:] - 1], otherwise)
 
 
-def _end_of(text: bytes, at: int) -> int:
-    """Where the message ends that begins there, all of which is known to be in the text."""
-    line_end = text.index(_LINE_END, at)
-    kind, count, at = text[at : at + 1], text[at + 1 : line_end], line_end + len(_LINE_END)
-    if kind in b"$=!":
-        return at if count == b"-1" else at + int(count) + len(_LINE_END)
-    if kind in b"*~>%":
-        for _ in range(max(0, int(count)) * (2 if kind == b"%" else 1)):
-            at = _end_of(text, at)
-    return at
+class _State:
+    """Of each request: its `command`, the `database` and the `user` that it had, and its `transaction`. (A login, or
+    another database, that is refused counts as well: what follows is refused, too, or the client does not go on.)
+    `edges`: where the requests of each connection begin."""
+
+    def __init__(self, words: Words, asked: Messages) -> None:
+        self.edges = np.searchsorted(asked.connection, np.arange(len(asked.is_broken) + 1))
+        self.command = words.command[asked.code]
+        self.database, self.user = (self._last(told[asked.code]) for told in (words.database, words.user))
+        ends = np.flatnonzero(words.has(self.command, _ENDING)) + 1
+        begins = np.flatnonzero(words.has(self.command, _BEGINNING))
+        numbers = np.concatenate([np.full(len(ends), -1), begins - self.edges[asked.connection[begins]]])
+        self.transaction = self._filled(np.concatenate([ends, begins]), numbers, -1)
+
+    def _last(self, told: Ints) -> Ints:
+        """What the connection was told last; 0 before that."""
+        at = np.flatnonzero(told >= 0)
+        return self._filled(at, told[at], 0)
+
+    def _filled(self, at: Ints, values: Ints, otherwise: int) -> Ints:
+        """These values, each from its place to the next, or to the end of the connection."""
+        cuts = np.concatenate([self.edges[:-1], at])
+        order = np.argsort(cuts, kind="stable")
+        lengths = np.diff(np.append(cuts[order], self.edges[-1]))
+        return np.repeat(np.concatenate([np.full(len(self.edges) - 1, otherwise), values])[order], lengths)
 
 
-def _requests(chunks: Iterable[bytes]) -> Iterator[tuple[Any, int]]:
-    """The words of each request, and where it ends. Raises _NotRedisError."""
-    return _messages(chunks, inline=True)
-
-
-def _lines(chunk: bytes, begin: int) -> Iterator[tuple[list[str], int]]:
-    """Requests that are lines of words, which the server takes as well."""
-    if not chunk.endswith(_LINE_END) or len(chunk) > _LONGEST_LINE:
-        raise _NotRedisError
-    for line in chunk.split(_LINE_END)[:-1]:
-        begin += len(line) + len(_LINE_END)
-        if words := line.decode("utf-8", "backslashreplace").split():
-            yield words, begin
+def _answered(words: Words, asked: Messages, edges: Ints) -> Ints:
+    """The places of the requests that the server answers."""
+    told = words.replies[asked.code]
+    answers = np.ones(len(told), np.bool_)
+    for connection in np.unique(asked.connection[told >= 0]).tolist():
+        own = slice(edges[connection], edges[connection + 1])
+        mode = "on"
+        for at, each in enumerate(told[own].tolist(), own.start):
+            mode = words.modes[each] if each >= 0 else mode
+            answers[at] = mode == "on"
+            mode = {"skip": "skipped", "skipped": "on"}.get(mode, mode)
+    return np.flatnonzero(answers)
 
 
 # -- which reply belongs to which request ----------------------------------------------------------------------------
 
-_COMMAND, _ARGUMENTS, _REPLY_END, _REPLY = map(Request._fields.index, ("command", "arguments", "reply_end", "reply"))
+
+def _requests_of(replies: Messages, words: Words, asked: Messages, state: _State) -> Ints:
+    """The place of the request of each reply; or that it is a message sent unasked, or one of many confirmations."""
+    waiting = _answered(words, asked, state.edges)
+    every = np.arange(len(state.edges))
+    asks, answers = (np.searchsorted(each, every) for each in (asked.connection[waiting], replies.connection))
+    turn = np.arange(len(replies.code)) + (asks - answers)[replies.connection]
+    is_there = turn < asks[replies.connection + 1]
+    request = np.where(is_there, np.append(waiting, -1)[np.where(is_there, turn, -1)], _UNASKED)
+    is_push = np.array([isinstance(each, hiredis.PushNotification) for each in replies.said], np.bool_)[replies.code]
+    may_push = asked.connection[words.has(state.command, SUBSCRIBING | _MONITORING)]
+    for connection in np.union1d(may_push, replies.connection[is_push]).tolist():
+        own = slice(answers[connection], answers[connection + 1])
+        mine = waiting[asks[connection] : asks[connection + 1]]
+        counts = words.argument_count[asked.code[mine]].tolist()
+        commands = [(words.names[code], count) for code, count in zip(state.command[mine], counts, strict=True)]
+        matched = _matched([replies.said[code] for code in replies.code[own].tolist()], commands)
+        request[own] = [mine[turn] if turn >= 0 else turn for turn in matched]
+    return request
 
 
-class _Talk:
-    """The state of a connection, as its requests and then its replies are read."""
-
-    def __init__(self) -> None:
-        self.requests: list[list[Any]] = []
-        self.messages: list[list[Any]] = []
-        self.scripts: dict[str, str] = {}
-        self.understood = 0
-        self._named: dict[str, str] = {}
-        self._waiting: deque[list[Any]] = deque()
-        self._database, self._user, self._transaction = 0, "default", -1
-        self._replies = "on"
-        self._confirmed = 0
-        self._is_subscriber = self._is_monitor = False
-
-    def ask(self, requests: Iterable[tuple[Any, int]]) -> None:
-        append, wait, learns = self.requests.append, self._waiting.append, _LEARNS
-        for words, end in requests:
-            try:
-                command = words[0].upper()
-                arguments = words[1:]
-                if (learn := learns.get(command)) is not None:
-                    learn(self, arguments)
-                keys = keys_of(command, arguments)
-            except (TypeError, AttributeError, IndexError):
-                raise _NotRedisError from None
-            request = [command, keys, arguments, self._database, self._user, self._transaction, end, -1, None]
-            append(request)
-            if self._replies == "on":
-                wait(request)
-            elif self._replies == "skipped":
-                self._replies = "on"
-            elif self._replies == "skip":
-                self._replies = "skipped"
-            if command in _ENDS:
-                self._transaction = -1
-            self.understood = end
-
-    def answer(self, replies: Iterable[tuple[Any, int]]) -> None:
-        waiting, usual = self._waiting, _USUAL
-        for reply, end in replies:
-            self.understood = end
-            if type(reply) is list or type(reply) is hiredis.PushNotification or self._is_monitor or not waiting:
-                if self._is_unasked(reply):
-                    self.messages.append(["", (), (), self._database, self._user, -1, -1, end, _json(reply)])
-                    continue
-                if self._is_confirming(reply):
-                    continue
-            request = waiting.popleft()
-            request[_REPLY_END] = end
-            request[_REPLY] = usual[reply] if type(reply) is str and reply in usual else _json(reply)
-            if request[_COMMAND] == "MONITOR":
-                self._is_monitor = True
-
-    def _is_unasked(self, reply: Any) -> bool:
-        head = reply[0] if isinstance(reply, list) and reply else None
-        if self._waiting and self._waiting[0][_COMMAND] in _SUBSCRIBING and head in _CONFIRMATIONS:
-            return False
-        is_push = isinstance(reply, hiredis.PushNotification)
-        return is_push or self._is_monitor or not self._waiting or (self._is_subscriber and head in _MESSAGES)
-
-    def _is_confirming(self, reply: Any) -> bool:
-        """Whether it confirms a channel of a request that has more of them."""
-        if self._waiting[0][_COMMAND] not in _SUBSCRIBING or not isinstance(reply, list):
-            return False
-        self._is_subscriber = True
-        self._confirmed += 1
-        if self._confirmed < len(self._waiting[0][_ARGUMENTS]):
-            return True
-        self._confirmed = 0
-        return False
-
-    # What a command changes in the state of the connection. (A login, or another database, that is refused counts as
-    # well: what follows is refused, too, or the client does not go on.)
-
-    def select(self, arguments: list[str]) -> None:
-        self._database = int(arguments[0]) if arguments[0].isdecimal() else self._database
-
-    def log_in(self, arguments: list[str]) -> None:
-        self._user = arguments[0] if len(arguments) > 1 else "default"
-        arguments[-1] = _SECRET
-
-    def greet(self, arguments: list[str]) -> None:
-        upper = [argument.upper() for argument in arguments]
-        if "AUTH" in upper:
-            at = upper.index("AUTH")
-            self._user, arguments[at + 2] = arguments[at + 1], _SECRET
-
-    def begin(self, arguments: list[str]) -> None:
-        self._transaction = len(self.requests)
-
-    def set_replies(self, arguments: list[str]) -> None:
-        if arguments[0].upper() == "REPLY":
-            self._replies = arguments[1].lower()
-
-    def run_script(self, arguments: list[str]) -> None:
-        arguments[0] = self._script(arguments[0])
-
-    def load_script(self, arguments: list[str]) -> None:
-        if arguments[0].upper() == "LOAD":
-            arguments[1] = self._script(arguments[1])
-
-    def _script(self, text: str) -> str:
-        """Its SHA-1, by which EVALSHA names it."""
-        if (name := self._named.get(text)) is None:
-            name = self._named[text] = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
-            self.scripts[name] = text
-        return name
-
-
-_LEARNS: Final[dict[str, Callable[[_Talk, list[str]], None]]] = {
-    "SELECT": _Talk.select,
-    "AUTH": _Talk.log_in,
-    "HELLO": _Talk.greet,
-    "MULTI": _Talk.begin,
-    "CLIENT": _Talk.set_replies,
-    "EVAL": _Talk.run_script,
-    "EVAL_RO": _Talk.run_script,
-    "SCRIPT": _Talk.load_script,
-}
-_ENDS: Final = frozenset(["EXEC", "DISCARD"])
-"""These end a transaction, and are part of it."""
+def _matched(replies: list[Any], asked: list[tuple[str, int]]) -> Iterator[int]:
+    """The request of each reply, among those that were answered in a connection with pushes. `asked`: the commands, and
+    how many words followed each."""
+    waiting = deque(enumerate(asked))
+    confirmed = 0
+    is_subscriber = is_monitor = False
+    for reply in replies:
+        head = reply[0] if isinstance(reply, list) and reply and isinstance(reply[0], str) else None
+        is_subscribing = bool(waiting) and waiting[0][1][0] in SUBSCRIBING
+        is_push = isinstance(reply, hiredis.PushNotification) or is_monitor or not waiting
+        if not (is_subscribing and head in _CONFIRMATIONS) and (is_push or (is_subscriber and head in _MESSAGES)):
+            yield _UNASKED
+            continue
+        if is_subscribing and isinstance(reply, list):
+            is_subscriber = True
+            confirmed += 1
+            if confirmed < waiting[0][1][1]:
+                yield _CONFIRMING
+                continue
+            confirmed = 0
+        turn, (command, _) = waiting.popleft()
+        is_monitor |= command == "MONITOR"
+        yield turn
 
 
 def _json(reply: Any) -> str:

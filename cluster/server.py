@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Collection, Mapping
-from typing import Literal, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, Self
 
 from cluster.access import Access, Login
 from cluster.base import Address, LinkKey, ProbeResult
 from cluster.data_files import DataFiles
 from cluster.persistence import Policy
-from cluster.requests import Decode
 from fencepost.history import KeyEvent
+
+if TYPE_CHECKING:
+    from cluster.requests import Decode
 
 Ability = Literal[
     "a clean shutdown",

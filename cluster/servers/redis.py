@@ -7,17 +7,17 @@ import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from cluster import probe, resp
 from cluster.access import Login
 from cluster.base import LOOPBACK, Address
 from cluster.data_files import DataFiles
+from cluster.effects import Effects
 from cluster.key_events import KeyEventStream
 from cluster.key_snapshot import RedisKeyReader
 from cluster.persistence import POLICIES, Policy
-from cluster.redis_requests import decode
-from cluster.requests import Decode
+from cluster.redis_effects import EFFECTS
 from cluster.server import (
     OpenKeyEvents,
     OpenKeyReader,
@@ -31,6 +31,9 @@ from cluster.server import (
     WriteErrors,
 )
 from fencepost.errors import BrokenEnvironmentError
+
+if TYPE_CHECKING:
+    from cluster.requests import Decode
 
 Directives = tuple[tuple[str, str], ...]
 """Names and values of the configuration, in the order in which they are given."""
@@ -150,9 +153,15 @@ class RedisServer:
     data_files: DataFiles | None = KEPT
     write_errors: WriteErrors | None = WRITE_ERRORS
     read_denials: ReadDenials | None = read_denials
-    decode: Decode | None = decode
+    effects: Effects | None = EFFECTS
     is_scriptable: bool = True
     takes_logins: bool = True
+
+    @property
+    def decode(self) -> Decode | None:
+        from cluster.redis_requests import decode  # slow to import, and few commands come here
+
+        return decode
 
     def version_in(self, output: str) -> str | None:
         found = _VERSION.search(output)

@@ -8,13 +8,16 @@ The proxy appends to two files in `wire/` (`fencepost/setup/toxiproxy/upstream/w
 from __future__ import annotations
 
 import struct
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
+import pyarrow as pa
 
 from fencepost.errors import UsageError
 from fencepost.files import kind_of, open_regular
+from harness.history.groups import Codes, Ints
 
 EVENTS: Final = "wire.events"
 BYTES: Final = "wire.bytes"
@@ -42,20 +45,38 @@ _CARRY: Final = (OPENED, FROM_CLIENT, FROM_NODE, UNREACHED)
 """The kinds of records that have bytes in the other file."""
 
 
-def read_events(folder: Path) -> tuple[Any, Any, bytes]:
-    """The records, where the bytes of each begin, and the bytes. What was under way at a SIGKILL is left out. A run
-    that ended before its proxy began to record has no such files."""
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A row a moment, in the order of time. `chunk`: which of the distinct `chunks` it carries; -1 if none."""
+
+    at_ns: Ints
+    connection: Codes
+    length: Codes
+    kind: Codes
+    chunk: Codes
+    chunks: pa.LargeBinaryArray
+
+
+def read_record(folder: Path) -> Record:
+    """All that the proxy recorded. What was under way at a SIGKILL is left out. A run that ended before its proxy began
+    to record has no such files. Raises UsageError for files that the proxy cannot have written."""
     raw, text = _streams(folder)
     events = np.frombuffer(raw, EVENT, count=len(raw) // EVENT.itemsize)
-    carried = np.where(np.isin(events["kind"], _CARRY), events["length"], 0).astype(np.int64)
-    ends = np.cumsum(carried)
-    whole = int(np.searchsorted(ends, len(text), "right"))
+    kind = np.minimum(events["kind"], LIMIT_REACHED + 1).astype(np.uint8)
+    carrying = np.flatnonzero(np.isin(np.arange(LIMIT_REACHED + 2), _CARRY)[kind])
+    edges = np.append(0, np.cumsum(events["length"][carrying], dtype=np.int64))
+    fitting = int(np.searchsorted(edges, len(text), "right")) - 1
+    whole = int(carrying[fitting]) if fitting < len(carrying) else len(events)
     if whole < len(events) - 1:
-        raise UsageError(f"{folder / BYTES} is damaged: it has {len(text)} bytes, and {EVENTS} tells of {ends[-1]}")
-    events = events[:whole]
-    if (events["kind"] > LIMIT_REACHED).any() or (np.diff(events["at_ns"]) < 0).any():
+        raise UsageError(f"{folder / BYTES} is damaged: it has {len(text)} bytes, and {EVENTS} tells of {edges[-1]}")
+    at_ns, connection, length = (events[name][:whole].copy() for name in ("at_ns", "connection", "length"))
+    if (kind[:whole] > LIMIT_REACHED).any() or (at_ns[1:] < at_ns[:-1]).any():
         raise UsageError(f"{folder / EVENTS} is damaged: its records are not in the order of their times")
-    return events, (ends - carried)[:whole], text
+    buffers = [None, pa.py_buffer(edges), pa.py_buffer(text)]
+    chunks = pa.LargeBinaryArray.from_buffers(pa.large_binary(), fitting, buffers).dictionary_encode()
+    chunk = np.full(whole, -1, np.int32)
+    chunk[carrying[:fitting]] = chunks.indices.to_numpy()
+    return Record(at_ns, connection, length, kind[:whole], chunk, chunks.dictionary)
 
 
 def _streams(folder: Path) -> list[bytes]:

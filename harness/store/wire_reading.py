@@ -1,21 +1,23 @@
-"""The proxy's record as tables: each connection is decoded by what knows its server's protocol."""
+"""The proxy's record as tables: what each server's protocol says, and when it passed the proxy.
+
+All connections are read at once, in columns. The bytes that passed a place lie on one line of numbers, connection by
+connection, so that one search finds when each request had passed it.
+"""
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 
-from cluster.base import DIALLED_FROM, LinkKey
-from cluster.requests import Conversation, Decode, Request
+from cluster.base import DIALLED_FROM
+from cluster.requests import Chunks, Conversations, Decode
 from fencepost.errors import UsageError
-from harness.store.columns import NAME
+from harness.history.groups import Bools, Ints, stable_order
 from harness.store.wire import CONNECTIONS_SCHEMA, ENDED, REQUESTS_SCHEMA, SCRIPTS, Wire
 from harness.store.wire_files import (
     CLIENT_CLOSED,
@@ -30,140 +32,185 @@ from harness.store.wire_files import (
     TO_CLIENT,
     TO_NODE,
     UNREACHED,
-    read_events,
+    read_record,
 )
+
+_PLACES: Final[Mapping[str, tuple[int, int | None]]] = {
+    "from_client": (FROM_CLIENT, None),
+    "to_node": (TO_NODE, NOT_TO_NODE),
+    "from_node": (FROM_NODE, None),
+    "to_client": (TO_CLIENT, NOT_TO_CLIENT),
+}
+"""The kind of record of what passed each of them, and of what did not after all."""
+_NEVER_NS: Final = np.iinfo(np.int64).max
 
 
 def read_wire(folder: Path, decoders: Mapping[str, Decode | None]) -> Wire:
     """The proxy's two files as tables. `decoders`: by the name of the server. Raises UsageError for files that the
     proxy cannot have written."""
-    events, at, text = read_events(folder)
-    connections: dict[str, list[Any]] = {name: [] for name in CONNECTIONS_SCHEMA.names}
-    requests: dict[str, list[Any]] = {name: [] for name in REQUESTS_SCHEMA.names}
+    connections = _Connections(folder)
+    links = [name.partition("-")[::2] for name in connections.links]
+    if any(node not in decoders for _, node in links):
+        raise connections.damaged("it has a connection of no link")
+    of_link = {"client": [link[0] for link in links], "node": [link[1] for link in links], "by": connections.by}
+    names = {name: pa.array(values, pa.string()).dictionary_encode() for name, values in of_link.items()}
+    not_understood = np.zeros(len(links), np.int64)
     scripts: dict[str, str] = {}
-    order = np.argsort(events["connection"], kind="stable")
-    edges = np.flatnonzero(np.diff(events["connection"][order])) + 1
-    with _without_collections():
-        for rows in np.split(order, edges) if len(events) else ():
-            if events["connection"][rows[0]]:
-                link = _Link(events[rows], at[rows], text)
-                client, _, node = link.link.partition("-")
-                if node not in decoders:
-                    raise UsageError(f"{folder / EVENTS} is damaged: it has a connection of no link")
-                key, talk = (client, node), link.decoded(decoders[node])
-                link.add_connection(connections, key, talk)
-                link.add_requests(requests, key, talk)
-                scripts |= talk.scripts
-    table = _table(requests, REQUESTS_SCHEMA).replace_schema_metadata({SCRIPTS: msgspec.json.encode(scripts)})
-    limit_ns = events["at_ns"][events["kind"] == LIMIT_REACHED]
+    tables = []
+    for decode in {decoders[node]: None for _, node in links}:
+        if decode is not None:
+            own = np.array([decoders[node] is decode for _, node in links], np.bool_)
+            said = decode(connections.chunks(FROM_CLIENT, own), connections.chunks(FROM_NODE, own))
+            not_understood[own] = said.not_understood
+            scripts |= said.scripts
+            tables.append(_requests(connections, np.flatnonzero(own), said, names))
+    requests = tables[0] if len(tables) == 1 else pa.concat_tables([REQUESTS_SCHEMA.empty_table(), *tables])
+    if len(tables) > 1:
+        requests = requests.unify_dictionaries().sort_by("from_client_ns")
+    limit_ns = connections.record.at_ns[connections.record.kind == LIMIT_REACHED]
     ended = {ENDED: b"%d" % limit_ns[0]} if len(limit_ns) else {}
-    whole = _table(connections, CONNECTIONS_SCHEMA).replace_schema_metadata(ended)
-    return Wire(table.sort_by("from_client_ns"), whole)
+    return Wire(
+        requests.replace_schema_metadata({SCRIPTS: msgspec.json.encode(scripts)}),
+        connections.table(names, not_understood).replace_schema_metadata(ended),
+    )
 
 
-class _Link:
-    """The records of one connection."""
+class _Connections:
+    """The records by connection. `links`, `by`: a value a connection, in the order of their numbers. `place`: of each
+    record's connection among these; -1 if it has none, as its number is 0. `number`: by place."""
 
-    def __init__(self, events: Any, at: Any, text: bytes) -> None:
-        self._at_ns, self._length = events["at_ns"], events["length"].astype(np.int64)
-        self._number = int(events["connection"][0])
-        self._at, self._text = at, text
-        self.kinds = events["kind"]
-        is_first = self.kinds[0] in (OPENED, UNREACHED)
-        names = self._carried(int(self.kinds[0]))[0].decode(errors="replace") if is_first else ""
-        self.link, _, dialled_from = names.partition(" ")
-        self._by = "harness" if dialled_from == DIALLED_FROM else "client"
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.record = record = read_record(folder)
+        is_opening = (record.kind == OPENED) | (record.kind == UNREACHED)
+        opening = np.flatnonzero(is_opening & (record.connection > 0))
+        self.number, first = np.unique(record.connection[opening], return_index=True)
+        self._opening = opening[first]
+        highest = int(record.connection.max(initial=0))
+        if highest > len(record.kind):  # they are counted
+            raise self.damaged("it has a connection of no link")
+        place = np.full(highest + 1, -1, np.int32)
+        place[self.number] = np.arange(len(self.number))
+        self.place = place[record.connection]
+        begun = np.append(self._opening, len(record.kind))[self.place]
+        if ((np.arange(len(begun)) < begun) & (record.connection > 0)).any():
+            raise self.damaged("it has a connection of no link")
+        names = record.chunks.take(pa.array(record.chunk[self._opening])).to_pylist()
+        ends = [name.decode(errors="replace").partition(" ")[::2] for name in names]
+        self.links = [link for link, _ in ends]
+        self.by = ["harness" if dialled_from == DIALLED_FROM else "client" for _, dialled_from in ends]
+        self.passed = {name: _Passed(self, *kinds) for name, kinds in _PLACES.items()}
 
-    def _carried(self, kind: int) -> list[bytes]:
-        rows = self.kinds == kind
-        text, at, length = self._text, self._at[rows].tolist(), self._length[rows].tolist()
-        return [text[begin : begin + size] for begin, size in zip(at, length, strict=True)]
+    def damaged(self, what: str) -> UsageError:
+        return UsageError(f"{self._folder / EVENTS} is damaged: {what}")
 
-    def decoded(self, decode: Decode | None) -> Conversation:
-        if decode is None:
-            return Conversation((), 0, {})
-        return decode(self._carried(FROM_CLIENT), self._carried(FROM_NODE))
+    def rows(self, kind: int, other: int | None = None) -> Ints:
+        """Of this kind, or of one of these two, connection by connection."""
+        is_one = self.record.kind == kind
+        is_one = is_one if other is None else is_one | (self.record.kind == other)
+        rows = np.flatnonzero(is_one & (self.place >= 0))
+        return rows[stable_order(self.place[rows])]
 
-    def _times(self, kind: int, undone: int | None, ends: Any) -> Any:
-        """When so many bytes had passed this place; missing where they never did."""
-        rows = (self.kinds == kind) | (self.kinds == undone) if undone is not None else self.kinds == kind
-        lengths = np.where(self.kinds[rows] == kind, self._length[rows], -self._length[rows])
-        # Nothing follows what could not be sent on, so the sums stay in order up to the last one.
-        passed = np.minimum.accumulate(np.cumsum(lengths)[::-1])[::-1]
-        found = np.searchsorted(passed, ends, "left")
-        reached = (ends >= 0) & (found < len(passed))
-        times = np.append(self._at_ns[rows], 0)[np.where(reached, found, len(passed))]
-        return pa.array(times, pa.int64(), mask=~reached)
+    def chunks(self, kind: int, own: Bools) -> Chunks:
+        """What came with records of this kind over these connections, which are counted anew."""
+        rows = self.rows(kind)
+        rows = rows[own[self.place[rows]]]
+        chunk = self.record.chunk[rows]
+        is_used = np.zeros(len(self.record.chunks), np.bool_)
+        is_used[chunk] = True
+        distinct = self.record.chunks.filter(pa.array(is_used))
+        connection = (np.cumsum(own) - 1)[self.place[rows]]
+        return Chunks(int(own.sum()), connection, (np.cumsum(is_used) - 1)[chunk], distinct)
 
-    def _bytes(self, kind: int, undone: int | None = None) -> int:
-        total = self._length[self.kinds == kind].sum()
-        return int(total - (self._length[self.kinds == undone].sum() if undone is not None else 0))
+    def table(self, names: Mapping[str, pa.DictionaryArray], not_understood: Ints) -> pa.Table:
+        columns = {
+            **names,
+            "connection": pa.array(self.number, pa.int32()),
+            "opened_ns": self.record.at_ns[self._opening],
+            "is_reached": self.record.kind[self._opening] == OPENED,
+            "client_closed_ns": self._first_ns(CLIENT_CLOSED),
+            "node_closed_ns": self._first_ns(NODE_CLOSED),
+            **{f"{name}_bytes": self.passed[name].bytes() for name in _PLACES},
+            "not_understood_bytes": not_understood,
+        }
+        return pa.table([columns[name] for name in CONNECTIONS_SCHEMA.names], schema=CONNECTIONS_SCHEMA)
 
-    def _first(self, kind: int) -> int | None:
-        times = self._at_ns[self.kinds == kind]
-        return int(times[0]) if len(times) else None
-
-    def add_connection(self, columns: dict[str, list[Any]], key: LinkKey, talk: Conversation) -> None:
-        row = (
-            *key,
-            self._number,
-            self._by,
-            int(self._at_ns[0]),
-            bool(self.kinds[0] == OPENED),
-            self._first(CLIENT_CLOSED),
-            self._first(NODE_CLOSED),
-            self._bytes(FROM_CLIENT),
-            self._bytes(TO_NODE, NOT_TO_NODE),
-            self._bytes(FROM_NODE),
-            self._bytes(TO_CLIENT, NOT_TO_CLIENT),
-            talk.not_understood,
-        )
-        for name, value in zip(CONNECTIONS_SCHEMA.names, row, strict=True):
-            columns[name].append(pa.array([value]) if name not in ("client", "node", "by") else [value])
-
-    def add_requests(self, columns: dict[str, list[Any]], key: LinkKey, talk: Conversation) -> None:
-        if not talk.requests:
-            return
-        fields = dict(zip(Request._fields, zip(*talk.requests, strict=True), strict=True))
-        sent, replied = (np.array(fields[name], np.int64) for name in ("sent_end", "reply_end"))
-        count = len(sent)
-        transaction = np.array(fields["transaction"], np.int32)
-        for name, values in (
-            ("client", [key[0]] * count),
-            ("node", [key[1]] * count),
-            ("connection", pa.array(np.full(count, self._number, np.int32))),
-            ("by", [self._by] * count),
-            ("user", fields["user"]),
-            ("database", pa.array(fields["database"], pa.int32())),
-            ("command", fields["command"]),
-            ("keys", pa.array(fields["keys"], pa.list_(pa.string()))),
-            ("arguments", pa.array(fields["arguments"], pa.list_(pa.string()))),
-            ("transaction", pa.array(transaction, mask=transaction < 0)),
-            ("from_client_ns", self._times(FROM_CLIENT, None, sent)),
-            ("to_node_ns", self._times(TO_NODE, NOT_TO_NODE, sent)),
-            ("from_node_ns", self._times(FROM_NODE, None, replied)),
-            ("to_client_ns", self._times(TO_CLIENT, NOT_TO_CLIENT, replied)),
-            ("reply", pa.array(fields["reply"], pa.string())),
-        ):
-            columns[name].append(values)
+    def _first_ns(self, kind: int) -> Any:
+        """When each connection had its first record of this kind."""
+        rows = self.rows(kind)[::-1]
+        first = np.full(len(self.number), _NEVER_NS)
+        first[self.place[rows]] = self.record.at_ns[rows]
+        return pa.array(first, pa.int64(), mask=first == _NEVER_NS)
 
 
-def _table(columns: Mapping[str, list[Any]], schema: pa.Schema) -> pa.Table:
-    def whole(field: pa.Field, parts: list[Any]) -> Any:
-        if field.type == NAME:
-            return pa.array([name for part in parts for name in part], pa.string()).dictionary_encode()
-        return pa.chunked_array([part.cast(field.type) for part in parts], field.type)
+class _Passed:
+    """How many bytes had passed a place, when. Those of all connections are on one line, one behind the other."""
 
-    return pa.table([whole(field, columns[field.name]) for field in schema], schema=schema)
+    def __init__(self, connections: _Connections, kind: int, undone: int | None) -> None:
+        record = connections.record
+        rows = connections.rows(kind, undone)
+        length = record.length[rows].astype(np.int64)
+        is_undone = record.kind[rows] != kind
+        length[is_undone] *= -1
+        self._at_ns = np.append(record.at_ns[rows], 0)
+        self._total = np.append(0, np.cumsum(length))
+        self._edges = np.searchsorted(connections.place[rows], np.arange(len(connections.number) + 1))
+        self._line = self._total[1:]
+        if is_undone.any():
+            # Nothing follows what could not be sent on, so the sums stay in order up to the last one.
+            self._line = np.minimum.accumulate(self._line[::-1])[::-1]
+            if (np.append(self._line, self._total[-1])[self._edges] < self._total[self._edges]).any():
+                raise connections.damaged("more was not sent on than was to be")
+
+    def bytes(self) -> Ints:
+        """Of each connection."""
+        return np.diff(self._total[self._edges])
+
+    def times(self, connection: Ints, ends: Ints) -> tuple[Ints, Bools]:
+        """When so many bytes of a connection had passed, and whether they ever did."""
+        found = np.searchsorted(self._line, ends + self._total[self._edges][connection], "left")
+        return self._at_ns[found], (ends >= 0) & (found < self._edges[1:][connection])
 
 
-@contextmanager
-def _without_collections() -> Iterator[None]:
-    """Requests are many small lists without circles: looking for these takes twice as long as all the rest."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
+def _requests(
+    connections: _Connections, own: Ints, said: Conversations, names: Mapping[str, pa.DictionaryArray]
+) -> pa.Table:
+    """In the order in which they came. `own`: the places of these connections among all."""
+    place = own[said.connection]
+    at_ns, is_asked = connections.passed["from_client"].times(place, said.sent_end)
+    order = np.argsort(np.where(is_asked, at_ns, _NEVER_NS), kind="stable")
+    where, what, reply = place[order], said.what[order], said.reply[order]
+    whole = {column: said.said[column].combine_chunks() for column in said.said.column_names}
+
+    def coded(values: pa.DictionaryArray, at: Ints) -> pa.DictionaryArray:
+        """The values at these places, without names that none of them has."""
+        codes = values.indices.to_numpy()
+        is_used = np.zeros(len(values.dictionary), np.bool_)
+        is_used[codes[np.bincount(at, minlength=len(codes)) > 0]] = True
+        codes = (np.cumsum(is_used, dtype=np.int32) - 1)[codes]
+        return pa.DictionaryArray.from_arrays(codes[at], values.dictionary.filter(pa.array(is_used)))
+
+    def numbers(values: Ints) -> pa.Array:
+        ordered = values[order].astype(np.int32)
+        return pa.array(ordered, mask=ordered < 0)
+
+    def times(name: str, ends: Ints) -> pa.Array:
+        found, is_there = connections.passed[name].times(place, ends)
+        return pa.array(found[order], mask=~is_there[order])
+
+    columns = {
+        **{name: coded(values, where) for name, values in names.items()},
+        "connection": pa.array(connections.number.astype(np.int32)[where]),
+        "user": coded(said.users, said.user[order]),
+        "database": numbers(said.database),
+        "command": coded(whole["command"], what),
+        "keys": whole["keys"].take(pa.array(what)),
+        "arguments": whole["arguments"].take(pa.array(what)),
+        "transaction": numbers(said.transaction),
+        "from_client_ns": pa.array(at_ns[order], mask=~is_asked[order]),
+        "to_node_ns": times("to_node", said.sent_end),
+        "from_node_ns": times("from_node", said.reply_end),
+        "to_client_ns": times("to_client", said.reply_end),
+        "reply": said.replies.take(pa.array(reply, mask=reply < 0)),
+    }
+    return pa.table([columns[name] for name in REQUESTS_SCHEMA.names], schema=REQUESTS_SCHEMA)

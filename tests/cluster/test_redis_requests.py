@@ -4,24 +4,83 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from time import process_time
+from typing import NamedTuple
 
 import hiredis
+import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster.redis_requests import decode
-from cluster.requests import LONGEST_REPLY, Request
+from cluster.requests import LONGEST_REPLY, Chunks
 
 
 def packed(*words: str | int | bytes) -> bytes:
     return bytes(hiredis.pack_command(words))  # type: ignore[arg-type]  # its stub says: one argument
 
 
-def requests(sent: Sequence[bytes], answered: Sequence[bytes] = ()) -> list[Request]:
-    return [Request(*fields) for fields in decode(sent, answered).requests]  # type: ignore[arg-type]
+class Request(NamedTuple):
+    connection: int
+    command: str
+    keys: list[str]
+    arguments: list[str]
+    database: int
+    user: str
+    transaction: int
+    sent_end: int
+    reply_end: int
+    reply: str | None
+
+
+class Read(NamedTuple):
+    requests: list[Request]
+    not_understood: list[int]
+    scripts: Mapping[str, str]
+
+
+Chunked = Sequence[bytes]
+
+
+def chunks(*connections: Chunked) -> Chunks:
+    every = [chunk for own in connections for chunk in own]
+    encoded = pa.array(every, pa.large_binary()).dictionary_encode()
+    numbers = [number for number, own in enumerate(connections) for _ in own]
+    codes = encoded.indices.to_numpy().astype(np.int64)
+    return Chunks(len(connections), np.array(numbers, np.int64), codes, encoded.dictionary)
+
+
+def read(*connections: tuple[Chunked, Chunked]) -> Read:
+    """What went over these connections, each as the chunks that were sent and those that were answered."""
+    said = decode(chunks(*(sent for sent, _ in connections)), chunks(*(answered for _, answered in connections)))
+    kinds, replies, users = said.said.to_pylist(), [*said.replies.to_pylist(), None], said.users.to_pylist()
+    found = [
+        Request(connection, *kinds[what].values(), database, users[user], *numbers, replies[reply])
+        for connection, what, database, user, *numbers, reply in zip(
+            *(
+                column.tolist()
+                for column in (
+                    said.connection,
+                    said.what,
+                    said.database,
+                    said.user,
+                    said.transaction,
+                    said.sent_end,
+                    said.reply_end,
+                    said.reply,
+                )
+            ),
+            strict=True,
+        )
+    ]
+    return Read(found, said.not_understood.tolist(), said.scripts)
+
+
+def requests(sent: Chunked, answered: Chunked = ()) -> list[Request]:
+    return read((sent, answered)).requests
 
 
 def test_a_request_has_its_keys_its_words_and_its_reply() -> None:
@@ -99,9 +158,9 @@ def test_which_words_are_keys(words: tuple[str, ...], keys: list[str]) -> None:
 def test_the_text_of_a_script_is_kept_once_and_named_by_its_sum() -> None:
     text = "return redis.call('GET', KEYS[1])"
     name = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
-    read = decode([packed("SCRIPT", "LOAD", text), packed("EVAL", text, 1, "k")], [])
-    assert read.scripts == {name: text}
-    assert [fields[2][:2] for fields in read.requests] == [["LOAD", name], [name, "1"]]  # type: ignore[index]
+    found = read(([packed("SCRIPT", "LOAD", text), packed("EVAL", text, 1, "k")], []))
+    assert found.scripts == {name: text}
+    assert [request.arguments[:2] for request in found.requests] == [["LOAD", name], [name, "1"]]
 
 
 def test_no_password_is_kept() -> None:
@@ -175,12 +234,78 @@ def test_a_long_reply_is_cut_off() -> None:
 
 @pytest.mark.parametrize("garbage", [b"\x16\x03\x01\x02\x00\x01", b"*1\r\n:5\r\n", b"*1\r\n!bad\r\n", b"*-9x\r\n"])
 def test_what_is_not_redis_is_counted_and_what_came_before_is_kept(garbage: bytes) -> None:
-    read = decode([packed("PING"), garbage], [b"+PONG\r\n"])
-    assert [fields[0] for fields in read.requests] == ["PING"]
-    assert read.not_understood == len(garbage)
+    found = read(([packed("PING"), garbage], [b"+PONG\r\n"]))
+    assert [request.command for request in found.requests] == ["PING"]
+    assert found.not_understood == [len(garbage)]
+
+
+WORDS = st.sampled_from(
+    [
+        packed("SET", "k", "v"),
+        packed("GET", "k"),
+        packed("EVAL", "return 1", 1, "k", "v"),
+        packed("SELECT", 3),
+        packed("AUTH", "me", "secret"),
+        packed("HELLO", 3, "AUTH", "you", "secret"),
+        packed("MULTI"),
+        packed("EXEC"),
+        packed("CLIENT", "REPLY", "SKIP"),
+        packed("SUBSCRIBE", "a", "b"),
+        packed("MONITOR"),
+        packed("SET", "k", "a\r\n$1\r\nb"),
+        packed("SET", "k", b"\xff"),
+        packed("AUTH"),
+        b"*1\r\n!bad\r\n",
+    ]
+)
+ANSWERS = st.sampled_from(
+    [
+        b"+OK\r\n",
+        b"$1\r\nv\r\n",
+        b"*2\r\n:1\r\n$-1\r\n",
+        b">3\r\n$9\r\nsubscribe\r\n$1\r\na\r\n:1\r\n",
+        b"*3\r\n$7\r\nmessage\r\n$1\r\na\r\n$2\r\nhi\r\n",
+        b"-ERR no\r\n",
+        b"!bad",
+    ]
+)
+
+
+@given(
+    st.lists(st.tuples(st.lists(WORDS, max_size=8), st.lists(ANSWERS, max_size=8)), min_size=1, max_size=4),
+    st.integers(1, 60),
+)
+def test_connections_are_decoded_as_if_each_was_alone_and_came_in_pieces(
+    connections: list[tuple[list[bytes], list[bytes]]], size: int
+) -> None:
+    def in_pieces(chunks: list[bytes]) -> list[bytes]:
+        whole = b"".join(chunks)
+        return [whole[at : at + size] for at in range(0, len(whole), size)]
+
+    alone = [read((in_pieces(sent), in_pieces(answered))) for sent, answered in connections]
+    found = read(*connections)
+    assert found.not_understood == [number for each in alone for number in each.not_understood]
+    for place, each in enumerate(alone):
+        own = [request._replace(connection=0) for request in found.requests if request.connection == place]
+        assert own == each.requests
+
+
+def test_a_request_of_other_things_than_words_is_not_redis() -> None:
+    found = read(([packed("PING"), b"*2\r\n$4\r\nPING\r\n:5\r\n", packed("PING")], []))
+    assert [request.command for request in found.requests] == ["PING"]
+    assert found.not_understood == [len(b"*2\r\n$4\r\nPING\r\n:5\r\n") + len(packed("PING"))]
+
+
+def test_a_database_of_an_impossible_number_is_not_selected() -> None:
+    asked = requests([packed("SELECT", 3), packed("SELECT", 10**20), packed("GET", "k")])
+    assert [request.database for request in asked] == [3, 3, 3]
+
+
+def test_a_map_whose_key_is_a_list_is_not_understood() -> None:
+    assert read(([packed("PING")], [b"%1\r\n*1\r\n:1\r\n:2\r\n"])).not_understood == [16]
 
 
 @given(st.lists(st.binary(max_size=40), max_size=6), st.lists(st.binary(max_size=40), max_size=6))
 def test_no_bytes_crash_it(sent: list[bytes], answered: list[bytes]) -> None:
-    read = decode(sent, answered)
-    assert 0 <= read.not_understood <= sum(map(len, sent + answered))
+    (not_understood,) = read((sent, answered)).not_understood
+    assert 0 <= not_understood <= sum(map(len, sent + answered))
