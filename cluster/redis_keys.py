@@ -102,8 +102,8 @@ def keys_of(command: str, words: Sequence[str]) -> Sequence[str]:
 
 def places_of(command: str, words: Sequence[str]) -> slice:
     """Where the keys are among these words."""
-    find = _PLACES.get(command, slice(1))
-    return find if isinstance(find, slice) else find(words)
+    find = _PLACES.get(command)
+    return slice(1) if find is None else find(words)
 
 
 def deciding(command: str) -> slice:
@@ -112,6 +112,10 @@ def deciding(command: str) -> slice:
         return slice(None)
     at = _COUNT_AT.get(command)
     return slice(0) if at is None else slice(at, at + 1)
+
+
+def _always(places: slice, words: Sequence[str]) -> slice:
+    return places
 
 
 def _counted(at: int, words: Sequence[str]) -> slice:
@@ -126,13 +130,13 @@ def _of_streams(words: Sequence[str]) -> slice:
     return slice(begin, begin + (len(words) - begin) // 2)
 
 
-_PLACES: Final[Mapping[str, slice | Callable[[Sequence[str]], slice]]] = {
-    **dict.fromkeys(_NONE, slice(0)),
-    **dict.fromkeys(_ALL, slice(None)),
-    **dict.fromkeys(_ALL_BUT_LAST, slice(None, -1)),
-    **dict.fromkeys(_TWO, slice(2)),
-    **dict.fromkeys(_PAIRS, slice(None, None, 2)),
+_PLACES: Final[Mapping[str, Callable[[Sequence[str]], slice]]] = {
+    **dict.fromkeys(_NONE, partial(_always, slice(0))),
+    **dict.fromkeys(_ALL, partial(_always, slice(None))),
+    **dict.fromkeys(_ALL_BUT_LAST, partial(_always, slice(None, -1))),
+    **dict.fromkeys(_TWO, partial(_always, slice(2))),
+    **dict.fromkeys(_PAIRS, partial(_always, slice(None, None, 2))),
     **{command: partial(_counted, at) for command, at in _COUNT_AT.items()},
     **dict.fromkeys(_STREAMS, _of_streams),
-    **dict.fromkeys(_OF_SUBCOMMAND, slice(1, 2)),
+    **dict.fromkeys(_OF_SUBCOMMAND, partial(_always, slice(1, 2))),
 }

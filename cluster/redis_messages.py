@@ -61,17 +61,17 @@ def _read(chunks: Chunks, is_plain: Bools, *, inline: bool) -> Messages:
     said: list[Any] = []
     ends: list[int] = []
     others = chunks.distinct.filter(pa.array(~is_plain)).to_pylist()
-    for place, found in zip(np.flatnonzero(~is_plain).tolist(), _whole(others, inline=inline), strict=True):
-        first[place], count[place] = plain + len(said), len(found)
-        said += (message for message, _ in found)
-        ends += (end for _, end in found)
+    for place, whole in zip(np.flatnonzero(~is_plain).tolist(), _whole(others, inline=inline), strict=True):
+        first[place], count[place] = plain + len(said), len(whole)
+        said += (message for message, _ in whole)
+        ends += (end for _, end in whole)
     length = chunks.length
     in_parts = np.zeros(chunks.connections, np.bool_)
     in_parts[chunks.connection[count[chunks.code] == 0]] = True
-    whole = ~in_parts[chunks.connection]
-    code, connection = chunks.code[whole], chunks.connection[whole]
-    chunk_end = _within(connection, np.cumsum(length[whole]))
-    begin = chunk_end - length[whole]
+    is_whole = ~in_parts[chunks.connection]
+    code, connection, length = chunks.code[is_whole], chunks.connection[is_whole], length[is_whole]
+    chunk_end = _within(connection, np.cumsum(length))
+    begin = chunk_end - length
     times = count[code]
     message = np.repeat(first[code] - np.cumsum(times) + times, times) + np.arange(times.sum())
     end_in_chunk = np.append(np.zeros(plain, np.int64), np.array(ends, np.int64))[message]
@@ -84,21 +84,24 @@ def _within(connection: Ints, total: Ints) -> Ints:
     """These sums over all connections, as sums over each of them. (Its chunks are not empty.)"""
     starts = np.flatnonzero(np.diff(connection, prepend=-1))
     before = np.append(0, total)[starts]
-    return total - np.repeat(before, np.diff(np.append(starts, len(connection))))
+    within: Ints = total - np.repeat(before, np.diff(np.append(starts, len(connection))))
+    return within
 
 
 def _with_parts(found: Messages, chunks: Chunks, connections: Ints, *, inline: bool) -> Messages:
     """And the messages of these connections."""
     edges = np.searchsorted(chunks.connection, [connections, connections + 1])
     own, ends = [], []
-    for connection, begin, until in zip(connections.tolist(), *edges.tolist(), strict=True):
+    for number, begin, until in zip(connections.tolist(), *edges.tolist(), strict=True):
         try:
-            for message, end in _in_order(chunks.distinct.take(chunks.code[begin:until]).to_pylist(), inline=inline):
+            for message, end_in_stream in _in_order(
+                chunks.distinct.take(chunks.code[begin:until]).to_pylist(), inline=inline
+            ):
                 found.said.append(message)
-                own.append(connection)
-                ends.append(end)
+                own.append(number)
+                ends.append(end_in_stream)
         except NotRedisError:
-            found.is_broken[connection] = True
+            found.is_broken[number] = True
     codes = np.arange(len(own)) + (found.plain + len(found.said) - len(own))
     connection = np.concatenate([found.connection, np.array(own, np.int64)])
     order = np.argsort(connection, kind="stable")
