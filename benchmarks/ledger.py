@@ -20,6 +20,7 @@ import numpy as np
 from cluster.redis_effects import EFFECTS
 from cluster.redis_requests import decode
 from fencepost.history import KeyEvent, Op, Timeline
+from fencepost.memory import spare_memory
 from harness.config import RunConfig
 from harness.history.key_holdings import Watched, derive_holdings, held_frame
 from harness.history.key_requests import WireRecord
@@ -86,6 +87,7 @@ def record(folder: Path, rounds: int, *, busy: bool) -> tuple[list[KeyEvent], li
 
 
 def main(requests: int, *, busy: bool) -> None:
+    spare_memory()  # as the end of a run and the judge do
     with tempfile.TemporaryDirectory() as place:
         events, lives = record(Path(place), requests // (2 * CLIENTS * NODES), busy=busy)
         began = process_time()

@@ -119,8 +119,8 @@ def _plain(distinct: pa.LargeBinaryArray) -> tuple[Bools, pa.ListArray]:
     lines = pc.split_pattern(distinct.filter(may_be), _LINE_END)
     begin, line = lines.offsets.to_numpy(), lines.flatten()
     count = np.diff(begin)
-    chunk = np.repeat(np.arange(len(count)), count)
-    place, until = np.arange(len(line)) - begin[:-1][chunk], count[chunk] - 1
+    chunk = np.repeat(np.arange(len(count), dtype=np.int32), count)
+    place, until = np.arange(len(line), dtype=np.int32) - begin[:-1][chunk], count[chunk] - 1
     is_word = (place > 0) & (place % 2 == 0) & (place < until)
     length = np.append(pc.binary_length(line).to_numpy(), 0)
     expected = np.where(place == 0, -(until - 1) // 2, np.where(place == until, _EMPTY, length[1:]))

@@ -62,7 +62,16 @@ def _own_threads() -> int:
     return count
 
 
-def share_heaps() -> None:
+def spare_memory() -> None:
+    """Make the allocators of this process keep little of what is freed: those of the C library and of Arrow keep
+    several times what they need, for each thread. Arrow's own also takes longer for tables that are used once."""
+    import pyarrow as pa  # slow to import
+
+    _share_heaps()
+    pa.set_memory_pool(pa.system_memory_pool())
+
+
+def _share_heaps() -> None:
     """Let threads that come from now on share heaps, one for each processor. The GNU C library would make up to eight
     for each, and every one keeps what was freed in it ("mallopt(3)")."""
     _call("mallopt", ctypes.c_int(_M_ARENA_MAX), ctypes.c_int(os.cpu_count() or 1))

@@ -15,14 +15,14 @@ import msgspec
 from msgspec.structs import replace
 
 from fencepost.errors import FencepostError, InternalError, UsageError
-from fencepost.memory import free_unused
+from fencepost.memory import free_unused, spare_memory
 from harness.checkers import checkers, checkers_of
 from harness.config import Requirement, RunConfig
 from harness.figures import Cell
 from harness.history.recorded import Recorded
 from harness.store.run_folder import RunFolder
 from harness.store.section_table import QUESTIONS, read_table
-from harness.store.tables import load_recorded, spare_memory, write_history
+from harness.store.tables import load_recorded, write_history
 from harness.verdict import EXIT_CODES, Answer, Finding, Verdict, Word
 
 _NEED_THE_END: Final = frozenset(

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from fencepost.errors import UsageError
 from fencepost.files import kind_of
 from fencepost.history import LATEST_NS, ClientEnd, FaultEvent, Timeline, Write, task_names
-from fencepost.memory import free_unused, share_heaps
+from fencepost.memory import free_unused
 from harness.history.gaps import outside_stops
 from harness.history.key_holdings import Watched, derive_holdings, held_frame
 from harness.history.lags import lags
@@ -36,13 +36,6 @@ from harness.store.wire_folder import link_traffic, wire_gaps, wire_record
 
 _NEVER_NS: Final = 2**62
 OnOps = Callable[[pd.DataFrame], object]
-
-
-def spare_memory() -> None:
-    """Make the allocators of this process keep little of what is freed: those of the C library and of Arrow keep
-    several times what they need, for each thread."""
-    share_heaps()
-    pa.set_memory_pool(pa.system_memory_pool())
 
 
 def load_recorded(folder: RunFolder, *, is_over: bool = True, on_ops: OnOps = lambda ops: None) -> Recorded:

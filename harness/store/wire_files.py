@@ -7,12 +7,14 @@ The proxy appends to two files in `wire/` (`fencepost/setup/toxiproxy/upstream/w
 
 from __future__ import annotations
 
+import os
 import struct
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from fencepost.errors import UsageError
@@ -41,6 +43,7 @@ EVENT: Final = np.dtype([("at_ns", "<i8"), ("connection", "<u4"), ("length", "<u
     UNREACHED,
     LIMIT_REACHED,
 ) = range(11)
+Bytes = npt.NDArray[np.uint8]
 _CARRY: Final = (OPENED, FROM_CLIENT, FROM_NODE, UNREACHED)
 """The kinds of records that have bytes in the other file."""
 
@@ -79,17 +82,17 @@ def read_record(folder: Path) -> Record:
     return Record(at_ns, connection, length, kind[:whole], chunk, chunks.dictionary)
 
 
-def _streams(folder: Path) -> list[bytes]:
+def _streams(folder: Path) -> list[Bytes]:
     """All that the proxy recorded: what its files have, and their tails. While the proxy writes, tails move into the
     files, so these are read after them, and all is read again if the tails began elsewhere meanwhile."""
     while True:
         tail = _read_bytes(folder / TAIL)
         files = [_read_bytes(folder / name) for name in (EVENTS, BYTES)]
-        if not tail:
+        if not len(tail):
             return files
         try:
-            head = _TAIL_HEAD.unpack_from(tail)
-            if _TAIL_HEAD.unpack_from(_read_bytes(folder / TAIL))[::2] == head[::2]:
+            head = _TAIL_HEAD.unpack_from(tail.data)
+            if _TAIL_HEAD.unpack_from(_read_bytes(folder / TAIL).data)[::2] == head[::2]:
                 break
         except struct.error:
             raise UsageError(f"{folder / TAIL} is damaged: it is too short") from None
@@ -99,12 +102,17 @@ def _streams(folder: Path) -> list[bytes]:
         if begin > len(file) or length > len(its_tail):
             raise UsageError(f"{folder / TAIL} is damaged: it does not continue {(EVENTS, BYTES)[number]}")
         if begin + length > len(file):  # otherwise it has been moved
-            files[number] = file[:begin] + its_tail[:length]
+            files[number] = np.concatenate([file[:begin], its_tail[:length]])
     return files
 
 
-def _read_bytes(path: Path) -> bytes:
+def _read_bytes(path: Path) -> Bytes:
+    """What the file has. As an array, because large ones of these have huge pages."""
     if kind_of(path) is None:
-        return b""
+        return np.zeros(0, np.uint8)
     with open_regular(path) as file:
-        return file.readall()
+        text = np.empty(os.fstat(file.fileno()).st_size, np.uint8)
+        size = 0
+        while size < len(text) and (more := file.readinto(text[size:].data)):
+            size += more
+        return text[:size]

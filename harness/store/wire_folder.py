@@ -21,6 +21,7 @@ from cluster.requests import Decode
 from cluster.spec import sentinels_of
 from fencepost.errors import BrokenEnvironmentError, UsageError
 from fencepost.files import kind_of, open_regular
+from fencepost.memory import spare_memory
 from harness.config import RunConfig
 from harness.history.key_requests import WireRecord
 from harness.history.recorded import ForeignBytes, LinkTraffic, WireGaps
@@ -32,6 +33,7 @@ from harness.store.wire_reading import read_wire
 def keep_wire(folder: RunFolder) -> None:
     """Put the tables in the place of what the proxy recorded. Raises BrokenEnvironmentError."""
     if folder.wire.is_dir():
+        spare_memory()
         try:
             wire = read_wire(folder.wire, decoders_of(folder))
         except UsageError as error:  # nothing that the user did
