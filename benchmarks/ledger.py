@@ -17,13 +17,12 @@ from time import process_time
 import hiredis
 import numpy as np
 
-from cluster.redis_effects import EFFECTS
 from cluster.redis_requests import decode
 from fencepost.history import KeyEvent, Op, Timeline
 from fencepost.memory import spare_memory
 from harness.config import RunConfig
+from harness.history.change_causes import WireRecord
 from harness.history.key_holdings import Watched, derive_holdings, held_frame
-from harness.history.key_requests import WireRecord
 from harness.history.ledger import Ledger
 from harness.history.recorded import Recorded
 from harness.history.sections import derive_sections
@@ -107,7 +106,7 @@ def main(requests: int, *, busy: bool) -> None:
         final_values=None,
         watched=Watched(*derive_holdings(events), held_frame(())),
     )
-    told = WireRecord(read.requests, read.connections, read.scripts, EFFECTS, frozenset(config.node_names))
+    told = WireRecord(read.requests, read.connections, frozenset(config.node_names))
     derived = process_time()
     ledger = Ledger.of(run, events, told)
     done = process_time()

@@ -13,11 +13,9 @@ from cluster import probe, resp
 from cluster.access import Login
 from cluster.base import LOOPBACK, Address
 from cluster.data_files import DataFiles
-from cluster.effects import Effects
 from cluster.key_events import KeyEventStream
 from cluster.key_snapshot import RedisKeyReader
 from cluster.persistence import POLICIES, Policy
-from cluster.redis_effects import EFFECTS
 from cluster.server import (
     OpenKeyEvents,
     OpenKeyReader,
@@ -153,7 +151,6 @@ class RedisServer:
     data_files: DataFiles | None = KEPT
     write_errors: WriteErrors | None = WRITE_ERRORS
     read_denials: ReadDenials | None = read_denials
-    effects: Effects | None = EFFECTS
     is_scriptable: bool = True
     takes_logins: bool = True
 

@@ -50,6 +50,7 @@ CONNECTIONS_SCHEMA: Final = pa.schema(
         column("node", NAME),
         column("connection", pa.int32()),
         column("by", NAME),
+        column("node_port", pa.int32(), optional=True),
         column("opened_ns", pa.int64()),
         column("is_reached", pa.bool_()),
         column("client_closed_ns", pa.int64(), optional=True),

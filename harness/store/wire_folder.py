@@ -23,7 +23,7 @@ from fencepost.errors import BrokenEnvironmentError, UsageError
 from fencepost.files import kind_of, open_regular
 from fencepost.memory import spare_memory
 from harness.config import RunConfig
-from harness.history.key_requests import WireRecord
+from harness.history.change_causes import WireRecord
 from harness.history.recorded import ForeignBytes, LinkTraffic, WireGaps
 from harness.store.run_folder import RunFolder
 from harness.store.wire import CONNECTIONS, CONNECTIONS_SCHEMA, FITS, REQUESTS, REQUESTS_SCHEMA, Wire, ended_ns
@@ -113,16 +113,15 @@ def wire_gaps(folder: RunFolder, config: RunConfig) -> WireGaps:
 
 
 def wire_record(folder: RunFolder, config: RunConfig) -> WireRecord | None:
-    """What went over the links to the nodes; None where nothing of it is on record, or what the requests of the nodes'
-    server do is not known. Raises UsageError for damaged files."""
+    """What went over the links to the nodes; None where nothing of it is on record, or the protocol of the nodes'
+    server is not decoded. Raises UsageError for damaged files."""
     known, name = servers(), _server_names(folder)[0]
-    effects = known[name].effects if name in known else None
     wire = load_wire(folder)
-    if effects is None or not len(wire.connections):
+    if name not in known or known[name].decode is None or not len(wire.connections):
         return None
     strange = pc.filter(wire.connections["node"], pc.greater(wire.connections["not_understood_bytes"], 0))
     recorded = frozenset() if wire.is_cut_short else frozenset(config.node_names) - set(strange.to_pylist())
-    return WireRecord(wire.requests, wire.connections, wire.scripts, effects, recorded)
+    return WireRecord(wire.requests, wire.connections, recorded)
 
 
 def _read_table(path: Path, schema: pa.Schema, *only: str) -> pa.Table:

@@ -96,9 +96,10 @@ class _Connections:
         if ((np.arange(len(begun)) < begun) & (record.connection > 0)).any():
             raise self.damaged("it has a connection of no link")
         names = record.chunks.take(pa.array(record.chunk[self._opening])).to_pylist()
-        ends = [name.decode(errors="replace").partition(" ")[::2] for name in names]
-        self.links = [link for link, _ in ends]
-        self.by = ["harness" if dialled_from == DIALLED_FROM else "client" for _, dialled_from in ends]
+        ends = [[*name.decode(errors="replace").split(" "), "", ""][:3] for name in names]
+        self.links = [link for link, _, _ in ends]
+        self.by = ["harness" if dialled_from == DIALLED_FROM else "client" for _, dialled_from, _ in ends]
+        self._node_port = [int(port) if port.isdecimal() else None for _, _, port in ends]
         self.passed = {name: _Passed(self, *kinds) for name, kinds in _PLACES.items()}
 
     def damaged(self, what: str) -> UsageError:
@@ -126,6 +127,7 @@ class _Connections:
         columns = {
             **names,
             "connection": pa.array(self.number, pa.int32()),
+            "node_port": pa.array(self._node_port, pa.int32()),
             "opened_ns": self.record.at_ns[self._opening],
             "is_reached": self.record.kind[self._opening] == OPENED,
             "client_closed_ns": self._first_ns(CLIENT_CLOSED),

@@ -150,7 +150,11 @@ class History:
     def _can_make(self, number: int, event: KeyEvent) -> bool:
         words = [self.requests[number]["command"], *self.requests[number]["arguments"]]
         is_set = event.event == "set"
-        return event.key in words and (event.value in words if is_set and event.value else is_set != ("DEL" in words))
+        return event.key in words and (
+            any(field in words for field in event.value.split(", "))
+            if is_set and event.value
+            else is_set != ("DEL" in words)
+        )
 
     def by(self, event: KeyEvent, number: int) -> None:
         """The node says that this request made the event."""

@@ -220,7 +220,7 @@ def test_the_owner_is_the_request_that_set_the_key() -> None:
 
 
 def test_a_hash_stays_with_its_owner_when_it_gets_another_field() -> None:
-    history, fields = watched(), ("a", "a, b", "a, b")
+    history, fields = watched(), ("c1", "c1, c2", "c1, c2")
     for event, value, client, at in zip(
         ("set", "set", "prolonged"), fields, ("c1", "c2", "c2"), (10, 20, 30), strict=True
     ):
