@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -108,13 +108,21 @@ def _began(process: int | str) -> str:
         return ""
 
 
-def remove_images(engine: Engine) -> list[str]:
-    """Remove the images that fencepost has built in the engine and no container uses; returns a line for each. Raises
-    NoEngineError or BrokenEnvironmentError."""
+def image_ids(engine: Engine) -> frozenset[str]:
+    """The images that fencepost has built in the engine. Raises NoEngineError or BrokenEnvironmentError."""
+    return frozenset(image["Id"] for image in _images(engine))
+
+
+def remove_images(engine: Engine, keep: Collection[str] = ()) -> list[str]:
+    """Remove the images that fencepost has built in the engine and no container uses, except these; returns a line for
+    each. Raises NoEngineError or BrokenEnvironmentError."""
     used = {each["ImageID"] for each in entries(engine, "/containers/json", {"all": "1"})}
-    filters = {"filters": json.dumps({"label": [PROGRAM_LABEL]})}
-    unused = [image for image in entries(engine, "/images/json", filters) if image["Id"] not in used]
+    unused = [image for image in _images(engine) if image["Id"] not in used and image["Id"] not in keep]
     return [line for image in unused for line in _remove_image(engine, image)]
+
+
+def _images(engine: Engine) -> Sequence[Mapping[str, Any]]:
+    return entries(engine, "/images/json", {"filters": json.dumps({"label": [PROGRAM_LABEL]})})
 
 
 def _remove_image(engine: Engine, image: Mapping[str, Any]) -> list[str]:

@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from cluster.engine_address import Engine
 from cluster.engine_http import CALL_S, ask_engine
+from cluster.engine_runs import image_ids, remove_images
 from cluster.lifetime import RunState, temporary_folder
 from cluster.spec import ClusterSpec
 from fencepost.errors import BrokenEnvironmentError
@@ -69,33 +70,52 @@ def engine_facts(engine: Engine, within_s: float = CALL_S) -> dict[str, Any]:
 
 
 def try_engine(engine: Engine, facts: dict[str, Any], spec: ClusterSpec) -> None:
-    """Host a small cluster of the specification's programs. Raises UnfitEngineError, after everything was removed."""
+    """Host a small cluster of the specification's programs. Raises UnfitEngineError, after everything was removed,
+    images that were built for it, too."""
+    if _is_rootless(facts):
+        raise UnfitEngineError(
+            engine, "it is rootless, and its containers have a network of their own, which this machine does not reach"
+        )
+    with RunState.create(engine=engine) as state:
+        try:
+            before = image_ids(engine)
+            try:
+                _host_small(spec, state)
+            except BrokenEnvironmentError:
+                with suppress(BrokenEnvironmentError):
+                    remove_images(engine, keep=before)
+                raise
+        except BrokenEnvironmentError as error:
+            raise UnfitEngineError(engine, _why(str(error))) from error
+
+
+def _is_rootless(facts: dict[str, Any]) -> bool:
+    """Docker says so among its security options, Podman has a word of its own."""
+    options = facts.get("SecurityOptions") or []
+    return bool(facts.get("Rootless")) or any("rootless" in str(option) for option in options)
+
+
+def _host_small(spec: ClusterSpec, state: RunState) -> None:
     from cluster.docker import DockerCluster
 
     small = replace(
         spec, nodes=spec.nodes[:1], clients=spec.clients[:1], replication="none", disks=None, clock_library=None
     )
-    with RunState.create(engine=engine) as state:
-        cluster = DockerCluster(small, state, state.path / "logs")
-        try:
-            cluster.start()
-            try:
-                (node,) = cluster.nodes.values()
-                for verb in (node.pause, node.resume, node.kill, node.start):
-                    verb()
-                answered = [seen.answered for seen in cluster.probe(list(cluster.links), _ANSWER_MS).values()]
-            finally:
-                cluster.stop()
-        except BrokenEnvironmentError as error:
-            raise UnfitEngineError(engine, _why(facts, str(error))) from error
+    cluster = DockerCluster(small, state, state.path / "logs")
+    cluster.start()
+    try:
+        (node,) = cluster.nodes.values()
+        for verb in (node.pause, node.resume, node.kill, node.start):
+            verb()
+        answered = [seen.answered for seen in cluster.probe(list(cluster.links), _ANSWER_MS).values()]
+    finally:
+        cluster.stop()
     if not all(answered):
-        raise UnfitEngineError(engine, _why(facts, "this machine does not reach the ports that its containers open"))
+        raise BrokenEnvironmentError("this machine does not reach the ports that its containers open")
 
 
-def _why(facts: dict[str, Any], failed: str) -> str:
+def _why(failed: str) -> str:
     """What failed, and what is known to be the cause."""
-    if any("rootless" in str(option) for option in facts.get("SecurityOptions") or []):
-        return f"it is rootless, and its containers have a network of their own ({failed})"
     if "gateway" in failed:
         return f"its internal networks have no gateway; for Podman set network_backend to netavark ({failed})"
     if str(temporary_folder()) in failed:

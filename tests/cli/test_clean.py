@@ -153,6 +153,9 @@ def test_all_images_go_that_no_container_uses(monkeypatch: pytest.MonkeyPatch) -
     }
     with engine(answers) as (port, asked):
         monkeypatch.setenv("DOCKER_HOST", f"tcp://127.0.0.1:{port}")
+        assert remove_images(find_engine(), keep=["i1", "i3"]) == []
+        assert not any("DELETE" in line for line in asked)
+        asked.clear()
         assert remove_images(find_engine()) == ["removed image fencepost/redis:1"]
     assert [line for line in asked if "DELETE" in line] == ["DELETE /images/fencepost/redis:1", "DELETE /images/i3"]
     (listed,) = [line for line in asked if "/images/json" in line]

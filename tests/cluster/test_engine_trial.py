@@ -5,17 +5,22 @@ from __future__ import annotations
 import json
 import re
 import socket
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from docker import DockerClient
 
 import cluster.docker
+import cluster.images
 from cluster import engine_trial
 from cluster.engine import connect
 from cluster.engine_address import Engine, NoEngineError, find_engine
 from cluster.engine_sweep import RUN_LABEL, STATE_LABEL
 from cluster.engine_trial import UnfitEngineError, check_engine, engine_facts, try_engine
+from cluster.images import Recipe
 from harness.run.prepare import choose_backend
 from tests.cluster.engines import second_way
 from tests.cluster.test_engine_http import Answers, engine
@@ -51,17 +56,27 @@ def answers(info: dict[str, Any]) -> Answers:
 
 
 def test_why_an_engine_is_unfit_names_it_the_reason_and_what_to_do() -> None:
-    rootless = {**ABLE, "SecurityOptions": ["name=seccomp", "name=rootless"]}
-    why = engine_trial._why(rootless, "the cluster cannot be started: no")
-    error = UnfitEngineError(Engine("unix:///run/user/1/docker.sock", "rootless"), why)
-    assert str(error) == (
-        "the Docker engine at unix:///run/user/1/docker.sock (context rootless) cannot host a cluster: it is rootless, "
-        "and its containers have a network of their own (the cluster cannot be started: no); use another engine "
-        "(`docker context use`, DOCKER_HOST), or --cluster process"
-    )
     hidden = f'invalid mount config for type "bind": {engine_trial.temporary_folder()}/x does not exist'
-    assert "set TMPDIR to one that it sees" in engine_trial._why(ABLE, hidden)
-    assert "set network_backend to netavark" in engine_trial._why(ABLE, "failed to parse gateway ip <nil>")
+    error = UnfitEngineError(Engine("unix:///run/user/1/docker.sock", "second"), engine_trial._why(hidden))
+    assert str(error) == (
+        "the Docker engine at unix:///run/user/1/docker.sock (context second) cannot host a cluster: it does not see "
+        f"the folder for temporary files; set TMPDIR to one that it sees ({hidden}); use another engine (`docker "
+        "context use`, DOCKER_HOST), or --cluster process"
+    )
+    assert "set network_backend to netavark" in engine_trial._why("failed to parse gateway ip <nil>")
+
+
+@pytest.mark.parametrize(
+    "says", [{"SecurityOptions": ["name=seccomp", "name=rootless"]}, {"Rootless": True}], ids=["Docker", "Podman"]
+)
+def test_a_rootless_engine_is_refused_by_what_it_says_of_itself(
+    says: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with engine(answers({**ABLE, **says})) as (port, asked):
+        monkeypatch.setenv("DOCKER_HOST", f"tcp://127.0.0.1:{port}")
+        with pytest.raises(UnfitEngineError, match="rootless, and its containers have a network of their own"):
+            check_engine(find_engine(), spec_of(("n1",), ("c1",)))
+    assert [line.split()[:2] for line in asked] == [["GET", "/info"]]
 
 
 def test_an_engine_that_refuses_what_a_run_needs_is_tried_once_and_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,13 +151,30 @@ def test_a_real_engine_passes_is_remembered_and_left_as_it_was(tmp_path: Path) -
 
 @pytest.mark.needs("engine")
 def test_a_trial_that_the_engine_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its containers are pointed at a folder that it does not have, as with an engine from a snap."""
-    real = find_engine()
-    shared = cluster.docker._shared
+    """Its containers are pointed at a folder that it does not have, as with an engine from a snap. It does not have the
+    server's image before, either."""
+    real, spec = find_engine(), spec_of(("n1",), ("c1",))
+    other = tmp_path / "redis-server"
+    other.write_bytes(spec.server.path.read_bytes() + str(tmp_path).encode())
+    other.chmod(0o755)
+    program = replace(spec.server, path=other)
+    spec = replace(spec, server=program, resource_server=program)
+    built: list[str] = []
+    build, shared = cluster.images._build, cluster.docker._shared
+
+    def built_now(client: DockerClient, files: Mapping[str, bytes], reference: str, recipe: Recipe) -> Any:
+        built.append(reference)
+        return build(client, files, reference, recipe)
+
+    monkeypatch.setattr("cluster.images._build", built_now)
     monkeypatch.setattr("cluster.docker._shared", lambda folder, inside: shared(folder / "not seen", inside))
     with pytest.raises(UnfitEngineError, match="does not see the folder for temporary files; set TMPDIR"):
-        try_engine(real, engine_facts(real), spec_of(("n1",), ("c1",)))
+        try_engine(real, engine_facts(real), spec)
     assert left_of(tmp_path) == []
+    assert any(reference.startswith("fencepost/redis:") for reference in built)
+    client = connect(real)
+    assert [each for each in built if client.images.list(each)] == []
+    client.close()
 
 
 @pytest.mark.needs("engine")
