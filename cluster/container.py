@@ -17,6 +17,7 @@ from typing import ClassVar, Literal, TypeVar
 from docker.errors import NotFound
 from docker.models.containers import Container
 
+from cluster.archive import archive_of
 from cluster.base import Address, RemovedError
 from cluster.children import is_gone
 from cluster.engine import ENGINE_ERRORS, inspected, words_of
@@ -45,13 +46,8 @@ class ContainerStorage:
 
     def write(self, files: Mapping[str, bytes]) -> None:
         members = self._members()
-        buffer = io.BytesIO()
-        with tarfile.open(fileobj=buffer, mode="w") as archive:
-            for name, content in files.items():
-                member = members[name][0].replace(name=name, deep=False)
-                member.size = len(content)
-                archive.addfile(member, io.BytesIO(content))
-        self._container.put_archive(str(self._folder), buffer.getvalue())
+        changed = [(members[name][0].replace(name=name, deep=False), content) for name, content in files.items()]
+        self._container.put_archive(str(self._folder), archive_of(changed))
 
     def _members(self) -> dict[str, tuple[tarfile.TarInfo, bytes]]:
         """By their names below the folder, which is the first entry of the archive."""

@@ -9,7 +9,6 @@ Every user of this host can dial these addresses, so the servers ask for passwor
 
 from __future__ import annotations
 
-import io
 import tarfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -23,6 +22,7 @@ from docker.errors import NotFound
 from docker.models.containers import Container
 from docker.types import LogConfig, Mount
 
+from cluster.archive import archive_of
 from cluster.at_once import at_once
 from cluster.backend import WIRE_VARIABLE, Backend
 from cluster.base import Address
@@ -280,16 +280,16 @@ def _clock_variables(clock: WallClock | None) -> dict[str, str]:
 
 def _folder_of(owner: Owner, files: Mapping[str, bytes]) -> bytes:
     """An archive that gives the folder that it is unpacked in to the owner, with these files."""
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w") as archive:
-        folder = tarfile.TarInfo(".")
-        folder.type, folder.mode, (folder.uid, folder.gid) = tarfile.DIRTYPE, 0o700, owner
-        archive.addfile(folder)
-        for name, content in files.items():
-            file = tarfile.TarInfo(name)
-            file.size, file.mode, (file.uid, file.gid) = len(content), 0o600, owner
-            archive.addfile(file, io.BytesIO(content))
-    return buffer.getvalue()
+    folder = tarfile.TarInfo(".")
+    folder.type, folder.mode = tarfile.DIRTYPE, 0o700
+    members = [(folder, b"")]
+    for name, content in files.items():
+        file = tarfile.TarInfo(name)
+        file.mode = 0o600
+        members.append((file, content))
+    for member, _ in members:
+        member.uid, member.gid = owner
+    return archive_of(members)
 
 
 def _is_running(container: Container) -> bool:

@@ -12,7 +12,6 @@ one that a registry has under this name.
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import os
 import struct
@@ -29,6 +28,7 @@ from docker import DockerClient
 from docker.errors import ImageNotFound
 from docker.models.images import Image as EngineImage
 
+from cluster.archive import archive_of
 from cluster.base import CalledOff, never
 from cluster.engine import ENGINE_ERRORS, words_of
 from cluster.engine_sweep import PROGRAM_LABEL
@@ -180,17 +180,16 @@ def content_hash(files: Mapping[str, bytes]) -> str:
 
 
 def _tar(files: Mapping[str, bytes]) -> bytes:
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w") as archive:
-        for folder in _EMPTY_FOLDERS:
-            entry = tarfile.TarInfo(folder)
-            entry.type, entry.mode = tarfile.DIRTYPE, 0o1777
-            archive.addfile(entry)
-        for path in sorted(files):
-            entry = tarfile.TarInfo(path)
-            entry.size, entry.mode = len(files[path]), 0o755
-            archive.addfile(entry, io.BytesIO(files[path]))
-    return buffer.getvalue()
+    members = []
+    for folder in _EMPTY_FOLDERS:
+        entry = tarfile.TarInfo(folder)
+        entry.type, entry.mode = tarfile.DIRTYPE, 0o1777
+        members.append((entry, b""))
+    for path in sorted(files):
+        entry = tarfile.TarInfo(path)
+        entry.mode = 0o755
+        members.append((entry, files[path]))
+    return archive_of(members)
 
 
 def _files_of(program: Path, inside: str) -> dict[str, bytes]:
