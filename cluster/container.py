@@ -50,14 +50,17 @@ class ContainerStorage:
         self._container.put_archive(str(self._folder), archive_of(changed))
 
     def _members(self) -> dict[str, tuple[tarfile.TarInfo, bytes]]:
-        """By their names below the folder, which is the first entry of the archive."""
+        """By their names below the folder. The folder is the first entry of the archive: `data` for Docker, which calls
+        its files `data/x`; for Podman an empty name, if it is a volume, and `/x`."""
         chunks, _ = self._container.get_archive(str(self._folder))
         found = {}
         with tarfile.open(fileobj=io.BytesIO(b"".join(chunks))) as archive:
+            folder = archive.next()
+            assert folder is not None
             for member in archive:
                 if (content := archive.extractfile(member)) is not None:
-                    name = PurePosixPath(member.name).relative_to(self._folder.name)
-                    found[str(name)] = member, content.read()
+                    name = member.name.removeprefix(folder.name).lstrip("/")
+                    found[name] = member, content.read()
         return found
 
 

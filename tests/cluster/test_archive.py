@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import io
 import tarfile
+from typing import cast
 
 import pytest
+from docker.models.containers import Container
 
 from cluster.archive import archive_of
+from cluster.container import ContainerStorage
 from cluster.docker import _folder_of
 from cluster.images import _tar
 from cluster.owner import Owner
@@ -41,3 +44,34 @@ def test_the_folder_of_a_node_and_its_files_belong_to_the_owner() -> None:
             (".", 3, 4, 0o700, True),
             ("users.acl", 3, 4, 0o600, False),
         ]
+
+
+class FakeContainer:
+    """A container with one folder, of which it has this archive."""
+
+    def __init__(self, archive: bytes) -> None:
+        self.archive, self.put = archive, b""
+
+    def get_archive(self, folder: str) -> tuple[list[bytes], object]:
+        assert folder == "/data"
+        return [self.archive], {}
+
+    def put_archive(self, folder: str, archive: bytes) -> None:
+        assert folder == "/data"
+        self.put = archive
+
+
+@pytest.mark.parametrize("prefix", ["data", ""], ids=["Docker", "Podman, of a volume"])
+def test_files_are_known_by_their_names_below_the_folder(prefix: str) -> None:
+    names = (prefix, f"{prefix}/aof", f"{prefix}/aof/1.rdb", f"{prefix}/data")
+    members = [tarfile.TarInfo(name) for name in names]
+    for folder in members[:2]:
+        folder.type = tarfile.DIRTYPE
+    for file in members[2:]:
+        file.uid, file.mode = 3, 0o640
+    container = FakeContainer(archive_of(zip(members, (b"", b"", b"snapshot", b"d"), strict=True)))
+    storage = ContainerStorage(cast(Container, container), "/data")
+    assert storage.read() == {"aof/1.rdb": b"snapshot", "data": b"d"}
+    storage.write({"aof/1.rdb": b"snap"})
+    with tarfile.open(fileobj=io.BytesIO(container.put)) as archive:
+        assert [(each.name, each.size, each.uid, each.mode) for each in archive] == [("aof/1.rdb", 4, 3, 0o640)]
