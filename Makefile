@@ -21,8 +21,8 @@ unexport PYTHONHOME
 .NOTPARALLEL:
 .PHONY: help base dev lock-under-test setup setup-docker doctor test test-partition test-latency test-pause test-crash \
         test-power test-controls test-standard test-all report-fsync mutants claims survey nightly many-clients foreign \
-        foreign-names fuzz flips same-verdicts no-blame no-blame-under-faults no-blame-standard signals surroundings tampered \
-        screenshots diagrams recording docs lint lock clean
+        foreign-names fuzz flips same-verdicts no-blame no-blame-under-faults no-blame-standard signals surroundings engines \
+        tampered screenshots diagrams recording docs lint lock clean
 
 help: ## show this page
 	@echo "fencepost finds out by experiment whether a distributed lock on Redis keeps its promise."
@@ -183,6 +183,9 @@ signals: dev ## end short runs by signals at random moments; nothing may be left
 
 surroundings: dev ## short runs in hostile surroundings: Python's variables, limits, full disks, odd folders (ONLY=limit); as root
 	.venv/bin/python -m tests.surroundings $(if $(ONLY),--only "$(ONLY)") $(ARGS)
+
+engines: setup dev ## short runs with other Docker engines: a second one, userns-remap, rootless, Podman (ONLY=Podman); as root
+	.venv/bin/python -m tests.engines $(if $(ONLY),--only "$(ONLY)") $(ARGS)
 
 tampered: dev ## damage recorded runs in every way; none may be believed (COUNT=1000)
 	.venv/bin/python -m tests.tampered --count $(or $(COUNT),1000) $(ARGS)

@@ -44,13 +44,14 @@ CLUSTERS = ("process", "docker")
 @dataclass(frozen=True, slots=True)
 class Trial:
     """`gone_s`: how long after the signal nothing was left; None: something stayed, which `left` names. `torn`: what is
-    wrong with what had been recorded. `said`: the command's last line."""
+    wrong with what had been recorded. `code`: how the command ended. `said`: its last line."""
 
     number: signal.Signals
     after_s: float
     gone_s: float | None
     left: Sequence[str]
     torn: Sequence[str]
+    code: int
     said: str
 
     @property
@@ -82,10 +83,18 @@ def length_s(folder: Path, cluster: str) -> float:
     return time.monotonic() - began_s
 
 
-def strike(folder: Path, cluster: str, number: signal.Signals, after_s: float, *, disks: bool = False) -> Trial:
-    """One trial in a folder that does not exist yet."""
+def strike(
+    folder: Path,
+    cluster: str,
+    number: signal.Signals,
+    after_s: float,
+    *,
+    disks: bool = False,
+    words: Sequence[str] = (),
+) -> Trial:
+    """One trial in a folder that does not exist yet. `words`: the run's command, if not a short one."""
     folder.mkdir()
-    process = runs.start(folder, *arguments(cluster, disks=disks))
+    process = runs.start(folder, *(words or arguments(cluster, disks=disks)))
     with suppress(subprocess.TimeoutExpired):
         process.wait(after_s)
     family = [process, *_descendants(process.pid)]
@@ -101,11 +110,11 @@ def strike(folder: Path, cluster: str, number: signal.Signals, after_s: float, *
         for run in folder.glob("results/runs/2*"):
             found += runs.processes_of(run)
         found += [f"network namespace {space}" for space in spaces & _inhabited_namespaces(struck_at)]
-        return found + (_in_the_engine(folder, volumes) if cluster == "docker" else [])
+        return found + (in_the_engine(folder, volumes) if cluster == "docker" else [])
 
     # By then only the command itself may be there, and nothing may come after it.
     gone = becomes_true(lambda: not _lives(process) and not left(), within_s=WITHIN_S, every_s=0.1) or not left()
-    gone_s, remaining = time.monotonic() - struck_s, [] if gone else left()
+    took_s, remaining = time.monotonic() - struck_s, [] if gone else left()
     try:
         out, err = process.communicate(timeout=ENDS_WITHIN_S)
         remaining = remaining or left()
@@ -114,7 +123,8 @@ def strike(folder: Path, cluster: str, number: signal.Signals, after_s: float, *
         process.kill()
         out, err = process.communicate()
     said = (out + err).strip().splitlines()[-1:] or ["nothing"]
-    return Trial(number, after_s, None if remaining or not gone else gone_s, remaining, _torn(folder), said[0])
+    gone_s = took_s if gone and not remaining else None
+    return Trial(number, after_s, gone_s, remaining, _torn(folder), process.returncode, said[0])
 
 
 def _descendants(pid: int) -> list[psutil.Process]:
@@ -170,7 +180,7 @@ def _volumes(folder: Path) -> list[str]:
         engine.close()
 
 
-def _in_the_engine(folder: Path, volumes: Sequence[str]) -> list[str]:
+def in_the_engine(folder: Path, volumes: Sequence[str]) -> list[str]:
     engine = connect(find_engine())
     try:
         found = []
