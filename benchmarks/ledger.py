@@ -1,14 +1,14 @@
 """How fast the proxy's record becomes requests, and requests and key events become ledgers: requests a CPU second.
 
 Five clients ask five nodes for one key, which one of them gets; all of them release it. So a fifth of the requests
-changes a key twice, and the others change nothing. `--busy`: the witness read no value, and all clients' requests were
-under way at the same time.
+changes a key, and the others change nothing.
 
-    python benchmarks/ledger.py [requests] [--busy]
+    python benchmarks/ledger.py [requests]
 """
 
 from __future__ import annotations
 
+import hashlib
 import sys
 import tempfile
 from pathlib import Path
@@ -17,6 +17,7 @@ from time import process_time
 import hiredis
 import numpy as np
 
+from cluster.key_causes import digest_of
 from cluster.redis_requests import decode
 from fencepost.history import KeyEvent, Op, Timeline
 from fencepost.memory import spare_memory
@@ -32,15 +33,16 @@ from harness.store.wire_reading import read_wire
 from workloads.locks.redlock import RELEASE_SCRIPT
 
 CLIENTS = NODES = 5
+SCRIPT_NAME = hashlib.sha1(RELEASE_SCRIPT, usedforsecurity=False).hexdigest()
 STEP_NS = 20_000
 
 
-def record(folder: Path, rounds: int, *, busy: bool) -> tuple[list[KeyEvent], list[tuple[str, int, list[Op]]]]:
+def record(folder: Path, rounds: int) -> tuple[list[KeyEvent], list[tuple[str, int, list[Op]]]]:
     """Write the proxy's two files. Returns what the witness saw, and the clients' operations."""
     moments: list[tuple[int, int, int, bytes | int]] = []
     links = [(client, node) for client in range(1, CLIENTS + 1) for node in range(1, NODES + 1)]
     for number, (client, node) in enumerate(links, 1):
-        moments.append((number, number, wire.OPENED, f"c{client}-n{node} 127.0.0.1".encode()))
+        moments.append((number, number, wire.OPENED, f"c{client}-n{node} 127.0.0.1 {number}".encode()))
     events = [KeyEvent(f"n{node}", 1, "watching", value="id") for node in range(1, NODES + 1)]
     ops: dict[int, list[Op]] = {client: [] for client in range(1, CLIENTS + 1)}
     at = 1_000
@@ -58,18 +60,20 @@ def record(folder: Path, rounds: int, *, busy: bool) -> tuple[list[KeyEvent], li
                 )
                 reply = (b"+OK\r\n" if wins else b"$-1\r\n") if step == 0 else (b":1\r\n" if wins else b":0\r\n")
                 request = bytes(hiredis.pack_command(words))
-                begin = at if busy else at + number * 100
+                begin = at + number * 100
                 for after, kind, told in (
                     (0, wire.FROM_CLIENT, request),
                     (10, wire.TO_NODE, len(request)),
-                    (20 if not busy else STEP_NS - 20, wire.FROM_NODE, reply),
-                    (30 if not busy else STEP_NS - 10, wire.TO_CLIENT, len(reply)),
+                    (20, wire.FROM_NODE, reply),
+                    (30, wire.TO_CLIENT, len(reply)),
                 ):
                     moments.append((begin + after, number, kind, told))
                 if wins:
-                    name = "set" if step == 0 else "deleted"
-                    shown = value if step == 0 and not busy else None
-                    events.append(KeyEvent(f"n{node}", at + STEP_NS, name, "k1", shown, 1_000, since))
+                    name, shown, command = ("set", value, "SET") if step == 0 else ("deleted", None, "DEL")
+                    event = KeyEvent(f"n{node}", at + STEP_NS, name, "k1", shown, 1_000, since)
+                    event.port, event.command, event.place = number, command, 2 * turn + step
+                    event.digest = digest_of([SCRIPT_NAME if word is RELEASE_SCRIPT else str(word) for word in words])
+                    events.append(event)
             at += STEP_NS
             if step == 0:
                 done = Op("acquire", "ok", "k1", turn + 1, since, at)
@@ -85,10 +89,10 @@ def record(folder: Path, rounds: int, *, busy: bool) -> tuple[list[KeyEvent], li
     return events, [(f"c{client}", 1, own) for client, own in ops.items()]
 
 
-def main(requests: int, *, busy: bool) -> None:
+def main(requests: int) -> None:
     spare_memory()  # as the end of a run and the judge do
     with tempfile.TemporaryDirectory() as place:
-        events, lives = record(Path(place), requests // (2 * CLIENTS * NODES), busy=busy)
+        events, lives = record(Path(place), requests // (2 * CLIENTS * NODES))
         began = process_time()
         read = read_wire(Path(place), {f"n{node}": decode for node in range(1, NODES + 1)})
         decoded = process_time()
@@ -122,5 +126,4 @@ def main(requests: int, *, busy: bool) -> None:
 
 
 if __name__ == "__main__":
-    numbers = [int(argument) for argument in sys.argv[1:] if argument.isdecimal()]
-    main(numbers[0] if numbers else 400_000, busy="--busy" in sys.argv)
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 400_000)

@@ -148,13 +148,11 @@ class History:
         return self
 
     def _can_make(self, number: int, event: KeyEvent) -> bool:
-        words = [self.requests[number]["command"], *self.requests[number]["arguments"]]
-        is_set = event.event == "set"
-        return event.key in words and (
-            any(field in words for field in event.value.split(", "))
-            if is_set and event.value
-            else is_set != ("DEL" in words)
-        )
+        command, *words = self.requests[number]["command"], *self.requests[number]["arguments"]
+        other = {"set": ("DEL", "PEXPIRE"), "deleted": ("SET", "PEXPIRE"), "prolonged": ("DEL", "SET")}
+        if event.event == "set" and event.value and not any(field in words for field in event.value.split(", ")):
+            return False
+        return event.key in words and command not in other.get(event.event, ())
 
     def by(self, event: KeyEvent, number: int) -> None:
         """The node says that this request made the event."""
