@@ -118,16 +118,11 @@ def _change(rows: list[list[Any]], node: _Node, event: KeyEvent, place: int) -> 
         node.held.pop(key, None)
         what, value = kind, None if held is None else held.value
     was, until_ns = (None, FOREVER_NS) if held is None else (held.value, held.expires_ns)
-    row = [event.node, key, what, value, was, until_ns, since_ns, event.at_ns, place, of, True, False]
-    rows.append([*row, *_asked(event)])
+    asked = _NOT_ASKED if event.port is None else (event.port, event.digest, event.place, event.command)
+    rows.append([event.node, key, what, value, was, until_ns, since_ns, event.at_ns, place, of, True, False, *asked])
 
 
-def _asked(event: KeyEvent) -> list[Any]:
-    numbers = (event.port, event.digest, event.place)
-    return [*(-1 if number is None else number for number in numbers), event.command]
-
-
-_NOT_ASKED: Final = [-1, -1, -1, None]
+_NOT_ASKED: Final = (-1, -1, -1, None)
 
 
 def _expiry(event: KeyEvent) -> int:
