@@ -24,6 +24,8 @@ _LINE_END: Final = b"\r\n"
 _LONGEST_LINE: Final = 1 << 16
 """Of a request without RESP (PROTO_INLINE_MAX_SIZE)."""
 _HEAD: Final = re.compile(rb"([*$])(0|[1-9][0-9]{0,8})")
+_REFUSALS: Final = (hiredis.ProtocolError, TypeError)
+"""What hiredis raises; the second for a map whose key is a list."""
 _EMPTY, _NO_HEAD = -(1 << 40), -(1 << 41)
 
 
@@ -147,17 +149,39 @@ def _number(head: bytes) -> int:
 
 def _whole(chunks: Iterable[bytes], *, inline: bool) -> Iterator[list[tuple[Any, int]]]:
     """The messages of each chunk and where they end in it; none if the chunk is more than these."""
+    reader = _reader()
     for chunk in chunks:
+        found: list[tuple[Any, int]] = []
         try:
-            found = list(_in_order([chunk], inline=inline))
-        except NotRedisError:
+            if inline and not chunk.startswith(b"*"):
+                found += _lines(chunk, 0)
+            else:
+                reader.feed(chunk)
+                found += _complete(reader, chunk)
+        except (NotRedisError, *_REFUSALS):
             found = []
-        yield found if found and found[-1][1] == len(chunk) else []
+        is_whole = bool(found) and found[-1][1] == len(chunk)
+        if not is_whole:
+            reader = _reader()
+        yield found if is_whole else []
+
+
+def _complete(reader: hiredis.Reader, text: bytes) -> Iterator[tuple[Any, int]]:
+    """The messages that the reader has of this text, which it was fed, and where they end in it."""
+    message, at = reader.gets(), 0
+    while message is not Ellipsis:
+        at = len(text) if not reader.has_data() else _end_of(text, at)
+        yield message, at
+        message = reader.gets()
+
+
+def _reader() -> hiredis.Reader:
+    return hiredis.Reader(encoding="utf-8", errors="backslashreplace", notEnoughData=Ellipsis)
 
 
 def _in_order(chunks: Iterable[bytes], *, inline: bool) -> Iterator[tuple[Any, int]]:
     """Each message of these chunks in a row, and where it ends. Raises NotRedisError."""
-    reader = hiredis.Reader(encoding="utf-8", errors="backslashreplace", notEnoughData=Ellipsis)
+    reader = _reader()
     pending: list[bytes] = []
     end = 0
     try:
@@ -181,7 +205,7 @@ def _in_order(chunks: Iterable[bytes], *, inline: bool) -> Iterator[tuple[Any, i
                 yield message, end - len(text) + at
                 message = reader.gets()
             pending = [text[at:]] if at < len(text) else []
-    except (hiredis.ProtocolError, TypeError):  # the second: a map whose key is a list
+    except _REFUSALS:
         raise NotRedisError from None
 
 

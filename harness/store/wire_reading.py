@@ -6,7 +6,9 @@ connection, so that one search finds when each request had passed it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import gc
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -60,7 +62,8 @@ def read_wire(folder: Path, decoders: Mapping[str, Decode | None]) -> Wire:
     for decode in {decoders[node]: None for _, node in links}:
         if decode is not None:
             own = np.array([decoders[node] is decode for _, node in links], np.bool_)
-            said = decode(connections.chunks(FROM_CLIENT, own), connections.chunks(FROM_NODE, own))
+            with _without_collections():
+                said = decode(connections.chunks(FROM_CLIENT, own), connections.chunks(FROM_NODE, own))
             not_understood[own] = said.not_understood
             scripts |= said.scripts
             tables.append(_requests(connections, np.flatnonzero(own), said, names))
@@ -73,6 +76,18 @@ def read_wire(folder: Path, decoders: Mapping[str, Decode | None]) -> Wire:
         requests.replace_schema_metadata({SCRIPTS: msgspec.json.encode(scripts)}),
         connections.table(names, not_understood).replace_schema_metadata(ended),
     )
+
+
+@contextmanager
+def _without_collections() -> Iterator[None]:
+    """Messages may be many small lists without circles: looking for these takes longer than all the rest."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 class _Connections:
