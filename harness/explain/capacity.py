@@ -42,7 +42,9 @@ def find_cause(run: Recorded, evidence: Evidence, case: Case) -> Cause:
             return Cause(f"{head} {_votes(evidence, [*others, entered], run)}")
         found = parts(run, evidence, *pair)
         shared = f"{pair[0].client} and {pair[1].client} had the same slot ({printable(pair[0].key)}). "
-        return Cause(f"{head} {shared if pair[0].key != entered.key else ''}{by_lock(run, found, *pair)}", found, pair)
+        return Cause(
+            f"{head} {shared if pair[0].key != entered.key else ''}{by_lock(run, evidence, found, *pair)}", found, pair
+        )
     pair = _with_the_late_one(others, entered, case.finding.blame == "client")
     told = by_client(run, *pair) if case.finding.blame == "client" else undecided(run, (), *pair)
     return Cause(f"{head} {told}", pair=pair)

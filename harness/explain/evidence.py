@@ -128,6 +128,10 @@ class Evidence:
             if one.can_acquire and one.key == key and from_ns <= one.request.sent_ns <= to_ns
         ]
 
+    def sent_nothing(self, client: str, node: str, from_ns: int, to_ns: int) -> bool:
+        """Whether the client sent the node no request in this time, for whatever key."""
+        return self.wire is None or not self.wire.were_sent(client.partition("@")[0], node, from_ns, to_ns)
+
     def has_all(self, client: str, node: str) -> bool:
         """Whether every request of the client to the node is on record as its own."""
         return node in self.recorded and (client, node) not in self.unclear

@@ -96,7 +96,7 @@ def _word(evidence: Evidence, node: str, side: Side, granted: NodeEvent | None, 
         is_not_set = evidence.set_nothing(owner, node, side.key, side.asked_from_ns, side.start_ns)
         return "not set" if is_not_set else None
     if last is None:
-        return "not asked"
+        return "not asked" if evidence.sent_nothing(side.client, node, side.asked_from_ns, side.start_ns) else None
     if not last.was_heard(side.start_ns):
         return "silent"
     return "no" if last.is_refused else "answered"

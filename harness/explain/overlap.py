@@ -8,6 +8,8 @@ import numpy as np
 
 from fencepost.text import listed, plural
 from harness.explain.cases import Side
+from harness.explain.evidence import Evidence
+from harness.explain.let_in import let_in
 from harness.explain.node_events import NodeEvent
 from harness.explain.node_replies import Said
 from harness.explain.nodes import Loss, NodePart, went_down
@@ -32,14 +34,19 @@ NOT_RECORDED = "The record does not show which nodes granted it, so this cannot 
 _UNKNOWN_START = "the lock does not report when its validity started to count"
 
 
-def by_lock(run: Recorded, parts: Sequence[NodePart], earlier: Side, later: Side) -> str:
+def by_lock(run: Recorded, evidence: Evidence, parts: Sequence[NodePart], earlier: Side, later: Side) -> str:
     """Both were within their leases: how could a second client acquire the lock?"""
+    granted_to_few = too_few(run, parts, earlier, later) if parts else ""
+    told = losses(run, parts)
+    if not granted_to_few and not told and evidence.wire is not None:
+        answered = let_in(run, evidence.wire, earlier, later)
+        if answered:
+            return answered
     if not parts:
         both = f"Both {earlier.client} and {later.client} acquired the lock. {NOT_RECORDED}"
         return both + _went_down_between(run, earlier, later)
-    if granted_to_few := too_few(run, parts, earlier, later):
+    if granted_to_few:
         return granted_to_few
-    told = losses(run, parts)
     if not told:
         return (
             f"The record shows no node that granted the lock to both {earlier.client} and {later.client}; the nodes' "

@@ -54,13 +54,15 @@ def _overlap(run: Recorded, evidence: Evidence, case: Case) -> Told:
     earlier, later = case.sides
     found = parts(run, evidence, earlier, later)
     cause = of_overlap(found, bool(too_few(run, found, earlier, later))) if case.finding.blame == "lock" else None
-    return Told(_because(run, found, case, earlier, later), parts=found, cause=cause)
+    return Told(_because(run, evidence, found, case, earlier, later), parts=found, cause=cause)
 
 
-def _because(run: Recorded, found: Sequence[NodePart], case: Case, earlier: Side, later: Side) -> str:
+def _because(
+    run: Recorded, evidence: Evidence, found: Sequence[NodePart], case: Case, earlier: Side, later: Side
+) -> str:
     match case.finding.blame:
         case "lock":
-            return by_lock(run, found, earlier, later)
+            return by_lock(run, evidence, found, earlier, later)
         case "client":
             return by_client(run, earlier, later)
     return undecided(run, found, earlier, later)
@@ -88,7 +90,7 @@ def _together(run: Recorded, evidence: Evidence, case: Case, sentence: str) -> T
     if case.finding.blame not in ("lock", "client", "undecided"):
         return Told(sentence)
     found = parts(run, evidence, earlier, later)
-    return Told(sentence, f"Both were inside: {_because(run, found, case, earlier, later)}", found)
+    return Told(sentence, f"Both were inside: {_because(run, evidence, found, case, earlier, later)}", found)
 
 
 def _lost_update(run: Recorded, evidence: Evidence, case: Case) -> Told:

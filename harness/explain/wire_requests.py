@@ -131,6 +131,20 @@ class WireRequests:
         within = [one for one in requests if one.sent_ns <= to_ns and one.last_ns >= from_ns]
         return sorted(within, key=lambda one: one.sent_ns)
 
+    def of_client(self, client: str, from_ns: int, to_ns: int) -> list[WireRequest]:
+        """The requests that the client sent after the first time, and whose replies it had by the second, in the order
+        in which they were sent."""
+        rows = np.flatnonzero(self._is_ours & (self._sent >= from_ns) & (self._came <= to_ns))
+        found = self._rows.take(pa.array(rows, pa.int64())).to_pylist()
+        own = [self._request(int(row), told) for row, told in zip(rows, found, strict=True) if told["client"] == client]
+        return sorted(own, key=lambda one: one.sent_ns)
+
+    def were_sent(self, client: str, node: str, from_ns: int, to_ns: int) -> bool:
+        """Whether the client sent the node any request in this time."""
+        rows = np.flatnonzero(self._is_ours & (self._sent >= from_ns) & (self._sent <= to_ns))
+        links = self._rows.select(["client", "node"]).take(pa.array(rows, pa.int64())).to_pylist()
+        return {"client": client, "node": node} in links
+
     def at(self, row: int) -> WireRequest | None:
         """The request of a client in this row; None for the row -1, or one of the harness's."""
         if row < 0 or not self._is_ours[row]:

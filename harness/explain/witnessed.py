@@ -42,7 +42,7 @@ class Witnessed:
     """What the witness saw, and by node when it saw everything. `names`: a lock's key may have a different name on the
     nodes; the request that set it, or the value of a lease, shows which key is meant. A value that one client uses
     again and again shows that client, one that several clients use shows nobody. `shown_as`: what explanations call
-    each: the places of a semaphore by their own names."""
+    each: several that stand for one key, as the places of a semaphore do, by their own names."""
 
     events: list[NodeEvent]
     watched: dict[str, list[tuple[int, int]]]
@@ -77,6 +77,7 @@ class Witnessed:
                     found.names.setdefault(one.key, causes.doers[order].key)
         for node, began_ns in since.items():
             found.watched.setdefault(node, []).append((began_ns, FOREVER_NS))
+        has_slots = has_slots or len(set(found.names.values())) < len(found.names)
         found.shown_as.update((name, name if has_slots else key) for name, key in found.names.items())
         for order, one in raw:
             client, section = owners.get(one.value or "", (None, None))
