@@ -31,4 +31,4 @@ def test_what_another_client_did_to_the_key_meanwhile_is_told() -> None:
 
 
 def test_an_answer_that_came_when_the_client_had_entered_is_not_told() -> None:
-    assert "cannot be explained further" in counted(told=11).told("overlap").sentence
+    assert "known only in part" in counted(told=11).told("overlap").sentence
