@@ -25,10 +25,10 @@ _MISSING: Final = ("silent", "not asked", "not set")
 @dataclass(frozen=True, slots=True)
 class Said:
     """A node's reply to a client's request for the lock. `word`: None if it was not recorded. `granted`: when the node
-    set the key, also if the client did not learn it. `request`: the last one with which the client asked it. `cut`: the
-    fault on the way to the node that may explain a missing reply. `has_earlier_yes`: a client that reads each reply as
-    that to its last request, and got out of step when one came late, takes a yes to an earlier request for it; with all
-    of these, a majority of the nodes said yes."""
+    set the key, also if the client did not learn it. `request`: the one that was granted, or
+    the last one with which the client asked. `cut`: the fault on the way to the node that may explain a missing reply.
+    `has_earlier_yes`: a client that reads each reply as that to its last request, and got out of step when one came
+    late, takes a yes to an earlier request for it; with all of these, a majority of the nodes said yes."""
 
     word: Word | None = None
     granted: NodeEvent | None = None
@@ -82,15 +82,16 @@ def _said(evidence: Evidence, faults: Sequence[Window], node: str, side: Side) -
     )
     if granted is not None and last is not None and _was_undone(evidence, granted, last):
         granted = None
-    word = _word(evidence, node, side, granted, last)
+    if granted is not None and granted.request is not None:
+        last = evidence.requests.get(granted.request)
+    word = _word(evidence, node, side, granted is not None, last)
     in_the_way = (w for w in faults if word in _MISSING and _in_the_way(w, node, side))
     return Said(word, granted, None if last is None else last.request, next(in_the_way, None))
 
 
-def _word(evidence: Evidence, node: str, side: Side, granted: NodeEvent | None, last: Asked | None) -> Word | None:
-    if granted is not None:
-        by = last if granted.request is None else evidence.requests.get(granted.request)
-        return "yes" if by is None or by.was_heard(side.start_ns) else "silent"
+def _word(evidence: Evidence, node: str, side: Side, is_granted: bool, last: Asked | None) -> Word | None:
+    if is_granted:
+        return "yes" if last is None or last.was_heard(side.start_ns) else "silent"
     if last is None and not evidence.has_all(side.client, node):
         owner = side.client, side.section
         is_not_set = evidence.set_nothing(owner, node, side.key, side.asked_from_ns, side.start_ns)
