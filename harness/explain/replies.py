@@ -92,6 +92,7 @@ class _Doings:
                 self._rows.setdefault(request, []).append((key, did, was if did == "deleted" else value))
                 if did == "granted" and request >= 0:
                     granting.add(request)
+        self._is_known = bool(granting)
         some = record.requests.select(["command", "arguments"]).take(pa.array(sorted(granting), pa.int64())).to_pylist()
         self._acquiring = {_kind(row["command"], row["arguments"]) for row in some} | {("SET", ""), ("SETNX", "")}
         self._watched = _windows(run)
@@ -102,11 +103,13 @@ class _Doings:
         own = self._rows.get(request.row)
         did, value = next(((did, value) for on, did, value in own or () if on == name), (None, None))
         is_done = request.command in _PROVES and reply in _YES
-        is_refused = own is None and reply is not None and not is_done and (reply in _NO or self._saw(request))
+        is_error = reply is not None and reply.startswith('{"error"') and not request.command.startswith("EVAL")
+        is_refused = own is None and reply is not None and not is_done
+        is_refused &= is_error or reply in _NO or self._saw(request)
         if own is None and is_done and not self._saw(request):
             did = _PROVES[request.command]
             value = request.words[2] if request.command in _VALUE_SECOND else None
-        can_acquire = _kind(request.command, request.words[1:]) in self._acquiring
+        can_acquire = not self._is_known or _kind(request.command, request.words[1:]) in self._acquiring
         return Asked(request, key, client, section, did, value, can_acquire, is_refused)
 
     def _saw(self, request: WireRequest) -> bool:
