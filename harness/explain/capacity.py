@@ -56,10 +56,10 @@ def _sharing(evidence: Evidence, sides: Sequence[Side]) -> tuple[Side, Side] | N
     by_slot: dict[str, Side] = {}
     found = None
     for side in sides:
-        granted = evidence.granted_to(side.client, side.section, side.start_ns)
-        if not granted or granted[-1].key == side.key:
+        slot = evidence.asked_last(side.client, side.asked_from_ns, side.start_ns)
+        if slot is None or slot == side.key:
             continue
-        named = replace(side, key=granted[-1].key)
+        named = replace(side, key=slot)
         if named.key in by_slot:
             found = by_slot[named.key], named
         by_slot[named.key] = named

@@ -114,12 +114,6 @@ class Evidence:
     def on(self, node: str, key: str) -> Sequence[NodeEvent]:
         return self.events.get((key, node), ())
 
-    def granted_to(self, client: str, section: int, until_ns: int) -> list[NodeEvent]:
-        """What nodes had granted to a client for this section by then, in order."""
-        found = (one for of_key in self.events.values() for one in of_key if one.what == "granted")
-        own = [one for one in found if one.may_be_of(client, section) and one.by_ns <= until_ns]
-        return sorted(own, key=lambda one: one.by_ns)
-
     def asked_by(self, client: str, node: str, key: str, from_ns: int, to_ns: int) -> list[Asked]:
         """With which requests the client asked the node for the key in this time."""
         return [
@@ -131,6 +125,12 @@ class Evidence:
     def sent_nothing(self, client: str, node: str, from_ns: int, to_ns: int) -> bool:
         """Whether the client sent the node no request in this time, for whatever key."""
         return self.wire is None or not self.wire.were_sent(client.partition("@")[0], node, from_ns, to_ns)
+
+    def asked_last(self, client: str, from_ns: int, to_ns: int) -> str | None:
+        """The key for which the client asked last in this time; None if it asked for none."""
+        sent = [one for (name, _), some in self.asked.items() if name == client for one in some if one.can_acquire]
+        within = [one for one in sent if from_ns <= one.request.sent_ns <= to_ns]
+        return max(within, key=lambda one: one.request.sent_ns).key if within else None
 
     def has_all(self, client: str, node: str) -> bool:
         """Whether every request of the client to the node is on record as its own."""

@@ -241,9 +241,10 @@ class Backing:
             return "expired early"
         if last.ended == "set unread":
             # It may have been the owner's own value once more.
-            last = [other for other in line.unread if last.from_min_ns <= other.from_min_ns < at_ns][-1]
-            if last.ended in ("deleted", "overwritten", "set unread"):
+            later = [other for other in line.unread if last.from_min_ns <= other.from_min_ns < at_ns]
+            if not later or later[-1].ended in ("deleted", "overwritten", "set unread"):
                 return "gone unread"
+            last = later[-1]
         if last.ended == "expired":
             is_early = last.expired_early or self.clocks.touch(node, asked, at_ns)
             return "expired early" if is_early else "expired"

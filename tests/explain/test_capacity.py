@@ -70,6 +70,14 @@ def test_a_node_that_let_in_too_many_is_named() -> None:
     assert told.endswith("c3 was let in by n1, n2, n3 and n4. n1 let in 3 of them, more than there are permits.")
 
 
+def test_clients_in_different_slots_are_let_in_by_the_nodes_that_granted_these() -> None:
+    three = story().let_in("c1", 10, 50, "OK OK nil", name="k1#1").let_in("c2", 11, 50, "OK OK OK", name="k1#2")
+    told = three.asked("c3", "acquire", 27, "nil nil OK", name="k1#1").let_in("c3", 30, 60, "OK OK OK", name="k1#3")
+    assert "c1 was let in by n1 and n2; c2 was let in by n1, n2 and n3; c3 was let in by n1, n2 and n3." in (
+        told.told("over-capacity").sentence
+    )
+
+
 def test_too_few_nodes_are_only_told() -> None:
     told = by_majority("nil nil nil nil OK").told("over-capacity").sentence
     assert told.endswith("c3 was let in by n5. No node let in more than 2 of them.")
