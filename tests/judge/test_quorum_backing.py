@@ -653,3 +653,17 @@ def test_two_keys_of_a_lock_on_one_node_are_looked_at_in_the_order_in_which_they
     assert backing.lines["n1", "k1"].from_min == [ms(100), ms(203)]
     assert backing.possible_holders(0, ms(201), ms(202)) == []
     assert backing.possible_holders(0, ms(201), ms(204)) == ["n1"]
+
+
+def test_of_an_unread_value_nothing_may_be_left_to_look_at() -> None:
+    """All that the witness saw on n2 lies in one wide window, so no unread value certainly began after c1's own."""
+    history = History(clients=3).watch("n1", "n2", "n3")
+    history.section("c1", 10, 50, asked=8, deadline=106).section("c2", 30, 60, asked=28, deadline=126)
+    for node in ("n1", "n2"):
+        history.seen(node, "set", 10.5, "c1-1", since=8.5, ttl=100)
+    for at, event in enumerate(("prolonged", "set", "set", "expired", "set", "deleted")):
+        history.seen("n2", event, 10 + at, None if at else "c1-1", since=8, ttl=1)
+    for node in ("n2", "n3"):
+        history.seen(node, "set", 30.5, "c2-1", since=28.5, ttl=100)
+    figures = check(history.shows("c1", "c1-1").shows("c2", "c2-1").recorded()).figures
+    assert figures is not None
