@@ -50,7 +50,7 @@ class Links:
         row |= {"client": client, "node": node, "command": command, "keys": list(keys), "arguments": arguments}
         self.rows.append(row | times | {"reply": said} | more)
         usual = command in ("SET", "DEL") and reply not in (0, None) and "k1" in arguments and by == "client"
-        if usual if did is None else did:
+        if len(at) > 1 and at[1] is not None and (usual if did is None else did):
             self._did.add(id(self.rows[-1]))
         return self
 

@@ -25,7 +25,7 @@ import (
 // records that carry bytes carry, in the same order. Both files only grow. What is younger than a moment is in
 // `wire.tail`, which is mapped into memory: bytes are there before their record, and both as soon as they happen, so a
 // SIGKILL costs at most the record under way, and hardly any record costs a system call. The format is read by
-// harness/store/wire.py.
+// harness/store/wire_files.py.
 const (
 	eventOpened       = iota // its bytes: the link's name, the host that dialled, and the port from which the node was dialled
 	eventFromClient          // bytes that a client sent have arrived here
