@@ -103,8 +103,8 @@ def _same_in_all_sections(run: Recorded, of_section: Mapping[int, set[str]]) -> 
 
 def _of_the_lock(run: Recorded, holdings: pd.DataFrame) -> tuple[pd.DataFrame, set[str]]:
     """The holdings of the lock's keys, with the lock's own name of the key as `lock_key`; and copies: other keys whose
-    values were, for most of their sections, under a key's own name on that node, too. The places of a semaphore have
-    names of their own."""
+    values were, for most of their sections, under a key's own name on that node, too, and keys that no acquire sets.
+    The places of a semaphore have names of their own."""
     keys = run.sections["key"].astype(str).tolist()
     held: defaultdict[str, set[tuple[str, int]]] = defaultdict(set)
     for node, key, section in rows_of(holdings, "node", "key", "section"):
@@ -113,13 +113,25 @@ def _of_the_lock(run: Recorded, holdings: pd.DataFrame) -> tuple[pd.DataFrame, s
     own_names = {str(key): str(key) for key in run.ops["key"].unique()}
     latest = {key: sorted((section for _, section in own), reverse=True) for key, own in held.items()}
     names = {key: Counter(keys[section] for section in of).most_common(1)[0][0] for key, of in latest.items()}
+    if acquired := _acquired(run):
+        own_names, names = ({key: of for key, of in some.items() if key in acquired} for some in (own_names, names))
     under = {of for key in own_names for of in held.get(key, ())}
     copies = {key for key, own in held.items() if key not in own_names and 2 * len(own & under) > len(own)}
     if run.permits > 1:
         copies.clear()
+    copies |= held.keys() - names.keys()
     names = {key: name for key, name in (names | own_names).items() if key not in copies}
     lock_key = holdings["key"].astype(str).map(names)
     return holdings.assign(lock_key=lock_key)[lock_key.notna().to_numpy(bool)].reset_index(drop=True), copies
+
+
+def _acquired(run: Recorded) -> set[str]:
+    """The keys that acquires and extensions set or changed on nodes; empty if that is not on record."""
+    if run.ledger is None:
+        return set()
+    rows = run.ledger.rows
+    are_acquires = rows["f"].isin(["acquire", "reenter", "extend", "held"]) & (rows["what"] != "deleted")
+    return {str(key) for key in rows["key"][are_acquires.to_numpy(bool)].unique()}
 
 
 def _are_kept_as_shown(holdings: pd.DataFrame, shown: Container[str]) -> bool:

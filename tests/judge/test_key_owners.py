@@ -155,3 +155,20 @@ def test_the_last_call_of_a_client_that_died_is_known_if_it_was_granted_at_once(
     history = History().watch("n1").section("c1", 10, None, asked=10).end("c1", "killed", 90).shows("c1", "client:1")
     history.seen("n1", "set", 12, "client:1", since=since, is_hash=True)
     assert owners_of(history).holdings["section"].tolist() == [0]
+
+
+def test_a_key_that_no_acquire_sets_is_not_the_lock_whatever_its_name() -> None:
+    """The lock is in another database; under its name, a release leaves the lease's value as the last one that was."""
+    history = History().watch("n1").section("c1", 10, 50, asked=8).section("c2", 60, 80, asked=55)
+    for client, value, got, left in (("c1", "one", 9, 50.2), ("c2", "two", 58, 80.2)):
+        history.seen("n1", "set", got + 0.5, value, since=got, ttl=100, key="k1 (database 3)")
+        history.request(client, "n1", f"SET k1 {value} NX PX 100", got, got + 0.3, database=3)
+        history.seen("n1", "set", left + 0.2, value, since=left).request(
+            client, "n1", f"SET k1 {value}", left, left + 0.1
+        )
+        history.seen("n1", "deleted", left + 0.5, since=left + 0.3, key="k1 (database 3)").shows(client, value)
+        history.request(client, "n1", "DEL k1", left + 0.3, left + 0.4, reply="1", database=3)
+    owners = owners_of(history)
+    holdings = owners.holdings
+    assert list(zip(holdings["key"], holdings["lock_key"], strict=True)) == [("k1 (database 3)", "k1")] * 2
+    assert owners.copies == {"k1"}
