@@ -172,3 +172,15 @@ def test_a_key_that_no_acquire_sets_is_not_the_lock_whatever_its_name() -> None:
     holdings = owners.holdings
     assert list(zip(holdings["key"], holdings["lock_key"], strict=True)) == [("k1 (database 3)", "k1")] * 2
     assert owners.copies == {"k1"}
+
+
+def test_where_no_key_has_its_own_name_the_copy_is_the_one_with_fewer_sections() -> None:
+    history = History(clients=3).watch("n1")
+    for number in (1, 2, 3):
+        history.section(f"c{number}", 10 * number, 10 * number + 5, asked=10 * number - 2).shows(
+            f"c{number}", f"v{number}"
+        )
+        history.seen("n1", "set", 10 * number - 1, f"v{number}", since=10 * number - 2, key="lock:k1")
+        if number < 3:
+            history.seen("n1", "set", 10 * number + 1, f"v{number}", since=10 * number, key="last")
+    assert owners_of(history).copies == {"last"}
