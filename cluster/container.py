@@ -11,6 +11,7 @@ from __future__ import annotations
 import io
 import tarfile
 from collections.abc import Callable, Mapping
+from copy import copy
 from pathlib import PurePosixPath
 from typing import ClassVar, Literal, TypeVar
 
@@ -46,7 +47,11 @@ class ContainerStorage:
 
     def write(self, files: Mapping[str, bytes]) -> None:
         members = self._members()
-        changed = [(members[name][0].replace(name=name, deep=False), content) for name, content in files.items()]
+        changed = []
+        for name, content in files.items():
+            member = copy(members[name][0])
+            member.name = name
+            changed.append((member, content))
         self._container.put_archive(str(self._folder), archive_of(changed))
 
     def _members(self) -> dict[str, tuple[tarfile.TarInfo, bytes]]:

@@ -57,7 +57,7 @@ def _sharing(evidence: Evidence, sides: Sequence[Side]) -> tuple[Side, Side] | N
     found = None
     for side in sides:
         slot = evidence.asked_last(side.client, side.asked_from_ns, side.start_ns)
-        if slot is None or slot == side.key:
+        if slot is None or slot == side.key or evidence.has_members(slot):
             continue
         named = replace(side, key=slot)
         if named.key in by_slot:

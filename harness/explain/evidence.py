@@ -122,6 +122,11 @@ class Evidence:
             if one.can_acquire and one.key == key and from_ns <= one.request.sent_ns <= to_ns
         ]
 
+    def has_members(self, key: str) -> bool:
+        """Whether the key holds several members, as a sorted set does, so that clients may share it."""
+        rows = None if self.ledger is None else self.ledger.rows
+        return rows is not None and bool(((rows["key"] == key) & (rows["what"] == "changed")).any())
+
     def sent_nothing(self, client: str, node: str, from_ns: int, to_ns: int) -> bool:
         """Whether the client sent the node no request in this time, for whatever key."""
         return self.wire is None or not self.wire.were_sent(client.partition("@")[0], node, from_ns, to_ns)
@@ -159,7 +164,7 @@ def gather(run: Recorded, spans: Sequence[Span]) -> Evidence:
         )
 
     shown = _shown(run, {span.key for span in spans})
-    keys = lock_keys(run, run.ledger) if run.ledger is not None else ()
+    keys = _keys(run, spans)
     seen = ((order, one) for order, one in enumerate(run.key_events()) if is_near(one))
     witnessed = Witnessed.of(seen, shown, Causes.of(run.ledger, keys), has_slots=run.permits > 1)
     record = run.wire()
@@ -191,6 +196,15 @@ def gather(run: Recorded, spans: Sequence[Span]) -> Evidence:
         run.ledger,
         wire,
     )
+
+
+def _keys(run: Recorded, spans: Sequence[Span]) -> Collection[str]:
+    """The lock's keys on the nodes. Those of a semaphore may hold members, which are no clients' own."""
+    if run.ledger is None:
+        return ()
+    names = run.ledger.rows["key"].cat.categories
+    similar = [name for name in names if run.permits > 1 and any(span.key in name for span in spans)]
+    return lock_keys(run, run.ledger) or similar
 
 
 def _unseen(asked: Collection[Asked], ledger: Ledger | None) -> list[Asked]:

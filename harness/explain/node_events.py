@@ -2,10 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 What = Literal["granted", "prolonged", "deleted", "expired"]
+
+_DONE: Final[Mapping[str, What]] = {
+    "set": "granted",
+    "overwritten": "granted",
+    "prolonged": "prolonged",
+    "deleted": "deleted",
+    "expired": "expired",
+}
+_ADDS: Final = ("ZADD", "SADD", "HSET", "HSETNX", "HINCRBY", "LPUSH", "RPUSH", "INCR", "INCRBY")
+
+
+def what_was_done(change: str, command: str | None) -> What | None:
+    """What a change of a key means: to a key that holds several members, one was granted if one was added. None if it
+    means nothing here. `command`: which made the change."""
+    return "granted" if change == "changed" and command in _ADDS else _DONE.get(change)
 
 
 @dataclass(frozen=True, slots=True)

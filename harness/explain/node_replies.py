@@ -54,8 +54,8 @@ class Said:
 def replies(run: Recorded, evidence: Evidence, side: Side) -> dict[str, Said]:
     """What each node replied to the client before it entered; of a semaphore, for the place that it asked for last."""
     side = replace(side, key=evidence.asked_last(side.client, side.asked_from_ns, side.start_ns) or side.key)
-    faults, majority = windows(run.faults), run.config.nodes // 2 + 1
-    said = {node: _said(evidence, faults, node, side) for node in run.config.node_names}
+    faults, majority = windows(run.faults), len(run.nodes) // 2 + 1
+    said = {node: _said(evidence, faults, node, side) for node in run.nodes}
     heard = sum(one.heard for one in said.values())
     if heard >= majority:
         return said

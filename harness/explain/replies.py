@@ -10,17 +10,12 @@ from typing import Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from harness.explain.node_events import What
+from harness.explain.node_events import What, what_was_done
 from harness.explain.wire_requests import WireRequest, WireRequests
 from harness.history.calls import NO_CALL, Calls
 from harness.history.change_causes import WireRecord
 from harness.history.recorded import Recorded
 
-_DONE: Final[Mapping[str, What]] = {
-    **dict.fromkeys(("set", "overwritten", "changed"), "granted"),
-    "prolonged": "prolonged",
-    "deleted": "deleted",
-}
 _PROVES: Final[Mapping[str, What]] = {"SET": "granted", "SETNX": "granted", "DEL": "deleted", "UNLINK": "deleted"}
 """What a yes to these proves, where the node was not watched."""
 _VALUE_SECOND: Final = ("SET", "SETNX")
@@ -82,13 +77,13 @@ class _Doings:
 
     def __init__(self, run: Recorded, record: WireRecord) -> None:
         rows = None if run.ledger is None else run.ledger.rows
-        self._rows: dict[int, list[tuple[str, What, str | None]]] = {}
+        self._rows: dict[int, list[tuple[str, What | None, str | None]]] = {}
         granting: set[int] = set()
         if rows is not None:
             own = rows[rows["cause"] == "request"]
-            columns = (own[name].tolist() for name in ("request", "key", "what", "value", "was"))
-            for request, key, what, value, was in zip(*columns, strict=True):
-                did = _DONE[what]
+            columns = (own[name].tolist() for name in ("request", "key", "what", "did", "value", "was"))
+            for request, key, what, command, value, was in zip(*columns, strict=True):
+                did = what_was_done(what, command)
                 self._rows.setdefault(request, []).append((key, did, was if did == "deleted" else value))
                 if did == "granted" and request >= 0:
                     granting.add(request)
@@ -101,7 +96,8 @@ class _Doings:
         """`name`: the key's on the node."""
         reply = None if request.reply == _QUEUED else request.reply
         own = self._rows.get(request.row)
-        did, value = next(((did, value) for on, did, value in own or () if on == name), (None, None))
+        meant = ((did, value) for on, did, value in own or () if on == name and did is not None)
+        did, value = next(meant, (None, None))
         is_done = request.command in _PROVES and reply in _YES
         is_error = reply is not None and reply.startswith('{"error"') and not request.command.startswith("EVAL")
         is_refused = own is None and reply is not None and not is_done

@@ -4,19 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Container, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from fencepost.history import KeyEvent
-from harness.explain.node_events import NodeEvent, What
+from harness.explain.node_events import NodeEvent, what_was_done
 from harness.history.fault_windows import FOREVER_NS
 from harness.history.ledger import Doer, Ledger
-
-_SEEN: Final[Mapping[str, What]] = {
-    "set": "granted",
-    "prolonged": "prolonged",
-    "deleted": "deleted",
-    "expired": "expired",
-}
 
 
 class Causes(NamedTuple):
@@ -69,7 +62,7 @@ class Witnessed:
                 since[one.node] = one.at_ns
             elif one.event == "blind" and one.node in since:
                 found.watched.setdefault(one.node, []).append((since.pop(one.node), one.at_ns))
-            elif one.event in _SEEN:
+            elif what_was_done(one.event, one.command if has_slots else None) is not None:
                 raw.append((order, one))
                 if len(names := keys.get(one.value or "", ())) == 1:
                     found.names[one.key] = next(iter(names))
@@ -83,12 +76,14 @@ class Witnessed:
             client, section = owners.get(one.value or "", (None, None))
             if order in causes.doers:
                 client, section = causes.doers[order].client, causes.doers[order].section
+            what = what_was_done(one.event, one.command)
+            assert what is not None
             request, after_ns, by_ns = causes.requests.get(order, (None, -1, -1))
             found.events.append(
                 NodeEvent(
                     one.node,
                     found.shown_as.get(one.key, one.key),
-                    _SEEN[one.event],
+                    what,
                     max(since_of(one), after_ns),
                     one.at_ns if by_ns < 0 else min(one.at_ns, by_ns),
                     client,
