@@ -103,8 +103,9 @@ def _same_in_all_sections(run: Recorded, of_section: Mapping[int, set[str]]) -> 
 
 def _of_the_lock(run: Recorded, holdings: pd.DataFrame) -> tuple[pd.DataFrame, set[str]]:
     """The holdings of the lock's keys, with the lock's own name of the key as `lock_key`; and copies: other keys whose
-    values were, for most of their sections, on that node under the key's own name, or else that of the most sections;
-    and keys that no acquire sets. The places of a semaphore have names of their own."""
+    values were, for most of their sections, on that node under the key's own name, too; and, where the ledger tells,
+    under the name that the most sections had, or keys that no acquire sets. The places of a semaphore have names of
+    their own."""
     keys = run.sections["key"].astype(str).tolist()
     held: defaultdict[str, set[tuple[str, int]]] = defaultdict(set)
     for node, key, section in rows_of(holdings, "node", "key", "section"):
@@ -117,7 +118,7 @@ def _of_the_lock(run: Recorded, holdings: pd.DataFrame) -> tuple[pd.DataFrame, s
         own_names, names = ({key: of for key, of in some.items() if key in acquired} for some in (own_names, names))
     under = {of for key in own_names for of in held.get(key, ())}
     copies = {key for key, own in held.items() if key not in own_names and 2 * len(own & under) > len(own)}
-    if not under and names:  # no key has its own name on the nodes
+    if acquired and names and not under:  # no key has its own name on the nodes
         main = max(names, key=lambda key: len(held[key]))
         copies |= {key for key in names if key != main and 2 * len(held[key] & held[main]) > len(held[key])}
     if run.permits > 1:

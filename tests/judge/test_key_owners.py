@@ -177,10 +177,10 @@ def test_a_key_that_no_acquire_sets_is_not_the_lock_whatever_its_name() -> None:
 def test_where_no_key_has_its_own_name_the_copy_is_the_one_with_fewer_sections() -> None:
     history = History(clients=3).watch("n1")
     for number in (1, 2, 3):
-        history.section(f"c{number}", 10 * number, 10 * number + 5, asked=10 * number - 2).shows(
-            f"c{number}", f"v{number}"
-        )
-        history.seen("n1", "set", 10 * number - 1, f"v{number}", since=10 * number - 2, key="lock:k1")
-        if number < 3:
-            history.seen("n1", "set", 10 * number + 1, f"v{number}", since=10 * number, key="last")
+        client, value, at = f"c{number}", f"v{number}", 10 * number
+        history.section(client, at + 2, at + 5, asked=at - 2).shows(client, value)
+        for key, later in (("lock:k1", -1), ("last", 1)):
+            if key != "last" or number < 3:
+                history.request(client, "n1", f"SET {key} {value}", at + later, at + later + 0.5)
+                history.seen("n1", "set", at + later + 0.7, value, since=at + later - 0.5, key=key)
     assert owners_of(history).copies == {"last"}
