@@ -34,7 +34,7 @@ class Causes(NamedTuple):
 class Witnessed:
     """What the witness saw, and by node when it saw everything. `names`: a lock's key may have a different name on the
     nodes; the request that set it, or the value of a lease, shows which key is meant. A value that one client uses
-    again and again shows that client, one that several clients use shows nobody. `shown_as`: what explanations call
+    again and again shows that client, one that several clients use shows none. `shown_as`: what explanations call
     each: several that stand for one key, as the places of a semaphore do, by their own names."""
 
     events: list[NodeEvent]

@@ -118,7 +118,7 @@ class Redlock:
         return self.ask_to_release(self.release_request(key, value), patient)
 
     def undo(self, key: str, value: str) -> None:
-        """Release a refused attempt on all nodes, including those that did not reply: they may have set the key, or may
+        """Release a refused attempt on all nodes, also on nodes that did not reply: these may have set the key, or may
         still do so. There is no second wait for them."""
         self.free(key, value, patient=False)
 
