@@ -48,11 +48,13 @@ def check(run: Recorded) -> Answer:
 
 def _losses(run: Recorded, owners: Owners) -> dict[str, pd.DataFrame]:
     """Holdings that surely ended while their owner was inside and within its validity, by how they ended. An extension
-    may replace its section's value by a new one of its own."""
+    may replace its section's value by a new one of its own. What a thread of the client sets beside the calls may be
+    an attempt of that thread's."""
     in_order = owners.holdings.sort_values("from_min_ns", kind="stable")
-    following = in_order.groupby(["node", "key"], observed=True)["section"].shift(-1, fill_value=-1)
-    replaced = (in_order["ended"] == "overwritten") & (in_order["section"] == following)
-    holdings = owners.holdings[(owners.holdings["section"] >= 0) & ~replaced.reindex(owners.holdings.index)]
+    following = in_order.groupby(["node", "key"], observed=True)["client"].shift(-1)
+    replaced = (in_order["ended"] == "overwritten") & (in_order["client"] == following)
+    own_calls = (owners.holdings["section"] >= 0) & ~owners.holdings["is_background"]
+    holdings = owners.holdings[own_calls & ~replaced.reindex(owners.holdings.index)]
     own = holdings["section"].to_numpy(np.int64)
     start = run.sections["start_ns"].to_numpy(np.int64)[own]
     until = np.minimum(

@@ -23,7 +23,7 @@ from fencepost.text import count, listed, milliseconds
 from harness.figures import KeyFigures, Row
 from harness.history.fault_windows import FOREVER_NS, hits_link, longest_windows
 from harness.history.handed_on import HandedOn
-from harness.history.key_owners import Owners, left_ns, rows_of, tries_by_key
+from harness.history.key_owners import Owners, rows_of
 from harness.history.recorded import Recorded
 from harness.verdict import Answer, Finding, worst_first
 
@@ -107,20 +107,17 @@ def _after_releases(run: Recorded, owners: Owners, handed_on: HandedOn) -> Itera
 
 
 def _after_attempts(run: Recorded, owners: Owners, handed_on: HandedOn) -> Iterator[_Key]:
-    """Keys that no section showed. Their attempts had ended when all had that were going on when they were set."""
-    tries = tries_by_key(run, owners, left_ns(run))
+    """Keys that were set for no section."""
     health = _Health(run)
     for row in _holdings(owners):
-        if row.section >= 0:
-            continue
-        done_ns, has_died = tries[row.lock_key].last_owner(row.from_max_ns)
-        if has_died or row.from_max_ns > done_ns or not row.is_known(done_ns):
+        done_ns = row.done_ns
+        if row.section >= 0 or row.is_gone or row.from_max_ns > done_ns or not row.is_known(done_ns):
             continue
         first, *_ = handed_on.uses(-1, row.value, row.lock_key, row.from_max_ns, row.to_min_ns)
         if first.until_ns < FOREVER_NS:
             continue  # A later call of the same client found it.
         # What a fault has held up arrives after it, in any order.
-        if health.can_reach(None, row.node, row.from_min_ns - _SLACK_NS, done_ns + _SLACK_NS):
+        if health.can_reach(row.task, row.node, row.from_min_ns - _SLACK_NS, done_ns + _SLACK_NS):
             yield _Key(row.node, row.lock_key, None, done_ns, row.until_ns)
 
 
@@ -137,6 +134,9 @@ class _Row(NamedTuple):
     from_max_ns: int
     to_min_ns: int
     expires_ns: int
+    task: str | None
+    done_ns: int
+    is_gone: bool
 
     @property
     def until_ns(self) -> int:

@@ -15,7 +15,6 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from operator import itemgetter
 from typing import Final, Literal, NamedTuple
 
 import msgspec
@@ -23,10 +22,9 @@ import numpy as np
 
 from fencepost.text import count, milliseconds, printable
 from harness.figures import KEYS_ON_NODES, CheckerFigures, Part, Row, Table
-from harness.history.fault_windows import FOREVER_NS, longest_windows
+from harness.history.fault_windows import FOREVER_NS
 from harness.history.key_holdings import Watched
-from harness.history.key_owners import Owners, calls_by_client, left_ns, rows_of, tries_by_key
-from harness.history.late_renewals import Done, LateRenewals
+from harness.history.key_owners import Owners, rows_of
 from harness.history.recorded import Recorded
 from harness.history.without_expiry import Leftover, has_no_expiry, nodes_in_the_way
 from harness.verdict import Answer, Finding, worst_first
@@ -37,6 +35,8 @@ CAUSES: Final[tuple[Cause, ...]] = ("not released", "given up", "client gone", "
 try was not taken back there. The owner was killed. The SET took effect when its owner had given it up. The node went
 down with a key that had an owner, and came back with one that had none."""
 
+ARRIVES_WITHIN_NS: Final = 250_000_000
+"""A thread that renews may send one more request while the call that ends its section returns."""
 OUTLASTS_BY_MS: Final = 100
 """The time that a node may need to expire a key is not held against the lock."""
 
@@ -54,9 +54,8 @@ class OnNode(msgspec.Struct, frozen=True):
 class Figures(CheckerFigures, frozen=True, kw_only=True):
     """`watched`: whether the nodes were. If not, `asked` says whether they should have been, and the rest is None.
     `no_key_events`: the nodes' server, if its keys cannot be watched.
-    `count`, `total_ms`, `longest_ms`: of the orphans; `by_cause`, `by_node`. `owners`: `shown` where the lock shows
-    what it sets, `by time` where it does not. `none_seen`: true where somebody acquired the lock and no key of it was
-    ever seen on a node, so that nothing is known."""
+    `count`, `total_ms`, `longest_ms`: of the orphans; `by_cause`, `by_node`. `none_seen`: true where a client acquired
+    the lock and no key of it was ever seen on a node, so that nothing is known."""
 
     watched: bool
     asked: bool | None = None
@@ -67,7 +66,6 @@ class Figures(CheckerFigures, frozen=True, kw_only=True):
     longest_ms: float | None = None
     by_cause: dict[Cause, int] | None = None
     by_node: dict[str, OnNode] | None = None
-    owners: Literal["shown", "by time"] | None = None
     none_seen: bool | None = None
     """None where keys were seen."""
 
@@ -155,18 +153,12 @@ def check(run: Recorded) -> Answer:
             node: _on_node([orphan for orphan in orphans if orphan.node == node], _unseen_ms(run, watched, node))
             for node in run.config.node_names
         },
-        owners="shown" if owners.are_shown else "by time",
         none_seen=True if owners.holdings.empty and len(run.sections) else None,
     )
     return Answer(figures, _outlasting(run, owners, orphans))
 
 
 def _orphans(run: Recorded, owners: Owners) -> list[_Orphan]:
-    left = left_ns(run)
-    ended = run.sections["ended"].astype(str).tolist()
-    tries = tries_by_key(run, owners, left)
-    late_renewals = LateRenewals(longest_windows(run.faults))
-    clients = run.sections["client"].astype(str).tolist()
     calls_again = _CallsAgain(run, owners)
     orphans: list[_Orphan] = []
     chains: dict[tuple[str, str], _Chain] = {}
@@ -177,12 +169,8 @@ def _orphans(run: Recorded, owners: Owners) -> list[_Orphan]:
             chain = before
         else:
             chain = chains[row.node, row.key] = _Chain(row.value, row.from_min_ns, row.from_max_ns, row.run)
-        if row.section >= 0:
-            free_ns, is_gone = int(left[row.section]), ended[row.section] != "release"
-            cause: Cause = "client gone" if is_gone else "not released"
-        else:
-            free_ns, is_gone = tries[row.lock_key].last_owner(chain.set_max_ns)
-            cause = "client gone" if is_gone else "given up"
+        free_ns = row.done_ns
+        cause: Cause = "client gone" if row.is_gone else "not released" if row.section >= 0 else "given up"
         if chain.set_min_ns > free_ns:
             cause = "set too late"
         elif row.run > chain.run >= 0:
@@ -200,33 +188,36 @@ def _orphans(run: Recorded, owners: Owners) -> list[_Orphan]:
             orphans.append(chain.orphan)
         chain.orphan.length_ns += to_ns - from_ns
         chain.pieces.append((from_ns, to_ns))
-        chain.late += (at_ns for at_ns in row.renewals if at_ns > from_ns)
-        owner = Done(clients[row.section] if row.section >= 0 else None, free_ns, is_gone)
-        excused_ns = late_renewals.last_excused(row.node, owner, chain.late) or 0
-        unexcused_ns = sum(max(0, until - max(since, excused_ns)) for since, until in chain.pieces)
+        for at_ns, sent_ns in zip(row.renewals, row.renewals_sent, strict=True):
+            # A request may have been on its way when its client was done with the key.
+            if at_ns > from_ns and sent_ns <= free_ns + ARRIVES_WITHIN_NS:
+                chain.excused_ns = at_ns
+        unexcused_ns = sum(max(0, until - max(since, chain.excused_ns)) for since, until in chain.pieces)
         chain.orphan.unexcused_ns = 0 if chain.has_wrong_clock else unexcused_ns
     return orphans
 
 
 class _CallsAgain:
-    """Who calls again finds the field that it left, and owns it, unless it shows another field in its new life."""
+    """A client that calls again finds the value that it left, and owns it, unless it sets another one in its new
+    life."""
 
     def __init__(self, run: Recorded, owners: Owners) -> None:
         self._of_clients = owners.of_clients
-        self._calls = calls_by_client(run)
-        self._life = {(client, at_ns): life for client, at_ns, life in rows_of(run.ops, "client", "invoke_ns", "life")}
-        self._shown: defaultdict[tuple[str, int | None], set[str]] = defaultdict(set)
-        assert run.watched is not None, "else nothing would be known of owners"
-        for client, life, value in rows_of(run.watched.held, "client", "life", "value"):
-            self._shown[client, life].add(value)
+        self._calls: defaultdict[tuple[str, str], list[tuple[int, int]]] = defaultdict(list)
+        acquires = run.ops[(run.ops["f"] == "acquire").to_numpy(np.bool_)]
+        for client, key, life, invoke_ns in rows_of(acquires, "client", "key", "life", "invoke_ns"):
+            self._calls[client, key].append((invoke_ns, life))
+        self._used: defaultdict[tuple[str, int], set[str]] = defaultdict(set)
+        for place, (client, life) in enumerate(rows_of(run.sections, "client", "life")):
+            self._used[client, life] |= owners.values.get(place, set())
 
-    def first(self, field: str, key: str, since_ns: int) -> int:
-        """When the client of this field first called for the key from then on; never, if it did not."""
-        client = self._of_clients[field]
-        calls = self._calls[client].get(key, [])
-        for began_ns, _ in calls[bisect_left(calls, since_ns, key=itemgetter(0)) :]:
-            shown = self._shown.get((client, self._life.get((client, began_ns))))
-            if shown is None or field in shown:
+    def first(self, value: str, key: str, since_ns: int) -> int:
+        """When the client of this value first called for the key from then on; never, if it did not."""
+        client = self._of_clients[value]
+        calls = self._calls[client, key]
+        for began_ns, life in calls[bisect_left(calls, (since_ns, 0)) :]:
+            used = self._used[client, life]
+            if not used or value in used:
                 return began_ns
         return FOREVER_NS
 
@@ -245,7 +236,10 @@ class _Row(NamedTuple):
     to_min_ns: int
     expires_ns: int
     renewals: tuple[int, ...]
+    renewals_sent: tuple[int, ...]
     run: int
+    done_ns: int
+    is_gone: bool
 
 
 @dataclass(slots=True)
@@ -262,8 +256,9 @@ class _Chain:
     """When it was an orphan and in sight."""
     has_wrong_clock: bool = False
     """Whether the node may have kept it for longer than the lock had asked, because of its clock."""
-    late: list[int] = field(default_factory=list)
-    """When its time to live was set anew although it was an orphan."""
+    excused_ns: int = 0
+    """When its time to live was set anew by a request that its owner may have sent before it was done, or later by so
+    little that the call may not have known of it."""
 
 
 def _on_node(orphans: Sequence[_Orphan], unseen_ms: float) -> OnNode:

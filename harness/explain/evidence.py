@@ -19,6 +19,7 @@ from harness.explain.node_events import NodeEvent
 from harness.explain.replies import Asked, Span, asked_in, by_link, rows_of
 from harness.explain.wire_requests import WireRequest, WireRequests
 from harness.explain.witnessed import Causes, Witnessed, since_of
+from harness.history.key_owners import rows_of as columns_of
 from harness.history.ledger import Change, Ledger
 from harness.history.lock_keys import lock_keys
 from harness.history.recorded import Recorded
@@ -241,12 +242,13 @@ def _proven(one: Asked) -> NodeEvent:
 
 
 def _shown(run: Recorded, keys: Container[str]) -> dict[str, set[tuple[str, int, str]]]:
-    """The owners of each value that the lock shows, as client, section and key."""
+    """The owners of each value that requests set for sections, as client, section and key."""
     owners: dict[str, set[tuple[str, int, str]]] = {}
-    if run.watched is not None:
-        held = run.watched.held
-        columns = (held[name].tolist() for name in ("client", "section", "key", "value"))
-        for client, section, key, value in zip(*columns, strict=True):
-            if key in keys:
-                owners.setdefault(str(value), set()).add((str(client), int(section), str(key)))
+    if run.owners is not None:
+        sections = [*columns_of(run.sections.astype({"client": str, "key": str}), "client", "section", "key")]
+        own = [(value, place) for place, values in run.owners.values.items() for value in values]
+        shared = [(value, place) for value, places in run.owners.shared.items() for place in places]
+        for value, place in (*own, *shared):
+            if sections[place][2] in keys:
+                owners.setdefault(value, set()).add(sections[place])
     return owners

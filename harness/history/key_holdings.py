@@ -16,6 +16,8 @@ before_renewals  for each of these, no earlier than when it was, and by when the
 ttls_ms          its time to live when it was set, and at each of the renewals, as soon as it could be read; None if not
 run              a number for each run of the node's server; -1 if watching ended before that was known
 is_hash          the key was a hash, and the value its fields
+event            the place in `nodes.jsonl` of the event that began it
+renewed_by       for each of the renewals, the place of its event
 
 *Watch windows*: one row for each time during which everything that a node held is known: node, from_ns, to_ns, run.
 
@@ -28,10 +30,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-import numpy as np
 import pandas as pd
 
-from fencepost.history import Held, KeyEvent
+from fencepost.history import KeyEvent
 from harness.history.fault_windows import FOREVER_NS
 
 _HOLDING: Final = (
@@ -51,6 +52,8 @@ _HOLDING: Final = (
     "expires_max_ns",
     "before_renewals",
     "ttls_ms",
+    "event",
+    "renewed_by",
 )
 _NUMBERS: Final = (
     "from_min_ns",
@@ -60,18 +63,17 @@ _NUMBERS: Final = (
     "expires_ns",
     "run",
     "expires_max_ns",
+    "event",
 )
 _WATCH_WINDOW: Final = ("node", "from_ns", "to_ns", "run")
 
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """What the witness and the clients recorded about the nodes' keys. `held`: one row per granted section whose lock
-    exposed its value: client, life, section, key, value."""
+    """What the witness recorded about the nodes' keys."""
 
     holdings: pd.DataFrame
     watch_windows: pd.DataFrame
-    held: pd.DataFrame
 
 
 @dataclass(slots=True)
@@ -79,12 +81,13 @@ class _Holding:
     row: list[Any]
     expires_ns: int
 
-    def renew(self, event: KeyEvent, since_ns: int) -> None:
+    def renew(self, event: KeyEvent, since_ns: int, place: int) -> None:
         """Its time to live was set anew."""
         self.row[14] = (*self.row[14], (since_ns, self.row[13]))
         self.expires_ns, self.row[13] = _expiry(event), _latest_expiry(event)
         self.row[12] = (*self.row[12], event.at_ns)
         self.row[15] = (*self.row[15], event.ttl_ms)
+        self.row[17] = (*self.row[17], place)
 
 
 @dataclass(slots=True)
@@ -110,7 +113,7 @@ def derive_holdings(events: Iterable[KeyEvent]) -> tuple[pd.DataFrame, pd.DataFr
     rows: list[list[Any]] = []
     watch_windows: list[list[Any]] = []
     nodes: dict[str, _Node] = {}
-    for event in events:
+    for place, event in enumerate(events):
         node = nodes.get(event.node)
         if node is None:
             node = nodes[event.node] = _Node()
@@ -118,7 +121,7 @@ def derive_holdings(events: Iterable[KeyEvent]) -> tuple[pd.DataFrame, pd.DataFr
         since_ns = node.blind_ns if event.since_ns is None else event.since_ns
         match event.event:
             case "set" if _is_same(node.held.get(event.key), event):
-                node.held[event.key].renew(event, since_ns)
+                node.held[event.key].renew(event, since_ns, place)
             case "set" | "seen":
                 before = node.held.pop(event.key, None)
                 if before is not None:
@@ -136,14 +139,14 @@ def derive_holdings(events: Iterable[KeyEvent]) -> tuple[pd.DataFrame, pd.DataFr
                     node.run,
                     event.is_hash,
                 ]
-                row += [(), _latest_expiry(event), (), (event.ttl_ms,)]
+                row += [(), _latest_expiry(event), (), (event.ttl_ms,), place, ()]
                 rows.append(row)
                 if node.watch_window is None:
                     node.runless.append(row)
                 node.held[event.key] = _Holding(row, _expiry(event))
             case "prolonged":
                 if (holding := node.held.get(event.key)) is not None:
-                    holding.renew(event, since_ns)
+                    holding.renew(event, since_ns, place)
             case "deleted" | "expired":
                 if (holding := node.held.pop(event.key, None)) is not None:
                     _end(holding, event.event, since_ns, at_ns)
@@ -200,10 +203,3 @@ def _stop_watching(node: _Node, at_ns: int, watch_windows: list[list[Any]]) -> N
         watch_windows.append(node.watch_window)
     node.watch_window, node.blind_ns, node.run = None, at_ns, -1
     node.runless.clear()
-
-
-def held_frame(lives: Iterable[tuple[str, int, Iterable[Held]]]) -> pd.DataFrame:
-    """The values that clients recorded for their sections, given as (client, life, records), as `Watched.held`."""
-    rows = [(client, life, held.section, held.key, held.value) for client, life, some in lives for held in some]
-    frame = pd.DataFrame(rows, columns=["client", "life", "section", "key", "value"])
-    return frame.astype({"life": np.int64, "section": np.int64})

@@ -11,14 +11,13 @@ if TYPE_CHECKING:
 
 
 def lock_keys(run: Recorded, ledger: Ledger) -> set[str]:
-    """The names on the nodes of the keys that clients ask for: their own names; those that have the values which the
-    lock shows; or the only one that acquires set, if it has the name in it."""
+    """The names on the nodes of the keys that clients ask for: their own names; those that acquires set and releases
+    delete; or the only one that acquires set, if it has the name in it."""
     asked = {str(key) for key in run.ops["key"].unique()}
     rows = ledger.rows
     found = asked & set(rows["key"].cat.categories)
     if run.owners is not None:
-        own = run.owners.holdings
-        found |= set(own["key"][own["section"] >= 0].astype(str).unique()) - set(run.owners.copies)
+        found |= set(run.owners.holdings["key"].astype(str).unique())
     if not found:
         is_set = rows["what"].isin(["set", "overwritten"]) & (rows["f"] == "acquire") & rows["value"].notna()
         names = {str(key) for key in rows["key"][is_set].unique()}

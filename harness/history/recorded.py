@@ -143,9 +143,12 @@ class Recorded:
 
     @cached_property
     def owners(self) -> Owners | None:
-        """Whose the keys on the nodes were; None if the nodes were not watched."""
+        """Whose the keys on the nodes were; None if the nodes were not watched, or what went over the links is not on
+        record."""
         watched = self.watched
-        return None if watched is None or watched.watch_windows.empty else find_owners(self, watched)
+        if watched is None or watched.watch_windows.empty or self.ledger is None:
+            return None
+        return find_owners(self, watched, self.ledger)
 
     @cached_property
     def ledger(self) -> Ledger | None:

@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from harness.history.fault_windows import merged
-from harness.history.key_owners import left_ns, rows_of, tries_by_key
+from harness.history.key_owners import rows_of
 
 if TYPE_CHECKING:
     from harness.history.recorded import Recorded
@@ -30,6 +30,7 @@ class _Row(NamedTuple):
     from_min_ns: int
     from_max_ns: int
     to_min_ns: int
+    done_ns: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,6 @@ class VainTries:
         in_sight = Counter[str]()
         for node, seen, lost in rows_of(watched.watch_windows, "node", "from_ns", "to_ns"):
             in_sight[str(node)] += max(min(lost, until_ns) - max(seen, since_ns), 0)
-        tries = tries_by_key(run, owners, left_ns(run))[key]
         rows = [row for row in own if row.from_max_ns <= until_ns and row.to_min_ns >= since_ns]
         return cls(
             run.nodes,
@@ -68,7 +68,7 @@ class VainTries:
             until_ns,
             rows,
             # Nobody is inside, so a key of a former section has no owner.
-            [row.from_max_ns if row.section >= 0 else tries.last_owner(row.from_max_ns)[0] for row in rows],
+            [row.from_max_ns if row.section >= 0 else row.done_ns for row in rows],
             frozenset(node for node, for_ns in in_sight.items() if for_ns > MOST * (until_ns - since_ns)),
             any(since_ns <= row.from_min_ns and row.from_max_ns <= until_ns for _, row in every),
         )

@@ -16,7 +16,6 @@ from fencepost.errors import UsageError
 from fencepost.files import kind_of
 from fencepost.history import HARNESS, FaultEvent, task_names
 from harness.history.groups import Bools, Groups, codes_of, placed
-from harness.history.key_holdings import held_frame
 from harness.history.key_owners import rows_of
 from harness.history.parts import by_lives
 from harness.history.recorded import Recorded
@@ -193,7 +192,8 @@ def _holds(folder: RunFolder, run: Recorded) -> None:
 
 def _held(folder: RunFolder, run: Recorded) -> None:
     """Every value of a lease belongs to a granted section of its key."""
-    held = run.watched.held if run.watched else held_frame(folder.read_held())
+    some = [(client, life, one.section, one.key) for client, life, held in folder.read_held() for one in held]
+    held = pd.DataFrame(some, columns=["client", "life", "section", "key"]).astype({"life": int, "section": int})
     wrong = _ungranted(held, run)
     if wrong.any():
         lease = held.iloc[int(np.flatnonzero(wrong)[0])]

@@ -18,7 +18,7 @@ from fencepost.files import kind_of
 from fencepost.history import LATEST_NS, ClientEnd, FaultEvent, Timeline, Write, task_names
 from fencepost.memory import free_unused
 from harness.history.gaps import outside_stops
-from harness.history.key_holdings import Watched, derive_holdings, held_frame
+from harness.history.key_holdings import Watched, derive_holdings
 from harness.history.lags import lags
 from harness.history.parts import parts
 from harness.history.recorded import Recorded
@@ -160,10 +160,10 @@ def _read_writes(folder: RunFolder) -> pd.DataFrame:
 
 
 def _read_watched(folder: RunFolder) -> Watched | None:
-    """What the witness and the clients recorded of the nodes' keys; None if there was no witness."""
+    """What the witness recorded of the nodes' keys; None if there was no witness."""
     if not folder.nodes.exists():
         return None
-    return Watched(*derive_holdings(folder.read_nodes()), held_frame(folder.read_held()))
+    return Watched(*derive_holdings(folder.read_nodes()))
 
 
 def _unwatchable(environment: Mapping[str, Any]) -> str | None:

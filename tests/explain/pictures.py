@@ -103,6 +103,7 @@ def recorded(history: History, links: Links) -> Recorded:
         events = [event for event in history.key_events if event.node == node and event.event in CHANGES]
         for event, number in zip(events, did, strict=False):
             history.by(event, number)
+    history.told_values.clear()
     return history.recorded()
 
 

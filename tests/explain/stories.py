@@ -75,7 +75,7 @@ class Story(History):
         for node in nodes.split():
             self.seen(node, event, at + 1, value, since=at - 1, ttl=100, key=key)
         if client is not None:
-            self.shows(client, f"{client}-1")
+            self.sets(client, f"{client}-1")
         return self
 
     def killed(self, nodes: str, began: float, back: float, how: HowDown = "kill") -> Story:

@@ -71,7 +71,8 @@ def two() -> Story:
 def test_a_key_whose_value_others_used_too_may_have_been_deleted_by_any_of_them() -> None:
     story = Story().let_in("c1", 10, 50, "OK OK nil", value="same").let_in("c2", 30, 60, "nil OK OK", value="same")
     assert story.told("overlap").cause == "unknown"
-    story.shows("c1", "same").shows("c2", "same").watch("n1").seen("n1", "set", 9.5, "same")
+    story.sets("c1", "same").sets("c2", "same").watch("n1", "n2", "n3").seen("n1", "set", 9.5, "same")
+    story.seen("n3", "set", 29.5, "same")
     told = story.told("overlap")
     assert told.cause == "shared value"
     assert (

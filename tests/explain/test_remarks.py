@@ -30,7 +30,7 @@ def test_an_unknown_verdict_says_why() -> None:
 
 
 def test_keys_without_an_owner_are_told_with_their_causes() -> None:
-    story = Story(ttl_ms=2000).section("c1", 10, 40).shows("c1", "v1")
+    story = Story(ttl_ms=2000).section("c1", 10, 40).sets("c1", "v1")
     for node in ("n1", "n3"):
         story.seen(node, "watching", 0, "id").seen(node, "set", 9, "v1", ttl=90).seen(node, "deleted", 81)
     assert said(story) == [

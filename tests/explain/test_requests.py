@@ -27,7 +27,7 @@ def taken(*, shown: bool = False, **sent: Any) -> History:
         history.seen(node, "deleted", 42, since=39)
         history.request("c2", node, "SET k1 b NX PX 200", 46, 47).seen(node, "set", 48, "b", since=45, ttl=200)
     if shown:
-        history.shows("c1", "a").shows("c2", "b")
+        history.sets("c1", "a").sets("c2", "b")
     return history
 
 

@@ -288,7 +288,7 @@ def test_a_yes_that_came_too_late() -> None:
     assert story.told("late-grant").sentence == (
         "The lock said yes to c1 at +500.0 ms, 498 ms after it had asked, when its validity had ended 400 ms before."
     )
-    story = Story().watched().shows("c1", "v1").op("c1", "acquire", "ok", 1, 1, 600, granted_ms=100.0)
+    story = Story().watched().sets("c1", "v1").op("c1", "acquire", "ok", 1, 1, 600, granted_ms=100.0)
     for node in ("n1", "n2", "n3"):
         story.seen(node, "watching", 0, "id").seen(node, "set", 5, "v1", ttl=95).seen(node, "expired", 100)
     for node in ("n1", "n2", "n3"):
@@ -300,7 +300,7 @@ def test_a_yes_that_came_too_late() -> None:
 
 
 def test_a_lease_that_is_longer_than_its_keys() -> None:
-    story = Story().watched().section("c1", 10, 50, deadline=105).shows("c1", "v1")
+    story = Story().watched().section("c1", 10, 50, deadline=105).sets("c1", "v1")
     for node in ("n1", "n2", "n3"):
         story.seen(node, "watching", 0, "id").seen(node, "set", 8, "v1", ttl=60, read=9).seen(node, "blind", 700)
     assert story.told("lease-outlasts-keys").sentence == (
@@ -311,7 +311,7 @@ def test_a_lease_that_is_longer_than_its_keys() -> None:
 
 def only_on_n1(story: Story) -> Story:
     """The key of c1 was set at 9 on n1 alone; the others were in sight all the time."""
-    story.watch("n1", "n2", "n3").shows("c1", "c1-1").seen("n1", "set", 9, "c1-1", ttl=100, read=10)
+    story.watch("n1", "n2", "n3").sets("c1", "c1-1").seen("n1", "set", 9, "c1-1", ttl=100, read=10)
     for node in ("n2", "n3"):
         story.seen(node, "set", -20, "other").seen(node, "deleted", -10)
     for node in ("n1", "n2", "n3"):
@@ -368,7 +368,7 @@ def test_late_replies_that_make_no_majority_are_not_mentioned() -> None:
 
 
 def test_keys_that_live_longer_than_the_lease() -> None:
-    story = Story().watch("n1", "n2", "n3").section("c1", 10, 50, deadline=105).shows("c1", "v1")
+    story = Story().watch("n1", "n2", "n3").section("c1", 10, 50, deadline=105).sets("c1", "v1")
     for node in ("n1", "n2", "n3"):
         story.seen(node, "set", 9, "v1", ttl=1_500).seen(node, "blind", 700)
     assert story.told("keys-outlast-lease").sentence == (
@@ -379,7 +379,7 @@ def test_keys_that_live_longer_than_the_lease() -> None:
 
 @pytest.mark.parametrize(("on", "who"), [("n1", "only n1"), ("", "no node")])
 def test_an_extension_that_too_few_nodes_prolonged(on: str, who: str) -> None:
-    story = Story().watched().section("c1", 10, 140, deadline=105).shows("c1", "v1")
+    story = Story().watched().section("c1", 10, 140, deadline=105).sets("c1", "v1")
     story.op("c1", "extend", "ok", 1, 60, 65, deadline_ns=ms(160), validity_ms=95)
     for node in ("n1", "n2", "n3"):
         story.seen(node, "watching", 0, "id").seen(node, "set", 8, "v1", ttl=100, read=9)
@@ -407,7 +407,7 @@ def test_a_time_in_which_nobody_got_in_names_the_node_that_was_hung() -> None:
 
 
 def test_a_release_that_left_the_keys() -> None:
-    story = Story().watched().section("c1", 10, None).shows("c1", "v1").op("c1", "release", "ok", 1, 50, 60)
+    story = Story().watched().section("c1", 10, None).sets("c1", "v1").op("c1", "release", "ok", 1, 50, 60)
     for node in ("n1", "n2", "n3"):
         story.seen(node, "watching", 0, "id").seen(node, "set", 8, "v1", ttl=2000).seen(node, "deleted", 900)
         story.seen(node, "blind", 1000)
@@ -419,7 +419,7 @@ def test_a_release_that_left_the_keys() -> None:
 
 @pytest.mark.parametrize(("left", "said"), [(("n1",), "only n1"), ((), "no node")])
 def test_an_extension_that_too_few_nodes_can_have_granted(left: tuple[str, ...], said: str) -> None:
-    story = Story(ttl_ms=400).watched().section("c1", 10, 300).shows("c1", "v1").op("c1", "extend", "ok", 1, 100, 150)
+    story = Story(ttl_ms=400).watched().section("c1", 10, 300).sets("c1", "v1").op("c1", "extend", "ok", 1, 100, 150)
     for node in ("n1", "n2", "n3"):
         story.seen(node, "watching", 0, f"id-{node}").seen(node, "set", 8, "v1", ttl=400)
         if node not in left:
@@ -432,7 +432,7 @@ def test_an_extension_that_too_few_nodes_can_have_granted(left: tuple[str, ...],
 
 
 def test_a_nested_acquire_that_did_not_look_whether_the_lease_was_over() -> None:
-    story = Story(ttl_ms=100).watched().section("c1", 10, 300, deadline=100).shows("c1", "v1")
+    story = Story(ttl_ms=100).watched().section("c1", 10, 300, deadline=100).sets("c1", "v1")
     story.op("c1", "reenter", "ok", 1, 145, 150)
     for node in ("n1", "n2", "n3"):
         story.seen(node, "watching", 0, f"id-{node}").seen(node, "set", 8, "v1", ttl=93).seen(node, "expired", 101)
@@ -451,13 +451,13 @@ def test_a_nested_acquire_that_did_not_look_whether_the_lease_was_over() -> None
     ],
 )
 def test_a_key_that_was_left_behind(refused: bool, done: str) -> None:
-    story = Story(ttl_ms=900).watched().section("c2", -900, -850).shows("c2", "v")
+    story = Story(ttl_ms=900).watched().section("c2", -900, -850).sets("c2", "v")
     story.seen("n1", "watching", -950, "id").seen("n1", "set", -902, "v", ttl=900).seen("n1", "deleted", -855)
     for number, at in enumerate((0, 1000, 2000), 1):
         if refused:
             story.op("c1", "acquire", "fail", number, at + 5, at + 60)
         else:
-            story.section("c1", at + 10, None, number=number).shows("c1", f"v{number}", number=number)
+            story.section("c1", at + 10, None, number=number).sets("c1", f"v{number}", number=number)
             story.op("c1", "release", "ok", number, at + 50, at + 60)
         story.seen("n1", "set", at + 8, f"v{number}", ttl=900).seen("n1", "deleted", at + 800)
     assert story.told("keys-left-behind").sentence == (
@@ -474,7 +474,7 @@ def test_a_slow_acquire_names_the_node_that_was_hung_meanwhile() -> None:
 
 
 def test_a_key_that_outlasts_the_ttl() -> None:
-    story = Story().section("c1", 10, 40).shows("c1", "v1").seen("n1", "watching", 0, "id")
+    story = Story().section("c1", 10, 40).sets("c1", "v1").seen("n1", "watching", 0, "id")
     story.seen("n1", "set", 9, "v1", ttl=90_000).seen("n1", "deleted", 400)
     assert story.told("orphan-outlasts-ttl").sentence == (
         "n1 kept a key of k1 that had no owner for 359 ms, from +41.0 ms on (not released); keys are to live for 100 "

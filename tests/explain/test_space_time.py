@@ -17,7 +17,7 @@ NODES = ("n1", "n2", "n3")
 def taken_away() -> tuple[History, Links]:
     """c1 is inside, c3 deletes its key, c2 gets in."""
     history, links = History(clients=3).watch(*NODES), Links()
-    history.section("c1", 10, 60, asked=8).shows("c1", "one").section("c2", 30, 50, asked=28).shows("c2", "two")
+    history.section("c1", 10, 60, asked=8).sets("c1", "one").section("c2", 30, 50, asked=28).sets("c2", "two")
     history.op("c3", "release", "ok", 1, 20, 21)
     for place, node in enumerate(NODES):
         at = 8 + place / 10
@@ -75,7 +75,7 @@ def test_of_two_requests_at_once_the_one_that_the_node_names_deleted_the_key() -
 
 def test_a_request_over_a_key_that_has_a_value_is_said_to_overwrite_it() -> None:
     history, links = History().watch("n1"), Links()
-    history.section("c1", 10, 60, asked=8).shows("c1", "one").section("c2", 30, 50, asked=28).shows("c2", "two")
+    history.section("c1", 10, 60, asked=8).sets("c1", "one").section("c2", 30, 50, asked=28).sets("c2", "two")
     history.seen("n1", "set", 9, "one", since=8, ttl=100).seen("n1", "set", 29, "two", since=27, ttl=100)
     links.asked("c1", "n1", "SET k1 one", "OK", 8.1, 8.2, 8.3, 8.4)
     links.asked("c2", "n1", "SET k1 two", "OK", 28.1, 28.2, 28.3, 28.4)
@@ -176,6 +176,7 @@ def test_a_finding_about_a_moment_is_drawn_on_its_node_from_the_time_that_the_ke
 
 def test_a_time_without_requests_has_no_picture() -> None:
     history, _ = taken_away()
+    history.wire = False
     run = history.recorded()
     scene = scene_of(run, example_of(run, "overlap"))
     assert scene is not None
@@ -228,7 +229,7 @@ def test_a_record_of_links_that_ends_early_says_when() -> None:
 def unread() -> tuple[History, Links]:
     """Two clients set and delete the key before the witness looks, and then c2 sets it again."""
     history, links = History(clients=3).watch("n1"), Links()
-    history.section("c1", 10, 60, asked=8).section("c2", 30, 50, asked=28).shows("c2", "two")
+    history.section("c1", 10, 60, asked=8).section("c2", 30, 50, asked=28).sets("c2", "two")
     for at, client, word, reply in ((8, "c1", "SET", "OK"), (9, "c3", "DEL", 1), (10, "c3", "SET", "OK")):
         links.asked(client, "n1", f"{word} k1 {client}", reply, at, at + 0.1, at + 0.2, at + 0.3)
     links.asked("c2", "n1", "DEL k1", 1, 11, 11.1, 11.2, 11.3)

@@ -86,7 +86,7 @@ def test_a_lock_whose_clients_use_one_value_each_for_all_their_sections() -> Non
     story = foreign().saw(9, "set", "n1 n2", "c1").saw(20, "deleted", "n2").saw(29, "set", "n2 n3", "c2")
     for client in ("c1", "c2"):
         for section in (2, 3):
-            story.shows(client, f"{client}-1", number=section)
+            story.sets(client, f"{client}-1", number=section)
     told = story.told("overlap")
     assert told.sentence == (
         "n2 had granted the lock to c1; the key was deleted there, by a client that was not recorded; so that node "
@@ -102,7 +102,7 @@ def test_who_had_no_majority_is_told_if_nothing_else_is_known() -> None:
     story.seen("n2", "blind", 13).seen("n3", "set", 29, "c2-1", ttl=100).seen("n2", "watching", 35, "again")
     for node in ("n1", "n2", "n3"):
         story.seen(node, "blind", 90)
-    story.shows("c1", "c1-1").shows("c2", "c2-1")
+    story.sets("c1", "c1-1").sets("c2", "c2-1")
     assert story.told("overlap").sentence == (
         "The record shows no node that granted the lock to both c1 and c2; the nodes' replies are known only in part. "
         "From +35.0 ms on, no majority of the nodes can have held c1's key: n2 lost by the node, n3 never set. From "
@@ -112,7 +112,7 @@ def test_who_had_no_majority_is_told_if_nothing_else_is_known() -> None:
 
 def test_a_value_that_two_clients_use_shows_neither() -> None:
     story = foreign().saw(9, "set", "n1 n2", "c1").saw(29, "set", "n2 n3", "c2")
-    story.shows("c3", "c1-1")
+    story.sets("c3", "c1-1")
     assert story.told("overlap").sentence == (
         "The record shows no node that granted the lock to both c1 and c2; the nodes' replies are known only in part."
     )

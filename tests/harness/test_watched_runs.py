@@ -8,9 +8,6 @@ import pytest
 
 import fencepost
 from harness.checkers.orphans import Figures
-from harness.history.key_owners import rows_of
-from harness.store.run_folder import RunFolder
-from harness.store.tables import load_recorded
 from harness.verdict import Finding
 from tests.harness import runs
 
@@ -22,20 +19,6 @@ def findings(folder: Path) -> dict[str, Finding]:
     """Those of the checkers of this area, by kind and blame."""
     found = fencepost.load(folder).verdict.findings
     return {f"{finding.kind} {finding.blame}": finding for finding in found if finding.checker in OURS}
-
-
-def untold(folder: Path) -> int:
-    """Of how many sections no value is on record. Only a client that was killed right after it had recorded a grant
-    leaves one, its last."""
-    recorded = load_recorded(RunFolder.open(folder))
-    assert recorded.watched is not None
-    sections = sorted(rows_of(recorded.sections, "client", "life", "section"))
-    held = set(rows_of(recorded.watched.held, "client", "life", "section"))
-    killed = {(end.client, end.life) for end in recorded.ends if end.how == "killed"}
-    last = {(client, life): (client, life, number) for client, life, number in sections}
-    of_killed = {last[life] for life in killed & last.keys()}
-    assert {*sections} - held <= of_killed
-    return len({*sections} - held)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -50,8 +33,7 @@ def test_nodes_that_crash_and_come_back_are_watched_and_the_reference_is_not_bla
     run = fencepost.load(folder)
     orphans, backing = run.verdict.figures["orphans"], run.verdict.figures["quorum_backing"]
     assert orphans.watched
-    assert orphans.owners == "shown"
-    assert backing.sections == len(run.sections) - untold(folder) > 10
+    assert backing.sections == len(run.sections) > 10
     assert backing.unfounded == 0
     hit = {node for fault in run.faults.itertuples() for node in fault.nodes}
     unseen = {node for node, own in orphans.by_node.items() if own.unseen_ms > 0}

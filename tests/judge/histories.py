@@ -9,10 +9,11 @@ import pyarrow as pa
 
 from cluster.key_causes import digest_of
 from cluster.redis_keys import keys_of
-from fencepost.history import ClientEnd, FaultEvent, Held, KeyEvent, Op, Timeline, Write
+from fencepost.history import FIELDS_APART, ClientEnd, FaultEvent, KeyEvent, Op, Timeline, Write
 from harness.config import RunConfig
 from harness.history.change_causes import WireRecord
-from harness.history.key_holdings import Watched, derive_holdings, held_frame
+from harness.history.fault_windows import FOREVER_NS
+from harness.history.key_holdings import Watched, derive_holdings
 from harness.history.recorded import LinkTraffic, Recorded
 from harness.history.sections import derive_sections
 from harness.store.columns import ops_frame, writes_frame
@@ -30,6 +31,10 @@ NO_FLOORS: dict[str, Any] = {
 
 CHANGES = ("set", "prolonged", "changed", "deleted")
 """What a request does to a key."""
+_TOLD = 10_000
+"""The first connection of the requests that `sets` tells."""
+_ANOTHER = "c9"
+"""A client that has no calls on record."""
 
 
 def ms(at: float) -> int:
@@ -51,7 +56,7 @@ class History:
         self.planned = 0
         self.final_is_last_write = True
         self.key_events: list[KeyEvent] = []
-        self.held: defaultdict[tuple[str, int], list[Held]] = defaultdict(list)
+        self.told_values: defaultdict[tuple[str, int], list[tuple[int, str]]] = defaultdict(list)
         self.acquire_limit_ms: float | None = None
         self.kept_waiting: dict[str, list[tuple[int, int]]] = {}
         self.traffic: list[LinkTraffic] | None = None
@@ -61,6 +66,8 @@ class History:
         self.opened: dict[int, float] = {}
         self._idle: defaultdict[str, list[int]] = defaultdict(list)
         """By node, the requests that are yet to be seen to do something."""
+        self.sent_ns: dict[int, int] = {}
+        self.wire = True
 
     def op(
         self, client: str, f: Any, outcome: Any, section: int, invoke: float, complete: float, **more: Any
@@ -199,9 +206,12 @@ class History:
         is_hash = more.pop("is_hash", False)
         since_ns = None if event == "blind" else ms(at if since is None else since)
         read = more.pop("read", None)  # when the TTL was read
+        sent = more.pop("sent", None)  # of its request, if `sets` tells of it
         told = KeyEvent(node, ms(at), event, key, value, more.pop("ttl", None), since_ns, is_hash)
         told.read_ns = None if read is None else ms(read)
         self.key_events.append(told)
+        if sent is not None:
+            self.sent_ns[len(self.key_events) - 1] = ms(sent)
         assert not more
         fitting = [number for number in self._idle[node] if event in CHANGES and self._can_make(number, told)]
         if fitting:
@@ -214,9 +224,11 @@ class History:
             self.seen(node, "watching", at, f"{node}-first")
         return self
 
-    def shows(self, client: str, value: str, *, number: int = 1, life: int = 1, key: str = "k1") -> History:
-        """The client's lock exposed the value that it set for that section."""
-        self.held[client, life].append(Held(number, key, value))
+    def sets(self, client: str, value: str, *, number: int = 1, life: int = 1) -> History:
+        """Requests of the client's calls for that section set this value, wherever a node was seen to get it: those of
+        the acquire that was granted, if one was, and later of any call that the section made then. Of several sections
+        with this value, it is the last that had called by then. The same client prolongs it."""
+        self.told_values[client, life].append((number, value))
         return self
 
     def end(self, client: str, how: Any, at: float, life: int = 1) -> History:
@@ -247,16 +259,18 @@ class History:
         )
 
     def _wire(self) -> WireRecord | None:
-        if not self.requests:
+        if not self.wire or not (self.requests or self.key_events):
             return None
-        connections = {row["connection"]: (row["client"], row["node"], row["by"]) for row in self.requests}
+        # Where some requests are told and no values, these are all.
+        requests = [*self.requests, *(self._told() if self.told_values or not self.requests else ())]
+        connections = {row["connection"]: (row["client"], row["node"], row["by"]) for row in requests}
         rows = [
             {
                 **dict.fromkeys(CONNECTIONS_SCHEMA.names, 0),
                 **dict(zip(("client", "node", "by"), names, strict=True)),
                 "connection": number,
                 "node_port": self.ports.get(number, number),
-                "opened_ns": ms(self.opened.get(number, 0)),
+                "opened_ns": ms(self.opened.get(number, 0 if number < _TOLD else -10_000)),
                 "is_reached": True,
                 "client_closed_ns": None,
                 "node_closed_ns": None,
@@ -264,16 +278,75 @@ class History:
             for number, names in connections.items()
         ]
         return WireRecord(
-            pa.Table.from_pylist(self.requests, REQUESTS_SCHEMA).sort_by("from_client_ns"),
+            pa.Table.from_pylist(requests, REQUESTS_SCHEMA).sort_by("from_client_ns"),
             pa.Table.from_pylist(rows, CONNECTIONS_SCHEMA),
             frozenset(self.config.node_names) - self.not_recorded,
         )
 
+    def _told(self) -> list[dict[str, Any]]:
+        """The requests that `sets` tells, and those of another client for all that it does not; the nodes say so."""
+        told: list[dict[str, Any]] = []
+        owner: dict[tuple[str, str], tuple[str, Op]] = {}
+        for number, event in enumerate(self.key_events):
+            if event.event not in ("set", "changed", "prolonged") or (event.port or _TOLD) < _TOLD:
+                continue
+            event.port = event.digest = event.place = event.command = None
+            at = event.node, event.key
+            setter = self._setter(event) if event.event != "prolonged" else owner.get(at)
+            since_ns = event.at_ns if event.since_ns is None else event.since_ns
+            client, sent_ns = _ANOTHER, since_ns
+            if setter is None:
+                owner.pop(at, None)
+            else:
+                client, op = owner[at] = setter
+                is_later = op.outcome == "ok" and op.complete_ns < since_ns <= self._left_ns(client, op)
+                if event.event != "prolonged" and not is_later:
+                    sent_ns = min(max(since_ns, op.invoke_ns), op.complete_ns)
+            sent_ns = self.sent_ns.get(number, sent_ns)
+            words = ["SET" if event.event == "set" else "EVAL", event.key, event.value or ""]
+            event.port, event.place, event.command, event.digest = _TOLD + len(told), 0, words[0], digest_of(words)
+            row = {"client": client.partition("@")[0], "node": event.node, "connection": event.port, "by": "client"}
+            row |= {"user": "default", "database": 0, "command": words[0], "keys": [event.key], "arguments": words[1:]}
+            row |= {"from_client_ns": sent_ns, "to_node_ns": since_ns, "from_node_ns": event.at_ns}
+            told.append(row | {"to_client_ns": event.at_ns, "transaction": None, "reply": '"OK"'})
+        return told
+
+    def _setter(self, event: KeyEvent) -> tuple[str, Op] | None:
+        """The client and the call."""
+        some: list[tuple[str, Op]] = []
+        for (client, life), values in self.told_values.items():
+            for number, value in values:
+                if value == event.value or (event.is_hash and value in (event.value or "").split(FIELDS_APART)):
+                    calls = [op for op in self.ops[client, life] if op.f == "acquire" and op.section == number]
+                    granted = [op for op in calls if op.outcome == "ok"]
+                    begun = [op for op in calls if op.invoke_ns <= event.at_ns] or calls
+                    some += [(client, op) for op in (granted or begun)[-1:]]
+        begun_by = [one for one in some if one[1].invoke_ns <= event.at_ns] or some[:1]
+        return max(begun_by, key=lambda one: one[1].invoke_ns, default=None) or self._try(event)
+
+    def _try(self, event: KeyEvent) -> tuple[str, Op] | None:
+        """The call that set a value of which `sets` tells nothing: that attempt which had begun by then and went on for
+        longest."""
+        tries = [
+            (client, op)
+            for (client, _), ops in self.ops.items()
+            for op in ops
+            if op.key == event.key or not event.key.startswith("k")
+            if op.f in ("acquire", "reenter") and op.invoke_ns <= event.at_ns
+            if op.outcome != "ok"
+        ]
+        return max(tries, key=lambda one: one[1].complete_ns, default=None)
+
+    def _left_ns(self, client: str, granted: Op) -> int:
+        """When the section that was granted had been left."""
+        releases = (op for ops in self.ops.values() for op in ops if op.f == "release")
+        own = [op.invoke_ns for op in releases if op.section == granted.section and op in self.ops[client, 1]]
+        return min(own, default=FOREVER_NS)
+
     def _watched(self) -> Watched | None:
         if not self.key_events:
             return None
-        held = held_frame((client, life, some) for (client, life), some in self.held.items())
-        return Watched(*derive_holdings(self.key_events), held)
+        return Watched(*derive_holdings(self.key_events))
 
     def sections(self) -> list[dict[str, Any]]:
         """The derived sections with their times in milliseconds since the start."""

@@ -64,7 +64,7 @@ def test_nothing_was_lost_where_a_majority_may_have_had_the_key_until_the_releas
         if deleted is not None:
             history.seen(node, "deleted", deleted)
     if shown:
-        history.shows("c1", "v1")
+        history.sets("c1", "v1")
     for node in ("n1", "n2", "n3"):
         history.seen(node, "blind", 300)
     history.key_events.sort(key=lambda event: event.at_ns)
@@ -72,7 +72,7 @@ def test_nothing_was_lost_where_a_majority_may_have_had_the_key_until_the_releas
 
 
 def test_one_node_that_keeps_the_key_is_no_majority() -> None:
-    history = lost().watch("n1", "n2", "n3").shows("c1", "v1")
+    history = lost().watch("n1", "n2", "n3").sets("c1", "v1")
     for node in ("n1", "n2", "n3"):
         history.seen(node, "set", 5, "v1", ttl=100)
     for node in ("n1", "n2"):

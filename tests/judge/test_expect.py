@@ -39,7 +39,7 @@ def test_an_overlap_can_be_expected_with_its_blame() -> None:
 
 def test_the_part_of_the_lock_that_failed_can_be_expected() -> None:
     never_asked = History().section("c1", 10, 60, asked=5).section("c2", 30, 50, asked=25)
-    never_asked.watch("n1", "n2", "n3").shows("c1", "v1").shows("c2", "v2").seen("n1", "set", 8, "v1", ttl=100)
+    never_asked.watch("n1", "n2", "n3").sets("c1", "v1").sets("c2", "v2").seen("n1", "set", 8, "v1", ttl=100)
     for node in ("n1", "n2", "n3"):
         never_asked.seen(node, "blind", 900)
     verdict = of(never_asked)

@@ -16,7 +16,7 @@ NODES = ("n1", "n2", "n3")
 def released(*stay: float | None, outcome: str = "ok", ttl: int = 2_000, nodes: int = 3) -> History:
     """c1 was inside from 10 to 50, and its release was answered at 60; each node held its key until then."""
     names = tuple(f"n{place}" for place in range(1, nodes + 1))
-    history = History(nodes=nodes).watch(*names).section("c1", 10, None, asked=5).shows("c1", "v1")
+    history = History(nodes=nodes).watch(*names).section("c1", 10, None, asked=5).sets("c1", "v1")
     history.op("c1", "release", outcome, 1, 50, 60)
     for node, until in zip(names, stay, strict=False):
         if until is not None:
@@ -138,7 +138,7 @@ def test_the_longest_is_shown_with_the_first_ones() -> None:
     history = History().watch(*NODES)
     for number, stays in enumerate((300, 310, 320, 310, 400, 320), 1):
         at = 500 * number
-        history.section("c1", at, at + 10, number=number).shows("c1", f"v{number}", number=number)
+        history.section("c1", at, at + 10, number=number).sets("c1", f"v{number}", number=number)
         for node in NODES:
             history.seen(node, "set", at, f"v{number}", ttl=2_000).seen(node, "deleted", at + 11 + stays)
     answer = found(history)

@@ -16,7 +16,7 @@ NODES = ("n1", "n2", "n3")
 def kept(*ttls: int | None, lease: float = 105, end: float = 50, **more: Any) -> History:
     """c1 asked at 5, was let in at 10 until `lease`, and left at `end`; the nodes set its key at 8 with these times to
     live, read at 9."""
-    history = History().watch(*NODES).section("c1", 10, end, asked=5, deadline=lease, **more).shows("c1", "v1")
+    history = History().watch(*NODES).section("c1", 10, end, asked=5, deadline=lease, **more).sets("c1", "v1")
     for node, ttl in zip(NODES, ttls, strict=False):
         history.seen(node, "set", 8, "v1", since=6, ttl=ttl, read=9)
     for node in NODES[len(ttls) :]:
@@ -106,7 +106,7 @@ def test_what_is_not_known_may_live_for_ever() -> None:
     unread = kept(60, 60)
     unread.key_events = [event for event in unread.key_events if event.node != "n3"]
     assert watched(unread.watch("n3").seen("n3", "set", 7).seen("n3", "deleted", 60)).sections == 1
-    both = History().watch(*NODES).section("c1", 10, 50, asked=5, deadline=105).shows("c1", "v1")
+    both = History().watch(*NODES).section("c1", 10, 50, asked=5, deadline=105).sets("c1", "v1")
     both.seen("n1", "set", 8, "v1", ttl=60, read=9)
     assert watched(both.seen("n2", "set", 7).seen("n3", "set", 7)).sections == 0
 
@@ -160,7 +160,7 @@ def test_keys_that_were_set_after_the_earliest_end_of_the_lease_count() -> None:
     """A lease may have been counted from the first attempt of a call whose last one was granted."""
 
     def granted_late(again: int | None) -> Any:
-        history = History().watch(*NODES).section("c1", 300, 310, asked=5, deadline=250).shows("c1", "v1")
+        history = History().watch(*NODES).section("c1", 300, 310, asked=5, deadline=250).sets("c1", "v1")
         for node in NODES:
             history.seen(node, "set", 8, "v1", since=6, ttl=100, read=9).seen(node, "expired", 108)
             if again is not None:
@@ -175,7 +175,7 @@ def test_keys_that_were_set_after_the_earliest_end_of_the_lease_count() -> None:
 
 def test_a_lock_that_says_yes_and_no_more_is_good_for_what_was_asked_for() -> None:
     def said_yes(ttl: int) -> list[float]:
-        history = History().watch(*NODES).op("c1", "acquire", "ok", 1, 5, 10, granted_ms=100.0).shows("c1", "v1")
+        history = History().watch(*NODES).op("c1", "acquire", "ok", 1, 5, 10, granted_ms=100.0).sets("c1", "v1")
         for node in NODES:
             history.seen(node, "set", 8, "v1", since=6, ttl=ttl, read=9)
         return short(history.op("c1", "release", "ok", 1, 50, 51))
@@ -188,7 +188,7 @@ def test_the_longest_is_told_and_shown_with_the_first_ones() -> None:
     history = History().watch(*NODES)
     for number, lease in enumerate((80, 90, 80, 80, 120), 1):
         at = 150 * number
-        history.section("c1", at, at + 20, number=number, deadline=at + lease).shows("c1", f"v{number}", number=number)
+        history.section("c1", at, at + 20, number=number, deadline=at + lease).sets("c1", f"v{number}", number=number)
         for node in NODES:
             history.seen(node, "set", at, f"v{number}", ttl=50, read=at).seen(node, "deleted", at + 21)
     finding = only(history)
@@ -289,7 +289,7 @@ def test_the_first_lease_is_compared_with_the_keys_as_they_were_set() -> None:
 
 def test_each_section_counts_once_with_the_lease_that_is_too_long_by_most() -> None:
     history = extended(until=170, again=90)
-    history.section("c1", 300, 310, number=2, deadline=395).shows("c1", "v2", number=2)
+    history.section("c1", 300, 310, number=2, deadline=395).sets("c1", "v2", number=2)
     for node in NODES:
         history.seen(node, "deleted", 141).seen(node, "set", 299, "v2", ttl=100, read=300)
     assert watched(history) == Figures(sections=2, short=1, longest_ms=60)
@@ -337,8 +337,8 @@ def test_who_acquires_once_more_is_held_to_the_deadline_that_is_told_then(until:
 @pytest.mark.parametrize(("leaves", "by"), [(True, []), (False, [218 - 129])])
 def test_who_undoes_that_may_free_what_was_granted_anew(leaves: bool, by: list[float]) -> None:
     """Some locks release by a shorter time to live."""
-    history = History(ttl_ms=100).watch(*NODES).section("c1", 10, 130, deadline=100).shows("c1", "v1")
-    history.shows("c1", "v2").op("c1", "reenter", "ok", 1, 120, 125, deadline_ns=ms(218), validity_ms=93.0)
+    history = History(ttl_ms=100).watch(*NODES).section("c1", 10, 130, deadline=100).sets("c1", "v1")
+    history.sets("c1", "v2").op("c1", "reenter", "ok", 1, 120, 125, deadline_ns=ms(218), validity_ms=93.0)
     for node in NODES:
         history.seen(node, "set", 8, "v1", since=7, ttl=100, read=8).seen(node, "expired", 108)
         history.seen(node, "set", 122, "v2", since=121, ttl=100, read=122)
@@ -361,7 +361,7 @@ def test_what_is_undone_as_a_nested_acquire_is_told_is_not_surely_that_one(leave
 @pytest.mark.parametrize("told", [{"granted_ms": 100.0}, {"deadline_ns": ms(105)}])
 def test_a_lease_that_renews_itself_goes_on_when_a_nested_acquire_is_undone(told: dict[str, Any]) -> None:
     history = History(ttl_ms=100, renewal_ms=30).watch(*NODES).section("c1", 10, 600, deadline=(105, 110))
-    history.shows("c1", "v1").op("c1", "reenter", "ok", 1, 12, 13, **told).op("c1", "leave", "ok", 1, 14, 15)
+    history.sets("c1", "v1").op("c1", "reenter", "ok", 1, 12, 13, **told).op("c1", "leave", "ok", 1, 14, 15)
     for node in NODES:
         history.seen(node, "set", 8, "v1", ttl=100, read=8)
         for at in range(40, 600, 30):

@@ -143,7 +143,7 @@ def test_the_first_ones_and_the_latest_are_shown() -> None:
 def kept(*until: float, said: float = 600, told: dict[str, Any] | None = None) -> History:
     """c1 asked at 1 and was told yes at `said`; each node held its key from 5 on, and let it expire then."""
     history = History().watch(*NODES)
-    history.op("c1", "acquire", "ok", 1, 1, said, **(told or {"granted_ms": 100.0})).shows("c1", "v1")
+    history.op("c1", "acquire", "ok", 1, 1, said, **(told or {"granted_ms": 100.0})).sets("c1", "v1")
     history.op("c1", "release", "fail", 1, said + 10, said + 11)
     for node, at in zip(NODES, until, strict=False):
         history.seen(node, "set", 5, "v1", since=4, ttl=95).seen(node, "expired", at, since=at - 1)
@@ -167,7 +167,7 @@ def test_a_majority_that_was_gone_no_longer_than_a_process_may_wait() -> None:
 
 def read_at(*set_at: float, said: float, gone: float) -> History:
     """Each node held its key from then on, its time to live was read at once, and the node dropped it so much later."""
-    history = History().watch(*NODES).op("c1", "acquire", "ok", 1, 1, said, granted_ms=100.0).shows("c1", "v1")
+    history = History().watch(*NODES).op("c1", "acquire", "ok", 1, 1, said, granted_ms=100.0).sets("c1", "v1")
     history.op("c1", "release", "fail", 1, said + 10, said + 11)
     for node, at in zip(NODES, set_at, strict=True):
         history.seen(node, "set", at, "v1", since=at - 1, ttl=100, read=at).seen(node, "expired", at + gone)
@@ -216,7 +216,7 @@ def test_a_key_that_a_later_round_may_have_set_out_of_sight_may_have_been_lost_w
     history.seen("n1", "blind", 2).seen("n1", "watching", 4, "n1-second")
     if clock:
         history.fault("f", 1500, 1550, nemesis="clock", wrong_clocks=("n1",), clock_off_ms=5000.0)
-    history.shows("c1", "v1").op("c1", "release", "ok", 1, 1950, 1951)
+    history.sets("c1", "v1").op("c1", "release", "ok", 1, 1950, 1951)
     history.seen("n1", "set", 8, "v1", since=7, ttl=1000).seen("n1", "expired", 1008, since=1007)
     history.seen("n2", "set", 2, "other", since=1, ttl=3000).seen("n1", "blind", 1490)
     history.seen("n3", "set", 1500, "v1", since=1499, ttl=1000).seen("n1", "watching", back, run)
@@ -227,11 +227,11 @@ def test_a_key_that_a_later_round_may_have_set_out_of_sight_may_have_been_lost_w
 
 
 def test_a_field_that_a_later_call_prolonged_is_gone_by_its_nodes_clock() -> None:
-    history = History(ttl_ms=1000).watch(*NODES).section("c1", 10, 40, deadline=1009).shows("c1", "client:1")
+    history = History(ttl_ms=1000).watch(*NODES).section("c1", 10, 40, deadline=1009).sets("c1", "client:1")
     for node in NODES:
         history.seen(node, "set", 9, "client:1", since=8, ttl=1000, is_hash=True)
     history.seen("n3", "deleted", 40.5).op("c1", "acquire", "ok", 2, 60, 460, granted_ms=1000.0)
-    history.shows("c1", "client:1", number=2).op("c1", "release", "fail", 2, 470, 471)
+    history.sets("c1", "client:1", number=2).op("c1", "release", "fail", 2, 470, 471)
     history.seen("n3", "set", 62, "other", ttl=1000)
     for node in NODES[:2]:
         history.seen(node, "prolonged", 61, "client:1", ttl=1000).seen(node, "expired", 75)
@@ -266,7 +266,7 @@ def test_keys_that_were_never_set_or_that_somebody_deleted_did_not_expire() -> N
 
 
 def test_keys_that_their_nodes_forgot_are_not_the_locks() -> None:
-    history = History().watch(*NODES).op("c1", "acquire", "ok", 1, 1, 600, granted_ms=100.0).shows("c1", "v1")
+    history = History().watch(*NODES).op("c1", "acquire", "ok", 1, 1, 600, granted_ms=100.0).sets("c1", "v1")
     for node in NODES:
         history.seen(node, "set", 5, "v1", since=4, ttl=95).seen(node, "blind", 50).seen(node, "watching", 60, "second")
         history.seen(node, "blind", 2000)
@@ -275,7 +275,7 @@ def test_keys_that_their_nodes_forgot_are_not_the_locks() -> None:
 
 def test_a_lock_whose_keys_are_not_known_is_not_judged_by_them() -> None:
     history = kept(100, 105, 110)
-    history.held.clear()
+    history.told_values.clear()
     assert late(history) == []
 
 

@@ -181,7 +181,7 @@ def test_an_extension_without_a_validity_is_late_if_it_was_asked_for_after_the_e
 
 def extended_late(*gone: float | None) -> History:
     """c1 was let in at 10 until 100, and extended from 120 to 130; each node held its key from 8 on, until `gone`."""
-    history = History(ttl_ms=100).watch("n1", "n2", "n3").section("c1", 10, 200, deadline=100).shows("c1", "v1")
+    history = History(ttl_ms=100).watch("n1", "n2", "n3").section("c1", 10, 200, deadline=100).sets("c1", "v1")
     history.op("c1", "extend", "ok", 1, 120, 130, validity_ms=90.0, deadline_ns=ms(215))
     for node, at in zip(("n1", "n2", "n3"), gone, strict=True):
         history.seen(node, "set", 8, "v1", since=6, ttl=100)
@@ -215,11 +215,11 @@ def test_a_late_extension_of_a_key_that_was_gone_breaks_the_lease() -> None:
 
 def test_nobody_knows_what_the_nodes_held_of_a_lock_that_shows_nothing() -> None:
     history = extended_late(110, 111, 112)
-    history.held.clear()
+    history.told_values.clear()
     assert late(history) == [()]
     history = extended_late(110, 111, 112)
-    history.held.clear()
-    assert late(history.shows("c1", "what no node ever had")) == [()]
+    history.told_values.clear()
+    assert late(history.sets("c1", "what no node ever had")) == [()]
     history = extended_late(110, 111, 112)
     history.key_events.clear()
     assert late(history) == [()]

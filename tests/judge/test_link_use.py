@@ -104,7 +104,7 @@ def test_a_node_that_holds_values_of_a_client_that_sent_it_nothing_was_reached_i
     history.watch("n1", "n2", "n3")
     for number in range(1, 11):
         at = 10 * (number - 1)
-        history.shows("c1", f"v{number}", number=number)
+        history.sets("c1", f"v{number}", number=number)
         for node in ("n1", "n2", "n3"):
             history.seen(node, "set", at - 0.5, value=f"v{number}", ttl=100)
             history.seen(node, "deleted", at + 6)

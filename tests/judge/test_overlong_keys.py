@@ -16,7 +16,7 @@ NODES = ("n1", "n2", "n3")
 def held(*ttls: int | None, **config: Any) -> History:
     """c1 is inside from 10 to 200; the nodes hold its key from 8 on, with these times to live when they were read."""
     history = History(**{"ttl_ms": 1_000} | config).watch(*NODES).section("c1", 10, 200, asked=5, deadline=900)
-    history.shows("c1", "v1")
+    history.sets("c1", "v1")
     for node, ttl in zip(NODES, ttls, strict=False):
         history.seen(node, "set", 8, "v1", ttl=ttl)
     for node in NODES[len(ttls) :]:
@@ -66,7 +66,7 @@ def test_keys_that_live_too_long_are_told_with_their_time() -> None:
 
 def test_of_several_sections_the_one_whose_keys_live_longest_is_told() -> None:
     history = held(1_500, 1_500, 1_500)
-    history.section("c2", 310, 400, asked=305, deadline=1_200).shows("c2", "v2")
+    history.section("c2", 310, 400, asked=305, deadline=1_200).sets("c2", "v2")
     for node in NODES:
         history.seen(node, "deleted", 201).seen(node, "set", 308, "v2", ttl=1_700)
         history.seen(node, "deleted", 401).seen(node, "blind", 900)

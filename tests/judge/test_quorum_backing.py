@@ -21,7 +21,7 @@ NODES = ("n1", "n2", "n3")
 def section(*, end: float = 50, deadline: Any = 105, **config: Any) -> History:
     """c1 asked at 5, is inside from 10 to 50, may believe so until 105, and shows v1; all nodes are watched."""
     history = History(**config).watch(*NODES)
-    return history.section("c1", 10, end, asked=5, deadline=deadline).shows("c1", "v1")
+    return history.section("c1", 10, end, asked=5, deadline=deadline).sets("c1", "v1")
 
 
 def granted_by(*nodes: str, **options: Any) -> History:
@@ -109,7 +109,7 @@ def test_nobody_can_be_told_of_a_lock_that_shows_nothing() -> None:
 
 
 def test_a_run_that_nobody_watched_gives_no_answer() -> None:
-    assert check(History().section("c1", 10, 50).shows("c1", "v1").recorded()) == Answer()
+    assert check(History().section("c1", 10, 50).sets("c1", "v1").recorded()) == Answer()
     assert check(section().recorded()).figures == Figures(sections=0)
     blind = History().section("c1", 10, 50).seen("n1", "blind", 5)
     assert check(blind.recorded()) == Answer()
@@ -148,7 +148,7 @@ def test_values_that_nobody_could_read_went_as_one_did_that_was_seen(seen: str) 
 @pytest.mark.parametrize(("one", "two"), [("deleted", "overwritten"), ("overwritten", "deleted")])
 def test_values_that_nobody_could_read_went_as_most_of_those_did_that_were_seen(one: str, two: str) -> None:
     nodes = [f"n{number}" for number in range(1, 7)]
-    history = History(nodes=6).watch(*nodes).section("c1", 10, 50, asked=5, deadline=105).shows("c1", "v1")
+    history = History(nodes=6).watch(*nodes).section("c1", 10, 50, asked=5, deadline=105).sets("c1", "v1")
     for node in nodes[:3]:
         history.seen(node, "set", 8, None).seen(node, "deleted", 30)
     for node, how in zip(nodes[3:], (one, two, two), strict=True):
@@ -273,7 +273,7 @@ def test_that_a_node_was_out_of_sight_before_the_grant_does_not_matter() -> None
 
 def test_a_node_that_was_not_in_sight_when_the_client_asked_may_have_lost_it() -> None:
     def lost_at(at: float) -> History:
-        history = History().section("c1", 10, 50, asked=5, deadline=105).shows("c1", "v1").watch(*NODES, at=-20)
+        history = History().section("c1", 10, 50, asked=5, deadline=105).sets("c1", "v1").watch(*NODES, at=-20)
         history.seen("n1", "set", 8, "v1").seen("n3", "set", 3, "other").seen("n2", "set", -10, "other")
         return history.seen("n2", "blind", at).seen("n2", "watching", 15, "second")
 
@@ -286,7 +286,7 @@ def test_a_node_that_was_not_in_sight_when_the_client_asked_may_have_lost_it() -
 def test_a_node_that_was_down_when_the_client_asked_was_given_nothing_until_it_was_back() -> None:
     def with_fault(began: float = 2, healed: float | None = 20, at: float = 15, **more: Any) -> History:
         """n2 is out of sight from 1 to `at`, and certainly did nothing from `began` + 1 to `healed` - 1."""
-        history = History().section("c1", 10, 50, asked=5, deadline=105).shows("c1", "v1").watch(*NODES, at=-20)
+        history = History().section("c1", 10, 50, asked=5, deadline=105).sets("c1", "v1").watch(*NODES, at=-20)
         history.seen("n1", "set", 8, "v1").seen("n3", "set", 3, "other").seen("n2", "set", -10, "other")
         history.seen("n2", "blind", 1).seen("n2", "watching", at, "second")
         return history.fault("f", began, healed, **{"nodes": ("n2",), "how_down": "kill"} | more)
@@ -321,8 +321,8 @@ def test_a_node_that_was_down_when_the_client_asked_was_given_nothing_until_it_w
 
 def test_a_node_that_stood_still_may_hold_what_an_earlier_section_of_the_client_had_set() -> None:
     """The client's sections have one value in common."""
-    history = History().watch(*NODES, at=-80).section("c1", -60, -50, number=1).shows("c1", "client:1", number=1)
-    history.section("c1", 10, 50, asked=5, deadline=105, number=2).shows("c1", "client:1", number=2)
+    history = History().watch(*NODES, at=-80).section("c1", -60, -50, number=1).sets("c1", "client:1", number=1)
+    history.section("c1", 10, 50, asked=5, deadline=105, number=2).sets("c1", "client:1", number=2)
     history.seen("n3", "set", 3, "other", is_hash=True).seen("n2", "blind", -70).seen("n2", "watching", 80, "n2-first")
     for asked in (-64, 6):
         history.seen("n1", "set", asked + 2, "client:1", since=asked, ttl=100, is_hash=True)
@@ -334,7 +334,7 @@ def seen_on(*nodes: str, unseen: tuple[str, ...] = (), until: float = 900) -> Hi
     """Five nodes, of which the witness sees some only from `until` on. The value is on the nodes named, another one on
     all others that are seen."""
     five = ("n1", "n2", "n3", "n4", "n5")
-    history = History(nodes=5).section("c1", 10, 50, asked=5, deadline=105).shows("c1", "v1")
+    history = History(nodes=5).section("c1", 10, 50, asked=5, deadline=105).sets("c1", "v1")
     for node in five:
         if node not in unseen:
             history.seen(node, "watching", 0, "first")
@@ -394,7 +394,7 @@ def test_losses_of_the_lock_and_of_nodes_are_kept_apart() -> None:
 def test_a_node_that_was_unobserved_for_a_while_and_may_have_held_the_value_throughout_is_no_loss() -> None:
     """n1 and n2 never had it, n3 forgot it; the lock is to blame only if n4 had lost it too."""
     five = ("n1", "n2", "n3", "n4", "n5")
-    history = History(nodes=5).watch(*five).section("c1", 10, 50, asked=5, deadline=105).shows("c1", "v1")
+    history = History(nodes=5).watch(*five).section("c1", 10, 50, asked=5, deadline=105).sets("c1", "v1")
     for node in five:
         history.seen(node, "set", 8, "v1" if node in ("n3", "n4", "n5") else "other", since=6, ttl=100)
     history.seen("n3", "blind", 20).seen("n3", "watching", 25, "second").seen("n4", "blind", 30)
@@ -414,11 +414,11 @@ def test_a_value_set_over_it_is_a_loss_as_well() -> None:
 
 def test_each_section_is_judged_by_its_own_value_and_key() -> None:
     history = granted_by("n1", "n2").seen("n3", "set", 3, "other").seen("n1", "deleted", 51).seen("n2", "deleted", 51)
-    history.section("c2", 60, 90, key="k2").shows("c2", "v2", key="k2")
+    history.section("c2", 60, 90, key="k2").sets("c2", "v2")
     for node in NODES:
         history.seen(node, "set", 58, "v2", key="k2")
     assert judged(history).figures.unfounded == 0
-    history.section("c2", 100, 140, number=2).shows("c2", "v3", number=2).seen("n1", "set", 98, "v3")
+    history.section("c2", 100, 140, number=2).sets("c2", "v3", number=2).seen("n1", "set", 98, "v3")
     history.seen("n2", "set", 98, "v4")
     figures = judged(history).figures
     assert (figures.sections, figures.unfounded) == (3, 1)
@@ -428,7 +428,7 @@ def test_several_show_the_longest_first() -> None:
     history = granted_by("n1", "n2", "n3")
     for node in NODES:
         history.seen(node, "deleted", 45)
-    history.section("c2", 60, 90).shows("c2", "v2")
+    history.section("c2", 60, 90).sets("c2", "v2")
     for node in NODES:
         history.seen(node, "set", 58, "v2").seen(node, "deleted", 70)
     finding = only(history)
@@ -440,7 +440,7 @@ def test_several_show_the_longest_first() -> None:
 
 
 def test_a_client_that_is_killed_while_it_releases_believes_in_nothing_any_more() -> None:
-    history = History().watch(*NODES).section("c1", 10, None, asked=5).shows("c1", "v1")
+    history = History().watch(*NODES).section("c1", 10, None, asked=5).sets("c1", "v1")
     history.op("c1", "write", "ok", 1, 20, 25, value=1)
     for node in NODES:
         history.seen(node, "set", 8, "v1", since=6, ttl=100).seen(node, "deleted", 30)
@@ -451,7 +451,7 @@ def test_a_client_that_is_killed_while_it_releases_believes_in_nothing_any_more(
 
 
 def test_many_holdings_before_and_behind_do_not_matter() -> None:
-    history = History().watch(*NODES).section("c1", 210, 250, asked=205, deadline=305).shows("c1", "v1")
+    history = History().watch(*NODES).section("c1", 210, 250, asked=205, deadline=305).sets("c1", "v1")
     for node in NODES:
         for at in (0, 40, 80, 300, 340):
             history.seen(node, "set", at + 1, f"other {at}").seen(node, "deleted", at + 30)
@@ -463,7 +463,7 @@ def test_many_holdings_before_and_behind_do_not_matter() -> None:
 
 
 def test_of_a_key_that_no_node_ever_held_nobody_knows_whose_it_would_be() -> None:
-    history = granted_by("n1", "n2").section("c2", 60, 90, key="k2").shows("c2", "v2", key="k2")
+    history = granted_by("n1", "n2").section("c2", 60, 90, key="k2").sets("c2", "v2")
     assert judged(history).figures.unfounded == 0
 
 
@@ -506,10 +506,12 @@ def test_a_belief_is_unfounded_when_no_majority_may_hold_the_value_between_two_m
     history = told(happened)
     for number, (start, length, validity) in enumerate(sections):
         client = f"c{number}"
-        history.section(client, start, start + length, deadline=start + validity).shows(client, f"v{number}")
+        history.section(client, start, start + length, deadline=start + validity).sets(client, f"v{number}")
     run = history.recorded()
     assert run.watched is not None
-    held, watch_windows = run.watched.holdings.to_dict("records"), run.watched.watch_windows.to_dict("records")
+    assert run.owners is not None
+    held, watch_windows = run.owners.holdings.to_dict("records"), run.watched.watch_windows.to_dict("records")
+    places = {client: place for place, client in enumerate(run.sections["client"])}
 
     def is_seen(node: str, at_ns: float) -> bool:
         return any(
@@ -517,18 +519,19 @@ def test_a_belief_is_unfounded_when_no_majority_may_hold_the_value_between_two_m
             for watch_window in watch_windows
         )
 
-    def may_hold(node: str, value: str, at_ns: float) -> bool:
+    def may_hold(node: str, values: set[str], at_ns: float) -> bool:
         return not is_seen(node, at_ns) or any(
-            row["node"] == node and row["value"] in (value, None) and row["from_min_ns"] <= at_ns <= row["to_max_ns"]
+            row["node"] == node and row["value"] in (*values, None) and row["from_min_ns"] <= at_ns <= row["to_max_ns"]
             for row in held
         )
 
     used = {row["node"] for row in held}
     longest = []
     for number, (start, length, validity) in enumerate(sections):
-        without = [0]
-        for at in range(start, min(start + length, start + validity)):
-            holding = sum(may_hold(node, f"v{number}", ms(at + 0.5)) for node in used)
+        without, values = [0], run.owners.values.get(places[f"c{number}"])
+        for at in range(start, min(start + length, start + validity)) if values is not None else ():
+            assert values is not None
+            holding = sum(may_hold(node, values, ms(at + 0.5)) for node in used)
             unseen = sum(not is_seen(node, ms(at + 0.5)) for node in NODES if node not in used)
             without.append(without[-1] + 1 if (holding + unseen) * 2 <= len(used) + unseen else 0)
         longest.append(max(without))
@@ -568,7 +571,7 @@ def test_a_value_that_came_late_and_was_still_there_was_not_lost() -> None:
 @pytest.mark.parametrize(("requested", "cause"), [(None, "gone unread"), (7.9, "gone unread"), (8, "never set")])
 def test_an_unread_value_of_an_earlier_round_is_not_what_the_last_one_set(requested: float | None, cause: str) -> None:
     told = {} if requested is None else {"requested_ns": ms(requested)}
-    history = History().watch("n1", "n2", "n3").section("c1", 10, 50, asked=1, **told).shows("c1", "v1")
+    history = History().watch("n1", "n2", "n3").section("c1", 10, 50, asked=1, **told).sets("c1", "v1")
     history.seen("n1", "set", 9, "v1", ttl=100).seen("n2", "set", 4, None).seen("n2", "deleted", 8)
     assert unfounded(history.seen("n3", "set", 3, "other")) == (cause, 40)
 
@@ -584,7 +587,7 @@ def test_a_node_that_was_started_anew_after_the_yes_had_lost_by_then_what_expire
 @pytest.mark.parametrize(("clock", "blame"), [(True, "undecided"), (False, "lock")])
 def test_what_a_later_round_may_have_set_out_of_sight_may_be_gone_by_a_wrong_clock(clock: bool, blame: str) -> None:
     """n1 and n2 gave the key of the first round back, and were out of sight when the yes came, at 1,900."""
-    history = History(ttl_ms=1000).watch(*NODES).shows("c1", "v1")
+    history = History(ttl_ms=1000).watch(*NODES).sets("c1", "v1")
     history.op("c1", "acquire", "ok", 1, 1, 1900, deadline_ns=ms(2480), validity_ms=580.0)
     history.op("c1", "release", "ok", 1, 2400, 2401).seen("n3", "set", 1500, "v1", since=1499, ttl=1000)
     for node in NODES[:2]:
@@ -626,7 +629,7 @@ def test_of_several_unread_values_the_last_one_before_the_time_in_question_count
 def lent_again(client: str = "c1", *, deleted: float | None = 62) -> History:
     """c1 releases at 50, and gets the same lease, with the same value, again at 60; the keys go at `deleted`."""
     history = granted_by(*NODES).op("c1", "release", "info", 1, 50, 55)
-    history.section(client, 60, 90, asked=59, deadline=105, number=2).shows(client, "v1", number=2)
+    history.section(client, 60, 90, asked=59, deadline=105, number=2).sets(client, "v1", number=2)
     for node in NODES if deleted is not None else ():
         history.seen(node, "deleted", deleted, since=deleted - 1)
     return history
@@ -638,19 +641,24 @@ def test_a_value_that_its_client_uses_for_two_sections_must_be_on_the_nodes_in_b
     assert (only(lent_again()).blame, only(lent_again()).examples[0]["section"]) == ("lock", 2)
 
 
-def test_a_value_that_two_clients_use_tells_nothing_about_either() -> None:
-    assert judged(lent_again("c2")).figures.sections == 0
+def test_a_value_that_two_clients_set_tells_nothing_about_either() -> None:
+    history = lent_again("c2")
+    assert judged(history).figures.sections == 2
+    for node in NODES:
+        history.seen(node, "set", 199, "v1")
+    assert judged(history).figures.sections == 0
 
 
 def test_two_keys_of_a_lock_on_one_node_are_looked_at_in_the_order_in_which_they_began() -> None:
     """One was set just when the witness came back; the other one, which it then found, may have been there before."""
-    history = History().watch("n1").section("c1", 210, 230, asked=201).shows("c1", "v1")
-    history.section("c2", 240, 250, asked=90).shows("c2", "v2")
+    history = History().watch("n1").section("c1", 210, 230, asked=201).sets("c1", "v1")
+    history.section("c2", 240, 250, asked=90).sets("c2", "v2")
+    history.seen("n1", "set", 95, "v2", key="k1#2").seen("n1", "deleted", 96, key="k1#2")
     history.seen("n1", "blind", 100).seen("n1", "watching", 200, "n1-second")
     history.seen("n1", "set", 206, "v1", key="k1#1", since=203).seen("n1", "seen", 207, "v2", key="k1#2")
     backing = history.seen("n1", "blind", 900).recorded().backing
     assert backing is not None
-    assert backing.lines["n1", "k1"].from_min == [ms(100), ms(203)]
+    assert backing.lines["n1", "k1"].from_min == [ms(95), ms(100), ms(203)]
     assert backing.possible_holders(0, ms(201), ms(202)) == []
     assert backing.possible_holders(0, ms(201), ms(204)) == ["n1"]
 
@@ -665,5 +673,5 @@ def test_of_an_unread_value_nothing_may_be_left_to_look_at() -> None:
         history.seen("n2", event, 10 + at, None if at else "c1-1", since=8, ttl=1)
     for node in ("n2", "n3"):
         history.seen(node, "set", 30.5, "c2-1", since=28.5, ttl=100)
-    figures = check(history.shows("c1", "c1-1").shows("c2", "c2-1").recorded()).figures
+    figures = check(history.sets("c1", "c1-1").sets("c2", "c2-1").recorded()).figures
     assert figures is not None

@@ -16,7 +16,7 @@ NODES = ("n1", "n2", "n3")
 def extended(outcome: str = "ok", **config: Any) -> History:
     """c1 is inside from 10 to 400, v1 is on three nodes since 8, and an extension is asked for at 60 and answered at
     65."""
-    history = History(ttl_ms=500, **config).watch(*NODES).section("c1", 10, 400, deadline=505).shows("c1", "v1")
+    history = History(ttl_ms=500, **config).watch(*NODES).section("c1", 10, 400, deadline=505).sets("c1", "v1")
     for node in NODES:
         history.seen(node, "set", 8, "v1", ttl=500)
     return history.op("c1", "extend", outcome, 1, 60, 65)
@@ -98,20 +98,20 @@ def test_a_node_that_never_showed_the_key_may_have_it_while_it_is_out_of_sight(l
 
 
 def test_a_lock_whose_keys_nobody_saw_is_not_judged() -> None:
-    history = History(ttl_ms=500).watch(*NODES).section("c1", 10, 400, deadline=505).shows("c1", "v1")
-    history.section("c2", 500, 600, deadline=900, key="k2").shows("c2", "v2", key="k2")
+    history = History(ttl_ms=500).watch(*NODES).section("c1", 10, 400, deadline=505).sets("c1", "v1")
+    history.section("c2", 500, 600, deadline=900, key="k2").sets("c2", "v2")
     history.seen("n1", "set", 499, "v2", ttl=500, key="k2")
     assert judged(history.op("c1", "extend", "ok", 1, 60, 65)).findings == ()
 
 
-def test_nor_is_a_section_that_does_not_show_its_value() -> None:
+def test_a_section_that_set_no_key_has_none_to_extend() -> None:
     history = extended().section("c2", 500, 600, deadline=900)
-    assert unheld(history.op("c2", "extend", "ok", 1, 560, 565)) == (1, 0)
+    assert unheld(history.op("c2", "extend", "ok", 1, 560, 565)) == (2, 1)
 
 
 def nested(asked: float, outcome: str = "ok", **more: Any) -> History:
     """c1's lease ends at 100. It acquires once more, and is inside until 400; its keys are gone since 101."""
-    history = History(ttl_ms=100, **more).watch(*NODES).section("c1", 10, 400, deadline=100).shows("c1", "v1")
+    history = History(ttl_ms=100, **more).watch(*NODES).section("c1", 10, 400, deadline=100).sets("c1", "v1")
     for node in NODES:
         history.seen(node, "set", 8, "v1", ttl=93).seen(node, "expired", 101)
     return history.op("c1", "reenter", outcome, 1, asked, asked + 5)

@@ -132,7 +132,7 @@ def test_keys_that_are_stuck_at_different_times_leave_a_majority_free() -> None:
 
 def test_a_key_of_a_former_section_is_nobody_s_from_the_beginning() -> None:
     """It was set anew; the tries go on for so long that the key of a try would be owned."""
-    history = tried(0, 0).op("c2", "acquire", "fail", 1, 200, 4000).watch(*NODES).shows("c1", "own")
+    history = tried(0, 0).op("c2", "acquire", "fail", 1, 200, 4000).watch(*NODES).sets("c1", "own")
     for node in ("n1", "n2"):
         held(held(history, node, 9, 1900, "own"), node, 2000, 2300, "own")
     assert why(history) == ("stuck keys", ("n1", "n2"))

@@ -85,7 +85,7 @@ def test_nobody_recovers_before_keys_have_expired_that_a_clock_kept(off: float, 
 
 @pytest.mark.parametrize(("began", "outlasts"), [(241.5, False), (242, True)])
 def test_an_orphan_on_a_node_with_a_wrong_clock_is_not_held_against_the_lock(began: float, outlasts: bool) -> None:
-    history = History().watch("n1").section("c1", 10, 40).shows("c1", "v1").seen("n1", "set", 9.8, "v1", ttl=90_000)
+    history = History().watch("n1").section("c1", 10, 40).sets("c1", "v1").seen("n1", "set", 9.8, "v1", ttl=90_000)
     history.fault("f1", began, None, wrong_clocks=("n1",))
     history.seen("n1", "deleted", 241.5)
     assert bool(orphans.check(history.recorded()).findings) is outlasts
@@ -94,7 +94,7 @@ def test_an_orphan_on_a_node_with_a_wrong_clock_is_not_held_against_the_lock(beg
 @pytest.mark.parametrize(("began", "sections"), [(50, 0), (51, 1)])
 def test_how_long_the_keys_of_a_node_with_a_wrong_clock_live_is_not_known(began: float, sections: int) -> None:
     nodes = ("n1", "n2", "n3")
-    history = History().watch(*nodes).section("c1", 10, 50, asked=5, deadline=205).shows("c1", "v1")
+    history = History().watch(*nodes).section("c1", 10, 50, asked=5, deadline=205).sets("c1", "v1")
     for node in nodes:
         history.seen(node, "set", 8, "v1", since=6, ttl=100, read=9)
     history.fault("f1", began, None, wrong_clocks=nodes)

@@ -18,7 +18,7 @@ from tests.judge.histories import History
 
 
 def left_behind(**config: object) -> History:
-    history = History(nodes=2, **config).watch("n1", "n2").section("c1", 10, 40).shows("c1", "v1")
+    history = History(nodes=2, **config).watch("n1", "n2").section("c1", 10, 40).sets("c1", "v1")
     history.seen("n1", "set", 9, "v1", ttl=100).seen("n1", "deleted", 81)
     return history.seen("n2", "set", 9, "v1", ttl=100).seen("n2", "deleted", 30).seen("n2", "blind", 1000)
 
@@ -98,7 +98,7 @@ def test_a_run_that_could_not_be_watched_says_so_and_one_that_was_not_to_be_says
 
 
 def test_nothing_left_behind_is_worth_a_row() -> None:
-    history = History(nodes=1).watch("n1").section("c1", 10, 40).shows("c1", "v1").seen("n1", "set", 9, "v1", ttl=100)
+    history = History(nodes=1).watch("n1").section("c1", 10, 40).sets("c1", "v1").seen("n1", "set", 9, "v1", ttl=100)
     history.seen("n1", "deleted", 41).seen("n1", "blind", 1300)
     found = rows(history)
     assert found["keys"] == "none was left on a node without an owner"

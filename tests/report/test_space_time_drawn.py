@@ -35,7 +35,7 @@ def hostile() -> Picture:
     """Everything that a run's record may be asked to name."""
     history, links = History(clients=2).watch("n1"), Links()
     for client, at in (("c1", 10), ("c2", 30)):
-        history.section(client, at, 60, asked=at - 2, key=HOSTILE).shows(client, HOSTILE + client, key=HOSTILE)
+        history.section(client, at, 60, asked=at - 2, key=HOSTILE).sets(client, HOSTILE + client)
         history.seen("n1", "set", at, HOSTILE + client, since=at - 2, key=HOSTILE, ttl=100)
         links.asked(client, "n1", "SET", {"error": HOSTILE}, at - 2, at - 1.9, at - 1.8, at - 1.7, keys=(HOSTILE,))
         links.rows[-1]["arguments"] = [HOSTILE, HOSTILE + client, *["x" * 10_000] * 3]

@@ -1,0 +1,178 @@
+"""For which section was each value set that the nodes held? The ledger names the request that set it, and its call.
+
+What an acquire sets belongs to the section that it was granted; what an earlier round of that acquire had set, and it
+gave up again, does not, nor does what a refused acquire sets. What an extension sets belongs to its section, granted or
+not, and so does background work between the grant and the release. A field that the owner of a hash adds leaves the
+hash with its owner. With the fields of several clients it may be any of theirs, and the value counts as unread.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from harness.history.calls import NO_CALL
+from harness.history.fault_windows import FOREVER_NS
+from harness.history.groups import known
+from harness.history.ledger import Ledger
+
+if TYPE_CHECKING:
+    from harness.history.recorded import Recorded
+
+NO_SECTION: Final = -1
+GRANTS: Final = ("acquire", "reenter")
+_WHILE_INSIDE: Final = ("extend", "held", "leave")
+_READABLE: Final = ("SET", "SETNX", "SETEX", "PSETEX", "GETSET", "MSET", "HSET", "HSETNX", "HMSET", "HINCRBY")
+"""What these set can be read; a value of theirs that was not read was gone too soon."""
+COUNTS: Final = ("INCR", "INCRBY", "DECR", "DECRBY")
+_COLUMNS: Final = (
+    *("event", "what", "key", "value", "owner", "cause", "client", "by", "task", "f", "outcome", "life", "section"),
+    *("call", "is_in_call", "from_client_ns", "did"),
+)
+
+
+class Setter(NamedTuple):
+    """`section`: its place. `client`: the process that sent the request; `call`: the place of its call, or of the last
+    one before it (`is_background`). What is not known is missing."""
+
+    section: int = NO_SECTION
+    client: str | None = None
+    call: int = NO_CALL
+    is_background: bool = False
+
+
+UNKNOWN: Final = Setter()
+
+
+@dataclass(frozen=True, slots=True)
+class Setters:
+    """Whose section the rows of a ledger are about."""
+
+    rows: dict[str, list[Any]]
+    row_of: dict[int, int]
+    """By event of the witness."""
+    places: dict[tuple[Any, ...], int]
+    requested: list[int]
+    """By section, when the round that granted it was, if the lock tells; else the earliest time."""
+    given_up: frozenset[tuple[int, str]]
+    """Values that an acquire deleted itself after it had set them for the last time, by the place of the call."""
+
+    @classmethod
+    def of(cls, run: Recorded, ledger: Ledger, places: dict[tuple[Any, ...], int]) -> Setters:
+        rows = {name: ledger.rows[name].tolist() for name in _COLUMNS}
+        row_of = {event: row for row, event in enumerate(rows["event"]) if event >= 0}
+        requested = known(run.sections["requested_ns"])[1].tolist()
+        return cls(rows, row_of, places, requested, frozenset(_given_up(rows)))
+
+    def of_row(self, row: int) -> Setter:
+        """For whom the request of this row was sent, if it sets a key."""
+        rows = self.rows
+        call, f, in_call = rows["call"][row], rows["f"][row], rows["is_in_call"][row]
+        if rows["cause"][row] != "request" or rows["by"][row] != "client":
+            return UNKNOWN
+        if call == NO_CALL or rows["did"][row] in COUNTS:
+            return Setter(client=rows["client"][row])
+        place = self.places.get((rows["task"][row], rows["life"][row], rows["section"][row]), NO_SECTION)
+        if f in GRANTS:
+            is_its = rows["outcome"][row] == "ok" and not (f == "acquire" and in_call and self._is_early(row, place))
+        else:
+            is_its = f in _WHILE_INSIDE
+        return Setter(place if is_its else NO_SECTION, rows["client"][row], call, not in_call)
+
+    def _is_early(self, row: int, section: int) -> bool:
+        """Whether an earlier round of a granted acquire set it."""
+        rows = self.rows
+        sent_ns = rows["from_client_ns"][row]
+        return (rows["call"][row], rows["value"][row]) in self.given_up or (
+            section != NO_SECTION and 0 <= sent_ns < self.requested[section]
+        )
+
+    def sent_ns(self, event: int) -> int:
+        """When the request was sent that led to this event of the witness; -1 if that is not known."""
+        row = self.row_of.get(event)
+        return -1 if row is None else int(self.rows["from_client_ns"][row])
+
+
+def _given_up(rows: dict[str, list[Any]]) -> set[tuple[int, str]]:
+    last_set: defaultdict[tuple[int, str], int] = defaultdict(int)
+    last_deleted: defaultdict[tuple[int, str], int] = defaultdict(int)
+    names = ("what", "value", "call", "f", "is_in_call", "from_client_ns")
+    for what, value, call, f, in_call, sent_ns in zip(*(rows[name] for name in names), strict=True):
+        if f == "acquire" and in_call and value is not None:
+            last = last_deleted if what == "deleted" else last_set
+            last[call, value] = max(last[call, value], sent_ns)
+    return {of for of, sent_ns in last_deleted.items() if sent_ns > last_set[of]}
+
+
+def with_setters(holdings: pd.DataFrame, setters: Setters) -> pd.DataFrame:
+    """The holdings, with `section`, `client`, `call` and `is_background` as in `Setter`."""
+    values, ends = holdings["value"].tolist(), holdings["ended"].tolist()
+    found: list[Setter] = []
+    latest: dict[tuple[str, str], int] = {}
+    shared: set[int] = set()
+    names = ("node", "key", "value", "event")
+    for place, (node, key, value, event) in enumerate(zip(*(holdings[name].tolist() for name in names), strict=True)):
+        before = latest.get((node, key))
+        row = setters.row_of.get(event)
+        if row is None:
+            # It was there when the node could be watched again: what it had held before.
+            is_same = before is not None and values[before] == value
+            setter = found[before] if is_same and before is not None else UNKNOWN
+        elif setters.rows["what"][row] == "changed":
+            setter = _changed(setters, row, UNKNOWN if before is None else found[before], shared)
+            if setters.rows["owner"][row] in shared:
+                values[place] = None
+                if before is not None and ends[before] == "overwritten":
+                    ends[before] = "set unread"
+        else:
+            setter = setters.of_row(row)
+            if setters.rows["did"][row] in COUNTS:
+                values[place] = None
+            elif value is None and setters.rows["did"][row] not in _READABLE:
+                setter = Setter(client=setter.client)
+        found.append(setter)
+        latest[node, key] = place
+    columns = list(zip(*found, strict=True)) if found else [(), (), (), ()]
+    return holdings.assign(
+        value=objects(values),
+        ended=objects(ends),
+        section=np.array(columns[0], np.int64),
+        client=objects(columns[1]),
+        call=np.array(columns[2], np.int64),
+        is_background=np.array(columns[3], bool),
+    )
+
+
+def objects(values: Iterable[Any]) -> pd.Series:
+    """A column in which None stays None, and a tuple is one value."""
+    return pd.DataFrame({"value": list(values)}, dtype=object)["value"]
+
+
+def _changed(setters: Setters, row: int, before: Setter, shared: set[int]) -> Setter:
+    """Whose a hash is when its fields have changed."""
+    by, owner = setters.of_row(row), setters.rows["owner"][row]
+    if by.client is None or by.client != before.client:
+        shared.add(owner)
+    if owner in shared:
+        return UNKNOWN
+    return by if by.section != NO_SECTION else before
+
+
+def done_with(run: Recorded, ledger: Ledger, holdings: pd.DataFrame, left_ns: Any) -> pd.DataFrame:
+    """The holdings with `task`, whose call set them; `done_ns`, when their owner was done with them (forever if that is
+    not known); and `is_gone`, whether it could no longer delete them then. A refused attempt is done when it ends."""
+    section, call = (holdings[name].to_numpy(np.int64) for name in ("section", "call"))
+    calls, is_its = ledger.calls, section != NO_SECTION
+    complete = np.append(calls.complete_ns, FOREVER_NS)[call]
+    is_cut = np.append(calls.outcome == "", False)[call].astype(bool)
+    released = np.append((run.sections["ended"] == "release").to_numpy(bool), True)[section]
+    return holdings.assign(
+        task=objects(np.array((*calls.client, None), object)[call]),
+        done_ns=np.where(is_its, np.append(left_ns, FOREVER_NS)[section], complete),
+        is_gone=np.where(is_its, ~released, is_cut),
+    )
