@@ -10,8 +10,9 @@ gone, and as long as the key has not outlived its time or its lease. Meanwhile t
 - not set another value in its place, by an extension or an attempt that is granted, or by a plain SET at all. (A script
   of an attempt that is refused may keep the owner, and note who waits.)
 
-It does not matter whether the request was late, or sent while no call of its client was under way. An extension may
-not change what another client's attempt has set, or a section has left behind, either.
+It does not matter whether the request was late, or sent while no call of its client was under way. The tasks of one
+process count as one client, because a request may leave the process after the call that made it has ended. An extension
+may not change what another client's attempt has set, or a section has left behind, either.
 """
 
 from __future__ import annotations
@@ -156,12 +157,8 @@ def _same_client(rows: pd.DataFrame, of: Any) -> Any:
 
 
 def _is_of(request: Any, holder: _Holder) -> bool:
-    """Whether it is, or may be, a request of the holder."""
-    if request["by"] != "client":
-        return True
-    if request["client"] != holder.client:
-        return False
-    return request["task"] is None or request["task"] == holder.task
+    """Whether it is, or may be, a request of the holder: which task of a process sent it is not on record."""
+    return bool(request["by"] != "client" or request["client"] == holder.client)
 
 
 def _is_wrong(change: Any, holder: _Holder) -> bool:

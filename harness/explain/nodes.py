@@ -193,7 +193,7 @@ def _is_shared(run: Recorded, loss: Loss) -> bool:
         return False
     is_anothers = by is not None and by.client is not None and by.whose[:2] != loss.granted.whose[:2]
     return (is_anothers and by is not None and by.value == value) or (
-        run.owners is not None and value in (*run.owners.shared, *run.owners.of_clients)
+        run.owners is not None and value in run.owners.shared
     )
 
 

@@ -1,8 +1,8 @@
 """In which call of its client was a request sent, or after which one?
 
 A client calls its lock: it acquires, extends, releases. What the lock sends meanwhile belongs to that call; what it
-sends at another time is background work. A process with several tasks has several calls under way at once: of these,
-the one for the request's own key counts, and if it is not the only one, none.
+sends at another time is background work, after the call that ended last. A process with several tasks has several calls
+under way at once: the only one for the request's own key counts, and if there are more of them, or none, no call.
 """
 
 from __future__ import annotations
@@ -68,33 +68,26 @@ class Calls:
         return cls(client, life, f, outcome, section, key, invoke, complete, of_process)
 
     def at(self, process: str, sent_ns: Ints, key: Any) -> tuple[Ints, Any]:
-        """For requests of one process: the call in which each was sent, or else the last one that had ended, or
-        `NO_CALL`; and whether it was sent in that call. `key`: the key of each, as the node calls it."""
-        found, inside = np.full(len(sent_ns), NO_CALL), np.zeros(len(sent_ns), bool)
-        tasks = self.of_process.get(process, [])
-        latest = np.full(len(sent_ns), -1)
-        under_way, fitting = np.zeros(len(sent_ns), np.int64), np.zeros(len(sent_ns), np.int64)
-        for own in tasks:
-            place = np.searchsorted(self.invoke_ns[own], sent_ns, "right") - 1
-            call = own[np.maximum(place, 0)]
-            begun = place >= 0
-            is_inside = begun & (sent_ns <= self.complete_ns[call])
-            if len(tasks) > 1:
-                fits = is_inside & np.array(
-                    [of in str(name) for of, name in zip(self.key[call], key, strict=True)], bool
-                )
-                fitting += fits
-                is_first = is_inside & ((under_way == 0) | (fits & (fitting == 1)))
-            else:
-                is_first = is_inside
-            under_way += is_inside
-            ended = np.where(begun & ~is_inside, self.complete_ns[call], -1)
-            is_later = ended > latest
-            found = np.where(is_first, call, np.where(is_later & (under_way == 0), call, found))
-            latest = np.where(is_later, ended, latest)
-            inside |= is_inside
-        several = (under_way > 1) & (fitting != 1)
-        return np.where(several, NO_CALL, found), inside
+        """For requests of one process: the call in which each was sent, or else (of a process with one task) the last
+        one that had ended, or `NO_CALL`; and whether it was sent in that call. `key`: the key of each, as the node
+        calls it."""
+        tasks = [self._begun(own, sent_ns) for own in self.of_process.get(process, [])]
+        if len(tasks) == 1:
+            return tasks[0]
+        names = [of for of in dict.fromkeys(self.key.tolist()) if of]
+        names_a_key = np.array([any(of in str(name) for of in names) for name in key], bool)
+        found, inside, number = np.full(len(sent_ns), NO_CALL), np.zeros(len(sent_ns), bool), np.zeros(len(sent_ns))
+        for call, is_inside in tasks:
+            fits = np.array([of in str(name) for of, name in zip(self.key[call], key, strict=True)], bool)
+            is_its = is_inside & (fits | ~names_a_key)
+            found, inside, number = np.where(is_its, call, found), inside | is_inside, number + is_its
+        return np.where(number == 1, found, NO_CALL), inside
+
+    def _begun(self, own: Ints, sent_ns: Ints) -> tuple[Ints, Any]:
+        """The last call that one task had begun by these times, and whether it was still under way."""
+        place = np.searchsorted(self.invoke_ns[own], sent_ns, "right") - 1
+        call = own[np.maximum(place, 0)]
+        return np.where(place >= 0, call, NO_CALL), (place >= 0) & (sent_ns <= self.complete_ns[call])
 
 
 def _last_recorded(run: Recorded) -> dict[tuple[str, int], int]:

@@ -71,12 +71,14 @@ def two() -> Story:
 def test_a_key_whose_value_others_used_too_may_have_been_deleted_by_any_of_them() -> None:
     story = Story().let_in("c1", 10, 50, "OK OK nil", value="same").let_in("c2", 30, 60, "nil OK OK", value="same")
     assert story.told("overlap").cause == "unknown"
-    story.sets("c1", "same").sets("c2", "same").watch("n1", "n2", "n3").seen("n1", "set", 9.5, "same")
-    story.seen("n3", "set", 29.5, "same")
+    story.watched().sets("c1", "same").sets("c2", "same")
+    for node, event, at in (("n1", "set", 9.5), ("n2", "set", 9.5), ("n2", "deleted", 20), ("n2", "set", 29.5)):
+        story.seen(node, event, at, "same" if event == "set" else None, since=at - 1)
+    story.seen("n3", "set", 29.5, "same", since=28.5)
     told = story.told("overlap")
     assert told.cause == "shared value"
     assert (
-        "n2 had granted the lock to c1; others used the same value for their keys and could delete this one; so that "
+        "n2 had granted the lock to c1; no request on record deleted it (others used the same value); so that "
         "node granted it to c2" in told.sentence
     )
 

@@ -208,21 +208,20 @@ def test_a_key_that_no_acquire_sets_is_not_the_lock_whatever_its_name() -> None:
     assert owners_of(history).holdings["key"].tolist() == ["lock:k1"]
 
 
-<<<<<<< HEAD
 def test_where_no_key_has_its_own_name_the_copy_is_the_one_with_fewer_sections() -> None:
     history = History(clients=3).watch("n1")
     for number in (1, 2, 3):
         client, value, at = f"c{number}", f"v{number}", 10 * number
-        history.section(client, at + 2, at + 5, asked=at - 2).shows(client, value)
+        history.section(client, at + 2, at + 5, asked=at - 2)
         for key, later in (("lock:k1", -1), ("last", 1)):
             if key != "last" or number < 3:
                 history.request(client, "n1", f"SET {key} {value}", at + later, at + later + 0.5)
                 history.seen("n1", "set", at + later + 0.7, value, since=at + later - 0.5, key=key)
     assert owners_of(history).copies == {"last"}
-=======
+
+
 @pytest.mark.parametrize(("permits", "copies"), [(1, {"other"}), (2, set())])
 def test_a_key_that_is_set_along_with_the_keys_own_name_is_a_copy(permits: int, copies: set[str]) -> None:
     config = {"workload": "semaphore", "permits": 2} if permits == 2 else {}
     owners = owners_of(freed(freed(own(own(inside(**config)), at=9, key="other"), "k1"), "other", 50.8))
     assert owners.copies == copies
->>>>>>> 9465dea (judge: own keys by the requests that set them)

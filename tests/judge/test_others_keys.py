@@ -212,17 +212,9 @@ def test_permits_are_told_apart_by_their_values() -> None:
     assert found(deletes(during("release", history))) == (0, 0, 1)
 
 
-def test_tasks_of_one_process_are_clients_of_their_own() -> None:
+def test_which_task_of_a_process_sent_a_request_is_not_known() -> None:
     history = History(ttl_ms=400, tasks=2, clients=1).watch("n1").section("c1@1", 500, 900, asked=480)
     history.request("c1", "n1", "SET k1 b PX 400", 490, 491).seen("n1", "set", 492, "b", since=485, ttl=400)
     history.op("c1@2", "release", "ok", 1, 595, 620)
-    history.request("c1", "n1", "DEL k1", 600, 601, reply="1").seen("n1", "deleted", 602, since=599)
-    assert found(history) == (0, 0, 1)
-
-
-def test_what_a_task_sent_outside_of_its_calls_may_be_another_tasks() -> None:
-    history = History(ttl_ms=400, tasks=2, clients=1).watch("n1").section("c1@1", 500, 900, asked=480)
-    history.request("c1", "n1", "SET k1 b PX 400", 490, 491).seen("n1", "set", 492, "b", since=485, ttl=400)
-    history.op("c1@1", "held", "ok", 1, 595, 620).op("c1@2", "release", "ok", 1, 595, 620)
     history.request("c1", "n1", "DEL k1", 600, 601, reply="1").seen("n1", "deleted", 602, since=599)
     assert found(history) == (0, 0, 0)
