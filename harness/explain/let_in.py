@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, Self
 
 import numpy as np
 
@@ -12,17 +12,20 @@ from harness.explain.cases import Side
 from harness.explain.phrases import at
 from harness.explain.requests import client_of, how_sent
 from harness.explain.wire_requests import WireRequest, WireRequests
+from harness.history.ledger import Change, Ledger
 from harness.history.recorded import Recorded
 
 _MOST_CHANGES: Final = 2
+_LOOKS_BACK: Final = 100
+"""So many changes before the later client was let in are looked at."""
 _DID: Final = {"deleted": "deleted", "overwritten": "set another value of", "prolonged": "prolonged"}
 """What no client may do to the key of another, the worst first."""
 
 
 def let_in(run: Recorded, wire: WireRequests, earlier: Side, later: Side) -> str:
-    """`n1 let both in: it answered c4's EXEC with [0,1,0] at +2.4 ms, and c3's EXEC with [0,1,0] at +4.1 ms. In
-    between, c5 deleted k1:inside: in its release it sent DEL to n1 at +3.0 ms; the node answered 1.` Empty if that is
-    not on record."""
+    """`n1 let both in: it answered c4's EXEC with [0,1,0] at +2.4 ms, and c3's EXEC with [0,1,0] at +4.1 ms. Then c5
+    deleted k1:inside: in its release it sent DEL to n1 at +3.0 ms; the node answered 1.`, and what their requests did
+    to the lock's keys. Empty if that is not on record."""
     answers = [_last_answers(wire, side) for side in (earlier, later)]
     both = [node for node in run.nodes if all(node in one for one in answers)]
     if not both:
@@ -30,8 +33,12 @@ def let_in(run: Recorded, wire: WireRequests, earlier: Side, later: Side) -> str
     first, second = (one[both[0]] for one in answers)
     who = f"{listed(both)} let both in: {both[0]}" if len(both) > 1 else f"{both[0]} let both in: it"
     text = f"{who} answered {_answer(run, earlier, first)}, and {_answer(run, later, second)}."
-    changes = list(_changes(run, earlier, later, both[0]))[:_MOST_CHANGES]
-    return f"{text} Then {'; and '.join(changes)}." if changes else text
+    if run.ledger is None:
+        return text
+    on_node = _OnNode.of(run.ledger, both[0], earlier, later)
+    changes = [f"{client_of(one)} {_DID[one['what']]} {_key(one)}: {how_sent(run, one)}" for one in on_node.changes()]
+    parts = [text, f"Then {'; and '.join(changes)}." if changes else "", on_node.both_keys(), on_node.forgotten(run)]
+    return " ".join(filter(None, parts))
 
 
 def _last_answers(wire: WireRequests, side: Side) -> dict[str, WireRequest]:
@@ -46,25 +53,74 @@ def _answer(run: Recorded, side: Side, request: WireRequest) -> str:
     return f"{side.client}'s {request.command} with {printable(request.reply_label)} at {at(run, request.from_node_ns)}"
 
 
-def _changes(run: Recorded, earlier: Side, later: Side, node: str) -> Iterator[str]:
-    """What other clients did, after the first was let in and until the second was, to the keys that its acquire had
-    changed on the node."""
-    if run.ledger is None:
-        return
-    rows = run.ledger.rows
-    here = ((rows["node"] == node) & (rows["cause"] == "request")).to_numpy(bool)
-    task, at_ns = rows["task"].to_numpy(object), rows["to_node_ns"].to_numpy(np.int64)
-    of_first = here & (task == earlier.client) & (rows["section"] == earlier.section).to_numpy(bool)
-    of_first &= (rows["f"] == "acquire").to_numpy(bool)
-    if not of_first.any():
-        return
-    begun_ns = int(at_ns[of_first].max())
-    is_key = rows["key"].isin(rows["key"][of_first].unique()).to_numpy(bool)
-    meant = here & is_key & (task != earlier.client) & (at_ns > begun_ns) & (at_ns <= later.start_ns)
-    meant &= rows["what"].isin(list(_DID)).to_numpy(bool)
-    found = sorted(np.flatnonzero(meant).tolist(), key=lambda row: list(_DID).index(rows["what"].iloc[row]))
-    for row in found:
-        change = run.ledger.change(row)
-        if change["request"] >= 0:
-            key = printable(str(change["key"]))
-            yield f"{client_of(change)} {_DID[change['what']]} {key}: {how_sent(run, change)}"
+@dataclass(frozen=True, slots=True)
+class _OnNode:
+    """What requests changed on a node until the later client was let in, in the node's order. `first`, `second`: the
+    changes by the acquire of the earlier client, and of the later one."""
+
+    earlier: Side
+    later: Side
+    rows: list[Change]
+    first: list[Change]
+    second: list[Change]
+
+    @classmethod
+    def of(cls, ledger: Ledger, node: str, earlier: Side, later: Side) -> Self:
+        rows = ledger.rows
+        here = (rows["node"] == node) & (rows["cause"] == "request") & (rows["to_node_ns"] <= later.start_ns)
+        here &= rows["request"] >= 0
+        changes = [ledger.change(row) for row in np.flatnonzero(here.to_numpy(bool))[-_LOOKS_BACK:].tolist()]
+        of_both = [
+            [
+                one
+                for one in changes
+                if (one["task"], one["section"], one["f"]) == (side.client, side.section, "acquire")
+            ]
+            for side in (earlier, later)
+        ]
+        return cls(earlier, later, changes, *of_both)
+
+    def changes(self) -> list[Change]:
+        """What other clients did, after the first was let in, to the keys that its acquire had changed."""
+        if not self.first:
+            return []
+        begun_ns = max(one["to_node_ns"] for one in self.first)
+        keys = {one["key"] for one in self.first}
+        meant = [
+            one
+            for one in self.rows
+            if one["key"] in keys and one["task"] != self.earlier.client
+            if one["to_node_ns"] > begun_ns and one["what"] in _DID
+        ]
+        return sorted(meant, key=lambda one: list(_DID).index(one["what"]))[:_MOST_CHANGES]
+
+    def both_keys(self) -> str:
+        """Whether the two changed different keys, or the same one that was still there."""
+        if not self.first or not self.second:
+            return ""
+        one, other = self.first[-1], self.second[-1]
+        if {change["key"] for change in self.first}.isdisjoint(change["key"] for change in self.second):
+            keys = f"{self.earlier.client} {_key(one)}, and {self.later.client} {_key(other)}"
+            return f"They changed different keys: {keys}."
+        if other["owner"] < 0 or other["owner"] not in {change["owner"] for change in self.first}:
+            return ""
+        value = other["value"] or ""
+        same = f" Both set the same value, {printable(value)}." if value and value == one["value"] else ""
+        return f"{self.later.client} changed {_key(other)} while {self.earlier.client}'s change was still in it.{same}"
+
+    def forgotten(self, run: Recorded) -> str:
+        """The last deletion of one of their keys to which others had added since the deleting client's own request."""
+        keys = {one["key"] for one in (*self.first, *self.second)}
+        told = [one["row"] for one in self.changes()]
+        for gone in reversed(self.rows):
+            if gone["what"] != "deleted" or gone["key"] not in keys or gone["row"] in told:
+                continue
+            since = [one for one in self.rows if one["owner"] == gone["owner"] and one["row"] < gone["row"]]
+            if since and since[-1]["what"] == "changed" and since[-1]["client"] != gone["client"]:
+                what = f"deleted {_key(gone)} with what {client_of(since[-1])} had added to it"
+                return f"Before that, {client_of(gone)} {what}: {how_sent(run, gone)}."
+        return ""
+
+
+def _key(change: Change) -> str:
+    return printable(str(change["key"]))

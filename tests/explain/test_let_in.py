@@ -17,7 +17,8 @@ def counted(*, told: float = 9.8) -> Story:
 
 def test_the_answers_to_both_are_told() -> None:
     assert counted().told("overlap").sentence == (
-        "n1 let both in: it answered c1's ZADD with 1 at +9.5 ms, and c2's ZADD with 1 at +29.5 ms."
+        "n1 let both in: it answered c1's ZADD with 1 at +9.5 ms, and c2's ZADD with 1 at +29.5 ms. c2 changed places "
+        "while c1's change was still in it."
     )
 
 
@@ -32,3 +33,44 @@ def test_what_another_client_did_to_the_key_meanwhile_is_told() -> None:
 
 def test_an_answer_that_came_when_the_client_had_entered_is_not_told() -> None:
     assert "known only in part" in counted(told=11).told("overlap").sentence
+
+
+def hashed(first: str, second: str, key: str = "k1") -> str:
+    """c1 and c2 put these fields into a hash; the key of c2's has this name."""
+    story = Story(nodes=1).watched("n1")
+    for client, at, field, name in (("c1", 9, first, "k1"), ("c2", 29, second, key)):
+        story.request(client, "n1", f"HINCRBY {name} {field} 1", at, at + 0.5, reply="1", told=at + 0.8)
+        story.seen("n1", "set", at + 1, field, since=at - 1, key=name, is_hash=True)
+    if key == "k1":
+        story.key_events[-1].event = "changed"
+    return story.section("c1", 10, 60, asked=8).section("c2", 30, 50, asked=28).told("overlap").sentence
+
+
+def test_clients_that_use_the_same_field_are_told() -> None:
+    said = "c2 changed k1 while c1's change was still in it."
+    assert hashed("main", "main").endswith(f"{said} Both set the same value, main.")
+    assert hashed("a", "b").endswith(said)
+
+
+def test_different_keys_are_told() -> None:
+    assert hashed("a", "b", "k1:other").endswith("They changed different keys: c1 k1, and c2 k1:other.")
+
+
+def test_a_deletion_of_what_others_had_added_is_told() -> None:
+    """c1 leaves and deletes a counter to which c3 has added."""
+    story = Story(clients=3).watched()
+    for client, word, at, what in (
+        ("c1", "INCR", 2, "set"),
+        ("c3", "INCR", 4, "changed"),
+        ("c1", "DEL", 6, "deleted"),
+        ("c1", "INCR", 9, "set"),
+        ("c2", "INCR", 29, "changed"),
+    ):
+        story.request(client, "n1", f"{word} inside", at, at + 0.5, reply="1", told=at + 0.8)
+        story.seen("n1", what, at + 1, since=at - 1, key="inside")
+    story.op("c3", "acquire", "fail", 1, 3, 8).op("c1", "release", "ok", 1, 5, 7)
+    story.section("c1", 10, 60, asked=8, number=2).section("c2", 30, 50, asked=28)
+    assert story.told("overlap").sentence.endswith(
+        "Before that, c1 deleted inside with what c3 had added to it: in its release it sent DEL to n1 at +5.9 ms; the "
+        "node answered 1."
+    )
