@@ -59,8 +59,9 @@ class Setters:
     places: dict[tuple[Any, ...], int]
     requested: list[int]
     """By section, when the round that granted it was, if the lock tells; else the earliest time."""
-    given_up: frozenset[tuple[int, str]]
-    """Values that an acquire deleted itself after it had set them for the last time, by the place of the call."""
+    given_up: frozenset[tuple[int, str, str]]
+    """Keys and values that an acquire deleted itself after it had set them for the last time, by the place of the
+    call."""
 
     @classmethod
     def of(cls, run: Recorded, ledger: Ledger, places: dict[tuple[Any, ...], int]) -> Setters:
@@ -88,7 +89,7 @@ class Setters:
         """Whether an earlier round of a granted acquire set it."""
         rows = self.rows
         sent_ns = rows["from_client_ns"][row]
-        return (rows["call"][row], rows["value"][row]) in self.given_up or (
+        return (rows["call"][row], rows["key"][row], rows["value"][row]) in self.given_up or (
             section != NO_SECTION and 0 <= sent_ns < self.requested[section]
         )
 
@@ -98,14 +99,14 @@ class Setters:
         return -1 if row is None else int(self.rows["from_client_ns"][row])
 
 
-def _given_up(rows: dict[str, list[Any]]) -> set[tuple[int, str]]:
-    last_set: defaultdict[tuple[int, str], int] = defaultdict(int)
-    last_deleted: defaultdict[tuple[int, str], int] = defaultdict(int)
-    names = ("what", "value", "call", "f", "is_in_call", "from_client_ns")
-    for what, value, call, f, in_call, sent_ns in zip(*(rows[name] for name in names), strict=True):
+def _given_up(rows: dict[str, list[Any]]) -> set[tuple[int, str, str]]:
+    last_set: defaultdict[tuple[int, str, str], int] = defaultdict(int)
+    last_deleted: defaultdict[tuple[int, str, str], int] = defaultdict(int)
+    names = ("what", "key", "value", "call", "f", "is_in_call", "from_client_ns")
+    for what, key, value, call, f, in_call, sent_ns in zip(*(rows[name] for name in names), strict=True):
         if f == "acquire" and in_call and value is not None:
             last = last_deleted if what == "deleted" else last_set
-            last[call, value] = max(last[call, value], sent_ns)
+            last[call, key, value] = max(last[call, key, value], sent_ns)
     return {of for of, sent_ns in last_deleted.items() if sent_ns > last_set[of]}
 
 

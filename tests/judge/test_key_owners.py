@@ -119,6 +119,12 @@ def test_what_an_acquire_gave_up_itself_is_not_its_sections() -> None:
     assert owners.holdings["done_ns"].tolist()[0] == ms(10)
 
 
+def test_a_ticket_with_the_same_value_that_is_given_back_takes_nothing_from_the_section() -> None:
+    history = own(own(inside(), at=7, key="k1:ticket"), at=8).seen("n1", "deleted", 9, since=8.6, key="k1:ticket")
+    holdings = owners_of(history.request("c1", "n1", "DEL k1:ticket", 8.7, 8.9, reply="1")).holdings
+    assert dict(zip(holdings["key"], holdings["section"], strict=True))["k1"] == 0
+
+
 def test_what_an_earlier_round_had_set_is_not_the_sections_if_the_lock_tells_its_rounds() -> None:
     history = History().watch("n1").section("c1", 10, 50, asked=5, requested_ns=ms(7))
     assert sections(own(own(history, value="v0", at=6).seen("n1", "expired", 6.2), at=8)) == [-1, 0]
