@@ -16,6 +16,7 @@ from cluster.engine_address import find_engine
 from cluster.lifetime import RunState
 from cluster.process import ProcessCluster
 from cluster.programs import ServerProgram, find_server
+from tests.locks.conftest import Server, free_port, redis_at
 from tests.specs import spec_of
 
 PATIENT_S = 10
@@ -70,6 +71,15 @@ def shared_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process
             yield cluster
         finally:
             cluster.stop()
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    """One Redis."""
+    server = Server(redis_at("127.0.0.1", free_port()))
+    server.start()
+    yield server
+    server.stop()
 
 
 class Dialled:

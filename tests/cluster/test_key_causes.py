@@ -14,18 +14,10 @@ from cluster.key_events import KeyEventStream
 from cluster.waiting import becomes_true
 from fencepost.history import KeyEvent
 from tests.cluster.test_key_events import follow
-from tests.locks.conftest import Server, free_port, redis_at
+from tests.locks.conftest import Server
 
 TAKE_OVER = "redis.call('del', KEYS[1]) redis.call('set', KEYS[2], ARGV[1]) return 1"
 AT = b"1795710917.152589 [0 127.0.0.1:%s] %s"
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    server = Server(redis_at("127.0.0.1", free_port()))
-    server.start()
-    yield server
-    server.stop()
 
 
 class Peer:

@@ -15,15 +15,7 @@ import pytest
 from cluster.base import Address
 from cluster.key_events import CONNECTS_WITHIN_NS, REDIAL_NS, KeyEventStream
 from fencepost.history import KeyEvent
-from tests.locks.conftest import Server, free_port, redis_at
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    server = Server(redis_at("127.0.0.1", free_port()))
-    server.start()
-    yield server
-    server.stop()
+from tests.locks.conftest import Server
 
 
 class Stamping:

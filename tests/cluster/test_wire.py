@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from cluster import backend
-from cluster.base import Address, Cut
+from cluster.base import Address, Cut, Slices
 from cluster.lifetime import RunState
 from cluster.process import ProcessCluster
 from cluster.redis_requests import decode
@@ -73,6 +73,27 @@ def test_what_a_client_sends_into_a_cut_is_on_record_and_did_not_arrive(
         assert pd.isna(lost.to_node_ns)
     finally:
         cluster.restore([("c2", "n2")], "cut")
+
+
+def test_what_a_client_sends_is_on_record_while_the_link_holds_it_back(
+    recorded_cluster: tuple[ProcessCluster, Path], dial: Callable[[Address], Dialled]
+) -> None:
+    """Bytes that wait for others to go on are stamped when they arrive, all the same."""
+    cluster, wire = recorded_cluster
+    connection = dial(cluster.links["c1", "n2"].address)
+    cluster.impair([("c1", "n2")], "slow", Slices(10_000, "to-node"))
+    try:
+        connection.send("ECHO " + "x" * 1_000)
+        for number in range(5):
+            connection.send(f"ECHO {number}")
+            assert becomes_true(lambda: sent(wire) == ["x" * 1_000, *map(str, range(number + 1))])  # noqa: B023
+    finally:
+        cluster.restore([("c1", "n2")], "slow")
+
+
+def sent(wire: Path) -> list[str]:
+    asked = requests(wire).query("client == 'c1' and node == 'n2' and command == 'ECHO'")
+    return [arguments[0] for arguments in asked.arguments]
 
 
 def test_a_flood_fills_no_disk_and_is_not_held_up(

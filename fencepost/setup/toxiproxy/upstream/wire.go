@@ -47,6 +47,7 @@ const (
 	tailEvents     = 20 * 3200 // the most bytes of the tail of the events, which begins behind the head
 	tailBytes      = 1 << 18   // the same of the bytes, behind the events
 	flushEvery     = 100 * time.Millisecond
+	mostAhead      = 64 // arrivals that were read before anything took them
 )
 
 // Wire is the record of this process. Nothing is recorded before Begin.
@@ -281,7 +282,11 @@ func (e *wireEnd) source(source io.Reader) io.Reader {
 	if e == nil {
 		return source
 	}
-	return &recordedReader{e, source}
+	reader := &recordedReader{e, source}
+	if !e.upstream {
+		return reader
+	}
+	return readAhead(reader)
 }
 
 // dest returns what writes like `dest`, and records it.
@@ -310,6 +315,46 @@ func (r *recordedReader) Read(into []byte) (int, error) {
 		r.end.wire.note(closed, r.end.connection, 0, nil)
 	}
 	return n, err
+}
+
+// readAhead returns what reads like `source`, which is read as soon as something arrives. A toxic that holds bytes back
+// stops their reader, too; without this, what a client sent meanwhile would be stamped when the toxic lets go.
+func readAhead(source io.Reader) io.Reader {
+	ahead := make(chan arrival, mostAhead)
+	go func() {
+		buffer := make([]byte, 1<<15)
+		for {
+			n, err := source.Read(buffer)
+			ahead <- arrival{bytes.Clone(buffer[:n]), err}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	return &aheadReader{ahead: ahead}
+}
+
+// arrival is what one read returned.
+type arrival struct {
+	bytes []byte
+	err   error
+}
+
+type aheadReader struct {
+	ahead <-chan arrival
+	next  arrival
+}
+
+func (r *aheadReader) Read(into []byte) (int, error) {
+	if len(r.next.bytes) == 0 && r.next.err == nil {
+		r.next = <-r.ahead
+	}
+	n := copy(into, r.next.bytes)
+	r.next.bytes = r.next.bytes[n:]
+	if len(r.next.bytes) > 0 {
+		return n, nil
+	}
+	return n, r.next.err
 }
 
 type recordedWriter struct {
