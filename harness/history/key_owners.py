@@ -143,6 +143,8 @@ def _of_the_lock(run: Recorded, ledger: Ledger, holdings: pd.DataFrame) -> tuple
     own_names = {str(key): str(key) for key in run.ops["key"].unique()}
     latest = {key: sorted((section for _, section in own), reverse=True) for key, own in held.items()}
     names = {key: Counter(keys[section] for section in of).most_common(1)[0][0] for key, of in latest.items()}
+    if acquired := _acquired(ledger):
+        own_names, names = ({key: of for key, of in some.items() if key in acquired} for some in (own_names, names))
     under = {of for key in own_names for of in held.get(key, ())}
     copies = {key for key, own in held.items() if key not in own_names and 2 * len(own & under) > len(own)}
     if not under and names:  # no key has its own name on the nodes
@@ -150,11 +152,10 @@ def _of_the_lock(run: Recorded, ledger: Ledger, holdings: pd.DataFrame) -> tuple
         copies |= {key for key in names if key != main and 2 * len(held[key] & held[main]) > len(held[key])}
     if run.permits > 1:
         copies.clear()
-    if acquired := _acquired(ledger):
-        own_names = {key: of for key, of in own_names.items() if key in acquired}
     freed = _freed(ledger)
     freed_names = {name for key, name in names.items() if key in freed and key not in copies}
     copies |= {key for key, name in names.items() if key not in freed and name in freed_names and key not in own_names}
+    copies |= held.keys() - names.keys()
     names = {key: name for key, name in (names | own_names).items() if key not in copies}
     lock_key = holdings["key"].astype(str).map(names)
     return holdings.assign(lock_key=lock_key)[lock_key.notna().to_numpy(bool)].reset_index(drop=True), copies

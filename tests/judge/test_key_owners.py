@@ -119,6 +119,14 @@ def test_what_an_acquire_gave_up_itself_is_not_its_sections() -> None:
     assert owners.holdings["done_ns"].tolist()[0] == ms(10)
 
 
+def test_a_record_with_the_keys_own_name_that_only_releases_set_is_not_the_lock() -> None:
+    history = own(inside(), key="lock:k1").seen("n1", "set", 50.6, "v1", since=50.4, key="k1")
+    history.request("c1", "n1", "SET k1 v1", 50.5, 50.6).seen("n1", "deleted", 50.9, since=50.7, key="lock:k1")
+    owners = owners_of(history.request("c1", "n1", "DEL lock:k1", 50.8, 50.9, reply="1"))
+    assert owners.holdings[["key", "section"]].values.tolist() == [["lock:k1", 0]]
+    assert "k1" not in owners.holdings["key"].tolist()
+
+
 def test_a_ticket_with_the_same_value_that_is_given_back_takes_nothing_from_the_section() -> None:
     history = own(own(inside(), at=7, key="k1:ticket"), at=8).seen("n1", "deleted", 9, since=8.6, key="k1:ticket")
     holdings = owners_of(history.request("c1", "n1", "DEL k1:ticket", 8.7, 8.9, reply="1")).holdings
