@@ -43,8 +43,7 @@ FAULTS: Final[dict[str, tuple[str, ...]]] = {
 """A spec for each, and further options."""
 
 TRUE: Final = {("redlock-ng", "late-extension")}
-"""What is rightly blamed: redlock-ng does not look at the time again after an extension, and its source says so; and
-the sections of a client that comes back do have a value in common."""
+"""What is rightly blamed: redlock-ng does not look at the time again after an extension, and its source says so."""
 
 
 @dataclass(frozen=True, slots=True)
