@@ -22,7 +22,7 @@ unexport PYTHONHOME
 .PHONY: help base dev lock-under-test setup setup-docker doctor test test-partition test-latency test-pause test-crash \
         test-power test-controls test-standard test-all report-fsync mutants claims survey nightly many-clients foreign \
         foreign-names fuzz flips same-verdicts no-blame no-blame-under-faults no-blame-standard signals surroundings engines \
-        tampered screenshots diagrams recording docs lint lock clean
+        tampered house screenshots diagrams recording docs lint lock clean
 
 help: ## show this page
 	@echo "fencepost finds out by experiment whether a distributed lock on Redis keeps its promise."
@@ -168,6 +168,9 @@ foreign-names:
 
 fuzz: setup dev ## every entrance of fencepost, with forty times the examples of its own tests (TIMES=40), other ones each time
 	FENCEPOST_FUZZ=$(or $(TIMES),40) .venv/bin/pytest tests/fuzz $(ARGS)
+
+house: dev ## how far the code is from what it is to become: circles of imports, deep functions, names used twice (ARGS=--where)
+	.venv/bin/python -m tests.house $(ARGS)
 
 no-blame: dev lock-under-test ## is a correct lock ever blamed? 64 clients, too few processors, clients that are stopped or frozen; as root
 	.venv/bin/python -m tests.no_blame $(if $(SEED),--seed $(SEED)) $(ARGS)
