@@ -35,7 +35,7 @@ PARTS = {
     "workloads.client": "clients",
     "harness.run.witness": "witness",
     "main_inside": "harness inside",
-    "cluster.reaper": "reaper",
+    "cluster.reap": "reaper",
     "harness.campaign.player": "players",
     "harness.campaign.hub": "Dask",
     "multiprocessing": "Dask",

@@ -18,13 +18,11 @@ import os
 import subprocess
 import sys
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import Final, Self
 
 from cluster.engine_address import Engine
-from cluster.run_processes import RUN_VARIABLE, end_processes
-from fencepost.errors import BrokenEnvironmentError
+from cluster.run_processes import RUN_VARIABLE
 from fencepost.fresh import running
 
 _WAIT: Final = """
@@ -35,7 +33,7 @@ if not os.read(0, 1):
     os.execv(sys.argv[1], sys.argv[1:])
 """
 _GONE_WITHIN_S: Final = 5.0
-_ENGINE_VARIABLE: Final = "FENCEPOST_ENGINE"
+ENGINE_VARIABLE: Final = "FENCEPOST_ENGINE"
 """How a reaper is told the engine of its run (`Engine.encode`)."""
 
 
@@ -52,10 +50,10 @@ class Reaper:
         immediately."""
         watched, done = os.pipe()
         environment = {name: value for name, value in os.environ.items() if name != RUN_VARIABLE}
-        environment[_ENGINE_VARIABLE] = "" if engine is None else engine.encode()
+        environment[ENGINE_VARIABLE] = "" if engine is None else engine.encode()
         try:
             process = subprocess.Popen(
-                [sys.executable, "-I", "-S", "-c", _WAIT, *running("cluster.reaper", str(folder.absolute()))],
+                [sys.executable, "-I", "-S", "-c", _WAIT, *running("cluster.reap", str(folder.absolute()))],
                 cwd="/",
                 stdin=watched,
                 stdout=subprocess.DEVNULL,
@@ -86,22 +84,3 @@ class Reaper:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-
-
-def main(folder: Path) -> None:
-    """What the reaper does after the death of its harness. Processes first: the rest takes a while to import."""
-    with suppress(BrokenEnvironmentError):  # one that does not end is tried again below
-        end_processes(folder.name)
-
-    from cluster.disk import sweep_disks
-    from cluster.engine_sweep import sweep_docker
-    from cluster.sweep import sweep_one
-
-    engine = os.environ.get(_ENGINE_VARIABLE)
-    containers = partial(sweep_docker, parent=folder.parent, engines=[Engine.decode(engine)] if engine else [])
-    # Disks last: a container may still use one.
-    sweep_one(folder, [containers, partial(sweep_disks, parent=folder.parent)])
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]))

@@ -192,7 +192,7 @@ def test_a_reaper_and_sweeps_at_the_same_time_leave_nothing_and_disturb_nobody(s
 
 def test_a_reaper_loads_nothing_that_takes_long(tmp_path: Path) -> None:
     """It has seconds, and on a busy machine every tenth of a second of work is one."""
-    work = "import sys, pathlib, cluster.reaper as it; it.main(pathlib.Path(sys.argv[1])); print(*sys.modules)"
+    work = "import sys, pathlib, cluster.reap as it; it.main(pathlib.Path(sys.argv[1])); print(*sys.modules)"
     (tmp_path / "state").mkdir(mode=0o700)
     done = subprocess.run(
         [sys.executable, "-c", work, tmp_path / "state" / "dead"], capture_output=True, text=True, check=True
