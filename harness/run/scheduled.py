@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from time import monotonic
 
-import msgspec
-
 from cluster.lifetime import StateFolder
+from harness.run.job import ScheduledJob
 from harness.run.outside import play_inside
 from harness.run.setup import Setup
 from harness.run.snapshot import LOAD, Display, Snapshot
@@ -36,15 +34,6 @@ class Prepared:
     setup: Setup
     schedule: Schedule
     left_out: tuple[str, ...] = ()
-
-
-class ScheduledJob(msgspec.Struct, frozen=True):
-    """What the process in the sandbox needs to make the run. `folder`: the run's; `state`: its state folder."""
-
-    setup: Setup
-    schedule: Schedule
-    folder: Path
-    state: Path
 
 
 def perform(

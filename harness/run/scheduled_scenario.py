@@ -10,8 +10,8 @@ from cluster.lifetime import StateFolder
 from harness.run import inside
 from harness.run.inside import Inside
 from harness.run.interruption import Interruption
+from harness.run.job import ScheduledJob
 from harness.run.player import Player
-from harness.run.scheduled import ScheduledJob
 from harness.run.setup import Setup
 from harness.run.snapshot import LOAD, Display
 from harness.run.test_run import TestRun
