@@ -7,18 +7,20 @@ one of the `settings` of `open`.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 
 from fencepost.options import Option
 from workloads.hold import Hold
-from workloads.kinds import FENCED_COUNTER
 from workloads.load import NO_TIME, Load
 
 Fencing = Literal["none", "writes", "all", "unique"]
 """Which operations on the resource carry a fencing token: none, writes, or reads and writes. `unique`: no token; the
 lock's unique value is checked instead (`workloads.kinds.register`)."""
+
+FENCED_COUNTER: Final = "fenced-counter"
+"""The workload of a run that names none."""
 
 _REPEATED = ("compare", "replay", "script")
 _LOCK = "settings of the lock"

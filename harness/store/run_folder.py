@@ -54,7 +54,7 @@ from harness.config import RESULTS, RunConfig
 from harness.store.append_log import AppendLog, read_lines
 from harness.store.binding import bound, check_fits
 from harness.verdict import VERDICT_SCHEMA, Verdict
-from workloads.kinds import FENCED_COUNTER
+from workloads.options import FENCED_COUNTER
 
 SCHEMA_VERSION: Final = 2
 """Of config.json. From 2 on, a run that ended as planned has a manifest.json."""

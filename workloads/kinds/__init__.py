@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import inspect
 import pkgutil
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from fencepost.errors import UsageError
 from fencepost.extensions import extended, load
@@ -13,8 +13,6 @@ from fencepost.meant import question
 
 if TYPE_CHECKING:
     from workloads.workload import Workload
-
-FENCED_COUNTER: Final = "fenced-counter"
 
 __path__ = extended(__path__, __name__)
 
