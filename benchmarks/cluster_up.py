@@ -13,7 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from cluster.access import Access
-from cluster.base import RESOURCE, Address
+from cluster.address import Address
+from cluster.base import RESOURCE
 from cluster.lifetime import RunState
 from cluster.owner import Owner
 from cluster.ports import LOOPBACK, Ports

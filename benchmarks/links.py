@@ -14,7 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import get_args
 
-from cluster.base import Cut, CutKind, LinkKey
+from cluster.address import LinkKey
+from cluster.base import Cut, CutKind
 from cluster.lifetime import RunState
 from cluster.process import ProcessCluster
 from cluster.programs import find_server, find_toxiproxy

@@ -15,21 +15,9 @@ from typing import ClassVar, Generic, TypeVar
 
 from cluster import replication
 from cluster.access import Access
+from cluster.address import Address, LinkKey, ProbeResult
 from cluster.at_once import at_once
-from cluster.base import (
-    PROXY,
-    RESOURCE,
-    Address,
-    CalledOff,
-    CalledOffError,
-    Condition,
-    Impairment,
-    LinkKey,
-    NotInTimeError,
-    Part,
-    ProbeResult,
-    never,
-)
+from cluster.base import PROXY, RESOURCE, CalledOff, CalledOffError, Condition, Impairment, NotInTimeError, Part, never
 from cluster.disk import Disk, disk_facts, make_disks, remove_disks
 from cluster.lifetime import StateFolder
 from cluster.links import make_links

@@ -11,12 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
+from cluster.address import Address, LinkKey, ProbeResult
 from fencepost.errors import BrokenEnvironmentError, FencepostError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from cluster.access import Access, Login
+    from cluster.access import Access
     from cluster.server import KeyReader, Refusal, Server
     from cluster.wall_clock import ClockAhead, ClockSetting
 
@@ -31,9 +32,6 @@ LOOPBACK = "127.0.0.1"
 
 DIALLED_FROM = "127.0.0.2"
 """Where the harness's own requests over a link come from, so that they are not taken for the lock's."""
-
-LinkKey = tuple[str, str]
-"""Who dials, and who is dialled: a client and a node (or `RESOURCE`)."""
 
 CutKind = Literal["refuse", "drop", "hold"]
 """How a link is cut.
@@ -114,35 +112,6 @@ class Reset(NamedTuple):
 
 
 Impairment = Cut | Delay | Throttle | Slices | Reset
-
-
-class Address(NamedTuple):
-    """Where to dial, always by number so that no spelling of a name can differ."""
-
-    host: str
-    port: int
-
-    @property
-    def login(self) -> Login | None:
-        """As whom to log in there. It is no part of the value: it is neither compared, nor shown, nor encoded."""
-        return None
-
-    def behind(self, login: Login | None) -> Address:
-        """The same address, with a login."""
-        guarded = _Guarded(*self)
-        guarded.known_login = login
-        return guarded
-
-    def __str__(self) -> str:
-        return f"{self.host}:{self.port}"
-
-
-class _Guarded(Address):
-    known_login: Login | None = None
-
-    @property
-    def login(self) -> Login | None:
-        return self.known_login
 
 
 Condition = Literal["as wanted", "changing", "up", "stopped", "silent", "starved", "down", "gone"]
@@ -289,20 +258,6 @@ class Link(Protocol):
     def owners(self) -> frozenset[str]:
         """The owners of the active impairments: they explain why a healed link may still not pass bytes."""
         ...
-
-
-class ProbeResult(NamedTuple):
-    """What one probe through one link saw.
-
-    `answered`: a reply came back within the time. `applied`: the node executed the command (asked directly, so None
-    when the node itself could not be asked). `refused`: the connection was refused, reset or closed.
-    `elapsed_ms`: until the reply, or until the probe gave up.
-    """
-
-    answered: bool
-    applied: bool | None
-    refused: bool
-    elapsed_ms: float
 
 
 class Cluster(Protocol):

@@ -18,8 +18,9 @@ from typing import ClassVar, Literal, TypeVar
 from docker.errors import NotFound
 from docker.models.containers import Container
 
+from cluster.address import Address
 from cluster.archive import archive_of
-from cluster.base import Address, RemovedError
+from cluster.base import RemovedError
 from cluster.children import is_gone
 from cluster.engine import ENGINE_ERRORS, inspected, words_of
 from cluster.persistence import Policy

@@ -22,10 +22,10 @@ from docker.errors import NotFound
 from docker.models.containers import Container
 from docker.types import LogConfig, Mount
 
+from cluster.address import Address
 from cluster.archive import archive_of
 from cluster.at_once import at_once
 from cluster.backend import WIRE_VARIABLE, Backend
-from cluster.base import Address
 from cluster.container import ContainerNode
 from cluster.engine import (
     CALLS_AT_ONCE,

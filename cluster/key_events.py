@@ -27,7 +27,7 @@ from typing import Any, Final, NamedTuple
 
 import hiredis
 
-from cluster.base import Address
+from cluster.address import Address
 from cluster.key_causes import Cause, Flush, KeyCauses
 from cluster.probe import MARK_PREFIX
 from cluster.resp import Connection, encode

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Self
 
-from cluster.base import Address
+from cluster.address import Address
 from cluster.probe import MARK_PREFIX
 from cluster.resp import Connection, Exchange, encode, exchange_all
 from cluster.server import Holdings

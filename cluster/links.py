@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from cluster.base import Address, LinkKey
+from cluster.address import Address, LinkKey
 from cluster.ports import Ports, PortTakenError
 from cluster.toxiproxy import ToxicLink, ToxiproxyServer
 from fencepost.errors import InternalError

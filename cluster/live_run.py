@@ -13,7 +13,8 @@ from typing import Final
 import msgspec
 
 from cluster.access import Access
-from cluster.base import Address, Cluster
+from cluster.address import Address
+from cluster.base import Cluster
 from cluster.engine_address import Engine
 from cluster.lifetime import StateFolder, is_alive, state_parent
 from fencepost.errors import UsageError

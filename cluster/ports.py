@@ -14,7 +14,8 @@ import resource
 import socket
 from pathlib import Path
 
-from cluster.base import LOOPBACK, Address
+from cluster.address import Address
+from cluster.base import LOOPBACK
 from fencepost.errors import BrokenEnvironmentError
 
 _LOWEST = 10_000

@@ -10,7 +10,8 @@ import os
 from collections.abc import Mapping
 from typing import TypeVar
 
-from cluster.base import DIALLED_FROM, LOOPBACK, Address, LinkKey, ProbeResult
+from cluster.address import Address, LinkKey, ProbeResult
+from cluster.base import DIALLED_FROM, LOOPBACK
 from cluster.resp import Exchange, encode, exchange_all
 
 MARK_PREFIX = "fencepost:probe:"

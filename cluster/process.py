@@ -10,8 +10,9 @@ from pathlib import Path
 from subprocess import Popen
 from typing import ClassVar
 
+from cluster.address import Address
 from cluster.backend import WIRE_VARIABLE, Backend
-from cluster.base import LOOPBACK, Address
+from cluster.base import LOOPBACK
 from cluster.children import end_child, look_at_child, spawn
 from cluster.lifetime import StateFolder
 from cluster.ports import Ports, ephemeral_range

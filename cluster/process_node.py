@@ -8,7 +8,7 @@ from pathlib import Path
 from subprocess import Popen
 
 from cluster.access import Access
-from cluster.base import Address
+from cluster.address import Address
 from cluster.children import end_child, is_stopped, look_at_child, spawn, stop_child
 from cluster.data_files import FolderStorage
 from cluster.disk import Disk

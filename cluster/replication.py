@@ -11,7 +11,8 @@ from collections.abc import Collection
 from typing import Final
 
 from cluster import resp
-from cluster.base import Address, Node
+from cluster.address import Address
+from cluster.base import Node
 from cluster.probe import MARK_PREFIX
 from cluster.waiting import ENDLESS, Patience
 from fencepost.errors import BrokenEnvironmentError

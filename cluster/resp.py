@@ -19,7 +19,7 @@ from typing import Final
 
 import hiredis
 
-from cluster.base import Address
+from cluster.address import Address
 
 Reply = str | int | float | bool | None | list["Reply"] | hiredis.HiredisError
 Command = Sequence[str | int]

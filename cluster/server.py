@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, Self
 
 from cluster.access import Access, Login
-from cluster.base import Address, LinkKey, ProbeResult
+from cluster.address import Address, LinkKey, ProbeResult
 from cluster.data_files import DataFiles
 from cluster.persistence import Policy
 from fencepost.history import KeyEvent

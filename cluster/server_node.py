@@ -13,7 +13,8 @@ from contextlib import contextmanager
 from typing import ClassVar, Literal
 
 from cluster import data_files
-from cluster.base import Address, Condition, NotInTimeError
+from cluster.address import Address
+from cluster.base import Condition, NotInTimeError
 from cluster.data_files import DataFiles, FolderStorage, Storage
 from cluster.disk import Disk, no_disk
 from cluster.persistence import Policy

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Final, Literal
 
 from cluster.access import Access
-from cluster.base import RESOURCE, LinkKey
+from cluster.address import LinkKey
+from cluster.base import RESOURCE
 from cluster.persistence import FileSystem, Policy
 from cluster.programs import ServerProgram, ToxiproxyProgram
 

@@ -10,20 +10,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from time import monotonic, sleep
 
-from cluster.base import (
-    Address,
-    CalledOff,
-    Cut,
-    CutKind,
-    Delay,
-    Direction,
-    Impairment,
-    LinkKey,
-    NotInTimeError,
-    Reset,
-    Throttle,
-    never,
-)
+from cluster.address import Address, LinkKey
+from cluster.base import CalledOff, Cut, CutKind, Delay, Direction, Impairment, NotInTimeError, Reset, Throttle, never
 from cluster.ports import PortTakenError, is_listening
 from cluster.toxic_plan import Plan, has_retired, owners
 from cluster.toxiproxy_api import ProxyState, RefusedError, ToxiproxyApi

@@ -31,7 +31,8 @@ from toxiproxy.api import APIConsumer, validate_response
 from toxiproxy.exceptions import InvalidToxic, NotFound, ProxyExists
 from toxiproxy.toxic import Toxic
 
-from cluster.base import Address, CalledOff, never
+from cluster.address import Address
+from cluster.base import CalledOff, never
 from cluster.http_batch import Reply, Request, carry_out
 from cluster.ports import PortTakenError, is_listening
 from cluster.unix_http import UnixAdapter

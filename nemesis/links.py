@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 
-from cluster.base import Direction, Impairment, ProbeResult
+from cluster.address import ProbeResult
+from cluster.base import Direction, Impairment
 from fencepost.history import Impact
 from nemesis.base import Evidence, World, hitting
 

@@ -10,7 +10,8 @@ from typing import Literal
 
 import msgspec
 
-from cluster.base import Cut, CutKind, Direction, ProbeResult
+from cluster.address import ProbeResult
+from cluster.base import Cut, CutKind, Direction
 from fencepost.errors import UsageError
 from fencepost.history import Impact
 from fencepost.units import Duration

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import Literal
 
-from cluster.base import ProbeResult
+from cluster.address import ProbeResult
 from fencepost.history import Impact
 from nemesis.base import Evidence, Topology, World
 from nemesis.links import LinkName, Results, Shared, in_words

@@ -22,7 +22,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from cluster.base import LinkKey
+from cluster.address import LinkKey
 from cluster.requests import LONGEST_REPLY
 from fencepost.errors import UsageError
 from fencepost.text import plural

@@ -15,7 +15,8 @@ from typing import ClassVar
 import msgspec
 import psutil
 
-from cluster.base import RESOURCE, Address, Cluster, Condition
+from cluster.address import Address
+from cluster.base import RESOURCE, Cluster, Condition
 from cluster.children import wants_processor
 from cluster.spec import sentinels_of
 from cluster.wall_clock import ClockAhead, ClockSetting, no_clock

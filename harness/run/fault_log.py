@@ -9,7 +9,8 @@ from typing import Final
 
 import msgspec
 
-from cluster.base import PROXY, RESOURCE, LinkKey
+from cluster.address import LinkKey
+from cluster.base import PROXY, RESOURCE
 from fencepost.history import STARVATION, FaultEvent, Impact
 from harness.run.watch import Failure, Sighting
 

@@ -6,7 +6,8 @@ import socket
 from collections.abc import Callable, Sequence
 from time import perf_counter_ns
 
-from cluster.base import DIALLED_FROM, Address, Node
+from cluster.address import Address
+from cluster.base import DIALLED_FROM, Node
 from fencepost.errors import BrokenEnvironmentError
 
 

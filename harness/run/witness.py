@@ -20,7 +20,8 @@ from typing import Final, NamedTuple
 import msgspec
 
 from cluster.access import Login
-from cluster.base import Address, Node
+from cluster.address import Address
+from cluster.base import Node
 from cluster.registry import server_named
 from cluster.server import KeyEvents
 from fencepost.errors import FencepostError, InternalError

@@ -13,7 +13,8 @@ from time import monotonic, sleep
 from typing import Final
 
 from cluster import replication
-from cluster.base import RESOURCE, CutKind, Direction, LinkKey, NotInTimeError
+from cluster.address import LinkKey
+from cluster.base import RESOURCE, CutKind, Direction, NotInTimeError
 from fencepost.errors import BrokenEnvironmentError, UsageError
 from fencepost.history import LOCK_STEPS, Op
 from fencepost.units import Duration

@@ -15,7 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from cluster.base import RESOURCE, LinkKey
+from cluster.address import LinkKey
+from cluster.base import RESOURCE
 from cluster.registry import servers
 from cluster.requests import Decode
 from cluster.spec import sentinels_of

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from cluster.base import Address
+from cluster.address import Address
 from cluster.engine_address import find_engine
 from cluster.lifetime import RunState
 from cluster.process import ProcessCluster

@@ -9,7 +9,7 @@ import hiredis
 import pytest
 
 from cluster.access import Access, Login
-from cluster.base import Address
+from cluster.address import Address
 from cluster.lifetime import RunState
 from cluster.process import ProcessCluster
 from cluster.programs import find_server

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 import redis
 
-from cluster.base import Address
+from cluster.address import Address
 from cluster.key_causes import Cause, Flush, KeyCauses, digest_of
 from cluster.key_events import KeyEventStream
 from cluster.waiting import becomes_true

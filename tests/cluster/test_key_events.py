@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from cluster.base import Address
+from cluster.address import Address
 from cluster.key_events import CONNECTS_WITHIN_NS, REDIAL_NS, KeyEventStream
 from fencepost.history import KeyEvent
 from tests.locks.conftest import Server

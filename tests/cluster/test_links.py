@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from cluster import resp
-from cluster.base import Address, CutKind, Direction, ProbeResult
+from cluster.address import Address, ProbeResult
+from cluster.base import CutKind, Direction
 from cluster.ports import PortTakenError
 from cluster.process import ProcessCluster
 from cluster.toxiproxy import ToxicLink

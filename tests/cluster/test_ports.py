@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from cluster.base import Address
+from cluster.address import Address
 from cluster.ports import LOOPBACK, Ports, ephemeral_range, is_listening
 
 

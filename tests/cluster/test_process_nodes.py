@@ -12,7 +12,8 @@ import pytest
 
 from cluster import resp
 from cluster.access import Access
-from cluster.base import PROXY, Address, Cluster
+from cluster.address import Address
+from cluster.base import PROXY, Cluster
 from cluster.children import is_stopped
 from cluster.lifetime import RunState
 from cluster.owner import Owner

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster.base import Address
+from cluster.address import Address
 from cluster.http_batch import Request
 from cluster.programs import find_toxiproxy
 from cluster.toxiproxy_api import ProxyState, RefusedError, Stream, ToxicSpec, ToxiproxyApi, adding, updating

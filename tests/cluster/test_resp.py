@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from cluster.base import Address
+from cluster.address import Address
 from cluster.registry import server_named
 from cluster.resp import Exchange, ask, encode, exchange_all
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from cluster.base import Address, Cut, Delay
+from cluster.address import Address
+from cluster.base import Cut, Delay
 from cluster.toxic_plan import Plan, has_retired, owners
 from cluster.toxiproxy_api import ProxyState
 

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from cluster.base import Address, NotInTimeError
+from cluster.address import Address
+from cluster.base import NotInTimeError
 from cluster.ports import PortTakenError
 from cluster.process import ProcessCluster
 from cluster.toxiproxy import HEAL_LIMIT_S, ToxicLink, ToxiproxyServer

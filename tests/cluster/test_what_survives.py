@@ -17,7 +17,8 @@ from typing import Literal
 import pytest
 
 from cluster import resp
-from cluster.base import Address, Cluster, Node
+from cluster.address import Address
+from cluster.base import Cluster, Node
 from cluster.docker import DockerCluster
 from cluster.lifetime import RunState
 from cluster.persistence import POLICIES, Policy

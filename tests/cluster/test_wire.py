@@ -13,7 +13,8 @@ import psutil
 import pytest
 
 from cluster import backend
-from cluster.base import Address, Cut, Slices
+from cluster.address import Address
+from cluster.base import Cut, Slices
 from cluster.lifetime import RunState
 from cluster.process import ProcessCluster
 from cluster.redis_requests import decode

@@ -15,7 +15,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from cluster.base import NotInTimeError, ProbeResult
+from cluster.address import ProbeResult
+from cluster.base import NotInTimeError
 from cluster.server import Holdings
 from fencepost.errors import BrokenEnvironmentError
 from fencepost.history import FaultEvent

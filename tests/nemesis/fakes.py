@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from time import monotonic, sleep
 
+from cluster.address import Address, LinkKey, ProbeResult
 from cluster.base import (
     RESOURCE,
-    Address,
     CalledOff,
     Condition,
     Cut,
@@ -17,10 +17,8 @@ from cluster.base import (
     Delay,
     Direction,
     Impairment,
-    LinkKey,
     NotInTimeError,
     Part,
-    ProbeResult,
     Reset,
     Slices,
     Throttle,

@@ -8,7 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from cluster.base import CutKind, Direction, ProbeResult
+from cluster.address import ProbeResult
+from cluster.base import CutKind, Direction
 from fencepost.errors import BrokenEnvironmentError
 from fencepost.history import HowDown, Impact
 from nemesis import links, node_down, pause
