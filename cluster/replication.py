@@ -16,6 +16,7 @@ from cluster.base import Node
 from cluster.probe import MARK_PREFIX
 from cluster.waiting import ENDLESS, Patience
 from fencepost.errors import BrokenEnvironmentError
+from fencepost.quorum import quorum
 
 GROUP: Final = "fencepost"
 """What sentinels call the primary and its replicas."""
@@ -63,10 +64,9 @@ def promote(replica: Node) -> None:
 def watch(sentinels: Collection[Node], primary: Node, replicas: int, patience: Patience = ENDLESS) -> None:
     """The sentinels watch `primary` and its replicas, and a majority of them replaces it when it is down. When this
     returns, each knows the others and all replicas. Raises BrokenEnvironmentError."""
-    quorum = len(sentinels) // 2 + 1
     host, port = primary.address
     for sentinel in sentinels:
-        _tell(sentinel, "SENTINEL", "MONITOR", GROUP, host, str(port), str(quorum))
+        _tell(sentinel, "SENTINEL", "MONITOR", GROUP, host, str(port), str(quorum(len(sentinels))))
         settings = {"down-after-milliseconds": str(DOWN_AFTER_MS), "failover-timeout": str(FAILOVER_LIMIT_MS)}
         if login := primary.address.login:
             settings |= {"auth-user": login.user, "auth-pass": login.password}

@@ -18,6 +18,7 @@ from cluster.server import Ability
 from cluster.wall_clock import ClockAhead, ClockSetting
 from fencepost.errors import BrokenEnvironmentError
 from fencepost.history import Impact
+from fencepost.quorum import quorum
 
 FaultClass = Literal[
     "connections refused",
@@ -107,7 +108,7 @@ class Topology:
 
     @property
     def majority(self) -> int:
-        return len(self.nodes) // 2 + 1
+        return quorum(len(self.nodes))
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,8 +65,8 @@ def circles(*packages: str, types: bool = False) -> list[list[str]]:
 
 @cache
 def _sources() -> Mapping[str, ast.Module]:
-    """Every tracked Python file by its path."""
-    names = _git("ls-files", "*.py").split()
+    """Every Python file by its path, but those that git ignores."""
+    names = _git("ls-files", "--cached", "--others", "--exclude-standard", "*.py").split()
     return {name: ast.parse((ROOT / name).read_text()) for name in names if (ROOT / name).exists()}
 
 

@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 
 from fencepost.history import FaultEvent
+from fencepost.quorum import quorum
 from harness.checkers import acquire_timeouts, coverage, exclusion, keys_left
 from harness.history.fault_windows import merged, windows
 from harness.history.recorded import Recorded
@@ -78,7 +79,7 @@ def _hits_nodes_alone(event: FaultEvent) -> bool:
 
 def _outages(run: Recorded) -> Iterator[MinorityOutage]:
     """Those that no other fault that was seen to work overlaps: then nothing else can have kept anybody out."""
-    spare = run.config.nodes - (run.config.nodes // 2 + 1)
+    spare = run.config.nodes - quorum(run.config.nodes)
     active = [window for window in windows(run.faults) if window.took and window.to_ns is not None]
     start, end = (run.sections[name].to_numpy(np.int64) for name in ("start_ns", "end_ns"))
     for window in active:

@@ -17,6 +17,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from fencepost.quorum import quorum
 from fencepost.text import milliseconds, out_of, plural
 from harness.checkers.acquire_timeouts import SLACK_MS
 from harness.figures import KeyFigures, Row
@@ -105,7 +106,7 @@ def _ineffective(run: Recorded, backing: Backing, released: dict[int, int]) -> I
             if not _disturbed(run, clients[section], node, undisturbed_from_ns, times[1])
         }
         used = len(backing.nodes(section))
-        if used - len(healthy) >= used // 2 + 1:
+        if used - len(healthy) >= quorum(used):
             continue
         # As soon as one more node is free, there may be a majority.
         needed = used - used // 2

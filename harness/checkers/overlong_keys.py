@@ -15,6 +15,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from fencepost.quorum import quorum
 from fencepost.text import milliseconds, out_of, plural
 from harness.figures import KeyFigures, Row
 from harness.history.backing import Backing
@@ -91,7 +92,7 @@ def _kept(run: Recorded, backing: Backing) -> Iterator[_Kept]:
         if known := [ttl_ms for ttl_ms in (ttls_ms[by_yes], ttls_ms[-1]) if ttl_ms is not None]:
             told[section][str(node)] = max(known)
     for section, by_node in sorted(told.items()):
-        majority = len(backing.nodes(section)) // 2 + 1
+        majority = quorum(len(backing.nodes(section)))
         if len(by_node) >= majority:
             nodes = sorted(by_node, key=lambda node: (-by_node[node], node))[:majority]
             yield _Kept(section, by_node[nodes[-1]], tuple(sorted(nodes)))

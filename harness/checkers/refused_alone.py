@@ -24,6 +24,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import pandas as pd
 
+from fencepost.quorum import quorum
 from fencepost.text import milliseconds
 from harness.config import Requirement
 from harness.figures import CheckerFigures
@@ -117,7 +118,7 @@ def _found_keys(run: Recorded, spells: list[_Spell]) -> list[bool]:
     invoke, complete = (ops[name].to_numpy(np.int64) for name in ("invoke_ns", "complete_ns"))
     taken = (ops["reason"] == "held").to_numpy(np.bool_, copy=True)
     holdings = None if run.owners is None else run.owners.holdings
-    majority = len(run.nodes) // 2 + 1
+    majority = quorum(len(run.nodes))
     found = []
     for spell in spells:
         if holdings is not None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from fencepost.quorum import quorum
 from fencepost.text import listed, plural, printable
 from harness.explain.cases import Case, Side
 from harness.explain.evidence import Evidence
@@ -76,7 +77,7 @@ def _votes(evidence: Evidence, sides: Sequence[Side], run: Recorded) -> str:
         granted[side.client] = [node for node, one in said.items() if one.heard]
     each = [f"{client} was let in by {listed(nodes) if nodes else 'no node'}" for client, nodes in granted.items()]
     text = f"All of them were within their leases: {'; '.join(each)}."
-    permits, majority = run.config.permits, run.config.nodes // 2 + 1
+    permits, majority = run.config.permits, quorum(run.config.nodes)
     full = {
         node: number
         for node in run.config.node_names

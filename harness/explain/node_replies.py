@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
+from fencepost.quorum import quorum
 from harness.explain.cases import Side
 from harness.explain.evidence import Evidence
 from harness.explain.node_events import NodeEvent
@@ -54,7 +55,7 @@ class Said:
 def replies(run: Recorded, evidence: Evidence, side: Side) -> dict[str, Said]:
     """What each node replied to the client before it entered; of a semaphore, for the place that it asked for last."""
     side = replace(side, key=evidence.asked_last(side.client, side.asked_from_ns, side.start_ns) or side.key)
-    faults, majority = windows(run.faults), len(run.nodes) // 2 + 1
+    faults, majority = windows(run.faults), quorum(len(run.nodes))
     said = {node: _said(evidence, faults, node, side) for node in run.nodes}
     heard = sum(one.heard for one in said.values())
     if heard >= majority:

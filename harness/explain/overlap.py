@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from fencepost.quorum import quorum
 from fencepost.text import listed, plural
 from harness.explain.cases import Side
 from harness.explain.evidence import Evidence
@@ -247,7 +248,7 @@ def _clocks(run: Recorded, group: Sequence[NodePart], from_ns: int, until_ns: in
 
 def too_few(run: Recorded, parts: Sequence[NodePart], earlier: Side, later: Side) -> str:
     """Says so if one of them acquired the lock with less than a majority; else empty."""
-    majority = len(run.nodes) // 2 + 1
+    majority = quorum(len(run.nodes))
     texts = []
     for side, said in ((earlier, [p.earlier for p in parts]), (later, [p.later for p in parts])):
         yes = [part.node for part, one in zip(parts, said, strict=True) if one.heard]

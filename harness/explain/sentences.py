@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from fencepost.quorum import quorum
 from fencepost.text import listed, printable
 from harness.explain.capacity import find_cause
 from harness.explain.cases import Case, Side, ops_of
@@ -148,7 +149,7 @@ def _belief(run: Recorded, evidence: Evidence, case: Case) -> Told:
     )
     why = ", ".join(printable(str(node)) for node in example.get("nodes", ()))
     text = f"{text}no majority of the nodes can have held the lock for it{f': {why}' if why else ''}."
-    side, majority = case.named.get("section"), len(run.nodes) // 2 + 1
+    side, majority = case.named.get("section"), quorum(len(run.nodes))
     said = {} if side is None else replies(run, evidence, side)
     granted = [node for node, one in said.items() if one.heard]
     if side is None or len(granted) >= majority or not all(one.is_known for one in said.values()):
@@ -173,7 +174,7 @@ def _outlasts(run: Recorded, evidence: Evidence, case: Case) -> Told:
     lease, keys = float(example["lease_until_ms"]), float(example["keys_until_ms"])
     client, too_long = printable(str(example["client"])), lasting((lease - keys) * 1e6)
     anew = example.get("prolonged_on")
-    if anew is not None and len(anew) < len(run.nodes) // 2 + 1:
+    if anew is not None and len(anew) < quorum(len(run.nodes)):
         nodes = f"only {listed([printable(str(node)) for node in anew])}" if anew else "no node"
         return Told(
             f"An extension at {float(example['at_ms']):+,.1f} ms told {client} that it holds the lock until "

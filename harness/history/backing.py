@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 import numpy as np
 
+from fencepost.quorum import quorum
 from harness.history.fault_windows import FOREVER_NS
 from harness.history.groups import known
 from harness.history.key_owners import Owners
@@ -130,7 +131,7 @@ class Backing:
         it was always known what a majority of the nodes that its lock may use held for it."""
         used, asked = self.nodes(section), self.asked[section]
         in_sight = sum(not self._blind(node, section, asked, until_ns) for node in used)
-        return in_sight >= (len(used) + len(self._unshown(section, until_ns))) // 2 + 1
+        return in_sight >= quorum(len(used) + len(self._unshown(section, until_ns)))
 
     def unbacked(self, section: int, from_ns: int, to_ns: int) -> Stretch | None:
         """The longest part of this time in which the section certainly had no majority behind it; None if there was
@@ -142,7 +143,7 @@ class Backing:
         own."""
         used, unseen = self.nodes(section), len(self._unshown(section, to_ns))
         holders = len(self.possible_holders(section, from_ns, to_ns))
-        return not used or holders + unseen >= (len(used) + unseen) // 2 + 1
+        return not used or holders + unseen >= quorum(len(used) + unseen)
 
     def possible_holders(self, section: int, from_ns: int, to_ns: int) -> list[str]:
         """The nodes that may have held the section's value at some time of these."""
@@ -167,7 +168,7 @@ class Backing:
         for left, right in pairwise(edges):
             unseen = sum(_covers(spans, left, right) for spans in unshown)
             holding = sum(_covers(spans, left, right) for spans in maybe.values())
-            lacks = holding + unseen < (len(used) + unseen) // 2 + 1
+            lacks = holding + unseen < quorum(len(used) + unseen)
             if lacks and goes_on:
                 found[-1].append((left, right))
             elif lacks:
@@ -302,7 +303,7 @@ class Backing:
         it could be read was probably taken away as it was on a node where that was seen."""
         used = len(self.nodes(stretch.section))
         counts = Counter(loss for _, loss in stretch.losses)
-        if used - counts["never set"] < used // 2 + 1:
+        if used - counts["never set"] < quorum(used):
             return "never set"
         most = max(LOSSES[:-1], key=lambda loss: counts[loss])
         seen: list[Loss] = [loss for loss in ("deleted", "overwritten") if counts[loss]]
@@ -315,7 +316,7 @@ class Backing:
     def is_the_locks_doing(self, stretch: Stretch, losses: frozenset[Loss] = OF_THE_LOCK) -> bool:
         """Whether there would have been too few even if every loss but these had not happened."""
         used = len(self.nodes(stretch.section)) + stretch.unseen
-        return used - sum(loss in losses for _, loss in stretch.losses) < used // 2 + 1
+        return used - sum(loss in losses for _, loss in stretch.losses) < quorum(used)
 
 
 def _covers(spans: list[tuple[int, int]], left: int, right: int) -> bool:

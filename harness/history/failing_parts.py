@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final, Literal
 
+from fencepost.quorum import quorum
 from harness.history.backing import OF_THE_LOCK, Backing, Loss
 
 Part = Literal["library", "servers", "clock", "client's clock", "unknown"]
@@ -44,7 +45,7 @@ def _part(backing: Backing, section: int, from_ns: int, to_ns: int) -> Part:
     forgot, early = seen["lost by the node"], seen["expired early"]
     used = len(backing.nodes(section))
     left = used - sum(seen[loss] for loss in OF_THE_LOCK)
-    majority = used // 2 + 1
+    majority = quorum(used)
     if left < majority:
         is_misled = left + seen["expired"] >= majority and backing.is_misled(section, to_ns)
         return "client's clock" if is_misled else "library"

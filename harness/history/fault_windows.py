@@ -10,6 +10,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from fencepost.history import ClientEnd, FaultEvent
+from fencepost.quorum import quorum
 
 FOREVER_NS: Final = 2**62
 """The end of a fault that was never healed, and the latest deadline of a lock that reported no validity."""
@@ -118,7 +119,7 @@ def reach(
     edges.update(t for _, *window in windows for t in window)
     edges.update(ended.values())
     times = sorted(t for t in edges if start_ns <= t <= end_ns)
-    majority = len(nodes) // 2 + 1
+    majority = quorum(len(nodes))
     for began, done in pairwise(times):
         active = [event for event, since, until in windows if since < done and until > began]
         gone = {name for event in active for name in (*event.paused_clients, *event.killed_clients)}

@@ -40,7 +40,7 @@ def outside_stops(gaps: Sequence[tuple[str, Gap]], faults: Sequence[FaultEvent])
     for client, gap in sorted(gaps, key=lambda pair: pair[1].from_ns):
         waited_ns = gap.waited_ns if gap.longest_wait_ns is None else gap.longest_wait_ns
         if _unexplained_ns(gap, known[client]) - waited_ns > SLACK_NS:
-            pauses += _pause(f"gap-{len(pauses) // 2 + 1}", client, gap)
+            pauses += _pause(f"gap-{1 + len(pauses) // 2}", client, gap)
             known[client].append((gap.from_ns - SLACK_NS, gap.to_ns + SLACK_NS))
         else:
             waits[client].append((gap.from_ns, gap.to_ns))

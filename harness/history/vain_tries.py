@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
+from fencepost.quorum import quorum
 from harness.history.fault_windows import merged
 from harness.history.key_owners import rows_of
 
@@ -126,7 +127,7 @@ class VainTries:
 
     @property
     def _majority(self) -> int:
-        return len(self.nodes) // 2 + 1
+        return quorum(len(self.nodes))
 
     def _leave_no_majority(self, missing: set[str]) -> bool:
         return len(self.nodes) - len(missing) < self._majority

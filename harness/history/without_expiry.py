@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from fencepost.quorum import quorum
 from harness.history.fault_windows import hits_link, longest_windows
 from harness.history.key_owners import Owners, rows_of
 
@@ -67,7 +68,7 @@ def _nodes(left: Sequence[Leftover], from_ns: int, to_ns: int) -> set[str]:
 def _is_in_the_way(run: Recorded, try_: _Try, left: Sequence[Leftover], used: int) -> bool:
     """Whether the leftovers left no majority free, and no fault can have kept the client from the nodes."""
     nodes = _nodes(left, try_.from_ns, try_.to_ns)
-    if used - len(nodes) >= used // 2 + 1:
+    if used - len(nodes) >= quorum(used):
         return False
     return not any(
         try_.client in event.paused_clients or any(hits_link(event, try_.client, node) for node in nodes)
