@@ -9,10 +9,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Final, Literal, NamedTuple, Protocol, Self, runtime_checkable
 
 import msgspec
 
+from cluster.address import LinkKey
 from cluster.base import CalledOff, Cluster, NotInTimeError, never
 from cluster.server import Ability
 from cluster.wall_clock import ClockAhead, ClockSetting
@@ -150,8 +151,41 @@ class Evidence(msgspec.Struct, frozen=True, omit_defaults=True):
     seen: str
 
 
+class Targets(NamedTuple):
+    """What a fault hits, by name; a link by its client and its node. `are_candidates`: which of them is decided when
+    the fault is injected."""
+
+    links: tuple[LinkKey, ...] = ()
+    nodes: tuple[str, ...] = ()
+    clients: tuple[str, ...] = ()
+    are_candidates: bool = False
+
+
+class Needs(NamedTuple):
+    """What a run must offer before a fault can be played: a disk, or a clock, of its own for each node; a policy by
+    which nodes keep something; what the nodes' server must be able to do."""
+
+    disks: bool = False
+    clocks: bool = False
+    persistence: bool = False
+    server: frozenset[Ability] = frozenset()
+
+
 class Fault(Protocol):
-    """One planned fault: frozen data (a msgspec struct) and its methods. `owner` is its id in the schedule."""
+    """One planned fault: frozen data (a msgspec struct) and its methods. `owner` is its id in the schedule.
+    `TargetFields` has the first three members."""
+
+    @property
+    def targets(self) -> Targets:
+        """What it hits: checked when a schedule is loaded, and reduced when one is shrunk."""
+        ...
+
+    def only(self, targets: Targets) -> Fault:
+        """The same fault, of no more than these of its targets."""
+        ...
+
+    @property
+    def needs(self) -> Needs: ...
 
     def describe(self) -> str:
         """One short line for people: `drop both ways: c1,c2 | n3`."""
@@ -171,6 +205,30 @@ class Fault(Protocol):
         """Undo it, even if it was injected only in part, and prove that it is gone. Raises NotInTimeError if it was not
         undone in time; then it is asked again, at the latest when the load is over."""
         ...
+
+
+TARGET_FIELDS: Final = frozenset({"links", "nodes", "clients"})
+
+
+class TargetFields(msgspec.Struct, frozen=True):
+    """A fault that needs nothing, and hits what its fields `links`, `nodes` and `clients` name, those of them that it
+    has."""
+
+    @property
+    def targets(self) -> Targets:
+        fields = msgspec.structs.asdict(self)
+        return Targets(**{name: fields[name] for name in TARGET_FIELDS & fields.keys()})
+
+    def only(self, targets: Targets) -> Self:
+        """Its description no longer names a shape or a choice that is not all there."""
+        changes = targets._asdict() | dict.fromkeys(("shape", "label"), "shrunk")
+        return msgspec.structs.replace(
+            self, **{name: changes[name] for name in self.__struct_fields__ if name in changes}
+        )
+
+    @property
+    def needs(self) -> Needs:
+        return Needs()
 
 
 class Trigger(NamedTuple):
@@ -199,38 +257,6 @@ class Adaptive(Protocol):
     that the run can be replayed without it."""
 
     def observe(self, world: World) -> Observer: ...
-
-
-@runtime_checkable
-class NeedsDisks(Protocol):
-    """An optional property of a fault: it cuts the power of nodes, so each node needs its own disk."""
-
-    @property
-    def needs_disks(self) -> bool: ...
-
-
-@runtime_checkable
-class NeedsClocks(Protocol):
-    """An optional property of a fault: it sets the wall clocks of nodes, so each node needs one of its own."""
-
-    @property
-    def needs_clocks(self) -> bool: ...
-
-
-@runtime_checkable
-class NeedsServer(Protocol):
-    """An optional property of a fault: what the nodes' server must be able to do."""
-
-    @property
-    def server_needs(self) -> frozenset[Ability]: ...
-
-
-@runtime_checkable
-class NeedsPersistence(Protocol):
-    """An optional property of a fault: it damages what nodes keep on disk, so they must keep something."""
-
-    @property
-    def needs_persistence(self) -> bool: ...
 
 
 @runtime_checkable

@@ -11,19 +11,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from random import Random
-from typing import ClassVar, Literal, Protocol
+from typing import Literal, Protocol
 
 import msgspec
 
 from cluster.at_once import at_once
-from cluster.server import Ability
 from cluster.waiting import becomes_true
 from cluster.wall_clock import RIGHT, ClockAhead, ClockSetting
 from fencepost.errors import UsageError
 from fencepost.history import Impact
 from fencepost.text import listed
 from fencepost.units import Duration, DurationRange
-from nemesis.base import Evidence, FaultClass, Topology, World
+from nemesis.base import Evidence, FaultClass, Needs, TargetFields, Topology, World
 from nemesis.names import Names
 from nemesis.node_down import drawn_nodes
 from nemesis.random_draws import a_few, below, between, by_octaves, jittered, one_of, weighted
@@ -101,7 +100,7 @@ class ClockOptions(msgspec.Struct, frozen=True):
     targets: Names | Literal["any", "one", "minority", "majority", "clients"] = "any"
 
 
-class WrongClock(msgspec.Struct, frozen=True):
+class WrongClock(TargetFields, frozen=True):
     """The clocks of `nodes`, or of `clients`, are ahead by `ahead_ms` (behind, if negative) and gain `rate_percent`.
     With `strobe_ms` they are ahead for so long, right for so long, and so on."""
 
@@ -111,11 +110,9 @@ class WrongClock(msgspec.Struct, frozen=True):
     strobe_ms: int = 0
     clients: tuple[str, ...] = ()
 
-    needs_clocks: ClassVar[bool] = True
-
     @property
-    def server_needs(self) -> frozenset[Ability]:
-        return frozenset[Ability]({"a clock that can be read"}) if self.nodes else frozenset()
+    def needs(self) -> Needs:
+        return Needs(clocks=True, server=frozenset({"a clock that can be read"} if self.nodes else ()))
 
     @property
     def kind(self) -> Kind:

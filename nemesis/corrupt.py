@@ -14,10 +14,9 @@ import msgspec
 
 from cluster.base import Node, NotInTimeError
 from cluster.data_files import PARTS
-from cluster.server import Ability
 from fencepost.errors import BrokenEnvironmentError
 from fencepost.history import HowDown, Impact
-from nemesis.base import Evidence, Topology, World
+from nemesis.base import Evidence, Needs, Topology, World
 from nemesis.node_down import NODE_MIXTURE, NodeDown, NodeDownOptions, drawn_nodes
 from nemesis.random_draws import below, weighted
 
@@ -28,11 +27,10 @@ class Corrupt(NodeDown, frozen=True):
     place: int = 0
 
     how: ClassVar[HowDown] = "damage"
-    needs_persistence: ClassVar[bool] = True
 
     @property
-    def server_needs(self) -> frozenset[Ability]:
-        return frozenset({"files that can be damaged"})
+    def needs(self) -> Needs:
+        return Needs(persistence=True, server=frozenset({"files that can be damaged"}))
 
     def describe(self) -> str:
         return f"kill {','.join(self.nodes)}, and cut what they keep to {100 * self.place / PARTS:.3g} %"

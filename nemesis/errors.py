@@ -12,10 +12,10 @@ from typing import Literal
 import msgspec
 
 from cluster.at_once import at_once
-from cluster.server import Ability, Refusal
+from cluster.server import Refusal
 from fencepost.history import Impact
 from fencepost.units import Duration
-from nemesis.base import Evidence, FaultClass, Topology, World, hitting
+from nemesis.base import Evidence, FaultClass, Needs, TargetFields, Topology, World, hitting
 from nemesis.node_down import NODE_MIXTURE, NodeTargets, drawn_nodes
 from nemesis.random_draws import jittered, one_of, weighted
 from nemesis.steps import do_all, in_service
@@ -33,15 +33,15 @@ class ErrorsOptions(msgspec.Struct, frozen=True):
     targets: NodeTargets = "mixed"
 
 
-class Errors(msgspec.Struct, frozen=True):
+class Errors(TargetFields, frozen=True):
     """`nodes` answer writes with errors, for the reason `why`."""
 
     nodes: tuple[str, ...]
     why: Refusal
 
     @property
-    def server_needs(self) -> frozenset[Ability]:
-        return frozenset({"writes that can be refused"})
+    def needs(self) -> Needs:
+        return Needs(server=frozenset({"writes that can be refused"}))
 
     @property
     def fault_class(self) -> FaultClass:

@@ -15,11 +15,11 @@ from typing import Literal
 
 import msgspec
 
-from cluster.server import Ability, KeyReader
+from cluster.server import KeyReader
 from fencepost.errors import InternalError, UsageError
 from fencepost.history import Impact
 from fencepost.units import Duration
-from nemesis.base import Evidence, Topology, Trigger, World
+from nemesis.base import Evidence, Needs, TargetFields, Topology, Trigger, World
 from nemesis.crash import Crash
 from nemesis.links import LinkName
 from nemesis.node_down import NodeDown
@@ -45,7 +45,7 @@ class HuntOptions(msgspec.Struct, frozen=True):
     strikes: int = 0
 
 
-class Hunt(msgspec.Struct, frozen=True):
+class Hunt(TargetFields, frozen=True):
     """A hunt over the whole load. `nodes` are those that it takes down; `links` are cut while it lasts."""
 
     how: How
@@ -56,12 +56,9 @@ class Hunt(msgspec.Struct, frozen=True):
     strikes: int = 0
 
     @property
-    def needs_disks(self) -> bool:
-        return self.how == "power"
-
-    @property
-    def server_needs(self) -> frozenset[Ability]:
-        return _FAULTS[self.how]().server_needs | {"a list of keys"}
+    def needs(self) -> Needs:
+        of_outage = _FAULTS[self.how]().needs
+        return of_outage._replace(server=of_outage.server | {"a list of keys"})
 
     def describe(self) -> str:
         return f"hunt ({self.how}): watching for locks that depend on {','.join(self.nodes)}"

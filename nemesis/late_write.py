@@ -16,7 +16,7 @@ import msgspec
 from cluster.base import RESOURCE, Cut
 from fencepost.history import Impact
 from fencepost.units import Duration
-from nemesis.base import Client, Evidence, Topology, World
+from nemesis.base import Client, Evidence, TargetFields, Topology, World
 from nemesis.links import PROBE_TIMEOUT_MS, RETRY_FOR_S, LinkName, heal_links, impair_links, probe_until
 from nemesis.pause import CATCH_WITHIN_S, DEFAULT_DURATION, LOOK_EVERY_S
 from nemesis.random_draws import below, between, jittered
@@ -29,7 +29,7 @@ class LateWriteOptions(msgspec.Struct, frozen=True):
     duration: Duration | None = None
 
 
-class LateWrite(msgspec.Struct, frozen=True):
+class LateWrite(TargetFields, frozen=True):
     """The link to the resource of one of `clients` holds what is sent: of whichever is inside at that very moment,
     tried in their order from the one at `first` on."""
 

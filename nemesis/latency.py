@@ -13,10 +13,10 @@ import msgspec
 from cluster.base import Delay, Direction, Throttle
 from fencepost.history import Impact
 from fencepost.units import Duration, DurationRange
-from nemesis.base import Evidence, FaultClass, Topology, World
+from nemesis.base import Evidence, FaultClass, TargetFields, Topology, World
 from nemesis.links import DIRECTIONS, WAYS, LinkName, heal_links, impair_links, in_words
 from nemesis.random_draws import below, between, by_octaves, jittered, one_of, weighted
-from nemesis.slow_links import PING_BYTES, PONG_BYTES, Targets, drawn_links, probe_slow
+from nemesis.slow_links import PING_BYTES, PONG_BYTES, LinkTargets, drawn_links, probe_slow
 
 _FELT_BY_COMMANDS: tuple[Direction, ...] = ("to-node", "both")
 """Commands are some hundred bytes and replies a few: only a very narrow pipe towards the node is felt."""
@@ -31,14 +31,15 @@ class LatencyOptions(msgspec.Struct, frozen=True):
     delay: DurationRange = DurationRange(Duration(5), Duration(1.3, in_ttls=True))
     jitter: DurationRange | None = None
     direction: Literal["any", "to-node", "from-node", "both"] = "any"
-    targets: Targets = "any"
+    targets: LinkTargets = "any"
 
 
-class Latency(msgspec.Struct, frozen=True):
-    """One slow spell. `kind` decides which numbers count: `delay_ms` and `jitter_ms`, or `rate_kb_per_s`."""
+class Latency(TargetFields, frozen=True):
+    """One slow spell. `kind` decides which numbers count: `delay_ms` and `jitter_ms`, or `rate_kb_per_s`. `label`: how
+    the links were chosen, for people."""
 
     kind: Literal["delay", "throttle"]
-    targets: str
+    label: str = msgspec.field(name="targets")
     direction: Direction
     links: tuple[LinkName, ...]
     delay_ms: int = 0
@@ -54,7 +55,7 @@ class Latency(msgspec.Struct, frozen=True):
 
     def describe(self) -> str:
         how = f"{self.delay_ms} ± {self.jitter_ms} ms" if self.kind == "delay" else f"{self.rate_kb_per_s} kB/s"
-        return f"{how} {WAYS[self.direction]} ({self.targets}): {in_words(self.links)}"
+        return f"{how} {WAYS[self.direction]} ({self.label}): {in_words(self.links)}"
 
     def inject(self, world: World, owner: str) -> Impact:
         slow = Delay(self.delay_ms, self.jitter_ms, self.direction)

@@ -16,11 +16,10 @@ import msgspec
 
 from cluster.at_once import at_once
 from cluster.base import Node
-from cluster.server import Ability
 from cluster.waiting import becomes_true
 from fencepost.history import HowDown, Impact
 from fencepost.units import Duration
-from nemesis.base import Evidence, FaultClass, Topology, World, hitting
+from nemesis.base import Evidence, FaultClass, TargetFields, Topology, World, hitting
 from nemesis.names import Names
 from nemesis.partition_shapes import spare
 from nemesis.quorum_loss import losing_quorum
@@ -58,16 +57,12 @@ class NodeDownOptions(msgspec.Struct, frozen=True):
     targets: NodeTargets = "mixed"
 
 
-class NodeDown(msgspec.Struct, frozen=True):
+class NodeDown(TargetFields, frozen=True):
     """`nodes` go down, all at the same moment, and come back at the same moment."""
 
     nodes: tuple[str, ...] = ()
 
     how: ClassVar[HowDown]
-
-    @property
-    def server_needs(self) -> frozenset[Ability]:
-        return frozenset({"a clean shutdown"} if self.how == "shutdown" else ())
 
     @property
     def fault_class(self) -> FaultClass:

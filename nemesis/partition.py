@@ -15,7 +15,7 @@ from cluster.base import Cut, CutKind, Direction
 from fencepost.errors import UsageError
 from fencepost.history import Impact
 from fencepost.units import Duration
-from nemesis.base import Evidence, FaultClass, Topology, World
+from nemesis.base import Evidence, FaultClass, TargetFields, Topology, World
 from nemesis.links import (
     DIRECTIONS,
     PROBE_TIMEOUT_MS,
@@ -64,7 +64,7 @@ class PartitionOptions(msgspec.Struct, frozen=True):
     targets: Names | Literal["any"] = "any"
 
 
-class Partition(msgspec.Struct, frozen=True, omit_defaults=True):
+class Partition(TargetFields, frozen=True, omit_defaults=True):
     """One partition: every one of `links` is cut. `shape` is only its name, for people. `probe_ms`: how long silence is
     awaited; less for a partition that is over sooner than that, which is probed once, and nothing else with it."""
 

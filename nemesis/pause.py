@@ -16,11 +16,10 @@ from typing import Literal
 
 import msgspec
 
-from cluster.server import Ability
 from cluster.waiting import becomes_true
 from fencepost.history import Impact
 from fencepost.units import Duration, DurationRange
-from nemesis.base import Client, Evidence, FaultClass, Step, Topology, World, hitting
+from nemesis.base import Client, Evidence, FaultClass, Needs, Step, TargetFields, Targets, Topology, World, hitting
 from nemesis.names import Names
 from nemesis.partition_shapes import spare
 from nemesis.random_draws import below, between, jittered, some, weighted
@@ -42,16 +41,16 @@ class PauseOptions(msgspec.Struct, frozen=True):
 
     interval: Duration = Duration(3_000)
     duration: Duration | None = None
-    targets: Names | Targets = "mixed"
+    targets: Names | PauseTargets = "mixed"
 
 
-Targets = Literal[
+PauseTargets = Literal[
     "mixed", "inside", "acquiring", "held-by-majority", "extending", "releasing", "clients", "one-node", "nodes"
 ]
 DEFAULT_DURATION = DurationRange(Duration(1.2, in_ttls=True), Duration(2.5, in_ttls=True))
 
 
-class Pause(msgspec.Struct, frozen=True):
+class Pause(TargetFields, frozen=True):
     """One pause: of `nodes`, or of `clients`, or, with `inside`, `acquiring` or `at`, of whichever one of `clients` is
     there at that very moment, tried in their order from the one at `first` on. `held-by-majority`: of one of them that
     acquires, as soon as a majority of the nodes holds its value, before it is told."""
@@ -64,8 +63,12 @@ class Pause(msgspec.Struct, frozen=True):
     at: Literal["extending", "releasing", "held-by-majority"] | msgspec.UnsetType = msgspec.UNSET
 
     @property
-    def server_needs(self) -> frozenset[Ability]:
-        return frozenset({"a list of keys"}) if self.at == "held-by-majority" else frozenset()
+    def targets(self) -> Targets:
+        return Targets(nodes=self.nodes, clients=self.clients, are_candidates=self.aimed_at is not None)
+
+    @property
+    def needs(self) -> Needs:
+        return Needs(server=frozenset({"a list of keys"} if self.at == "held-by-majority" else ()))
 
     @property
     def aimed_at(self) -> Step | None:

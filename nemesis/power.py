@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from fencepost.history import HowDown
+from nemesis.base import Needs
 from nemesis.node_down import NodeDown, NodeDownNemesis
 
 
@@ -12,7 +13,10 @@ class PowerCut(NodeDown, frozen=True):
     """One power cut, of all its nodes at the same moment."""
 
     how: ClassVar[HowDown] = "power cut"
-    needs_disks: ClassVar[bool] = True
+
+    @property
+    def needs(self) -> Needs:
+        return Needs(disks=True)
 
 
 NEMESIS = NodeDownNemesis("power", "power cuts, for which nodes get disks of their own (root)", PowerCut)

@@ -9,20 +9,33 @@ from types import MappingProxyType
 from typing import Any
 
 import nemesis as folder
-from fencepost.errors import InternalError
+from fencepost.errors import InternalError, UsageError
 from fencepost.extensions import load
-from nemesis.base import Mix, Nemesis
+from nemesis.base import TARGET_FIELDS, Mix, Nemesis, TargetFields
 
 
 @cache
 def nemeses() -> Mapping[str, Nemesis]:
-    """All nemeses by the name that `--nemesis` calls them, sorted. Raises InternalError if two share a name."""
+    """All nemeses by the name that `--nemesis` calls them, sorted. Raises InternalError if two share a name,
+    and UsageError for one whose faults do not say what they hit."""
     found: dict[str, Nemesis] = {}
     for module, nemesis in _objects("NEMESIS"):
         if nemesis.name in found:
             raise InternalError(f"two nemeses are called {nemesis.name}; the second one is in {module}")
+        _check_targets(module, nemesis.faults)
         found[nemesis.name] = nemesis
     return MappingProxyType(dict(sorted(found.items())))
+
+
+def _check_targets(module: str, faults: type[Any]) -> None:
+    """Raises UsageError for faults that do not say what they hit: it could be neither checked nor shrunk."""
+    if not issubclass(faults, TargetFields) or (
+        faults.targets is TargetFields.targets and TARGET_FIELDS.isdisjoint(faults.__struct_fields__)
+    ):
+        raise UsageError(
+            f"{module}: {faults.__name__} does not say what it hits; derive it from nemesis.base.TargetFields, with a "
+            f"field {' or '.join(sorted(TARGET_FIELDS))}, or with `targets` and `only` of its own"
+        )
 
 
 @cache

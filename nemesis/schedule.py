@@ -8,8 +8,8 @@ The file is JSON with one fault a line, so that a plan can be read, compared and
     ]}
 
 Equal seeds, specs and topologies give equal bytes on every machine. Each nemesis draws from streams of its own, one a
-fault, so adding a nemesis changes nothing in what the others do. In `fault`, the fields `links`, `nodes` and `clients`
-hold names of the topology; that is how a saved plan is checked against the run it is to be played in.
+fault, so adding a nemesis changes nothing in what the others do. The names that a fault hits (`Fault.targets`) are
+checked against the run in which a saved plan is to be played.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from cluster.server import Server, abilities
 from fencepost.errors import UsageError
 from fencepost.files import read_json
 from fencepost.units import Duration, duration_text
-from nemesis.base import Fault, NeedsClocks, NeedsDisks, NeedsPersistence, NeedsServer, Topology, Turn
+from nemesis.base import Fault, Topology, Turn
 from nemesis.node_down import LONGEST_LEASE, NodeDown
 from nemesis.partition_shapes import spare
 from nemesis.random_draws import between, jittered, shuffled
@@ -42,6 +42,7 @@ __all__ = [
     "check_server",
     "decode_fault",
     "draw_schedule",
+    "encode_fault",
     "for_cluster",
     "left_out",
     "load_schedule",
@@ -151,7 +152,7 @@ def _draw_lane(lane: Lane, seed: int, topology: Topology, duration_ms: int) -> I
             if at_ms + lasts_ms > latest_ms:
                 return
             card = hand.pop(number)
-            yield Planned("", at_ms, lasts_ms, card.nemesis, msgspec.json.decode(msgspec.json.encode(card.fault)))
+            yield Planned("", at_ms, lasts_ms, card.nemesis, encode_fault(card.fault))
             free_ms = at_ms + lasts_ms + GAP_MS
             if lane.turn:
                 free_ms = lane.turn.free_ms(at_ms, free_ms, topology.ttl_ms)
@@ -186,6 +187,11 @@ def _hands(lane: Lane, seed: int, topology: Topology, latest_ms: int) -> Iterato
         yield hand
 
 
+def encode_fault(fault: Fault) -> dict[str, Any]:
+    """Its data, as a schedule holds them."""
+    return cast(dict[str, Any], msgspec.json.decode(msgspec.json.encode(fault)))
+
+
 def decode_fault(planned: Planned) -> Fault:
     """The fault itself. Raises UsageError if its nemesis is not known or its data do not fit."""
     nemesis = nemeses().get(planned.nemesis)
@@ -200,14 +206,12 @@ def decode_fault(planned: Planned) -> Fault:
 
 def needs_disks(schedule: Schedule) -> bool:
     """Whether a fault in it cuts the power of nodes: then every node must have a disk of its own."""
-    faults = (decode_fault(planned) for planned in schedule.faults)
-    return any(isinstance(fault, NeedsDisks) and fault.needs_disks for fault in faults)
+    return any(decode_fault(planned).needs.disks for planned in schedule.faults)
 
 
 def needs_clocks(schedule: Schedule) -> bool:
     """Whether a fault in it sets the clocks of nodes: then every node must have one of its own."""
-    faults = (decode_fault(planned) for planned in schedule.faults)
-    return any(isinstance(fault, NeedsClocks) and fault.needs_clocks for fault in faults)
+    return any(decode_fault(planned).needs.clocks for planned in schedule.faults)
 
 
 def for_cluster(spec: Spec, server: Server, topology: Topology) -> Spec:
@@ -222,7 +226,7 @@ def for_cluster(spec: Spec, server: Server, topology: Topology) -> Spec:
             fault, _ = chosen.nemesis.draw(Random(0), topology, chosen.options)
         except UsageError:  # a shape that so few nodes cannot have
             return False
-        return not isinstance(fault, NeedsServer) or fault.server_needs <= able
+        return fault.needs.server <= able
 
     lanes = [_fitted(lane, is_possible, topology) if len(lane.deck) > 1 else lane for lane in spec.lanes]
     return replace(spec, lanes=tuple(lane for lane in lanes if lane.deck))
@@ -236,8 +240,9 @@ def _fitted(lane: Lane, is_possible: Callable[[Chosen], bool], topology: Topolog
 
 
 def _shortened(chosen: Chosen, topology: Topology) -> Chosen:
-    name, short = ("duration", _ONE_TTL) if hasattr(chosen.options, "duration") else ("restart_delay", LONGEST_LEASE)
-    lasts = getattr(chosen.options, name, None)
+    options = msgspec.structs.asdict(chosen.options)
+    name, short = ("duration", _ONE_TTL) if "duration" in options else ("restart_delay", LONGEST_LEASE)
+    lasts = options.get(name)
     if not isinstance(lasts, Duration) or lasts.ms(topology.ttl_ms) < SEVERAL_TTLS * topology.ttl_ms:
         return chosen
     more = replace(topology, nodes=("n1", "n2", "n3"))
@@ -249,8 +254,8 @@ def _shortened(chosen: Chosen, topology: Topology) -> Chosen:
 
 def _leaves_majority(fault: Fault, topology: Topology) -> bool:
     """Whether some client is left with a majority of the nodes, as long as the fault is in force."""
-    down = set(getattr(fault, "nodes", ()))
-    lost = {(client, node) for client in topology.clients for node in down} | set(getattr(fault, "links", ()))
+    hit = fault.targets
+    lost = {(client, node) for client in topology.clients for node in hit.nodes} | set(hit.links)
     return any(sum((c, n) not in lost for n in topology.nodes) >= topology.majority for c in topology.clients)
 
 
@@ -264,13 +269,13 @@ def check_server(schedule: Schedule, server: Server, policy: Policy) -> None:
     """Raise UsageError if a fault needs something that the nodes' server cannot do, or does not under this policy."""
     able = abilities(server)
     for planned in schedule.faults:
-        fault = decode_fault(planned)
-        if policy == "none" and isinstance(fault, NeedsPersistence) and fault.needs_persistence:
+        needs = decode_fault(planned).needs
+        if policy == "none" and needs.persistence:
             raise UsageError(
                 f"the nemesis {planned.nemesis} damages what nodes keep: with --persistence none that is nothing; "
                 "choose another policy, like aof-always"
             )
-        if isinstance(fault, NeedsServer) and (missing := sorted(fault.server_needs - able)):
+        if missing := sorted(needs.server - able):
             raise UsageError(
                 f"the nemesis {planned.nemesis} needs {' and '.join(missing)}, which the server {server.name} does not "
                 "have; choose another --nemesis or another --server"
@@ -309,12 +314,9 @@ def _check(schedule: Schedule, topology: Topology) -> None:
         seen.add(planned.id)
         if not (0 <= planned.at_ms <= _LONGEST_MS and 0 <= planned.duration_ms <= _LONGEST_MS):
             raise UsageError(f"fault {planned.id} begins or lasts less than 0 ms, or more than {_LONGEST_MS} ms")
-        fault = decode_fault(planned)
-        clients = set(getattr(fault, "clients", ()))
-        nodes = set(getattr(fault, "nodes", ()))
-        for client, node in getattr(fault, "links", ()):
-            clients.add(client)
-            nodes |= {node} - {RESOURCE}
+        hit = decode_fault(planned).targets
+        clients = {*hit.clients, *(client for client, _ in hit.links)}
+        nodes = {*hit.nodes, *(node for _, node in hit.links if node != RESOURCE)}
         for what, names, there in (("clients", clients, topology.clients), ("nodes", nodes, topology.nodes)):
             if foreign := sorted(names - set(there)):
                 raise UsageError(

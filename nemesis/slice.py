@@ -15,10 +15,10 @@ import msgspec
 from cluster.base import PIECE_BYTES, Direction, Slices
 from fencepost.history import Impact
 from fencepost.units import Duration, DurationRange
-from nemesis.base import Evidence, FaultClass, Topology, World
+from nemesis.base import Evidence, FaultClass, TargetFields, Topology, World
 from nemesis.links import DIRECTIONS, WAYS, LinkName, heal_links, impair_links, in_words
 from nemesis.random_draws import by_octaves, jittered, one_of
-from nemesis.slow_links import LONGEST_PROBE_MS, PING_BYTES, PONG_BYTES, Targets, drawn_links, probe_slow
+from nemesis.slow_links import LONGEST_PROBE_MS, PING_BYTES, PONG_BYTES, LinkTargets, drawn_links, probe_slow
 
 
 class SliceOptions(msgspec.Struct, frozen=True):
@@ -28,13 +28,14 @@ class SliceOptions(msgspec.Struct, frozen=True):
     duration: Duration = Duration(2_000)
     gap: DurationRange = DurationRange(Duration(1), Duration(10))
     direction: Literal["any", "to-node", "from-node", "both"] = "any"
-    targets: Targets = "any"
+    targets: LinkTargets = "any"
 
 
-class Slice(msgspec.Struct, frozen=True):
-    """What passes the links arrives in pieces of a few bytes, `gap_ms` apart."""
+class Slice(TargetFields, frozen=True):
+    """What passes the links arrives in pieces of a few bytes, `gap_ms` apart. `label`: how the links were chosen, for
+    people."""
 
-    targets: str
+    label: str = msgspec.field(name="targets")
     direction: Direction
     links: tuple[LinkName, ...]
     gap_ms: int
@@ -45,7 +46,7 @@ class Slice(msgspec.Struct, frozen=True):
 
     def describe(self) -> str:
         how = f"pieces of up to {PIECE_BYTES} bytes, {self.gap_ms} ms apart"
-        return f"{how}, {WAYS[self.direction]} ({self.targets}): {in_words(self.links)}"
+        return f"{how}, {WAYS[self.direction]} ({self.label}): {in_words(self.links)}"
 
     def inject(self, world: World, owner: str) -> Impact:
         slices = Slices(self.gap_ms, self.direction)

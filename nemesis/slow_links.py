@@ -25,10 +25,10 @@ LOOKS = 2
 PING_BYTES, PONG_BYTES = 14, 4
 """The least that a command and its reply weigh, which is Redis's PING: what a probe surely sends and receives."""
 
-Targets = Names | Literal["any", "one-node", "minority", "majority", "all", "one-client"]
+LinkTargets = Names | Literal["any", "one-node", "minority", "majority", "all", "one-client"]
 
 
-def drawn_links(rng: Random, targets: Targets, topology: Topology) -> tuple[str, tuple[LinkName, ...]]:
+def drawn_links(rng: Random, targets: LinkTargets, topology: Topology) -> tuple[str, tuple[LinkName, ...]]:
     """What is hit, in a word, and the links: those of the nodes that are named, of as many as `minority` is, of one
     client to all nodes; `any` draws one of these."""
     if isinstance(targets, Names):

@@ -133,8 +133,8 @@ class ActiveFaults:
 
     def _alone(self, fault: Fault) -> AbstractContextManager[object]:
         """While it is held, no other fault touches a node or a client, if this one does."""
-        hits_processes = getattr(fault, "nodes", ()) or getattr(fault, "clients", ()) or not getattr(fault, "links", ())
-        return self._on_processes if hits_processes else nullcontext()
+        hit = fault.targets
+        return self._on_processes if hit.nodes or hit.clients or not hit.links else nullcontext()
 
     def _record(
         self, event: str, fault_id: str, held: _Held, began_ns: int, done_ns: int, evidence: Evidence

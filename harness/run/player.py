@@ -20,7 +20,7 @@ from cluster.base import NotInTimeError
 from fencepost.history import FaultEvent
 from harness.run.active_faults import ActiveFaults
 from nemesis.base import Adaptive, Observer, Trigger, World
-from nemesis.schedule import Planned, Schedule, decode_fault, last_heal_ms
+from nemesis.schedule import Planned, Schedule, decode_fault, encode_fault, last_heal_ms
 
 LOOK_EVERY_MS = 4.0
 """How often an adaptive fault looks at the world, and it is asked whether a fault has been injected."""
@@ -153,5 +153,4 @@ class Player:
 
 def _as_planned(trigger: Trigger, fault_id: str, now_ms: float, end_ms: float) -> Planned:
     lasts_ms = end_ms - now_ms if trigger.duration_ms is None else trigger.duration_ms
-    data = msgspec.json.decode(msgspec.json.encode(trigger.fault))
-    return Planned(fault_id, round(now_ms), max(0, int(lasts_ms)), trigger.nemesis, data)
+    return Planned(fault_id, round(now_ms), max(0, int(lasts_ms)), trigger.nemesis, encode_fault(trigger.fault))

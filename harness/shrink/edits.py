@@ -1,7 +1,7 @@
 """Smaller schedules: fewer faults, less time, fewer names. Pure functions. Faults keep their ids, so that each can be
 traced to the original schedule.
 
-This module knows about a fault only what `nemesis/schedule.py` promises: `links`, `nodes` and `clients` hold names.
+This module knows about a fault only its targets (`nemesis.base.Targets`).
 """
 
 from __future__ import annotations
@@ -9,14 +9,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
-from nemesis.schedule import Planned, Schedule, decode_fault
-
-_LABELS: Final = ("shape", "targets")
-"""Fields of faults that only describe a choice of links to people."""
+from nemesis.schedule import Planned, Schedule, decode_fault, encode_fault
 
 
 def only(schedule: Schedule, ids: Collection[str]) -> Schedule:
@@ -86,7 +83,8 @@ def squeezed(schedule: Schedule, longest_ms: int) -> Schedule:
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """Names that a fault hits, some of which may be removed. `place`: which of a link's two names, None for a list."""
+    """Names that a fault hits, some of which may be removed. `field`: of its `Targets`. `place`: which of a link's two
+    names, None for a list."""
 
     fault_id: str
     field: str
@@ -98,31 +96,32 @@ def targets(schedule: Schedule) -> Iterator[Names]:
     """The names that each fault hits, if there is more than one. A fault that is aimed when it is injected names the
     candidates rather than the victims; it is left unchanged."""
     for planned in schedule.faults:
-        if getattr(decode_fault(planned), "aimed_at", None):
+        hit = decode_fault(planned).targets
+        if hit.are_candidates:
             continue
-        for field in ("nodes", "clients"):
-            names = tuple(planned.fault.get(field, ()))
-            if len(names) > 1:
-                yield Names(planned.id, field, None, names)
-        for place in (1, 0):
-            names = tuple(dict.fromkeys(link[place] for link in planned.fault.get("links", ())))
-            if len(names) > 1:
-                yield Names(planned.id, "links", place, names)
+        for field, place, found in (
+            ("nodes", None, hit.nodes),
+            ("clients", None, hit.clients),
+            ("links", 1, (node for _, node in hit.links)),
+            ("links", 0, (client for client, _ in hit.links)),
+        ):
+            if len(names := tuple(dict.fromkeys(found))) > 1:
+                yield Names(planned.id, field, place, names)
 
 
 def hitting(schedule: Schedule, whom: Names, names: Collection[str]) -> Schedule:
     """The schedule in which that fault hits only these names."""
-    faults = []
-    for planned in schedule.faults:
-        if planned.id == whom.fault_id:
-            fault: dict[str, Any] = dict(planned.fault)
-            old = fault[whom.field]
-            fault[whom.field] = [hit for hit in old if (hit if whom.place is None else hit[whom.place]) in names]
-            if len(fault[whom.field]) < len(old):
-                fault |= {label: "shrunk" for label in _LABELS if label in fault}
-            planned = msgspec.structs.replace(planned, fault=fault)
-        faults.append(planned)
-    return _with(schedule, tuple(faults))
+
+    def reduced(planned: Planned) -> Planned:
+        fault = decode_fault(planned)
+        old = fault.targets._asdict()[whom.field]
+        kept = tuple(hit for hit in old if (hit if whom.place is None else hit[whom.place]) in names)
+        if len(kept) == len(old):
+            return planned
+        fewer: dict[str, Any] = {whom.field: kept}
+        return msgspec.structs.replace(planned, fault=encode_fault(fault.only(fault.targets._replace(**fewer))))
+
+    return _with(schedule, tuple(reduced(each) if each.id == whom.fault_id else each for each in schedule.faults))
 
 
 def _moved(planned: Planned, at_ms: int, duration_ms: int) -> Planned:

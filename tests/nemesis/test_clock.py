@@ -71,7 +71,7 @@ def test_the_clock_of_a_client_is_set_seen_and_set_right(
     fake: FakeWorld, fault: WrongClock, words: str, fault_class: str
 ) -> None:
     assert (fault.describe(), fault.fault_class) == (words, fault_class)
-    assert not fault.server_needs, "the server need not tell the time"
+    assert not fault.needs.server, "the server need not tell the time"
     impact = fault.inject(fake.world, "f1")
     assert impact == Impact(
         wrong_client_clocks=fault.clients,

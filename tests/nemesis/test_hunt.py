@@ -8,7 +8,7 @@ import pytest
 
 from cluster.server import Holdings
 from fencepost.errors import UsageError
-from nemesis.base import Adaptive, NeedsDisks
+from nemesis.base import Adaptive
 from nemesis.crash import Crash
 from nemesis.hunt import NEMESIS, Hunt, HuntObserver, HuntOptions
 from nemesis.partition import Partition
@@ -140,8 +140,7 @@ def test_one_client_or_two_nodes_leave_nothing_to_hunt() -> None:
 def test_only_a_hunt_by_power_cuts_needs_disks() -> None:
     for how, needed in (("crash", False), ("power", True), ("shutdown", False)):
         hunt, _ = NEMESIS.draw(Random(1), topology(), HuntOptions(how=how))  # type: ignore[arg-type]
-        assert isinstance(hunt, NeedsDisks)
-        assert hunt.needs_disks == needed
+        assert hunt.needs.disks == needed
 
 
 def test_the_way_that_nodes_go_down_is_an_option() -> None:

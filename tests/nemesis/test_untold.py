@@ -121,5 +121,5 @@ def test_links_that_take_too_long_are_told_with_the_client_that_may_stand(fake: 
 
 
 def test_it_needs_a_server_that_can_list_its_keys() -> None:
-    assert UNTOLD.server_needs == {"a list of keys"}
-    assert Pause(inside=True).server_needs == frozenset()
+    assert UNTOLD.needs.server == {"a list of keys"}
+    assert Pause(inside=True).needs.server == frozenset()

@@ -8,7 +8,7 @@ import msgspec
 
 from fencepost.history import Impact
 from fencepost.units import Duration
-from nemesis.base import Evidence, Topology, World
+from nemesis.base import Evidence, TargetFields, Targets, Topology, World
 
 
 class HiccupOptions(msgspec.Struct, frozen=True):
@@ -18,10 +18,17 @@ class HiccupOptions(msgspec.Struct, frozen=True):
     length: Duration = Duration(100)
 
 
-class Hiccup(msgspec.Struct, frozen=True):
+class Hiccup(TargetFields, frozen=True):
     """One client, stopped and continued."""
 
     client: str
+
+    @property
+    def targets(self) -> Targets:
+        return Targets(clients=(self.client,))
+
+    def only(self, targets: Targets) -> Hiccup:
+        return self
 
     def describe(self) -> str:
         return f"hiccup of {self.client}"
