@@ -113,6 +113,9 @@ HowDown = Literal["shutdown", "kill", "power cut", "damage"]
 memory and a part of what it kept."""
 
 
+NodeState = Literal["down", "hung", "answering errors"]
+
+
 class Impact(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a fault actually hit, by name: links that were cut or slowed, as (client, node); nodes that were paused or
     taken down; clients that were paused or killed. Checkers and plots read only this, so they do not have to know the
@@ -140,6 +143,26 @@ class Impact(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     wrong_client_clocks: tuple[str, ...] = ()
     clock_off_ms: Millis = 0.0
     clock_rate_percent: Millis = 0.0
+
+    @property
+    def links(self) -> tuple[tuple[str, str], ...]:
+        """Over which something was late or did not come."""
+        return (*self.cut_links, *self.slow_links)
+
+    @property
+    def hit_nodes(self) -> tuple[str, ...]:
+        return (*self.nodes, *self.wrong_clocks)
+
+    @property
+    def hit_clients(self) -> frozenset[str]:
+        """Those whose links, processes or clocks it changed."""
+        of_links = (client for client, _ in self.links)
+        return frozenset((*of_links, *self.paused_clients, *self.killed_clients, *self.wrong_client_clocks))
+
+    @property
+    def node_state(self) -> NodeState:
+        """What kept `nodes` from serving."""
+        return "down" if self.took_nodes_down else "answering errors" if self.answers_errors else "hung"
 
     @property
     def took_nodes_down(self) -> bool:

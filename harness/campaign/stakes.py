@@ -72,9 +72,8 @@ def _calls(run: Recorded) -> dict[str, dict[str, int]]:
 
 
 def _hits_nodes_alone(event: FaultEvent) -> bool:
-    others = (event.cut_links, event.slow_links, event.paused_clients, event.killed_clients)
-    clocks = (event.wrong_clocks, event.wrong_client_clocks)
-    return bool(event.nodes) and not event.answers_errors and not any((*others, *clocks))
+    is_outage = bool(event.nodes) and event.node_state != "answering errors"
+    return is_outage and not event.wrong_clocks and not event.hit_clients
 
 
 def _outages(run: Recorded) -> Iterator[MinorityOutage]:

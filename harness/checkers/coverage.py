@@ -118,11 +118,9 @@ def _overlapping(stretches: _Stretches, window: Window) -> int:
 
 
 def _concerned(event: FaultEvent, clients: tuple[str, ...]) -> tuple[str, ...]:
-    if event.nodes or event.wrong_clocks:
+    if event.hit_nodes:
         return clients
-    hit = {client for client, _ in (*event.cut_links, *event.slow_links)}
-    hit.update(event.paused_clients, event.killed_clients, event.wrong_client_clocks)
-    processes = {client.partition("@")[0] for client in hit}
+    processes = {client.partition("@")[0] for client in event.hit_clients}
     return tuple(client for client in clients if client in processes)
 
 

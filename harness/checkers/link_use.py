@@ -69,7 +69,7 @@ def check(run: Recorded) -> Answer:
         (client, node)
         for event in run.faults
         if event.event == "injected" and not event.unplanned
-        for client, node in (*event.cut_links, *event.slow_links)
+        for client, node in event.links
         if client in run.config.client_names and node in run.config.node_names
     }
     if run.traffic is None:

@@ -121,7 +121,5 @@ def _around(run: Recorded, case: Case) -> tuple[tuple[Window, ...], int]:
 def _hits(window: Window, clients: Sequence[str] | set[str] | None) -> bool:
     """Whether the fault hit a node or one of these clients; None: any client. A fault that only watches hits
     nothing."""
-    event = window.event
-    hit = {client for client, _ in (*event.cut_links, *event.slow_links)}
-    hit.update(event.paused_clients, event.killed_clients, event.wrong_client_clocks)
-    return bool(event.nodes or event.wrong_clocks) or bool(hit if clients is None else hit.intersection(clients))
+    hit = window.event.hit_clients
+    return bool(window.event.hit_nodes) or bool(hit if clients is None else hit.intersection(clients))

@@ -122,5 +122,5 @@ def _was_undone(evidence: Evidence, granted: NodeEvent, last: Asked) -> bool:
 def _in_the_way(window: Window, node: str, side: Side) -> bool:
     """Whether the fault may have kept the node from replying while the client asked for the lock."""
     event = window.event
-    hit = node in event.nodes or (side.client, node) in (*event.cut_links, *event.slow_links)
+    hit = node in event.nodes or (side.client, node) in event.links
     return hit and event.began_ns <= side.start_ns and (window.to_ns is None or window.to_ns >= side.asked_from_ns)

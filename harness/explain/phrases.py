@@ -142,7 +142,7 @@ def kept_from_coming(run: Recorded, side: Side) -> str:
 
 
 def _slows(window: Window, side: Side) -> bool:
-    links = (*window.event.cut_links, *window.event.slow_links)
+    links = window.event.links
     until = window.to_ns
     overlaps = window.event.began_ns <= side.end_ns and (until is None or until >= side.start_ns)
     return (side.client, _RESOURCE) in links and overlaps
@@ -163,7 +163,7 @@ def out_of_order(run: Recorded, from_ns: int, until_ns: int) -> str:
             (down if event.took_nodes_down else refusing if event.answers_errors else hung).update(event.nodes)
             (starved if event.fault_class == STARVATION else stopped).update(event.paused_clients)
             clocks.update(event.wrong_clocks, event.wrong_client_clocks)
-            links.update((*event.cut_links, *event.slow_links))
+            links.update(event.links)
     states = {
         "down": down,
         "hung": hung - down,

@@ -57,8 +57,7 @@ def _only(event: FaultEvent, names: set[str], *, hit: bool) -> FaultEvent:
 
 
 def _hits(event: FaultEvent) -> bool:
-    links, clocks = event.cut_links or event.slow_links, event.wrong_clocks or event.wrong_client_clocks
-    return bool(event.nodes or event.paused_clients or event.killed_clients or clocks or links)
+    return bool(event.hit_nodes or event.hit_clients)
 
 
 def merged(windows: Iterable[tuple[int, int]], start_ns: int, end_ns: int) -> list[tuple[int, int]]:
@@ -76,8 +75,7 @@ def merged(windows: Iterable[tuple[int, int]], start_ns: int, end_ns: int) -> li
 
 def hits_link(event: FaultEvent, client: str | None, node: str) -> bool:
     """Whether the fault hit the node, or the link from the client to it; that of any client if it is not known."""
-    links = (*event.cut_links, *event.slow_links)
-    return node in event.nodes or any(to == node and client in (None, who) for who, to in links)
+    return node in event.nodes or any(to == node and client in (None, who) for who, to in event.links)
 
 
 def last_ends(ends: Iterable[ClientEnd]) -> dict[str, int]:
@@ -125,7 +123,7 @@ def reach(
         gone = {name for event in active for name in (*event.paused_clients, *event.killed_clients)}
         gone.update(name for name, at_ns in ended.items() if at_ns <= began)
         down = {name for event in active for name in event.nodes}
-        cut = {link for event in active for link in (*event.cut_links, *event.slow_links)}
+        cut = {link for event in active for link in event.links}
         missing = {
             client: frozenset(node for node in nodes if node in down or (client, node) in cut)
             for client in clients

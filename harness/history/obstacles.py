@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
-from fencepost.history import FaultEvent
 from fencepost.text import listed
 from harness.history.fault_windows import longest_windows, merged
 from harness.history.vain_tries import MOST, VainTries
@@ -139,13 +138,6 @@ _Times = dict[Kind, list[tuple[int, int]]]
 _ABSENCES: Final[tuple[Kind, ...]] = ("hung", "answering errors", "down", "out of reach")
 
 
-def _absence(event: FaultEvent) -> Kind:
-    """How the nodes that it hit were not there."""
-    if event.took_nodes_down:
-        return "down"
-    return "answering errors" if event.answers_errors else "hung"
-
-
 def _absences(run: Recorded, clients: Sequence[str], since_ns: int, until_ns: int) -> dict[str, _Times]:
     """By node, and by how it was not there, when that was: disjoint, in order."""
     found = {}
@@ -153,8 +145,8 @@ def _absences(run: Recorded, clients: Sequence[str], since_ns: int, until_ns: in
         times: _Times = {kind: [] for kind in _ABSENCES}
         for event, began, done in longest_windows(run.faults):
             if node in event.nodes:
-                times[_absence(event)].append((began, done))
-            if all((client, node) in (*event.cut_links, *event.slow_links) for client in clients):
+                times[event.node_state].append((began, done))
+            if all((client, node) in event.links for client in clients):
                 times["out of reach"].append((began, done))
         found[node] = {kind: merged(windows, since_ns, until_ns) for kind, windows in times.items()}
     return found
