@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import combinations
-from typing import Final, Literal
+from itertools import chain, combinations
+from typing import Final, Literal, TypeVar
 
 import numpy as np
 import pandas as pd
 
 from harness.campaign.folder import RunLine
 from harness.campaign.grid import Cell, Grid, Part
-from harness.campaign.measure import BLAMES, quantile_ms
+from harness.campaign.measure import BLAMES, Figures, quantile_ms
 from harness.campaign.statistics import Difference, Rate, difference, holm, mcnemar, rate
 from harness.checkers.disturbance import Figures as Machine
 
+T = TypeVar("T")
 Unit = Literal["opportunity", "node outage", "run"]
 UNITS: Final[dict[Unit, str]] = {"opportunity": "opportunities", "node outage": "node outages", "run": "runs"}
 
@@ -141,56 +142,69 @@ def pooled(found: Sequence[Summary]) -> tuple[Unit, Rate]:
 def _summary(part: Part, cell: Cell, lines: list[RunLine]) -> Summary:
     done = [(line, line.figures) for line in lines if line.error is None and line.figures is not None]
     figures = [f for _, f in done]
-    load_s = sum(f.load_s for f in figures)
-    acquire = sum((Counter(f.acquire) for f in figures), Counter[int]())
-    counted = [f for f in figures if f.opportunities is not None]
-    per_unit: dict[Unit, Rate] = {
-        "run": rate(sum(f.overlaps["lock"] > 0 for f in figures), len(figures)),
-        "node outage": rate(sum(f.node_outages_hit for f in figures), sum(f.node_outages for f in figures)),
-    }
-    if counted and len(counted) == len(figures):
-        opportunities = sum(f.opportunities or 0 for f in counted)
-        per_unit["opportunity"] = rate(sum(f.opportunities_hit or 0 for f in counted), opportunities)
+
+    def known(figure: Callable[[Figures], T | None]) -> list[T]:
+        """Of each run that has it."""
+        return [value for f in figures if (value := figure(f)) is not None]
+
+    load_s = sum(known(lambda f: f.load_s))
+    acquire = sum(known(lambda f: Counter(f.acquire)), Counter[int]())
+    per_unit = _per_unit(figures)
     return Summary(
         part=part,
         cell=cell,
         folders=tuple(line.folder for line, _ in done),
         broke_off=tuple(line.folder for line in lines if line.error is not None),
         verdicts=dict(Counter(line.verdict for line, _ in done)),
-        sections=sum(f.sections for f in figures),
-        overlaps={blame: sum(f.overlaps.get(blame, 0) for f in figures) for blame in BLAMES},
-        violated={b: rate(sum(f.overlaps.get(b, 0) > 0 for f in figures), len(figures)) for b in BLAMES},
+        sections=sum(known(lambda f: f.sections)),
+        overlaps={blame: sum(_overlaps(figures, blame)) for blame in BLAMES},
+        violated={blame: rate(sum(map(bool, _overlaps(figures, blame))), len(figures)) for blame in BLAMES},
         per_unit=per_unit,
-        node_outages=sum(f.node_outages for f in figures),
+        node_outages=sum(known(lambda f: f.node_outages)),
         opportunities=per_unit["opportunity"].trials if "opportunity" in per_unit else None,
-        per_second=sum(f.grants for f in figures) / load_s if load_s else None,
+        per_second=sum(known(lambda f: f.grants)) / load_s if load_s else None,
         by_seed={line.seed: f.grants / f.load_s for line, f in done if f.load_s},
         hit_by_seed={line.seed: f.overlaps["lock"] > 0 for line, f in done},
         acquire=dict(acquire),
         acquire_p50_ms=quantile_ms(acquire, 0.5),
         acquire_p99_ms=quantile_ms(acquire, 0.99),
-        availability=sum(f.reachable_s for f in figures) / load_s if load_s else None,
-        majority_waits_ms=tuple(wait for f in figures for wait in f.majority_waits_ms),
-        longest_gap_ms=max((f.longest_gap_ms for f in figures if f.longest_gap_ms is not None), default=None),
-        lost=sum(f.lost for f in figures),
-        acknowledged=sum(f.acknowledged for f in figures),
-        faults_planned=sum(f.faults_planned for f in figures),
-        faults_observed=sum(f.faults_observed for f in figures),
-        fsync_p50_ms=_median([f.fsync_ms["p50"] for f in figures if f.fsync_ms]),
-        fsync_p99_ms=_median([f.fsync_ms["p99"] for f in figures if f.fsync_ms]),
-        orphans=_sum_of_known([f.orphans for f in figures]),
-        orphan_longest_ms=max((f.orphan_longest_ms for f in figures if f.orphan_longest_ms is not None), default=None),
-        overruns=sum(f.overruns for f in figures),
-        unfounded=_sum_of_known([f.unfounded for f in figures]),
-        machine=tuple(f.machine for f in figures if f.machine),
-        disturbed=tuple(f.disturbed for f in figures if f.disturbed),
-        totals=dict(sum((Counter(f.totals) for f in figures), Counter[str]())),
+        availability=sum(known(lambda f: f.reachable_s)) / load_s if load_s else None,
+        majority_waits_ms=tuple(chain.from_iterable(known(lambda f: f.majority_waits_ms))),
+        longest_gap_ms=max(known(lambda f: f.longest_gap_ms), default=None),
+        lost=sum(known(lambda f: f.lost)),
+        acknowledged=sum(known(lambda f: f.acknowledged)),
+        faults_planned=sum(known(lambda f: f.faults_planned)),
+        faults_observed=sum(known(lambda f: f.faults_observed)),
+        fsync_p50_ms=_median(known(lambda f: (f.fsync_ms or {}).get("p50"))),
+        fsync_p99_ms=_median(known(lambda f: (f.fsync_ms or {}).get("p99"))),
+        orphans=_sum(known(lambda f: f.orphans)),
+        orphan_longest_ms=max(known(lambda f: f.orphan_longest_ms), default=None),
+        overruns=sum(known(lambda f: f.overruns)),
+        unfounded=_sum(known(lambda f: f.unfounded)),
+        machine=tuple(known(lambda f: f.machine)),
+        disturbed=tuple(filter(None, known(lambda f: f.disturbed))),
+        totals=dict(sum(known(lambda f: Counter(f.totals)), Counter[str]())),
     )
 
 
-def _sum_of_known(values: Sequence[int | None]) -> int | None:
+def _per_unit(figures: Sequence[Figures]) -> dict[Unit, Rate]:
+    """How often an overlap blamed on the lock followed, of each unit that was counted in every run."""
+    found: dict[Unit, Rate] = {
+        "run": rate(sum(map(bool, _overlaps(figures, "lock"))), len(figures)),
+        "node outage": rate(sum(f.node_outages_hit for f in figures), sum(f.node_outages for f in figures)),
+    }
+    opportunities = [f.opportunities for f in figures if f.opportunities is not None]
+    if figures and len(opportunities) == len(figures):
+        found["opportunity"] = rate(sum(f.opportunities_hit or 0 for f in figures), sum(opportunities))
+    return found
+
+
+def _overlaps(figures: Iterable[Figures], blame: str) -> Iterator[int]:
+    return (f.overlaps.get(blame, 0) for f in figures)
+
+
+def _sum(known: Sequence[int]) -> int | None:
     """None where nothing is known of any."""
-    known = [value for value in values if value is not None]
     return sum(known) if known else None
 
 
