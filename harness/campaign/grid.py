@@ -116,6 +116,10 @@ class Grid(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     def cells(self) -> dict[str, tuple[Part, Cell]]:
         return {cell.name: (part, cell) for part in self.parts for cell in part.cells}
 
+    def at(self, cell: str) -> dict[str, str]:
+        """The place of the cell with this name on each axis."""
+        return self.cells[cell][1].at
+
     @property
     def run_count(self) -> int:
         return sum(part.seeds * len(part.cells) for part in self.parts)

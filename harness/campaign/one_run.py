@@ -33,9 +33,8 @@ from harness.verdict import Verdict, breaking
 class Order(msgspec.Struct, frozen=True, kw_only=True):
     """A run to make. `words`: its options of `fencepost test`, or of `fencepost script` if it plays the experiment
     `script`. `results`: where its folder goes; empty if it is to be sent to whoever ordered it. `at_once`: how many
-    runs are made at the same time. `ends_when`: the name (`module:function`) of a function of the slot and the run's
-    folder, which is asked now and then whether the run under way has shown all that is wanted; empty if it is to go on
-    to its end."""
+    runs are made at the same time. `ends_when`: `module:function`, which is called with the run's folder now and
+    then during the run; True ends it early. Empty: it goes on to its end."""
 
     cell: str
     seed: int
@@ -111,7 +110,7 @@ def _begun(order: Order) -> tuple[Experiment | None, RunFolder, Callable[[Displa
         return experiment, run, partial(scripted.record, experiment, setup, order.script, run)
     prepared = prepare(parse_run(order.words))
     run = new_folder(prepared, results)
-    enough = partial(resolve_name(order.ends_when), order.slot, run) if order.ends_when else None
+    enough = partial(resolve_name(order.ends_when), run) if order.ends_when else None
     return None, run, lambda display: record_run(prepared, run, display, enough)
 
 

@@ -13,7 +13,6 @@ from rich.table import Table
 from fencepost.files import write_whole
 from harness.campaign.folder import Campaign, CampaignFolder, finished_runs
 from harness.campaign.hands import Hands
-from harness.campaign.order import Slot
 from harness.campaign.play import make_plan, play
 from harness.checkers.judge import judge_so_far
 from harness.explain.explanation import explain
@@ -27,6 +26,7 @@ from workloads.mutants import MUTANTS
 REPORTS = Path("results/mutants")
 """Where the tables are kept, one folder each, seen from the working directory."""
 _IS_NAMED: Final = f"{__name__}:is_named"
+_BY_LOCK: Final = {mutant.lock: mutant for mutant in MUTANTS.values()}
 
 
 def prove(
@@ -95,9 +95,9 @@ def render_said(rows: list[tuple[str, explained.Said]]) -> Table:
     return table
 
 
-def is_named(slot: Slot, run: RunFolder) -> bool:
+def is_named(run: RunFolder) -> bool:
     """Whether a run shows what it was made for; that of a correct lock never does."""
-    mutant = MUTANTS.get(slot.cell.partition(" · ")[0])
+    mutant = _BY_LOCK.get(run.read_config().lock)
     if mutant is None:
         return False
     recorded, verdict = judge_so_far(run)

@@ -58,6 +58,10 @@ def run_nightly(
         raise next(iter(errors.values()))
     for cell, error in errors.items():
         out.print(f"{cell} is left out: {error}", soft_wrap=True)
+
+    def lock_of(cell: str) -> str:
+        return asked.at(cell)["lock"]
+
     campaign = Campaign.begun(plan.grid, command)
     folder = CampaignFolder.claim(tonights, campaign)
     try:
@@ -83,8 +87,3 @@ def run_nightly(
     out.print(f"{plural(len(tonight.failing), 'failing seed')} to be played first the next night", soft_wrap=True)
     out.print(f"page: {place / 'index.html'}", soft_wrap=True)
     return {"green": 0, "red": 1, "unfinished": 2}[tonight.colour]
-
-
-def lock_of(cell: str) -> str:
-    """The name of the lock whose cell it is."""
-    return cell.partition(" · ")[0]

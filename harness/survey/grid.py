@@ -126,11 +126,6 @@ def survey_grid(subjects: Sequence[Subject], seeds: int, cluster: str | None, *,
     )
 
 
-def subject_of(cell: str) -> str:
-    """The name of the subject whose cell it is."""
-    return cell.partition(" · ")[0]
-
-
 def playable(grid: Grid, finished: Collection[Slot] = ()) -> tuple[Plan | None, dict[str, FencepostError]]:
     """The plan of those cells that this machine can play, None if it can play none; and why it cannot play the others,
     by cell: a library that is not installed, for example. A cell whose runs are all `finished` needs nothing."""

@@ -18,7 +18,7 @@ from harness.campaign.play import play
 from harness.run.prepare import remove_leftovers
 from harness.survey import export, wording
 from harness.survey.findings import FOLDER, Finding, read_findings
-from harness.survey.grid import FAULT_NAMED, playable, subject_of, survey_grid
+from harness.survey.grid import FAULT_NAMED, playable, survey_grid
 from harness.survey.page import render_page
 from harness.survey.promises import PROMISES
 from harness.survey.settle import Row, beside, rows_of
@@ -48,6 +48,10 @@ def run_survey(
     written."""
     place = report or (REPORT / "quick" if quick else REPORT)
     asked = survey_grid(subjects, seeds, cluster, quick=quick)
+
+    def subject_of(cell: str) -> str:
+        return asked.at(cell)["subject"]
+
     findings = read_findings(place / FOLDER)
     finished = finished_runs(place)
     missing = {subject_of(slot.cell) for slot in in_order(asked) if slot not in finished}

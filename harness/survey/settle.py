@@ -17,7 +17,7 @@ from harness.campaign.grid import Grid
 from harness.campaign.measure import Blamed
 from harness.campaign.statistics import Rate, rate
 from harness.survey.findings import Finding
-from harness.survey.grid import FAULT_NAMED
+from harness.survey.grid import FAULT_NAMED, Fault
 from harness.survey.promises import ENOUGH, FOLLOWS, KINDS, PROMISES, Evidence, Promise, is_the_servers
 from harness.survey.subjects import Library, Subject, library_of
 
@@ -32,6 +32,7 @@ class Broken:
     """A run that breaks a promise, and the findings that do."""
 
     line: RunLine
+    fault: Fault
     findings: tuple[Blamed, ...]
 
 
@@ -49,7 +50,7 @@ class Settled:
     @property
     def by_fault(self) -> dict[str, int]:
         """How many runs broke it under each fault, the most first."""
-        return dict(Counter(fault_of(each.line) for each in self.broken).most_common())
+        return dict(Counter(each.fault.name for each in self.broken).most_common())
 
     @property
     def kinds(self) -> dict[str, int]:
@@ -128,7 +129,7 @@ def _runs_by_kind(findings: Iterable[Sequence[Blamed]]) -> dict[str, int]:
 
 
 def _row(subject: Subject, grid: Grid, lines: Sequence[RunLine], cannot: str) -> Row:
-    evidence = list(_evidence(lines))
+    evidence = list(_evidence(grid, lines))
     others = _runs_by_kind(each.figures.blamed for each in evidence)
     clocks = [each for each in evidence if each.fault.sets_clocks and each.is_fault_in_force]
     return Row(
@@ -144,17 +145,17 @@ def _row(subject: Subject, grid: Grid, lines: Sequence[RunLine], cannot: str) ->
     )
 
 
-def _evidence(lines: Iterable[RunLine]) -> Iterator[Evidence]:
+def _evidence(grid: Grid, lines: Iterable[RunLine]) -> Iterator[Evidence]:
     """The runs that were judged with their stakes; older records have none, and show nothing."""
     for line in lines:
         if line.error is None and line.figures is not None and line.figures.stakes is not None:
-            yield Evidence(line, FAULT_NAMED[fault_of(line)], line.figures, line.figures.stakes)
+            yield Evidence(line, FAULT_NAMED[grid.at(line.cell)["fault"]], line.figures, line.figures.stakes)
 
 
 def settle(promise: Promise, subject: Subject, evidence: Sequence[Evidence], cannot: str = "") -> Settled:
     """Apply the rule of the promise to the runs of a subject."""
     found = [(each, tuple(promise.broken_by(each))) for each in evidence]
-    broken = tuple(Broken(each.line, findings) for each, findings in found if findings)
+    broken = tuple(Broken(each.line, each.fault, findings) for each, findings in found if findings)
     at_stake = [each for each, findings in found if findings or (_is_judged(each) and promise.at_stake(each))]
     seen = rate(len(broken), len(at_stake))
     if broken:
@@ -183,7 +184,3 @@ def _why_unknown(
 
 def _is_judged(evidence: Evidence) -> bool:
     return evidence.line.verdict in ("valid", "violation")
-
-
-def fault_of(line: RunLine) -> str:
-    return line.cell.split(" · ")[1]

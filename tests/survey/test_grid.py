@@ -8,7 +8,7 @@ from fencepost.errors import UsageError
 from harness.campaign.growth import grown
 from harness.campaign.order import in_order
 from harness.options import parse_run
-from harness.survey.grid import FAULT_NAMED, FAULTS, TTL_MS, USES, playable, subject_of, survey_grid, uses_of
+from harness.survey.grid import FAULT_NAMED, FAULTS, TTL_MS, USES, playable, survey_grid, uses_of
 from harness.survey.promises import LONG_MS
 from harness.survey.subjects import SUBJECTS, chosen, library_of
 from nemesis.base import Topology
@@ -41,7 +41,7 @@ def test_all_subjects_meet_every_fault_before_any_meets_it_again() -> None:
     assert {slot.cell for slot in first} == set(grid.cells)
     uses = sum(len(uses_of(subject)) for subject in subjects)
     assert len(grid.cells) == uses * len(FAULTS)
-    together = [subject_of(slot.cell) for slot in first[:3]]
+    together = [grid.at(slot.cell)["subject"] for slot in first[:3]]
     assert len(set(together)) > 1, "a library that is broken does not stop all at once"
 
 
@@ -89,9 +89,9 @@ def test_what_cannot_be_played_is_left_out_with_its_reason(monkeypatch: pytest.M
     grid = survey_grid(chosen(["redlock", "redlock-ng"], quick=True), 1, "process", quick=True)
     plan, cannot = playable(grid)
     assert plan is not None
-    assert {subject_of(cell) for cell in plan.grid.cells} == {"redlock"}
+    assert {plan.grid.at(cell)["subject"] for cell in plan.grid.cells} == {"redlock"}
     assert plan.configs.keys() == plan.grid.cells.keys()
-    assert {subject_of(cell): str(why) for cell, why in cannot.items()} == {
+    assert {grid.at(cell)["subject"]: str(why) for cell, why in cannot.items()} == {
         "redlock-ng": "the lock redlock-ng is not installed"
     }
     alone = survey_grid(chosen(["redlock-ng"], quick=True), 1, "process", quick=True)

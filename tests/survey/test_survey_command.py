@@ -14,7 +14,6 @@ from harness.campaign.folder import CampaignFolder
 from harness.campaign.play import Plan
 from harness.cli.main import run
 from harness.survey import session
-from harness.survey.grid import subject_of
 from harness.survey.subjects import SUBJECTS
 from tests.survey.made import blamed, line
 
@@ -32,14 +31,14 @@ class Pretended:
     def play(self, plan: Plan, folder: CampaignFolder, *_: Any, group_of: Any, **__: Any) -> bool:
         there = {one.slot for one in folder.lines()}
         for name in plan.grid.cells:
-            subject, fault, use = name.split(" · ")
+            subject, fault, use = plan.grid.at(name).values()
             assert group_of(name) == subject
             found = [blamed("overlap")] if subject in self.broken else []
             one = line(subject, fault, use, *found, verdict="violation" if found else "valid")
             if one.slot not in there and subject not in self.missing:
                 folder.append(one)
-                self.made.append(name)
-        return not any(subject_of(name) in self.missing for name in plan.grid.cells)
+                self.made.append(subject)
+        return not any(group_of(name) in self.missing for name in plan.grid.cells)
 
 
 @pytest.fixture
@@ -87,7 +86,7 @@ def test_a_subject_that_cannot_be_installed_is_one_line_and_the_rest_is_played(
     assert run([*WORDS, "redlock", "--only", "redsync"]) == 2
     out = capsys.readouterr().out
     assert out.count("redsync is left out, or a part of it: the lock redsync is not installed") == 1
-    assert {subject_of(cell) for cell in pretended.made} == {"redlock"}
+    assert set(pretended.made) == {"redlock"}
     assert run([*WORDS, "redsync", "--report", "alone"]) == 254
 
 
