@@ -12,9 +12,9 @@ from harness.run.inside import Inside
 from harness.run.interruption import Interruption
 from harness.run.job import ScheduledJob
 from harness.run.player import Player
+from harness.run.run import ActiveRun
 from harness.run.setup import Setup
 from harness.run.snapshot import LOAD, Display
-from harness.run.test_run import TestRun
 from harness.store.run_folder import RunFolder
 from nemesis.schedule import Schedule
 
@@ -35,8 +35,8 @@ def make(
     interruption: Interruption | None = None,
 ) -> None:
     """Make the run in this process. Raises FencepostError if something outside of fencepost broke."""
-    test_run = TestRun(setup, folder, state, display, interruption, head_start_ns=_HEAD_START_NS)
-    test_run.perform(_Scheduled(schedule, folder, has_shown_enough))
+    run = ActiveRun(setup, folder, state, display, interruption, head_start_ns=_HEAD_START_NS)
+    run.perform(_Scheduled(schedule, folder, has_shown_enough))
 
 
 def main_inside() -> None:
@@ -58,22 +58,22 @@ class _Scheduled:
         self._has_shown_enough = has_shown_enough
         self._player: Player | None = None
 
-    def play(self, test_run: TestRun) -> None:
+    def play(self, run: ActiveRun) -> None:
         """Play what is due and show how it goes, until the time is over, enough was seen or the user asks to stop."""
 
         def is_over() -> bool:
-            return test_run.elapsed_ms >= test_run.config.duration_ms or bool(test_run.interruption)
+            return run.elapsed_ms >= run.config.duration_ms or bool(run.interruption)
 
-        world = replace(test_run.world, called_off=is_over)
-        player = self._player = Player(self._schedule, world, test_run.observe)
+        world = replace(run.world, called_off=is_over)
+        player = self._player = Player(self._schedule, world, run.observe)
         while not is_over():
-            player.play(test_run.elapsed_ms)
-            test_run.tick(LOAD, player.active)
-            if self._has_shown_enough(test_run.elapsed_ms):
+            player.play(run.elapsed_ms)
+            run.tick(LOAD, player.active)
+            if self._has_shown_enough(run.elapsed_ms):
                 return
             due_ms = player.next_ms()
-            end_ms = test_run.config.duration_ms if due_ms is None else min(due_ms, test_run.config.duration_ms)
-            sleep(max(0.0, min(_TICK_MS, end_ms - test_run.elapsed_ms)) / 1e3)
+            end_ms = run.config.duration_ms if due_ms is None else min(due_ms, run.config.duration_ms)
+            sleep(max(0.0, min(_TICK_MS, end_ms - run.elapsed_ms)) / 1e3)
 
     def heal(self) -> None:
         if self._player is None:

@@ -19,7 +19,7 @@ from fencepost.errors import BrokenEnvironmentError, UsageError
 from fencepost.history import LOCK_STEPS, Op
 from fencepost.units import Duration
 from harness.run.active_faults import ActiveFaults
-from harness.run.test_run import TestRun
+from harness.run.run import ActiveRun
 from harness.scripts.clients import DrivenClientSlot
 from nemesis.base import Fault
 from nemesis.clock import WrongClock
@@ -43,25 +43,23 @@ class StopRequested(Exception):  # noqa: N818 - it ends a script, but nothing fa
 class Stage:
     """One run's clients and nodes. `say` receives one line for every step and its result."""
 
-    def __init__(self, test_run: TestRun, say: Callable[[str], None]) -> None:
-        self._test_run = test_run
+    def __init__(self, run: ActiveRun, say: Callable[[str], None]) -> None:
+        self._run = run
         self.say = say
-        self._active = ActiveFaults(test_run.world, test_run.observe)
+        self._active = ActiveFaults(run.world, run.observe)
         self._numbers = count(1)
         self._clients = {
-            name: DrivenClient(self, slot)
-            for name, slot in test_run.slots.items()
-            if isinstance(slot, DrivenClientSlot)
+            name: DrivenClient(self, slot) for name, slot in run.slots.items() if isinstance(slot, DrivenClientSlot)
         }
 
     @property
     def ttl_ms(self) -> int:
         """The TTL that clients ask for."""
-        return self._test_run.config.ttl_ms
+        return self._run.config.ttl_ms
 
     @property
     def node_names(self) -> tuple[str, ...]:
-        return self._test_run.config.node_names
+        return self._run.config.node_names
 
     def client(self, name: str) -> DrivenClient:
         """`c1` … Raises UsageError if the experiment has no such client."""
@@ -102,7 +100,7 @@ class Stage:
     def wait_for_key(self, nodes: Sequence[str], key: str) -> None:
         """Wait until all of these nodes hold the key. Raises BrokenEnvironmentError if they do not within seconds, or
         if their server cannot list its keys."""
-        if (reader := self._test_run.world.cluster.key_reader()) is None:
+        if (reader := self._run.world.cluster.key_reader()) is None:
             raise BrokenEnvironmentError("the nodes' server cannot list its keys")
         deadline = monotonic() + _KEY_WITHIN_S
         with reader:
@@ -117,7 +115,7 @@ class Stage:
     def follow(self, replicas: Sequence[str], primary: str) -> None:
         """See `Nodes.follow`."""
         self.tick()
-        cluster = self._test_run.world.cluster
+        cluster = self._run.world.cluster
         self.check_links([(name, primary) for name in replicas])
         for name in replicas:
             replication.follow(cluster.nodes[name], cluster.nodes[primary], cluster.links[name, primary].address)
@@ -126,7 +124,7 @@ class Stage:
     def check_links(self, links: Sequence[LinkKey]) -> None:
         """Raise UsageError for a link that the experiment does not have."""
         for link in links:
-            if link not in self._test_run.world.cluster.links:
+            if link not in self._run.world.cluster.links:
                 raise UsageError(
                     f"there is no link from {link[0]} to {link[1]}; the experiment needs replication='manual'"
                 )
@@ -135,13 +133,13 @@ class Stage:
         """See `Nodes.promote`."""
         self.tick()
         for name in names:
-            replication.promote(self._test_run.world.cluster.nodes[name])
+            replication.promote(self._run.world.cluster.nodes[name])
         self.say(f"{', '.join(names)} promoted")
 
     def await_failover(self, old: str) -> None:
         """Wait until all sentinels name another primary than `old`, and it is one. Raises BrokenEnvironmentError if
         that takes longer than two failovers that come to nothing. The experiment needs replication="sentinel"."""
-        cluster = self._test_run.world.cluster
+        cluster = self._run.world.cluster
         if not cluster.sentinels:
             raise UsageError("no sentinel watches the nodes; the experiment needs replication='sentinel'")
         deadline = monotonic() + _FAILOVER_WITHIN_S
@@ -186,8 +184,8 @@ class Stage:
 
     def tick(self) -> None:
         """Do the harness's periodic work; raises StopRequested when the user asked to stop."""
-        self._test_run.tick("script", self._active.active)
-        if self._test_run.interruption:
+        self._run.tick("script", self._active.active)
+        if self._run.interruption:
             raise StopRequested
 
     def tell(self, slot: DrivenClientSlot, order: Order) -> Op:

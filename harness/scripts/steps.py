@@ -14,9 +14,9 @@ from fencepost.text import printable
 from harness.run import inside
 from harness.run.inside import Inside
 from harness.run.outside import play_inside
+from harness.run.run import ActiveRun
 from harness.run.setup import Setup
 from harness.run.snapshot import Display
-from harness.run.test_run import TestRun
 from harness.scripts.clients import DrivenClientSlot
 from harness.scripts.experiment import Experiment, find_experiments
 from harness.scripts.stage import Stage, StopRequested
@@ -51,7 +51,7 @@ def play_steps(
         job = _Job(setup, target, experiment.name, folder.path, state.path)
         play_inside(__name__, job, state, display, say)
     else:
-        TestRun(setup, folder, state, display, make_client=DrivenClientSlot).perform(_Scripted(experiment, say))
+        ActiveRun(setup, folder, state, display, make_client=DrivenClientSlot).perform(_Scripted(experiment, say))
 
 
 def main_inside() -> None:
@@ -64,23 +64,23 @@ def _play(job: _Job, way_out: Inside) -> None:
     if experiment is None:
         raise UsageError(f"{job.target} no longer has an experiment {job.name!r}; it was just changed")
     folder, state = RunFolder(job.folder), StateFolder(job.state)
-    test_run = TestRun(job.setup, folder, state, way_out, way_out.interruption, make_client=DrivenClientSlot)
-    test_run.perform(_Scripted(experiment, way_out.say))
+    run = ActiveRun(job.setup, folder, state, way_out, way_out.interruption, make_client=DrivenClientSlot)
+    run.perform(_Scripted(experiment, way_out.say))
 
 
 class _Scripted:
-    """`harness.run.test_run.Scenario` of an experiment. Every step is shown with its time."""
+    """`harness.run.run.Scenario` of an experiment. Every step is shown with its time."""
 
     def __init__(self, experiment: Experiment, say: Say) -> None:
         self._experiment = experiment
         self._say = say
         self._stage: Stage | None = None
 
-    def play(self, test_run: TestRun) -> None:
+    def play(self, run: ActiveRun) -> None:
         def say(line: str) -> None:
-            self._say(f"  {test_run.elapsed_ms / 1e3:7.3f} s  {printable(line)}")
+            self._say(f"  {run.elapsed_ms / 1e3:7.3f} s  {printable(line)}")
 
-        self._stage = Stage(test_run, say)
+        self._stage = Stage(run, say)
         try:
             self._experiment.play(self._stage)
         except StopRequested:

@@ -83,9 +83,9 @@ class _Problems:
 class Scenario(Protocol):
     """What happens to the running cluster and its clients between the start of the run and its heal."""
 
-    def play(self, test_run: TestRun) -> None:
-        """Do it. Calls `test_run.tick` at least every few hundred milliseconds, and returns soon once
-        `test_run.interruption` says so. Raises FencepostError for what broke; then everything is healed first."""
+    def play(self, run: ActiveRun) -> None:
+        """Do it. Calls `run.tick` at least every few hundred milliseconds, and returns soon once
+        `run.interruption` says so. Raises FencepostError for what broke; then everything is healed first."""
         ...
 
     def heal(self) -> None:
@@ -93,7 +93,7 @@ class Scenario(Protocol):
         ...
 
 
-class TestRun:
+class ActiveRun:
     """One run's cluster, clients and record. `perform` is the whole run."""
 
     def __init__(
