@@ -34,9 +34,6 @@ LATEST_NS: Final = 2**62
 Outcome = Literal["ok", "fail", "info"]
 """`ok`: it happened. `fail`: it did not happen. `info`: unknown."""
 TokenSource = Literal["lock", "resource"]
-Reason = Literal["held", "quorum", "late"]
-"""Why a lock refused. `held`: somebody else has it. `quorum`: too few nodes answered. `late`: a majority said yes, but
-too late for any validity to be left."""
 Int64 = Annotated[int, msgspec.Meta(ge=-(2**63) + 1, le=2**63 - 1)]
 """A token: numbers that are only compared. Any other number is refused like any other damage. (The smallest 64-bit
 number stands for one that is missing.)"""
@@ -59,7 +56,7 @@ class Op(msgspec.Struct, omit_defaults=True, gc=False):
     extend). `granted_ms`: the lease time that was granted, if the lock said that it differs from the one asked for, or
     if the lock told no validity; a lease with neither `validity_ms` nor `granted_ms` may last forever. `stale`: a read
     or write that the resource refused because it came too late. `error`: why not `ok`, in words: an
-    exception, or what the lock said when it refused. `reason`: why an acquire was refused, if the lock said so.
+    exception, or what the lock said when it refused.
     """
 
     f: OpName
@@ -79,7 +76,6 @@ class Op(msgspec.Struct, omit_defaults=True, gc=False):
     stale: bool = False
     error: str | None = None
     granted_ms: Millis | None = None
-    reason: Reason | None = None
 
 
 def task_names(client: str, tasks: int) -> tuple[str, ...]:

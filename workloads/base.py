@@ -10,7 +10,6 @@ from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
-from fencepost.history import Reason
 from workloads.options import LockOptions
 
 
@@ -98,16 +97,6 @@ class Lock(Protocol):
     def describe(self) -> dict[str, object]:
         """Versions, timeouts, retries: what a report about this lock should show. `acquire_limit_ms`, if present, is
         the longest time that an acquire may take by the lock's own settings; longer calls are counted as findings."""
-        ...
-
-
-@runtime_checkable
-class ShowsReason(Protocol):
-    """An optional ability of a lock: it says why it refused."""
-
-    def take_reason(self) -> Reason | None:
-        """Why the last acquire was refused; None if the lock does not know, or granted it. Returned once. With several
-        threads: the last acquire of the thread that asks."""
         ...
 
 

@@ -7,12 +7,12 @@ it is not recorded, and the run ends.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, get_args
+from typing import Any, Final
 
 import msgspec
 
 from fencepost.errors import BrokenEnvironmentError
-from fencepost.history import LATEST_NS, Reason
+from fencepost.history import LATEST_NS
 from workloads.base import Lease
 
 LONGEST_TEXT: Final = 65_536
@@ -21,7 +21,6 @@ _LONGEST_MS: Final = LATEST_NS // 1_000_000
 _MOST_NODE_VALUES: Final = 64
 _DESCRIPTION_BYTES: Final = 65_536
 _DESCRIPTION_DEPTH: Final = 16
-_REASONS: Final = (None, *get_args(Reason))
 
 
 def checked_lease(verb: str, answer: object, key: str) -> Lease | None:
@@ -53,13 +52,6 @@ def checked_yes(verb: str, answer: object) -> bool:
     if isinstance(answer, int) and answer in (0, 1):
         return bool(answer)
     raise _wrong(verb, f"{_shown(answer)}; it must return True or False")
-
-
-def checked_reason(answer: object) -> Reason | None:
-    """What take_reason returned. Raises BrokenEnvironmentError."""
-    if answer not in _REASONS:
-        raise _wrong("take_reason", f"{_shown(answer)}; it must return one of {', '.join(map(str, _REASONS))}")
-    return answer  # type: ignore[return-value]
 
 
 def checked_words(answer: object) -> str | None:

@@ -29,7 +29,7 @@ from typing import IO, Final, Literal
 import msgspec
 
 from fencepost.errors import BrokenEnvironmentError
-from fencepost.history import Int64, Reason
+from fencepost.history import Int64
 from fencepost.options import fields_of
 from fencepost.text import text_of
 from workloads.base import Lease, LockSettings, NodeAddress
@@ -54,13 +54,11 @@ class UnknownOutcomeError(Exception):
 
 class Answer(msgspec.Struct, frozen=True):
     """One line from the adapter. The fields of a lease are those of `workloads.base.Lease`; its value is text, or
-    base64 for other bytes. `task`: whose request it answers, if several tasks share the lock. `reason` says why it was
-    refused."""
+    base64 for other bytes. `task`: whose request it answers, if several tasks share the lock."""
 
     outcome: Literal["ok", "fail", "info"]
     task: int | None = None
     error: str | None = None
-    reason: Reason | None = None
     describe: dict[str, object] | None = None
     value: str | None = None
     value_base64: str | None = None
@@ -75,11 +73,10 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 class _OfTask(threading.local):
-    """What one task keeps: its number, from its first request on, and what the answer to its last request showed."""
+    """What one task keeps: its number, from its first request on, and what was said if its last request was refused."""
 
     def __init__(self) -> None:
         self.number: int | None = None
-        self.reason: Reason | None = None
         self.error: str | None = None
 
 
@@ -156,12 +153,6 @@ class ForeignLock:
     def is_held(self, lease: Lease) -> bool:
         return _definite(self._ask({"do": "held", "key": lease.key, **_named(lease)}))
 
-    def take_reason(self) -> Reason | None:
-        """Why the adapter refused the last call, if it said so."""
-        mine = self._mine
-        reason, mine.reason = mine.reason, None
-        return reason
-
     def take_error(self) -> str | None:
         mine = self._mine
         error, mine.error = mine.error, None
@@ -216,8 +207,7 @@ class ForeignLock:
     def _ask(self, request: dict[str, object]) -> Answer:
         mine = self._mine
         answer = self._exchange_of_task(request) if self._answers else self._exchange(request)
-        refused = answer.outcome == "fail"
-        mine.reason, mine.error = (answer.reason, answer.error) if refused else (None, None)
+        mine.error = answer.error if answer.outcome == "fail" else None
         return answer
 
     def _exchange(self, request: dict[str, object], timeout_s: float | None = None) -> Answer:

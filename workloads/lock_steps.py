@@ -13,8 +13,8 @@ from typing import Any, Final, Literal, TypeVar
 from fencepost.errors import BrokenEnvironmentError, FencepostError, UsageError
 from fencepost.history import Held, Op, Outcome
 from fencepost.user_code import in_words
-from workloads.base import KnowsIfHeld, Lease, Lock, ShowsError, ShowsReason
-from workloads.checked import checked_lease, checked_reason, checked_words, checked_yes
+from workloads.base import KnowsIfHeld, Lease, Lock, ShowsError
+from workloads.checked import checked_lease, checked_words, checked_yes
 from workloads.control import Control, State
 from workloads.options import ClientOptions
 from workloads.recorder import Recorder
@@ -45,7 +45,6 @@ class LockSteps:
         self.client = client
         self.options = options
         self._lock = lock
-        self._says_why = lock if isinstance(lock, ShowsReason) else None
         self._in_its_words = lock if isinstance(lock, ShowsError) else None
         self._record = record
         self._control = control
@@ -238,11 +237,8 @@ class LockSteps:
         self, f: Literal["acquire", "extend", "reenter"], key: str, invoke_ns: int, complete_ns: int, error: str | None
     ) -> Op:
         """`error`: what left the outcome unknown; None: it was refused."""
-        reason = None
-        if self._says_why is not None and error is None:
-            reason = checked_reason(self._says_why.take_reason())
         outcome: Outcome = "fail" if error is None else "info"
-        return Op(f, outcome, key, self._section, invoke_ns, complete_ns, error=self._why(error), reason=reason)
+        return Op(f, outcome, key, self._section, invoke_ns, complete_ns, error=self._why(error))
 
     def _why(self, error: str | None) -> str | None:
         """`error`, or what the lock said when it refused."""

@@ -10,10 +10,10 @@ reach a majority of the nodes. But a lock is there to be acquired:
   not explain it.
 
 A gap is the lock's fault if the record says what kept everybody out: a node was out of reach for most of it (the lock
-fails because one node does), keys were stuck on too many nodes, votes were split, or the lock said that somebody held
-it. Otherwise it is not known whether the requests arrived, and the gap is undecided. So it is if a clock was wrong,
-because keys may live longer then, and if more than `CROWD` clients run: then slow answers and split votes can keep
-everybody out for long. This costs time and no safety.
+fails because one node does), keys were stuck on too many nodes, or votes were split. Otherwise it is not known whether
+the requests arrived, and the gap is undecided. So it is if a clock was wrong, because keys may live longer then, and if
+more than `CROWD` clients run: then slow answers and split votes can keep everybody out for long. This costs time and no
+safety.
 """
 
 from __future__ import annotations

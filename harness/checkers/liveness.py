@@ -7,17 +7,16 @@ A time without a grant counts against the lock only while some working client ce
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final, get_args
+from typing import Final
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from fencepost.history import Reason
 from fencepost.text import count, milliseconds, number, plural
 from harness.checkers.kept_out import CROWD
-from harness.figures import CheckerFigures, Part, Row, Tile
+from harness.figures import CheckerFigures, Row, Tile
 from harness.history.fault_windows import last_ends, majority_windows
 from harness.history.parts import parts
 from harness.history.recorded import Recorded
@@ -27,15 +26,6 @@ Ints = npt.NDArray[np.int64]
 
 _TTLS_TO_RECOVER: Final = 2
 """A key that was set as late as the heal is gone one TTL later; without a grant for this long, something is stuck."""
-
-
-UNSAID: Final = "unsaid"
-_REASONS: Final[dict[str, str]] = {
-    "held": "held by somebody else",
-    "quorum": "too few nodes answered",
-    "late": "granted too late to be useful",
-    UNSAID: "no reason given",
-}
 
 
 class Spread(msgspec.Struct, frozen=True):
@@ -54,8 +44,7 @@ class Figures(CheckerFigures, frozen=True):
     `longest_ungranted_at_ms`: the same whatever was in reach. `recovery_first_ms`,
     `recovery_all_ms`: from the heal to the first grant, and until every client that still worked had one; None if that
     never happened. `never_acquired`: clients. `jain`: fairness of sections over clients, 1 if all had the same number;
-    None without sections. `late_grants`: the lease had surely expired before the client learned of it. `refused`: how
-    many acquires were refused for each reason that the lock gave; `unsaid`: it gave none. None if it never gave one."""
+    None without sections. `late_grants`: the lease had surely expired before the client learned of it."""
 
     wait_ms: Spread
     longest_gap_ms: float | None
@@ -66,7 +55,6 @@ class Figures(CheckerFigures, frozen=True):
     jain: float | None
     acquires_longer_than_ttl: int
     late_grants: int
-    refused: dict[str, int] | None = None
     longest_ungranted_ms: float | None = None
     longest_ungranted_at_ms: float | None = None
 
@@ -81,8 +69,6 @@ class Figures(CheckerFigures, frozen=True):
             expired = f"{plural(self.late_grants, 'lease')} already expired on arrival"
             slow = f"{plural(self.acquires_longer_than_ttl, 'acquire')} slower than the TTL"
             yield Row("late", f"{expired}; {slow}", order=62)
-        if self.refused is not None:
-            yield Row("refused", self._refused(), order=62)
         if self.recovery_first_ms is not None:
             text = f"first grant {milliseconds(self.recovery_first_ms)} after the heal"
             everyone = self.recovery_all_ms
@@ -106,14 +92,6 @@ class Figures(CheckerFigures, frozen=True):
         if self.recovery_all_ms is not None:
             note = f"the first after {milliseconds(self.recovery_first_ms)}"
             yield Tile("Recovery, all clients", milliseconds(self.recovery_all_ms), note, order=80)
-
-    def parts(self) -> Iterator[Part]:
-        if self.refused is not None:
-            yield Part("Refused acquires", order=15, sentences=(f"{self._refused()[0].upper()}{self._refused()[1:]}.",))
-
-    def _refused(self) -> str:
-        """`held by somebody else 310, too few nodes answered 12`."""
-        return ", ".join(f"{_REASONS[why]} {number:,}" for why, number in (self.refused or {}).items() if number)
 
     def _gap(self) -> str:
         """`1.2 s with a majority in reach (from 4.2 s on), 3.4 s in all (from 3.1 s on)`."""
@@ -151,7 +129,6 @@ def check(run: Recorded) -> Answer:
         jain=float(shares.sum() ** 2 / (len(shares) * (shares**2).sum())) if shares.any() else None,
         acquires_longer_than_ttl=sum(_longer_than_ttl(run, ops) for ops in parts(run.ops)),
         late_grants=int((run.sections["deadline_max_ns"].to_numpy(np.int64) < start).sum()),
-        refused=_refusals(run),
         longest_ungranted_ms=_ms(ungranted_ns),
         longest_ungranted_at_ms=None if ungranted_at_ns is None else _ms(ungranted_at_ns - begin),
     )
@@ -161,14 +138,6 @@ def check(run: Recorded) -> Answer:
 def _longer_than_ttl(run: Recorded, ops: pd.DataFrame) -> int:
     took_ns = ops["complete_ns"] - ops["invoke_ns"]
     return int(((ops["f"] == "acquire") & (took_ns > run.config.ttl_ms * 1_000_000)).sum())
-
-
-def _refusals(run: Recorded) -> dict[str, int] | None:
-    refused = run.ops["reason"][((run.ops["f"] == "acquire") & (run.ops["outcome"] == "fail")).to_numpy(np.bool_)]
-    if refused.isna().all():
-        return None
-    by_reason = {str(why): int(number) for why, number in refused.value_counts().items()}
-    return {why: by_reason.get(why, 0) for why in get_args(Reason)} | {UNSAID: int(refused.isna().sum())}
 
 
 def spread(values: npt.NDArray[np.float64]) -> Spread:

@@ -7,8 +7,8 @@ finds no key: what was set before the last change has expired, and what was set 
 reach. If it is still refused, again and again for half a TTL, then keys without an owner were left behind, or keys that
 do not expire in time.
 
-The lock is blamed only if that is on record: it said itself that somebody held the lock, or the witness saw the keys on
-so many nodes that no majority was free. Otherwise the requests may not have arrived (a proxy that stands still answers
+The lock is blamed only if that is on record: the witness saw the keys on so many nodes that no majority was free.
+Otherwise the requests may not have arrived (a proxy that stands still answers
 nobody), and nothing is decided. And nobody was alone while the nodes show that somebody came and went: a value that was
 set on a majority of them and deleted again. That may be a thread of a client, of which the record knows nothing.
 
@@ -112,23 +112,22 @@ def _somebody_came_and_went(run: Recorded, spell: _Spell) -> bool:
 
 
 def _found_keys(run: Recorded, spells: list[_Spell]) -> list[bool]:
-    """For each spell whether most of its tries certainly found the lock taken: the lock said so, or the keys that were
-    on the nodes all the time left no majority free."""
-    ops = run.ops
+    """For each spell whether most of its tries certainly found the lock taken: keys that were on the nodes all the time
+    left no majority free."""
+    if run.owners is None:
+        return [False] * len(spells)
+    ops, holdings = run.ops, run.owners.holdings
     invoke, complete = (ops[name].to_numpy(np.int64) for name in ("invoke_ns", "complete_ns"))
-    taken = (ops["reason"] == "held").to_numpy(np.bool_, copy=True)
-    holdings = None if run.owners is None else run.owners.holdings
     majority = quorum(len(run.nodes))
     found = []
     for spell in spells:
-        if holdings is not None:
-            of_key = holdings[(holdings["lock_key"] == str(ops["key"].iloc[int(spell.rows[0])])).to_numpy(np.bool_)]
-            since, until = (of_key[name].to_numpy(np.int64) for name in ("from_max_ns", "to_min_ns"))
-            node = codes_of(of_key["node"])
-            for row in spell.rows:
-                there = (since <= invoke[row]) & (until >= complete[row])
-                taken[row] |= len(run.nodes) - len(np.unique(node[there])) < majority
-        found.append(2 * int(taken[spell.rows].sum()) >= len(spell.rows))
+        of_key = holdings[(holdings["lock_key"] == str(ops["key"].iloc[int(spell.rows[0])])).to_numpy(np.bool_)]
+        since, until = (of_key[name].to_numpy(np.int64) for name in ("from_max_ns", "to_min_ns"))
+        node, taken = codes_of(of_key["node"]), 0
+        for row in spell.rows:
+            there = (since <= invoke[row]) & (until >= complete[row])
+            taken += len(run.nodes) - len(np.unique(node[there])) < majority
+        found.append(2 * taken >= len(spell.rows))
     return found
 
 

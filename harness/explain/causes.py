@@ -23,7 +23,6 @@ Cause = Literal[
     "stuck keys",
     "nothing set",
     "split votes",
-    "said held",
     "wrong clock",
     "set again",
     "stayed",
@@ -44,7 +43,6 @@ IN_WORDS: Final[dict[Cause, str]] = {
     "stuck keys": "keys that nobody owned were stuck",
     "nothing set": "the lock set nothing on nodes that were free",
     "split votes": "the votes were split",
-    "said held": "the lock said that somebody held it",
     "wrong clock": "the clock of a node was wrong",
     "set again": "the key was set after the release",
     "stayed": "the release deleted nothing",
@@ -69,7 +67,6 @@ _OF_OBSTACLES: Final[dict[str, Cause]] = {
     "stuck keys": "stuck keys",
     "nothing set": "nothing set",
     "split votes": "split votes",
-    "said held": "said held",
     "wrong clock": "wrong clock",
 }
 
@@ -107,7 +104,7 @@ def of_finding(finding: Finding, example: Any) -> Cause | None:
 def how_vague(cause: Cause | None) -> int:
     """2: the record does not show the cause. 1: what happened is known, but not what led to it. 0: the cause is known,
     or the finding itself is all that there is to say."""
-    return 2 if cause == "unknown" else 1 if cause in ("split votes", "said held") else 0
+    return 2 if cause == "unknown" else 1 if cause == "split votes" else 0
 
 
 def _most(causes: Sequence[Cause]) -> Cause:

@@ -31,7 +31,7 @@ from harness.store.wire import Wire
 
 MOST_OVERLAPS: Final = 20_000
 """A lock that excludes nobody makes every section overlap many; nobody looks at more pairs than this."""
-_TOLD: Final = ("value", "token", "validity_ms", "granted_ms", "reason", "error")
+_TOLD: Final = ("value", "token", "validity_ms", "granted_ms", "error")
 """What is shown of an operation, where it has it."""
 Args = Mapping[str, object]
 _SHOWN: Final = 60

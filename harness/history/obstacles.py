@@ -10,7 +10,7 @@ more. In this order:
 - on so many nodes that no majority is left, no try set the key although they were in reach: the lock did not ask them.
   Something else was set by way of the proxy meanwhile, so the proxy did not stand still; or a node was absent, which
   is no excuse, and several tries came to an end, so that they did not all wait for that node;
-- a node was absent; or the lock said that somebody held it.
+- a node was absent.
 """
 
 from __future__ import annotations
@@ -37,7 +37,6 @@ Kind = Literal[
     "stuck keys",
     "nothing set",
     "split votes",
-    "said held",
     "no access",
     "wrong clock",
     "unknown",
@@ -53,9 +52,8 @@ class Obstacle:
     """`nodes`: those that were `down`, `hung` (they were there and did not answer), `answering errors` or `out of
     reach` of the clients (cut off or slow) for most of the time; those of which one or another was not there for most
     of it; on which keys were stuck; on which nothing was set; or on which the keys of split votes stayed after their
-    tries. `absent`: which others were not there for most of the time. `said held`: nothing was seen, but the lock said
-    that somebody held it. `no access`: nobody ever acquired the lock, and the nodes turned requests away.
-    `wrong clock`: keys may have lived longer there than the lock had asked for."""
+    tries. `absent`: which others were not there for most of the time. `no access`: nobody ever acquired the lock, and
+    the nodes turned requests away. `wrong clock`: keys may have lived longer there than the lock had asked for."""
 
     kind: Kind
     nodes: tuple[str, ...] = ()
@@ -88,8 +86,6 @@ def in_words(obstacle: Obstacle) -> str:
         case "split votes":
             left = f", and left their keys on {nodes}" if nodes else ""
             return f"tries got some of the nodes, but never a majority{left}{_while(obstacle.absent)}"
-        case "said held":
-            return "the lock said that somebody held it"
         case "no access":
             return f"{nodes} turned requests away"
         case "unknown":
@@ -128,10 +124,7 @@ def find_obstacle(run: Recorded, key: str, clients: Sequence[str], since_ns: int
         nodes = seen.nothing_set(missing)
         if nodes and (seen.is_forwarding or (absent and refused.sum() >= SEVERAL)):
             return Obstacle("nothing set", nodes, missing)
-    if absent is not None:
-        return absent
-    held = int((ops["reason"][refused] == "held").sum())
-    return Obstacle("said held" if held > MOST * refused.sum() else "unknown")
+    return absent or Obstacle("unknown")
 
 
 _Times = dict[Kind, list[tuple[int, int]]]

@@ -47,7 +47,6 @@ OPS_SCHEMA: Final = pa.schema(
         column("stale", pa.bool_()),
         column("error", NAME, optional=True),
         column("granted_ms", pa.float64(), optional=True),
-        column("reason", NAME, optional=True),
     ]
 )
 WRITES_SCHEMA: Final = pa.schema(

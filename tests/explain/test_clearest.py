@@ -28,7 +28,7 @@ def explained(*causes: Cause | None) -> Explained:
         (("deleted", "too few nodes"), "example 1"),
         (("unknown", "unknown"), "example 1"),
         (("unknown", "split votes", "stuck keys"), "example 3"),
-        (("said held", "unknown", "split votes"), "example 1"),
+        (("unknown", "split votes", "split votes"), "example 2"),
         (("unknown", None), "example 2"),  # the finding says all by itself
     ],
 )

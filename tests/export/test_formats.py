@@ -30,7 +30,7 @@ def sample(**config: Any) -> History:
     """An overlap after a lease that was outlived, a refusal, a lost answer, a kill, a fault, and two keys on a node."""
     history = History(clients=3, **config)
     history.section("c1", 10, 150, deadline=110).section("c2", 120, 140, asked=100)
-    history.op("c3", "acquire", "fail", 1, 20, 30, error='"held"\n\x1b[31m', reason="held")
+    history.op("c3", "acquire", "fail", 1, 20, 30, error='"held"\n\x1b[31m')
     history.op("c3", "acquire", "info", 1, 40, 60).section("c3", 200, None, number=2, asked=190)
     history.end("c3", "killed", 220).section("c3", 300, 310, life=2, number=3)
     history.write("c1", 1, at=100, token=2**62 + 1)

@@ -28,7 +28,7 @@ GRANTED = {
     "node_values": ["v1", "v2"],
 }
 OPENED = {"outcome": "ok", "describe": {"library": "mine 1", "retries": [1, {"a": None}]}}
-REFUSED = {"outcome": "fail", "reason": "held", "error": "somebody has it"}
+REFUSED = {"outcome": "fail", "error": "somebody has it"}
 
 
 @fuzz(60)

@@ -231,20 +231,3 @@ def test_without_a_heal_or_a_stop_nobody_is_accused_of_no_recovery() -> None:
         history.timeline.stop_ns = ms(5000)
         setattr(history.timeline, moment, None)
         assert check(history.recorded()).findings == ()
-
-
-def test_refused_acquires_are_counted_by_the_reason_that_the_lock_gave() -> None:
-    history = History().section("c2", 100, 110)
-    for number, reason in enumerate(("held", "quorum", "held", None), 1):
-        history.op("c1", "acquire", "fail", 1, number, number, reason=reason)
-    history.op("c1", "acquire", "info", 1, 9, 9).op("c2", "extend", "fail", 1, 105, 106)
-    found = figures(history)
-    assert found.refused == {"held": 2, "quorum": 1, "late": 0, "unsaid": 1}
-    (row,) = [row for row in found.rows() if row.label == "refused"]
-    assert row.text == "held by somebody else 2, too few nodes answered 1, no reason given 1"
-
-
-def test_a_lock_that_gives_no_reasons_has_no_count_of_them() -> None:
-    history = History().op("c1", "acquire", "fail", 1, 1, 2).section("c2", 100, 110)
-    assert figures(history).refused is None
-    assert "refused" not in [row.label for row in figures(history).rows()]

@@ -56,27 +56,18 @@ def blamed(history: History) -> list[str]:
     return [finding.blame for finding in findings]
 
 
-def told(reasons: list[str | None]) -> History:
-    history = History().section("c1", 150, 200)
-    for number, reason in enumerate(reasons):
-        history.op("c1", "acquire", "fail", 2, 300 + 20 * number, 319 + 20 * number, reason=reason)
-    return history
+def tried(times: int = 3) -> History:
+    return refused(History().section("c1", 150, 200), 300, 300 + 20 * times, every=20)
 
 
 def test_a_proxy_that_stands_still_answers_nobody_and_is_not_the_lock() -> None:
     """Refused, and it is not known whether the requests arrived."""
-    assert blamed(told([None, None, None])) == ["undecided"]
-    assert blamed(told(["quorum", "quorum", "quorum"])) == ["undecided"]
+    assert blamed(tried()) == ["undecided"]
+    assert blamed(tried().watch("n1", "n2", "n3")) == ["undecided"]
 
 
-def test_a_lock_that_says_that_somebody_holds_it_has_found_keys() -> None:
-    assert blamed(told(["held", "held", "held"])) == ["lock"]
-    assert blamed(told(["held", "held", "quorum", "quorum"])) == ["lock"]
-    assert blamed(told(["held", "held", "quorum", "quorum", "quorum"])) == ["undecided"]
-
-
-def left_on(*nodes: str, key: str = "k1", since: float = 290, until: float = 400) -> History:
-    history = told([None, None, None]).watch("n1", "n2", "n3")
+def left_on(*nodes: str, key: str = "k1", since: float = 290, until: float = 400, times: int = 3) -> History:
+    history = tried(times).watch("n1", "n2", "n3")
     for node in nodes:
         history.seen(node, "set", since, f"left on {node}", key=key).seen(node, "deleted", until, key=key)
     return history
@@ -95,22 +86,24 @@ def test_keys_that_came_or_went_during_a_try_may_not_have_been_in_its_way() -> N
     assert blamed(left_on("n1", "n2", since=300.1)) == ["lock"], "two tries of three"
     assert blamed(left_on("n1", "n2", since=320)) == ["lock"]
     assert blamed(left_on("n1", "n2", until=339)) == ["lock"]
+    assert blamed(left_on("n1", "n2", until=339, times=4)) == ["lock"], "two tries of four"
+    assert blamed(left_on("n1", "n2", until=339, times=5)) == ["undecided"]
 
 
 @pytest.mark.parametrize(
     ("spans", "verdict"),
     [
         ({"n1": (300, 359), "n2": (310, 340)}, []),
-        ({"n1": (299.9, 340), "n2": (310, 340)}, ["lock"]),
-        ({"n1": (310, 359.1), "n2": (310, 340)}, ["lock"]),
-        ({"n1": (310, 340)}, ["lock"]),
+        ({"n1": (299.9, 340), "n2": (310, 340)}, ["undecided"]),
+        ({"n1": (310, 359.1), "n2": (310, 340)}, ["undecided"]),
+        ({"n1": (310, 340)}, ["undecided"]),
     ],
 )
 def test_nobody_is_alone_while_somebody_comes_and_goes(
     spans: dict[str, tuple[float, float]], verdict: list[str]
 ) -> None:
     """A thread that is not on record, say, is let in and leaves again."""
-    history = told(["held", "held", "held"]).watch("n1", "n2", "n3")
+    history = tried().watch("n1", "n2", "n3")
     for node, (since, until) in spans.items():
         history.seen(node, "set", since, "another's").seen(node, "deleted", until)
     assert blamed(history) == verdict
@@ -118,20 +111,20 @@ def test_nobody_is_alone_while_somebody_comes_and_goes(
 
 def test_what_comes_and_goes_must_be_one_value_of_this_key_that_was_read_and_deleted() -> None:
     def came_and_went(first: str | None, second: str | None, how: Any = "deleted", key: str = "k1") -> list[str]:
-        history = told(["held", "held", "held"]).watch("n1", "n2", "n3")
+        history = tried().watch("n1", "n2", "n3")
         for node, value in (("n1", first), ("n2", second)):
             history.seen(node, "set", 310, value, key=key).seen(node, how, 340, key=key)
         return blamed(history.seen("n3", "set", 100, "z").seen("n3", "deleted", 110))
 
     assert came_and_went("a", "a") == []
-    assert came_and_went("a", "b") == ["lock"]
-    assert came_and_went(None, None) == ["lock"]
-    assert came_and_went("a", "a", how="expired") == ["lock"]
-    assert came_and_went("a", "a", key="k2") == ["lock"]
+    assert came_and_went("a", "b") == ["undecided"]
+    assert came_and_went(None, None) == ["undecided"]
+    assert came_and_went("a", "a", how="expired") == ["undecided"]
+    assert came_and_went("a", "a", key="k2") == ["undecided"]
 
 
 def test_what_one_node_held_twice_is_one_node() -> None:
-    history = told([None, None, None]).watch("n1", "n2", "n3").seen("n1", "set", 290, "a").seen("n1", "set", 300, "b")
+    history = tried().watch("n1", "n2", "n3").seen("n1", "set", 290, "a").seen("n1", "set", 300, "b")
     assert blamed(history.seen("n1", "deleted", 400)) == ["undecided"]
 
 
@@ -142,7 +135,7 @@ def test_of_four_nodes_two_that_are_taken_leave_no_majority() -> None:
 
 
 def test_spells_with_and_without_keys_are_told_apart() -> None:
-    history = refused(told(["held", "held", "held"]), 500, 700, section=3)
+    history = refused(left_on("n1", "n2"), 500, 700, section=3)
     lock, undecided = check(history.recorded()).findings
     assert (lock.blame, lock.count, undecided.blame, undecided.count) == ("lock", 1, "undecided", 1)
     assert (lock.examples[0]["at_ms"], undecided.examples[0]["at_ms"]) == (300, 500)

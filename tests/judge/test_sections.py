@@ -365,7 +365,7 @@ def test_sections_that_are_derived_a_life_at_a_time_are_the_same(
 ) -> None:
     history = History().section("c2", 10, None, deadline=(90, 100)).section("c2", 300, 310, number=2)
     history.section("c1", 20, 30).section("c1", 40, None, number=2, token=7).end("c1", "killed", 55)
-    history.section("c1", 300, 310, life=2, number=3).op("c1", "acquire", "fail", 4, 311, 312, life=2, reason="held")
+    history.section("c1", 300, 310, life=2, number=3).op("c1", "acquire", "fail", 4, 311, 312, life=2)
     history.section("c3", 300, None, key="k2").end("c3", "cut-off", 330)
     if with_a_lapse:
         history.op("c3", "extend", "ok", 1, 450, 490, validity_ms=150.0, deadline_ns=ms(630), key="k2")

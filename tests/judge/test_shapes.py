@@ -32,7 +32,6 @@ ops = st.builds(
     token=st.none() | whole,
     stale=st.booleans(),
     error=st.none() | texts,
-    reason=st.none() | st.sampled_from(["held", "late"]),
 )
 
 

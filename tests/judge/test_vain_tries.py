@@ -16,7 +16,7 @@ DOWN: dict[str, Any] = {"nodes": ("n3",), "how_down": "kill", "keys_at_stake": (
 
 
 def seen(outcome: Any = "fail") -> History:
-    history = tried(200, 4000 if outcome == "fail" else 0, reason=None).watch(*NODES)
+    history = tried(200, 4000 if outcome == "fail" else 0).watch(*NODES)
     if outcome != "fail":
         for at in range(200, 4000, 110):
             history.op("c2", "acquire", outcome, 1, at, min(at + 100, 4000))
@@ -308,7 +308,7 @@ def test_what_is_set_after_this_time_says_nothing() -> None:
 
 def test_a_key_that_no_node_ever_showed_says_nothing() -> None:
     """The lock may use another name."""
-    assert why(tried(200, 4000, reason=None).watch(*NODES)) == ("unknown", ())
+    assert why(tried(200, 4000).watch(*NODES)) == ("unknown", ())
 
 
 @pytest.mark.parametrize(("blind", "kind"), [(2100.1, "nothing set"), (2100, "unknown")])

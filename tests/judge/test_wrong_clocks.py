@@ -45,9 +45,11 @@ def test_a_clock_that_was_never_set_right_is_wrong_for_ever() -> None:
 
 def test_keys_that_were_stuck_on_a_node_with_a_wrong_clock_decide_nothing() -> None:
     def gaps(healed: float) -> list[tuple[str, str]]:
-        history = History(ttl_ms=1000).section("c1", 10, 100)
+        history = History(ttl_ms=1000).watch("n1", "n2").section("c1", 10, 100)
         for at in range(200, 4000, 110):
-            history.op("c2", "acquire", "fail", 1, at, at + 100, reason="held")
+            history.op("c2", "acquire", "fail", 1, at, at + 100)
+        for node in ("n1", "n2"):
+            history.seen(node, "set", 300, "left").seen(node, "deleted", 4000)
         history.fault("f1", -5000, healed, wrong_clocks=("n2",))
         return [(each.blame, each.text) for each in kept_out.check(history.recorded()).findings]
 
@@ -61,7 +63,7 @@ def test_keys_that_were_stuck_on_a_node_with_a_wrong_clock_decide_nothing() -> N
 def test_nobody_is_refused_alone_while_keys_may_live_longer(healed: float, found: int) -> None:
     history = History(clients=2).section("c1", 1, 2)
     for at in range(300, 400, 10):
-        history.op("c1", "acquire", "fail", 2, at, at + 9, reason="held")
+        history.op("c1", "acquire", "fail", 2, at, at + 9)
     history.fault("f1", 3, healed - 1, wrong_clocks=("n1",), clock_off_ms=1)
     assert len(refused_alone.check(history.recorded()).findings) == found
 
@@ -70,7 +72,7 @@ def test_nobody_is_refused_alone_while_keys_may_live_longer(healed: float, found
 def test_who_was_refused_alone_before_a_clock_went_wrong_was(began: float, found: int) -> None:
     history = History(clients=2).section("c1", 1, 2)
     for at in range(300, 400, 10):
-        history.op("c1", "acquire", "fail", 2, at, at + 9, reason="held")
+        history.op("c1", "acquire", "fail", 2, at, at + 9)
     history.fault("f1", began, None, wrong_clocks=("n1",))
     assert len(refused_alone.check(history.recorded()).findings) == found
 

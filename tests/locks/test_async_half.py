@@ -54,7 +54,7 @@ class Toy:
             while self.waiting < 2:  # until the other task is here too
                 await asyncio.sleep(0.001)
         if self.mutex.locked():
-            return fail(reason="held")
+            return fail()
         await self.mutex.acquire()
         return ok(value="v")
     async def computed_at_the_end(self, ttl_ms):

@@ -240,7 +240,6 @@ def test_an_adapter_that_is_killed_is_named_with_the_signal(program: Callable[..
         ("say({'outcome': 'ok'})", "granted a lock, but the answer needs either `value` or `value_base64`"),
         ("say({'outcome': 'ok', 'value_base64': '?'})", "granted a lock, but its `value_base64` is not base64"),
         ("say({'outcome': 'ok', 'value': 'v', 'granted_ms': 0})", "granted_ms 0; it must be more than 0"),
-        ("say({'outcome': 'fail', 'reason': 'busy'})", "which is no answer"),
         ("say([])", "which is no answer"),
         ("say({'outcome': 'ok', 'value': 'v', 'validity_ms': 1e15})", "it must be finite, and at most"),
         ("say({'outcome': 'ok', 'value': 'v', 'token': 2**63})", "which is no answer"),
@@ -477,16 +476,6 @@ def test_a_lock_may_set_other_values_on_the_nodes_than_the_one_that_names_its_le
         lock.close()
 
 
-def test_a_refusal_may_have_a_reason(program: Callable[..., list[str]], tmp_path: Path) -> None:
-    why = "{'outcome': 'fail', 'reason': 'quorum'} if request['key'] == 'k1' else {'outcome': 'fail'}"
-    lock = opened(program(f"say({why})"), tmp_path / "log")
-    try:
-        assert (lock.acquire("k1", 1_000), lock.take_reason(), lock.take_reason()) == (None, "quorum", None)
-        assert (lock.acquire("k2", 1_000), lock.take_reason()) == (None, None)
-    finally:
-        lock.close()
-
-
 def test_what_a_program_says_when_it_refuses_is_shown_once(program: Callable[..., list[str]], tmp_path: Path) -> None:
     why = "{'outcome': 'fail', 'error': 'not today'} if request['key'] == 'k1' else {'outcome': 'fail'}"
     lock = opened(program(f"say({why})"), tmp_path / "log")
@@ -550,7 +539,7 @@ class Local:
         self.both = threading.Barrier(2)
     def acquire(self, key, ttl_ms):
         self.both.wait(10)  # until the other task is here too
-        return ok(value=threading.current_thread().name) if self.mutex.acquire(blocking=False) else fail(reason="held")
+        return ok(value=threading.current_thread().name) if self.mutex.acquire(blocking=False) else fail()
     def extend(self, key, value, ttl_ms): return fail()
     def release(self, key, value):
         self.mutex.release()

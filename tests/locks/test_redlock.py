@@ -287,22 +287,3 @@ def test_without_the_validity_check_it_grants_an_expired_lease(
         assert other.acquire("k", TTL_MS) is not None
         assert lease.deadline_ns is not None
         assert lease.validity_ms == ttl_ms, "it reports the whole TTL, however long the nodes took"
-
-
-def test_it_says_why_it_refused(opened: Open, servers: list[Server]) -> None:
-    lock = opened()
-    for server in servers[:3]:
-        server.client().set("k", "somebody else's")
-    assert (lock.acquire("k", TTL_MS), lock.take_reason()) == (None, "held")
-    assert lock.take_reason() is None, "once"
-    servers[0].client().delete("k")
-    lock._pool.timeout_ms = TIMEOUT_MS
-    for server in servers[2:]:
-        server.pause()
-    assert (lock.acquire("k", TTL_MS), lock.take_reason()) == (None, "quorum")
-    for server in servers[2:]:
-        server.resume()
-    lock._pool.timeout_ms = LONG_MS
-    lock.release(granted(lock.acquire("another", TTL_MS)))
-    assert lock.take_reason() is None
-    assert (lock.acquire("yet another", 2), lock.take_reason()) == (None, "late"), "the allowance for drift is 2 ms"

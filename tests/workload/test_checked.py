@@ -18,7 +18,6 @@ from workloads.base import Lease
 from workloads.checked import (
     checked_description,
     checked_lease,
-    checked_reason,
     checked_words,
     checked_yes,
 )
@@ -118,14 +117,6 @@ def test_yes_and_no_are_understood(answer: object, yes: bool) -> None:
 def test_what_is_neither_yes_nor_no_is_refused_instead_of_guessed(answer: object) -> None:
     with pytest.raises(BrokenEnvironmentError, match="True or False"):
         checked_yes("release", answer)
-
-
-def test_what_is_no_reason_is_refused() -> None:
-    assert checked_reason(None) is None
-    assert checked_reason("held") == "held"
-    for answer in ("because", 7, ["held"]):
-        with pytest.raises(BrokenEnvironmentError, match="take_reason"):
-            checked_reason(answer)
 
 
 @pytest.mark.parametrize("answer", [7, b"no", "\ud800", "x" * 70_000])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -21,8 +20,8 @@ from workloads.recorder import Recorder
 class Answering:
     """A lock that answers what it is told to."""
 
-    def __init__(self, lease: Lease | None, reason: Any = None) -> None:
-        self.lease, self.reason = lease, reason
+    def __init__(self, lease: Lease | None) -> None:
+        self.lease = lease
 
     def acquire(self, key: str, ttl_ms: int) -> Lease | None:
         return self.lease
@@ -38,9 +37,6 @@ class Answering:
 
     def describe(self) -> dict[str, object]:
         return {}
-
-    def take_reason(self) -> Any:
-        return self.reason
 
     def is_held(self, lease: Lease) -> bool:
         return self.lease is not None
@@ -64,12 +60,6 @@ def test_a_granted_time_is_recorded_where_the_lock_says_it_and_only_there(tmp_pa
         steps_of(Answering(Lease("k1", "v", 1_990.0, granted_ms=2_000.0)), tmp_path).acquire("k1").granted_ms == 2_000
     )
     assert steps_of(Answering(Lease("k1", "v", 1_490.0)), tmp_path).acquire("k1").granted_ms is None
-
-
-def test_a_refusal_is_recorded_with_its_reason(tmp_path: Path) -> None:
-    op = steps_of(Answering(None, "quorum"), tmp_path).acquire("k1")
-    assert (op.outcome, op.reason) == ("fail", "quorum")
-    assert msgspec.json.decode((tmp_path / "ops").read_bytes(), type=Op) == op
 
 
 @pytest.mark.parametrize(("value", "held"), [("v", ["v"]), ("w", ["v", "w"])])

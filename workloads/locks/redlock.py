@@ -20,7 +20,6 @@ from typing import ClassVar
 
 import hiredis
 
-from fencepost.history import Reason
 from workloads.base import Lease, LockSettings, NodeAddress
 from workloads.connection import SILENT, Connection, ConnectionPool, Reply, pack
 
@@ -44,7 +43,6 @@ class _OfThread(threading.local):
 
     def __init__(self, nodes: Sequence[NodeAddress], timeout_ms: float, kind: type[Connection]) -> None:
         self.pool = ConnectionPool(nodes, timeout_ms, kind)
-        self.reason: Reason | None = None
 
 
 class Redlock:
@@ -148,13 +146,10 @@ class Redlock:
         late."""
         value = self.unique_value()
         requested_ns = time.monotonic_ns()
-        replies = self._ask(self.acquire_request(key, value, ttl_ms))
-        said_yes = sum(map(self.grants, replies))
+        said_yes = sum(map(self.grants, self._ask(self.acquire_request(key, value, ttl_ms))))
         lease = self._lease(key, value, ttl_ms, requested_ns)
         if said_yes >= self.quorum() and lease is not None:
-            self._mine.reason = None
             return lease
-        self._mine.reason = self._why(said_yes, replies)
         self.undo(key, value)
         return None
 
@@ -180,12 +175,6 @@ class Redlock:
         if released + unknown < self.quorum():
             return False
         raise TimeoutError(f"{released} of {len(replies)} nodes released the lock, {unknown} did not reply")
-
-    def take_reason(self) -> Reason | None:
-        """Why the last round of the last acquire was refused."""
-        mine = self._mine
-        reason, mine.reason = mine.reason, None
-        return reason
 
     def close(self) -> None:
         """Close this thread's connections; those of another thread end with it."""
@@ -215,13 +204,6 @@ class Redlock:
         if self._settings.acquire_mode == "parallel":
             return self._pool.ask(request)
         return [self._pool.ask(request, only=index)[0] for index in range(len(self._pool))]
-
-    def _why(self, said_yes: int, replies: Sequence[Reply]) -> Reason:
-        """`held`: so many nodes refused that the silent ones could not have made it a majority."""
-        if said_yes >= self.quorum():
-            return "late"
-        unknown = sum(reply is SILENT or isinstance(reply, hiredis.ReplyError) for reply in replies)
-        return "held" if said_yes + unknown < self.quorum() else "quorum"
 
     def _lease(self, key: str, value: str, ttl_ms: int, requested_ns: int) -> Lease | None:
         """The lease that the replies just received are worth; None if it has already expired."""

@@ -260,7 +260,6 @@ type Answer struct {
 	Outcome          string         `json:"outcome"`
 	Task             int            `json:"task,omitempty"`
 	Error            string         `json:"error,omitempty"`
-	Reason           string         `json:"reason,omitempty"`
 	Describe         map[string]any `json:"describe,omitempty"`
 	Value            *string        `json:"value,omitempty"`
 	ValueBase64      []byte         `json:"value_base64,omitempty"`
@@ -316,14 +315,6 @@ func textOrBytes(value string) (*string, []byte) {
 
 // Fail answers that it certainly did not happen. The error may be nil.
 func Fail(err any) Answer { return Answer{Outcome: "fail", Error: oneLine(err)} }
-
-// Refused answers an acquire or an extension that was refused: because the lock is "held" by somebody else, too few nodes
-// answered ("quorum"), or the grant came too "late" to be useful.
-func Refused(reason string, err any) Answer {
-	answer := Fail(err)
-	answer.Reason = reason
-	return answer
-}
 
 // Info answers that nobody can know whether it happened.
 func Info(err any) Answer { return Answer{Outcome: "info", Error: oneLine(err)} }

@@ -119,16 +119,6 @@ public final class FencepostAdapter {
         return fields("outcome", "fail", "error", oneLine(error));
     }
 
-    /**
-     * An acquire or an extension was refused: because the lock is "held" by somebody else, too few nodes answered
-     * ("quorum"), or the grant came too "late" to be useful.
-     */
-    public static Map<String, Object> refused(String reason, String error) {
-        Map<String, Object> answer = fail(error);
-        answer.put("reason", reason);
-        return answer;
-    }
-
     /** Unknown whether it happened. */
     public static Map<String, Object> info(Throwable error) {
         return info(error.toString());

@@ -48,8 +48,8 @@ export const ok = ({ value, ...fields } = {}) =>
   Buffer.isBuffer(value)
     ? { outcome: 'ok', value_base64: value.toString('base64'), ...fields }
     : { outcome: 'ok', value, ...fields }
-/** It certainly did not happen. `error`: what the library said. `reason`: 'held', 'quorum' or 'late'. */
-export const fail = ({ error, ...fields } = {}) => ({ outcome: 'fail', error: error && oneLine(error), ...fields })
+/** It certainly did not happen. `error`: what the library said. */
+export const fail = ({ error } = {}) => ({ outcome: 'fail', error: error && oneLine(error) })
 /** Unknown whether it happened. */
 export const info = (error) => ({ outcome: 'info', error: oneLine(error) })
 

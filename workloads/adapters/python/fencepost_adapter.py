@@ -40,11 +40,9 @@ from contextvars import ContextVar
 from importlib.metadata import version
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 Answer = dict[str, object]
-Reason = Literal["held", "quorum", "late"]
-"""Why an acquire was refused: somebody else has the lock; too few nodes answered; a majority granted it too late."""
 Value = Any
 """What `ok(value=…)` named a lease: text or bytes."""
 Nodes = Sequence[dict[str, Any]]
@@ -141,13 +139,9 @@ def ok(**fields: object) -> Answer:
     return {"outcome": "ok", **fields}
 
 
-def fail(error: object = None, reason: Reason | None = None) -> Answer:
-    answer: Answer = {"outcome": "fail"}
-    if error is not None:
-        answer["error"] = _one_line(error)
-    if reason is not None:
-        answer["reason"] = reason
-    return answer
+def fail(error: object = None) -> Answer:
+    """`error`: what the library said."""
+    return {"outcome": "fail"} if error is None else {"outcome": "fail", "error": _one_line(error)}
 
 
 def info(error: object) -> Answer:

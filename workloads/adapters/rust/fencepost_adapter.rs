@@ -104,12 +104,6 @@ pub fn fail(error: impl Display) -> Answer {
     Answer::new("fail").with_error(error)
 }
 
-/// Answers an acquire or an extension that was refused: because the lock is `held` by somebody else, too few nodes
-/// answered (`quorum`), or the grant came too `late` to be useful.
-pub fn refused(reason: &str, error: impl Display) -> Answer {
-    fail(error).with("reason", reason)
-}
-
 /// Answers that nobody can know whether it happened.
 pub fn info(error: impl Display) -> Answer {
     Answer::new("info").with_error(error)

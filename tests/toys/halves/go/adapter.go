@@ -61,7 +61,7 @@ func (*toy) Acquire(key string, ttl time.Duration) fencepost.Answer {
 		answer.NodeValues = []string{"one", "other"}
 		return answer
 	case "held":
-		return fencepost.Refused("held", "somebody\n\telse has it")
+		return fencepost.Fail("somebody\n\telse has it")
 	case "unknown":
 		return fencepost.Info(fmt.Errorf("no reply"))
 	case "panic":

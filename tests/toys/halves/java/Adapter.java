@@ -50,7 +50,7 @@ public class Adapter implements FencepostAdapter.Adapter {
                 Thread.sleep(20);
                 return with(timed.end(), "value", NOT_TEXT, "node_values", List.of("one", "other"));
             case "held":
-                return FencepostAdapter.refused("held", "somebody\n\telse has it");
+                return FencepostAdapter.fail("somebody\n\telse has it");
             case "unknown":
                 return FencepostAdapter.info("no reply");
             case "panic":

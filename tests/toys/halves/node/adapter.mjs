@@ -20,7 +20,7 @@ async function acquire({ key, ttl_ms }) {
       return ok({ value: NOT_TEXT, node_values: ['one', 'other'], ...bounds })
     }
     case 'held':
-      return fail({ reason: 'held', error: 'somebody\n\telse has it' })
+      return fail({ error: 'somebody\n\telse has it' })
     case 'unknown':
       return info('no reply')
     case 'panic':

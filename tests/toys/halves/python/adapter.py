@@ -26,7 +26,7 @@ class Toy:
                 time.sleep(0.02)
             return ok(value=NOT_TEXT, node_values=["one", "other"], **call.bounds())
         if key == "held":
-            return fail("somebody\n\telse has it", reason="held")
+            return fail("somebody\n\telse has it")
         if key == "unknown":
             return info("no reply")
         if key == "panic":

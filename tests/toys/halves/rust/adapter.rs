@@ -3,8 +3,8 @@
 mod fencepost_adapter;
 
 use fencepost_adapter::{
-    fail, granted, granted_for, granted_until, info, ok, refused, serve, timed,
-    timed_on_this_thread, Answer, Lock, Node,
+    fail, granted, granted_for, granted_until, info, ok, serve, timed, timed_on_this_thread,
+    Answer, Lock, Node,
 };
 use serde_json::{json, Value};
 use std::sync::Barrier;
@@ -49,7 +49,7 @@ impl Lock for Toy {
                 let ((), call) = timed(|| std::thread::sleep(Duration::from_millis(20)));
                 return granted(NOT_TEXT, call).with("node_values", json!(["one", "other"]));
             }
-            "held" => return refused("held", "somebody\n\telse has it"),
+            "held" => return fail("somebody\n\telse has it"),
             "unknown" => return info("no reply"),
             "panic" => panic!("out of luck"),
             "panic elsewhere" => std::thread::spawn(|| std::process::abort()).join().unwrap(),

@@ -21,7 +21,7 @@ function open([{ host, port, password }]) {
   return warmUp([client], (client) => new Promise((resolve) => client.ping(resolve))).then(() => ({
     async acquire({ key, ttl_ms }) {
       const { result: value, bounds } = await timedCall(() => lock(key, ttl_ms))
-      return value ? ok({ value, ...bounds }) : fail({ reason: 'held' })
+      return value ? ok({ value, ...bounds }) : fail()
     },
 
     async extend({ key, value, ttl_ms }) {

@@ -31,7 +31,7 @@ class PythonRedisLock:
         expire_s = math.ceil(ttl_ms / 1000)
         lock = redis_lock.Lock(self._client, key, expire=expire_s, auto_renewal=self._renews)
         if not lock.acquire(timeout=ACQUIRE_TIMEOUT_S):
-            return fail("acquire returned False", reason="held")
+            return fail("acquire returned False")
         bounds = self._attempts.bounds()
         self._held[lock.id] = lock
         return ok(value=lock.id, granted_ms=expire_s * 1000, **bounds)

@@ -24,7 +24,7 @@ class RedisPyLock:
     def acquire(self, key: str, ttl_ms: int) -> Answer:
         lock = self._client.lock(key, timeout=ttl_ms / 1000, blocking_timeout=self._blocking_timeout_s)
         if not lock.acquire():
-            return fail("acquire returned False", reason="held")
+            return fail("acquire returned False")
         bounds = self._attempts.bounds()
         value = lock.local.token.decode()
         self._held[value] = lock

@@ -32,7 +32,7 @@ func (a *adapter) Acquire(key string, ttl time.Duration) fencepost.Answer {
 	call := fencepost.Timed(func() { lock, err = a.library.Obtain(context.Background(), key, ttl, nil) })
 	switch {
 	case errors.Is(err, redislock.ErrNotObtained):
-		return fencepost.Refused("held", err)
+		return fencepost.Fail(err)
 	case err != nil:
 		return fencepost.Info(err)
 	}

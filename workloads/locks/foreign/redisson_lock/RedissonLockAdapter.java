@@ -73,9 +73,7 @@ public final class RedissonLockAdapter implements FencepostAdapter.Renewing {
         }
         long returnedNs = System.nanoTime();
         if (!granted) {
-            // The fair lock also refuses while nobody has it, if others are in the queue.
-            String said = "tryLock returned false";
-            return kind.equals("fair RLock") ? FencepostAdapter.fail(said) : FencepostAdapter.refused("held", said);
+            return FencepostAdapter.fail("tryLock returned false");
         }
         String field = client.getId() + ":" + Thread.currentThread().getId();
         String value = field + "#" + leases.incrementAndGet();

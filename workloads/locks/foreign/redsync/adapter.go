@@ -65,7 +65,7 @@ func (a *adapter) Acquire(key string, ttl time.Duration) fencepost.Answer {
 	mutex := a.library.NewMutex(key, redsync.WithExpiry(ttl), redsync.WithFailFast(a.settings.FailFast))
 	if err := mutex.Lock(); err != nil {
 		// Refused, however it came about: a caller that gets an error does not hold the lock.
-		return fencepost.Refused(a.reason(err), err)
+		return fencepost.Fail(err)
 	}
 	a.held.Store(mutex.Value(), mutex)
 	return fencepost.GrantedUntil(mutex.Value(), mutex.Until())
@@ -79,7 +79,7 @@ func (a *adapter) Extend(key, value string, ttl time.Duration) fencepost.Answer 
 	case extended:
 		return fencepost.GrantedUntil(value, mutex.Until())
 	case err == nil || unreached(err) == 0:
-		return fencepost.Refused(a.reason(err), err)
+		return fencepost.Fail(err)
 	}
 	return fencepost.Info(err)
 }
@@ -114,22 +114,6 @@ func (a *adapter) Describe() map[string]any {
 		"write_timeout_s":         options.WriteTimeout.Seconds(),
 		"socket_retries":          options.MaxRetries,
 	}
-}
-
-// reason reads from the library's error why it refused. An error of `Lock` is about its last try.
-func (a *adapter) reason(err error) string {
-	var taken *redsync.ErrTaken
-	if errors.As(err, &taken) {
-		return "held"
-	}
-	if errors.Is(err, redsync.ErrFailed) || errors.Is(err, redsync.ErrExtendFailed) {
-		return "late" // a majority said yes, and nothing was left of the lease
-	}
-	quorum := len(a.clients)/2 + 1
-	if len(a.clients)-unreached(err) < quorum {
-		return "quorum"
-	}
-	return ""
 }
 
 // unreached counts the nodes whose reply the library did not get.

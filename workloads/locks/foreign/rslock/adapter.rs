@@ -9,10 +9,10 @@
 mod fencepost_adapter;
 
 use fencepost_adapter::{
-    fail, granted_for, locked_version, ok, refused, serve, timed, timed_on_this_thread, Answer,
-    Call, Lock, Node,
+    fail, granted_for, locked_version, ok, serve, timed, timed_on_this_thread, Answer, Call, Lock,
+    Node,
 };
-use rslock::{LockError, LockManager};
+use rslock::LockManager;
 use serde_json::{json, Value};
 use std::collections::HashMap;
 use std::future::Future;
@@ -76,7 +76,7 @@ impl Lock for Rslock {
                     self.keep(lock);
                     return answer;
                 }
-                Err(error) if began.elapsed() >= ACQUIRE_TIMEOUT => return refusal(error),
+                Err(error) if began.elapsed() >= ACQUIRE_TIMEOUT => return fail(error),
                 Err(_) => continue,
             }
         }
@@ -89,7 +89,7 @@ impl Lock for Rslock {
         self.keep(lock);
         match extended {
             Ok(lock) => granted_for(value, lock.validity_time as f64, call),
-            Err(error) => refusal(error),
+            Err(error) => fail(error),
         }
     }
 
@@ -108,14 +108,6 @@ impl Lock for Rslock {
             "retry_count": 3,
             "retry_delay_max_s": 0.2,
         })
-    }
-}
-
-/// `Unavailable` does not say whether nodes refused or did not reply.
-fn refusal(error: LockError) -> Answer {
-    match error {
-        LockError::TtlExceeded => refused("late", error),
-        _ => fail(error),
     }
 }
 

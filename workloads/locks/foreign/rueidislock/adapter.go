@@ -83,7 +83,7 @@ func (a *adapter) Acquire(key string, ttl time.Duration) fencepost.Answer {
 	})
 	if err != nil {
 		end()
-		return refusal(err, call, ttl)
+		return refusal(err)
 	}
 	a.held.Store(*value.Load(), lease{held, func() { release(); end() }})
 	if deadline, ends := ctx.Deadline(); ends {
@@ -93,14 +93,11 @@ func (a *adapter) Acquire(key string, ttl time.Duration) fencepost.Answer {
 }
 
 // refusal tells a definite no from errors after which nobody knows what the node did.
-func refusal(err error, call fencepost.Call, ttl time.Duration) fencepost.Answer {
-	switch {
-	case !errors.Is(err, rueidislock.ErrNotLocked):
-		return fencepost.Info(err)
-	case call.EndedNs-call.BeganNs >= ttl.Nanoseconds():
-		return fencepost.Refused("late", err) // it gives up a lock whose KeyValidity has passed
+func refusal(err error) fencepost.Answer {
+	if errors.Is(err, rueidislock.ErrNotLocked) {
+		return fencepost.Fail(err)
 	}
-	return fencepost.Refused("held", err)
+	return fencepost.Info(err)
 }
 
 func (a *adapter) Extend(key, value string, ttl time.Duration) fencepost.Answer {

@@ -39,7 +39,7 @@ func (t *toy) Acquire(key string, ttl time.Duration) fencepost.Answer {
 	value := t.Name + "-" + rand.Text()
 	deadline := time.Now().Add(ttl)
 	if t.ask("SET", key, value, "NX", "PX", fmt.Sprint(ttl.Milliseconds())) != "+OK" {
-		return fencepost.Refused("held", nil)
+		return fencepost.Fail(nil)
 	}
 	return fencepost.GrantedUntil(value, deadline)
 }

@@ -2,9 +2,7 @@
 
 mod fencepost_adapter;
 
-use fencepost_adapter::{
-    fail, granted_until, info, now_ns, ok, refused, serve, Answer, Lock, Node,
-};
+use fencepost_adapter::{fail, granted_until, info, now_ns, ok, serve, Answer, Lock, Node};
 use serde_json::{json, Value};
 use std::io::{BufRead, BufReader, Result, Write};
 use std::net::TcpStream;
@@ -62,7 +60,7 @@ impl Lock for Toy {
         let deadline = Instant::now() + ttl;
         match self.ask(&["SET", key, &value, "NX", "PX", &ttl.as_millis().to_string()]) {
             Ok(reply) if reply == "+OK" => granted_until(value.as_bytes(), deadline),
-            Ok(reply) => refused("held", reply),
+            Ok(reply) => fail(reply),
             Err(error) => info(error),
         }
     }
