@@ -80,14 +80,6 @@ class TellsNoTime(Redlock):
         return replace(lease, validity_ms=None, deadline_ns=None, requested_ns=None)
 
 
-class ShowsNothing(TellsNoTime):
-    """Nor does it say what it sets."""
-
-    def _plain(self, lease: Lease | None) -> Lease | None:
-        plain = super()._plain(lease)
-        return None if plain is None else replace(plain, node_values=("",))
-
-
 KEEP_FOR_A_WHILE = b"""\
 if redis.call("get",KEYS[1]) == ARGV[1] then
     return redis.call("pexpire",KEYS[1],ARGV[2])
@@ -206,10 +198,6 @@ return 0"""
 class KeepsItsExpiry(Redlock):
     """The keys have no time to live: their value says until when they hold, and whoever comes later sets its own."""
 
-    def __init__(self, nodes: Sequence[NodeAddress], settings: LockSettings) -> None:
-        super().__init__(nodes, settings)
-        self._set: dict[str, str] = {}
-
     def acquire_request(self, key: str, value: str, ttl_ms: int) -> bytes:
         return pack("EVAL", SET_IF_OVER, 1, key, self._until(value, ttl_ms), round(time.time() * 1e3))
 
@@ -219,18 +207,8 @@ class KeepsItsExpiry(Redlock):
     def release_request(self, key: str, value: str) -> bytes:
         return pack("EVAL", IF_BEGINS_SO, 1, key, value, "")
 
-    def try_once(self, key: str, ttl_ms: int) -> Lease | None:
-        return self._shown(super().try_once(key, ttl_ms))
-
-    def extend(self, lease: Lease, ttl_ms: int) -> Lease | None:
-        return self._shown(super().extend(lease, ttl_ms))
-
     def _until(self, value: str, ttl_ms: int) -> str:
-        self._set = {value: f"{value}:{round(time.time() * 1e3) + ttl_ms + 1}"}
-        return self._set[value]
-
-    def _shown(self, lease: Lease | None) -> Lease | None:
-        return None if lease is None else replace(lease, node_values=(self._set[lease.value],))
+        return f"{value}:{round(time.time() * 1e3) + ttl_ms + 1}"
 
 
 CORRECT: Final[dict[str, tuple[str, ...]]] = {
@@ -241,7 +219,6 @@ CORRECT: Final[dict[str, tuple[str, ...]]] = {
     "a watchdog": ("--lock", "redlock-renewing", "--renewal", "100ms"),
     "slow but right": ("--lock", "tests.correct_locks:SlowButRight"),
     "tells no time": ("--lock", "tests.correct_locks:TellsNoTime"),
-    "shows nothing": ("--lock", "tests.correct_locks:ShowsNothing"),
     "comes back": ("--lock", "tests.correct_locks:ComesBack"),
     "comes back by its name": ("--lock", "tests.correct_locks:ComesBackByItsName"),
     "keeps its expiry": ("--lock", "tests.correct_locks:KeepsItsExpiry"),

@@ -51,8 +51,7 @@ class Lease:
     That moment is known exactly (`deadline_ns` is the end of the validity on CLOCK_MONOTONIC), or it is bounded
     (`computed_after_ns` … `computed_before_ns`), or neither; then the client's timestamps around the call bound it.
     `requested_ns`: the moment before the first request of the round that granted it, if the lock reports that.
-    `value`: preferably what the lock wrote to the nodes, so that a key on a node can be traced to its owner.
-    `node_values`: what the lock wrote on the nodes, if that is not `value`: one for each node, or one for all.
+    `value`: names the lease, and is unique among the client's own.
     `token`: a fencing token that the lock itself granted. `handle`: whatever a recipe needs to release the lock.
     `granted_ms`: the lease time that the keys have on the nodes, if it differs from the TTL that was asked for: some
     services round it.
@@ -68,7 +67,6 @@ class Lease:
     token: int | None = None
     handle: object = None
     granted_ms: float | None = None
-    node_values: tuple[str, ...] = ()
 
 
 class Lock(Protocol):

@@ -6,7 +6,6 @@ it is not recorded, and the run ends.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
@@ -18,7 +17,6 @@ from workloads.base import Lease
 LONGEST_TEXT: Final = 65_536
 """Of a value or a key on a node, in characters."""
 _LONGEST_MS: Final = LATEST_NS // 1_000_000
-_MOST_NODE_VALUES: Final = 64
 _DESCRIPTION_BYTES: Final = 65_536
 _DESCRIPTION_DEPTH: Final = 16
 
@@ -42,7 +40,6 @@ def checked_lease(verb: str, answer: object, key: str) -> Lease | None:
     if after_ns is not None and before_ns is not None and after_ns > before_ns:
         raise _wrong(verb, f"computed_after_ns {after_ns}, which is later than computed_before_ns {before_ns}")
     _whole(verb, "token", answer.token, 2**63 - 1)
-    _texts(verb, answer.node_values)
     return answer
 
 
@@ -94,13 +91,6 @@ def _text(verb: str, name: str, value: object) -> None:
             value.encode()
         except UnicodeEncodeError:
             raise _wrong(verb, f"{name} {_shown(value)}, which cannot be written as UTF-8") from None
-
-
-def _texts(verb: str, values: Sequence[object]) -> None:
-    if not isinstance(values, tuple | list) or len(values) > _MOST_NODE_VALUES:
-        raise _wrong(verb, f"node_values {_shown(values)}; it must be at most {_MOST_NODE_VALUES} texts")
-    for value in values:
-        _text(verb, "node_values", value)
 
 
 def _duration(verb: str, name: str, value: object) -> None:

@@ -63,7 +63,6 @@ class Answer(msgspec.Struct, frozen=True):
     value: str | None = None
     value_base64: str | None = None
     validity_ms: float | None = None
-    node_values: tuple[str, ...] = ()
     granted_ms: float | None = None
     deadline_ns: Int64 | None = None
     computed_after_ns: Int64 | None = None
@@ -303,7 +302,6 @@ class ForeignLock:
             token=answer.token,
             handle=answer.value_base64,
             granted_ms=answer.granted_ms,
-            node_values=answer.node_values,
         )
         try:
             checked_lease("answer", lease, key)

@@ -228,10 +228,8 @@ class LockSteps:
 
     def _show(self, lease: Lease, before: Lease | None = None) -> None:
         """Record what the lock says that it has set on the nodes, if that is not what it said of the lease before."""
-        values = _values(lease)
-        if self._record_held is not None and (before is None or values != _values(before)):
-            for value in values:
-                self._record_held(Held(self._section, lease.key, value))
+        if self._record_held is not None and (before is None or lease.value != before.value):
+            self._record_held(Held(self._section, lease.key, lease.value))
 
     def _refused(
         self, f: Literal["acquire", "extend", "reenter"], key: str, invoke_ns: int, complete_ns: int, error: str | None
@@ -250,11 +248,6 @@ class LockSteps:
     def _recorded(self, op: Op) -> Op:
         self._record(op)
         return op
-
-
-def _values(lease: Lease) -> tuple[str, ...]:
-    """What the lock has set on the nodes."""
-    return tuple(lease.node_values or (lease.value,))
 
 
 def _answer(call: Callable[[], T]) -> tuple[T | None, str | None]:

@@ -7,7 +7,7 @@ A foreign lock is a folder with this file, its adapter and the pinned packages t
     summary = "npm redlock, its README's settings"    # one line for --help
     packages = "package.json"            # a file in the language's own format, beside this one
     adapter = "adapter.mjs"              # the adapter's source: a file, or a folder
-    shows = ["value", "deadline"]        # which of value, deadline, bounds, token its leases carry
+    shows = ["deadline"]                 # which of deadline, bounds, token its leases carry
 
     [settings]                           # handed to the adapter when it opens, as `settings.manifest`
     retry_count = 10
@@ -40,7 +40,7 @@ from fencepost.files import identity_of, read_document
 
 FILE: Final = "lock.toml"
 
-SHOWN: Final = ("value", "deadline", "bounds", "token")
+SHOWN: Final = ("deadline", "bounds", "token")
 """What the leases of a lock may carry (docs/lock-protocol.md)."""
 
 

@@ -25,7 +25,6 @@ GRANTED = {
     "computed_before_ns": 6,
     "requested_ns": 4,
     "token": 7,
-    "node_values": ["v1", "v2"],
 }
 OPENED = {"outcome": "ok", "describe": {"library": "mine 1", "retries": [1, {"a": None}]}}
 REFUSED = {"outcome": "fail", "error": "somebody has it"}

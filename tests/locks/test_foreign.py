@@ -465,17 +465,6 @@ def test_a_value_of_any_bytes_is_named_to_the_adapter_as_it_named_it(
         lock.close()
 
 
-def test_a_lock_may_set_other_values_on_the_nodes_than_the_one_that_names_its_lease(
-    program: Callable[..., list[str]], tmp_path: Path
-) -> None:
-    answer = "{'outcome': 'ok', 'value': 'mine', 'node_values': ['uuid1:7', 'uuid2:7']}"
-    lock = opened(program(f"say({answer})"), tmp_path / "log")
-    try:
-        assert lock.acquire("k", 1_000) == Lease("k", "mine", node_values=("uuid1:7", "uuid2:7"))
-    finally:
-        lock.close()
-
-
 def test_what_a_program_says_when_it_refuses_is_shown_once(program: Callable[..., list[str]], tmp_path: Path) -> None:
     why = "{'outcome': 'fail', 'error': 'not today'} if request['key'] == 'k1' else {'outcome': 'fail'}"
     lock = opened(program(f"say({why})"), tmp_path / "log")

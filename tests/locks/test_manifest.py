@@ -40,7 +40,7 @@ def refused(folder: Path, text: str) -> str:
 
 def test_a_manifest_says_everything_about_a_lock(tmp_path: Path) -> None:
     tables = '[settings]\nretries = 3\nfast = true\n[configured]\nretries = "3: as its README advises"'
-    lock = read(tmp_path, toy=f'{WHOLE}shows = ["value", "deadline"]\n{tables}')["toy"]
+    lock = read(tmp_path, toy=f'{WHOLE}shows = ["deadline", "bounds"]\n{tables}')["toy"]
     assert (lock.language, lock.library, lock.summary) == ("python", "toy 1.0", "a toy")
     assert lock.adapter_path == tmp_path / "toy" / "adapter.py"
     assert lock.packages_path is None
@@ -49,7 +49,7 @@ def test_a_manifest_says_everything_about_a_lock(tmp_path: Path) -> None:
         "library": "toy 1.0",
         "language": "python",
         "summary": "a toy",
-        "shows": ["value", "deadline"],
+        "shows": ["deadline", "bounds"],
         "settings": {"retries": 3, "fast": True},
         "configured": {"retries": "3: as its README advises"},
     }
@@ -67,9 +67,9 @@ def test_a_manifest_says_everything_about_a_lock(tmp_path: Path) -> None:
         (WHOLE + 'packages = "go.mod"', "packages is 'go.mod', but there is no such file beside it"),
         (
             WHOLE + 'shows = ["colour"]',
-            "shows has 'colour', which is not one of value, deadline,",
+            "shows has 'colour', which is not one of deadline, bounds,",
         ),
-        (WHOLE + 'shows = "value"', "shows: expected `array`, got `str`"),
+        (WHOLE + 'shows = "bounds"', "shows: expected `array`, got `str`"),
         (WHOLE + "settings = 3", "settings: expected `object`, got `int`"),
         (WHOLE + "[configured]\nretries = 3", "configured[...]: expected `str`, got `int`"),
         (
@@ -97,10 +97,10 @@ def test_a_variant_has_its_own_settings_and_shares_the_rest(tmp_path: Path) -> N
 
 
 def test_a_variant_shows_what_its_base_shows_unless_it_says_otherwise(tmp_path: Path) -> None:
-    base, variant = WHOLE + 'shows = ["value"]', 'variant_of = "toy"\nsummary = "x"\n'
-    locks = read(tmp_path, toy=base, same=variant, fenced=variant + 'shows = ["value", "token"]')
-    assert locks["same"].shows == ("value",)
-    assert locks["fenced"].shows == ("value", "token")
+    base, variant = WHOLE + 'shows = ["bounds"]', 'variant_of = "toy"\nsummary = "x"\n'
+    locks = read(tmp_path, toy=base, same=variant, fenced=variant + 'shows = ["bounds", "token"]')
+    assert locks["same"].shows == ("bounds",)
+    assert locks["fenced"].shows == ("bounds", "token")
     with pytest.raises(UsageError, match="shows has 'colour'"):
         read(tmp_path, base=base, odd=variant + 'shows = ["colour"]')
 

@@ -44,9 +44,7 @@ def test_a_lease_is_a_hash_on_every_node_and_counts_from_when_its_lease_time_was
             "no node set it sooner"
         )
         for server in servers:
-            [(field, count)] = server.client().hgetall("k").items()
-            assert count == "1"
-            assert field in lease.node_values
+            assert list(server.client().hgetall("k").values()) == ["1"]
         assert lock.extend(lease, 10_000) is None
         values.append(lease.value)
         assert lock.release(lease) is True

@@ -76,15 +76,6 @@ def test_a_new_value_of_the_same_section_is_recorded_too(
     assert [msgspec.json.decode(line, type=Held) for line in lines] == [Held(1, "k1", one) for one in held]
 
 
-@pytest.mark.parametrize(("node_values", "held"), [((), ["v"]), (("a:1", "b:1"), ["a:1", "b:1"])])
-def test_what_the_lock_set_on_the_nodes_is_recorded(
-    tmp_path: Path, node_values: tuple[str, ...], held: list[str]
-) -> None:
-    steps_of(Answering(Lease("k1", "v", node_values=node_values)), tmp_path).acquire("k1")
-    lines = (tmp_path / "held").read_bytes().splitlines()
-    assert [msgspec.json.decode(line, type=Held).value for line in lines] == held
-
-
 def test_steps_that_do_not_fit_are_refused_and_not_recorded(tmp_path: Path) -> None:
     steps = steps_of(Answering(Lease("k1", "v")), tmp_path)
     for step in (steps.still_held, steps.reenter, steps.leave, steps.release):

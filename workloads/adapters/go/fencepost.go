@@ -263,7 +263,6 @@ type Answer struct {
 	Describe         map[string]any `json:"describe,omitempty"`
 	Value            *string        `json:"value,omitempty"`
 	ValueBase64      []byte         `json:"value_base64,omitempty"`
-	NodeValues       []string       `json:"node_values,omitempty"`
 	ValidityMs       *float64       `json:"validity_ms,omitempty"`
 	GrantedMs        *float64       `json:"granted_ms,omitempty"`
 	DeadlineNs       *int64         `json:"deadline_ns,omitempty"`

@@ -58,7 +58,8 @@ func (*toy) Acquire(key string, ttl time.Duration) fencepost.Answer {
 		return fencepost.GrantedFor("v", ttl, call)
 	case "yes":
 		answer := fencepost.Granted(notText, fencepost.Timed(func() { time.Sleep(20 * time.Millisecond) }))
-		answer.NodeValues = []string{"one", "other"}
+		token := int64(7)
+		answer.Token = &token
 		return answer
 	case "held":
 		return fencepost.Fail("somebody\n\telse has it")

@@ -1,6 +1,5 @@
 import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
-import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CyclicBarrier;
 
@@ -48,7 +47,7 @@ public class Adapter implements FencepostAdapter.Adapter {
             case "yes":
                 FencepostAdapter.TimedCall timed = new FencepostAdapter.TimedCall();
                 Thread.sleep(20);
-                return with(timed.end(), "value", NOT_TEXT, "node_values", List.of("one", "other"));
+                return with(timed.end(), "value", NOT_TEXT, "token", 7);
             case "held":
                 return FencepostAdapter.fail("somebody\n\telse has it");
             case "unknown":

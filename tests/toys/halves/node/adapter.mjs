@@ -17,7 +17,7 @@ async function acquire({ key, ttl_ms }) {
       return ok({ value: 'v', validity_ms: ttl_ms, ...(await boundedCall(() => sleep(20))).bounds })
     case 'yes': {
       const { bounds } = await timedCall(() => sleep(20))
-      return ok({ value: NOT_TEXT, node_values: ['one', 'other'], ...bounds })
+      return ok({ value: NOT_TEXT, token: 7, ...bounds })
     }
     case 'held':
       return fail({ error: 'somebody\n\telse has it' })

@@ -24,7 +24,7 @@ class Toy:
         if key == "yes":
             with TimedCall() as call:
                 time.sleep(0.02)
-            return ok(value=NOT_TEXT, node_values=["one", "other"], **call.bounds())
+            return ok(value=NOT_TEXT, token=7, **call.bounds())
         if key == "held":
             return fail("somebody\n\telse has it")
         if key == "unknown":

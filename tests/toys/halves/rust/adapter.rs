@@ -47,7 +47,7 @@ impl Lock for Toy {
             }
             "yes" => {
                 let ((), call) = timed(|| std::thread::sleep(Duration::from_millis(20)));
-                return granted(NOT_TEXT, call).with("node_values", json!(["one", "other"]));
+                return granted(NOT_TEXT, call).with("token", 7);
             }
             "held" => return fail("somebody\n\telse has it"),
             "unknown" => return info("no reply"),

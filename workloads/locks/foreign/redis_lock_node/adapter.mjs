@@ -3,7 +3,7 @@
 //
 // The library's bugs are part of what is tested: nothing is fixed here. `lock` resolves when the lock is held, and not before:
 // it tries again after each refusal and each error, for ever. What it sets on the node is the time at which the lease will be
-// over, which several clients may have in common; so it is no value that identifies a lease, and is not shown.
+// over, which several clients may have in common: it names no lease.
 
 import { randomUUID } from 'node:crypto'
 import redis from 'redis'

@@ -27,7 +27,7 @@ import org.redisson.config.Config;
  * requests and the return. The locks here take a timestamp before that request, and change nothing.
  *
  * <p>A lock is a hash on the node, with a field CLIENT:THREAD, and each node's Redisson client has another id. So the value
- * that names a lease is the adapter's own, and the fields are its node_values.
+ * that names a lease is the adapter's own.
  */
 public final class RedissonAdapter implements FencepostAdapter.Adapter {
     private static final long WARM_UP_S = 10;
@@ -69,14 +69,10 @@ public final class RedissonAdapter implements FencepostAdapter.Adapter {
             return FencepostAdapter.fail("tryLock returned false");
         }
         long returnedNs = System.nanoTime();
-        long thread = Thread.currentThread().getId();
-        List<String> fields =
-                clients.stream().map(client -> client.getId() + ":" + thread).toList();
-        String value = fields.get(0) + "#" + leases.incrementAndGet();
+        String value = clients.get(0).getId() + "#" + leases.incrementAndGet();
         held.put(value, lock);
         return FencepostAdapter.ok(
                 "value", value,
-                "node_values", fields,
                 "computed_after_ns", grant.firstExpireNs,
                 "computed_before_ns", returnedNs);
     }

@@ -1,4 +1,3 @@
-import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
@@ -23,7 +22,7 @@ import org.redisson.config.Config;
  * counts from some time between the attempt that succeeded, which was the last one, and the return.
  *
  * <p>A lock is a hash on the node, with a field CLIENT:THREAD, which is the same for all leases of one thread. So the value
- * that names a lease has a number of its own, and the field is its node value.
+ * that names a lease is the adapter's own.
  */
 public final class RedissonLockAdapter implements FencepostAdapter.Renewing {
     private static final long WARM_UP_S = 10;
@@ -75,12 +74,10 @@ public final class RedissonLockAdapter implements FencepostAdapter.Renewing {
         if (!granted) {
             return FencepostAdapter.fail("tryLock returned false");
         }
-        String field = client.getId() + ":" + Thread.currentThread().getId();
-        String value = field + "#" + leases.incrementAndGet();
+        String value = client.getId() + "#" + leases.incrementAndGet();
         held.put(value, lock);
         Map<String, Object> answer = FencepostAdapter.ok(
                 "value", value,
-                "node_values", List.of(field),
                 "computed_after_ns", attempts.lastNs(),
                 "computed_before_ns", returnedNs);
         if (token != null) {
