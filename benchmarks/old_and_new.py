@@ -28,7 +28,7 @@ from pathlib import Path
 
 from judge import LOGGING_CLIENTS, START_NS, make_logs, make_table
 
-from fencepost.history import ClientEnd, Held, KeyEvent, Op, Timeline, Write
+from fencepost.history import ClientEnd, KeyEvent, Op, Timeline, Write
 from harness.config import RunConfig
 from harness.store.append_log import AppendLog, read_lines
 from harness.store.manifest import write_manifest
@@ -124,7 +124,6 @@ def make_keys(results: Path, per_key: int) -> RunFolder:
     before = START_NS - 1000 * MILLISECOND
     events = [KeyEvent(node, before, "watching", value=f"run of {node}", since_ns=before - 1) for node in nodes]
     ops: dict[int, list[Op]] = {client: [] for client in range(CLIENTS)}
-    held: dict[int, list[Held]] = {client: [] for client in range(CLIENTS)}
     writes = []
     for number in range(KEYS * per_key):
         client, key, count = number % CLIENTS, f"k{number % KEYS + 1}", number // KEYS
@@ -138,7 +137,6 @@ def make_keys(results: Path, per_key: int) -> RunFolder:
             Op("write", "ok", *base, at + 3_000, at + 4_000, value=count + 1),
             Op("release", "ok", *base, end, end + 500_000),
         ]
-        held[client].append(Held(section, key, value))
         writes.append(Write(key, count + 1, f"c{client + 1}", section, count + 1))
         for place, node in enumerate(nodes):
             events.append(KeyEvent(node, at - 500_000 + place, "set", key, value, 1000, asked))
@@ -147,8 +145,6 @@ def make_keys(results: Path, per_key: int) -> RunFolder:
     for client in range(CLIENTS):
         with AppendLog(folder.client_log(f"c{client + 1}", 1)) as log:
             log.extend(ops[client])
-        with AppendLog(folder.held_log(f"c{client + 1}", 1)) as log:
-            log.extend(held[client])
     with AppendLog(folder.nodes) as log:
         log.extend(sorted(events, key=lambda event: event.at_ns))
     with folder.resource_log() as log:

@@ -248,19 +248,6 @@ class KeyEvent(msgspec.Struct, omit_defaults=True, gc=False):
     place: Int64 | None = None
 
 
-class Held(msgspec.Struct, omit_defaults=True, gc=False):
-    """What the lock wrote on the nodes for a granted section: its `value`, as the lock exposes it. A section has
-    several if the lock writes another value on each node, or if an extension writes a new one.
-
-    Stored in `held/<client>.<life>.jsonl`. It identifies the owner of a node's key. It is a separate log because
-    judging overlaps does not need it, and the clients' logs are long.
-    """
-
-    section: Number
-    key: str
-    value: str
-
-
 class Denied(msgspec.Struct):
     """How many requests a node had turned away by the end of the run, since it was started last: without a login
     (`NOAUTH`), with a wrong one (`WRONGPASS`), or for want of a right (`NOPERM`).

@@ -49,14 +49,12 @@ _OPEN_AGAIN_NS: Final = 200_000_000
 
 class TaskSpec(msgspec.Struct, frozen=True, kw_only=True):
     """Who uses the lock, and where that is recorded. `seed`: of its own random numbers. `first_section`: where the
-    numbers of sections continue after a killed predecessor in the same slot. `held`: where the values of granted leases
-    are recorded."""
+    numbers of sections continue after a killed predecessor in the same slot."""
 
     name: str
     seed: str
     first_section: int
     history: str
-    held: str | None
     control: str
 
 
@@ -159,11 +157,8 @@ class _Task:
         stack.callback(resource.close)
         record = Recorder(Path(task.history), spec.resource.password, heartbeat.check)
         stack.callback(record.close)
-        held = None if task.held is None else Recorder(Path(task.held), secret=spec.resource.password)
-        if held is not None:
-            stack.callback(held.close)
         resource.warm_up(workload.scripts)
-        steps = LockSteps(task.name, spec.options, lock, record, control, task.first_section, held)
+        steps = LockSteps(task.name, spec.options, lock, record, control, task.first_section)
         return cls(Client(spec.options, steps, resource, control, Random(f"{task.seed}:workload")))
 
     def run(self, workload: Workload) -> None:

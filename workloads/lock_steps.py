@@ -11,7 +11,7 @@ from time import monotonic_ns
 from typing import Any, Final, Literal, TypeVar
 
 from fencepost.errors import BrokenEnvironmentError, FencepostError, UsageError
-from fencepost.history import Held, Op, Outcome
+from fencepost.history import Op, Outcome
 from fencepost.user_code import in_words
 from workloads.base import KnowsIfHeld, Lease, Lock, ShowsError
 from workloads.checked import checked_lease, checked_words, checked_yes
@@ -39,16 +39,13 @@ class LockSteps:
         record: Recorder,
         control: Control,
         first_section: int = 1,
-        held: Recorder | None = None,
     ) -> None:
-        """`held`: records the values of granted leases; None: they are not recorded."""
         self.client = client
         self.options = options
         self._lock = lock
         self._in_its_words = lock if isinstance(lock, ShowsError) else None
         self._record = record
         self._control = control
-        self._record_held = held
         self._section = first_section - 1
         self._wanted: str | None = None
         self._lease: Lease | None = None
@@ -89,7 +86,6 @@ class LockSteps:
             self._control.count(self._record.ops, self._section - 1)
             return op
         op = self._recorded(self._granted("acquire", lease, invoke_ns, complete_ns))
-        self._show(lease)
         self._wanted = None
         self._take(lease, op)
         self._control.enter(State.INSIDE, monotonic_ns())
@@ -109,7 +105,6 @@ class LockSteps:
         if extended is None:
             return self._recorded(self._refused("extend", lease.key, invoke_ns, complete_ns, error))
         op = self._recorded(self._granted("extend", extended, invoke_ns, complete_ns))
-        self._show(extended, lease)
         self._take(extended, op)
         return op
 
@@ -138,7 +133,6 @@ class LockSteps:
         inner = checked_lease("acquire", inner, outer.key)
         if inner is None:
             return self._recorded(self._refused("reenter", outer.key, invoke_ns, complete_ns, error))
-        self._show(inner, outer)
         self._inner.append(inner)
         return self._recorded(self._granted("reenter", inner, invoke_ns, complete_ns))
 
@@ -225,11 +219,6 @@ class LockSteps:
             requested_ns=lease.requested_ns,
             granted_ms=granted_ms,
         )
-
-    def _show(self, lease: Lease, before: Lease | None = None) -> None:
-        """Record what the lock says that it has set on the nodes, if that is not what it said of the lease before."""
-        if self._record_held is not None and (before is None or lease.value != before.value):
-            self._record_held(Held(self._section, lease.key, lease.value))
 
     def _refused(
         self, f: Literal["acquire", "extend", "reenter"], key: str, invoke_ns: int, complete_ns: int, error: str | None

@@ -66,7 +66,7 @@ class Figures(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     majority to the next grant that was asked for after it. `fsync_ms`: what an fsync cost on a node's disk before the
     load, `p50` and `p99` among others; None if the nodes had no separate disks. `blamed`: the findings for which the
     lock is to blame. `orphans`: keys left on a node without an owner; `unfounded`: sections not backed by a majority;
-    both None where nobody watched the nodes, or the lock shows nothing. `overruns`: acquire calls that took longer than
+    both None where it is not known whose the keys were. `overruns`: acquire calls that took longer than
     they were allowed. `totals`: the counts that checkers add up over runs, by name. `machine`: how busy it was; None
     for a run that kept no beats. `disturbed`: why the run was too disturbed for what it claims, empty if it was not.
     `stakes`: how often the lock was put to the test; None in older records. `overtaken`: how many grants of a key

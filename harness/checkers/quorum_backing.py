@@ -23,8 +23,8 @@ from harness.verdict import Answer, Blame, Finding, worst_first
 
 
 class Figures(CheckerFigures, frozen=True):
-    """`sections`: those that could be checked, because the lock showed what it set and it is known what enough nodes
-    held from the request on; 0 where the lock never shows what it sets, and then the rest is None. `unfounded`: those
+    """`sections`: those that could be checked, because it is known what was set for them, and what enough nodes
+    held from the request on; 0 where it is not known whose the keys were, and then the rest is None. `unfounded`: those
     of them in which, for some time, surely fewer than a majority held the value; `longest_ms`: the longest such time;
     `by_cause`: the unfounded ones by the loss that most nodes had."""
 

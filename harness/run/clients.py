@@ -181,7 +181,6 @@ class ClientSlot:
             seed=f"{config.seed}:{stem}",
             first_section=self._sections[name] + 1,
             history=str(folder.client_log(name, self._life)),
-            held=str(folder.held_log(name, self._life)) if config.witness == "on" else None,
             control=str(self._control_path(name)),
         )
 

@@ -28,7 +28,7 @@ SEALED: Final = "sealed.json"
 PIECE_BYTES: Final = 1 << 20
 """How much of a file is read at a time."""
 _LOG_FOLDERS: Final = ("clients", "held", "answers", "gaps", "beats", "wire")
-"""Older runs have `answers`, which is not read any more."""
+"""Older runs have `held` and `answers`, which are not read any more."""
 _DOCUMENTS: Final = (
     "config.json",
     "environment.json",
@@ -128,7 +128,7 @@ def changed_since_judged(folder: RunFolder) -> bool:
     """Whether a file of the record was written, added or removed after the verdict was; for a run without a manifest,
     which shows damage only when it is judged."""
     judged_ns = (folder.path / "verdict.json").stat().st_mtime_ns
-    folders = [path for path in (folder.clients, folder.held, folder.gaps, folder.beats) if path.is_dir()]
+    folders = [path for path in (folder.clients, folder.gaps, folder.beats) if path.is_dir()]
     return any(path.stat().st_mtime_ns >= judged_ns for path in [*recorded(folder.path).values(), *folders])
 
 

@@ -12,7 +12,6 @@
       nodes.jsonl        KeyEvent, a line each       } (many in one write)
       denied.jsonl       Denied, a line each: which requests nodes turned away; no file if they took all
       clients/c1.1.jsonl Op, a line each: client c1, its first life
-      held/c1.1.jsonl    Held, a line each: what its lock wrote on the nodes
       gaps/c1.1.jsonl    Gap, a line each: when that client did not run; no file if it always ran
       beats/c1.1.jsonl   Beats, a line each: how late that client woke up; harness.1: the process that makes the run
       wire/              what goes over the links, while the run is on; two tables take its place (`harness.store.wire`)
@@ -48,7 +47,7 @@ import msgspec
 
 from fencepost.errors import UsageError
 from fencepost.files import checked_path, decode_json, kind_of, on_disk, read_document, read_json
-from fencepost.history import Beats, Denied, Gap, Held, KeyEvent, Millis, Timeline, Value
+from fencepost.history import Beats, Denied, Gap, KeyEvent, Millis, Timeline, Value
 from fencepost.options import check_bounds
 from harness.config import RESULTS, RunConfig
 from harness.store.append_log import AppendLog, read_lines
@@ -111,7 +110,6 @@ class RunFolder:
                 break
             folder = cls(path)
             folder.clients.mkdir()
-            folder.held.mkdir()
             folder.gaps.mkdir()
             folder.beats.mkdir()
             folder.logs.mkdir()
@@ -152,10 +150,6 @@ class RunFolder:
         return self.path / "clients"
 
     @property
-    def held(self) -> Path:
-        return self.path / "held"
-
-    @property
     def gaps(self) -> Path:
         return self.path / "gaps"
 
@@ -183,10 +177,6 @@ class RunFolder:
 
     def client_log(self, client: str, life: int) -> Path:
         return self.clients / f"{client}.{life}.jsonl"
-
-    def held_log(self, client: str, life: int) -> Path:
-        """What this client's lock wrote on the nodes for its sections."""
-        return self.held / f"{client}.{life}.jsonl"
 
     def gaps_log(self, client: str, life: int) -> Path:
         """When this client did not run, whoever stopped it."""
@@ -318,10 +308,6 @@ class RunFolder:
         if not isinstance(faults, list):
             raise UsageError(f"{self.path / 'schedule.json'} is not a schedule: it has no list of faults")
         return faults
-
-    def read_held(self) -> Iterator[tuple[str, int, Iterable[Held]]]:
-        """The values of granted leases, each client's life for itself; nothing where they were not kept."""
-        return _read_lives(self.held, Held)
 
     def read_gaps(self) -> Iterator[tuple[str, int, Iterable[Gap]]]:
         """When clients did not run, each client's life for itself; nothing where their hearts were not watched."""

@@ -46,8 +46,6 @@ def check_soundness(folder: RunFolder, run: Recorded) -> None:
     check_wire(folder, run)
     if not run.is_vouched_for:
         _steps(folder, run)
-    else:
-        _held(folder, run)
 
 
 def _files(folder: RunFolder, run: Recorded) -> None:
@@ -64,7 +62,7 @@ def _files(folder: RunFolder, run: Recorded) -> None:
 
 
 def _names(folder: RunFolder, run: Recorded) -> None:
-    """Logs, ends, values and replies belong to the same lives of the clients of this run."""
+    """Logs and ends belong to the same lives of the clients of this run."""
     known = set(run.config.user_names)
     lives = {(client, life) for client, life, _ in client_logs(folder.clients)}
     for client, life in sorted(lives):
@@ -86,9 +84,6 @@ def _names(folder: RunFolder, run: Recorded) -> None:
         for client, life in sorted(lives - ended):
             what = f"it does not say how {client}, life {life} ended, whose log is there"
             raise _damaged(folder, "client-ends.jsonl", what)
-    for client, life, log in client_logs(folder.held):
-        if (client, life) not in lives:
-            raise _damaged(folder, f"held/{log.name}", f"clients/{log.name} is not there")
     for client, life, log in client_logs(folder.gaps):
         if not any((task, life) in lives for task in task_names(client, run.config.tasks)):
             raise _damaged(folder, f"gaps/{log.name}", f"the run had no such life of {client}")
@@ -188,18 +183,6 @@ def _holds(folder: RunFolder, run: Recorded) -> None:
             flags = np.zeros(len(ops), np.bool_)
             flags[rows[groups.rows(wrong + 1)]] = True
             _no_row(folder, ops, flags, "it begins before what is written above it is over")
-
-
-def _held(folder: RunFolder, run: Recorded) -> None:
-    """Every value of a lease belongs to a granted section of its key."""
-    some = [(client, life, one.section, one.key) for client, life, held in folder.read_held() for one in held]
-    held = pd.DataFrame(some, columns=["client", "life", "section", "key"]).astype({"life": int, "section": int})
-    wrong = _ungranted(held, run)
-    if wrong.any():
-        lease = held.iloc[int(np.flatnonzero(wrong)[0])]
-        log = f"{lease.client}.{lease.life}.jsonl"
-        what = f"it has a lease of section {lease.section}, but clients/{log} has no such section of {lease.key}"
-        raise _damaged(folder, f"held/{log}", what)
 
 
 def _ungranted(rows: pd.DataFrame, run: Recorded) -> Bools:

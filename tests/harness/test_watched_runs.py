@@ -68,6 +68,5 @@ def test_a_run_that_is_not_watched_says_nothing_of_its_nodes(tmp_path: Path) -> 
     assert code == 0, out + err
     folder = runs.only_run(tmp_path)
     assert not (folder / "nodes.jsonl").exists()
-    assert list((folder / "held").iterdir()) == []
     assert fencepost.load(folder).verdict.figures["orphans"] == Figures(watched=False, asked=False)
     assert "  keys " not in out

@@ -37,11 +37,12 @@ def test_each_request_is_on_record_with_its_way(tmp_path: Path, backend: str) ->
     assert run.connections.not_understood_bytes.sum() == 0
     assert not RunFolder.open(run.path).wire.exists(), "the tables took its place"
 
-    held = {(client, held.value) for client, _, some in RunFolder.open(run.path).read_held() for held in some}
-    sets = asked[asked.command == "SET"]
-    told = {(row.client, row.arguments[1]) for row in sets.itertuples()}
-    assert held, "some client got in"
-    assert held <= told
+    sets = asked[(asked.command == "SET") & (asked.reply == '"OK"')]
+    granted = sets.groupby(["client", sets.arguments.str[1]]).node.nunique()
+    by_majority = (granted >= 3).groupby("client").sum()
+    entered = run.sections.groupby("client", observed=True).size()
+    assert len(entered), "some client got in"
+    assert (entered <= by_majority.reindex(entered.index, fill_value=0)).all()
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

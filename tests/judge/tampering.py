@@ -85,7 +85,7 @@ def reverse_a_log(folder: Path, random: Random) -> Path:
 
 
 def flip_a_byte(folder: Path, random: Random) -> Path:
-    log = _log(folder, random, random.choice(["clients/*.jsonl", "*.jsonl", "held/*.jsonl"]))
+    log = _log(folder, random, random.choice(["clients/*.jsonl", "*.jsonl"]))
     data = bytearray(log.read_bytes())
     data[random.randrange(len(data))] ^= 1 << random.randrange(8)
     log.write_bytes(data)
@@ -161,13 +161,6 @@ def a_number_that_is_too_large(folder: Path, random: Random) -> Path:
 def an_end_that_names_no_log(folder: Path, random: Random) -> Path:
     path = folder / "client-ends.jsonl"
     return _edit(path, random, lambda end: end.update(client=random.choice(["c999", "", "k1"])))
-
-
-def held_of_a_log_that_is_not_there(folder: Path, random: Random) -> Path:
-    path = folder / "held" / "c77.1.jsonl"
-    path.parent.mkdir(exist_ok=True)
-    path.write_text('{"section":1,"key":"k1","value":"v"}\n')
-    return path
 
 
 def _anywhere(folder: Path, random: Random) -> Path:
@@ -250,7 +243,6 @@ KINDS: tuple[Tampering, ...] = (
     a_time_outside_of_the_run,
     a_number_that_is_too_large,
     an_end_that_names_no_log,
-    held_of_a_log_that_is_not_there,
     a_fifo_instead_of_a_file,
     a_folder_instead_of_a_file,
     json_that_is_too_deep,

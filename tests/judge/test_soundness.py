@@ -102,10 +102,6 @@ def without_the_last_release(lines: list[Line]) -> list[Line]:
     return [*lines[:last], *lines[last + 1 :]]
 
 
-def of_a_section_that_was_not_granted(lines: list[Line]) -> list[Line]:
-    return [*lines, lines[-1] | {"section": 99_999}]
-
-
 def ended_twice(lines: list[Line]) -> list[Line]:
     return [*lines, lines[0]]
 
@@ -142,7 +138,6 @@ def healed_next_year(lines: list[Line]) -> list[Line]:
         (CLIENT, later_than_the_run, "an operation is later than the run"),
         (FINISHED, in_another_order, "it begins before what is written above it is over"),
         (FINISHED, without_the_last_release, "has no release, but the client finished"),
-        ("held/c3.1.jsonl", of_a_section_that_was_not_granted, "clients/c3.1.jsonl has no such section of k1"),
         ("client-ends.jsonl", ended_twice, "it says twice how"),
         ("client-ends.jsonl", of_a_life_without_a_log, "77.jsonl is not there"),
         ("client-ends.jsonl", without_an_end, "it does not say how c1, life 1 ended, whose log is there"),
@@ -176,7 +171,7 @@ def test_a_run_whose_nodes_were_watched_left_what_they_did(whole: RunFolder) -> 
 
 def test_a_client_of_which_no_life_is_left_is_damage(whole: RunFolder) -> None:
     edit(whole, "client-ends.jsonl", without_an_end)
-    for name in ("clients", "held", "gaps"):
+    for name in ("clients", "gaps"):
         for log in (whole.path / name).glob("c1.*"):
             log.unlink()
     edit(whole, "resource.jsonl", lambda lines: [])
@@ -227,11 +222,6 @@ def test_a_number_that_no_run_can_record_is_refused_with_file_and_line(
 def test_the_last_read_is_refused_with_its_name_if_no_counter_can_be_so_large(whole: RunFolder) -> None:
     whole.write_final({"k1": 2**63 - 1})
     assert damage(whole).startswith("final.json is not what fencepost writes there: Expected `int` <=")
-
-
-def test_values_of_a_log_that_is_not_there_are_damage(folder: RunFolder) -> None:
-    (folder.path / "held" / "c1.77.jsonl").write_text("")
-    assert damage(folder) == "held/c1.77.jsonl is damaged: clients/c1.77.jsonl is not there"
 
 
 def test_a_log_of_a_client_that_the_run_did_not_have_is_damage(folder: RunFolder) -> None:

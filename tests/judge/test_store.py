@@ -656,7 +656,7 @@ def test_a_run_of_another_user_s_is_unreadable_and_not_damaged(tmp_path: Path) -
 
 
 @pytest.mark.needs("root")
-@pytest.mark.parametrize("name", ["clients", "held"])
+@pytest.mark.parametrize("name", ["clients", "gaps"])
 def test_logs_that_this_user_may_not_read_are_not_missing(tmp_path: Path, name: str) -> None:
     folder = written(tmp_path)
     judge_folder(folder)

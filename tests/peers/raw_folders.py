@@ -26,7 +26,6 @@ class _Made:
     over: bool
     """The run has an end."""
     ops: dict[tuple[str, int], list[dict[str, Any]]] = field(default_factory=dict)
-    held: dict[tuple[str, int], list[dict[str, Any]]] = field(default_factory=dict)
     ends: list[dict[str, Any]] = field(default_factory=list)
     faults: list[dict[str, Any]] = field(default_factory=list)
     writes: list[tuple[int, dict[str, Any]]] = field(default_factory=list)
@@ -55,7 +54,7 @@ def write_folder(path: Path, config: dict[str, object], seed: int, size: int) ->
     _unplanned(made, clients)
     require = random.choice(["lease", "lease", "lease", "exclusion", "data"])
     own = {"ttl_ms": TTL * UNIT_NS // 1_000_000, "fencing": made.fencing, "require": require, "nodes": len(NODES)}
-    for folder in ("clients", "held", "logs"):
+    for folder in ("clients", "logs"):
         (path / folder).mkdir(parents=True)
     schema_version = 1 if made.over else random.choice([1, 2])
     _json(path / "config.json", {"schema_version": schema_version} | config | own)
@@ -65,8 +64,6 @@ def write_folder(path: Path, config: dict[str, object], seed: int, size: int) ->
     _json(path / "schedule.json", [{"id": name} for name in planned + ["late"] * made.often(0.1)])
     for life, ops in made.ops.items():
         _lines(path / "clients" / f"{life[0]}.{life[1]}.jsonl", ops)
-    for life, held in made.held.items():
-        _lines(path / "held" / f"{life[0]}.{life[1]}.jsonl", held)
     _gaps(made, path)
     _lines(path / "nemesis.jsonl", made.faults)
     _lines(path / "client-ends.jsonl", made.ends)
@@ -123,11 +120,7 @@ def _section(made: _Made, life: tuple[str, int], number: int, key: str, at: int)
     fenced = made.fencing != "none" and made.often(0.95)
     if fenced and source == "lock":
         ops[-1] |= {"token": token, "token_source": "lock"}
-    shown, value = made.often(0.85), f"{life[0]}-{number}"
-    if made.often(0.03):
-        value = "shared"
-    if shown:
-        made.held.setdefault(life, []).append({"section": number, "key": key, "value": value})
+    value = "shared" if made.often(0.03) else f"{life[0]}-{number}"
     left = at + random.randint(0, 8)
     if fenced and source == "resource":
         record("token", "ok" if made.often(0.95) else "info", 0, token=token, token_source="resource")
@@ -324,9 +317,7 @@ def tear(path: Path, seed: int) -> str:
     """Damage one line in the middle of one of the folder's logs; returns the log's name, or nothing if none has two
     lines."""
     random = Random(seed)
-    logs = [
-        log for log in sorted(path.rglob("*.jsonl")) if log.parent.name != "held" and log.read_bytes().count(b"\n") > 1
-    ]
+    logs = [log for log in sorted(path.rglob("*.jsonl")) if log.read_bytes().count(b"\n") > 1]
     if not logs:
         return ""
     log = random.choice(logs)

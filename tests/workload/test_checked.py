@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fencepost.errors import BrokenEnvironmentError
-from fencepost.history import Held, Op
+from fencepost.history import Op
 from tests.workload.test_lock_steps import Answering, steps_of
 from workloads.base import Lease
 from workloads.checked import (
@@ -100,8 +100,6 @@ def test_a_lease_that_passes_is_recorded_and_read_again(fields: dict[str, Any]) 
         requested_ns=lease.requested_ns, granted_ms=lease.granted_ms,
     )  # fmt: skip
     assert msgspec.json.decode(msgspec.json.encode(op), type=Op) == op
-    held = Held(1, "k1", lease.value)
-    assert msgspec.json.decode(msgspec.json.encode(held), type=Held) == held
 
 
 @pytest.mark.parametrize(("answer", "yes"), [(True, True), (False, False), (1, True), (0, False)])

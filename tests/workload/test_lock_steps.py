@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from fencepost.errors import UsageError
-from fencepost.history import Held, Op
 from harness.config import RunConfig
 from workloads.base import Lease
 from workloads.control import Control
@@ -45,7 +42,7 @@ class Answering:
 def steps_of(lock: Answering, folder: Path) -> LockSteps:
     config = RunConfig(seed=1, ttl_ms=1_500)
     control = Control.create(folder / "control")
-    return LockSteps("c1", config, lock, Recorder(folder / "ops"), control, held=Recorder(folder / "held"))
+    return LockSteps("c1", config, lock, Recorder(folder / "ops"), control)
 
 
 def test_a_lease_without_a_validity_is_recorded_with_the_time_that_was_asked_for(tmp_path: Path) -> None:
@@ -60,20 +57,6 @@ def test_a_granted_time_is_recorded_where_the_lock_says_it_and_only_there(tmp_pa
         steps_of(Answering(Lease("k1", "v", 1_990.0, granted_ms=2_000.0)), tmp_path).acquire("k1").granted_ms == 2_000
     )
     assert steps_of(Answering(Lease("k1", "v", 1_490.0)), tmp_path).acquire("k1").granted_ms is None
-
-
-@pytest.mark.parametrize(("value", "held"), [("v", ["v"]), ("w", ["v", "w"])])
-@pytest.mark.parametrize("again", [LockSteps.extend, LockSteps.reenter])
-def test_a_new_value_of_the_same_section_is_recorded_too(
-    tmp_path: Path, value: str, held: list[str], again: Callable[[LockSteps], Op]
-) -> None:
-    lock = Answering(Lease("k1", "v"))
-    steps = steps_of(lock, tmp_path)
-    steps.acquire("k1")
-    lock.lease = Lease("k1", value)
-    again(steps)
-    lines = (tmp_path / "held").read_bytes().splitlines()
-    assert [msgspec.json.decode(line, type=Held) for line in lines] == [Held(1, "k1", one) for one in held]
 
 
 def test_steps_that_do_not_fit_are_refused_and_not_recorded(tmp_path: Path) -> None:

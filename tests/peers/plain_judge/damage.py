@@ -58,9 +58,6 @@ def _check_lives(path: Path, folder: Folder, *, is_old: bool) -> None:
     for life, end in folder.ends.items():
         if life[0] not in known or (life not in folder.ops and end.get("under_way") != "starting"):
             raise DamagedError(f"{life} ended and has no log")
-    for life in folder.held:
-        if life not in folder.ops:
-            raise DamagedError(f"{life} held keys and has no log")
     for life, gaps in folder.gaps.items():
         if life not in folder.ops or any(gap["to_ns"] < gap["from_ns"] for gap in gaps):
             raise DamagedError(f"{life} has gaps and no log, or a gap that ends before it begins")
@@ -92,8 +89,6 @@ def _check_lives(path: Path, folder: Folder, *, is_old: bool) -> None:
         is_load = folder.config["workload"] in LOADS and not (path / "experiment.json").exists()
         if is_load and life in folder.ends and folder.ends[life]["how"] == "finished" and granted - left:
             raise DamagedError(f"{life} finished inside")
-        if not is_old and {(held["section"], held["key"]) for held in folder.held.get(life, [])} - granted:
-            raise DamagedError(f"{life} held what it was not granted")
 
 
 def _check_writes(folder: Folder) -> None:
