@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from fencepost.quorum import quorum
-from fencepost.text import listed, printable
+from fencepost.text import listed, plural, printable
 from harness.explain.capacity import find_cause
 from harness.explain.cases import Case, Side, ops_of
 from harness.explain.causes import Cause, of_finding, of_overlap
@@ -167,6 +167,16 @@ def _late_grant(run: Recorded, evidence: Evidence, case: Case) -> Told:
     what = "its validity had ended" if example["shown_by"] == "deadline" else "its keys had expired on the nodes"
     took = "" if side is None else f", {lasting(side.start_ns - side.asked_from_ns)} after it had asked"
     return Told(f"The lock said yes to {example['client']} at {when}{took}, when {what} {over} before.")
+
+
+def _early_grant(run: Recorded, evidence: Evidence, case: Case) -> Told:
+    example = case.example
+    client, nodes = printable(str(example["client"])), [printable(str(node)) for node in example["answered"]]
+    when, who = f"+{float(example['at_ms']):,.1f} ms", f"only {listed(nodes)}" if nodes else "no node"
+    return Told(
+        f"The lock said yes to {client} at {when}, when {who} had answered it; a majority is "
+        f"{plural(int(example['needed']), 'answer')}."
+    )
 
 
 def _outlasts(run: Recorded, evidence: Evidence, case: Case) -> Told:
@@ -334,6 +344,7 @@ _KINDS: Final[Mapping[str, Callable[[Recorded, Evidence, Case], Told]]] = {
     "token-not-increasing": _token,
     "unfounded-belief": _belief,
     "late-grant": _late_grant,
+    "grant-before-majority": _early_grant,
     "lease-outlasts-keys": _outlasts,
     "keys-outlast-lease": _overlong,
     "release-without-effect": _ineffective,

@@ -168,6 +168,7 @@ PROMISES: Final = (
             {
                 "overstated-validity",
                 "no-validity",
+                "grant-before-majority",
                 "late-grant",
                 "lease-outlasts-keys",
                 "unfounded-belief",

@@ -102,3 +102,16 @@ def test_another_clients_key() -> None:
         "c3 deleted the key of c1 on n1, by +42.0 ms: in its release it sent DEL to n1 at +39.9 ms; the node answered "
         "1. The lock did not compare the value, or not in the same step."
     )
+
+
+@pytest.mark.parametrize(
+    ("answered", "said"),
+    [((12.0, 25.0, None), "only n1 had answered it"), ((25.0, 25.0, None), "no node had answered it")],
+)
+def test_a_yes_before_a_majority_had_answered(answered: tuple[float | None, ...], said: str) -> None:
+    history = History(nodes=3).section("c1", 20, 50, asked=10)
+    for node, at in zip(NODES, answered, strict=True):
+        history.watch(node).request("c1", node, "SET k1 a NX PX 100", 11, at).seen(node, "blind", 1000)
+    assert told(history, "grant-before-majority") == (
+        f"The lock said yes to c1 at +20.0 ms, when {said}; a majority is 2 answers."
+    )
