@@ -219,6 +219,20 @@ def _ineffective(run: Recorded, evidence: Evidence, case: Case) -> Told:
     )
 
 
+def _late_request(run: Recorded, evidence: Evidence, case: Case) -> Told:
+    example = case.example
+    client, node, command = (printable(str(example[name])) for name in ("client", "node", "command"))
+    is_release = case.finding.kind == "renewal-after-release"
+    done = "its lock was released" if is_release else "its acquire was refused"
+    did = "prolonged" if example["how"] == "prolonged" else "set"
+    return Told(
+        f"{client} was told that {done}, but {lasting(float(example['sent_after_ms']) * 1e6)} later the lock sent "
+        f"{command} for it to {node}, which {did} its key there by +{float(example['at_ms']):,.1f} ms: the key keeps "
+        "others out until it expires.",
+        cause="set again" if is_release and did == "set" else None,
+    )
+
+
 def _anothers_key(run: Recorded, evidence: Evidence, case: Case) -> Told:
     example = case.example
     of, node, by = (printable(str(example[name])) for name in ("of", "node", "by"))
@@ -349,6 +363,8 @@ _KINDS: Final[Mapping[str, Callable[[Recorded, Evidence, Case], Told]]] = {
     "keys-outlast-lease": _overlong,
     "release-without-effect": _ineffective,
     "anothers-key": _anothers_key,
+    "renewal-after-release": _late_request,
+    "request-after-refusal": _late_request,
     "extension-without-majority": _unheld,
     "nested-acquire-without-majority": _unheld,
     "keys-left-behind": _left_behind,

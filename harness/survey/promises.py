@@ -199,7 +199,9 @@ PROMISES: Final = (
         title="leaves no orphans",
         says="A release, and an attempt that was refused, delete their keys on every server that can be reached.",
         counts="The servers showed keys whose owners were done with them, and nothing was in the way of deleting them.",
-        kinds=frozenset({"keys-left-behind", "release-without-effect"}),
+        kinds=frozenset(
+            {"keys-left-behind", "release-without-effect", "renewal-after-release", "request-after-refusal"}
+        ),
         at_stake=lambda evidence: bool(evidence.stakes.keys_looked_at),
     ),
     Promise(

@@ -115,3 +115,32 @@ def test_a_yes_before_a_majority_had_answered(answered: tuple[float | None, ...]
     assert told(history, "grant-before-majority") == (
         f"The lock said yes to c1 at +20.0 ms, when {said}; a majority is 2 answers."
     )
+
+
+def kept_late(outcome: str) -> History:
+    """c1's acquire is refused, or its release returns, at 101; at 500 its lock sets the key on n1."""
+    history = History(ttl_ms=900, nodes=3).watch("n1")
+    if outcome == "ok":
+        history.op("c1", "acquire", "ok", 1, 10, 20, validity_ms=800.0).op("c1", "release", "ok", 1, 100, 101)
+        history.request("c1", "n1", "SET k1 a NX PX 900", 12, 13).seen("n1", "set", 14, "a", since=11, ttl=900)
+        history.request("c1", "n1", "DEL k1", 100.4, 100.6).seen("n1", "deleted", 100.5, since=100.4)
+    else:
+        history.op("c1", "acquire", "fail", 1, 10, 101)
+    for at in range(0, 1500, 100):
+        history.request("c2", "n3", f"GET {at}", at, at + 1, did=False)
+    history.request("c1", "n1", "SET k1 a PX 900", 500, 501).seen("n1", "set", 502, "a", since=499, ttl=900)
+    return history.seen("n1", "expired", 1402, since=1401)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "kind", "done"),
+    [
+        ("ok", "renewal-after-release", "its lock was released"),
+        ("fail", "request-after-refusal", "its acquire was refused"),
+    ],
+)
+def test_a_request_that_was_sent_too_late(outcome: str, kind: str, done: str) -> None:
+    assert told(kept_late(outcome), kind) == (
+        f"c1 was told that {done}, but 399 ms later the lock sent SET for it to n1, which set its key there by +502.0 "
+        "ms: the key keeps others out until it expires."
+    )

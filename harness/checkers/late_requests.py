@@ -1,0 +1,174 @@
+"""Did a request of the lock set or prolong a key that its client had given up?
+
+When a release has returned, or an acquire was refused, the client is done with the key. A request that leaves the
+client after that may free it; one that sets the key, or prolongs it, keeps the lock from being free: a watchdog that
+nobody stopped, or a client library that sends again what had failed (from the queue in which it waited for a
+connection). No fault can do that. What was merely late on its way is another matter: a SET that arrives behind its own
+release is a known limit of every lock, and not held against it.
+
+The ledger says which call had set the value. Nothing is said of values that several calls set, of hashes and lists that
+changed meanwhile, of leases that a process hands from one of its sections to the next, and of semaphores. And a request
+counts only if it certainly left its client after the end (`harness.history.sent_after`), and in no call. What a refused
+acquire set counts only if it stayed until it expired.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Any, Final, Literal, NamedTuple
+
+import msgspec
+import numpy as np
+
+from fencepost.text import listed, plural
+from harness.figures import KeyFigures, Row
+from harness.history.key_owners import rows_of
+from harness.history.ledger import Ledger
+from harness.history.lock_keys import lock_keys
+from harness.history.recorded import Recorded
+from harness.history.sent_after import SentAfter
+from harness.verdict import Answer, Finding
+
+After = Literal["release", "refusal"]
+_KEEPS: Final = ("set", "overwritten", "prolonged")
+_GRANTS: Final = ("acquire", "reenter")
+_EXAMPLES: Final = 3
+_WORDS: Final[dict[After, tuple[str, str]]] = {
+    "release": ("renewal-after-release", "the lock had said that it was released"),
+    "refusal": ("request-after-refusal", "the acquire had been refused"),
+}
+
+
+class Figures(KeyFigures, frozen=True):
+    """How many requests set or prolonged a key on a node when its client was done with it: after a release, and after
+    an acquire that was refused."""
+
+    after_releases: int
+    after_refusals: int
+
+    def rows(self) -> Iterator[Row]:
+        counts = {"releases": self.after_releases, "refused acquires": self.after_refusals}
+        some = [f"{plural(number, 'key')} after {calls}" for calls, number in counts.items() if number]
+        if some:
+            yield Row("too late", f"requests sent too late kept {listed(some)}", order=87)
+
+
+class Late(msgspec.Struct, frozen=True):
+    """A request of the `client` that kept its key on the `node`, by `at_ms`: its `command`, `how` it kept the key, and
+    how long after the call that should have been the last it was sent."""
+
+    how: str
+    client: str
+    node: str
+    key: str
+    at_ms: float
+    sent_after_ms: float
+    command: str
+
+
+class _End(NamedTuple):
+    after: After
+    at_ns: int
+
+
+def check(run: Recorded) -> Answer:
+    """No figures where it is not on record which request changed a key."""
+    ledger = run.ledger
+    if ledger is None or not len(ledger.rows) or run.permits > 1:
+        return Answer()
+    found: dict[After, list[Late]] = {"release": [], "refusal": []}
+    for after, late in _late(run, ledger):
+        found[after].append(late)
+    figures = Figures(len(found["release"]), len(found["refusal"]))
+    return Answer(figures, tuple(_finding(after, late) for after, late in found.items() if late))
+
+
+def _late(run: Recorded, ledger: Ledger) -> Iterator[tuple[After, Late]]:
+    rows = ledger.rows
+    own = rows["what"].isin(_KEEPS) & (rows["request"] >= 0) & (rows["by"] == "client") & ~rows["is_in_call"]
+    own &= rows["key"].isin(list(lock_keys(run, ledger))) & rows["is_seen"]
+    if not own.any():
+        return
+    holders, sent_after = _Holders(run, ledger), SentAfter.of(run)
+    for row in np.flatnonzero(own.to_numpy(bool)).tolist():
+        change = ledger.change(row)
+        end = holders.end_of(change)
+        if end is None or not sent_after.is_certain(change, end.at_ns, is_round=end.after == "release"):
+            continue
+        how, client, node, key = (str(change[name]) for name in ("what", "client", "node", "key"))
+        at_ms, after_ms = run.at_ms(change["at_ns"]), (change["from_client_ns"] - end.at_ns) / 1e6
+        yield end.after, Late(how, client, node, key, at_ms, after_ms, change["command"] or "")
+
+
+class _Holders:
+    """Which calls set the keys, and when their clients were done with them."""
+
+    def __init__(self, run: Recorded, ledger: Ledger) -> None:
+        self._ledger, self._calls = ledger, ledger.calls
+        rows, calls = ledger.rows, ledger.calls
+        self._of_value: defaultdict[tuple[str, str, str], set[int]] = defaultdict(set)
+        self._of_owner: defaultdict[int, set[int]] = defaultdict(set)
+        granting = rows[rows["f"].isin(_GRANTS) & rows["is_in_call"] & (rows["owner"] >= 0)]
+        for client, key, value, owner, call in rows_of(granting, "client", "key", "value", "owner", "call"):
+            self._of_owner[owner].add(call)
+            if value is not None:
+                self._of_value[client, key, value].add(call)
+        self._shared = set(rows["owner"][rows["what"] == "changed"].tolist())
+        released = np.flatnonzero((calls.f == "release") & (calls.outcome == "ok")).tolist()
+        self._released = {self._section(call): int(calls.complete_ns[call]) for call in released}
+        setting = {self._section(call) for some in self._of_owner.values() for call in some}
+        names = ("client", "life", "section", "key", "start_ns", "end_ns")
+        self._handed = [
+            (str(client).partition("@")[0], key, start_ns, end_ns)
+            for client, life, section, key, start_ns, end_ns in rows_of(run.sections, *names)
+            if (client, life, section) not in setting
+        ]
+
+    def _section(self, call: int) -> tuple[str, int, int]:
+        calls = self._calls
+        return str(calls.client[call]), int(calls.life[call]), int(calls.section[call])
+
+    def end_of(self, change: Any) -> _End | None:
+        """When the client was done with the key that its request set or prolonged then; None if it was not, or that is
+        not known."""
+        owner, row = int(change["owner"]), int(change["row"])
+        if owner < 0 or owner in self._shared:
+            return None
+        setter = change if owner == row else self._ledger.change(owner)
+        if setter["client"] != change["client"]:
+            return None
+        value = (setter["client"], setter["key"], setter["value"])
+        calls = self._of_owner.get(owner, set()) | self._of_value.get(value, set())
+        if not calls and owner == row and change["f"] == "acquire" and change["outcome"] in ("fail", "info"):
+            calls = {int(change["call"])}
+        if len(calls) != 1:
+            return None
+        (call,) = calls
+        outcome = self._calls.outcome[call]
+        at_ns = self._released.get(self._section(call)) if outcome == "ok" else int(self._calls.complete_ns[call])
+        if at_ns is None or outcome not in ("ok", "fail", "info"):
+            return None
+        gone = self._ledger.end_of_event(int(setter["event"]))
+        until_ns = int(change["at_ns"])
+        if outcome != "ok":
+            if gone is None or self._ledger.rows["what"].iloc[gone] != "expired":
+                return None
+            until_ns = int(self._ledger.rows["at_ns"].iloc[gone])
+        used = (change["client"], self._calls.key[call])
+        if any(used == (of, key) and start <= until_ns and end >= at_ns for of, key, start, end in self._handed):
+            return None
+        return _End("release" if outcome == "ok" else "refusal", at_ns)
+
+
+def _finding(after: After, late: list[Late]) -> Finding:
+    kind, when = _WORDS[after]
+    late = sorted(late, key=lambda one: one.at_ms)
+    longest = max(one.sent_after_ms for one in late)
+    nodes = listed(sorted({one.node for one in late}))
+    text = (
+        f"requests that were sent up to {longest:,.0f} ms after {when} set or prolonged {plural(len(late), 'key')} on "
+        f"{nodes}"
+    )
+    examples = tuple(msgspec.to_builtins(one) for one in late[:_EXAMPLES])
+    return Finding(kind, "lock", text, ("liveness",), len(late), examples)

@@ -1,0 +1,241 @@
+"""Requests that kept a key of which their client had been told that it is done with it. TTL 900 ms, times in ms.
+
+A process may stand still for 250 ms unnoticed, and the proxy for as long as nothing comes to it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from harness.checkers.late_requests import Figures, check
+from harness.verdict import Answer
+from tests.judge.histories import History
+
+NODES = ("n1", "n2", "n3")
+
+
+def released(outcome: str = "ok", *, words: str = "SET k1 a NX PX 900", **config: Any) -> History:
+    """c1 is inside from 20 to 100, and its release ends at 101. c2 is at work all the time, over the link to n3."""
+    history = busy(History(ttl_ms=900, **config).watch(*NODES))
+    history.op("c1", "acquire", "ok", 1, 10, 20, validity_ms=800.0).op("c1", "release", outcome, 1, 100, 101)
+    history.request("c1", "n1", words, 12, 13).seen("n1", "set", 14, words.split()[2], since=11, ttl=900)
+    history.request("c1", "n1", "DEL k1", 100.4, 100.6, reply="1")
+    return history.seen("n1", "deleted", 100.5, since=100.4)
+
+
+def refused(outcome: str = "fail") -> History:
+    """c1's acquire is refused at 101."""
+    return busy(History(ttl_ms=900).watch(*NODES)).op("c1", "acquire", outcome, 1, 10, 101)
+
+
+def busy(history: History, until: int = 1500) -> History:
+    for at in range(0, until, 100):
+        history.request("c2", "n3", f"GET {at}", at, at + 1, did=False)
+    return history
+
+
+def sets(
+    history: History, at: float = 500, words: str = "SET k1 a PX 900", *, value: str | None = "a", **more: Any
+) -> History:
+    """c1 sets the key on n1, which keeps it until it expires."""
+    history.request(more.pop("client", "c1"), "n1", words, at, at + 1, **more)
+    history.seen("n1", "set", at + 2, value, since=at - 1, ttl=900)
+    return history.seen("n1", "expired", at + 901, since=at + 900)
+
+
+def found(history: History) -> tuple[int, int]:
+    answer = check(history.recorded())
+    kinds = {"renewal-after-release": 0, "request-after-refusal": 0}
+    for finding in answer.findings:
+        assert (finding.blame, finding.breaks) == ("lock", ("liveness",))
+        kinds[finding.kind] = finding.count
+    assert isinstance(answer.figures, Figures)
+    assert tuple(kinds.values()) == (answer.figures.after_releases, answer.figures.after_refusals)
+    return answer.figures.after_releases, answer.figures.after_refusals
+
+
+def test_a_key_that_is_set_anew_after_its_release() -> None:
+    answer = check(sets(released()).recorded())
+    assert answer.figures == Figures(1, 0)
+    assert next(answer.figures.rows()).text == "requests sent too late kept 1 key after releases"
+    (finding,) = answer.findings
+    assert (finding.kind, finding.blame, finding.breaks) == ("renewal-after-release", "lock", ("liveness",))
+    assert finding.text == (
+        "requests that were sent up to 399 ms after the lock had said that it was released set or prolonged 1 key on n1"
+    )
+    assert finding.examples == (
+        {
+            "how": "set",
+            "client": "c1",
+            "node": "n1",
+            "key": "k1",
+            "at_ms": 502.0,
+            "sent_after_ms": pytest.approx(398.9),
+            "command": "SET",
+        },
+    )
+
+
+def test_a_key_that_a_refused_acquire_sets_when_it_is_over() -> None:
+    answer = check(sets(refused()).recorded())
+    assert answer.figures == Figures(0, 1)
+    assert next(answer.figures.rows()).text == "requests sent too late kept 1 key after refused acquires"
+    (finding,) = answer.findings
+    assert finding.text == (
+        "requests that were sent up to 399 ms after the acquire had been refused set or prolonged 1 key on n1"
+    )
+    assert found(sets(refused("info"))) == (0, 1)
+
+
+def test_without_a_record_of_the_links_nothing_is_told() -> None:
+    assert check(History().watch("n1").section("c1", 20, 50).recorded()) == Answer()
+    assert check(busy(History().watch("n1").section("c1", 20, 50)).recorded()) == Answer()
+
+
+def test_a_release_that_is_not_known_to_have_worked_tells_nobody_that_the_lock_is_free() -> None:
+    assert found(sets(released("info"))) == (0, 0)
+
+
+def test_a_renewal_of_a_holder_is_right() -> None:
+    history = busy(History(ttl_ms=900).watch(*NODES)).section("c1", 20, 900, asked=10)
+    history.request("c1", "n1", "SET k1 a NX PX 900", 12, 13).seen("n1", "set", 14, "a", since=11, ttl=900)
+    assert found(sets(history)) == (0, 0)
+
+
+def test_a_key_that_its_release_left_and_a_renewal_prolongs() -> None:
+    history = busy(History(ttl_ms=900).watch(*NODES)).section("c1", 20, 100, asked=10)
+    history.request("c1", "n1", "SET k1 a NX PX 900", 12, 13).seen("n1", "set", 14, "a", since=11, ttl=900)
+    history.request("c1", "n1", "PEXPIRE k1 900", 500, 501, reply="1")
+    assert found(history.seen("n1", "prolonged", 502, "a", since=499, ttl=900)) == (1, 0)
+
+
+def test_a_key_that_a_refused_acquire_left_and_a_renewal_prolongs_until_it_expires() -> None:
+    def prolonged() -> History:
+        history = refused().request("c1", "n1", "SET k1 a NX PX 900", 12, 13)
+        history.seen("n1", "set", 14, "a", since=11, ttl=900).request("c1", "n1", "PEXPIRE k1 900", 500, 501, reply="1")
+        return history.seen("n1", "prolonged", 502, "a", since=499, ttl=900)
+
+    assert found(prolonged().seen("n1", "expired", 1402, since=1401)) == (0, 1)
+    assert found(prolonged()) == (0, 0), "it is not known what became of it"
+
+
+def test_what_is_freed_again_keeps_nobody_out() -> None:
+    history = refused().request("c1", "n1", "SET k1 a NX PX 900", 500, 501)
+    history.seen("n1", "set", 502, "a", since=499, ttl=900).request("c1", "n1", "DEL k1", 503, 504, reply="1")
+    assert found(history.seen("n1", "deleted", 505, since=502)) == (0, 0)
+
+
+@pytest.mark.parametrize("history", [released, refused])
+def test_what_was_sent_in_time_and_held_up_on_its_way_is_a_known_limit(history: Any) -> None:
+    assert found(sets(history(), sent=50)) == (0, 0)
+
+
+@pytest.mark.parametrize("history", [released, refused])
+@pytest.mark.parametrize(("sent", "number"), [(350, 0), (351, 0), (351.1, 1)])
+def test_a_process_may_stand_still_for_250_ms(history: Any, sent: float, number: int) -> None:
+    assert sum(found(sets(history(), 400, sent=sent))) == number
+
+
+@pytest.mark.parametrize("history", [released, refused])
+def test_a_call_of_the_client_may_be_the_reason(history: Any) -> None:
+    assert found(sets(history().op("c1", "acquire", "fail", 2, 450, 550))) == (0, 0)
+
+
+@pytest.mark.parametrize("history", [released, refused])
+def test_another_client_does_not_know(history: Any) -> None:
+    assert found(sets(history(), client="c2")) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("hit", "told"),
+    [
+        ({"paused_clients": ("c1",)}, (0, 0)),
+        ({"killed_clients": ("c1",)}, (0, 0)),
+        ({"paused_clients": ("c2",)}, (1, 1)),
+        ({"cut_links": (("c1", "n1"),)}, (0, 0)),
+        ({"cut_links": (("c2", "n1"),)}, (1, 1)),
+        ({"cut_links": (("c1", "n2"),)}, (0, 1)),
+        ({"nodes": ("n2",)}, (0, 1)),
+    ],
+)
+def test_a_fault_may_be_the_reason(hit: dict[str, Any], told: tuple[int, int]) -> None:
+    """Of a round of renewals that was under way, a fault of any node."""
+    assert found(sets(released()).fault("f1", 150, 200, **hit)) == (told[0], 0)
+    assert found(sets(refused()).fault("f1", 150, 200, **hit)) == (0, told[1])
+
+
+@pytest.mark.parametrize(
+    ("began", "healed", "number"), [(-200, -150, 1), (-200, -149, 0), (500, 600, 1), (499, 600, 0)]
+)
+def test_a_fault_at_another_time_is_none(began: float, healed: float, number: int) -> None:
+    history = sets(refused(), sent=499.9).fault("f1", began, healed, cut_links=(("c1", "n1"),))
+    assert found(history) == (0, number)
+
+
+@pytest.mark.parametrize(("opened", "number"), [(351, 0), (351.1, 1)])
+def test_what_came_over_a_connection_that_was_made_later_was_sent_later(opened: float, number: int) -> None:
+    cut = {"cut_links": (("c1", "n1"),)}
+    history = sets(refused(), connection=777).fault("f1", 150, 400, **cut)
+    history.opened[777] = opened
+    assert found(history) == (0, number)
+    history = sets(released(), connection=777).fault("f1", 150, 400, **cut)
+    history.opened[777] = opened
+    assert found(history) == (0, 0), "a round that was under way may make a connection"
+
+
+@pytest.mark.parametrize(
+    ("since", "until", "number"), [(-200, -150, 1), (-200, -149, 0), (499.9, 600, 0), (500, 600, 1)]
+)
+def test_a_client_without_a_processor_sends_late(since: float, until: float, number: int) -> None:
+    history = sets(refused())
+    history.kept_waiting = {"c1@1": [(10**15 + round(since * 1e6), 10**15 + round(until * 1e6))], "c11": [(0, 10**16)]}
+    assert found(history) == (0, number)
+
+
+def test_a_proxy_that_stood_still_may_have_taken_it_late() -> None:
+    history = sets(refused())
+    history.requests = [row for row in history.requests if row["arguments"] != ["300"]]
+    assert found(history) == (0, 0)
+
+
+def test_a_value_that_two_calls_set_belongs_to_neither() -> None:
+    history = released()
+    history.op("c1", "acquire", "fail", 2, 200, 210).request("c1", "n2", "SET k1 a NX PX 900", 202, 203)
+    assert found(sets(history.seen("n2", "set", 204, "a", since=201, ttl=900))) == (0, 0)
+
+
+def test_a_value_that_could_not_be_read_is_the_refused_acquires() -> None:
+    assert found(sets(refused(), value=None)) == (0, 1)
+    assert found(sets(released(), value=None)) == (0, 0), "it may be anything"
+
+
+def test_a_hash_that_changed_meanwhile_may_belong_to_another_section() -> None:
+    history = busy(History(ttl_ms=900).watch(*NODES)).section("c1", 20, 100, asked=10)
+    history.request("c1", "n1", "HSET k1 a 1", 12, 13)
+    history.seen("n1", "set", 14, "a", since=11, ttl=900, is_hash=True)
+    history.request("c2", "n1", "HSET k1 b 1", 50, 51).seen("n1", "set", 52, "a, b", since=49, ttl=900, is_hash=True)
+    history.request("c1", "n1", "PEXPIRE k1 900", 500, 501, reply="1")
+    assert found(history.seen("n1", "prolonged", 502, "b", since=499, ttl=900)) == (0, 0)
+
+
+def test_semaphores_are_not_judged() -> None:
+    history = sets(released(workload="semaphore", permits=2))
+    assert check(history.recorded()) == Answer()
+
+
+def test_a_lease_that_the_process_hands_to_its_next_section_is_kept() -> None:
+    history = sets(released(tasks=2)).op("c1@2", "acquire", "ok", 1, 480, 490, validity_ms=100.0)
+    assert found(history) == (0, 0)
+    history = sets(refused()).op("c1", "acquire", "ok", 2, 1300, 1310, validity_ms=100.0)
+    assert found(history) == (0, 0), "the next section finds what was set in the background"
+    history = sets(released()).op("c1", "acquire", "ok", 2, 1300, 1310, validity_ms=100.0)
+    assert found(history) == (1, 0), "it was set long before"
+    history = sets(released(tasks=2)).op("c1@2", "acquire", "ok", 1, 480, 490, validity_ms=100.0, key="k2")
+    assert found(history) == (1, 0)
+
+
+def test_a_key_that_is_not_the_locks_own_does_not_matter() -> None:
+    history = released().request("c1", "n1", "SET other a PX 900", 500, 501)
+    assert found(history.seen("n1", "set", 502, "a", since=499, ttl=900, key="other")) == (0, 0)
