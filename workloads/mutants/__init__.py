@@ -18,8 +18,19 @@ from workloads.mutants.acquiring import (
     SetsAndExpiresInTwoSteps,
     SetsForLess,
 )
-from workloads.mutants.connecting import AsksWithoutATimeLimit, NeverConnectsAgain, StopsAtTheFirstSilence
-from workloads.mutants.counting import HalfIsEnough, LateReplyCounts, MajorityOfThoseThatReply, SilenceIsYes
+from workloads.mutants.connecting import (
+    AsksAgainInTheBackground,
+    AsksWithoutATimeLimit,
+    NeverConnectsAgain,
+    StopsAtTheFirstSilence,
+)
+from workloads.mutants.counting import (
+    HalfIsEnough,
+    LateReplyCounts,
+    MajorityOfThoseThatReply,
+    SilenceIsYes,
+    TheFirstNodeDecides,
+)
 from workloads.mutants.declared import (
     CONDITIONS,
     CONTROLS,
@@ -53,6 +64,7 @@ from workloads.mutants.freeing import (
     LeavesRefusedAttempts,
     LoadsItsScriptOnce,
     ReleasesAnotherName,
+    RenewsAfterTheRelease,
 )
 from workloads.mutants.timing import (
     CountsFromTheAnswers,
@@ -82,6 +94,7 @@ __all__ = [
     "AddsUpTheVotes",
     "AnErrorIsAYes",
     "AnExtensionAcquires",
+    "AsksAgainInTheBackground",
     "AsksWithoutATimeLimit",
     "BacksOffWithoutEnd",
     "ComparesThenFrees",
@@ -116,6 +129,7 @@ __all__ = [
     "OverwritesAfterAnError",
     "ProlongsAnothersKey",
     "ReleasesAnotherName",
+    "RenewsAfterTheRelease",
     "RoundsUpToSeconds",
     "SaysYesAndNoMore",
     "SecondsForMilliseconds",
@@ -123,6 +137,7 @@ __all__ = [
     "SetsForLess",
     "SilenceIsYes",
     "StopsAtTheFirstSilence",
+    "TheFirstNodeDecides",
     "TriesForEver",
     "TwoThreads",
     "WaitsForEveryNode",

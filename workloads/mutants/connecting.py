@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from typing import ClassVar
 
 from workloads.connection import SILENT, Connection, Reply
@@ -9,6 +11,7 @@ from workloads.locks.redlock import Redlock
 from workloads.mutants.declared import mutant
 
 PATIENCE_MS = 60_000
+LATER_S = 0.4
 
 
 @mutant(
@@ -69,4 +72,30 @@ class StopsAtTheFirstSilence(Redlock):
         replies = super()._ask(request)
         if any(reply is SILENT for reply in replies):
             raise ConnectionError("a node did not reply")
+        return replies
+
+
+@mutant(
+    "asks again in the background",
+    "a request that was given up is not sent any more",
+    conditions="busy",
+    finding="request-after-refusal",
+    also={"renewal-after-release": "set again"},
+    source="simstudioai/sim#7680",
+)
+class AsksAgainInTheBackground(Redlock):
+    """A node that was out of reach gets the SET when its client has given up, and keeps the key until it expires."""
+
+    def _ask(self, request: bytes) -> list[Reply]:
+        replies = super()._ask(request)
+        silent = [index for index, reply in enumerate(replies) if reply is SILENT]
+
+        def ask_again() -> None:
+            time.sleep(LATER_S)
+            for index in silent:
+                self._pool.ask(request, only=index)
+            self._pool.close()
+
+        if silent:
+            threading.Thread(target=ask_again, daemon=True).start()
         return replies

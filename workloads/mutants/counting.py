@@ -46,6 +46,25 @@ class SilenceIsYes(Redlock):
         return reply == b"OK" or reply is SILENT
 
 
+@mutant(
+    "the first node decides",
+    "a majority must have answered before the client is told yes",
+    conditions="busy",
+    finding="grant-before-majority",
+)
+class TheFirstNodeDecides(Redlock):
+    """The other nodes are asked as well, and may refuse when the client has been told yes."""
+
+    def _ask(self, request: bytes) -> list[Reply]:
+        pool, patience = self._pool, self._pool.timeout_ms
+        first = pool.ask(request, only=0)
+        pool.timeout_ms = 0
+        for index in range(1, len(pool)):
+            pool.ask(request, only=index)
+        pool.timeout_ms = patience
+        return first * len(pool)
+
+
 class _Forgetful(Connection):
     """The reply to an abandoned request is taken for the reply to the next request, and so on forever."""
 

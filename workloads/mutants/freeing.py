@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from hashlib import sha1
 
@@ -131,6 +132,29 @@ class ExtendsOnceMoreAfterTheRelease(Redlock):
         if lease.deadline_ns - time.monotonic_ns() < lease.validity_ms / 2 * 1e6:
             self._pool.ask(pack("EVAL", SET_ANYWAY, 1, lease.key, lease.value, round(lease.validity_ms)))
         return released
+
+
+@mutant(
+    "renews after the release",
+    "a release stops the renewals",
+    conditions="busy",
+    finding="renewal-after-release",
+    cause="set again",
+    also={"release-without-effect": "set again"},
+    source="redisson/redisson#7272",
+)
+class RenewsAfterTheRelease(Redlock):
+    """Its watchdog does not learn of the release, and takes the lock once more where it finds the key gone."""
+
+    def release(self, lease: Lease) -> bool:
+        def renew() -> None:
+            assert lease.validity_ms is not None
+            time.sleep(0.8 * lease.validity_ms / 1e3)
+            self._pool.ask(self.acquire_request(lease.key, lease.value, round(lease.validity_ms)))
+            self._pool.close()
+
+        threading.Thread(target=renew, daemon=True).start()
+        return super().release(lease)
 
 
 @mutant(
