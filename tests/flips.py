@@ -72,6 +72,11 @@ EQUIVALENT: Final[dict[tuple[str, str, str], str]] = {
         "is_long = took >= min(allowed, longest)",
     ): "one call more is looked at, which is not longer",
     (
+        "harness/checkers/early_grants.py",
+        "_early",
+        "lacking = np.flatnonzero(answered.sum(axis=1) <= needed).tolist()",
+    ): "one more acquire is looked at, and a majority had answered it",
+    (
         "harness/checkers/fencing.py",
         "_stale",
         "by_key = by_key.keep(by_key.spread(by_key.within(ranks[1:] <= ranks[:-1])))",

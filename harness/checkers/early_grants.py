@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
@@ -26,8 +26,10 @@ import pyarrow as pa
 
 from fencepost.text import out_of
 from harness.figures import CheckerFigures, Row
+from harness.history.answers import answers_of
+from harness.history.change_causes import NONE
 from harness.history.fault_windows import FOREVER_NS
-from harness.history.groups import Bools, Ints
+from harness.history.groups import Ints
 from harness.history.key_owners import rows_of
 from harness.history.ledger import Ledger
 from harness.history.lock_keys import lock_keys
@@ -63,9 +65,11 @@ class _Early(NamedTuple):
 
 def check(run: Recorded) -> Answer:
     """No figures where the nodes were not watched, or the requests are not on record."""
-    wire, ledger = (None, None) if run.watched is None else (run.wire(), run.ledger)
-    if wire is None or ledger is None:
+    ledger = run.ledger
+    if ledger is None:
         return Answer()
+    wire = run.wire()
+    assert wire is not None, "else there would be no ledger"
     grants = run.ops[((run.ops["f"] == "acquire") & (run.ops["outcome"] == "ok")).to_numpy(bool)]
     early = list(_early(run, ledger, wire.requests, grants))
     figures = Figures(len(grants), len(early))
@@ -87,10 +91,10 @@ def _early(run: Recorded, ledger: Ledger, requests: pa.Table, grants: pd.DataFra
     invoke, complete = (grants[name].to_numpy(np.int64) for name in ("invoke_ns", "complete_ns"))
     process = np.array([str(client).partition("@")[0] for client in grants["client"]], object)
     asked, answered = (np.zeros((len(grants), len(run.nodes)), bool) for _ in range(2))
-    for (client, node), traffic in _traffic(requests, run.nodes):
+    for client, node, answers in answers_of(requests, run.nodes):
         own, column = np.flatnonzero(process == client), run.nodes.index(node)
-        asked[own, column] = traffic.asked(invoke[own], complete[own])
-        answered[own, column] = traffic.answered(invoke[own], complete[own])
+        asked[own, column] = answers.asked(invoke[own], complete[own])
+        answered[own, column] = answers.answered(invoke[own], complete[own])
     needed = _needed(grants["key"].astype(str).to_numpy(object), asked.sum(axis=1), len(run.nodes), run.permits)
     lacking = np.flatnonzero(answered.sum(axis=1) < needed).tolist()
     held = _Held(run, ledger) if lacking else None
@@ -112,37 +116,6 @@ def _needed(keys: Any, asked: Ints, nodes: int, permits: int) -> Ints:
         majority = nodes // 2 + 1
         needed[own] = 0 if not usual else 1 if permits > 1 else majority if usual >= majority else usual // 2 + 1
     return needed
-
-
-class _Traffic:
-    """When a client asked a node, and was told something by it."""
-
-    def __init__(self, sent: Ints, told: Ints) -> None:
-        # What a node says unasked counts as if it had been asked for then.
-        began = np.minimum(sent, told)
-        order = np.argsort(began, kind="stable")
-        self._sent, self._began = np.sort(sent), began[order]
-        self._first_told = np.append(np.minimum.accumulate(told[order][::-1])[::-1], FOREVER_NS)
-
-    def asked(self, invoke: Ints, complete: Ints) -> Bools:
-        """Whether it asked in each of the calls."""
-        return np.searchsorted(self._sent, complete, "right") > np.searchsorted(self._sent, invoke, "left")
-
-    def answered(self, invoke: Ints, complete: Ints) -> Bools:
-        """Whether an answer to that was on its way to the client when the call ended."""
-        return self._first_told[np.searchsorted(self._began, invoke, "left")] <= complete
-
-
-def _traffic(requests: pa.Table, nodes: Sequence[str]) -> Iterator[tuple[tuple[str, str], _Traffic]]:
-    """By client and node."""
-    names = requests.select(["client", "node", "by"]).to_pandas().astype(str)
-    sent, told = (
-        requests[name].fill_null(FOREVER_NS).to_numpy().astype(np.int64) for name in ("from_client_ns", "to_client_ns")
-    )
-    own = names[(names["by"] == "client") & names["node"].isin(list(nodes))]
-    for (client, node), rows in own.groupby(["client", "node"]):
-        place = rows.index.to_numpy()
-        yield (str(client), str(node)), _Traffic(sent[place], told[place])
 
 
 class _Change(NamedTuple):
@@ -167,9 +140,8 @@ class _Held:
         self._recorded = ledger.recorded
         rows, keys = ledger.rows, lock_keys(run, ledger)
         own = rows["key"].isin(list(keys)).to_numpy(bool) | (not keys)
-        self._all: Mapping[str, list[Any]] = {
-            name: rows[name].tolist() for name in ("cause", "by", "client", "f", "to_client_ns")
-        }
+        self._all: Mapping[str, list[Any]] = {name: rows[name].tolist() for name in ("cause", "by", "client", "f")}
+        self._told: list[int] = rows["to_client_ns"].replace(NONE, FOREVER_NS).tolist()
         self._changes: defaultdict[tuple[str, str], list[_Change]] = defaultdict(list)
         for node, key, *change in rows_of(rows[own], "node", "key", *_Change._fields):
             self._changes[str(node), str(key)].append(_Change(*change))
@@ -189,9 +161,9 @@ class _Held:
     def _there(self, node: str, key: str, at_ns: int) -> Iterator[tuple[str, int]]:
         """The latest change of the key by then, and those that may have happened by then."""
         changes = self._changes.get((node, key), [])
-        latest = bisect_right(changes, at_ns, key=attrgetter("at_ns")) - 1
-        for place, change in enumerate(changes[max(latest, 0) :], max(latest, 0)):
-            if place > latest and change.since_ns > at_ns:
+        later = bisect_right(changes, at_ns, key=attrgetter("at_ns"))
+        for change in changes[max(later - 1, 0) :]:
+            if change.since_ns > at_ns:
                 return
             yield change.what, change.owner
 
@@ -200,4 +172,4 @@ class _Held:
             return True
         if self._all["by"][owner] != "client" or self._all["client"][owner] != client:
             return self._all["f"][owner] in _HANDS_ON
-        return 0 <= int(self._all["to_client_ns"][owner]) <= at_ns
+        return self._told[owner] <= at_ns

@@ -86,8 +86,7 @@ def check(run: Recorded) -> Answer:
 
 def _late(run: Recorded, ledger: Ledger) -> Iterator[tuple[After, Late]]:
     rows = ledger.rows
-    own = rows["what"].isin(_KEEPS) & (rows["request"] >= 0) & (rows["by"] == "client") & ~rows["is_in_call"]
-    own &= rows["key"].isin(list(lock_keys(run, ledger))) & rows["is_seen"]
+    own = rows["what"].isin(_KEEPS) & ~rows["is_in_call"] & rows["key"].isin(list(lock_keys(run, ledger)))
     if not own.any():
         return
     holders, sent_after = _Holders(run, ledger), SentAfter.of(run)

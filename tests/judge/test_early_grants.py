@@ -69,8 +69,7 @@ def test_without_records_of_links_and_nodes_nothing_is_told() -> None:
 
 @pytest.mark.parametrize("told", [(15, 16, 17), (15, 16, None), (15, 20, 25)])
 def test_a_majority_that_had_answered(told: tuple[float | None, ...]) -> None:
-    history = acquiring(told)
-    assert check(history.recorded()) == Answer(Figures(1, 0))
+    assert check(watched_to_the_end(acquiring(told)).recorded()) == Answer(Figures(1, 0))
     assert list(Figures(1, 0).rows()) == []
 
 
@@ -108,12 +107,15 @@ def test_each_client_has_answers_of_its_own() -> None:
 
 
 def test_a_lock_on_one_node_needs_its_answer() -> None:
-    def once(told: float) -> History:
+    def once(told: float, sent: float = 11) -> History:
         history = History().watch(*NODES).section("c1", 20, 50, asked=10)
-        return history.request("c1", "n2", "SET k1 c1 NX PX 100", 11.5, told - 0.5, sent=11, told=told)
+        return history.request("c1", "n2", "SET k1 c1 NX PX 100", sent + 0.5, told - 0.5, sent=sent, told=told)
 
     assert early(once(15)) == []
     assert early(once(21)) == [()]
+    assert early(once(21, sent=10)) == [()]
+    assert early(once(21, sent=20)) == [()]
+    assert early(once(21, sent=20.1)) == [], "it was not asked in the call"
 
 
 def test_a_lock_that_asks_less_nodes_than_a_majority_needs_a_majority_of_these() -> None:
@@ -196,7 +198,7 @@ def test_a_key_of_another_client_does_unless_it_was_handed_on() -> None:
 
 def test_a_key_that_may_have_been_set_in_time() -> None:
     history = acquiring().request("c1", "n2", "SET k1 kept NX PX 100", 7.5, 8, sent=7)
-    assert early(history.seen("n2", "set", 21, "kept", since=19, ttl=100)) == []
+    assert early(history.seen("n2", "set", 21, "kept", since=20, ttl=100)) == []
     history = acquiring().request("c1", "n2", "SET k1 kept NX PX 100", 7.5, 8, sent=7)
     assert early(history.seen("n2", "set", 22, "kept", since=21, ttl=100)) == [("n1",)]
 
@@ -218,7 +220,8 @@ def test_other_keys_than_the_locks_do_not_count() -> None:
 def test_a_node_out_of_sight_may_hold_a_key() -> None:
     assert early(acquiring().seen("n2", "blind", 18)) == []
     history = acquiring().seen("n2", "blind", 18)
-    assert early(history.watch("n2", at=19)) == [("n1",)]
+    assert early(history.watch("n2", at=20)) == [("n1",)]
+    assert early(acquiring().seen("n2", "blind", 20)) == [("n1",)]
 
 
 def test_a_node_whose_requests_are_not_all_on_record_may_have_answered() -> None:

@@ -237,5 +237,13 @@ def test_a_lease_that_the_process_hands_to_its_next_section_is_kept() -> None:
 
 
 def test_a_key_that_is_not_the_locks_own_does_not_matter() -> None:
-    history = released().request("c1", "n1", "SET other a PX 900", 500, 501)
-    assert found(history.seen("n1", "set", 502, "a", since=499, ttl=900, key="other")) == (0, 0)
+    history = sets(refused().request("c1", "n1", "SET other a PX 900", 400, 401))
+    history.seen("n1", "set", 402, "a", since=399, ttl=900, key="other")
+    assert found(history.seen("n1", "expired", 1302, since=1301, key="other")) == (0, 1)
+
+
+def test_a_request_that_frees_the_key_late_is_right() -> None:
+    history = busy(History(ttl_ms=900).watch(*NODES)).section("c1", 20, 100, asked=10)
+    history.request("c1", "n1", "SET k1 a NX PX 900", 12, 13).seen("n1", "set", 14, "a", since=11, ttl=900)
+    history.request("c1", "n1", "DEL k1", 500, 501, reply="1").seen("n1", "deleted", 502, since=499)
+    assert found(history) == (0, 0)
