@@ -98,6 +98,11 @@ EQUIVALENT: Final[dict[tuple[str, str, str], str]] = {
         " # sections are ordered by start",
     ): "a section writes once, so none overwrites what it wrote itself",
     (
+        "harness/history/sent_after.py",
+        "SentAfter._is_at_work",
+        'first, last = np.searchsorted(self.came, [from_ns, to_ns], side="right")',
+    ): "a request that came just then adds no gap",
+    (
         "harness/history/late_renewals.py",
         "LateRenewals._held_up_until",
         "if until > owner.at_ns",

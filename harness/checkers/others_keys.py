@@ -4,7 +4,8 @@ The ledger (`harness.history.ledger`) says which client set a key, in which call
 A client owns a key from the request that set it, if that call granted it a section, until it asks to release it or is
 gone, and as long as the key has not outlived its time or its lease. Meanwhile the request of another client may
 
-- not delete it: a release, the end of a refused attempt, or background work that frees what is not its own;
+- not delete it, nor take the other client's member out of it (`harness.history.members`): a release, the end of a
+  refused attempt, or background work that frees what is not its own;
 - not prolong it: an extension counts a node that it does not hold. An attempt to acquire counts nothing then; but the
   key outlives a client that is gone;
 - not set another value in its place, by an extension or an attempt that is granted, or by a plain SET at all. (A script
@@ -30,11 +31,12 @@ from harness.history.fault_windows import FOREVER_NS
 from harness.history.key_owners import places_of
 from harness.history.ledger import Ledger
 from harness.history.lock_keys import lock_keys
+from harness.history.members import removed_members
 from harness.history.recorded import Recorded
 from harness.verdict import Answer, Finding
 
-How = Literal["overwritten", "prolonged", "deleted"]
-_HOW: Final[tuple[How, ...]] = ("overwritten", "prolonged", "deleted")
+How = Literal["overwritten", "prolonged", "deleted", "removed"]
+_HOW: Final[tuple[How, ...]] = ("overwritten", "prolonged", "deleted", "removed")
 _GRANTS: Final = ("acquire", "reenter")
 _PLAIN: Final = ("SET", "SETEX", "PSETEX", "MSET")
 _OF_SETTER: Final = ("client", "by", "task", "life", "f", "section", "outcome", "at_ns")
@@ -42,17 +44,20 @@ _EXAMPLES: Final = 3
 
 
 class Figures(KeyFigures, frozen=True):
-    """`overwritten`, `prolonged`, `deleted`: keys of other clients, on single nodes, that requests changed so. `late`:
-    how many of these requests arrived after their call had ended, or were sent in none."""
+    """`overwritten`, `prolonged`, `deleted`: keys of other clients, on single nodes, that requests changed so.
+    `removed`: members of theirs that requests took out of a hash, a set or a list. `late`: how many of these requests
+    arrived after their call had ended, or were sent in none."""
 
     overwritten: int
     prolonged: int
     deleted: int
     late: int = 0
+    removed: int = 0
 
     def rows(self) -> Iterator[Row]:
         counts = {"overwrote": self.overwritten, "prolonged": self.prolonged, "deleted": self.deleted}
         done = [f"{how} {plural(number, 'key')}" for how, number in counts.items() if number]
+        done += [f"removed {plural(self.removed, 'member')}"] if self.removed else []
         if done:
             late = f", {self.late:,} of them after their calls had ended" if self.late else ""
             yield Row("others", f"requests {listed(done)} of other clients{late}", order=85)
@@ -81,7 +86,12 @@ def check(run: Recorded) -> Answer:
     ledger = run.ledger
     if ledger is None or not len(ledger.rows):
         return Answer()
-    touched = sorted(_touched(run, ledger), key=lambda one: one.at_ms)
+    keys = lock_keys(run, ledger)
+    found = dict(_touched(run, ledger, keys))
+    for change, member in removed_members(run, ledger, keys):
+        told = _told(run, {**change, "what": "removed"}, _Holder(member.client, member.task, True))
+        found.setdefault(change["row"], told)
+    touched = sorted(found.values(), key=lambda one: one.at_ms)
     number = {how: sum(one.how == how for one in touched) for how in _HOW}
     figures = Figures(**number, late=sum(one.is_late for one in touched))
     kept = [one for one in touched if one.how == "prolonged" and one.call in ("acquire", "release")]
@@ -91,20 +101,21 @@ def check(run: Recorded) -> Answer:
     return Answer(figures, tuple(findings))
 
 
-def _touched(run: Recorded, ledger: Ledger) -> Iterator[Touched]:
+def _touched(run: Recorded, ledger: Ledger, keys: set[str]) -> Iterator[tuple[int, Touched]]:
+    """By the row of the ledger."""
     rows = ledger.rows
     what = rows["what"].astype(str).to_numpy(object)
     of = rows["of"].to_numpy(np.int64)
     own = np.isin(what, _HOW) & (of >= 0) & rows["is_seen"].to_numpy(bool)
-    own &= rows["key"].isin(list(lock_keys(run, ledger))).to_numpy(bool)
+    own &= rows["key"].isin(list(keys)).to_numpy(bool)
     own &= (rows["cause"] == "request").to_numpy(bool)
     if not own.any():
         return
     holders = _Holders(run, ledger)
-    for row in rows[own].to_dict("records"):
+    for number, row in zip(np.flatnonzero(own).tolist(), rows[own].to_dict("records"), strict=True):
         holder = holders.of(row)
         if holder is not None and not _is_of(row, holder) and _is_wrong(row, holder):
-            yield _told(run, row, holder)
+            yield number, _told(run, row, holder)
 
 
 class _Holder(msgspec.Struct, frozen=True):

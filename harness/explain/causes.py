@@ -97,7 +97,7 @@ def of_finding(finding: Finding, example: Any) -> Cause | None:
             return _OF_LOSSES.get(example["cause"], "unknown")
         case "anothers-key":
             how: Cause = example["how"]
-            return how
+            return "deleted" if example["how"] == "removed" else how
     return None
 
 

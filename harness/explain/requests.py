@@ -73,6 +73,7 @@ def change_told(run: Recorded, ledger: Ledger, example: Mapping[str, Any]) -> Ch
     rows = ledger.rows
     at_ns = run.timeline.start_ns + round(float(example["at_ms"]) * 1e6)
     near = (rows["at_ns"] - at_ns).abs().to_numpy() <= _ROUNDED_NS
-    own = near & (rows["what"] == example["how"]).to_numpy(bool) & (rows["node"] == example["node"]).to_numpy(bool)
+    hows = ("changed", "deleted") if example["how"] == "removed" else (example["how"],)
+    own = near & rows["what"].isin(hows).to_numpy(bool) & (rows["node"] == example["node"]).to_numpy(bool)
     found = np.flatnonzero(own & (rows["key"] == example["key"]).to_numpy(bool))
     return ledger.change(int(found[0])) if len(found) == 1 else None

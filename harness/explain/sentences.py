@@ -237,12 +237,15 @@ def _anothers_key(run: Recorded, evidence: Evidence, case: Case) -> Told:
     example = case.example
     of, node, by = (printable(str(example[name])) for name in ("of", "node", "by"))
     when = f"+{float(example['at_ms']):,.1f} ms"
-    did = {"deleted": "deleted", "prolonged": "prolonged"}.get(str(example["how"]), "set another value over")
+    did = {
+        "deleted": "deleted the key of",
+        "prolonged": "prolonged the key of",
+        "removed": "took out of a key the member of",
+    }.get(str(example["how"]), "set another value over the key of")
     change = None if run.ledger is None else change_told(run, run.ledger, example)
     how = f": {how_sent(run, change)}" if change is not None and change["cause"] == "request" else ""
     return Told(
-        f"{by} {did} the key of {of} on {node}, by {when}{how}. The lock did not compare the value, or not in the same "
-        "step."
+        f"{by} {did} {of} on {node}, by {when}{how}. The lock did not compare the value, or not in the same step."
     )
 
 

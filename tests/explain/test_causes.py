@@ -40,6 +40,7 @@ def part(how: Any) -> NodePart:
         ("anothers-key", {"how": "overwritten"}, "overwritten"),
         ("anothers-key", {"how": "prolonged"}, "prolonged"),
         ("anothers-key", {"how": "deleted"}, "deleted"),
+        ("anothers-key", {"how": "removed"}, "deleted"),
         ("no-validity", {}, None),
     ],
 )

@@ -144,3 +144,16 @@ def test_a_request_that_was_sent_too_late(outcome: str, kind: str, done: str) ->
         f"c1 was told that {done}, but 399 ms later the lock sent SET for it to n1, which set its key there by +502.0 "
         "ms: the key keeps others out until it expires."
     )
+
+
+def test_another_clients_member() -> None:
+    history = History(ttl_ms=400, workload="semaphore", permits=2).watch("n1").section("c1", 10, 300)
+    history.section("c2", 500, 800, asked=480, deadline=900)
+    for client, at in (("c1", 9.2), ("c2", 490)):
+        history.request(client, "n1", f"ZADD k1 {at} {client}-0123456789", at, at + 0.1)
+        history.seen("n1", "changed", at + 1, since=at - 0.1)
+    history.request("c1", "n1", "ZREM k1 c2-0123456789", 600, 601, reply="1").seen("n1", "changed", 602, since=599)
+    assert told(history, "anothers-key") == (
+        "c1 took out of a key the member of c2 on n1, by +602.0 ms: 299 ms after its release had ended it sent ZREM to "
+        "n1 at +599.9 ms; the node answered 1. The lock did not compare the value, or not in the same step."
+    )

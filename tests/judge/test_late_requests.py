@@ -25,13 +25,13 @@ def released(outcome: str = "ok", *, words: str = "SET k1 a NX PX 900", **config
     return history.seen("n1", "deleted", 100.5, since=100.4)
 
 
-def refused(outcome: str = "fail") -> History:
+def refused(outcome: str = "fail", every: int = 100) -> History:
     """c1's acquire is refused at 101."""
-    return busy(History(ttl_ms=900).watch(*NODES)).op("c1", "acquire", outcome, 1, 10, 101)
+    return busy(History(ttl_ms=900).watch(*NODES), every).op("c1", "acquire", outcome, 1, 10, 101)
 
 
-def busy(history: History, until: int = 1500) -> History:
-    for at in range(0, until, 100):
+def busy(history: History, every: int = 100) -> History:
+    for at in range(0, 1500, every):
         history.request("c2", "n3", f"GET {at}", at, at + 1, did=False)
     return history
 
@@ -198,6 +198,8 @@ def test_a_proxy_that_stood_still_may_have_taken_it_late() -> None:
     history = sets(refused())
     history.requests = [row for row in history.requests if row["arguments"] != ["300"]]
     assert found(history) == (0, 0)
+    assert found(sets(refused(every=125))) == (0, 1)
+    assert found(sets(refused(every=126))) == (0, 0)
 
 
 def test_a_value_that_two_calls_set_belongs_to_neither() -> None:
@@ -232,6 +234,12 @@ def test_a_lease_that_the_process_hands_to_its_next_section_is_kept() -> None:
     assert found(history) == (0, 0), "the next section finds what was set in the background"
     history = sets(released()).op("c1", "acquire", "ok", 2, 1300, 1310, validity_ms=100.0)
     assert found(history) == (1, 0), "it was set long before"
+    for left, number in ((101, 0), (100.9, 1)):
+        history = sets(released(tasks=2)).section("c1@2", 80, left, asked=70)
+        assert found(history) == (number, 0)
+    for entered, number in ((1401, 0), (1401.1, 1)):
+        history = sets(refused()).op("c1", "acquire", "ok", 2, 1300, entered, validity_ms=100.0)
+        assert found(history) == (0, number)
     history = sets(released(tasks=2)).op("c1@2", "acquire", "ok", 1, 480, 490, validity_ms=100.0, key="k2")
     assert found(history) == (1, 0)
 
@@ -247,3 +255,10 @@ def test_a_request_that_frees_the_key_late_is_right() -> None:
     history.request("c1", "n1", "SET k1 a NX PX 900", 12, 13).seen("n1", "set", 14, "a", since=11, ttl=900)
     history.request("c1", "n1", "DEL k1", 500, 501, reply="1").seen("n1", "deleted", 502, since=499)
     assert found(history) == (0, 0)
+
+
+def test_the_longest_delay_is_told() -> None:
+    history = sets(released()).request("c1", "n2", "SET k1 a PX 900", 700, 701)
+    (finding,) = check(history.seen("n2", "set", 702, "a", since=699, ttl=900).recorded()).findings
+    assert finding.count == 2
+    assert "up to 599 ms after" in finding.text

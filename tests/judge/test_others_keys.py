@@ -8,7 +8,7 @@ import pytest
 
 from harness.checkers.others_keys import Figures, check
 from harness.verdict import Answer
-from tests.judge.histories import History
+from tests.judge.histories import History, ms
 
 
 def inside(until: float | None = 900, *, outcome: str = "ok", ttl: int | None = 400, **config: Any) -> History:
@@ -218,3 +218,95 @@ def test_which_task_of_a_process_sent_a_request_is_not_known() -> None:
     history.op("c1@2", "release", "ok", 1, 595, 620)
     history.request("c1", "n1", "DEL k1", 600, 601, reply="1").seen("n1", "deleted", 602, since=599)
     assert found(history) == (0, 0, 0)
+
+
+TOKEN = "b-0123456789"
+
+
+def member(until: float = 900, add: str = "ZADD", f: str = "acquire", outcome: str = "ok", **config: Any) -> History:
+    """c2 adds its member to k1 within its acquire, and is inside from 500 on; c1 had made the key."""
+    history = History(ttl_ms=400, workload="semaphore", permits=2, **config).watch("n1").section("c1", 10, 300)
+    history.request("c1", "n1", f"{add} k1 9.1 a-0123456789", 9.2, 9.4).seen("n1", "changed", 9.6, since=9)
+    lease = {"validity_ms": 400.0, "deadline_ns": ms(900)}
+    history.op("c2", f, outcome, 1, 480, 500, **lease).op("c2", "release", "ok", 1, until, until + 1)
+    return history.request("c2", "n1", f"{add} k1 490.1 {TOKEN}", 490, 491).seen("n1", "changed", 492, since=489)
+
+
+def removes(history: History, at: float = 600, words: str = f"ZREM k1 {TOKEN}", client: str = "c1") -> History:
+    history.request(client, "n1", words, at, at + 1, reply="1")
+    return history.seen("n1", "changed", at + 2, since=at - 1)
+
+
+def removed(history: History) -> int:
+    figures = check(history.recorded()).figures
+    assert isinstance(figures, Figures)
+    assert (figures.overwritten, figures.prolonged, figures.deleted) == (0, 0, 0)
+    return figures.removed
+
+
+@pytest.mark.parametrize(
+    ("add", "remove"), [("ZADD", "ZREM"), ("zadd", "zrem"), ("SADD", "SREM"), ("HSET", "HDEL"), ("RPUSH", "LREM")]
+)
+def test_a_member_of_a_holder_that_another_client_removes(add: str, remove: str) -> None:
+    answer = check(removes(member(add=add), words=f"{remove} k1 {TOKEN}").recorded())
+    assert answer.figures == Figures(0, 0, 0, 1, 1)
+    assert next(answer.figures.rows()).text == (
+        "requests removed 1 member of other clients, 1 of them after their calls had ended"
+    )
+    (finding,) = answer.findings
+    assert (finding.kind, finding.blame, finding.breaks) == ("anothers-key", "lock", ("lease",))
+    assert {name: finding.examples[0][name] for name in ("how", "by", "of", "node")} == {
+        "how": "removed",
+        "by": "c1",
+        "of": "c2",
+        "node": "n1",
+    }
+
+
+def test_a_member_that_its_own_client_removes() -> None:
+    assert removed(removes(member(), client="c2")) == 0
+
+
+@pytest.mark.parametrize(("at", "number"), [(500.9, 0), (501, 1), (897.9, 1), (898, 0)])
+def test_a_member_is_its_holders_while_the_lease_lasts(at: float, number: int) -> None:
+    """The lease ends at 900. The node did it between one before and two after."""
+    assert removed(removes(member(until=950), at)) == number
+    assert removed(removes(member(until=600), 597.9)) == 1
+    assert removed(removes(member(until=600), 598)) == 0
+
+
+@pytest.mark.parametrize("words", ["ZREM k1 b-0123", "ZREM k1 490.1", "ZREMRANGEBYSCORE k1 0 490.1", "ZPOPMIN k1"])
+def test_what_names_no_member_says_nothing(words: str) -> None:
+    history = member().request("c2", "n1", "ZADD k1 5 b-0123", 491, 492)
+    assert removed(removes(history.seen("n1", "changed", 493, since=490), words=words)) == 0
+
+
+def test_a_number_is_no_member() -> None:
+    history = member().request("c2", "n1", "ZADD k1 -1234567.8 b", 491, 492).seen("n1", "changed", 493, since=490)
+    assert removed(removes(history, words="ZREM k1 -1234567.8")) == 0
+
+
+def test_a_request_that_names_two_members_may_have_removed_either() -> None:
+    assert removed(removes(member(), words=f"ZREM k1 {TOKEN} a-0123456789")) == 0
+
+
+def test_a_word_of_two_sections_is_neither_ones() -> None:
+    history = removes(member()).section("c3", 750, 800, asked=700)
+    history.request("c3", "n1", f"ZADD k1 710.1 {TOKEN}", 710, 711).seen("n1", "changed", 712, since=709)
+    assert removed(history) == 0
+
+
+def test_the_member_of_an_attempt_may_be_removed() -> None:
+    assert removed(removes(member(outcome="fail"))) == 0
+    assert removed(removes(member(f="extend"))) == 0
+
+
+def test_a_member_of_another_key_is_another() -> None:
+    history = member().request("c1", "n1", f"ZREM k2 {TOKEN}", 600, 601, reply="1").op("c1", "acquire", "fail", 9, 1, 2)
+    history.op("c1", "acquire", "fail", 10, 3, 4, key="k2")
+    assert removed(history.seen("n1", "changed", 602, since=599, key="k2")) == 0
+
+
+def test_the_last_member_that_is_removed_takes_the_key_with_it() -> None:
+    history = member().request("c1", "n1", f"ZREM k1 {TOKEN}", 600, 601, reply="1")
+    assert removed(history.seen("n1", "deleted", 602, since=599)) == 1
