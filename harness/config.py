@@ -11,10 +11,10 @@ from fencepost.errors import UsageError
 from fencepost.history import task_names
 from fencepost.options import Option, check_bounds
 from fencepost.setup.machine import IS_CLONE
+from harness.promises import LOCK, ONE_OR_MORE, required
 from workloads.kinds import find_workload
 from workloads.options import ClientOptions
 
-Requirement = Literal["lease", "exclusion", "data", "liveness"]
 ClusterChoice = Literal["auto", "process", "docker"]
 RESULTS: Final = Path("results/runs" if IS_CLONE else "fencepost-runs")
 """Where runs are kept, relative to the working directory, unless `--results` says otherwise."""
@@ -62,14 +62,17 @@ class RunConfig(ClientOptions, frozen=True, kw_only=True):
         ),
     ] = None
     require: Annotated[
-        Requirement,
+        str,
         Option(
             "--require",
-            "the property that the lock must uphold",
+            "promises that must be kept: lock (no finding may blame the lock), exclusion, lease, liveness, data; "
+            "joined by +",
             "what is tested",
+            "PROMISES",
+            pattern=ONE_OR_MORE,
             commands=("compare", "replay"),
         ),
-    ] = "lease"
+    ] = LOCK
     least_faults: Annotated[
         float,
         Option(
@@ -221,7 +224,7 @@ class RunConfig(ClientOptions, frozen=True, kw_only=True):
         check_bounds(self)
         workload = find_workload(self.workload)
         workload.check(self)
-        if self.require == "data" and not workload.guards_data:
+        if "data" in required(self.require) and not workload.guards_data:
             raise UsageError(f"--require data means nothing to --workload {self.workload}, which writes no data")
         if self.ttl_ms < self.node_timeout_ms:
             raise UsageError(

@@ -7,8 +7,8 @@ from typing import Final, Literal, TypeVar
 
 import msgspec
 
-from harness.config import Requirement
 from harness.figures import Cell, CheckerFigures
+from harness.promises import KEPT_BY_THE_LOCK, KINDS, LOCK, Belongs, Promise, required
 
 Blame = Literal["lock", "client", "undecided", "resource", "harness"]
 
@@ -16,9 +16,9 @@ Word = Literal["valid", "violation", "unknown"]
 
 EXIT_CODES: Final[dict[Word, int]] = {"valid": 0, "violation": 1, "unknown": 2}
 
-VERDICT_SCHEMA: Final = 3
+VERDICT_SCHEMA: Final = 4
 """What `verdict.json` is written with. 1: checkers had other names, and figures were not typed. 2: nothing bound it to
-its record."""
+its record. 3: findings named the requirements that they break, and no promise was judged by itself."""
 
 F = TypeVar("F", bound=CheckerFigures)
 T = TypeVar("T")
@@ -27,18 +27,40 @@ T = TypeVar("T")
 class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
     """Something that was found, in words and in numbers.
 
-    `breaks`: the requirements under which it makes the run a violation. `count`: how many there are of this kind and
-    blame. `examples`: a few of them, JSON values with client, section, key and times in ms since the start. `checker`:
-    who found it; the judge fills that in.
+    `count`: how many there are of this kind and blame. `examples`: a few of them, JSON values with client, section, key
+    and times in ms since the start. `checker`: who found it; the judge fills that in. `promise`: what it belongs to;
+    given only for a kind that `harness.promises.KINDS` does not know.
     """
 
     kind: str
     blame: Blame
     text: str
-    breaks: tuple[Requirement, ...] = ()
     count: int = 1
     examples: tuple[dict[str, object], ...] = ()
     checker: str = ""
+    promise: Belongs | None = None
+
+    def __post_init__(self) -> None:
+        if self.promise is None:
+            msgspec.structs.force_setattr(self, "promise", KINDS.get(self.kind))
+
+    @property
+    def breaks(self) -> Promise | Literal["record"] | None:
+        """What it shows to be broken; None if it breaks nothing, or is undecided where only the lock's fault counts."""
+        if self.promise is None or self.promise == "none":
+            return None
+        if self.promise in KEPT_BY_THE_LOCK and self.blame != "lock":
+            return None
+        return "record" if self.blame == "harness" else self.promise
+
+    def decides(self, require: str) -> bool:
+        """Whether it makes the run a violation where this is required."""
+        asked, broken = required(require), self.breaks
+        if broken is None:
+            return False
+        if self.blame == "lock" and (LOCK in asked or (broken == "exclusion" and "lease" in asked)):
+            return True
+        return broken == "record" or broken in asked
 
     @property
     def first_ms(self) -> float | None:
@@ -60,23 +82,35 @@ def worst_first(found: Sequence[T], worst: T) -> list[T]:
 
 class Answer(msgspec.Struct, frozen=True):
     """A checker's answer. `figures`: what it measured; None where the run gave it nothing to measure. `unknown`: why
-    the run cannot be called valid, if it cannot."""
+    the run cannot be called valid, if it cannot. `untested`: promises that the run did not put to the test."""
 
     figures: CheckerFigures | None = None
     findings: tuple[Finding, ...] = ()
     unknown: tuple[str, ...] = ()
+    untested: tuple[Promise, ...] = ()
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """How a promise came out. `undecided`: what was found allows both readings; `unknown`: the run showed too little.
+    `decides`: whether this makes the run a violation, because it was required."""
+
+    promise: Promise
+    outcome: Literal["kept", "broken", "undecided", "unknown"]
+    decides: bool = False
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """The answer of a whole run (`verdict.json`). `figures`: by the checker's name, of the checkers that have any.
-    `listed`: what `fencepost list` shows."""
+    """The answer of a whole run (`verdict.json`). `require`: what was asked for (`--require`). `promises`: those that
+    were judged. `figures`: by the checker's name, of the checkers that have any. `listed`: what `fencepost list`
+    shows."""
 
     verdict: Word
-    require: Requirement
+    require: str
     findings: tuple[Finding, ...]
     unknown: tuple[str, ...]
     figures: dict[str, CheckerFigures]
     listed: tuple[Cell, ...] = ()
+    promises: tuple[Outcome, ...] = ()
     schema_version: int = VERDICT_SCHEMA
 
     def of(self, kind: type[F]) -> F | None:
@@ -88,19 +122,31 @@ def ordered(verdict: Verdict) -> tuple[Finding, ...]:
     """All findings, those that make it a violation first; of these overlaps before what an overlap can lead to."""
     return tuple(
         sorted(
-            verdict.findings, key=lambda f: (verdict.require not in f.breaks, f.blame != "lock", f.kind != "overlap")
+            verdict.findings,
+            key=lambda f: (not f.decides(verdict.require), f.blame != "lock", f.kind != "overlap"),
         )
     )
 
 
-def hidden(findings: Sequence[Finding], require: Requirement) -> tuple[Finding, ...]:
-    """The findings that break another promise than the required one, data that were lost first. The word of the verdict
-    alone would hide them. Once data were lost, only these: what else was found led to them, or matters less."""
-    other = [finding for finding in findings if finding.breaks and require not in finding.breaks]
-    lost = [finding for finding in other if "data" in finding.breaks]
+def hidden(findings: Sequence[Finding], require: str) -> tuple[Finding, ...]:
+    """The findings that break a promise and do not decide, data that were lost first. The word of the verdict alone
+    would hide them. Once data were lost, only these: what else was found led to them, or matters less."""
+    other = [finding for finding in findings if finding.breaks and not finding.decides(require)]
+    lost = [finding for finding in other if finding.breaks == "data"]
     return tuple(lost or sorted(other, key=lambda finding: finding.blame != "lock"))
 
 
 def breaking(verdict: Verdict) -> tuple[Finding, ...]:
     """The findings that make it a violation of what was required; the lock's before everybody else's."""
-    return tuple(f for f in ordered(verdict) if verdict.require in f.breaks)
+    return tuple(f for f in ordered(verdict) if f.decides(verdict.require))
+
+
+def outcome_of(promise: Promise, findings: Sequence[Finding], require: str, *, is_shown: bool) -> Outcome:
+    """How a promise came out. `is_shown`: whether a run with these findings shows that it was kept if none breaks
+    it."""
+    broken = [finding for finding in findings if finding.breaks == promise]
+    if broken:
+        return Outcome(promise, "broken", any(finding.decides(require) for finding in broken))
+    if any(finding.promise == promise and finding.blame == "undecided" for finding in findings):
+        return Outcome(promise, "undecided")
+    return Outcome(promise, "kept" if is_shown else "unknown")

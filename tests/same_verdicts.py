@@ -5,9 +5,10 @@ its own with the same interpreter. Only the public API is used (`fencepost.load(
 that leaves out `verdict.json`, so that each revision judges for itself. Some runs are also judged with a part missing
 or damaged, because a verdict on a run that was cut short must not move either.
 
-Compared are the word, the number of reasons for `unknown`, each finding's kind, blame, broken requirements, count and
-the numbers in its examples, and all figures. A figure that is None is the same as one that is missing. A run that one
-revision refuses must be refused by the other one with the same exit code. Texts may change.
+Compared are the number of reasons for `unknown`, how each promise came out, each finding's kind, blame, promise, count
+and the numbers in its examples, and all figures. The word and the promises are compared unless BASE knows no promises.
+A figure that is None is the same as one that is missing. A run that one revision refuses must be refused by the other
+one with the same exit code. Texts may change.
 
 Exit code: 0 if there is no difference, 1 if there is one.
 """
@@ -39,6 +40,9 @@ RENAMED_CHECKERS: Final[Mapping[str, str]] = {
 
 RENAMED_FIGURES: Final[Mapping[tuple[str, str], str]] = {}
 """This tree's name of a checker and BASE's name of one of its figures: this tree's name of that figure."""
+
+SPLIT_KINDS: Final = {"lost-lease-extended": "late-extension", "anothers-key-prolonged": "anothers-key"}
+"""This tree's kind of a finding: what a BASE without promises calls it."""
 
 NOT_JUDGED_BY: Final = ("verdict.json", "report.html")
 USAGE_ERROR: Final = 254
@@ -262,10 +266,21 @@ def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator
         if before.keys() != after.keys():
             yield f"only one of the two judges it: {_in_short(before)} | {_in_short(after)}"
         return
+    if "promises" not in before["verdict"]:
+        after = {**after, "verdict": _without_promises(after["verdict"], before["verdict"]["verdict"])}
     was, now = comparable(before["verdict"], RENAMED_CHECKERS, RENAMED_FIGURES), comparable(after["verdict"])
     for name in sorted(was.keys() | now.keys()):
         if was.get(name) != now.get(name):
             yield f"{name}: {was.get(name, 'missing')} | {now.get(name, 'missing')}"
+
+
+def _without_promises(verdict: Mapping[str, Any], word: str) -> dict[str, Any]:
+    """What a revision that knows no promises can be compared with. Two kinds have been told apart since."""
+    findings = [
+        {**finding, "kind": SPLIT_KINDS.get(finding["kind"], finding["kind"]), "promise": None}
+        for finding in verdict["findings"]
+    ]
+    return {**verdict, "verdict": word, "findings": findings, "promises": ()}
 
 
 def comparable(
@@ -275,12 +290,14 @@ def comparable(
 ) -> dict[str, object]:
     """What must not move, by a name that says where it stands. `checkers`, `figures`: what was renamed since."""
     found: dict[str, object] = {"verdict": verdict["verdict"], "reasons for unknown": len(verdict["unknown"])}
+    for each in verdict.get("promises", ()):
+        found[f"promise {each['promise']}"] = (each["outcome"], each["decides"])
     numbered: dict[str, int] = {}
     for finding in verdict["findings"]:
         kind = f"{finding['kind']} ({finding['blame']})"
         numbered[kind] = numbered.get(kind, 0) + 1
         name = f"finding {kind} {numbered[kind]}"
-        found[f"{name}: breaks"] = sorted(finding.get("breaks", ()))
+        found[f"{name}: promise"] = finding.get("promise")
         found[f"{name}: count"] = finding.get("count", 1)
         for path, value in leaves(finding.get("examples", ()), "example"):
             if isinstance(value, int | float):

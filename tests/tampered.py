@@ -31,6 +31,8 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
+import msgspec
+
 from cluster.waiting import becomes_true
 from fencepost.errors import UsageError
 from harness.store.manifest import write_manifest
@@ -38,6 +40,7 @@ from harness.store.run_folder import RunFolder
 from harness.store.seal import Seal
 from harness.store.wire import CONNECTIONS, REQUESTS
 from harness.store.wire_files import EVENTS
+from harness.verdict import Finding
 from tests.fuzz.command import outcome
 from tests.harness import runs
 from tests.judge import tampering, wire_tampering
@@ -173,10 +176,10 @@ def try_verdict(run: Path, place: Path, seed: int) -> tuple[str, str, str | None
 
 
 def convicts_the_record(run: Path) -> bool:
-    """Whether what breaks a requirement is that the resource's record contradicts itself, and nothing of it is blamed
+    """Whether what breaks a promise is that the resource's record contradicts itself, and nothing of it is blamed
     on the lock or a client."""
-    found = json.loads((run / "verdict.json").read_text())["findings"]
-    return all(finding["blame"] in ("resource", "harness") for finding in found if finding.get("breaks"))
+    found = msgspec.convert(json.loads((run / "verdict.json").read_text())["findings"], list[Finding])
+    return all(finding.blame in ("resource", "harness") for finding in found if finding.breaks)
 
 
 def _other_digit(found: re.Match[str]) -> str:

@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from harness.promises import KINDS, PROMISES
 from tests.harness import runs
 from tests.harness.second_tries import played, spared, was_held_up
 
 DOCS = Path(__file__).parent.parent / "docs"
-CHECKERS = DOCS.parent / "harness" / "checkers"
-KIND = re.compile(r'"([a-z]+(?:-[a-z]+)+)"')
 FINDINGS = DOCS.parent / "results" / "survey" / "findings"
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 ROW = re.compile(r"^\| `([\w.-]+)/?` \|", re.MULTILINE)
@@ -86,10 +85,13 @@ def test_the_page_on_the_run_folder_names_every_file_of_a_run(tmp_path: Path) ->
 
 
 def test_the_page_on_verdicts_names_every_kind_of_finding() -> None:
-    """A kind is the first argument of `Finding`, or one of several that a checker chooses from."""
-    words = {word for path in CHECKERS.glob("*.py") for word in KIND.findall(path.read_text())} - {"cut-off"}
-    table = (DOCS / "verdicts.md").read_text().partition("| violates | kinds |")[2].partition("\n\n")[0]
-    assert set(re.findall(r"`([a-z]+-[a-z-]+)`", table)) == words
+    table = (DOCS / "verdicts.md").read_text().partition("| promise | it is kept if | kinds of findings |")[2]
+    rows = [re.findall(r"`([a-z-]+)`", row) for row in table.partition("\n\n")[0].splitlines()[2:]]
+    by_promise = {promise: [kind for kind, own in KINDS.items() if own == promise] for promise in PROMISES}
+    record, none = ([kind for kind, own in KINDS.items() if own == nothing] for nothing in ("record", "none"))
+    assert [sorted(row) for row in rows] == [
+        *(sorted([promise, *kinds]) for promise, kinds in by_promise.items()), sorted(record), sorted(none)
+    ]  # fmt: skip
 
 
 def test_the_page_on_choosing_names_every_published_finding() -> None:

@@ -13,13 +13,14 @@ ANSWER: dict[str, Any] = {
     "verdict": {
         "verdict": "violation",
         "unknown": ["the run was interrupted"],
+        "promises": [{"promise": "exclusion", "outcome": "broken", "decides": True}],
         "findings": [
             {
                 "checker": "exclusion",
                 "kind": "overlap",
                 "blame": "lock",
                 "text": "1 pair of sections overlapped",
-                "breaks": ["lease", "exclusion"],
+                "promise": "exclusion",
                 "examples": [{"key": "k1", "earlier": {"start_ms": 1.5}}],
             }
         ],
@@ -44,7 +45,10 @@ def changed(*path: str | int, to: object) -> list[str]:
         (("unknown",), []),
         (("findings", 0, "kind"), "late-extension"),
         (("findings", 0, "blame"), "client"),
-        (("findings", 0, "breaks"), ["exclusion"]),
+        (("findings", 0, "promise"), "lease"),
+        (("promises", 0, "outcome"), "kept"),
+        (("promises", 0, "decides"), False),
+        (("promises",), []),
         (("findings", 0, "count"), 2),
         (("findings", 0, "examples", 0, "earlier", "start_ms"), 1.6),
         (("findings",), []),
@@ -64,6 +68,15 @@ def test_texts_missing_figures_and_new_names_of_checkers_are_no_difference() -> 
     before = deepcopy(ANSWER)
     before["verdict"]["figures"]["holding"] = before["verdict"]["figures"].pop("early_loss")
     assert list(differences(before, ANSWER)) == []
+
+
+def test_with_a_revision_that_knows_no_promises_only_its_findings_and_figures_are_compared() -> None:
+    before = deepcopy(ANSWER)
+    del before["verdict"]["promises"], before["verdict"]["findings"][0]["promise"]
+    before["verdict"]["verdict"] = "valid"
+    assert list(differences(before, ANSWER)) == []
+    before["verdict"]["findings"][0]["blame"] = "client"
+    assert list(differences(before, ANSWER))
 
 
 def test_a_run_must_be_refused_by_both_and_as_a_mistake_of_the_user() -> None:

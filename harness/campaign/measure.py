@@ -24,7 +24,6 @@ from harness.checkers import (
     quorum_backing,
 )
 from harness.checkers.updates import UpdateFigures
-from harness.config import Requirement
 from harness.explain.explanation import Explained, clearest_of
 from harness.history.fault_windows import majority_windows
 from harness.history.recorded import Recorded
@@ -42,7 +41,7 @@ class Blamed(msgspec.Struct, frozen=True):
     """A kind of finding for which the lock is to blame: when the first one happened, in ms since the start, None where
     that is not told; and what the verdict said. `why`: the sentence that explains its clearest example, empty if there
     is none; `cause`: what that names as the cause (`harness.explain.causes`), None if the finding itself says all.
-    `count`: how many there were; `breaks`: the requirements that it violates; older records have neither."""
+    `count`: how many there were; older records do not tell."""
 
     kind: str
     at_ms: float | None
@@ -50,7 +49,6 @@ class Blamed(msgspec.Struct, frozen=True):
     cause: str | None = None
     why: str = ""
     count: int = 1
-    breaks: tuple[Requirement, ...] = ()
 
 
 class Figures(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -155,7 +153,7 @@ def measure(
 def _blamed(finding: Finding, explained: Sequence[Explained]) -> Blamed:
     shown = clearest_of(finding, explained)
     cause, why = (shown.cause, shown.sentence) if shown else (None, "")
-    return Blamed(finding.kind, finding.first_ms, finding.text, cause, why, finding.count, finding.breaks)
+    return Blamed(finding.kind, finding.first_ms, finding.text, cause, why, finding.count)
 
 
 def node_outages(events: Iterable[FaultEvent]) -> list[FaultEvent]:

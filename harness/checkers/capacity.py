@@ -10,7 +10,6 @@ import numpy as np
 
 from fencepost.text import bound, count, milliseconds, of_sections, plural
 from harness.checkers.exclusion import side_of
-from harness.config import Requirement
 from harness.figures import Cell, CheckerFigures, Row, Tile, Tone
 from harness.history.capacity import Excess, count_crowding, open_with
 from harness.history.overlaps import BLAMES, OverlapBlame
@@ -19,11 +18,6 @@ from harness.verdict import Answer, Finding
 
 ONLY_IF_NAMED: Final = True
 
-_BREAKS: Final[dict[OverlapBlame, tuple[Requirement, ...]]] = {
-    "lock": ("lease", "exclusion"),
-    "client": ("exclusion",),
-    "undecided": ("exclusion",),
-}
 _WORDS: Final[dict[OverlapBlame, str]] = {
     "lock": "all of them were within the validity that their lock had told them",
     "client": "at least one of them had outlived its validity",
@@ -111,7 +105,7 @@ def check(run: Recorded) -> Answer:
         examples = tuple(
             _example(run, blame, int(excess.rows[place]), int(excess.inside[place])) for place in _shown(excess)
         )
-        findings.append(Finding("over-capacity", blame, text, _BREAKS[blame], number, examples))
+        findings.append(Finding("over-capacity", blame, text, number, examples))
     figures = Figures(
         permits=permits,
         sections=len(run.sections),

@@ -17,7 +17,6 @@ import numpy as np
 import pandas as pd
 
 from harness.checkers.updates import (
-    ALL,
     UpdateFigures,
     last_values,
     lost_updates,
@@ -127,4 +126,4 @@ def _from_nowhere(table: pd.DataFrame, writes: _Writes) -> list[Finding]:
         {"key": str(table["key"].iloc[row]), "write": shown(table, row)} for row in rows[:5].tolist()
     )
     text = f"{len(rows)} writes have a value that follows from no earlier value"
-    return [Finding("impossible-value", "resource", text, ALL, len(rows), examples)]
+    return [Finding("impossible-value", "resource", text, len(rows), examples)]

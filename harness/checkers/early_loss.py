@@ -3,7 +3,7 @@
 A refused release says that the lock was no longer held. After the validity that is correct. Within it, if no fault can
 have been in force since the acquire began (a node that lost its memory, a reply that was lost), somebody else took or
 deleted the keys, or they expired too early. The holder itself finds this out, so it shows even if nobody else acquired
-the lock. What it means for safety is in the overlaps, so it breaks no requirement by itself.
+the lock.
 
 A lock may say so only because the nodes did not answer in time, on a machine that is too busy, say. So nothing was lost
 if a majority of the nodes may still have held the section's value when the release was asked for.
@@ -66,7 +66,7 @@ def check(run: Recorded) -> Answer:
         f"{len(lost)} {noun} gone when the holder released within the validity, although no fault was in force: "
         "somebody else deleted or took the keys, or they expired too early"
     )
-    return Answer(figures, (Finding("lost-early", "lock", text, (), len(lost), examples),))
+    return Answer(figures, (Finding("lost-early", "lock", text, len(lost), examples),))
 
 
 def _may_have_been_held(run: Recorded, released: pd.DataFrame) -> npt.NDArray[np.bool_]:

@@ -22,6 +22,7 @@ from harness.figures import CheckerFigures, Part, Row
 from harness.history.fault_windows import majority_windows
 from harness.history.lags import Lags
 from harness.history.recorded import Recorded
+from harness.promises import Promise, required
 from harness.verdict import Answer
 
 _FITTING: Final = 0.1
@@ -86,7 +87,7 @@ def check(run: Recorded) -> Answer:
     starved, starved_percent = _starved(run.lags)
     figures = Figures(
         faults_percent=100 * seen / len(planned) if planned else None,
-        reach_percent=100 * sum(until - since for since, until in reach) / (end - begin),
+        reach_percent=_percent_of(reach, begin, end),
         empty_percent=100 * empty_ms * 1e6 / (end - begin),
         empty_ms=empty_ms,
         sections=len(run.sections),
@@ -99,15 +100,26 @@ def check(run: Recorded) -> Answer:
         is_busy = figures.starved_percent > run.config.most_starved
         remedy = "the machine was too busy, make fewer runs at once" if is_busy else "make a longer run (--duration)"
         unknown.append(f"too little could be judged: {'; '.join(lacking)}; {remedy}")
-    return Answer(figures, unknown=tuple(unknown))
+    untested: tuple[Promise, ...] = ("liveness",) if _is_liveness_untested(run, begin, end) else ()
+    return Answer(figures, unknown=tuple(unknown), untested=untested)
+
+
+def _percent_of(windows: Iterable[tuple[int, int]], begin: int, end: int) -> float:
+    return 100 * sum(until - since for since, until in windows) / (end - begin)
 
 
 def _barriers(run: Recorded) -> Sequence[FaultEvent]:
     """The faults that keep clients from nodes. A lock still works over slow links; only its liveness cannot be judged
     meanwhile."""
-    if run.config.require == "liveness":
+    if "liveness" in required(run.config.require):
         return run.faults
     return [replace(event, slow_links=()) for event in run.faults]
+
+
+def _is_liveness_untested(run: Recorded, begin: int, end: int) -> bool:
+    """Whether links were cut or slow for so much of the load that nothing can be said of a lock's liveness."""
+    calm = majority_windows(run.config.user_names, run.nodes, run.faults, run.ends, begin, end)
+    return _percent_of(calm, begin, end) < run.config.least_reach
 
 
 def _lacking(run: Recorded, figures: Figures, seen: int, injected: int) -> Iterator[str]:

@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 
 from fencepost.text import bound, count, milliseconds, of_sections, plural
-from harness.config import Requirement
 from harness.figures import Cell, CheckerFigures, Row, Tile, Tone
 from harness.history.failing_parts import IN_WORDS, PARTS, Part, failing_part
 from harness.history.overlap_counts import count_overlaps
@@ -18,11 +17,6 @@ from harness.history.overlaps import BLAMES, OverlapBlame, overlapping_pairs
 from harness.history.recorded import Recorded
 from harness.verdict import Answer, Finding
 
-_BREAKS: Final[dict[OverlapBlame, tuple[Requirement, ...]]] = {
-    "lock": ("lease", "exclusion"),
-    "client": ("exclusion",),
-    "undecided": ("exclusion",),
-}
 _WORDS: Final[dict[OverlapBlame, str]] = {
     "lock": "both clients were within the validity that their lock had told them",
     "client": "one client had outlived its validity",
@@ -111,7 +105,6 @@ def check(run: Recorded) -> Answer:
                 kind="overlap",
                 blame=blame,
                 text=text,
-                breaks=_BREAKS[blame],
                 count=kind.count,
                 examples=tuple(example_of(run, blame, *pair) for pair in pairs),
             )

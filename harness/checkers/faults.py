@@ -65,11 +65,11 @@ def check(run: Recorded) -> Answer:
     if missed:
         text = f"{len(missed)} of {len(injected)} injected faults were not seen to take: {_names(missed)}"
         examples = tuple(_example(run, event) for event in missed[:5])
-        findings.append(Finding("fault-missed", "harness", text, (), len(missed), examples))
+        findings.append(Finding("fault-missed", "harness", text, len(missed), examples))
     if still:
         text = f"{len(still)} of {len(injected)} injected faults were not seen to be healed: {_names(still)}"
         examples = tuple(_example(run, healed.get(event.fault, event)) for event in still[:5])
-        findings.append(Finding("not-healed", "harness", text, (), len(still), examples))
+        findings.append(Finding("not-healed", "harness", text, len(still), examples))
     observed = len(injected) - len(missed)
     figures = Figures(
         planned=run.planned_faults,

@@ -170,7 +170,7 @@ def _accepted(run: Recorded, stale: _Stale) -> list[Finding]:
         text = f"{len(which)} {noun} accepted after a write of a later holder"
         if blame == "resource":
             text += " although it carried a smaller token"
-        findings.append(Finding("stale-write-accepted", blame, text, ("data",), len(which), examples))
+        findings.append(Finding("stale-write-accepted", blame, text, len(which), examples))
     return findings
 
 
@@ -214,5 +214,5 @@ def _not_increasing(run: Recorded, disorder: Ints) -> list[Finding]:
             for _, section in some.head(5).iterrows()
         )
         text = f"{len(some)} sections got a token that is not larger than that of a section that had already ended"
-        findings.append(Finding("token-not-increasing", blame, text, ("data",), len(some), examples))
+        findings.append(Finding("token-not-increasing", blame, text, len(some), examples))
     return findings

@@ -6,7 +6,7 @@ did not reach its end; otherwise valid. So an interrupted run can convict a lock
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
@@ -17,13 +17,15 @@ from msgspec.structs import replace
 from fencepost.errors import FencepostError, InternalError, UsageError
 from fencepost.memory import free_unused, spare_memory
 from harness.checkers import checkers, checkers_of
-from harness.config import Requirement, RunConfig
+from harness.config import RunConfig
 from harness.figures import Cell
 from harness.history.recorded import Recorded
+from harness.promises import PROMISES, Promise
 from harness.store.run_folder import RunFolder
 from harness.store.section_table import QUESTIONS, read_table
 from harness.store.tables import load_recorded, write_history
-from harness.verdict import EXIT_CODES, Answer, Finding, Verdict, Word
+from harness.verdict import EXIT_CODES, Answer, Finding, Outcome, Verdict, Word, outcome_of
+from workloads.kinds import find_workload
 
 _NEED_THE_END: Final = frozenset(
     [
@@ -44,6 +46,8 @@ _NEED_THE_END: Final = frozenset(
     ]
 )
 """The checkers whose findings mean nothing, or may go away again, while the run is still on."""
+_NEED_ALL_CHECKERS: Final[frozenset[Promise]] = frozenset(["lease", "liveness"])
+"""The promises that are not shown to be kept where some checkers were not asked."""
 
 
 def judge(run: Recorded, questions: Collection[str] | None = None) -> Verdict:
@@ -62,16 +66,26 @@ def judge(run: Recorded, questions: Collection[str] | None = None) -> Verdict:
             raise
         except Exception as error:
             raise InternalError(f"the checker {name} failed on this history: {error!r}; please report it") from error
+        for finding in answers[name].findings:
+            if finding.promise is None:
+                raise InternalError(
+                    f"the checker {name} found a {finding.kind!r}, which belongs to no promise: name it in "
+                    "harness.promises.KINDS, or in the Finding"
+                )
         free_unused()
     findings = tuple(replace(finding, checker=name) for name, answer in answers.items() for finding in answer.findings)
     unknown = tuple(dict.fromkeys(reason for answer in answers.values() for reason in answer.unknown)) + _cut_short(run)
     word: Word = "valid"
-    if any(run.config.require in finding.breaks for finding in findings):
+    if any(finding.decides(run.config.require) for finding in findings):
         word = "violation"
     elif unknown:
         word = "unknown"
     figures = {name: answer.figures for name, answer in answers.items() if answer.figures is not None}
-    cells = (cell for own in figures.values() for cell in own.cells())
+    untested = {promise for answer in answers.values() for promise in answer.untested}
+    if questions is not None:
+        untested |= _NEED_ALL_CHECKERS
+    promises = tuple(_outcomes(run, findings, PROMISES if unknown else untested))
+    cells = [*(cell for own in figures.values() for cell in own.cells()), *map(_cell, promises)]
     return Verdict(
         verdict=word,
         require=run.config.require,
@@ -79,7 +93,21 @@ def judge(run: Recorded, questions: Collection[str] | None = None) -> Verdict:
         unknown=unknown,
         figures=figures,
         listed=tuple(sorted(cells, key=lambda cell: cell.order)),
+        promises=promises,
     )
+
+
+def _outcomes(run: Recorded, findings: Sequence[Finding], unshown: Collection[Promise]) -> Iterator[Outcome]:
+    """`unshown`: the promises of which it is not known that they were kept, if nothing shows them broken."""
+    for promise in PROMISES:
+        if promise != "data" or find_workload(run.config.workload).guards_data:
+            yield outcome_of(promise, findings, run.config.require, is_shown=promise not in unshown)
+
+
+def _cell(outcome: Outcome) -> Cell:
+    """`BROKEN` in capital letters if it decides."""
+    text = outcome.outcome.upper() if outcome.decides else outcome.outcome
+    return Cell(outcome.promise, text, legend="" if text != "broken" else "broken: a promise that was not required")
 
 
 def judge_folder(folder: RunFolder) -> tuple[Recorded, Verdict]:
@@ -127,6 +155,7 @@ def recorded_verdict(folder: RunFolder) -> Verdict | None:
         unknown=written.unknown,
         figures=figures,
         listed=written.listed,
+        promises=written.promises,
     )
 
 
@@ -134,11 +163,12 @@ class _Written(msgspec.Struct, frozen=True):
     """`verdict.json`, whose figures only their checkers can read."""
 
     verdict: Word
-    require: Requirement
+    require: str
     findings: tuple[Finding, ...]
     unknown: tuple[str, ...]
     figures: dict[str, msgspec.Raw]
     listed: tuple[Cell, ...]
+    promises: tuple[Outcome, ...]
 
 
 def judge_so_far(folder: RunFolder) -> tuple[Recorded, Verdict]:

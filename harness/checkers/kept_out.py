@@ -27,7 +27,6 @@ import pandas as pd
 from msgspec.structs import replace
 
 from fencepost.text import milliseconds, plural
-from harness.config import Requirement
 from harness.figures import CheckerFigures, Row
 from harness.history.fault_windows import FOREVER_NS, merged, reach
 from harness.history.groups import Groups, Ints, codes_of, placed
@@ -220,8 +219,7 @@ def _no_way_in(run: Recorded, gaps: Sequence[_Gap], blame: Blame) -> Finding:
         }
         for gap in shown(gaps, longest)
     )
-    breaks: tuple[Requirement, ...] = ("liveness",) if blame == "lock" else ()
-    return Finding("no-way-in", blame, text, breaks, len(gaps), examples)
+    return Finding("no-way-in", blame, text, len(gaps), examples)
 
 
 def _crowd_in_words(run: Recorded) -> str:
@@ -245,4 +243,4 @@ def _starved(run: Recorded, waits: Sequence[_Wait]) -> Finding:
         }
         for wait in shown(waits, longest)
     )
-    return Finding("starved-client", "lock", text, ("liveness",), len(waits), examples)
+    return Finding("starved-client", "lock", text, len(waits), examples)

@@ -82,7 +82,7 @@ def check(run: Recorded) -> Answer:
         f"{milliseconds(longest.excess_ns / 1e6)} longer than the keys on a majority of the nodes live"
     )
     examples = tuple(_example(run, run.backing, one) for one in shown(short, longest))
-    return Answer(figures, (Finding("lease-outlasts-keys", "lock", text, ("lease",), len(short), examples),))
+    return Answer(figures, (Finding("lease-outlasts-keys", "lock", text, len(short), examples),))
 
 
 def _known(run: Recorded, backing: Backing) -> Iterator[_Known]:

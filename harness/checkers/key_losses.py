@@ -1,9 +1,10 @@
 """What happened to single keys while their owner held them?
 
 A key that somebody deletes or overwrites while its owner is inside and within its validity is one node less behind that
-lock. As long as a majority is left this breaks nothing (`quorum_backing` checks that), but a lock that compares before
-it deletes, and sets with NX, does not do it to others. Values that several sections used are found too: comparing them
-proves nothing. But a lease that the lock handed out again while its key was still there is the same lease.
+lock. As long as a majority is left the lock is still held (`quorum_backing` checks that), but a lock that compares
+before it deletes, and sets with NX, does not do it to others. Values that several sections used are found too:
+comparing them proves nothing. But a lease that the lock handed out again while its key was still there is the same
+lease.
 """
 
 from __future__ import annotations
@@ -94,7 +95,7 @@ def _single(run: Recorded, owners: Owners, losses: dict[str, pd.DataFrame]) -> l
             for node, key, section, to_max_ns in rows_of(rows.head(3), "node", "lock_key", "section", "to_max_ns")
         )
         text = f"{len(rows)} {'key was' if len(rows) == 1 else 'keys were'} {what}"
-        findings.append(Finding(kind, blame, text, (), len(rows), examples))
+        findings.append(Finding(kind, blame, text, len(rows), examples))
     return findings
 
 
@@ -127,4 +128,4 @@ def _shared_found(run: Recorded, shared: dict[str, list[int]]) -> list[Finding]:
     count = len(shared)
     subject = "1 value on the nodes was" if count == 1 else f"{count} values on the nodes were"
     text = f"{subject} used by more than one section"
-    return [Finding("shared-value", "lock", text, (), count, examples)]
+    return [Finding("shared-value", "lock", text, count, examples)]

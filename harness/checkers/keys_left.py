@@ -9,7 +9,7 @@ Only what nothing can have been in the way of is looked at: no fault can have hi
 client always had a processor, and the node was in sight. What is under way has `SLACK_MS` to arrive, so what went wrong
 longer than that before a release is no excuse for it. And a lock is blamed only for a habit, for a single request may
 be overtaken by an earlier one on a busy machine: on some nodes, or of releases that leave several nodes at once. This
-costs time and no safety, and little of it; so it breaks nothing.
+costs time and no safety.
 """
 
 from __future__ import annotations
@@ -202,7 +202,7 @@ def _habit(run: Recorded, after: After, keys: list[_Key], left: list[_Key]) -> I
         }
         for key in worst_first(left, longest)
     )
-    yield Finding("keys-left-behind", "lock", text, (), len(left), examples)
+    yield Finding("keys-left-behind", "lock", text, len(left), examples)
 
 
 def _at_once(left: list[_Key]) -> frozenset[str]:

@@ -74,7 +74,7 @@ def check(run: Recorded) -> Answer:
         f"left, up to {milliseconds((longest.late_ns + _slack_ns(run)) / 1e6)} after its end"
     )
     examples = tuple(_example(run, one) for one in shown(late, longest))
-    return Answer(figures, (Finding("late-grant", "lock", text, ("lease",), len(late), examples),))
+    return Answer(figures, (Finding("late-grant", "lock", text, len(late), examples),))
 
 
 def _late(run: Recorded) -> Iterator[_Late]:

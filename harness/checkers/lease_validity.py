@@ -31,7 +31,6 @@ import numpy as np
 import pandas as pd
 
 from fencepost.text import milliseconds
-from harness.config import Requirement
 from harness.figures import CheckerFigures
 from harness.history.groups import Bools, Ints
 from harness.history.key_owners import rows_of
@@ -62,46 +61,39 @@ class _Wrong(NamedTuple):
     {most}; {ttl} is what they were granted for."""
 
     kind: str
-    breaks: tuple[Requirement, ...]
     amount: str
     text: str
 
 
 _OVERSTATED: Final = _Wrong(
     "overstated-validity",
-    ("lease",),
     "too_long_by_ms",
     "{count} were given a validity that ends after the {ttl}, by up to {most}",
 )
 _VOID: Final = _Wrong(
     "no-validity",
-    ("lease",),
     "over_for_ms",
     "{count} were granted with no validity left: by the lock's own account they had expired, up to {most} before",
 )
 _TIGHT: Final = _Wrong(
     "no-drift-allowance",
-    (),
     "after_request_ms",
     "{count} leave no allowance for clocks that run at different rates: their validity ends up to {most} after the "
     "request, with a {ttl}",
 )
 _BARE: Final = _Wrong(
     "no-drift-allowance",
-    (),
     "validity_of_ms",
     "{count} leave no allowance for clocks that run at different rates: their validity is up to {most}, with a {ttl}",
 )
 _AFTER_A_GAP: Final = _Wrong(
-    "late-extension",
-    ("lease",),
+    "lost-lease-extended",
     "late_by_ms",
     "{count} are extensions that were granted up to {most} after the lease had expired, when for some time no majority "
     "of the nodes had held the client's key",
 )
 _LATE: Final = _Wrong(
     "late-extension",
-    (),
     "late_by_ms",
     "{count} are extensions that were granted up to {most} after the lease had expired; nothing shows that a majority "
     "of the nodes had lost the client's key by then",
@@ -202,4 +194,4 @@ def _finding(run: Recorded, wrong: _Wrong, found: pd.DataFrame, leases: int, ttl
     ]
     most = milliseconds(float(found["amount_ns"].max()) / 1e6)
     text = wrong.text.format(count=f"{len(found)} of {leases} leases", most=most, ttl=ttl)
-    return Finding(wrong.kind, "lock", text, wrong.breaks, len(found), tuple(examples))
+    return Finding(wrong.kind, "lock", text, len(found), tuple(examples))

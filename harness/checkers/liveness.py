@@ -209,7 +209,7 @@ def _no_recovery(run: Recorded, first_ms: float | None) -> tuple[Finding, ...]:
     )
     if run.had_no_access or len(run.config.user_names) > CROWD:
         return (Finding("no-recovery", "undecided", text),)
-    return (Finding("no-recovery", "lock", text, ("liveness",)),)
+    return (Finding("no-recovery", "lock", text),)
 
 
 def _anybody_tried(run: Recorded, since_ns: int) -> bool:

@@ -325,4 +325,4 @@ def _outlasting(run: Recorded, owners: Owners, orphans: list[_Orphan]) -> tuple[
         }
         for orphan in worst_first(over, longest)
     )
-    return (Finding("orphan-outlasts-ttl", "lock", text, ("liveness",), len(over), examples),)
+    return (Finding("orphan-outlasts-ttl", "lock", text, len(over), examples),)

@@ -96,8 +96,8 @@ def check(run: Recorded) -> Answer:
     figures = Figures(**number, late=sum(one.is_late for one in touched))
     kept = [one for one in touched if one.how == "prolonged" and one.call in ("acquire", "release")]
     taken = [one for one in touched if one not in kept]
-    findings = [_finding(taken, "lease")] if taken else []
-    findings += [_finding(kept, "liveness")] if kept else []
+    findings = [_finding("anothers-key", taken)] if taken else []
+    findings += [_finding("anothers-key-prolonged", kept)] if kept else []
     return Answer(figures, tuple(findings))
 
 
@@ -198,15 +198,15 @@ def _told(run: Recorded, row: Any, holder: _Holder) -> Touched:
     )
 
 
-def _finding(touched: list[Touched], breaks: Literal["lease", "liveness"]) -> Finding:
+def _finding(kind: Literal["anothers-key", "anothers-key-prolonged"], touched: list[Touched]) -> Finding:
     nodes = listed(sorted({one.node for one in touched}))
     keys = plural(len(touched), "key")
     text = (
         f"requests changed {keys} of other clients, on {nodes}: a request may delete, prolong or replace only what "
         "still has its own client's value"
-        if breaks == "lease"
+        if kind == "anothers-key"
         else f"attempts prolonged {keys} of other clients, on {nodes}: a key must not outlive its owner because others "
         "ask for it"
     )
     examples = tuple(msgspec.to_builtins(one) for one in touched[:_EXAMPLES])
-    return Finding("anothers-key", "lock", text, (breaks,), len(touched), examples)
+    return Finding(kind, "lock", text, len(touched), examples)

@@ -77,7 +77,7 @@ def check(run: Recorded) -> Answer:
         }
         for one in worst_first(overlong, longest)
     )
-    return Answer(figures, (Finding("keys-outlast-lease", "lock", text, ("liveness",), len(overlong), examples),))
+    return Answer(figures, (Finding("keys-outlast-lease", "lock", text, len(overlong), examples),))
 
 
 def _kept(run: Recorded, backing: Backing) -> Iterator[_Kept]:

@@ -15,7 +15,6 @@ from collections import Counter
 from collections.abc import Iterator
 
 from fencepost.text import milliseconds, of_sections
-from harness.config import Requirement
 from harness.figures import KEYS_ON_NODES, CheckerFigures, Part, Row
 from harness.history.backing import LOSSES, Backing, Loss, Stretch
 from harness.history.recorded import Recorded, named
@@ -101,9 +100,8 @@ def _unfounded(run: Recorded, backing: Backing, stretches: list[Stretch]) -> tup
             f"{milliseconds(longest.length_ns / 1e6)} ({words})"
         )
         blame: Blame = "lock" if by_lock else "undecided"
-        breaks: tuple[Requirement, ...] = ("lease",) if by_lock else ()
         examples = tuple(_example(run, backing, stretch) for stretch in worst_first(some, longest))
-        findings.append(Finding("unfounded-belief", blame, text, breaks, len(some), examples))
+        findings.append(Finding("unfounded-belief", blame, text, len(some), examples))
     return tuple(findings)
 
 

@@ -26,7 +26,6 @@ import pandas as pd
 
 from fencepost.quorum import quorum
 from fencepost.text import milliseconds
-from harness.config import Requirement
 from harness.figures import CheckerFigures
 from harness.history.fault_windows import longest_windows, reach
 from harness.history.groups import Bools, Groups, Ints, codes_in, codes_of, placed
@@ -96,8 +95,7 @@ def _finding(run: Recorded, spells: list[_Spell], blame: Blame, why: str) -> Fin
         f"{times} a client was refused for up to {milliseconds(worst.length_ns / 1e6)} although it could reach a "
         f"majority and nobody else was inside or trying (TTL {run.lease_ms:.0f} ms): {why}"
     )
-    breaks: tuple[Requirement, ...] = ("liveness",) if blame == "lock" else ()
-    return Finding("refused-alone", blame, text, breaks, len(spells), tuple(examples))
+    return Finding("refused-alone", blame, text, len(spells), tuple(examples))
 
 
 def _somebody_came_and_went(run: Recorded, spell: _Spell) -> bool:

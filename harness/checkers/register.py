@@ -18,7 +18,6 @@ import numpy as np
 
 from fencepost.text import count
 from harness.checkers.updates import (
-    ALL,
     UpdateFigures,
     last_values,
     lost_updates,
@@ -164,4 +163,4 @@ def _resource_is_wrong(run: Recorded, rows: Ints, what: str) -> list[Finding]:
         {"key": str(table["key"].iloc[row]), "write": shown(table, row)} for row in rows[:5].tolist()
     )
     were = "write was" if len(rows) == 1 else "writes were"
-    return [Finding("impossible-value", "resource", f"{len(rows)} {were} {what}", ALL, len(rows), examples)]
+    return [Finding("impossible-value", "resource", f"{len(rows)} {were} {what}", len(rows), examples)]

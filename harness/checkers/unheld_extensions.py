@@ -127,4 +127,4 @@ def _finding(run: Recorded, backing: Backing, f: Step, granted: int, unheld: lis
                 "held_by": tuple(backing.possible_holders(*one)),
             }
         )
-    return Finding(kind, "lock", text, ("lease",), len(unheld), tuple(examples))
+    return Finding(kind, "lock", text, len(unheld), tuple(examples))

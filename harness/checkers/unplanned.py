@@ -1,7 +1,7 @@
 """What failed although no fault had planned it: servers that went down or stalled, clients that somebody stopped, and
 faults that somebody ended early.
 
-For every other checker, such a failure is a fault in force like any other. It breaks no requirement by itself, and a
+For every other checker, such a failure is a fault in force like any other. It breaks no promise by itself, and a
 run that could go on is judged as usual. A client that was not given a processor did not fail: that is the machine's
 doing, and told apart.
 """

@@ -4,13 +4,12 @@ whether the resource's record can be trusted."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import ClassVar, Final, get_args
+from typing import ClassVar, Final
 
 import numpy as np
 import pandas as pd
 
 from fencepost.text import count, plural, printable
-from harness.config import Requirement
 from harness.figures import DATA, Cell, CheckerFigures, Part, Row, Tile
 from harness.history.groups import Bools, Groups, Ints, address, all_different, codes_in, look_up
 from harness.history.overlap_counts import overlapped_keys
@@ -19,7 +18,6 @@ from harness.history.recorded import Recorded
 from harness.history.sections import positions_of
 from harness.verdict import Blame, Finding
 
-ALL: Final[tuple[Requirement, ...]] = get_args(Requirement)
 _WHOSE: Final[dict[Blame, str]] = {
     "lock": "in overlaps blamed on the lock",
     "client": "by a client that had outlived its validity",
@@ -174,7 +172,6 @@ def lost_updates(run: Recorded, losers: Ints, winners: Ints, told: Bools, acknow
                 blame=blame,
                 text=f"{times:,} of {plural(acknowledged, 'acknowledged update')} {'was' if times == 1 else 'were'} "
                 f"lost {fencing}, {_whose(blame, int(straggled[which].sum()), times)}",
-                breaks=ALL if blame == "harness" else ("data",),
                 count=times,
                 examples=tuple(
                     {"key": str(table["key"].iloc[row]), "lost": shown(table, row), "by": shown(table, by_row)}
@@ -225,7 +222,7 @@ def _missing(run: Recorded, missing: pd.Index) -> list[Finding]:
         for _, op in ops.head(5).iterrows()
     )
     text = f"{len(ops)} acknowledged {'write is' if len(ops) == 1 else 'writes are'} missing from the resource's record"
-    return [Finding("unrecorded-write", "resource", text, ALL, len(ops), examples)]
+    return [Finding("unrecorded-write", "resource", text, len(ops), examples)]
 
 
 def _final_differs(run: Recorded, last: pd.DataFrame) -> list[Finding]:
@@ -237,4 +234,4 @@ def _final_differs(run: Recorded, last: pd.DataFrame) -> list[Finding]:
         return []
     examples = tuple({"key": k, "read": final.get(k, 0), "last_write": left.get(k, 0)} for k in wrong[:5])
     text = f"the last read of {len(wrong)} {'key' if len(wrong) == 1 else 'keys'} differs from the last accepted write"
-    return [Finding("final-value", "resource", text, ALL, len(wrong), examples)]
+    return [Finding("final-value", "resource", text, len(wrong), examples)]

@@ -95,7 +95,7 @@ def of_finding(finding: Finding, example: Any) -> Cause | None:
             return "deadline" if example["shown_by"] == "deadline" else "expired"
         case "unfounded-belief":
             return _OF_LOSSES.get(example["cause"], "unknown")
-        case "anothers-key":
+        case "anothers-key" | "anothers-key-prolonged":
             how: Cause = example["how"]
             return "deleted" if example["how"] == "removed" else how
     return None

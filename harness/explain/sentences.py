@@ -368,6 +368,7 @@ _KINDS: Final[Mapping[str, Callable[[Recorded, Evidence, Case], Told]]] = {
     "anothers-key": _anothers_key,
     "renewal-after-release": _late_request,
     "request-after-refusal": _late_request,
+    "anothers-key-prolonged": _anothers_key,
     "extension-without-majority": _unheld,
     "nested-acquire-without-majority": _unheld,
     "keys-left-behind": _left_behind,

@@ -14,7 +14,7 @@ import pandas as pd
 
 from fencepost.errors import UsageError
 from harness.history.recorded import Recorded
-from harness.verdict import Blame, Finding, Verdict
+from harness.verdict import Blame, Finding, Verdict, breaking
 
 _GRAVEST: Final[tuple[Blame, ...]] = ("lock", "resource", "harness", "undecided", "client")
 
@@ -49,10 +49,10 @@ class Moment:
 
 
 def gravest(verdict: Verdict) -> Kind | None:
-    """The gravest kind that violates the run's requirement: findings blamed on the lock before those blamed on a
-    client, overlaps before other findings. None if nothing violates it."""
-    breaking = [finding for finding in verdict.findings if verdict.require in finding.breaks]
-    return Kind.of(min(breaking, key=lambda f: (_GRAVEST.index(f.blame), f.kind != "overlap"))) if breaking else None
+    """The gravest kind that makes the run a violation: findings blamed on the lock before those blamed on a client,
+    overlaps before other findings. None if it is none."""
+    found = breaking(verdict)
+    return Kind.of(min(found, key=lambda f: (_GRAVEST.index(f.blame), f.kind != "overlap"))) if found else None
 
 
 def choose_kind(verdict: Verdict, wanted: str | None) -> Kind:

@@ -15,8 +15,9 @@ from rich.table import Table
 from fencepost.errors import UsageError
 from fencepost.files import UnreadableError, kind_of
 from fencepost.text import printable
-from harness.config import RESULTS, Requirement, RunConfig
+from harness.config import RESULTS, RunConfig
 from harness.figures import Cell
+from harness.promises import LOCK
 from harness.store.binding import UnfitVerdictError
 from harness.store.manifest import Manifest, broke_off, changed_since_judged, check_manifest
 from harness.store.run_folder import RunFolder, short_names
@@ -66,7 +67,7 @@ class _Judged(msgspec.Struct):
     """As much of `verdict.json` as a list shows. `listed`: the cells, in order."""
 
     verdict: str
-    require: Requirement = "lease"
+    require: str = LOCK
     listed: tuple[Cell, ...] = ()
     findings: tuple[Finding, ...] = ()
     unknown: tuple[str, ...] = ()
@@ -74,12 +75,12 @@ class _Judged(msgspec.Struct):
     @property
     def says(self) -> str:
         if self.verdict == "violation":
-            return next((found.text for found in self.findings if self.require in found.breaks), "")
+            return next((found.text for found in self.findings if found.decides(self.require)), "")
         return "; ".join([*self.unknown, *(found.text for found in hidden(self.findings, self.require))])
 
     @property
     def lost_data(self) -> bool:
-        return any("data" in found.breaks for found in self.findings)
+        return any(found.breaks == "data" for found in self.findings)
 
 
 def render_listing(runs: Sequence[RunListed]) -> Table:

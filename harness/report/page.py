@@ -23,7 +23,7 @@ from harness.report.explanations import NO_PICTURES, explanations_of, lines
 from harness.report.html import render, script_json
 from harness.report.space_time_svg import svg_picture
 from harness.report.timeline import MOST_OVERLAPS, timeline
-from harness.report.wording import blame, example, headline, meetings_in
+from harness.report.wording import blame, example, headline, meetings_in, promises
 from harness.verdict import Finding, Verdict, hidden, ordered
 
 _EXAMPLES: Final = 5
@@ -70,6 +70,7 @@ def render_page(
         word=word,
         says=says,
         hides=bool(hidden(verdict.findings, verdict.require)),
+        promises=promises(verdict),
         blame_line=meetings.blame_line if meetings else None,
         verdict=verdict,
         tiles=facts.tiles(verdict, environment),
@@ -91,9 +92,8 @@ def render_page(
 def _finding(
     finding: Finding, run: Recorded, verdict: Verdict, explained: Sequence[Explained], album: Album | None
 ) -> dict[str, object]:
-    breaks = (
-        f"breaks --require {verdict.require}" if verdict.require in finding.breaks else "does not decide the verdict"
-    )
+    decides = finding.decides(verdict.require)
+    breaks = f"breaks --require {verdict.require}" if decides else "does not decide the verdict"
     shown = finding.examples[:_EXAMPLES]
     explanations = explanations_of(finding, explained)
     picture = album.picture(explanations[0]) if album is not None and explanations else None

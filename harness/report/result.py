@@ -13,34 +13,39 @@ from fencepost.errors import FencepostError, UsageError
 from fencepost.files import kind_of, on_disk, write_whole
 from harness.config import RunConfig
 from harness.explain.explanation import Explained, clearest_of
-from harness.report.wording import headline
-from harness.verdict import Blame, Finding, Verdict, Word, hidden, ordered
+from harness.report.wording import headline, promises
+from harness.verdict import Blame, Finding, Outcome, Verdict, Word, hidden, ordered
 
-RESULT_SCHEMA: Final = 1
-"""Raised when a field changes its meaning or goes; new fields do not raise it."""
+RESULT_SCHEMA: Final = 2
+"""Raised when a field changes its meaning or goes; new fields do not raise it. 1: `require` named one property."""
 
 
 class FoundInRun(msgspec.Struct, frozen=True, kw_only=True):
-    """A finding. `breaks`: whether it breaks what was required. `first_ms`: when it first happened, counted from the
-    start of the load. `why`: how that came about; empty if that was not explained."""
+    """A finding. `breaks`: whether it breaks what was required. `promise`: what it belongs to
+    (`harness.promises.KINDS`). `first_ms`: when it first happened, counted from the start of the load. `why`: how that
+    came about; empty if that was not explained."""
 
     kind: str
     blame: Blame
     text: str
     breaks: bool
+    promise: str
     count: int
     first_ms: float | None
     why: str
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
-    """A run that was judged. `story`: the verdict in words, and how the first finding came about. `unknown`: why the
-    run cannot be called valid. `hides`: what breaks another promise than the required one
-    (`harness.verdict.hidden`). `page`: the picture of the run. `replay`: the command that makes it again."""
+    """A run that was judged. `promises`: how each that was judged came out; `kept`: the same in a line. `story`: the
+    verdict in words, `kept`, and how the first finding came about. `unknown`: why the run cannot be called valid.
+    `hides`: what breaks a promise and does not decide (`harness.verdict.hidden`). `page`: the picture of the run.
+    `replay`: the command that makes it again."""
 
     schema: int = RESULT_SCHEMA
     verdict: Word
     require: str
+    promises: tuple[Outcome, ...]
+    kept: str
     story: str
     findings: tuple[FoundInRun, ...]
     unknown: tuple[str, ...]
@@ -76,7 +81,9 @@ def result_of(
     return Result(
         verdict=verdict.verdict,
         require=verdict.require,
-        story="\n".join(filter(None, (f"{word} — {says}", why))),
+        promises=verdict.promises,
+        kept=promises(verdict),
+        story="\n".join(filter(None, (f"{word} — {says}", promises(verdict), why))),
         findings=findings,
         unknown=verdict.unknown,
         hides=tuple(found.text for found in hidden(verdict.findings, verdict.require)),
@@ -95,7 +102,8 @@ def _found(finding: Finding, verdict: Verdict, explained: Sequence[Explained]) -
         kind=finding.kind,
         blame=finding.blame,
         text=finding.text,
-        breaks=verdict.require in finding.breaks,
+        breaks=finding.decides(verdict.require),
+        promise=finding.promise or "none",
         count=finding.count,
         first_ms=finding.first_ms,
         why=f"{told.sentence} {told.because}".strip() if told else "",

@@ -21,7 +21,7 @@ from harness.explain.explanation import Explained, clearest_of
 from harness.history.recorded import Recorded
 from harness.report import facts, offered
 from harness.report.terminal import Text
-from harness.report.wording import blame, example, headline, meetings_in
+from harness.report.wording import blame, example, headline, meetings_in, promises
 from harness.verdict import Finding, Verdict, hidden, ordered
 from workloads.kinds import find_workload
 
@@ -148,6 +148,8 @@ def _hanging(name: str, text: Text) -> Table:
 def _verdict(verdict: Verdict) -> RenderableType:
     word, says = headline(verdict)
     text = Text.assemble((word, _STYLES[word]), " — ", printable(says))
+    if told := promises(verdict):
+        text.append(f"\n{told}")
     meetings = meetings_in(verdict)
     if meetings and meetings.have_blame:
         text.append(f"\n{meetings.blame_line}")

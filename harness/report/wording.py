@@ -7,8 +7,8 @@ from typing import Final
 
 from fencepost.text import plural, printable
 from harness.checkers import capacity, exclusion
-from harness.config import Requirement
-from harness.verdict import Blame, Verdict, breaking, hidden
+from harness.promises import required
+from harness.verdict import Blame, Outcome, Verdict, breaking, hidden
 
 _BLAME: Final[Mapping[Blame, str]] = {
     "lock": "the lock is to blame",
@@ -19,7 +19,8 @@ _BLAME: Final[Mapping[Blame, str]] = {
 }
 _NAMES_SHOWN: Final = 8
 _LONGEST_TEXT: Final = 200
-_KEPT: Final[Mapping[Requirement, str]] = {
+_KEPT: Final[Mapping[str, str]] = {
+    "lock": "no promise broken by the lock",
     "lease": "no overlap blamed on the lock",
     "exclusion": "no overlap at all",
     "data": "no lost update and no stale write accepted",
@@ -48,12 +49,29 @@ def headline(verdict: Verdict) -> tuple[str, str]:
             return "UNKNOWN", f"{reasons or 'the run recorded too little to judge it'}{_but(verdict)}"
     meetings = meetings_in(verdict)
     where = f" in {plural(meetings.sections, 'section')}" if meetings else ""
+    words = {**_KEPT}
     if isinstance(meetings, capacity.Figures):
-        fault = " by the lock's fault" if verdict.require == "lease" else ""
-        kept = f"never more than {plural(meetings.permits, 'client')} inside at once{fault}"
-    else:
-        kept = _KEPT[verdict.require]
+        words["exclusion"] = f"never more than {plural(meetings.permits, 'client')} inside at once"
+        words["lease"] = f"{words['exclusion']} by the lock's fault"
+    kept = " and ".join(words[name] for name in required(verdict.require))
     return "VALID", f"{kept}{where}{_but(verdict)}"
+
+
+def promises(verdict: Verdict) -> str:
+    """`exclusion kept · lease kept · liveness BROKEN · data 24 × lost update (not required)`: how each promise that was
+    judged came out. Empty if none was."""
+    return " · ".join(f"{each.promise} {_came_out(verdict, each)}" for each in verdict.promises)
+
+
+def _came_out(verdict: Verdict, outcome: Outcome) -> str:
+    if outcome.outcome != "broken":
+        return outcome.outcome
+    if outcome.decides:
+        return "BROKEN"
+    found = [finding for finding in verdict.findings if finding.breaks == outcome.promise]
+    number = {kind: sum(f.count for f in found if f.kind == kind) for kind in dict.fromkeys(f.kind for f in found)}
+    counted = ", ".join(f"{times:,} × {printable(kind.replace('-', ' '))}" for kind, times in number.items())
+    return f"{counted} (not required)"
 
 
 def _but(verdict: Verdict) -> str:

@@ -10,7 +10,7 @@ from fencepost.errors import UsageError
 from fencepost.text import printable
 from harness.checkers.judge import recorded_verdict
 from harness.report.html import render
-from harness.report.wording import blame, headline
+from harness.report.wording import blame, headline, promises
 from harness.serve.campaigns import CampaignListed
 from harness.serve.choice import ON_A_PAGE, Choice
 from harness.serve.files import files_of
@@ -72,6 +72,7 @@ def run_page(root: str, path: Path) -> str:
         run=summary,
         word=word,
         says=says,
+        promises=promises(verdict) if verdict else "",
         verdict=verdict.verdict if verdict else "",
         hides=bool(verdict and hidden(verdict.findings, verdict.require)),
         findings=[(printable(each.text), blame(each.blame), each.blame) for each in ordered(verdict)]

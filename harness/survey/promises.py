@@ -69,8 +69,6 @@ class Promise:
         return [blamed for blamed in evidence.figures.blamed if self._is_broken_by(blamed, evidence)]
 
     def _is_broken_by(self, blamed: Blamed, evidence: Evidence) -> bool:
-        if blamed.kind in _MUST_BREAK_SOMETHING and not blamed.breaks:
-            return False
         if blamed.kind in _OVERLAPS and not _is_the_librarys(evidence):
             return False
         if blamed.kind == _NO_WAY_IN:
@@ -80,8 +78,6 @@ class Promise:
 
 _NO_WAY_IN: Final = "no-way-in"
 _OVERLAPS: Final = ("overlap", "over-capacity")
-_MUST_BREAK_SOMETHING: Final = ("late-extension",)
-"""A finding of this kind that did no harm violates nothing."""
 
 
 def _is_the_librarys(evidence: Evidence) -> bool:
@@ -182,7 +178,7 @@ PROMISES: Final = (
         title="extension safe",
         says="An extension that was granted extends the holder's own lock, in time and on a majority of the servers.",
         counts="A lease was extended while a fault was seen to work in the run.",
-        kinds=frozenset({"late-extension", "anothers-key", "extension-without-majority"}),
+        kinds=frozenset({"lost-lease-extended", "anothers-key", "extension-without-majority"}),
         at_stake=_is_extended,
         cannot=lambda subject, _: None if subject.extends else "its users cannot extend a lease",
     ),
@@ -191,7 +187,16 @@ PROMISES: Final = (
         title="comes free within the TTL",
         says="When a holder or a server fails, nobody has to wait for longer than the TTL.",
         counts="A key lost its owner: its client was killed, or a release or an attempt did not reach every server.",
-        kinds=frozenset({"orphan-outlasts-ttl", "keys-outlast-lease", "no-recovery", "refused-alone", _NO_WAY_IN}),
+        kinds=frozenset(
+            {
+                "orphan-outlasts-ttl",
+                "keys-outlast-lease",
+                "anothers-key-prolonged",
+                "no-recovery",
+                "refused-alone",
+                _NO_WAY_IN,
+            }
+        ),
         at_stake=lambda evidence: evidence.is_fault_in_force and bool(evidence.figures.orphans),
     ),
     Promise(

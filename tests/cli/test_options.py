@@ -74,7 +74,7 @@ def fitting(chosen: dict[str, Any]) -> dict[str, Any]:
     lock."""
     workload = find_workload(chosen["workload"])
     fencing = chosen["fencing"] if chosen["fencing"] in workload.fencings else workload.fencings[0]
-    require = "lease" if chosen["require"] == "data" and not workload.guards_data else chosen["require"]
+    require = "lease" if "data" in chosen["require"] and not workload.guards_data else chosen["require"]
     extensions = chosen["extensions"] if chosen["renewal_ms"] is None else 0
     replicas = {} if chosen["replication"] == "none" else {"witness": "off", "nodes": max(2, chosen["nodes"])}
     lock = {} if chosen["lock_command"] is None else {"lock": RunConfig(seed=0).lock}

@@ -50,7 +50,7 @@ def test_a_lock_that_deletes_whatever_is_there_is_named(tmp_path: Path) -> None:
     folder = runs.only_run(tmp_path)
     found = findings(folder)
     unfounded = found["unfounded-belief lock"]
-    assert unfounded.breaks == ("lease",)
+    assert unfounded.breaks == "lease"
     backing = fencepost.load(folder).verdict.figures["quorum_backing"]
     assert backing.by_cause["deleted"] > 5
     assert f"deleted {backing.by_cause['deleted']}" in unfounded.text

@@ -36,7 +36,7 @@ def test_a_call_is_held_against_what_the_lock_declares_and_some_slack(took: floa
 
 def test_an_overrun_costs_liveness() -> None:
     (finding,) = judged(tried(500)).findings
-    assert (finding.blame, finding.breaks, finding.count) == ("lock", ("liveness",), 1)
+    assert (finding.blame, finding.breaks, finding.count) == ("lock", "liveness", 1)
     assert finding.examples == ({"client": "c1", "section": 1, "at_ms": 10, "took_ms": 500, "stopped_ms": 0},)
 
 
@@ -150,7 +150,7 @@ def test_a_call_that_is_still_under_way_when_everybody_was_asked_to_end_long_ago
     assert (finding.kind, finding.blame, finding.breaks, finding.count) == (
         "acquire-never-ended",
         "lock",
-        ("liveness",),
+        "liveness",
         1,
     )
     assert finding.text.startswith("1 acquire call had not ended 4 s after the clients were asked to end")

@@ -29,7 +29,7 @@ def test_faults_that_were_seen_to_take_and_to_be_gone_are_counted() -> None:
 def test_a_fault_that_missed_is_a_finding_of_the_harness() -> None:
     answer = faults.check(planned(1).fault("f1", 10, 20, holds=False).recorded())
     (finding,) = answer.findings
-    assert (finding.kind, finding.blame, finding.breaks) == ("fault-missed", "harness", ())
+    assert (finding.kind, finding.blame, finding.breaks) == ("fault-missed", "harness", None)
 
 
 def test_faults_that_missed_are_named() -> None:

@@ -20,7 +20,7 @@ def test_writes_in_the_order_of_their_holders_are_not_stale() -> None:
 def test_a_write_after_a_later_holder_s_write_is_stale() -> None:
     (finding,) = check(lapsed().write("c2", 1).write("c1", 1).recorded()).findings
     assert (finding.kind, finding.blame, finding.count) == ("stale-write-accepted", "client", 1)
-    assert finding.breaks == ("data",)
+    assert finding.breaks == "data"
     assert finding.text.startswith("1 stale write was accepted")
     assert finding.examples[0]["stale"]["client"] == "c1"  # type: ignore[index]
     assert finding.examples[0]["after"]["client"] == "c2"  # type: ignore[index]

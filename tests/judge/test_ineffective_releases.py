@@ -34,9 +34,7 @@ def found(history: History) -> Any:
 
 def longest(history: History) -> list[float]:
     answer = found(history)
-    assert all(
-        (f.kind, f.blame, f.breaks) == ("release-without-effect", "lock", ("liveness",)) for f in answer.findings
-    )
+    assert all((f.kind, f.blame, f.breaks) == ("release-without-effect", "lock", "liveness") for f in answer.findings)
     assert sum(f.count for f in answer.findings) == answer.figures.ineffective
     return [answer.figures.longest_ms] if answer.figures.ineffective else []
 

@@ -56,7 +56,7 @@ def test_a_lease_that_was_promised_for_longer_than_the_keys_live() -> None:
     assert (finding.kind, finding.blame, finding.breaks, finding.count) == (
         "lease-outlasts-keys",
         "lock",
-        ("lease",),
+        "lease",
         1,
     )
     assert finding.text == (

@@ -29,7 +29,12 @@ def only(history: History) -> Finding:
 
 def test_a_key_that_is_overwritten_is_the_locks_fault() -> None:
     finding = only(held().seen("n1", "set", 20, "v2"))
-    assert (finding.kind, finding.blame, finding.breaks, finding.count) == ("overwritten-while-held", "lock", (), 1)
+    assert (finding.kind, finding.blame, finding.breaks, finding.count) == (
+        "overwritten-while-held",
+        "lock",
+        "lease",
+        1,
+    )
     assert finding.examples == ({"node": "n1", "key": "k1", "client": "c1", "section": 1, "at_ms": 20},)
     assert finding.text.startswith("1 key was")
 
@@ -42,7 +47,7 @@ def test_a_key_that_was_set_to_its_own_value_is_not_overwritten(value: str | Non
 
 def test_a_key_that_is_deleted_may_have_been_deleted_by_its_owner() -> None:
     finding = only(held().seen("n1", "deleted", 20).seen("n2", "deleted", 21))
-    assert (finding.kind, finding.blame, finding.breaks) == ("deleted-while-held", "undecided", ())
+    assert (finding.kind, finding.blame, finding.breaks) == ("deleted-while-held", "undecided", None)
     assert finding.text.startswith("2 keys were")
 
 
@@ -70,7 +75,7 @@ def test_other_peoples_keys_and_expired_ones_are_no_losses() -> None:
 def test_a_value_that_stands_for_two_sections_is_named() -> None:
     history = held().section("c2", 60, 90).sets("c2", "v1").seen("n1", "deleted", 52).seen("n1", "set", 59, "v1")
     finding = only(history)
-    assert (finding.kind, finding.blame, finding.breaks, finding.count) == ("shared-value", "lock", (), 1)
+    assert (finding.kind, finding.blame, finding.breaks, finding.count) == ("shared-value", "lock", None, 1)
     assert finding.text == "1 value on the nodes was used by more than one section"
     assert finding.examples == (
         {"value": "v1", "sections": 2, "at_ms": 60.0, "of": ("c1 in section 1", "c2 in section 1")},

@@ -65,7 +65,7 @@ def test_keys_that_stay_after_releases() -> None:
         "keys that stayed on healthy nodes: 4 of 5 after releases, 0 of 0 after refused attempts"
     )
     (finding,) = answer.findings
-    assert (finding.kind, finding.blame, finding.breaks, finding.count) == ("keys-left-behind", "lock", (), 4)
+    assert (finding.kind, finding.blame, finding.breaks, finding.count) == ("keys-left-behind", "lock", "liveness", 4)
     assert finding.text == (
         "4 of 5 keys on n1 stayed there after the calls that should have released them, for up to 740 ms; no fault was "
         "in the way of deleting them"

@@ -25,7 +25,7 @@ def granted(said: float, *, deadline: float | None = 100, **more: Any) -> Histor
 def late(history: History) -> list[float]:
     """By how much, in ms, the late ones were late."""
     answer = check(history.recorded())
-    assert all((f.kind, f.blame, f.breaks) == ("late-grant", "lock", ("lease",)) for f in answer.findings)
+    assert all((f.kind, f.blame, f.breaks) == ("late-grant", "lock", "lease") for f in answer.findings)
     figures: Any = answer.figures
     assert sum(f.count for f in answer.findings) == figures.late
     return [figures.longest_ms] if figures.late else []

@@ -264,7 +264,7 @@ def test_a_key_that_outlasts_the_ttl_is_the_locks_fault() -> None:
     assert (finding.kind, finding.blame, finding.breaks, finding.count) == (
         "orphan-outlasts-ttl",
         "lock",
-        ("liveness",),
+        "liveness",
         1,
     )
     assert (finding.examples[0]["from_ms"], finding.examples[0]["for_ms"]) == (41, 200.5)

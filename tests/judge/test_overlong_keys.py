@@ -49,7 +49,7 @@ def test_keys_that_live_too_long_are_told_with_their_time() -> None:
     assert (finding.kind, finding.blame, finding.breaks, finding.count) == (
         "keys-outlast-lease",
         "lock",
-        ("liveness",),
+        "liveness",
         1,
     )
     assert finding.text == (

@@ -51,7 +51,7 @@ def test_writes_that_build_on_each_other_lose_nothing() -> None:
 def test_two_that_read_the_same_lose_the_first_one() -> None:
     history = Register().section("c1", 0, 50).section("c2", 10, 60).put("c1", 1, read=0).put("c2", 2, read=0)
     finding = findings(history)["lost-update", "lock"]
-    assert (finding.count, finding.breaks) == (1, ("data",))
+    assert (finding.count, finding.breaks) == (1, "data")
     assert lost(history) == [(1, 2)]
     figures = check(history.recorded()).figures
     assert isinstance(figures, Figures)
@@ -80,7 +80,7 @@ def test_the_overlap_s_blame_is_the_loss_s_blame() -> None:
 
 def test_a_loss_without_any_overlap_breaks_everything_because_the_harness_must_be_wrong() -> None:
     history = Register().section("c1", 0, 10).section("c2", 20, 30).put("c1", 1, read=0).put("c2", 2, read=0)
-    assert findings(history)["lost-update", "harness"].breaks == ("lease", "exclusion", "data", "liveness")
+    assert findings(history)["lost-update", "harness"].breaks == "record"
 
 
 def test_a_write_that_nobody_was_told_of_is_listed_apart() -> None:
@@ -108,7 +108,7 @@ def test_a_record_that_cannot_be_is_the_resource_s_fault(second: dict[str, int],
     found = findings(history)
     assert set(found) == {("impossible-value", "resource")}
     finding = found["impossible-value", "resource"]
-    assert (finding.text, finding.breaks) == (says, ("lease", "exclusion", "data", "liveness"))
+    assert (finding.text, finding.breaks) == (says, "record")
 
 
 def test_a_last_read_that_differs_and_a_missing_write_are_the_resource_s_fault() -> None:

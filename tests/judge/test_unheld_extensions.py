@@ -52,7 +52,7 @@ def test_an_extension_without_a_majority_breaks_the_lease() -> None:
     assert next(answer.figures.rows()).text == "2 of 2 extensions granted without a majority"
     (finding,) = answer.findings
     assert (finding.kind, finding.blame, finding.breaks, finding.count) == (
-        "extension-without-majority", "lock", ("lease",), 2,
+        "extension-without-majority", "lock", "lease", 2,
     )  # fmt: skip
     assert finding.text == (
         "2 of 2 extensions were granted although certainly no majority of the nodes had the client's value at any time "
@@ -129,7 +129,7 @@ def test_who_acquires_once_more_when_the_lease_is_over_must_ask_the_nodes() -> N
     assert [row.text for row in answer.figures.rows()] == ["1 of 1 nested acquire granted without a majority"]
     (finding,) = answer.findings
     assert (finding.kind, finding.blame, finding.breaks, finding.count) == (
-        "nested-acquire-without-majority", "lock", ("lease",), 1,
+        "nested-acquire-without-majority", "lock", "lease", 1,
     )  # fmt: skip
     assert finding.text == (
         "1 of 1 nested acquire was granted although certainly no majority of the nodes had the client's value at any "

@@ -205,7 +205,6 @@ def verdict(run: Recorded, overlaps: Mapping[str, int]) -> Verdict:
             "overlap",
             blame,  # type: ignore[arg-type]
             f"{n} pairs of clients were in the critical section at once, and {because}",
-            breaks=("lease", "exclusion") if blame == "lock" else ("exclusion",),
             count=n,
             examples=({"key": "k1", "overlap_from_ms": 1234.5, "overlap_ms": 40.0, "earlier": side, "later": side},)
             * min(n, 3),
@@ -278,7 +277,7 @@ def verdict(run: Recorded, overlaps: Mapping[str, int]) -> Verdict:
     }
     assert first["start_ns"] > run.timeline.start_ns
     broken = "violation" if overlaps["lock"] else "valid"
-    return Verdict(broken, "lease", findings, (), figures)  # type: ignore[arg-type]
+    return Verdict(broken, "lock", findings, (), figures)  # type: ignore[arg-type]
 
 
 def make_empty_run(reasons: Sequence[str] = ("nobody acquired the lock", "no planned fault was observed")) -> Made:
@@ -293,4 +292,4 @@ def make_empty_run(reasons: Sequence[str] = ("nobody acquired the lock", "no pla
         final_values=None,
     )
     nothing: dict[str, CheckerFigures] = {"faults": faults.Figures(6, 0, 0, 0, {})}
-    return Made(recorded, Verdict("unknown", "lease", (), tuple(reasons), nothing), {})
+    return Made(recorded, Verdict("unknown", "lock", (), tuple(reasons), nothing), {})

@@ -21,7 +21,7 @@ LOSS = "1 of 2 acknowledged updates was lost without fencing, by a client that h
 
 def outlived(**config: object) -> History:
     """c1 outlives its lease and then overwrites what c2 wrote."""
-    history = History(**config).section("c1", 0, 500).section("c2", 120, 140)
+    history = History(ttl_ms=110, **config).section("c1", 0, 500).section("c2", 120, 140)
     return history.write("c2", 1, at=125).write("c1", 1, at=490)
 
 
@@ -42,7 +42,7 @@ def test_the_banner_says_both() -> None:
     assert verdict.verdict == "valid"
     word, says = wording.headline(verdict)
     assert word == "VALID"
-    assert "no overlap blamed on the lock in 2 sections" in says
+    assert "no promise broken by the lock in 2 sections" in says
     assert LOSS in says
 
 
@@ -59,12 +59,13 @@ def test_a_loss_despite_fencing_says_which_fencing() -> None:
 def test_a_list_of_runs_says_both(run: Path) -> None:
     seen = listed(run)
     assert LOSS in seen.says
+    assert {cell.column: cell.text for cell in seen.cells}["data"] == "broken"
     (*_, verdicts) = render_listing([seen]).columns
     assert list(verdicts.cells) == ["valid, data lost"]
 
 
 def test_a_list_of_runs_says_valid_alone_where_no_data_were_lost(tmp_path: Path) -> None:
-    history = History().section("c1", 0, 500).section("c2", 120, 140)
+    history = History(ttl_ms=110).section("c1", 0, 500).section("c2", 120, 140)
     folder = RunFolder.create(tmp_path, history.config)
     folder.write_verdict(judged(history))
     assert listed(folder.path).word == "valid"
@@ -80,3 +81,6 @@ def test_the_result_for_other_programs_says_both() -> None:
     result = result_of(history.config, judged(history), Path("run"), "replay")
     assert result.verdict == "valid"
     assert LOSS in result.story.partition("\n")[0]
+    (data,) = [each for each in result.promises if each.promise == "data"]
+    assert (data.outcome, data.decides) == ("broken", False)
+    assert "data 1 × lost update" in result.kept

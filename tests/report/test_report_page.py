@@ -90,7 +90,7 @@ def test_hostile_names_errors_and_keys_are_text_wherever_they_appear() -> None:
         sections=made.recorded.sections.assign(key=HOSTILE),
         faults=tuple(msgspec.structs.replace(e, what=HOSTILE, seen=HOSTILE) for e in made.recorded.faults),
     )
-    finding = Finding(HOSTILE, "resource", HOSTILE, breaks=("lease",), examples=({HOSTILE: HOSTILE},))
+    finding = Finding(HOSTILE, "resource", HOSTILE, examples=({HOSTILE: HOSTILE},))
     verdict = msgspec.structs.replace(made.verdict, findings=(finding,), unknown=(HOSTILE,))
     environment: dict[str, object] = {HOSTILE: HOSTILE, "lock": {"error": HOSTILE}, "cluster": {HOSTILE: [HOSTILE]}}
     page = render_page(recorded, verdict, environment, replay=HOSTILE)

@@ -32,7 +32,7 @@ def test_a_violation_tells_its_story_and_what_broke_it_comes_first(tmp_path: Pat
     (finding,) = [each for each in made.verdict.findings if each.blame == "lock"]
     why = Explained(finding, (Explanation(None, "c3 and c7 met.", "n1 forgot."),))  # type: ignore[arg-type]
     result = written(made, tmp_path / "result.json", why)
-    assert (result["schema"], result["verdict"], result["require"], result["seed"]) == (1, "violation", "lease", 7)
+    assert (result["schema"], result["verdict"], result["require"], result["seed"]) == (2, "violation", "lock", 7)
     assert result["story"].startswith("VIOLATION — the lock is to blame: 3 pairs of clients")
     assert result["story"].endswith("\nc3 and c7 met. n1 forgot.")
     first, *others = result["findings"]
@@ -67,7 +67,7 @@ def test_an_error_is_written_with_its_kind_and_still_raised(error: FencepostErro
     path.write_text("of another call")
     with pytest.raises(type(error)), errors_written(path):
         raise error
-    assert json.loads(path.read_text()) == {"schema": 1, "verdict": None, "error": {"kind": kind, "text": str(error)}}
+    assert json.loads(path.read_text()) == {"schema": 2, "verdict": None, "error": {"kind": kind, "text": str(error)}}
 
 
 def test_what_another_call_wrote_is_gone_before_anything_happens(tmp_path: Path) -> None:

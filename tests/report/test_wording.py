@@ -2,20 +2,20 @@ from __future__ import annotations
 
 from harness.checkers import exclusion
 from harness.report import wording
-from harness.verdict import Finding, Verdict
+from harness.verdict import Finding, Outcome, Verdict
 
 
 def test_the_headline_of_a_violation_names_the_lock_first() -> None:
-    client = Finding("overlap", "client", "2 overlaps", breaks=("exclusion",))
-    lock = Finding("overlap", "lock", "1 overlap", breaks=("lease", "exclusion"))
+    client = Finding("overlap", "client", "2 overlaps")
+    lock = Finding("overlap", "lock", "1 overlap")
     verdict = Verdict("violation", "exclusion", (client, lock), (), {})
     assert wording.headline(verdict) == ("VIOLATION", "the lock is to blame: 1 overlap (and 1 more finding)")
 
 
 OVERLAPS = exclusion.Figures(1234, {"lock": 0, "client": 2, "undecided": 0}, 2, 1.5)
-BY_A_CLIENT = Finding("overlap", "client", "2 overlaps", breaks=("exclusion",))
-LOST = Finding("lost-update", "client", "24 of 137 updates were lost", breaks=("data",), count=24)
-STUCK = Finding("no-recovery", "lock", "no client acquired", breaks=("liveness",))
+BY_A_CLIENT = Finding("overlap", "client", "2 overlaps")
+LOST = Finding("lost-update", "client", "24 of 137 updates were lost", count=24)
+STUCK = Finding("no-recovery", "lock", "no client acquired")
 MISSED = Finding("fault-missed", "harness", "1 of 9 faults was not seen to take")
 
 
@@ -40,6 +40,28 @@ def test_the_headline_of_an_unknown_run_says_that_data_were_lost() -> None:
 def test_what_breaks_no_promise_is_not_in_the_headline() -> None:
     verdict = Verdict("valid", "lease", (MISSED,), (), {"exclusion": OVERLAPS})
     assert wording.headline(verdict) == ("VALID", "no overlap blamed on the lock in 1,234 sections")
+
+
+def test_each_promise_is_named_with_how_it_came_out() -> None:
+    promises = (
+        Outcome("exclusion", "kept"),
+        Outcome("lease", "undecided"),
+        Outcome("liveness", "broken", decides=True),
+        Outcome("data", "broken"),
+    )
+    more = Finding("lost-update", "undecided", "2 more were lost", count=2)
+    verdict = Verdict("violation", "lock", (STUCK, LOST, more), (), {}, promises=promises)
+    exclusion, lease, liveness, data = wording.promises(verdict).split(" · ")
+    assert (exclusion, lease, liveness) == ("exclusion kept", "lease undecided", "liveness BROKEN")
+    assert "26 × lost update" in data
+    assert "not required" in data
+    assert wording.promises(Verdict("unknown", "lock", (), (), {})) == ""
+
+
+def test_the_headline_names_everything_that_was_required() -> None:
+    _, says = wording.headline(Verdict("valid", "lock+data", (), (), {"exclusion": OVERLAPS}))
+    assert "no promise broken by the lock" in says
+    assert "no lost update" in says
 
 
 def test_an_unknown_verdict_says_why() -> None:

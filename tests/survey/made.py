@@ -15,8 +15,8 @@ from tests.campaign import made
 HUNG = MinorityOutage("hung", 5_000, 100, 80)
 
 
-def blamed(kind: str, *breaks: Any) -> Blamed:
-    return Blamed(kind, 1_200.0, f"the words of {kind}", None, f"Why it came to {kind}.", 3, breaks or ("lease",))
+def blamed(kind: str) -> Blamed:
+    return Blamed(kind, 1_200.0, f"the words of {kind}", None, f"Why it came to {kind}.", 3)
 
 
 def line(

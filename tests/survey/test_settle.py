@@ -182,14 +182,13 @@ def test_no_fault_but_a_wrong_clock_makes_two_inside_of_unknown_cause_anything_b
 
 
 def test_a_late_extension_that_did_no_harm_breaks_nothing_and_other_findings_are_told_apart() -> None:
-    harmless = made.Blamed("late-extension", None, "late", None, "", 1, ())
     (row,) = rows_of(
         [made.subject("redlock-ng")],
         made.grid("redlock-ng"),
-        [line("redlock-ng", "jitter", "extended", harmless, blamed("lost-early"))],
+        [line("redlock-ng", "jitter", "extended", blamed("late-extension"), blamed("lost-early"))],
     )
     assert not row.is_blamed
-    assert row.others == {"lost-early": 1}
+    assert row.others == {"late-extension": 1, "lost-early": 1}
 
 
 @pytest.mark.parametrize(

@@ -132,7 +132,7 @@ class Mutant:
     where a real library made this mistake; empty if none is known. `lock`: its name for `--lock`. `original`: the class
     of which it overrides one member. `cause`: what an explanation of that finding must name as the cause
     (`harness.explain.causes`); empty if the finding itself says all. `also`: other findings that are as true a
-    description of the mistake, if they are explained by this cause."""
+    description of the mistake, if they are explained by this cause (empty as there)."""
 
     name: str
     line: str
@@ -148,7 +148,7 @@ class Mutant:
     def is_named_by(self, finding: str, cause: str | None) -> bool:
         """Whether a finding with this explanation names the mistake. Whether `finding` itself is explained rightly is
         a question of its own."""
-        return finding == self.finding or (bool(cause) and self.also.get(finding) == cause)
+        return finding == self.finding or self.also.get(finding) == (cause or "")
 
 
 MUTANTS: Final[dict[str, Mutant]] = {}

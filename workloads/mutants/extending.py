@@ -66,6 +66,7 @@ class ExtendsWhateverTheyReply(Redlock):
     "an extension must be granted within the validity",
     conditions="long work",
     finding="late-extension",
+    also={"lost-lease-extended": ""},
     source="leandromoreira/redlock-rb#36",
 )
 class ExtendsWhatIsOver(Redlock):

@@ -1,4 +1,4 @@
-"""The verdict's word: "The verdict" and "What `--require` means"."""
+"""The verdict's word: "The verdict" and "Promises"."""
 
 from __future__ import annotations
 

@@ -24,6 +24,8 @@ def check(run: Recorded) -> Answer:
     kept = sum((run.final_values or {}).values())
     missing = signed - kept
     findings = (
-        (Finding("signature-lost", "resource", f"{missing} signatures are gone", ("data",)),) if missing > 0 else ()
+        (Finding("signature-lost", "resource", f"{missing} signatures are gone", promise="data"),)
+        if missing > 0
+        else ()
     )
     return Answer(Figures(signed, kept), findings)

@@ -1,0 +1,75 @@
+"""The promises of a lock: which kind of finding belongs to which, and what `--require` asks for.
+
+exclusion   never two clients inside at once (of a semaphore: never more than its permits)
+lease       a client that is told that it holds the lock does hold it, for as long as it is told
+liveness    a client gets a lock that is free, in time, and a lock that nobody needs comes free
+data        no acknowledged update is lost, no stale write accepted, and tokens grow
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, Literal, get_args
+
+Promise = Literal["exclusion", "lease", "liveness", "data"]
+Belongs = Promise | Literal["record", "none"]
+"""What a kind of finding belongs to. `record`: the record, or the resource that it stands on, cannot be trusted, which
+is a violation whatever is required. `none`: it breaks no promise by itself, also where the lock is to blame."""
+
+PROMISES: Final[tuple[Promise, ...]] = get_args(Promise)
+KEPT_BY_THE_LOCK: Final[tuple[Promise, ...]] = ("lease", "liveness")
+"""Only a finding that blames the lock breaks these. The others are broken whoever is to blame."""
+
+LOCK: Final = "lock"
+"""What is required by default: that no finding blames the lock for a broken promise."""
+REQUIREMENTS: Final = (LOCK, *PROMISES)
+ONE_OR_MORE: Final = (
+    rf"(?:{'|'.join(REQUIREMENTS)})(?:\+(?:{'|'.join(REQUIREMENTS)}))*",
+    f"{', '.join(REQUIREMENTS[:-1])} or {REQUIREMENTS[-1]}, or several of them joined by +",
+)
+"""What `--require` takes: a pattern, and the same in words."""
+
+KINDS: Final[Mapping[str, Belongs]] = {
+    "overlap": "exclusion",
+    "over-capacity": "exclusion",
+    "unfounded-belief": "lease",
+    "overstated-validity": "lease",
+    "no-validity": "lease",
+    "late-grant": "lease",
+    "lost-early": "lease",
+    "lease-outlasts-keys": "lease",
+    "lost-lease-extended": "lease",
+    "extension-without-majority": "lease",
+    "nested-acquire-without-majority": "lease",
+    "anothers-key": "lease",
+    "overwritten-while-held": "lease",
+    "no-way-in": "liveness",
+    "starved-client": "liveness",
+    "refused-alone": "liveness",
+    "acquire-overrun": "liveness",
+    "acquire-never-ended": "liveness",
+    "release-without-effect": "liveness",
+    "keys-left-behind": "liveness",
+    "orphan-outlasts-ttl": "liveness",
+    "keys-outlast-lease": "liveness",
+    "anothers-key-prolonged": "liveness",
+    "no-recovery": "liveness",
+    "lost-update": "data",
+    "stale-write-accepted": "data",
+    "token-not-increasing": "data",
+    "unrecorded-write": "record",
+    "final-value": "record",
+    "impossible-value": "record",
+    "no-drift-allowance": "none",
+    "late-extension": "none",
+    "shared-value": "none",
+    "deleted-while-held": "none",
+    "fault-missed": "none",
+    "not-healed": "none",
+}
+"""Every kind of finding. A checker from outside the source tree names the promise in its `Finding`."""
+
+
+def required(require: str) -> tuple[str, ...]:
+    """What the value of a `--require` names."""
+    return tuple(dict.fromkeys(require.split("+")))

@@ -1,0 +1,88 @@
+"""Each kind of finding belongs to one promise, and a promise is broken by what was required of it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from fencepost.errors import InternalError
+from harness import checkers
+from harness.checkers.judge import judge
+from harness.promises import KINDS, PROMISES, REQUIREMENTS, Belongs
+from harness.verdict import Blame, Finding, outcome_of
+from tests.judge.histories import History
+
+KIND = re.compile(r'"([a-z]+(?:-[a-z]+)+|overlap)"')
+NO_KINDS = {"cut-off"}
+SOURCES = [path for folder in checkers.__path__ for path in Path(folder).glob("*.py")]
+
+
+def found(kind: str, blame: Blame = "lock") -> Finding:
+    return Finding(kind, blame, "it")
+
+
+def test_every_kind_that_a_checker_finds_belongs_to_a_promise_and_no_other_is_named() -> None:
+    """A kind is the first argument of `Finding`, or one of several that a checker chooses from."""
+    words = {word for path in SOURCES for word in KIND.findall(path.read_text())} - NO_KINDS
+    assert words == KINDS.keys()
+
+
+@pytest.mark.parametrize(("kind", "promise"), KINDS.items())
+def test_what_the_lock_is_to_blame_for_is_a_violation_unless_it_breaks_no_promise(kind: str, promise: Belongs) -> None:
+    finding = found(kind)
+    assert finding.decides("lock") is (promise != "none")
+    asked = {require for require in REQUIREMENTS if finding.decides(require)}
+    if promise == "record":
+        assert asked == set(REQUIREMENTS)
+    elif promise == "none":
+        assert asked == set()
+    else:
+        assert asked == {"lock", promise} | ({"lease"} if promise == "exclusion" else set())
+
+
+@pytest.mark.parametrize(("kind", "promise"), KINDS.items())
+def test_what_is_undecided_breaks_only_exclusion_and_data(kind: str, promise: Belongs) -> None:
+    finding = found(kind, "undecided")
+    assert not finding.decides("lock") or promise == "record"
+    asked = {require for require in PROMISES if finding.decides(require)}
+    expected = {"exclusion": {"exclusion"}, "data": {"data"}, "record": set(PROMISES)}
+    assert asked == expected.get(promise, set())
+
+
+def test_a_client_that_outlived_its_lease_breaks_exclusion_and_data_where_these_are_required() -> None:
+    overlap, lost = found("overlap", "client"), found("lost-update", "client")
+    assert [require for require in REQUIREMENTS if overlap.decides(require)] == ["exclusion"]
+    assert [require for require in REQUIREMENTS if lost.decides(require)] == ["data"]
+
+
+def test_several_promises_are_required_at_once() -> None:
+    assert found("lost-update", "client").decides("lock+data")
+    assert not found("lost-update", "client").decides("lock+exclusion")
+    assert found("no-way-in").decides("lease+liveness")
+    assert not found("late-grant").decides("exclusion+liveness")
+
+
+def test_what_the_harness_is_to_blame_for_is_a_violation_whatever_is_required() -> None:
+    assert all(found("lost-update", "harness").decides(require) for require in REQUIREMENTS)
+    assert not any(found("fault-missed", "harness").decides(require) for require in REQUIREMENTS)
+
+
+def test_how_a_promise_comes_out() -> None:
+    def word(*findings: Finding, is_shown: bool = True) -> str:
+        return outcome_of("liveness", findings, "lock", is_shown=is_shown).outcome
+
+    assert word() == word(found("overlap")) == "kept"
+    assert word(is_shown=False) == "unknown"
+    assert word(found("no-way-in", "undecided")) == word(found("no-way-in", "undecided"), is_shown=False) == "undecided"
+    assert word(found("no-way-in"), found("no-recovery", "undecided"), is_shown=False) == "broken"
+
+
+def test_a_kind_of_ones_own_names_its_promise(monkeypatch: pytest.MonkeyPatch) -> None:
+    mine = Finding("signature-lost", "lock", "it", promise="data")
+    assert (mine.breaks, mine.decides("lock"), mine.decides("lease")) == ("data", True, False)
+    monkeypatch.delitem(KINDS, "overlap")  # type: ignore[misc, attr-defined]
+    history = History(ttl_ms=110).section("c1", 0, 50).section("c2", 20, 60)
+    with pytest.raises(InternalError, match="exclusion found a 'overlap'"):
+        judge(history.recorded())
