@@ -34,14 +34,18 @@ sys.exit(code)
 """
 
 
+KEPT = "exclusion BROKEN · lease kept"
+
+
 def result(verdict: str, story: str) -> dict[str, Any]:
-    return {"schema": 1, "verdict": verdict, "story": story, "folder": "/w/fencepost-runs/20261231T235959Z-mine-7"}
+    folder = "/w/fencepost-runs/20261231T235959Z-mine-7"
+    return {"schema": 2, "verdict": verdict, "kept": KEPT, "story": story, "folder": folder}
 
 
 VALID = (result("valid", "VALID — no overlap"), 0)
 VIOLATION = (result("violation", "VIOLATION — the lock is to blame\nc3 and c7 met."), 1)
 UNKNOWN = (result("unknown", "UNKNOWN — nobody acquired the lock"), 2)
-BROKEN = ({"schema": 1, "verdict": None, "error": {"kind": "environment", "text": "no redis-server"}}, 255)
+BROKEN = ({"schema": 2, "verdict": None, "error": {"kind": "environment", "text": "no redis-server"}}, 255)
 SILENT = ({}, 255)
 
 
@@ -93,7 +97,7 @@ def test_the_worst_run_decides_and_all_are_in_the_summary(
 
 def test_the_summary_tells_the_story_of_a_violation_and_how_to_see_it_again(tmp_path: Path) -> None:
     _, summary, _, _ = act(tmp_path, {"7": VIOLATION, "8": VALID})
-    assert "| violation | `7` | VIOLATION — the lock is to blame |" in summary
+    assert f"| violation | `7` | {KEPT} | VIOLATION — the lock is to blame |" in summary
     assert "c3 and c7 met." in summary
     assert "fencepost replay 20261231T235959Z-mine-7" in summary
     assert "Seed 8" not in summary
@@ -107,18 +111,23 @@ def test_what_a_lock_says_is_no_markup(tmp_path: Path) -> None:
 
 
 def test_a_command_is_passed_on_with_the_other_inputs(tmp_path: Path) -> None:
-    assert act(tmp_path, {"7": VALID}, OPTIONS="--ttl=2s '--name=my lock'")[0] == 0
+    assert act(tmp_path, {"7": VALID}, REQUIRE="lock+data", OPTIONS="--ttl=2s '--name=my lock'")[0] == 0
     (call,) = calls(tmp_path)
     assert call.pop("json")
     assert call == {
         "lock-command": "node lock.mjs",
         "nemesis": "partition",
+        "require": "lock+data",
         "duration": "5s",
         "results": "fencepost-runs",
         "ttl": "2s",
         "name": "my lock",
         "seed": "7",
     }
+
+
+def test_no_finding_may_blame_the_lock_unless_the_input_says_otherwise() -> None:
+    assert ACTION["inputs"]["require"]["default"] == "lock"
 
 
 def test_a_class_runs_under_the_author_s_interpreter_and_path(tmp_path: Path) -> None:

@@ -57,6 +57,7 @@ def main() -> int:
     common = [
         *lock,
         f"--nemesis={_input('NEMESIS')}",
+        f"--require={_input('REQUIRE') or 'lock'}",
         f"--duration={_input('DURATION')}",
         f"--results={RESULTS}",
         *more,
@@ -98,8 +99,8 @@ def _made(seed: str, common: Sequence[str]) -> Made:
 
 def summary(runs: Sequence[Made]) -> list[str]:
     """Markdown: a row for each run, and how to look at those that are not valid."""
-    rows = [(run.verdict, code(run.seed), _first_line(run.story)) for run in runs]
-    lines = ["### fencepost", "", *table(("verdict", "seed", "what was found"), rows), ""]
+    rows = [(run.verdict, code(run.seed), run.result.get("kept", ""), _first_line(run.story)) for run in runs]
+    lines = ["### fencepost", "", *table(("verdict", "seed", "promises", "what was found"), rows), ""]
     for run in runs:
         if run.verdict in ("valid", "failed"):
             continue

@@ -25,8 +25,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--fencepost-cluster", choices=("auto", "process", "docker"), help="where servers run")
     group.addoption(
         "--fencepost-require",
-        choices=("lease", "exclusion", "data", "liveness"),
-        help="the property that the lock must uphold",
+        metavar="PROMISES",
+        help="promises that must be kept: lock, exclusion, lease, liveness, data; joined by +",
     )
     group.addoption("--fencepost-keep", action="store_true", help="keep the run folders of tests that pass, too")
     group.addoption("--fencepost-command", metavar="CMD", help="how fencepost is called (default: $FENCEPOST, or PATH)")
@@ -78,12 +78,12 @@ def pytest_runtest_makereport(
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Of tests that passed: the runs that say nothing about the lock, and the valid ones that lost data, say."""
-    names = ("fencepost_verdict", "fencepost_story", "fencepost_hides")
+    names = ("fencepost_verdict", "fencepost_kept", "fencepost_story", "fencepost_hides")
     unknown, hiding = [], []
     for report in terminalreporter.getreports("passed"):
         told = [value for name, value in report.user_properties if name in names]
-        for word, story, hides in zip(told[::3], told[1::3], told[2::3], strict=True):
-            line = f"{report.nodeid} passed, but {_first_line(story)}"
+        for word, kept, story, hides in zip(told[::4], told[1::4], told[2::4], told[3::4], strict=True):
+            line = f"{report.nodeid} passed, but {_first_line(story)} ({kept})"
             unknown += [line] if word == "unknown" else []
             hiding += [line] if word == "valid" and hides else []
     _told_at_the_end(terminalreporter, "runs that say nothing about the lock", unknown)

@@ -7,19 +7,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-SCHEMA = 1
+SCHEMA = 2
 """Of the file that `fencepost test --json` writes."""
 
 
 @dataclass(frozen=True)
 class Finding:
     """Something that was found. `blame`: lock, client, undecided, resource or harness. `breaks`: whether it breaks what
-    was required. `first_ms`: when it first happened, counted from the start of the load. `why`: how that came about."""
+    was required. `promise`: what it belongs to. `first_ms`: when it first happened, counted from the start of the load.
+    `why`: how that came about."""
 
     kind: str
     blame: str
     text: str
     breaks: bool
+    promise: str
     count: int
     first_ms: float | None
     why: str
@@ -27,13 +29,17 @@ class Finding:
 
 @dataclass(frozen=True)
 class Run:
-    """A run that was judged. `verdict`: valid, violation or unknown. `story`: the verdict in words, and how the first
-    finding came about. `unknown`: why it cannot be called valid. `hides`: what else was found, such as lost updates,
-    that breaks no promise that was required. `folder`: everything that was recorded. `picture`: a page to open in a
-    browser. `replay`: a command that makes the run again."""
+    """A run that was judged. `verdict`: valid, violation or unknown. `require`: what was asked for. `promises`: how
+    each promise that was judged came out (kept, broken, undecided or unknown), whether or not it was required; `kept`:
+    the same in a line. `story`: the verdict in words, and how the first finding came about. `unknown`: why it cannot be
+    called valid. `hides`: what else was found, such as lost updates, that breaks a promise that was not required.
+    `folder`: everything that was recorded. `picture`: a page to open in a browser. `replay`: a command that makes the
+    run again."""
 
     verdict: str
     require: str
+    promises: Mapping[str, str]
+    kept: str
     story: str
     findings: tuple[Finding, ...]
     unknown: tuple[str, ...]
@@ -57,10 +63,11 @@ class Run:
 def run_from(told: Mapping[str, Any]) -> Run:
     """The run in a file of `fencepost test --json`. Raises KeyError or TypeError for any other document."""
     return Run(
-        **{name: told[name] for name in ("verdict", "require", "story", "lock", "nemesis", "seed", "replay")},
+        **{name: told[name] for name in ("verdict", "require", "kept", "story", "lock", "nemesis", "seed", "replay")},
         findings=tuple(
             Finding(**{name: each[name] for name in Finding.__dataclass_fields__}) for each in told["findings"]
         ),
+        promises={each["promise"]: each["outcome"] for each in told["promises"]},
         unknown=tuple(told["unknown"]),
         hides=tuple(told.get("hides", ())),
         folder=Path(told["folder"]),

@@ -47,7 +47,8 @@ class Fencepost:
 
         `lock`: `"package.module:Class"`, or the class or function itself, as docs/pytest.md describes. Left out, an
         option names the lock: `lock="redlock"`, `lock_command="node my_lock.mjs"`. The options are those of `fencepost
-        test`, with `_` for `-`: `nemesis="partition"`, `duration="20s"`, `ttl="2s"`, `clients=5`, `require="data"`.
+        test`, with `_` for `-`: `nemesis="partition"`, `duration="20s"`, `ttl="2s"`, `clients=5`,
+        `require="lock+data"`.
 
         Skips the test if this machine lacks what the run needs, and fails it if there is no verdict for another reason.
         """
@@ -64,6 +65,7 @@ class Fencepost:
             "seed": run.seed,
             "folder": run.folder,
             "replay": run.replay,
+            "kept": run.kept,
             "story": run.story,
             "hides": "; ".join(run.hides),
         }

@@ -20,6 +20,7 @@ OVERLAP = {
     "blame": "lock",
     "text": "3 pairs of clients were inside at the same time",
     "breaks": True,
+    "promise": "exclusion",
     "count": 3,
     "first_ms": 2310.4,
     "why": "c3 and c7 met.",
@@ -42,9 +43,11 @@ class Fake:
     def judges(self, verdict: str, *, hides: str = "") -> None:
         self.answers(
             {
-                "schema": 1,
+                "schema": 2,
                 "verdict": verdict,
-                "require": "lease",
+                "require": "lock",
+                "promises": [{"promise": "data", "outcome": "broken" if hides else "kept", "decides": False}],
+                "kept": "data broken" if hides else "data kept",
                 "story": f"{STORIES[verdict]}, but {hides}" if hides else STORIES[verdict],
                 "findings": [OVERLAP] if verdict == "violation" else [],
                 "unknown": ["nobody acquired the lock"] if verdict == "unknown" else [],

@@ -86,7 +86,7 @@ def test_an_unknown_run_of_a_test_that_passes_all_the_same_is_told(fake: Fake) -
     fake.judges("unknown")
     result = fake.test(PASSES)
     result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["*test_lock.py::test_lock passed, but UNKNOWN — nobody acquired the lock"])
+    result.stdout.fnmatch_lines(["*test_lock.py::test_lock passed, but UNKNOWN — nobody acquired the lock (data kept)"])
     fake.judges("violation")
     assert "passed, but" not in str(fake.test(PASSES).stdout)
 
@@ -95,7 +95,7 @@ def test_a_valid_run_that_lost_data_is_told_of_a_test_that_passes(fake: Fake) ->
     fake.judges("valid", hides=LOST)
     result = fake.test(ASSERTS)
     result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines([f"*test_lock.py::test_lock passed, but VALID — *, but {LOST}"])
+    result.stdout.fnmatch_lines([f"*test_lock.py::test_lock passed, but VALID — *, but {LOST} (data broken)"])
     fake.judges("valid")
     assert "passed, but" not in str(fake.test(ASSERTS).stdout)
 
@@ -154,7 +154,7 @@ def test_markers_give_defaults_and_the_command_line_has_the_last_word(fake: Fake
     fake.test(
         """
 import pytest
-@pytest.mark.fencepost(nemesis="pause", clients=3, require="data", seed=5)
+@pytest.mark.fencepost(nemesis="pause", clients=3, require="lock+data", seed=5)
 class TestLock:
     @pytest.mark.fencepost(nemesis="crash")
     def test_lock(self, fencepost):
@@ -189,7 +189,7 @@ def test_without_a_cache_nothing_is_promised(fake: Fake) -> None:
 
 
 def test_what_the_machine_lacks_skips_the_test_with_the_reason(fake: Fake) -> None:
-    fake.answers({"schema": 1, "verdict": None, "error": {"kind": "lacking", "text": "no Docker engine answers"}})
+    fake.answers({"schema": 2, "verdict": None, "error": {"kind": "lacking", "text": "no Docker engine answers"}})
     result = fake.test(ASSERTS, "-rs")
     result.assert_outcomes(skipped=1)
     result.stdout.fnmatch_lines(["SKIPPED * fencepost: no Docker engine answers"])
@@ -197,7 +197,7 @@ def test_what_the_machine_lacks_skips_the_test_with_the_reason(fake: Fake) -> No
 
 @pytest.mark.parametrize("kind", ["usage", "environment", "internal", "a new kind"])
 def test_any_other_error_fails_the_test_in_one_line(kind: str, fake: Fake) -> None:
-    fake.answers({"schema": 1, "verdict": None, "error": {"kind": kind, "text": "no redis-server on PATH"}})
+    fake.answers({"schema": 2, "verdict": None, "error": {"kind": kind, "text": "no redis-server on PATH"}})
     result = fake.test(ASSERTS)
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["fencepost: no redis-server on PATH"])
@@ -210,10 +210,10 @@ def test_an_option_that_fencepost_does_not_know_is_told_in_its_own_words(fake: F
 
 
 def test_a_result_of_another_schema_is_no_result(fake: Fake) -> None:
-    fake.answers({"schema": 2, "verdict": "valid"})
+    fake.answers({"schema": 3, "verdict": "valid"})
     result = fake.test(ASSERTS)
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["fencepost: this fencepost writes results of schema 2, *"])
+    result.stdout.fnmatch_lines(["fencepost: this fencepost writes results of schema 3, *"])
 
 
 def test_without_the_command_the_message_says_how_to_install_it(fake: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
