@@ -107,7 +107,7 @@ test-controls: base ## locks that are broken on purpose: each must be caught as 
 	@set -e; for lock in $(CONTROLS); do \
 		case $$lock in *validity*) how="$(SLOW_ANSWERS)" ;; *) how="--nemesis partition+pause" ;; esac; \
 		case $$lock in *semaphore*) how="$$how --workload semaphore --permits 2" ;; esac; \
-		$(TEST) --expect violation --lock $$lock $$how $(if $(DURATION),,--duration 20s) $(COMMON); done
+		$(TEST) --expect violation --require lease --lock $$lock $$how $(if $(DURATION),,--duration 20s) $(COMMON); done
 	.venv/bin/fencepost script client-clock-step-by-the-wall $(if $(CLUSTER),--cluster $(CLUSTER))
 	@.venv/bin/fencepost list --last $(words $(CONTROLS) $(SCRIPTED_CONTROL))
 

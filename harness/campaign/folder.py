@@ -19,7 +19,7 @@ import msgspec
 
 from fencepost.errors import UsageError
 from fencepost.files import kind_of, read_document, read_json, write_whole
-from harness.campaign.grid import Grid
+from harness.campaign.grid import Cell, Grid, Part
 from harness.campaign.growth import grown
 from harness.campaign.measure import Figures
 from harness.campaign.order import Slot
@@ -27,7 +27,8 @@ from harness.run.environment import revision_in_words
 from harness.store.append_log import AppendLog, read_lines
 from harness.store.held import hold
 
-_SCHEMA: Final = 1
+_SCHEMA: Final = 2
+"""1: runs required `lease` unless they said otherwise."""
 
 
 class RunLine(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -194,7 +195,21 @@ def _read(file: Path) -> Campaign:
     campaign = read_json(file, Campaign)
     if campaign.schema_version > _SCHEMA:
         raise UsageError(f"{file} has schema {campaign.schema_version}; this fencepost reads up to {_SCHEMA}")
+    if campaign.schema_version == 1:
+        return msgspec.structs.replace(campaign, grid=_with_what_was_required(campaign.grid), schema_version=_SCHEMA)
     return campaign
+
+
+def _with_what_was_required(grid: Grid) -> Grid:
+    """The grid of an older fencepost, whose runs required `lease` by default."""
+
+    def cell(part: Part, cell: Cell) -> Cell:
+        if cell.script or "require" in {**part.options, **cell.options}:
+            return cell
+        return msgspec.structs.replace(cell, options={**cell.options, "require": "lease"})
+
+    parts = (msgspec.structs.replace(part, cells=tuple(cell(part, one) for one in part.cells)) for part in grid.parts)
+    return msgspec.structs.replace(grid, parts=tuple(parts))
 
 
 def _difference(begun: Grid, asked: Grid) -> str:

@@ -90,7 +90,14 @@ def _overlaps_after_outages(figures: Figures) -> tuple[int, int]:
     return figures.node_outages_hit, figures.node_outages
 
 
-_USUAL: Final = {"lock": "redlock", "ttl": f"{TTL_MS}ms", "duration": "4s", "recovery": "0", "retry-delay": "4ms"}
+_USUAL: Final = {
+    "lock": "redlock",
+    "require": "lease",
+    "ttl": f"{TTL_MS}ms",
+    "duration": "4s",
+    "recovery": "0",
+    "retry-delay": "4ms",
+}
 # Two keys, and for each a client inside, one that outlives its lease, and one that asks.
 _HANDED_ON: Final = {**_USUAL, "clients": "6", "keys": "2"}
 _OUTLIVED: Final = f"{1.1 * TTL_MS:.0f}ms"

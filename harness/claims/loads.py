@@ -107,6 +107,7 @@ _UNSAFE_POWER_CUTS: Final = replace(_SAFE_POWER_CUTS, says="an overlap after a p
 
 _USUAL: Final = {
     "lock": "redlock",
+    "require": "lease",
     "ttl": f"{TTL_MS}ms",
     "clients": str(CLIENTS),
     "duration": "4s",

@@ -14,6 +14,7 @@ import msgspec
 
 from fencepost.errors import UsageError
 from harness.campaign.grid import Cell, Grid, Part, check
+from harness.promises import LOCK
 from workloads.mutants import CONDITIONS, CONTROLS, MUTANTS, NO_FAULT, PLAIN, STANDARD, UNAIMED, Conditions
 
 LIMIT_MS: Final = 60_000
@@ -93,5 +94,5 @@ def _part(title: str, cells: tuple[Cell, ...], seeds: int, duration: str, cluste
 
 
 def _cell(name: str, lock: str, conditions: Conditions, nemesis: str) -> Cell:
-    options = {**conditions.options(nemesis), "lock": lock}
+    options = {**conditions.options(nemesis), "lock": lock, "require": LOCK}
     return Cell(f"{name} · {nemesis}", options, {"lock": name, "nemesis": nemesis})

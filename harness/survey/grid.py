@@ -23,6 +23,9 @@ from harness.survey.subjects import Subject
 
 TTL_MS: Final = 1_000
 _COMMON: Final = {"ttl": f"{TTL_MS}ms", "clients": "5", "duration": "10s", "recovery": "2s"}
+_REQUIRED: Final = {"require": "lease"}
+"""What a violation is matters only where a run shows too little otherwise: promises are broken by findings
+(`harness.survey.promises`)."""
 PARTS: Final[Mapping[int, str]] = {5: "Five servers", 1: "One server"}
 """By the number of nodes."""
 
@@ -146,4 +149,5 @@ def playable(grid: Grid, finished: Collection[Slot] = ()) -> tuple[Plan | None, 
 
 def _cell(subject: Subject, fault: Fault, use: Use) -> Cell:
     at = {"subject": subject.name, "fault": fault.name, "use": use.name}
-    return Cell(" · ".join(at.values()), {"lock": subject.lock, **fault.options, **use.options}, at)
+    options = {"lock": subject.lock, **_REQUIRED, **fault.options, **use.options}
+    return Cell(" · ".join(at.values()), options, at)

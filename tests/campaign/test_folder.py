@@ -41,6 +41,22 @@ def test_the_folder_of_another_campaign_is_refused(
         claim(tmp_path / "r", made.campaign(made.grid(*axes, seeds=seeds)))
 
 
+def test_a_campaign_of_an_older_fencepost_required_leases_and_goes_on_only_where_these_are_required(
+    tmp_path: Path,
+) -> None:
+    claim(tmp_path / "r").close()
+    begun = tmp_path / "r" / "campaign.json"
+    begun.write_text(begun.read_text().replace('"schema_version": 2', '"schema_version": 1'))
+    with pytest.raises(UsageError, match="with other options"):
+        claim(tmp_path / "r")
+    grid = made.grid()
+    cells = (msgspec.structs.replace(cell, options=cell.options | {"require": "lease"}) for cell in grid.parts[0].cells)
+    grid = msgspec.structs.replace(grid, parts=(msgspec.structs.replace(grid.parts[0], cells=tuple(cells)),))
+    folder = claim(tmp_path / "r", made.campaign(grid))
+    assert folder.campaign.grid == grid
+    folder.close()
+
+
 def test_a_folder_with_something_else_in_it_is_refused_and_left_alone(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("years of work")
     with pytest.raises(UsageError, match="no campaign's folder"):

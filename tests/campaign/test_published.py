@@ -6,21 +6,16 @@ import shlex
 import shutil
 from pathlib import Path
 
-import msgspec
 import pandas as pd
 import pytest
 
 from harness.campaign.aggregate import summaries
 from harness.campaign.export import cells_frame
-from harness.campaign.folder import Campaign, CampaignFolder, read_run_lines
+from harness.campaign.folder import CampaignFolder, read_campaign, read_run_lines
 from harness.cli.main import run
 
 RESULTS = Path(__file__, "../../../results").resolve()
 PUBLISHED = sorted(path.parent for path in RESULTS.glob("reports/*/campaign.json"))
-
-
-def campaign_of(report: Path) -> Campaign:
-    return msgspec.json.decode((report / "campaign.json").read_bytes(), type=Campaign)
 
 
 def test_there_are_published_reports() -> None:
@@ -30,7 +25,7 @@ def test_there_are_published_reports() -> None:
 @pytest.mark.parametrize("report", PUBLISHED, ids=lambda path: path.name)
 def test_the_numbers_of_a_published_report_are_read_as_they_were_written(report: Path, tmp_path: Path) -> None:
     copy = shutil.copytree(report, tmp_path / report.name)
-    folder = CampaignFolder.claim(copy, campaign_of(copy))
+    folder = CampaignFolder.claim(copy, read_campaign(copy))
     lines = folder.lines()
     folder.close()
     now = cells_frame(summaries(folder.campaign.grid, lines))
@@ -62,7 +57,7 @@ def test_a_published_report_is_drawn_again_without_what_made_its_runs(
     drawn = {path.name for path in copy.iterdir() if path.suffix in {".html", ".md", ".csv"}}
     for name in drawn:
         (copy / name).unlink()
-    command = shlex.split(campaign_of(copy).command.splitlines()[-1])[1:]
+    command = shlex.split(read_campaign(copy).command.splitlines()[-1])[1:]
     monkeypatch.chdir(tmp_path)
     assert run([*command, "--report", str(copy), "--results", str(tmp_path / "runs")]) == exit_code
     said = capfd.readouterr().out
@@ -82,7 +77,7 @@ def test_a_report_that_lacks_a_run_says_which_lock_it_needs(
     lines.remove(next(line for line in lines if '"cell":"redlock-py' in line))
     (copy / "runs.jsonl").write_text("".join(lines))
     monkeypatch.chdir(tmp_path)
-    command = shlex.split(campaign_of(copy).command)[1:]
+    command = shlex.split(read_campaign(copy).command)[1:]
     assert run([*command, "--report", str(copy), "--results", str(tmp_path / "runs")]) == 254
     said = capfd.readouterr().err
     assert len(said.splitlines()) == 1

@@ -34,7 +34,7 @@ def written(tmp_path: Path) -> Path:
     for seed in range(1, ENOUGH + 1):
         folder.append(line("redlock-ng", seed=seed))
         folder.append(line("redlock", seed=seed))
-    late = made.Blamed("late-grant", 5.0, HOSTILE, None, HOSTILE, 1, ("lease",))
+    late = made.Blamed("late-grant", 5.0, HOSTILE, None, HOSTILE, 1)
     folder.append(line("redlock-ng", "slow answers", "long holds", late, verdict="violation"))
     folder.append(line("control-quorum-of-two", "partition", "short holds", blamed("overlap"), verdict="violation"))
     moment = {"folder": HOSTILE, "seed": 1, "show": 0, "text": HOSTILE, "from_s": 1.5, "data": {"clients": [HOSTILE]}}
@@ -58,8 +58,8 @@ def test_the_matrix_shows_every_answer_and_a_cross_leads_to_what_was_found(writt
     assert "set-nx-px (ours, a correct lock: it must not be blamed): no run." in page
     assert "fencepost test --nodes=5" not in page, "a command has all that decides the run"
     assert (
-        "--lock=redlock-ng --nemesis=latency:interval=2s,duration=1s,kind=delay --hold=uniform:300ms-900ms --seed=1"
-        in page
+        "--lock=redlock-ng --require=lease --nemesis=latency:interval=2s,duration=1s,kind=delay "
+        "--hold=uniform:300ms-900ms --seed=1" in page
     )
 
 

@@ -46,6 +46,7 @@ def _safety(locks: tuple[str, ...], seeds: int, durations: Mapping[str, str], re
                 "persistence": policy,
                 "nemesis": f"hunt:how={how},restart-delay={delay}",
                 "lock": lock,
+                "require": "lease",
                 "duration": durations[restart],
             },
             at={_KEPT: policy, "went down by": strike, "restart": restart, "lock": lock},
@@ -85,7 +86,7 @@ def _cost(
 ) -> Part:
     cells = every_combination(
         {
-            _KEPT: {policy: {"persistence": policy} for policy in policies},
+            _KEPT: {policy: {"persistence": policy, "require": "lease"} for policy in policies},
             "clients": {f"{n} client" + ("s" if n > 1 else ""): {"clients": str(n)} for n in clients},
             "keys": keys,
         }

@@ -21,7 +21,7 @@ _FAULTS = {
 def _grid(name: str, title: str, locks: tuple[str, ...], seeds: int, duration: str) -> Grid:
     cells = every_combination(
         {
-            "lock": {lock: {"lock": lock} for lock in locks},
+            "lock": {lock: {"lock": lock, "require": "lease"} for lock in locks},
             "faults": {words: {"nemesis": spec} for words, spec in _FAULTS.items()},
         }
     )
