@@ -84,7 +84,7 @@ def check(run: Recorded) -> Answer:
         row = grants.iloc[one.place]
         of = {"answered": one.answered, "needed": one.needed}
         examples.append({**named(row), "at_ms": run.at_ms(row.complete_ns), **of})
-    return Answer(figures, (Finding("grant-before-majority", "lock", text, ("lease",), len(early), tuple(examples)),))
+    return Answer(figures, (Finding("grant-before-majority", "lock", text, len(early), tuple(examples)),))
 
 
 def _early(run: Recorded, ledger: Ledger, requests: pa.Table, grants: pd.DataFrame) -> Iterator[_Early]:

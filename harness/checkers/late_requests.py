@@ -170,4 +170,4 @@ def _finding(after: After, late: list[Late]) -> Finding:
         f"{nodes}"
     )
     examples = tuple(msgspec.to_builtins(one) for one in late[:_EXAMPLES])
-    return Finding(kind, "lock", text, ("liveness",), len(late), examples)
+    return Finding(kind, "lock", text, len(late), examples)

@@ -49,7 +49,7 @@ def found(history: History) -> tuple[int, int]:
     answer = check(history.recorded())
     kinds = {"renewal-after-release": 0, "request-after-refusal": 0}
     for finding in answer.findings:
-        assert (finding.blame, finding.breaks) == ("lock", ("liveness",))
+        assert (finding.blame, finding.breaks) == ("lock", "liveness")
         kinds[finding.kind] = finding.count
     assert isinstance(answer.figures, Figures)
     assert tuple(kinds.values()) == (answer.figures.after_releases, answer.figures.after_refusals)
@@ -61,7 +61,7 @@ def test_a_key_that_is_set_anew_after_its_release() -> None:
     assert answer.figures == Figures(1, 0)
     assert next(answer.figures.rows()).text == "requests sent too late kept 1 key after releases"
     (finding,) = answer.findings
-    assert (finding.kind, finding.blame, finding.breaks) == ("renewal-after-release", "lock", ("liveness",))
+    assert (finding.kind, finding.blame, finding.breaks) == ("renewal-after-release", "lock", "liveness")
     assert finding.text == (
         "requests that were sent up to 399 ms after the lock had said that it was released set or prolonged 1 key on n1"
     )

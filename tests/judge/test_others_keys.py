@@ -252,7 +252,7 @@ def test_a_member_of_a_holder_that_another_client_removes(add: str, remove: str)
         "requests removed 1 member of other clients, 1 of them after their calls had ended"
     )
     (finding,) = answer.findings
-    assert (finding.kind, finding.blame, finding.breaks) == ("anothers-key", "lock", ("lease",))
+    assert (finding.kind, finding.blame, finding.breaks) == ("anothers-key", "lock", "lease")
     assert {name: finding.examples[0][name] for name in ("how", "by", "of", "node")} == {
         "how": "removed",
         "by": "c1",
