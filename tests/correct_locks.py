@@ -222,6 +222,8 @@ CORRECT: Final[dict[str, tuple[str, ...]]] = {
     "comes back": ("--lock", "tests.correct_locks:ComesBack"),
     "comes back by its name": ("--lock", "tests.correct_locks:ComesBackByItsName"),
     "keeps its expiry": ("--lock", "tests.correct_locks:KeepsItsExpiry"),
+    "wakes by a push": ("--lock", "workloads.blocking_locks:WakesByPush", "--wait", "5s"),
+    "wakes by a message": ("--lock", "workloads.blocking_locks:WakesByMessage", "--wait", "5s"),
     "a register": ("--lock", "redlock", "--workload", "register", "--fencing", "unique"),
     "nothing but the lock": ("--lock", "redlock", "--workload", "acquire-release"),
     "a semaphore": ("--lock", "semaphore", "--workload", "semaphore", "--permits", "2"),

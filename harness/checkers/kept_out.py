@@ -23,17 +23,16 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import numpy as np
-import pandas as pd
 from msgspec.structs import replace
 
 from fencepost.text import milliseconds, plural
 from harness.figures import CheckerFigures, Row
 from harness.history.fault_windows import FOREVER_NS, merged, reach
-from harness.history.groups import Groups, Ints, codes_of, placed
+from harness.history.groups import Ints
 from harness.history.key_owners import rows_of
 from harness.history.obstacles import Obstacle, find_obstacle, in_words
-from harness.history.parts import by_lives
 from harness.history.recorded import Recorded
+from harness.history.waits import recorded_waits
 from harness.verdict import Answer, Blame, Finding, shown
 
 LEAST_TIMES: Final = 3
@@ -114,10 +113,9 @@ def _least_ns(run: Recorded) -> int:
 
 def _waits(run: Recorded) -> Iterator[_Wait]:
     """The waits that are long enough to matter, in the order of their beginnings."""
-    each = pd.concat([_long_tries(ops, _least_ns(run)) for ops in by_lives(run.ops)])
+    each = recorded_waits(run, _least_ns(run)).sort_values("since")
     if not len(each):
         return
-    each = each.sort_index().sort_values("since")
     config, begin = run.config, run.timeline.start_ns
     stretches = list(reach(config.user_names, run.nodes, run.faults, run.ends, begin, int(each["until"].max())))
     for client, key, since, until in rows_of(each, "client", "key", "since", "until"):
@@ -125,18 +123,6 @@ def _waits(run: Recorded) -> Iterator[_Wait]:
         for a, b in merged(able, since, until):
             if b - a >= _least_ns(run):
                 yield _Wait(str(client), str(key), a, b)
-
-
-def _long_tries(ops: pd.DataFrame, least_ns: int) -> pd.DataFrame:
-    """The first tries of those sections for which a client tried that long: client, key, since when, until when."""
-    tries = np.flatnonzero((ops["f"] == "acquire").to_numpy(np.bool_))
-    client, life, section = codes_of(ops["client"]), ops["life"].to_numpy(), ops["section"].to_numpy()
-    by_section = Groups.of_equal(placed(placed(client[tries], life[tries]), section[tries]))
-    since = by_section.first_times(ops["invoke_ns"].to_numpy(np.int64)[tries], FOREVER_NS)
-    until = by_section.last_times(ops["complete_ns"].to_numpy(np.int64)[tries])
-    long = np.flatnonzero(until - since >= least_ns)
-    first = tries[by_section.rows(by_section.edges[:-1][long])]
-    return ops[["client", "key"]].iloc[first].assign(since=since[long], until=until[long])
 
 
 def _gaps(run: Recorded, waits: Sequence[_Wait]) -> Iterator[_Gap]:

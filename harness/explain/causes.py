@@ -27,6 +27,8 @@ Cause = Literal[
     "set again",
     "stayed",
     "deadline",
+    "not woken",
+    "not let in",
     "unknown",
 ]
 IN_WORDS: Final[dict[Cause, str]] = {
@@ -47,6 +49,8 @@ IN_WORDS: Final[dict[Cause, str]] = {
     "set again": "the key was set after the release",
     "stayed": "the release deleted nothing",
     "deadline": "the validity had ended",
+    "not woken": "a client slept beside a free lock",
+    "not let in": "a client asked for a free lock and was not let in",
     "unknown": "the record does not show it",
 }
 _OF_LOSSES: Final[dict[str, Cause]] = {
@@ -89,6 +93,8 @@ def of_finding(finding: Finding, example: Any) -> Cause | None:
             if example["obstacle"] == "split votes" and example.get("nodes"):
                 return "stuck keys"
             return _OF_OBSTACLES.get(example["obstacle"], "unknown")
+        case "waits-for-free-lock":
+            return "not let in" if example["answers"] else "not woken"
         case "release-without-effect":
             return "set again" if example["set_again"] else "stayed"
         case "late-grant":

@@ -290,6 +290,29 @@ def _no_way_in(run: Recorded, evidence: Evidence, case: Case) -> Told:
     )
 
 
+def _waits_for_free(run: Recorded, evidence: Evidence, case: Case) -> Told:
+    example = case.example
+    client, key = printable(str(example["client"])), printable(str(example["key"]))
+    freed = _FREED.get(str(example.get("freed")), "")
+    if freed:
+        by = f" by {printable(str(example['freed_by']))}" if "freed_by" in example else ""
+        freed = f" ({freed}{by} at {float(example['freed_ms']):+,.1f} ms)"
+    for_ns = float(example["for_ms"]) * 1e6
+    did = (
+        f"had {example['answers']:,} requests answered, and was not let in"
+        if example["answers"]
+        else f"sent and heard nothing; {_LOOKS_AGAIN}"
+    )
+    return Told(
+        f"{client} was waiting for {key}. From {float(example['at_ms']):+,.1f} ms on, for {lasting(for_ns)}, the key "
+        f"was free{freed} and no fault was in the way; meanwhile {client} {did}."
+    )
+
+
+_FREED: Final[Mapping[str, str]] = {"deleted": "deleted", "expired": "expired", "lost": "lost by the node"}
+_LOOKS_AGAIN: Final = "a client that is not woken up must look again by itself when the last lease that it saw is over"
+
+
 def _overrun(run: Recorded, evidence: Evidence, case: Case) -> Told:
     example = case.example
     began_ns = run.timeline.start_ns + round(float(example["at_ms"]) * 1e6)
@@ -373,6 +396,7 @@ _KINDS: Final[Mapping[str, Callable[[Recorded, Evidence, Case], Told]]] = {
     "nested-acquire-without-majority": _unheld,
     "keys-left-behind": _left_behind,
     "no-way-in": _no_way_in,
+    "waits-for-free-lock": _waits_for_free,
     "acquire-overrun": _overrun,
     "orphan-outlasts-ttl": _outlasting,
 }

@@ -73,6 +73,16 @@ def merged(windows: Iterable[tuple[int, int]], start_ns: int, end_ns: int) -> li
     return result
 
 
+def between(windows: Iterable[tuple[int, int]], start_ns: int, end_ns: int) -> list[tuple[int, int]]:
+    """The parts of [start, end] that are in none of the windows, in order."""
+    found, at_ns = [], start_ns
+    for began, done in merged(windows, start_ns, end_ns):
+        if began > at_ns:
+            found.append((at_ns, began))
+        at_ns = done
+    return [*found, (at_ns, end_ns)] if at_ns < end_ns else found
+
+
 def hits_link(event: FaultEvent, client: str | None, node: str) -> bool:
     """Whether the fault hit the node, or the link from the client to it; that of any client if it is not known."""
     return node in event.nodes or any(to == node and client in (None, who) for who, to in event.links)

@@ -194,6 +194,7 @@ PROMISES: Final = (
                 "anothers-key-prolonged",
                 "no-recovery",
                 "refused-alone",
+                "waits-for-free-lock",
                 _NO_WAY_IN,
             }
         ),

@@ -33,6 +33,8 @@ def part(how: Any) -> NodePart:
         ("no-way-in", {"obstacle": "unknown"}, "unknown"),
         ("release-without-effect", {"set_again": True}, "set again"),
         ("release-without-effect", {"set_again": False}, "stayed"),
+        ("waits-for-free-lock", {"answers": 0}, "not woken"),
+        ("waits-for-free-lock", {"answers": 3}, "not let in"),
         ("late-grant", {"shown_by": "deadline"}, "deadline"),
         ("late-grant", {"shown_by": "keys"}, "expired"),
         ("unfounded-belief", {"cause": "never set"}, "not set"),

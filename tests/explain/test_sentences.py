@@ -406,6 +406,31 @@ def test_a_time_in_which_nobody_got_in_names_the_node_that_was_hung() -> None:
     )
 
 
+def test_a_client_that_slept_beside_a_free_lock() -> None:
+    def told(by_hand: bool, asks: int = 0) -> str:
+        story = Story(ttl_ms=400, nodes=1).section("c1", 10, 100 if by_hand else None)
+        story.seen("n1", "watching", 0, "id").request("c1", "n1", "SET k1 a NX PX 400", 8, 9)
+        story.seen("n1", "set", 9, "a", ttl=400)
+        if by_hand:
+            story.request("c1", "n1", "DEL k1", 101, 102).seen("n1", "deleted", 102, since=101)
+        else:
+            story.end("c1", "killed", 50).seen("n1", "expired", 409)
+        story.op("c2", "acquire", "fail", 1, 20, 9000).request("c2", "n1", "BLPOP k1:wake 100", 21, None, did=False)
+        for at in range(100, 100 + 1000 * asks, 1000):
+            story.request("c2", "n1", "GET k1:next", at, at + 1, did=False, reply='"c9"')
+        return story.seen("n1", "blind", 9500).told("waits-for-free-lock").sentence
+
+    assert told(by_hand=True) == (
+        "c2 was waiting for k1. From +102.0 ms on, for 8.9 s, the key was free (deleted by c1 at +102.0 ms) and no "
+        "fault was in the way; meanwhile c2 sent and heard nothing; a client that is not woken up must look again by "
+        "itself when the last lease that it saw is over."
+    )
+    assert told(by_hand=False).startswith(
+        "c2 was waiting for k1. From +409.0 ms on, for 8.59 s, the key was free (expired at +409.0 ms) and no fault"
+    )
+    assert told(by_hand=True, asks=9).endswith("meanwhile c2 had 8 requests answered, and was not let in.")
+
+
 def test_a_release_that_left_the_keys() -> None:
     story = Story().watched().section("c1", 10, None).sets("c1", "v1").op("c1", "release", "ok", 1, 50, 60)
     for node in ("n1", "n2", "n3"):

@@ -9,9 +9,11 @@ import pytest
 from harness.campaign.play import make_plan
 from harness.checkers import checkers
 from harness.mutants.grid import mutants_grid
+from workloads.blocking_locks import WakesByMessage, WakesByPush
 from workloads.connection import Connection
 from workloads.locks.redlock import Redlock
 from workloads.mutants import CONTROLS, MUTANTS, Mutant, TwoThreads
+from workloads.queue_lock import QueueLock
 from workloads.registry import check_lock, lock_names
 
 OVERRIDDEN = {
@@ -64,6 +66,9 @@ OVERRIDDEN = {
     "one value for all": "unique_value",
     "one value per second": "unique_value",
     "one value per process": "unique_value",
+    "listens too late": "sleep",
+    "sleeps for seconds, not milliseconds": "blocks_s",
+    "stays in the queue": "acquire",
 }
 
 every = pytest.mark.parametrize("mutant", MUTANTS.values(), ids=MUTANTS.keys())
@@ -88,8 +93,8 @@ def test_there_are_at_least_forty_mutants_half_of_them_from_real_libraries() -> 
 def test_a_mutant_overrides_one_member_of_its_original(mutant: Mutant) -> None:
     assert members(mutant.broken) == {OVERRIDDEN[mutant.name]}
     assert mutant.broken.__bases__ == (mutant.original,)
-    assert mutant.original in (Redlock, TwoThreads)
-    assert hasattr(Redlock, OVERRIDDEN[mutant.name]), "a part of the reference, and not a new one"
+    assert mutant.original in (Redlock, TwoThreads, WakesByMessage, WakesByPush, QueueLock)
+    assert hasattr(mutant.original, OVERRIDDEN[mutant.name]), "a part of the original, and not a new one"
 
 
 def test_the_mutant_that_mistakes_late_replies_has_a_connection_with_one_different_method() -> None:

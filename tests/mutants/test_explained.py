@@ -17,7 +17,15 @@ from harness.mutants.session import render_said
 from workloads.mutants import MUTANTS
 
 FREES = MUTANTS["frees without comparing"]
-TOLD: Any = {"overlap", "no-way-in", "release-without-effect", "late-grant", "unfounded-belief", "anothers-key"}
+TOLD: Any = {
+    "overlap",
+    "no-way-in",
+    "waits-for-free-lock",
+    "release-without-effect",
+    "late-grant",
+    "unfounded-belief",
+    "anothers-key",
+}
 
 
 def line(cause: str | None, why: str = "why", kind: str = "overlap") -> RunLine:

@@ -80,6 +80,7 @@ from workloads.mutants.values import (
     OneValuePerSecond,
     TwoThreads,
 )
+from workloads.mutants.waiting import ListensTooLate, SleepsForSeconds, StaysInTheQueue
 
 __all__ = [
     "CONDITIONS",
@@ -117,6 +118,7 @@ __all__ = [
     "KeepsTheKeysOfItsTries",
     "LateReplyCounts",
     "LeavesRefusedAttempts",
+    "ListensTooLate",
     "LoadsItsScriptOnce",
     "LooksBeforeItSets",
     "LosersProlong",
@@ -136,6 +138,8 @@ __all__ = [
     "SetsAndExpiresInTwoSteps",
     "SetsForLess",
     "SilenceIsYes",
+    "SleepsForSeconds",
+    "StaysInTheQueue",
     "StopsAtTheFirstSilence",
     "TheFirstNodeDecides",
     "TriesForEver",

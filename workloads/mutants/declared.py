@@ -88,6 +88,13 @@ CONDITIONS: Final[Mapping[str, Conditions]] = {
             _SLOW_REPLIES,
         ),
         Conditions(
+            "blocking",
+            "like busy, but an acquire waits for up to ten seconds",
+            {"wait": "10s"},
+            _BUSY,
+            _NEMESES,
+        ),
+        Conditions(
             "long work",
             "three clients whose work takes longer than a lease, so they extend it",
             {"node-timeout": "300ms"},

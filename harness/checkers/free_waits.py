@@ -1,0 +1,178 @@
+"""Was the lock free while a client waited for it?
+
+A client that waits inside acquire is woken up, or looks again by itself. A wake-up may be lost, so a correct lock looks
+again, at the latest when the last lease that it saw has run out: its holder may have died. Locks that block on a server
+count in whole seconds. So a client has waited in vain if all of this was so for a lease, rounded up to whole seconds,
+and one second more (`PATIENCE`):
+
+- the key was free: nothing of it was there on a majority of the lock's nodes, which the witness saw, and no client was
+  inside or giving it back;
+- no fault was in force on these nodes, on the client and its links, or on another client that waited, whose turn it may
+  have been;
+- the client ran, sent nothing to any node, heard nothing, and nothing of what it had sent was on its way.
+
+The last lease had run out by then, whatever happened before: a holder that died, a wake-up that a fault swallowed.
+
+A client that did ask, had answers, and was not let in although all the rest was so for `TIMES` as long, has waited in
+vain, too: perhaps for a client that is gone. Attempts that set the key and undo it take it for that time.
+
+How long a lock lets an acquire take does not matter. This costs time and no safety, so it breaks only `liveness`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from fencepost.text import milliseconds, plural
+from harness.checkers.acquire_timeouts import stood_still_ns
+from harness.figures import KeyFigures, Row
+from harness.history.fault_windows import between
+from harness.history.free_times import free_times, names_of
+from harness.history.ledger import ENDINGS, Change, Ledger
+from harness.history.link_activity import Activity, Links
+from harness.history.recorded import Recorded
+from harness.history.waits import Wait, all_waits, in_the_way
+from harness.verdict import Answer, Finding, shown
+
+SECOND_NS: Final = 1_000_000_000
+TIMES: Final = 3
+LEAST_ANSWERS: Final = 3
+
+
+class Figures(KeyFigures, frozen=True):
+    """`waits`: of clients beside a free lock. `longest_ms`: of these; None without any. `patience_ms`: what a client
+    that asks for nothing may wait."""
+
+    waits: int
+    longest_ms: float | None
+    patience_ms: float
+
+    def rows(self) -> Iterator[Row]:
+        if self.waits:
+            times = "once" if self.waits == 1 else f"{self.waits} times"
+            text = f"{times} a client waited for up to {milliseconds(self.longest_ms)} while the lock was free"
+            yield Row("in vain", text, order=61)
+
+
+class _Vain(NamedTuple):
+    """A time in which a client waited beside a free lock. `answers`: how many of its requests were answered then; 0 if
+    it sent none. `freed`: the change that freed the key last, if it is on record."""
+
+    wait: Wait
+    since_ns: int
+    until_ns: int
+    answers: int
+    freed: Change | None
+
+    @property
+    def length_ns(self) -> int:
+        return self.until_ns - self.since_ns
+
+
+def check(run: Recorded) -> Answer:
+    """No figures where the nodes were not watched, or what went over the links is not on record. Permits of a semaphore
+    are several keys, and how many of them are free is up to the lock."""
+    ledger = run.ledger
+    wire = None if ledger is None or run.permits > 1 or run.had_no_access else run.wire()
+    if ledger is None or wire is None or not ledger.recorded.issuperset(run.nodes):
+        return Answer()
+    vain = sorted(_vain(run, ledger, Links(wire)), key=lambda one: one.since_ns)
+    longest = max(vain, key=lambda one: one.length_ns, default=None)
+    figures = Figures(len(vain), longest and longest.length_ns / 1e6, patience_ns(run) / 1e6)
+    return Answer(figures, () if longest is None else (_finding(run, vain, longest),))
+
+
+def patience_ns(run: Recorded) -> int:
+    """How long a client may wait beside a free lock without looking again."""
+    lease_ns = round(run.lease_ms * 1e6)
+    return -(-lease_ns // SECOND_NS) * SECOND_NS + SECOND_NS
+
+
+def _vain(run: Recorded, ledger: Ledger, links: Links) -> Iterator[_Vain]:
+    """The longest one of each wait."""
+    patience = patience_ns(run)
+    waits = list(all_waits(run, links, patience))
+    names = {key: names_of(run, ledger, key) for key in dict.fromkeys(wait.key for wait in waits)}
+    for wait in waits:
+        free = free_times(run, names[wait.key], wait.key, wait.since_ns, wait.until_ns)
+        calm = [
+            stretch
+            for since, until in free
+            if until - since >= patience
+            for stretch in between(in_the_way(run, wait, waits), since, until)
+        ]
+        found = [one for since, until in calm for one in _in_vain(run, wait, links.of(wait.client), since, until)]
+        if found:
+            longest = max(found, key=lambda one: one.length_ns)
+            yield longest._replace(freed=_freed(ledger, names[wait.key], longest.since_ns))
+
+
+def _in_vain(run: Recorded, wait: Wait, client: Activity, since_ns: int, until_ns: int) -> Iterator[_Vain]:
+    """Of a time in which the key was free and nothing was in the way: the parts in which the client said nothing, or
+    all of it if it did, and was answered."""
+    patience = patience_ns(run)
+    if until_ns - since_ns < patience:
+        return
+    moments = client.moments_ns
+    inner = moments[(moments > since_ns) & (moments < until_ns)]
+    edges = np.concatenate([[since_ns], inner, [until_ns]])
+    for place in np.flatnonzero(np.diff(edges) >= patience).tolist():
+        began, done = int(edges[place]), int(edges[place + 1])
+        if _ran_ns(run, wait, began, done) >= patience and not client.is_stuck(wait.since_ns, began):
+            yield _Vain(wait, began, done, 0, None)
+    answers = client.answered(since_ns, until_ns)
+    if answers >= LEAST_ANSWERS and _ran_ns(run, wait, since_ns, until_ns) >= TIMES * patience:
+        yield _Vain(wait, since_ns, until_ns, answers, None)
+
+
+def _ran_ns(run: Recorded, wait: Wait, since_ns: int, until_ns: int) -> int:
+    one = pd.DataFrame({"client": [wait.client], "invoke_ns": [since_ns], "complete_ns": [until_ns]})
+    return until_ns - since_ns - int(stood_still_ns(one, run)[0])
+
+
+def _freed(ledger: Ledger, names: set[str], by_ns: int) -> Change | None:
+    """The last change by then that took the key from a node."""
+    rows = ledger.rows
+    ends = rows["what"].isin(list(ENDINGS)) & rows["key"].isin(list(names)) & (rows["since_ns"] <= by_ns)
+    places = np.flatnonzero(ends.to_numpy(bool))
+    if not len(places):
+        return None
+    return ledger.change(int(places[rows["at_ns"].to_numpy(np.int64)[places].argmax()]))
+
+
+def _finding(run: Recorded, vain: Sequence[_Vain], longest: _Vain) -> Finding:
+    clients = plural(len({one.wait.client for one in vain}), "client")
+    asked = sum(one.answers > 0 for one in vain)
+    how = (
+        "asked for nothing"
+        if not asked
+        else "were not let in"
+        if asked == len(vain)
+        else "asked for nothing, or in vain"
+    )
+    text = (
+        f"{clients} waited for up to {milliseconds(longest.length_ns / 1e6)} while the lock was free and no fault was "
+        f"in the way, and {how} (TTL {run.lease_ms:.0f} ms)"
+    )
+    examples = tuple(_example(run, one) for one in shown(vain, longest))
+    return Finding("waits-for-free-lock", "lock", text, ("liveness",), len(vain), examples)
+
+
+def _example(run: Recorded, one: _Vain) -> dict[str, object]:
+    example: dict[str, object] = {
+        "client": one.wait.client,
+        "key": one.wait.key,
+        "at_ms": run.at_ms(one.since_ns),
+        "for_ms": one.length_ns / 1e6,
+        "waited_since_ms": run.at_ms(one.wait.since_ns),
+        "answers": one.answers,
+    }
+    if one.freed is None:
+        return example
+    how, by = one.freed["what"], one.freed["task"] or one.freed["client"]
+    freed = {"freed": str(how), "freed_ms": run.at_ms(one.freed["at_ns"])}
+    return example | freed | ({"freed_by": str(by)} if how == "deleted" and by else {})

@@ -1,0 +1,65 @@
+"""When a key of the lock was certainly free: on a majority of the lock's nodes nothing of it was there, and no client
+was inside or giving it back."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from harness.history.fault_windows import FOREVER_NS, between, merged
+from harness.history.key_owners import rows_of
+from harness.history.lock_keys import lock_keys
+
+if TYPE_CHECKING:
+    from harness.history.ledger import Ledger
+    from harness.history.recorded import Recorded
+
+
+def names_of(run: Recorded, ledger: Ledger, key: str) -> set[str]:
+    """What the key is called on the nodes; empty if that is not known."""
+    known = lock_keys(run, ledger)
+    if run.ops["key"].nunique() == 1:
+        return known
+    names = {name for name in known if key in name}
+    if run.owners is not None:
+        own = run.owners.holdings
+        names |= known & set(own["key"][(own["lock_key"] == key).to_numpy(bool)].astype(str).unique())
+    return names
+
+
+def free_times(run: Recorded, names: set[str], key: str, since_ns: int, until_ns: int) -> list[tuple[int, int]]:
+    """Within this time, in order. `names`: what the key is called on the nodes."""
+    if run.watched is None or not names:
+        return []
+    taken: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
+    held = run.watched.holdings
+    held = held[held["key"].isin(list(names)).to_numpy(bool)]
+    for node, from_ns, to_ns in rows_of(held, "node", "from_min_ns", "to_max_ns"):
+        taken[node].append((from_ns, to_ns))
+    seen: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
+    for node, from_ns, to_ns in rows_of(run.watched.watch_windows, "node", "from_ns", "to_ns"):
+        seen[node].append((from_ns, to_ns))
+    changes = []
+    for node in run.nodes:
+        unseen = between(seen[node], 0, FOREVER_NS)
+        for began, done in merged([*taken[node], *unseen], since_ns, until_ns):
+            changes += [(began, -1), (done, 1)]
+    free, majority = len(run.nodes), len(run.nodes) // 2 + 1
+    busy, at_ns = _used(run, key), since_ns
+    for when_ns, change in sorted(changes):
+        if free < majority:
+            busy.append((at_ns, when_ns))
+        free, at_ns = free + change, when_ns
+    if free < majority:
+        busy.append((at_ns, until_ns))
+    return between(busy, since_ns, until_ns)
+
+
+def _used(run: Recorded, key: str) -> list[tuple[int, int]]:
+    """When a client was inside, or was giving the key back."""
+    inside = run.sections[(run.sections["key"] == key).to_numpy(np.bool_)]
+    given = run.ops[((run.ops["f"] == "release") & (run.ops["key"] == key)).to_numpy(np.bool_)]
+    used = [*rows_of(inside, "start_ns", "end_ns"), *rows_of(given, "invoke_ns", "complete_ns")]
+    return merged(used, 0, FOREVER_NS)

@@ -1,0 +1,89 @@
+"""When a client said anything to the nodes, or heard anything from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+import pandas as pd
+import pyarrow.compute as pc
+
+from harness.history.change_causes import WireRecord
+from harness.history.fault_windows import FOREVER_NS
+from harness.history.groups import Ints
+
+_TIMES: Final = ("from_client_ns", "to_node_ns", "from_node_ns", "to_client_ns")
+
+
+@dataclass(frozen=True)
+class Activity:
+    """The requests of one client process, in the order in which they were sent. A time that never came is -1.
+    `closed_ns`: by connection, when the client closed it."""
+
+    requests: pd.DataFrame
+    closed_ns: dict[int, int]
+
+    @cached_property
+    def sent_ns(self) -> Ints:
+        return self._times("from_client_ns")
+
+    @cached_property
+    def moments_ns(self) -> Ints:
+        """When it sent or heard something, in order."""
+        return np.sort(np.concatenate([self.sent_ns, self._times("to_client_ns")]))
+
+    def _times(self, name: str) -> Ints:
+        times: Ints = self.requests[name].to_numpy(np.int64)
+        return np.sort(times[times >= 0])
+
+    def answered(self, since_ns: int, until_ns: int) -> int:
+        """How many requests it sent in this time and had answered, not with an error."""
+        rows = self.requests
+        within = (rows["from_client_ns"] >= since_ns) & (rows["to_client_ns"] <= until_ns) & (rows["to_client_ns"] >= 0)
+        errors = rows["reply"].str.startswith('{"error"').fillna(value=False)
+        return int((within & ~errors).sum())
+
+    def keys(self, since_ns: int) -> set[str]:
+        """The keys of the requests that it sent from then on, as the nodes call them."""
+        rows = self.requests
+        return {str(key) for keys in rows["keys"][(rows["from_client_ns"] >= since_ns).to_numpy(bool)] for key in keys}
+
+    def is_stuck(self, since_ns: int, at_ns: int) -> bool:
+        """Whether what went last over one of its connections, sent or heard since the first time, was on its way in
+        the proxy at the second: then it is not known to be the client that says nothing."""
+        rows = self.requests
+        first = rows[list(_TIMES)].where(rows[list(_TIMES)] >= 0).min(axis=1)
+        last = rows[((first >= since_ns) & (first <= at_ns)).to_numpy(bool)].groupby("connection").tail(1)
+        lost = (last["to_node_ns"] < 0) & (last["from_node_ns"] < 0)
+        lost |= (last["from_node_ns"] >= 0) & (last["to_client_ns"] < 0)
+        closed = [self.closed_ns.get(connection, FOREVER_NS) <= at_ns for connection in last["connection"]]
+        return bool((lost & ~np.array(closed, bool)).any())
+
+
+@dataclass(frozen=True, slots=True)
+class Links:
+    """What went over the links, by client."""
+
+    wire: WireRecord
+    _known: dict[str, Activity] = field(default_factory=dict)
+
+    def of(self, client: str) -> Activity:
+        """That of the client, or of the process that it is a task of."""
+        process = client.partition("@")[0]
+        if process not in self._known:
+            self._known[process] = self._read(process)
+        return self._known[process]
+
+    def _read(self, process: str) -> Activity:
+        requests, connections = self.wire.requests, self.wire.connections
+        own = pc.and_(pc.equal(requests["client"], process), pc.equal(requests["by"], "client"))
+        own = pc.and_(own, pc.not_equal(requests["node"], "resource"))
+        rows = requests.filter(own)
+        columns = {name: rows[name].fill_null(-1).to_numpy() for name in ("connection", *_TIMES)}
+        texts = {"keys": rows["keys"].to_pylist(), "reply": pd.Series(rows["reply"].to_pylist(), dtype="string")}
+        frame = pd.DataFrame({**columns, **texts})
+        closed = connections.filter(connections["client_closed_ns"].is_valid())
+        pairs = zip(closed["connection"].to_pylist(), closed["client_closed_ns"].to_pylist(), strict=True)
+        return Activity(frame, dict(pairs))

@@ -1,0 +1,90 @@
+"""Who waited for a key, and when: from the first try for a section to the end of the last one.
+
+A client that was cut off while it was acquiring had been waiting since the first request that it sent after its last
+recorded operation, or at least since it was asked to end: no section begins after that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from fencepost.history import ClientEnd
+from harness.history.fault_windows import FOREVER_NS, longest_windows
+from harness.history.groups import Groups, codes_of, placed
+from harness.history.key_owners import rows_of
+from harness.history.link_activity import Links
+from harness.history.parts import by_lives
+
+if TYPE_CHECKING:
+    from harness.history.recorded import Recorded
+
+
+class Wait(NamedTuple):
+    """`is_over`: whether an operation is on record that ended it."""
+
+    client: str
+    key: str
+    since_ns: int
+    until_ns: int
+    is_over: bool = True
+
+
+def recorded_waits(run: Recorded, least_ns: int) -> pd.DataFrame:
+    """Those that lasted that long and are over: client, key, since when, until when; in the order of `ops`."""
+    return pd.concat([_of_lives(ops, least_ns) for ops in by_lives(run.ops)]).sort_index()
+
+
+def _of_lives(ops: pd.DataFrame, least_ns: int) -> pd.DataFrame:
+    tries = np.flatnonzero((ops["f"] == "acquire").to_numpy(np.bool_))
+    client, life, section = codes_of(ops["client"]), ops["life"].to_numpy(), ops["section"].to_numpy()
+    by_section = Groups.of_equal(placed(placed(client[tries], life[tries]), section[tries]))
+    since = by_section.first_times(ops["invoke_ns"].to_numpy(np.int64)[tries], FOREVER_NS)
+    until = by_section.last_times(ops["complete_ns"].to_numpy(np.int64)[tries])
+    long = np.flatnonzero(until - since >= least_ns)
+    first = tries[by_section.rows(by_section.edges[:-1][long])]
+    return ops[["client", "key"]].iloc[first].assign(since=since[long], until=until[long])
+
+
+def all_waits(run: Recorded, links: Links, least_ns: int) -> Iterator[Wait]:
+    """Those that lasted that long, also those that never ended."""
+    for client, key, since, until in rows_of(recorded_waits(run, least_ns), "client", "key", "since", "until"):
+        yield Wait(str(client), str(key), since, until)
+    for end in run.ends:
+        if end.how == "cut-off" and end.under_way == "acquiring" and run.timeline.stop_ns is not None:
+            since_ns, key = _of_cut_off(run, links, end, run.timeline.stop_ns)
+            if key and end.at_ns - since_ns >= least_ns:
+                yield Wait(end.client, key, since_ns, end.at_ns, is_over=False)
+
+
+def _of_cut_off(run: Recorded, links: Links, end: ClientEnd, stop_ns: int) -> tuple[int, str]:
+    """Since when it had waited, and for what; empty if there are several keys, and no request names one."""
+    own = run.ops[((run.ops["client"] == end.client) & (run.ops["life"] == end.life)).to_numpy(np.bool_)]
+    activity = links.of(end.client)
+    last_ns = int(own["complete_ns"].max()) if len(own) else run.timeline.start_ns
+    after = activity.sent_ns[activity.sent_ns > last_ns]
+    since_ns = min(int(after[0]), stop_ns) if len(after) else stop_ns
+    asked = sorted(map(str, run.ops["key"].unique()), key=len)
+    named = [key for key in asked if any(key in name for name in activity.keys(since_ns))]
+    return since_ns, asked[0] if len(asked) == 1 else named[-1] if named else ""
+
+
+def in_the_way(run: Recorded, wait: Wait, others: list[Wait]) -> list[tuple[int, int]]:
+    """When a fault may have been in force on one of the lock's nodes, on the client or its links, or on another client
+    that waited for the same key: whose turn it is, a fair lock may wait for."""
+    found = []
+    rivals = [other for other in others if other.key == wait.key and other.client != wait.client]
+    for event, began, done in longest_windows(run.faults):
+        hit = {client for client, _ in (*event.cut_links, *event.slow_links)}
+        hit.update(event.paused_clients, event.killed_clients, event.wrong_client_clocks)
+        if wait.client in hit or event.wrong_clocks or not set(run.nodes).isdisjoint(event.nodes):
+            found.append((began, done))
+        found += [
+            (max(began, other.since_ns), min(done, other.until_ns))
+            for other in rivals
+            if other.client in hit and other.since_ns < done and other.until_ns > began
+        ]
+    return [*found, *run.wrong_clocks.times]

@@ -1,0 +1,309 @@
+"""Clients that wait beside a free lock. TTL 400 ms: who waits looks again within two seconds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fencepost.history import ClientEnd
+from harness.checkers.free_waits import Figures, check
+from harness.verdict import Finding
+from tests.judge.histories import History, ms
+
+FREE = 102
+"""When the witness had seen that the key was gone."""
+
+
+def freed(**config: Any) -> History:
+    """c1 was inside; its key was gone by `FREE`, on each node."""
+    history = History(**({"ttl_ms": 400, "nodes": 1, "clients": 3} | config)).section("c1", 20, 100, asked=8)
+    for node in history.config.node_names:
+        history.watch(node).request("c1", node, "SET k1 a NX PX 400", 10, 11).seen(node, "set", 11, "a", ttl=400)
+        history.request("c1", node, "DEL k1", 100.5, 101).seen(node, "deleted", FREE, since=100)
+    history.timeline.healed_ns, history.timeline.stop_ns, history.timeline.end_ns = ms(90_000), ms(95_000), ms(99_000)
+    return history
+
+
+def waits(until: float, since: float = 50, *, client: str = "c2", history: History | None = None, **op: Any) -> History:
+    """It asked once when its call began, which was answered at once, and was refused at the end."""
+    history = history or freed()
+    history.op(client, "acquire", "fail", 1, since, until, **op)
+    for node in history.config.node_names:
+        history.request(client, node, "SET k1 b NX PX 400", since + 1, since + 2, reply="null", did=False)
+    return history
+
+
+def judged(history: History, blind_at: float = 80_000) -> Any:
+    for node in history.config.node_names:
+        own = [event for event in history.key_events if event.node == node]
+        if own and own[-1].event != "blind":
+            history.seen(node, "blind", blind_at)
+    return check(history.recorded())
+
+
+def only(history: History) -> Finding:
+    (finding,) = judged(history).findings
+    return finding
+
+
+def longest(history: History) -> float | None:
+    answer = judged(history)
+    assert bool(answer.findings) == (answer.figures.waits > 0)
+    return answer.figures.longest_ms
+
+
+def test_a_client_that_sleeps_beside_a_free_lock_was_not_woken() -> None:
+    finding = only(waits(5000))
+    assert (finding.kind, finding.blame, finding.breaks, finding.count) == (
+        "waits-for-free-lock", "lock", ("liveness",), 1,
+    )  # fmt: skip
+    assert finding.text == (
+        "1 client waited for up to 4.9 s while the lock was free and no fault was in the way, and asked for nothing "
+        "(TTL 400 ms)"
+    )
+    assert finding.examples == (
+        {
+            "client": "c2", "key": "k1", "at_ms": FREE, "for_ms": 4898, "waited_since_ms": 50, "answers": 0,
+            "freed": "deleted", "freed_ms": FREE, "freed_by": "c1",
+        },
+    )  # fmt: skip
+    assert finding.first_ms == FREE
+
+
+def test_a_run_without_long_waits_has_none() -> None:
+    answer = judged(waits(1000))
+    assert (answer.figures, answer.findings) == (Figures(0, None, 2000), ())
+    assert list(answer.figures.rows()) == []
+
+
+@pytest.mark.parametrize(("ttl_ms", "patience"), [(400, 2000), (1000, 2000), (1001, 3000), (2500, 4000)])
+def test_a_client_may_sleep_for_a_lease_in_whole_seconds_and_a_second_more(ttl_ms: int, patience: float) -> None:
+    assert longest(waits(FREE + patience, history=freed(ttl_ms=ttl_ms))) == patience
+    assert longest(waits(FREE + patience - 0.001, history=freed(ttl_ms=ttl_ms))) is None
+
+
+def test_a_longer_lease_that_the_lock_granted_counts() -> None:
+    history = waits(3000, history=freed().op("c1", "extend", "ok", 1, 90, 95, granted_ms=1500.0, deadline_ns=ms(1600)))
+    assert longest(history) is None
+
+
+def test_the_last_change_that_freed_the_key_is_told() -> None:
+    history = freed().request("c1", "n1", "SET k1 c NX PX 400", 200, 201).seen("n1", "set", 202, "c", ttl=400)
+    (example,) = only(waits(5000, history=history.seen("n1", "expired", 700))).examples
+    assert (example["at_ms"], example["freed"], example["freed_ms"]) == (700, "expired", 700)
+    assert "freed_by" not in example
+    kept = History(ttl_ms=400, nodes=1, clients=3).watch("n1").op("c1", "acquire", "info", 1, 1, 3)
+    kept.request("c1", "n1", "SET k1 a NX PX 400", 4000, 4001).seen("n1", "set", 4001, "a", ttl=400)
+    (example,) = only(waits(3900, history=kept)).examples
+    assert "freed" not in example
+
+
+def asks(history: History, every: float, until: float, node: str = "n1", since: float = 100, **more: Any) -> History:
+    at = since
+    while at < until:
+        history.request("c2", node, "LINDEX k1:queue 0", at, at + 1, **{"reply": '"c9"', "did": False} | more)
+        at += every
+    return history
+
+
+def test_a_client_that_looks_again_in_time_was_not_forgotten() -> None:
+    assert longest(asks(waits(5000), 1900, 5000)) is None
+    assert longest(asks(waits(5000), 2200, 5000)) == pytest.approx(2198.8)
+
+
+def test_what_it_hears_counts_like_what_it_sends() -> None:
+    history = waits(4000).request("c2", "n1", "BLPOP k1:wake 2", 60, 2100, reply="null", did=False)
+    assert longest(history) is None
+
+
+def test_a_blocking_request_that_is_not_answered_is_silence() -> None:
+    assert longest(waits(4000).request("c2", "n1", "BLPOP k1:wake 200", 60, None, did=False)) == 4000 - FREE
+
+
+def test_other_clients_requests_and_those_of_the_harness_are_not_its_own() -> None:
+    history = waits(4000).request("c3", "n1", "GET k1", 2000, 2001, did=False)
+    history.request("c2", "n1", "PING", 2000, 2001, by="harness", did=False, connection=7)
+    history.request("c2", "n1", "GET k1", 2000, 2001, did=False, connection=8)
+    history.requests[-1]["node"] = "resource"
+    assert longest(history) == 4000 - FREE
+
+
+@pytest.mark.parametrize(("until", "found"), [(FREE + 6000, 6000), (FREE + 5999, None)])
+def test_a_client_that_asks_and_is_not_let_in_has_three_times_as_long(until: float, found: float | None) -> None:
+    history = asks(waits(until), 300, until)
+    assert longest(history) == found
+    if found:
+        finding = only(history)
+        assert finding.text == (
+            "1 client waited for up to 6 s while the lock was free and no fault was in the way, and were not let in "
+            "(TTL 400 ms)"
+        )
+        assert finding.examples[0]["answers"] == 20
+
+
+def test_it_must_have_been_answered() -> None:
+    assert longest(asks(waits(8000), 300, 8000, reply='{"error": "LOADING"}')) is None
+    loading = asks(waits(8000), 300, 8000, reply='{"error": "LOADING"}')
+    assert longest(asks(loading, 100, 2200, since=2050)) is None  # twice
+    assert longest(asks(loading, 100, 2300, since=2250)) == 8000 - FREE
+
+
+def test_not_while_the_key_is_there() -> None:
+    again = freed().request("c1", "n1", "SET k1 c NX PX 400", 1000, 1001).seen("n1", "set", 1001, "c", since=1000)
+    again.request("c1", "n1", "DEL k1", 1500, 1501).seen("n1", "deleted", 1501, since=1500)
+    assert longest(waits(3500, history=again)) is None
+    again.key_events = [event for event in again.key_events if event.at_ns < ms(900)]
+    assert longest(waits(3500, history=again)) == 3500 - FREE
+
+
+def test_not_while_a_client_is_inside_or_gives_the_key_back() -> None:
+    assert longest(waits(3900).section("c1", 2000, 2010, number=2)) is None
+    assert longest(waits(4050).section("c1", 2000, 2010, number=2)) == 4050 - 2011
+    assert longest(waits(4050).section("c1", 2000, 2010, number=2, key="k2")) == 4050 - FREE
+    assert longest(waits(4100).op("c3", "release", "info", 9, 1000, 2101)) is None
+    assert longest(waits(4101).op("c3", "release", "info", 9, 1000, 2101)) == 2000
+
+
+def test_a_majority_of_the_nodes_must_be_free() -> None:
+    def still_on(*nodes: str) -> float | None:
+        history = freed(nodes=3)
+        for node in nodes:
+            history.request("c1", node, "SET k1 c NX PX 9000", 150, 151).seen(node, "set", 152, "c", since=150)
+        return longest(waits(4000, history=history))
+
+    assert still_on() == still_on("n1") == 4000 - FREE
+    assert still_on("n1", "n2") is None
+
+
+def test_a_node_that_is_not_seen_may_hold_the_key() -> None:
+    assert longest(waits(4000).seen("n1", "blind", 2000)) is None
+    assert longest(waits(4500).seen("n1", "blind", 2000).seen("n1", "watching", 2100, "n1-first")) == 2400
+
+
+LINK: Any = {"cut_links": (("c2", "n1"),)}
+
+
+@pytest.mark.parametrize(
+    "hit",
+    [
+        LINK,
+        {"slow_links": (("c2", "n1"),)},
+        {"nodes": ("n1",)},
+        {"wrong_client_clocks": ("c2",)},
+    ],
+)
+def test_not_while_a_fault_is_in_the_way(hit: Any) -> None:
+    assert longest(waits(4000).fault("f", 2000, 2100, **hit)) is None
+    assert longest(waits(4099).fault("f", 2000, 2100, **hit)) is None
+    assert longest(waits(4100).fault("f", 2000, 2100, **hit)) == 2000
+    assert longest(waits(4100).fault("f", FREE + 2000, None, **hit)) == 2000
+    assert longest(waits(4100).fault("f", FREE + 1999, None, **hit)) is None
+
+
+def test_a_client_that_was_stopped_comes_back_a_little_later() -> None:
+    assert longest(waits(4149).fault("f", 2000, 2100, paused_clients=("c2",))) is None
+    assert longest(waits(4150).fault("f", 2000, 2100, paused_clients=("c2",))) == 2050
+
+
+def test_a_wrong_clock_of_a_node_counts_for_longer() -> None:
+    assert longest(waits(4300).fault("f", 2000, 2100, wrong_clocks={"n1": 0.0})) is None
+
+
+def test_faults_of_others_count_only_while_they_wait_too() -> None:
+    hit: Any = {"cut_links": (("c3", "n1"),)}
+    assert longest(waits(4000).fault("f", 2000, 2100, **hit)) == 4000 - FREE
+    both = waits(4000, client="c3", history=waits(4000))
+    assert [example["client"] for example in only(both).examples] == ["c2", "c3"]
+    assert only(both).text.startswith("2 clients waited")
+    assert longest(both.fault("f", 2000, 2100, **hit)) is None
+    assert longest(waits(2500, client="c3", history=waits(4000)).fault("f", 2000, None, **hit)) is None
+    assert longest(waits(2500, client="c3", history=waits(4500)).fault("f", 2000, None, **hit)) == 2000
+
+
+def test_another_waits_for_another_key() -> None:
+    history = waits(4000, client="c3", history=waits(4000), key="k2")
+    history.seen("n1", "blind", 80_000)
+    history.fault("f", 2000, 2100, cut_links=(("c3", "n1"),))
+    assert longest(history) == 4000 - FREE
+
+
+def test_a_client_that_gets_no_processor_cannot_ask() -> None:
+    history = waits(3000)
+    history.kept_waiting["c2"] = [(ms(1000), ms(2000))]
+    assert longest(history) is None
+    history.kept_waiting["c2"] = [(ms(1000), ms(1100))]
+    assert longest(history) == 3000 - FREE
+
+
+def test_what_the_proxy_still_has_may_be_what_it_waits_for() -> None:
+    assert longest(waits(4000).request("c2", "n1", "SET k1 b NX", None, sent=60, did=False, reply=None)) is None
+    lost = waits(4000).request("c2", "n1", "SET k1 b NX", 60, 61, did=False)
+    lost.requests[-1]["to_client_ns"] = None
+    assert longest(lost) is None
+    # It went on, so it no longer waits for that; or it knows that it will not come.
+    assert longest(lost.request("c2", "n1", "SET k1 b NX", 70, 71, did=False, reply="null")) == 4000 - FREE
+
+
+def test_a_call_that_never_ended_counts_until_its_client_was_cut_off() -> None:
+    history = freed().op("c2", "acquire", "fail", 1, 10, 40, reason="held")
+    history.request("c2", "n1", "BLPOP k1:wake 200", 60, None, did=False)
+    history.ends.append(ClientEnd("c2", 1, "cut-off", ms(99_000), "acquiring"))
+    (example,) = only(history).examples
+    assert (example["at_ms"], example["for_ms"], example["waited_since_ms"]) == (
+        FREE,
+        80_000 - FREE,
+        pytest.approx(59.9),
+    )
+
+
+def test_the_key_of_such_a_call_is_that_of_its_requests() -> None:
+    def cut_off(*names: str) -> History:
+        history = freed().op("c3", "acquire", "fail", 1, 10, 40, key="k12").op("c3", "acquire", "fail", 2, 50, 60)
+        for name in names:
+            history.request("c2", "n1", f"BLPOP {name}:wake 200", 60, None, did=False)
+        history.ends.append(ClientEnd("c2", 1, "cut-off", ms(99_000), "acquiring"))
+        return history
+
+    assert longest(cut_off("k1")) == 80_000 - FREE
+    assert longest(cut_off("k12")) is None  # of which nothing is known
+    assert longest(cut_off()) is None
+
+
+@pytest.mark.parametrize(("how", "under_way"), [("killed", "acquiring"), ("cut-off", "inside")])
+def test_a_client_that_was_killed_or_did_something_else_had_not_waited(how: Any, under_way: str) -> None:
+    history = freed().request("c2", "n1", "BLPOP k1:wake 200", 60, None, did=False)
+    history.ends.append(ClientEnd("c2", 1, how, ms(99_000), under_way))
+    assert longest(history) is None
+
+
+def test_it_waited_at_least_since_it_was_asked_to_end() -> None:
+    history = freed()
+    history.timeline.stop_ns = ms(70_000)
+    history.ends.append(ClientEnd("c2", 1, "cut-off", ms(99_000), "acquiring"))
+    assert longest(history) == 10_000
+    history.timeline.stop_ns = None
+    assert longest(history) is None
+
+
+def test_without_the_record_of_the_links_or_of_the_nodes_nothing_is_told() -> None:
+    history = waits(5000)
+    history.not_recorded.add("n1")
+    assert judged(history).figures is None
+    history = waits(5000)
+    history.requests.clear()
+    assert judged(history).figures is None
+    history = waits(5000)
+    history.key_events.clear()
+    assert check(history.recorded()).figures is None
+
+
+def test_semaphores_are_not_judged() -> None:
+    assert judged(waits(5000, history=freed(workload="semaphore", permits=2))).figures is None
+
+
+def test_tasks_of_a_process_share_its_links() -> None:
+    history = freed(tasks=2).op("c2@2", "acquire", "fail", 1, 50, 5000)
+    history.request("c2", "n1", "SET k1 b NX PX 400", 51, 52, reply="null", did=False)
+    assert longest(history) == 5000 - FREE
+    assert longest(asks(history, 1900, 5000)) is None

@@ -1,0 +1,62 @@
+"""Mutants that wait for a lock that is free."""
+
+from __future__ import annotations
+
+import time
+
+from workloads.base import Lease
+from workloads.blocking_locks import WakesByMessage, WakesByPush
+from workloads.mutants.declared import mutant
+from workloads.queue_lock import QueueLock
+
+
+@mutant(
+    "listens too late",
+    "who waits listens before it looks, and looks again by itself",
+    conditions="blocking",
+    finding="waits-for-free-lock",
+    cause="not woken",
+    source="redisson/redisson#1763",
+)
+class ListensTooLate(WakesByMessage):
+    """The message of a release between the two is lost, and the client waits for one that may never come."""
+
+    def sleep(self, key: str, left_ms: float) -> None:
+        self._channel.close()
+        if self._channel.subscribe(f"{key}:free"):
+            self._channel.wait(left_ms)
+
+
+@mutant(
+    "sleeps for seconds, not milliseconds",
+    "BLPOP counts in seconds",
+    conditions="blocking",
+    finding="waits-for-free-lock",
+    cause="not woken",
+    source="coleifer/walrus#60",
+)
+class SleepsForSeconds(WakesByPush):
+    """If a wake-up is lost with a connection, or with the client that had it, the others sleep for minutes."""
+
+    def blocks_s(self, left_ms: float) -> float:
+        return self.sleeps_ms(left_ms)
+
+
+@mutant(
+    "stays in the queue",
+    "who gives up leaves the queue",
+    conditions="blocking",
+    finding="no-way-in",
+    cause="nothing set",
+    also={"waits-for-free-lock": "not let in"},
+    source="redisson/redisson#1104",
+)
+class StaysInTheQueue(QueueLock):
+    """The others wait for a client that has gone."""
+
+    def acquire(self, key: str, ttl_ms: int) -> Lease | None:
+        until_ns = time.monotonic_ns() + int(ttl_ms * 1e6)
+        self._place.value = super(QueueLock, self).unique_value()
+        while (lease := self.try_once(key, ttl_ms)) is None and time.monotonic_ns() < until_ns:
+            time.sleep(self.delay_ms() / 1e3)
+        return lease
