@@ -305,7 +305,8 @@ class ClientEnd(msgspec.Struct, omit_defaults=True):
     """How one life of one client ended (`client-ends.jsonl`).
 
     `how`: `finished` (on its own), `killed` (by the nemesis), `cut-off` (by the harness, because it did not end in
-    time), `died`. `at_ns`: the last time at which it can have done anything. `under_way`: the operation that it was in.
+    time), `died`. `at_ns`: the last time at which it can have done anything. `under_way`: what it was doing, and
+    `since_ns`: since when.
     `ops`: it had recorded so many operations, and perhaps some more.
     """
 
@@ -316,6 +317,7 @@ class ClientEnd(msgspec.Struct, omit_defaults=True):
     under_way: str | None = None
     error: str | None = None
     ops: Number = 0
+    since_ns: Moment | None = None
 
 
 class Timeline(msgspec.Struct):

@@ -117,20 +117,30 @@ def _in_vain(run: Recorded, wait: Wait, client: Activity, since_ns: int, until_n
     patience = patience_ns(run)
     if until_ns - since_ns < patience:
         return
-    moments = client.moments_ns
-    inner = moments[(moments > since_ns) & (moments < until_ns)]
-    edges = np.concatenate([[since_ns], inner, [until_ns]])
-    for place in np.flatnonzero(np.diff(edges) >= patience).tolist():
-        began, done = int(edges[place]), int(edges[place + 1])
-        if _ran_ns(run, wait, began, done) >= patience and not client.is_stuck(wait.since_ns, began):
-            yield _Vain(wait, began, done, 0, None)
+    for began, done in silences(run, wait, client, since_ns, until_ns, patience):
+        yield _Vain(wait, began, done, 0, None)
     answers = client.answered(since_ns, until_ns)
-    if answers >= LEAST_ANSWERS and _ran_ns(run, wait, since_ns, until_ns) >= TIMES * patience:
+    if answers >= LEAST_ANSWERS and ran_ns(run, wait.client, since_ns, until_ns) >= TIMES * patience:
         yield _Vain(wait, since_ns, until_ns, answers, None)
 
 
-def _ran_ns(run: Recorded, wait: Wait, since_ns: int, until_ns: int) -> int:
-    one = pd.DataFrame({"client": [wait.client], "invoke_ns": [since_ns], "complete_ns": [until_ns]})
+def silences(
+    run: Recorded, call: Wait, client: Activity, since_ns: int, until_ns: int, least_ns: int
+) -> Iterator[tuple[int, int]]:
+    """The times between the two, within a call, in which its client said nothing and heard nothing for that long,
+    although it ran and had nothing on its way."""
+    moments = client.moments_ns
+    inner = moments[(moments > since_ns) & (moments < until_ns)]
+    edges = np.concatenate([[since_ns], inner, [until_ns]])
+    for place in np.flatnonzero(np.diff(edges) >= least_ns).tolist():
+        began, done = int(edges[place]), int(edges[place + 1])
+        if ran_ns(run, call.client, began, done) >= least_ns and not client.is_stuck(call.since_ns, began):
+            yield began, done
+
+
+def ran_ns(run: Recorded, client: str, since_ns: int, until_ns: int) -> int:
+    """For how much of this time the client was not stopped, nor kept waiting for a processor."""
+    one = pd.DataFrame({"client": [client], "invoke_ns": [since_ns], "complete_ns": [until_ns]})
     return until_ns - since_ns - int(stood_still_ns(one, run)[0])
 
 

@@ -309,6 +309,17 @@ def _waits_for_free(run: Recorded, evidence: Evidence, case: Case) -> Told:
     )
 
 
+def _hung(run: Recorded, evidence: Evidence, case: Case) -> Told:
+    example = case.example
+    client, call = printable(str(example["client"])), printable(str(example["call"]))
+    end = "did not return" if not example["returned"] else "returned later"
+    return Told(
+        f"The {call} that {client} called at {float(example['called_ms']):+,.1f} ms sent nothing and heard nothing for "
+        f"{lasting(float(example['for_ms']) * 1e6)}, from {float(example['at_ms']):+,.1f} ms on, although no fault was "
+        f"in the way and {client} ran; it {end}."
+    )
+
+
 _FREED: Final[Mapping[str, str]] = {"deleted": "deleted", "expired": "expired", "lost": "lost by the node"}
 _LOOKS_AGAIN: Final = "a client that is not woken up must look again by itself when the last lease that it saw is over"
 
@@ -397,6 +408,7 @@ _KINDS: Final[Mapping[str, Callable[[Recorded, Evidence, Case], Told]]] = {
     "keys-left-behind": _left_behind,
     "no-way-in": _no_way_in,
     "waits-for-free-lock": _waits_for_free,
+    "call-hung": _hung,
     "acquire-overrun": _overrun,
     "orphan-outlasts-ttl": _outlasting,
 }

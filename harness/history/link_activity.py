@@ -15,6 +15,11 @@ from harness.history.fault_windows import FOREVER_NS
 from harness.history.groups import Ints
 
 _TIMES: Final = ("from_client_ns", "to_node_ns", "from_node_ns", "to_client_ns")
+BLOCKING: Final = (
+    *("BLPOP", "BRPOP", "BRPOPLPUSH", "BLMOVE", "BLMPOP", "BZPOPMIN", "BZPOPMAX", "BZMPOP", "XREAD", "XREADGROUP"),
+    *("SUBSCRIBE", "PSUBSCRIBE", "SSUBSCRIBE", "WAIT", "WAITAOF"),
+)
+"""Requests that a server may answer as late as it likes."""
 
 
 @dataclass(frozen=True)
@@ -52,11 +57,12 @@ class Activity:
 
     def is_stuck(self, since_ns: int, at_ns: int) -> bool:
         """Whether what went last over one of its connections, sent or heard since the first time, was on its way in
-        the proxy at the second: then it is not known to be the client that says nothing."""
+        the proxy at the second, or the node owed an answer to a request that does not block: then it is not known to be
+        the client that says nothing."""
         rows = self.requests
         first = rows[list(_TIMES)].where(rows[list(_TIMES)] >= 0).min(axis=1)
         last = rows[((first >= since_ns) & (first <= at_ns)).to_numpy(bool)].groupby("connection").tail(1)
-        lost = (last["to_node_ns"] < 0) & (last["from_node_ns"] < 0)
+        lost = (last["from_node_ns"] < 0) & ((last["to_node_ns"] < 0) | ~last["command"].isin(BLOCKING))
         lost |= (last["from_node_ns"] >= 0) & (last["to_client_ns"] < 0)
         closed = [self.closed_ns.get(connection, FOREVER_NS) <= at_ns for connection in last["connection"]]
         return bool((lost & ~np.array(closed, bool)).any())
@@ -82,7 +88,8 @@ class Links:
         own = pc.and_(own, pc.not_equal(requests["node"], "resource"))
         rows = requests.filter(own)
         columns = {name: rows[name].fill_null(-1).to_numpy() for name in ("connection", *_TIMES)}
-        texts = {"keys": rows["keys"].to_pylist(), "reply": pd.Series(rows["reply"].to_pylist(), dtype="string")}
+        texts = {name: rows[name].to_pylist() for name in ("command", "keys")}
+        texts["reply"] = pd.Series(rows["reply"].to_pylist(), dtype="string")
         frame = pd.DataFrame({**columns, **texts})
         closed = connections.filter(connections["client_closed_ns"].is_valid())
         pairs = zip(closed["connection"].to_pylist(), closed["client_closed_ns"].to_pylist(), strict=True)

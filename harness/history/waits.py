@@ -1,7 +1,8 @@
 """Who waited for a key, and when: from the first try for a section to the end of the last one.
 
-A client that was cut off while it was acquiring had been waiting since the first request that it sent after its last
-recorded operation, or at least since it was asked to end: no section begins after that.
+A client that was cut off while it was acquiring had been waiting since its call began. In older records it is not told
+when that was: then since the first request that it sent after its last recorded operation, or at least since it was
+asked to end, because no section begins after that.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ def _of_cut_off(run: Recorded, links: Links, end: ClientEnd, stop_ns: int) -> tu
     activity = links.of(end.client)
     last_ns = int(own["complete_ns"].max()) if len(own) else run.timeline.start_ns
     after = activity.sent_ns[activity.sent_ns > last_ns]
-    since_ns = min(int(after[0]), stop_ns) if len(after) else stop_ns
+    since_ns = end.since_ns or min([stop_ns, *after[:1].tolist()])
     asked = sorted(map(str, run.ops["key"].unique()), key=len)
     named = [key for key in asked if any(key in name for name in activity.keys(since_ns))]
     return since_ns, asked[0] if len(asked) == 1 else named[-1] if named else ""

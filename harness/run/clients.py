@@ -320,6 +320,7 @@ class ClientSlot:
                 under_way=None if how == "finished" else state.name.lower(),
                 error=self._last_words() if how == "died" else None,
                 ops=control.ops,
+                since_ns=None if how == "finished" else control.since_ns,
             )
             self._past_ops += control.ops
             self._sections[task] = max(self._sections[task], control.sections + (state is State.ACQUIRING))

@@ -215,7 +215,7 @@ PROMISES: Final = (
         title="returns within its own timeout",
         says="A call that asks for the lock returns within the time that the library's own settings allow.",
         counts="The library sets a limit, and a fault was in force while a client asked for the lock.",
-        kinds=frozenset({"acquire-overrun", "acquire-never-ended"}),
+        kinds=frozenset({"acquire-overrun", "acquire-never-ended", "call-hung"}),
         at_stake=_acquires_met_faults,
         cannot=_sets_no_limit,
     ),

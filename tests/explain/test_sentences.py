@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fencepost.history import STARVATION, HowDown
+from fencepost.history import STARVATION, ClientEnd, HowDown
 from tests.explain.stories import Story
 from tests.judge.histories import ms
 
@@ -429,6 +429,19 @@ def test_a_client_that_slept_beside_a_free_lock() -> None:
         "c2 was waiting for k1. From +409.0 ms on, for 8.59 s, the key was free (expired at +409.0 ms) and no fault"
     )
     assert told(by_hand=True, asks=9).endswith("meanwhile c2 had 8 requests answered, and was not let in.")
+
+
+@pytest.mark.parametrize(("is_cut_off", "end"), [(False, "returned later"), (True, "did not return")])
+def test_a_release_that_hung(is_cut_off: bool, end: str) -> None:
+    story = Story(ttl_ms=400, nodes=1).section("c1", 10, None).request("c1", "n1", "DEL k1", 101, 102)
+    if is_cut_off:
+        story.ends.append(ClientEnd("c1", 1, "cut-off", ms(9000), "releasing", since_ns=ms(100)))
+    else:
+        story.op("c1", "release", "info", 1, 100, 9000)
+    assert story.told("call-hung").sentence == (
+        "The release that c1 called at +100.0 ms sent nothing and heard nothing for 8.9 s, from +102.1 ms on, although "
+        f"no fault was in the way and c1 ran; it {end}."
+    )
 
 
 def test_a_release_that_left_the_keys() -> None:

@@ -145,6 +145,15 @@ def cut_off(how: str = "cut-off", under_way: str | None = "acquiring") -> Histor
     return history
 
 
+@pytest.mark.parametrize(("since", "limit_ms", "found"), [(4100, 1000, 1), (4100.1, 1000, 0), (4100, None, 1)])
+def test_a_call_within_what_the_lock_allows_itself_may_still_end(
+    since: float, limit_ms: float | None, found: int
+) -> None:
+    history = cut_off()
+    history.ends[-1].since_ns = ms(since)
+    assert len(judged(history, limit_ms).findings) == found
+
+
 def test_a_call_that_is_still_under_way_when_everybody_was_asked_to_end_long_ago() -> None:
     (finding,) = check(cut_off().recorded()).findings
     assert (finding.kind, finding.blame, finding.breaks, finding.count) == (

@@ -121,6 +121,10 @@ def test_a_blocking_request_that_is_not_answered_is_silence() -> None:
     assert longest(waits(4000).request("c2", "n1", "BLPOP k1:wake 200", 60, None, did=False)) == 4000 - FREE
 
 
+def test_another_request_that_is_not_answered_is_the_nodes() -> None:
+    assert longest(waits(4000).request("c2", "n1", "GET k1", 60, None, did=False)) is None
+
+
 def test_other_clients_requests_and_those_of_the_harness_are_not_its_own() -> None:
     history = waits(4000).request("c3", "n1", "GET k1", 2000, 2001, did=False)
     history.request("c2", "n1", "PING", 2000, 2001, by="harness", did=False, connection=7)

@@ -69,6 +69,7 @@ OVERRIDDEN = {
     "listens too late": "sleep",
     "sleeps for seconds, not milliseconds": "blocks_s",
     "stays in the queue": "acquire",
+    "keeps its own mutex": "free",
 }
 
 every = pytest.mark.parametrize("mutant", MUTANTS.values(), ids=MUTANTS.keys())

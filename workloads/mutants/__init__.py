@@ -80,7 +80,7 @@ from workloads.mutants.values import (
     OneValuePerSecond,
     TwoThreads,
 )
-from workloads.mutants.waiting import ListensTooLate, SleepsForSeconds, StaysInTheQueue
+from workloads.mutants.waiting import KeepsItsOwnMutex, ListensTooLate, SleepsForSeconds, StaysInTheQueue
 
 __all__ = [
     "CONDITIONS",
@@ -115,6 +115,7 @@ __all__ = [
     "FreesWithoutComparing",
     "GrantsWhatIsOver",
     "HalfIsEnough",
+    "KeepsItsOwnMutex",
     "KeepsTheKeysOfItsTries",
     "LateReplyCounts",
     "LeavesRefusedAttempts",

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 import time
+from typing import Final
 
 from workloads.base import Lease
 from workloads.blocking_locks import WakesByMessage, WakesByPush
+from workloads.connection import SILENT, Reply
+from workloads.locks.redlock import Redlock
 from workloads.mutants.declared import mutant
 from workloads.queue_lock import QueueLock
 
@@ -60,3 +64,26 @@ class StaysInTheQueue(QueueLock):
         while (lease := self.try_once(key, ttl_ms)) is None and time.monotonic_ns() < until_ns:
             time.sleep(self.delay_ms() / 1e3)
         return lease
+
+
+_MUTEXES: Final[dict[int, threading.Lock]] = {}
+
+
+@mutant(
+    "keeps its own mutex",
+    "what a call takes within its process, it gives back whatever happens",
+    conditions="busy",
+    finding="call-hung",
+)
+class KeepsItsOwnMutex(Redlock):
+    """An error of a release that is not answered by every node leaves a mutex of the process locked: the next release
+    waits for it forever."""
+
+    def free(self, key: str, value: str, patient: bool = True) -> list[Reply]:
+        mutex = _MUTEXES.setdefault(id(self), threading.Lock())
+        mutex.acquire()
+        replies = super().free(key, value, patient)
+        if patient and SILENT in replies:
+            raise TimeoutError("a node did not answer the release")
+        mutex.release()
+        return replies

@@ -1,0 +1,120 @@
+"""Did a call of the lock hang?
+
+A client that extends or releases, or acquires within a limit that its lock has declared, says something to a node
+sooner or later. A call hangs if, for a lease, what the lock allows its acquires, and as long as a client may sleep
+beside a free lock (`harness.checkers.free_waits`),
+
+- the client sent nothing to any node and heard nothing, and nothing of what it had sent was on its way;
+- no fault was in force on the lock's nodes, on the client or its links, and the client ran.
+
+It does not matter whether the call ended later, or whether the run ended first: a client that was killed or cut off in
+the middle of it counts. This costs time and no safety, so it breaks only `liveness`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from fencepost.text import count, listed, milliseconds
+from harness.checkers.free_waits import patience_ns, silences
+from harness.figures import CheckerFigures, Row
+from harness.history.fault_windows import between
+from harness.history.key_owners import rows_of
+from harness.history.link_activity import Links
+from harness.history.recorded import Recorded
+from harness.history.waits import Wait, in_the_way
+from harness.verdict import Answer, Finding, shown
+
+_DOING: Final = {"acquiring": "acquire", "extending": "extend", "releasing": "release"}
+_COMPLETED: Final = ("extend", "held", "reenter", "leave", "release")
+
+
+class Figures(CheckerFigures, frozen=True):
+    """`calls`: those that hung. `longest_ms`: for how long; None if none did. `allowed_ms`: how long a call may say
+    nothing."""
+
+    calls: int
+    longest_ms: float | None
+    allowed_ms: float
+
+    def rows(self) -> Iterator[Row]:
+        if self.calls:
+            text = f"{count(self.calls)} calls of the lock said nothing for up to {milliseconds(self.longest_ms)}"
+            yield Row("hung", text, order=91)
+
+
+class _Hung(NamedTuple):
+    """A call, and when it said nothing."""
+
+    f: str
+    call: Wait
+    since_ns: int
+    until_ns: int
+
+    @property
+    def length_ns(self) -> int:
+        return self.until_ns - self.since_ns
+
+
+def check(run: Recorded) -> Answer:
+    """No figures where what went over the links is not on record."""
+    wire = run.wire()
+    if wire is None or not wire.recorded.issuperset(run.nodes):
+        return Answer()
+    links, allowed_ns = Links(wire), round(allowed_ms(run) * 1e6)
+    hung = []
+    for f, call in _long_calls(run, allowed_ns):
+        calm = between(in_the_way(run, call, []), call.since_ns, call.until_ns)
+        said_nothing = [
+            _Hung(f, call, *silence)
+            for since, until in calm
+            for silence in silences(run, call, links.of(call.client), since, until, allowed_ns)
+        ]
+        hung += sorted(said_nothing, key=lambda one: -one.length_ns)[:1]
+    hung.sort(key=lambda one: one.since_ns)
+    longest = max(hung, key=lambda one: one.length_ns, default=None)
+    figures = Figures(len(hung), longest and longest.length_ns / 1e6, allowed_ms(run))
+    return Answer(figures, () if longest is None else (_finding(run, hung, longest),))
+
+
+def allowed_ms(run: Recorded) -> float:
+    """How long a call may say nothing."""
+    return max(run.lease_ms, run.acquire_limit_ms or 0) + patience_ns(run) / 1e6
+
+
+def _long_calls(run: Recorded, least_ns: int) -> Iterator[tuple[str, Wait]]:
+    """Those that lasted that long: completed ones, and those in which a client ended. An acquire counts if the lock
+    declares a limit; another one may wait for as long as others hold the lock."""
+    counted = (*_COMPLETED, "acquire") if run.acquire_limit_ms is not None else _COMPLETED
+    took = run.ops["complete_ns"].to_numpy(np.int64) - run.ops["invoke_ns"].to_numpy(np.int64)
+    long = run.ops[(took >= least_ns) & run.ops["f"].isin(counted).to_numpy(np.bool_)]
+    for f, client, key, since, until in rows_of(long, "f", "client", "key", "invoke_ns", "complete_ns"):
+        yield str(f), Wait(str(client), str(key), since, until)
+    for end in run.ends:
+        f = _DOING.get(end.under_way or "", "")
+        if f in counted and end.since_ns is not None and end.at_ns - end.since_ns >= least_ns:
+            yield f, Wait(end.client, "", end.since_ns, end.at_ns, is_over=False)
+
+
+def _finding(run: Recorded, hung: Sequence[_Hung], longest: _Hung) -> Finding:
+    calls = "1 call" if len(hung) == 1 else f"{len(hung)} calls"
+    steps = listed(sorted({one.f for one in hung}))
+    text = (
+        f"{calls} of the lock ({steps}) hung: up to {milliseconds(longest.length_ns / 1e6)} without a request to any "
+        f"node or an answer, although no fault was in the way ({milliseconds(allowed_ms(run))} allowed)"
+    )
+    examples = tuple(
+        {
+            "client": one.call.client,
+            "call": one.f,
+            "at_ms": run.at_ms(one.since_ns),
+            "for_ms": one.length_ns / 1e6,
+            "called_ms": run.at_ms(one.call.since_ns),
+            "returned": one.call.is_over,
+        }
+        for one in shown(hung, longest)
+    )
+    return Finding("call-hung", "lock", text, ("liveness",), len(hung), examples)
