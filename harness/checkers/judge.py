@@ -40,6 +40,7 @@ _NEED_THE_END: Final = frozenset(
         "link_use",
         "liveness",
         "opportunities",
+        "partial_starvation",
         "phases",
         "register",
         "updates",

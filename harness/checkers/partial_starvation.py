@@ -1,0 +1,150 @@
+"""Did one client get the lock far less often than chance explains?
+
+Whenever the lock passes from one client to another, the clients that have been waiting since before it came free
+compete for it. Locks need not be fair: a client that polls at a bad moment, or backs off, may have a quarter of an
+equal chance (`LEAST_SHARE`), but not less each time. A client that competed `n` times, with chances of `p` on average,
+gets the lock `k` times or less with a probability of at most that of the binomial distribution: of all sums of
+independent chances with one mean it has the heaviest tail (Hoeffding 1956). Below `CHANCE`, divided by the number of
+clients and of keys that are looked at, it was no chance.
+
+A handover counts for a client only if no fault was in force on the lock's nodes, the client or its links since a lease
+before the lock came free; slow links do not count, either. Clients that poll in step may keep one of them out although
+the lock does nothing wrong, so it is not decided who is to blame, and nothing is broken.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+import numpy as np
+from scipy.special import bdtr
+
+from fencepost.text import count
+from harness.checkers.kept_out import CROWD
+from harness.figures import CheckerFigures
+from harness.history.fault_windows import merged
+from harness.history.key_owners import rows_of
+from harness.history.recorded import Recorded
+from harness.history.waits import Wait, in_the_way, recorded_waits
+from harness.verdict import Answer, Finding
+
+LEAST_SHARE: Final = 0.25
+CHANCE: Final = 1e-9
+
+Windows = list[tuple[int, int]]
+
+
+class Figures(CheckerFigures, frozen=True):
+    """`handovers`: how often the lock passed to one of several clients that had waited for it. `least_probability`: of
+    a client that got as few of them, or fewer; None without handovers."""
+
+    handovers: int
+    least_probability: float | None
+
+
+class _Share(NamedTuple):
+    """How many of the handovers for which a client competed it won, with which chances, and how probable as few are."""
+
+    client: str
+    key: str
+    since_ns: int
+    until_ns: int
+    competed: int
+    won: int
+    expected: float
+    probability: float
+
+
+def check(run: Recorded) -> Answer:
+    """No figures of semaphores, and of more clients than `CROWD`: the machine decides who gets in then."""
+    if run.permits > 1 or len(run.config.user_names) > CROWD:
+        return Answer()
+    handovers = list(_handovers(run))
+    shares = sorted(_shares(handovers), key=lambda share: share.probability)
+    figures = Figures(len(handovers), shares[0].probability if shares else None)
+    starved = [share for share in shares if share.probability * len(shares) < CHANCE]
+    return Answer(figures, (_finding(run, starved),) if starved else ())
+
+
+class _Handover(NamedTuple):
+    """`rivals`: the clients that had waited since before the lock came free, the winner among them."""
+
+    key: str
+    at_ns: int
+    winner: str
+    rivals: tuple[str, ...]
+
+
+def _handovers(run: Recorded) -> Iterator[_Handover]:
+    waits: defaultdict[tuple[str, str], Windows] = defaultdict(list)
+    for client, key, since, until in rows_of(recorded_waits(run, 0), "client", "key", "since", "until"):
+        waits[str(key), str(client)].append((since, until))
+    lease_ns = round(run.lease_ms * 1e6)
+    faulty = {
+        client: merged(
+            [(a, b + lease_ns) for a, b in in_the_way(run, Wait(client, "", 0, 0), [])], 0, run.ops["complete_ns"].max()
+        )
+        for client in run.config.user_names
+    }
+    sections = run.sections.sort_values("start_ns", kind="stable")
+    before: dict[str, tuple[str, int]] = {}
+    for key, client, start, end in rows_of(sections, "key", "client", "start_ns", "end_ns"):
+        holder, free_ns = before.get(key, (client, 0))
+        if holder != client:
+            rivals = tuple(
+                other
+                for other in run.config.user_names
+                if other != holder
+                and _covers(waits[key, other], free_ns, start)
+                and not _touches(faulty[other], free_ns, start)
+            )
+            if client in rivals and len(rivals) > 1:
+                yield _Handover(key, start, client, rivals)
+        before[key] = (client, max(end, start))
+
+
+def _covers(windows: Windows, since_ns: int, until_ns: int) -> bool:
+    place = int(np.searchsorted([since for since, _ in windows], since_ns, "right")) - 1
+    return place >= 0 and windows[place][1] >= until_ns
+
+
+def _touches(windows: Windows, since_ns: int, until_ns: int) -> bool:
+    return any(began <= until_ns and done >= since_ns for began, done in windows)
+
+
+def _shares(handovers: list[_Handover]) -> Iterator[_Share]:
+    by_client: defaultdict[tuple[str, str], list[_Handover]] = defaultdict(list)
+    for one in handovers:
+        for rival in one.rivals:
+            by_client[one.key, rival].append(one)
+    for (key, client), own in by_client.items():
+        chances = [LEAST_SHARE / len(one.rivals) for one in own]
+        won = sum(one.winner == client for one in own)
+        probability = float(bdtr(won, len(own), np.mean(chances)))
+        yield _Share(client, key, own[0].at_ns, own[-1].at_ns, len(own), won, sum(chances) / LEAST_SHARE, probability)
+
+
+def _finding(run: Recorded, starved: list[_Share]) -> Finding:
+    worst = starved[0]
+    client = worst.client
+    text = (
+        f"{client} got the lock {count(worst.won)} of the {count(worst.competed)} times that it passed to one of the "
+        f"clients that waited, {client} among them, and no fault was in the way of {client}; with equal chances it "
+        f"would have been {worst.expected:.0f} times"
+    )
+    examples = tuple(
+        {
+            "client": share.client,
+            "key": share.key,
+            "at_ms": run.at_ms(share.since_ns),
+            "for_ms": (share.until_ns - share.since_ns) / 1e6,
+            "competed": share.competed,
+            "won": share.won,
+            "expected": share.expected,
+            "probability": share.probability,
+        }
+        for share in starved[:3]
+    )
+    return Finding("partial-starvation", "undecided", text, (), len(starved), examples)
