@@ -169,7 +169,7 @@ def _finding(run: Recorded, vain: Sequence[_Vain], longest: _Vain) -> Finding:
         f"in the way, and {how} (TTL {run.lease_ms:.0f} ms)"
     )
     examples = tuple(_example(run, one) for one in shown(vain, longest))
-    return Finding("waits-for-free-lock", "lock", text, ("liveness",), len(vain), examples)
+    return Finding("waits-for-free-lock", "lock", text, len(vain), examples)
 
 
 def _example(run: Recorded, one: _Vain) -> dict[str, object]:

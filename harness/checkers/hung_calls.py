@@ -117,4 +117,4 @@ def _finding(run: Recorded, hung: Sequence[_Hung], longest: _Hung) -> Finding:
         }
         for one in shown(hung, longest)
     )
-    return Finding("call-hung", "lock", text, ("liveness",), len(hung), examples)
+    return Finding("call-hung", "lock", text, len(hung), examples)

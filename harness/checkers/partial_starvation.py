@@ -147,4 +147,4 @@ def _finding(run: Recorded, starved: list[_Share]) -> Finding:
         }
         for share in starved[:3]
     )
-    return Finding("partial-starvation", "undecided", text, (), len(starved), examples)
+    return Finding("partial-starvation", "undecided", text, len(starved), examples)

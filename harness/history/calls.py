@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from harness.history.recorded import Recorded
 
 NO_CALL: Final = -1
+_STEPS: Final = {"acquiring": "acquire", "extending": "extend", "releasing": "release"}
+"""What a client says it is doing while the lock works for it, and what was asked of the lock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +41,13 @@ class Calls:
     @classmethod
     def of(cls, run: Recorded) -> Calls:
         ops = run.ops[run.ops["f"].isin(LOCK_STEPS).to_numpy(bool)]
-        cut = [end for end in run.ends if end.under_way in LOCK_STEPS]
+        cut = [end for end in run.ends if end.under_way in _STEPS]
         began = _last_recorded(run) if cut else {}
         columns = [
             np.append(ops[name].astype(str).to_numpy(object), np.array(more, object))
             for name, more in (
                 ("client", [end.client for end in cut]),
-                ("f", [end.under_way for end in cut]),
+                ("f", [_STEPS[end.under_way or ""] for end in cut]),
                 ("outcome", [""] * len(cut)),
                 ("key", [""] * len(cut)),
             )

@@ -56,7 +56,7 @@ def longest(history: History) -> float | None:
 def test_a_client_that_sleeps_beside_a_free_lock_was_not_woken() -> None:
     finding = only(waits(5000))
     assert (finding.kind, finding.blame, finding.breaks, finding.count) == (
-        "waits-for-free-lock", "lock", ("liveness",), 1,
+        "waits-for-free-lock", "lock", "liveness", 1,
     )  # fmt: skip
     assert finding.text == (
         "1 client waited for up to 4.9 s while the lock was free and no fault was in the way, and asked for nothing "

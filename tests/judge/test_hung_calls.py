@@ -27,7 +27,7 @@ def longest(history: History, limit_ms: float | None = None) -> float | None:
 
 def test_a_release_that_says_nothing_hung() -> None:
     (finding,) = check(releases(5000).recorded()).findings
-    assert (finding.kind, finding.blame, finding.breaks, finding.count) == ("call-hung", "lock", ("liveness",), 1)
+    assert (finding.kind, finding.blame, finding.breaks, finding.count) == ("call-hung", "lock", "liveness", 1)
     assert finding.text == (
         "1 call of the lock (release) hung: up to 4.9 s without a request to any node or an answer, although no fault "
         "was in the way (2.4 s allowed)"
