@@ -24,6 +24,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
+from fencepost.quorum import quorum
 from fencepost.text import out_of
 from harness.figures import CheckerFigures, Row
 from harness.history.answers import answers_of
@@ -113,8 +114,8 @@ def _needed(keys: Any, asked: Ints, nodes: int, permits: int) -> Ints:
         own = keys == key
         counts = Counter(asked[own].tolist())
         usual = min(counts, key=lambda number: (-counts[number], number))
-        majority = nodes // 2 + 1
-        needed[own] = 0 if not usual else 1 if permits > 1 else majority if usual >= majority else usual // 2 + 1
+        majority = quorum(nodes)
+        needed[own] = 0 if not usual else 1 if permits > 1 else majority if usual >= majority else quorum(int(usual))
     return needed
 
 

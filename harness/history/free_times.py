@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fencepost.quorum import quorum
 from harness.history.fault_windows import FOREVER_NS, between, merged
 from harness.history.key_owners import rows_of
 from harness.history.lock_keys import lock_keys
@@ -46,7 +47,7 @@ def free_times(run: Recorded, names: set[str], key: str, since_ns: int, until_ns
         unseen = between(seen[node], 0, FOREVER_NS)
         for began, done in merged([*taken[node], *unseen], since_ns, until_ns):
             changes += [(began, -1), (done, 1)]
-    free, majority = len(run.nodes), len(run.nodes) // 2 + 1
+    free, majority = len(run.nodes), quorum(len(run.nodes))
     busy, at_ns = _used(run, key), since_ns
     for when_ns, change in sorted(changes):
         if free < majority:
