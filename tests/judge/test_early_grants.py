@@ -63,7 +63,9 @@ def test_a_yes_after_one_of_three_answers() -> None:
 
 
 def test_without_records_of_links_and_nodes_nothing_is_told() -> None:
-    assert check(History().watch("n1").section("c1", 20, 50).recorded()) == Answer()
+    history = History().watch("n1").section("c1", 20, 50)
+    history.wire = False
+    assert check(history.recorded()) == Answer()
     assert check(asks(History().section("c1", 20, 50, asked=10), (15, 25)).recorded()) == Answer()
 
 

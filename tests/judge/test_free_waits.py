@@ -250,7 +250,7 @@ def test_what_the_proxy_still_has_may_be_what_it_waits_for() -> None:
 
 
 def test_a_call_that_never_ended_counts_until_its_client_was_cut_off() -> None:
-    history = freed().op("c2", "acquire", "fail", 1, 10, 40, reason="held")
+    history = freed().op("c2", "acquire", "fail", 1, 10, 40)
     history.request("c2", "n1", "BLPOP k1:wake 200", 60, None, did=False)
     history.ends.append(ClientEnd("c2", 1, "cut-off", ms(99_000), "acquiring"))
     (example,) = only(history).examples
@@ -295,7 +295,7 @@ def test_without_the_record_of_the_links_or_of_the_nodes_nothing_is_told() -> No
     history.not_recorded.add("n1")
     assert judged(history).figures is None
     history = waits(5000)
-    history.requests.clear()
+    history.wire = False
     assert judged(history).figures is None
     history = waits(5000)
     history.key_events.clear()

@@ -193,7 +193,7 @@ def test_a_request_that_arrives_after_its_call_had_ended() -> None:
 
 def test_a_call_that_was_under_way_when_its_client_was_killed() -> None:
     history = granted().end("c1", "killed", 90)
-    history.ends[0].under_way = "release"
+    history.ends[0].under_way = "releasing"
     history.seen("n1", "deleted", 90, since=30).request("c1", "n1", "DEL k1", 80, 81, reply="1", sent=79)
     assert told(history, "f", "section", "is_in_call")[1] == ("release", -1, True)
 

@@ -350,7 +350,7 @@ def test_a_renewal_that_another_client_sent_later_is_not_excused() -> None:
 
 def test_a_key_whose_client_was_killed_in_the_call_that_set_it() -> None:
     history = History().watch("n1").op("c1", "acquire", "fail", 1, 0, 5).seen("n1", "set", 20, "v1", ttl=100)
-    history.ends.append(ClientEnd("c1", 1, "killed", ms(30), "acquire"))
+    history.ends.append(ClientEnd("c1", 1, "killed", ms(30), "acquiring"))
     history.request("c1", "n1", "SET k1 v1 NX PX 100", 19, 20).seen("n1", "deleted", 70)
     assert orphan(history) == ("client gone", 40)
 
