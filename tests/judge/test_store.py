@@ -293,8 +293,9 @@ def test_the_listing_has_a_column_for_each_figure_that_checkers_offer(tmp_path: 
     written(tmp_path)
     text = shown(tmp_path)
     heads = text.splitlines()[1].split()
-    assert heads[-4:] == ["sections", "overlaps", "lost", "verdict"]
-    assert text.splitlines()[3].split()[-4:] == ["2", "0/0/0", "0", "valid"]
+    promises = ["exclusion", "lease", "liveness", "data"]
+    assert heads[-8:] == ["sections", "overlaps", "lost", *promises, "verdict"]
+    assert text.splitlines()[3].split()[-8:] == ["2", "0/0/0", "0", "kept", "kept", "kept", "kept", "valid"]
     assert text.splitlines()[4].split()[-1] == "unjudged"
     assert "overlaps: blamed on the lock / on a client that outlived its lease / undecided; lost: updates" in " ".join(
         text.split()
