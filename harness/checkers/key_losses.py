@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from harness.figures import KeyFigures, Row
+from harness.history.fault_windows import FOREVER_NS
 from harness.history.handed_on import HandedOn
 from harness.history.key_owners import Owners, rows_of
 from harness.history.recorded import Recorded
@@ -54,6 +55,8 @@ def _losses(run: Recorded, owners: Owners) -> dict[str, pd.DataFrame]:
     in_order = owners.holdings.sort_values("from_min_ns", kind="stable")
     following = in_order.groupby(["node", "key"], observed=True)["client"].shift(-1)
     replaced = (in_order["ended"] == "overwritten") & (in_order["client"] == following)
+    # A lock whose keys have no time to live may keep their expiry in the value, and replaces what has expired.
+    replaced |= (in_order["ended"] == "overwritten") & (in_order["expires_ns"] >= FOREVER_NS)
     own_calls = (owners.holdings["section"] >= 0) & ~owners.holdings["is_background"]
     holdings = owners.holdings[own_calls & ~replaced.reindex(owners.holdings.index)]
     own = holdings["section"].to_numpy(np.int64)

@@ -20,7 +20,7 @@ import numpy as np
 from fencepost.quorum import quorum
 from harness.history.fault_windows import FOREVER_NS
 from harness.history.groups import known
-from harness.history.key_owners import Owners
+from harness.history.key_owners import Owners, process_of
 from harness.history.node_line import NodeLine
 from harness.history.standstills import Standstills
 from harness.history.wrong_clocks import WrongClocks
@@ -77,6 +77,7 @@ class Backing:
     watch_windows: dict[str, tuple[list[int], list[int], list[int]]]
     """By node, when it came into sight and was lost again, and which run of its server that was."""
     client: list[str]
+    process: list[str]
     key: list[str]
     asked: list[int]
     told: list[int]
@@ -108,6 +109,7 @@ class Backing:
             used,
             watch_windows,
             clients,
+            [process_of(client) for client in clients],
             keys,
             asked.tolist(),
             sections["start_ns"].tolist(),
@@ -215,14 +217,14 @@ class Backing:
         return self.standstills.until(node, asked) if is_its_own else asked
 
     def _perhaps_own(self, line: NodeLine, section: int, start: int, until: int) -> list[int]:
-        """The places in the line, touching this time, whose value is the section's or is not known."""
-        return line.perhaps(self.owners.values[section], start, until)
+        """The places in the line, touching this time, that are the section's or may be."""
+        return line.perhaps(self.process[section], start, until)
 
     def _loss(self, node: str, section: int, at_ns: int) -> Loss:
         """Why the node does not hold the section's value shortly before `at_ns`."""
         line, asked = self.lines[node, self.key[section]], self.asked[section]
         # What lasts until then had come too late.
-        own = [one for one in line.own(section, self.owners.values[section], asked, at_ns) if one.to_max_ns < at_ns]
+        own = [one for one in line.own(section, self.process[section], asked, at_ns) if one.to_max_ns < at_ns]
         if not own:
             # What it held may have been lost with the node before anybody saw it, or gone before it could be read.
             if any(asked <= lost < at_ns for _, lost, _ in self._windows(node)):

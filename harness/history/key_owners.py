@@ -62,7 +62,10 @@ def find_owners(run: Recorded, watched: Watched, ledger: Ledger) -> Owners:
     setters = Setters.of(run, ledger, places_of(run.sections))
     every = with_setters(watched.holdings, setters)
     used = _Used.of(run, ledger, every)
-    every = every.assign(section=used.sections(every))
+    is_counted = every["value"].isin(list(used.counted)).to_numpy(bool)
+    # Whose a key is that counts something is not known.
+    of_none = {"client": every["client"].mask(is_counted, None), "call": every["call"].mask(is_counted, NO_CALL)}
+    every = every.assign(section=used.sections(every), **of_none)
     holdings, copies = _of_the_lock(run, ledger, every)
     values = _values(run, setters, holdings, used)
     of_clients = _of_clients(run, values, used)
@@ -112,7 +115,7 @@ class _Used:
                 found[place] = NO_SECTION
             elif found[place] == NO_SECTION and self.is_ones(value) and len(own := self.sections_of[value]) == 1:
                 (section,) = own
-                if client is None or client == _process(self.client_of[section]):
+                if client is None or client == process_of(self.client_of[section]):
                     found[place] = section
         return found
 
@@ -150,11 +153,11 @@ def _of_the_lock(run: Recorded, ledger: Ledger, holdings: pd.DataFrame) -> tuple
     if not under and names:  # no key has its own name on the nodes
         main = max(names, key=lambda key: len(held[key]))
         copies |= {key for key in names if key != main and 2 * len(held[key] & held[main]) > len(held[key])}
-    if run.permits > 1:
-        copies.clear()
     freed = _freed(ledger)
     freed_names = {name for key, name in names.items() if key in freed and key not in copies}
     copies |= {key for key, name in names.items() if key not in freed and name in freed_names and key not in own_names}
+    if run.permits > 1:
+        copies.clear()
     copies |= held.keys() - names.keys()
     names = {key: name for key, name in (names | own_names).items() if key not in copies}
     lock_key = holdings["key"].astype(str).map(names)
@@ -210,7 +213,7 @@ def _values(run: Recorded, setters: Setters, holdings: pd.DataFrame, used: _Used
             found[key, client].append((since_ns, until_ns, value))
     for one in lasting:
         if one.place not in unclear and not values[one.place]:
-            there = found.get((one.key, _process(one.client)), ())
+            there = found.get((one.key, process_of(one.client)), ())
             values[one.place] |= {v for since, until, v in there if since <= one.start_ns and until >= one.asked_ns}
     return {section: own for section, own in sorted(values.items()) if own or section not in unclear}
 
@@ -236,7 +239,7 @@ def _add_unknown(holdings: pd.DataFrame, used: _Used, lasting: Sequence[_Lasting
             continue
         for one in lasting:
             may_be = one.key == key and one.asked_ns <= by_ns and since_ns <= one.end_ns
-            if may_be and client in (None, _process(one.client)):
+            if may_be and client in (None, process_of(one.client)):
                 values[one.place].add(value)
 
 
@@ -251,7 +254,8 @@ def _of_clients(run: Recorded, values: Mapping[int, set[str]], used: _Used) -> d
     return {value: next(iter(used.clients[value])) for value in again}
 
 
-def _process(client: str) -> str:
+def process_of(client: str) -> str:
+    """The process of a task."""
     return client.partition("@")[0]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Container
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -47,7 +46,8 @@ class NodeLine:
     """The places of those that were set for each section."""
     unread: list[Own]
     """Those whose value was gone before it could be read."""
-    value: list[str | None]
+    client: list[str | None]
+    """The process that set each of them; None if that, or the value, is not known."""
     from_min: list[int]
     from_max: list[int]
     to_max: list[int]
@@ -74,7 +74,7 @@ class NodeLine:
             every,
             of_section,
             [one for one, value in zip(every, values, strict=True) if value is None],
-            values,
+            [None if value is None else client for client, value in zip(rows["client"].tolist(), values, strict=True)],
             rows["from_min_ns"].tolist(),
             rows["from_max_ns"].tolist(),
             to_max.tolist(),
@@ -86,28 +86,30 @@ class NodeLine:
             (rows["ended"] == "expired").tolist(),
         )
 
-    def perhaps(self, values: Container[str], start: int, until: int) -> list[int]:
-        """The places, touching this time, that have one of these values, or one that is not known."""
+    def perhaps(self, client: str, start: int, until: int) -> list[int]:
+        """The places, touching this time, that this process set, or of which it is not known who did. Which of its
+        tasks and calls did is not asked: a request may leave its client late, and what a client finds of its own it may
+        hold once more."""
         return [
             place
             for place in range(bisect_left(self.reach, start), bisect_right(self.from_min, until))
-            if (value := self.value[place]) is None or value in values
+            if self.client[place] in (None, client)
         ]
 
-    def own(self, section: int, values: Container[str], start: int, until: int) -> list[Own]:
-        """The holdings that were set for the section, and those with one of these values that another call had set, and
-        that may have been set anew in this time, or given more."""
+    def own(self, section: int, client: str, start: int, until: int) -> list[Own]:
+        """The holdings that were set for the section, and those of its process that another call had set, and that may
+        have been set anew in this time, or given more."""
         again = {
             place
-            for place in self.perhaps(values, start, until)
-            if self.value[place] is not None and self.may_be_set_anew(place, start, until)
+            for place in self.perhaps(client, start, until)
+            if self.client[place] is not None and self.may_be_set_anew(place, start, until)
         }
         return [self.every[place] for place in sorted(again.union(self.of_section.get(section, ())))]
 
     def lives_until(self, place: int, by_ns: int) -> int:
         """By when this holding has certainly expired, as far as what happened by `by_ns` decides it; forever if that is
         not known. Where it is not known whether a renewal was before that, the longer life counts."""
-        if self.value[place] is None:
+        if self.client[place] is None:
             return FOREVER_NS
         expiries = [expires_ns for _, expires_ns in self.before_renewals[place]] + [self.expires_max[place]]
         surely = bisect_right(self.renewals[place], by_ns)
