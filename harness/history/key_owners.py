@@ -66,6 +66,8 @@ def find_owners(run: Recorded, watched: Watched, ledger: Ledger) -> Owners:
     # Whose a key is that counts something is not known.
     of_none = {"client": every["client"].mask(is_counted, None), "call": every["call"].mask(is_counted, NO_CALL)}
     every = every.assign(section=used.sections(every), **of_none)
+    known = [process_of(used.client_of[section]) if section != NO_SECTION else None for section in every["section"]]
+    every = every.assign(client=every["client"].where(every["client"].notna(), pd.Series(known, dtype=object)))
     holdings, copies = _of_the_lock(run, ledger, every)
     values = _values(run, setters, holdings, used)
     of_clients = _of_clients(run, values, used)
