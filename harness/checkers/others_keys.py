@@ -91,11 +91,12 @@ def check(run: Recorded) -> Answer:
     for change, member in removed_members(run, ledger, keys):
         told = _told(run, {**change, "what": "removed"}, _Holder(member.client, member.task, True))
         found.setdefault(change["row"], told)
-    touched = sorted(found.values(), key=lambda one: one.at_ms)
+    in_order = sorted(found, key=lambda row: found[row].at_ms)
+    touched = [found[row] for row in in_order]
+    only_kept = {row for row in found if _only_keeps(ledger.change(row))}
     number = {how: sum(one.how == how for one in touched) for how in _HOW}
     figures = Figures(**number, late=sum(one.is_late for one in touched))
-    kept = [one for one in touched if one.how == "prolonged" and one.call in ("acquire", "release")]
-    taken = [one for one in touched if one not in kept]
+    taken, kept = ([found[row] for row in in_order if (row in only_kept) == is_kept] for is_kept in (False, True))
     findings = [_finding("anothers-key", taken)] if taken else []
     findings += [_finding("anothers-key-prolonged", kept)] if kept else []
     return Answer(figures, tuple(findings))
@@ -181,6 +182,12 @@ def _is_wrong(change: Any, holder: _Holder) -> bool:
     if how != "overwritten":
         return True
     return extends or (f in _GRANTS and change["outcome"] == "ok") or change["command"] in _PLAIN
+
+
+def _only_keeps(change: Any) -> bool:
+    """Whether an attempt or a release prolonged it. What goes on after a grant, in the background, extends a lease."""
+    tries = change["f"] == "acquire" and (change["is_in_call"] or change["outcome"] != "ok")
+    return bool(change["what"] == "prolonged" and (tries or change["f"] == "release"))
 
 
 def _told(run: Recorded, row: Any, holder: _Holder) -> Touched:

@@ -140,6 +140,13 @@ def test_a_key_that_another_client_prolongs(f: str, broken: tuple[str, ...]) -> 
     assert breaks(history) == [broken]
 
 
+@pytest.mark.parametrize(("outcome", "broken"), [("ok", "lease"), ("fail", "liveness")])
+def test_background_work_that_prolongs_it_extends_a_lease_if_one_was_granted(outcome: str, broken: str) -> None:
+    """c1 believes that it is inside, and renews."""
+    history = prolongs(inside().op("c1", "acquire", outcome, 2, 560, 580))
+    assert breaks(history) == [broken]
+
+
 def test_a_key_that_its_owner_prolongs() -> None:
     history = extending(inside()).request("c2", "n1", "PEXPIRE k1 400", 600, 601, reply="1")
     assert found(history.seen("n1", "prolonged", 602, "b", since=599, ttl=400)) == (0, 0, 0)
