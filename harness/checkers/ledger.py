@@ -68,7 +68,7 @@ def check(run: Recorded) -> Answer:
         return Answer(Figures(None))
     rows = ledger.rows
     cause = rows["cause"].astype(str).to_numpy(object)
-    is_told = (rows["is_seen"] & (cause != "not recorded")).to_numpy(bool)
+    is_told = (rows["is_seen"] & rows["node"].isin(list(ledger.recorded))).to_numpy(bool)
     without = np.flatnonzero(is_told & (cause == "none"))
     shown = rows.iloc[without[:_EXAMPLES]]
     columns = (shown[name].tolist() for name in ("node", "key", "what", "at_ns"))

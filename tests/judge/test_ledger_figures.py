@@ -50,7 +50,7 @@ def test_what_happened_out_of_sight_is_not_counted() -> None:
 
 
 def test_a_node_whose_record_is_not_whole_is_left_out() -> None:
-    history = two_changes().watch("n2").seen("n2", "set", 13, "a", since=5)
+    history = two_changes().seen("n1", "expired", 140).watch("n2").seen("n2", "set", 13, "a", since=5)
     history.not_recorded.add("n1")
     assert figures(history) == Figures(1, without=1, not_recorded=("n1",), examples=(Change("n2", "k1", "set", 13.0),))
     assert text(history).endswith("; not recorded: all requests to n1")
