@@ -6,8 +6,8 @@ value            the value, or missing
 from_min_ns, from_max_ns  it was set between these two
 to_min_ns, to_max_ns      it was certainly there until the first, and certainly gone after the second
 began            "set", or "seen": it was there when the witness started (or resumed) watching the node
-ended            "deleted", "expired", "overwritten" (by another value), "set unread" (by a value that was gone
-                 before it was read: perhaps the same one), or "lost": the witness could no longer watch the node
+ended            "deleted", "expired", "evicted", "overwritten" (by another value), "set unread" (by a value that was
+                 gone before it was read: perhaps the same one), or "lost": the witness could no longer watch the node
 expires_ns       it cannot have expired before this by the node's clock
 expires_max_ns   it has certainly expired by then, by the node's clock; forever if its time to live was not read
 renewals         when its time to live was set anew, each at the latest, in order
@@ -147,7 +147,7 @@ def derive_holdings(events: Iterable[KeyEvent]) -> tuple[pd.DataFrame, pd.DataFr
             case "prolonged":
                 if (holding := node.held.get(event.key)) is not None:
                     holding.renew(event, since_ns, place)
-            case "deleted" | "expired":
+            case "deleted" | "expired" | "evicted":
                 if (holding := node.held.pop(event.key, None)) is not None:
                     _end(holding, event.event, since_ns, at_ns)
             case "watching":

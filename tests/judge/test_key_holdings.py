@@ -91,6 +91,11 @@ def test_a_key_without_a_known_time_to_live_does_not_expire() -> None:
     assert only(History().watch("n1").seen("n1", "set", 10, "v").seen("n1", "deleted", 20))["expires"] == NEVER
 
 
+def test_a_key_that_the_node_evicts_is_gone() -> None:
+    row = only(History().watch("n1").seen("n1", "set", 10, "v", ttl=100).seen("n1", "evicted", 30, since=25))
+    assert (row["to_min"], row["to_max"], row["ended"]) == (25, 30, "evicted")
+
+
 def test_extending_moves_the_expiry() -> None:
     history = History().watch("n1").seen("n1", "set", 10, "v", ttl=100).seen("n1", "prolonged", 50, "v", ttl=200)
     assert only(history.seen("n1", "deleted", 60))["expires"] == 250

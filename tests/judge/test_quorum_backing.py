@@ -53,6 +53,14 @@ def unfounded(history: History) -> tuple[str, float] | None:
     return cause, longest
 
 
+def test_nodes_that_evict_the_keys_back_nothing_and_that_is_not_the_locks_doing() -> None:
+    history = granted_by(*NODES)
+    for node in NODES[:2]:
+        history.seen(node, "evicted", 20)
+    assert unfounded(history) == ("lost by the node", 30)
+    assert [finding.blame for finding in judged(history).findings] == ["undecided"]
+
+
 def only(history: History) -> Finding:
     (finding,) = judged(history).findings
     return finding
