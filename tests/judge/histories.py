@@ -254,11 +254,11 @@ class History:
             watched=self._watched(),
             acquire_limit_ms=self.acquire_limit_ms,
             kept_waiting=self.kept_waiting,
-            wire=self._wire,
+            wire=self.wire_record,
             key_events=lambda: self.key_events,
         )
 
-    def _wire(self) -> WireRecord | None:
+    def wire_record(self) -> WireRecord | None:
         if not self.wire or not (self.requests or self.key_events):
             return None
         # Where some requests are told and no values, these are all.

@@ -5,17 +5,20 @@ from __future__ import annotations
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import msgspec
 
 from fencepost.errors import UsageError
-from harness.checkers import counter, exclusion, fencing, lease_validity, orphans
+from harness.checkers import counter, exclusion, fencing, lease_validity, ledger, orphans, others_keys
 from harness.checkers.judge import judge
 from harness.history.recorded import Recorded
 from harness.store.run_folder import RunFolder
 from harness.store.tables import load_recorded
 from harness.verdict import Verdict
+from tests.judge.histories import History
 from tests.peers import plain_judge
+from tests.peers.plain_judge.folder import Folder
 
 CONTRADICTIONS = ("unrecorded-write", "final-value", "impossible-value")
 DAMAGED = {"verdict": "damaged"}
@@ -26,8 +29,10 @@ QUESTIONS = (
     "faults",
     "fencing",
     "lease_validity",
+    "ledger",
     "liveness",
     "orphans",
+    "others_keys",
     "quorum_backing",
 )
 """The checkers that the plain judge has a counterpart of."""
@@ -46,6 +51,10 @@ def by_the_product(folder: Path) -> dict[str, Any]:
         recorded = load_recorded(RunFolder.open(folder))
     except UsageError:
         return DAMAGED
+    return in_one_form(recorded)
+
+
+def in_one_form(recorded: Recorded) -> dict[str, Any]:
     verdict = judge(without_floors(recorded), QUESTIONS)
     overlaps, costs = verdict.of(exclusion.Figures), verdict.of(counter.Figures)
     fences, leases = verdict.of(fencing.Figures), verdict.of(lease_validity.Figures)
@@ -73,7 +82,30 @@ def by_the_product(folder: Path) -> dict[str, Any]:
         "orphans": {cause: number for cause, number in (by_cause or {}).items() if number},
         "orphans_total": round(((keys and keys.total_ms) or 0) * 1e6),
         "orphans_longest": round(((keys and keys.longest_ms) or 0) * 1e6),
+    } | of_the_ledger(recorded)
+
+
+def of_the_ledger(recorded: Recorded) -> dict[str, Any]:
+    changes = ledger.check(recorded).figures
+    assert changes is None or isinstance(changes, ledger.Figures)
+    return {
+        "changes": (changes and changes.changes) or 0,
+        "changes_without_request": changes.without if changes else 0,
+        "anothers_keys": _touched(recorded),
     }
+
+
+def _touched(run: Recorded) -> dict[str, list[tuple[str, ...]]]:
+    """What each finding about keys of other clients shows, and not only its first examples."""
+    with mock.patch.object(others_keys, "_EXAMPLES", 10**9):
+        findings = others_keys.check(run).findings
+    return {finding.breaks[0]: sorted(map(_example, finding.examples)) for finding in findings}
+
+
+def _example(touched: dict[str, Any]) -> tuple[str, ...]:
+    """Which task of a process sent a request is not on record."""
+    by, of = (touched[name].partition("@")[0] for name in ("by", "of"))
+    return touched["node"], touched["key"], touched["how"], by, of
 
 
 def without_floors(run: Recorded) -> Recorded:
@@ -84,9 +116,12 @@ def without_floors(run: Recorded) -> Recorded:
 
 def by_the_plain_judge(folder: Path) -> dict[str, Any]:
     try:
-        judged = plain_judge.judge(folder)
+        return plainly(plain_judge.judge(folder))
     except plain_judge.DamagedError:
         return DAMAGED
+
+
+def plainly(judged: plain_judge.Judgement) -> dict[str, Any]:
     found = asdict(judged)
     longest = max(found.pop("longest_ns").values(), default=0)
     found |= {"longest": longest, "contradictions": bool(judged.contradictions)}
@@ -95,3 +130,25 @@ def by_the_plain_judge(folder: Path) -> dict[str, Any]:
 
 def _by_blame(verdict: Verdict, kind: str) -> dict[str, int]:
     return {finding.blame: finding.count for finding in verdict.findings if finding.kind == kind}
+
+
+def as_read(history: History) -> Folder:
+    """What the plain judge would read of a run that left this history."""
+    recorded, wire = history.recorded(), history.wire_record()
+    return Folder(
+        config=msgspec.to_builtins(history.config),
+        ops={life: [msgspec.to_builtins(op) for op in ops] for life, ops in history.ops.items()},
+        held={},
+        gaps={},
+        ends={(end.client, end.life): msgspec.to_builtins(end) for end in history.ends},
+        faults=[msgspec.to_builtins(fault) for fault in history.faults],
+        writes=[msgspec.to_builtins(write) for write in history.writes],
+        nodes=[msgspec.to_builtins(event) for event in history.key_events],
+        timeline=msgspec.to_builtins(history.timeline),
+        final=recorded.final_values,
+        planned_faults=history.planned,
+        requests=[] if wire is None else wire.requests.to_pylist(),
+        connections=[] if wire is None else wire.connections.to_pylist(),
+        are_links_recorded=wire is not None,
+        partly_recorded=frozenset(history.not_recorded),
+    )

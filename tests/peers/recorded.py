@@ -13,19 +13,21 @@ from harness.store.manifest import FIRST_SCHEMA, write_manifest
 from harness.store.run_folder import RunFolder, client_logs
 
 _ARCHIVE: Final = Path(__file__).parent / "recorded.tar.xz"
+WITH_LINKS: Final = Path(__file__).parent / "recorded_links.tar.xz"
+"""Two runs of four seconds, with a record of their links."""
 
 
-def names() -> list[str]:
-    with tarfile.open(_ARCHIVE) as archive:
+def names(of: Path = _ARCHIVE) -> list[str]:
+    with tarfile.open(of) as archive:
         return sorted(Path(each.name).name for each in archive if each.isdir() and each.name.count("/") == 1)
 
 
-def unpack(folder: Path) -> Path:
+def unpack(folder: Path, of: Path = _ARCHIVE) -> Path:
     """All of them; returns the folder that holds one folder per run."""
-    with tarfile.open(_ARCHIVE) as archive:
+    with tarfile.open(of) as archive:
         archive.extraction_filter = getattr(tarfile, "data_filter", None)  # Pythons before 3.11.4 have none
         archive.extractall(folder)
-    return folder / "recorded"
+    return folder / of.name.partition(".")[0]
 
 
 def complete(folder: RunFolder, end_ns: int) -> None:

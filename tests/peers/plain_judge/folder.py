@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
+
 Line = dict[str, Any]
 Life = tuple[str, int]
 """A client and its life."""
@@ -30,11 +32,18 @@ class Folder:
     timeline: Line | None
     final: dict[str, int] | None
     planned_faults: int
+    requests: list[Line]
+    connections: list[Line]
+    are_links_recorded: bool
+    partly_recorded: frozenset[str] = frozenset()
+    """Nodes of whose requests some may be missing."""
 
 
 def read(path: Path) -> Folder:
     ops = _lives(path / "clients")
     schedule = _json(path / "schedule.json", default=[])
+    nodes = _lines(path / "nodes.jsonl")
+    broke_off = (path / "connections.parquet").exists() and b"ended" in _table(path / "connections.parquet")[1]
     return Folder(
         config=_json(path / "config.json", default=None),
         ops=ops,
@@ -43,11 +52,23 @@ def read(path: Path) -> Folder:
         ends={(end["client"], end["life"]): end for end in _lines(path / "client-ends.jsonl")},
         faults=_lines(path / "nemesis.jsonl"),
         writes=_lines(path / "resource.jsonl"),
-        nodes=_lines(path / "nodes.jsonl"),
+        nodes=nodes,
         timeline=_json(path / "timeline.json", default=None),
         final=_json(path / "final.json", default=None),
         planned_faults=len(schedule["faults"] if isinstance(schedule, dict) else schedule),
+        requests=_table(path / "requests.parquet")[0],
+        connections=_table(path / "connections.parquet")[0],
+        are_links_recorded=(path / "requests.parquet").exists(),
+        partly_recorded=frozenset(event["node"] for event in nodes) if broke_off else frozenset(),
     )
+
+
+def _table(path: Path) -> tuple[list[Line], Any]:
+    """The rows, and what the file says besides."""
+    if not path.exists():
+        return [], {}
+    table = pq.read_table(path)
+    return table.to_pylist(), table.schema.metadata or {}
 
 
 def _lives(folder: Path) -> dict[Life, list[Line]]:

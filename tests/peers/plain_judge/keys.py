@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import re
 from collections import Counter
 from dataclasses import dataclass
 from itertools import pairwise
@@ -11,9 +9,13 @@ from math import inf
 from typing import Any
 
 from tests.peers.plain_judge.folder import Folder, Line
+from tests.peers.plain_judge.ledger import Change
+from tests.peers.plain_judge.owners import lock_names, mixed_hashes, section_of
 from tests.peers.plain_judge.sections import Interval, Section
 
 NODE_CLOCK_SLACK_NS = 20_000_000
+Users = dict[str | None, set[str]]
+"""By value, the clients that had set it."""
 
 
 @dataclass
@@ -36,6 +38,8 @@ class Holding:
     section: Section | None = None
     name: str = ""
     """The key's name on the node."""
+    change: Change | None = None
+    """That set it, as far as it is known."""
 
 
 @dataclass
@@ -51,70 +55,103 @@ class NodesRecord:
 
     holdings: list[Holding]
     watched: dict[str, list[Interval]]
-    values: dict[int, str]
-    """By the place of a section in the list of all, the value that was its client's own."""
+    values: dict[int, set[str | None]]
+    """By the place of a section in the list of all, the values that were its client's own."""
     all_nodes: list[str]
     wrong_clocks: list[tuple[str, Interval]]
     """When a node may have expired keys early because a fault had set its clock."""
 
 
-def nodes_record(folder: Folder, sections: list[Section]) -> NodesRecord:
-    of_number = {(s.life, s.number): place for place, s in enumerate(sections)}
-    shown: dict[str, list[int]] = {}
-    for life, lines in folder.held.items():
-        for line in lines:
-            if line["value"] and (place := of_number.get((life, line["section"]))) is not None:
-                shown.setdefault(line["value"], []).append(place)
-    single = {value: places[0] for value, places in shown.items() if len(places) == 1}
+def nodes_record(folder: Folder, sections: list[Section], changes: list[Change]) -> NodesRecord:
     every_node = [f"n{number}" for number in range(1, folder.config["nodes"] + 1)]
-    several = {value: places for value, places in shown.items() if len(places) > 1}
-    one_client = {v: places for v, places in several.items() if len({sections[p].life[0] for p in places}) == 1}
-    record = NodesRecord([], {}, {place: value for value, place in single.items()}, every_node, _wrong_clocks(folder))
+    record = NodesRecord([], {}, {}, every_node, _wrong_clocks(folder))
+    by_event = {id(change.event): change for change in changes}
     for node in sorted({event["node"] for event in folder.nodes}):
-        _one_node(record, node, [event for event in folder.nodes if event["node"] == node])
-    own_names = {op["key"] for ops in folder.ops.values() for op in ops}
-    for holding in record.holdings:
-        if holding.value in single:
-            holding.section = sections[single[holding.value]]
-        elif holding.value in one_client:
-            used_by = one_client[holding.value]
-            record.values |= dict.fromkeys(used_by, holding.value)
-            holding.section = _set_for(holding, [sections[place] for place in used_by])
-    places = {id(section): place for place, section in enumerate(sections)}
-    held: dict[str, set[tuple[str, int]]] = {}
-    for holding in record.holdings:
-        if holding.section is not None:
-            held.setdefault(holding.key, set()).add((holding.node, places[id(holding.section)]))
-    under = {of for name, own in held.items() if name in own_names for of in own}
-    names = {key: key for key in own_names}
-    for name, own in held.items():
-        if name not in own_names and not (2 * len(own & under) > len(own) and folder.config.get("permits", 1) == 1):
-            latest = sorted((place for _, place in own), reverse=True)
-            names[name] = Counter(sections[place].key for place in latest).most_common(1)[0][0]
-    ours = [holding for holding in record.holdings if holding.key in names]
-    known = [holding for holding in ours if holding.value is not None]
-    itself = [holding for holding in known if holding.key in own_names]
-    texts = [holding for holding in itself if not re.fullmatch(r"-?\d+", str(holding.value))]
-    as_shown = any(h.value in shown for h in itself) or sum(h.value in shown for h in known) > 2 * len(texts)
-    if not as_shown:
-        record.values.clear()
-        ours = [dataclasses.replace(holding, section=None) for holding in ours if holding.key in own_names]
-    record.holdings = ours
+        _one_node(record, node, [event for event in folder.nodes if event["node"] == node], by_event)
+    names, mixed = lock_names(folder, sections, changes), mixed_hashes(changes)
+    record.holdings = [holding for holding in record.holdings if holding.key in names]
+    users: dict[str | None, set[str]] = {}
     for holding in record.holdings:
         holding.name, holding.key = holding.key, names[holding.key]
+        if holding.change in mixed:
+            holding.change = holding.value = None
+        elif holding.change and holding.change.what == "changed" and not section_of(holding.change, sections):
+            holding.change = holding.change.of  # a field more leaves a hash with its owner
+        holding.section = section_of(holding.change, sections)
+        if holding.change and holding.change.call:
+            users.setdefault(holding.value, set()).add(holding.change.call.life[0])
+    for holding in record.holdings:
+        if _gave_up(holding, changes):
+            holding.section = None
+    _tell_by_value(record, users)
+    _find_values(record, sections, changes, names, users)
+    if 2 * sum(map(bool, record.values.values())) < len(sections):
+        record.values.clear()  # what this lock sets tells nothing of who holds it
     return record
 
 
-def _set_for(holding: Holding, sections: list[Section]) -> Section | None:
-    """Of the sections that used the value, the last one that had been asked for when it was set."""
-    of_key = [section for section in sections if section.key == holding.key] or sections
-    asked = [section for section in of_key if section.asked_ns <= holding.began[1]]
-    in_order = sorted(asked, key=lambda section: section.asked_ns)
-    return in_order[-1] if in_order else None
+def _tell_by_value(record: NodesRecord, users: Users) -> None:
+    """What else has a value that only one section had set was set for that section."""
+    set_for: dict[str | None, list[Section]] = {}
+    for holding in record.holdings:
+        if holding.section and holding.section not in set_for.setdefault(holding.value, []):
+            set_for[holding.value].append(holding.section)
+    for holding in record.holdings:
+        own, client = set_for.get(holding.value, []), holding.change.client if holding.change else None
+        is_ones = holding.value is not None and len(own) == len(users.get(holding.value, ())) == 1
+        if holding.section is None and is_ones and client in (None, own[0].life[0].partition("@")[0]):
+            holding.section = own[0]
 
 
-def _one_node(record: NodesRecord, node: str, events: list[Line]) -> None:
+def _gave_up(holding: Holding, changes: list[Change]) -> bool:
+    """Whether an earlier round of the acquire that granted the section had set it."""
+    call = holding.change.call if holding.change else None
+    if holding.section is None or call is None or call.f != "acquire" or not holding.change.is_in_call:
+        return False
+    same = [c for c in changes if c.call is call and c.is_in_call and c.event["key"] == holding.name]
+    same = [c for c in same if holding.value is not None and holding.value in (c.value, c.was)]
+    deleted = [c.sent_ns for c in same if c.what == "deleted"]
+    others = [c.sent_ns for c in same if c.what != "deleted"]
+    is_early = holding.change.sent_ns < (holding.section.leases[0].requested_ns or 0)
+    return is_early or max(deleted, default=0) > max(others, default=0)
+
+
+def _find_values(
+    record: NodesRecord, sections: list[Section], changes: list[Change], names: dict[str, str], users: Users
+) -> None:
+    """By section, the values that only its own client had set, and that are, or may be, its own."""
+    granted = {holding.value for holding in record.holdings if holding.section}
+
+    def is_ones(value: str | None) -> bool:
+        return value is not None and value in granted and len(users.get(value, ())) == 1
+
+    prolonged = [(section_of(c, sections), c) for c in changes if c.what == "prolonged" and c.event["key"] in names]
+    unknown = [h for h in record.holdings if h.section is None and (h.change is None or h.change.call is None)]
+    for place, section in enumerate(sections):
+        own = [h for h in record.holdings if h.section is section and h.value is not None]
+        values = {h.value for h in own if is_ones(h.value)}
+        is_unclear = any(not is_ones(h.value) for h in own)
+        for of, change in prolonged:
+            is_own = change.of is None or change.of.client == change.client
+            if of is section and is_own and is_ones(change.value):
+                values.add(change.value)
+        for holding in unknown:
+            is_its = holding.key == section.key and section.asked_ns <= holding.began[1]
+            if is_its and holding.value not in users and holding.began[0] <= section.end:
+                values.add(holding.value)
+        if not values and not is_unclear:
+            process = section.life[0].partition("@")[0]
+            for h in record.holdings:
+                is_there = h.began[0] <= section.start and h.gone[1] >= section.asked_ns and h.key == section.key
+                if is_there and is_ones(h.value) and h.change and h.change.client == process:
+                    values.add(h.value)
+        if values or not is_unclear:
+            record.values[place] = values - {None}
+
+
+def _one_node(record: NodesRecord, node: str, events: list[Line], by_event: dict[int, Change]) -> None:
     there: dict[str, Holding] = {}
+    latest: dict[str, Holding] = {}
     lost: list[Holding] = []
     unnamed: list[Holding] = []
     blind_ns: float = 0
@@ -148,8 +185,8 @@ def _one_node(record: NodesRecord, node: str, events: list[Line]) -> None:
             unnamed.clear()
         elif name == "blind":
             stop(at)
-        elif name == "prolonged":
-            if key in there:
+        elif name in ("prolonged", "changed"):
+            if key in there and name == "prolonged":
                 there[key].expires_ns = expires_ns
         else:
             if (
@@ -163,14 +200,17 @@ def _one_node(record: NodesRecord, node: str, events: list[Line]) -> None:
             if key in there:
                 before = there.pop(key)
                 before.gone = (max(since, before.began[0]), at)
-                before.ended = name if name in ("deleted", "expired") else "overwritten"
+                before.ended = name if name in ("deleted", "expired", "evicted") else "overwritten"
                 before.perhaps_by_itself = name == "set" and event.get("value") is None
             if name in ("set", "seen"):
                 first = since if name == "set" else blind_ns
                 holding = Holding(node, key, event.get("value"), (first, at), name == "seen", run, expires_ns)
                 if watching is None:
                     unnamed.append(holding)
-                there[key] = holding
+                before = latest.get(key)
+                is_same = name == "seen" and before is not None and before.value == holding.value
+                holding.change = before.change if is_same and before else by_event.get(id(event))
+                there[key] = latest[key] = holding
                 record.holdings.append(holding)
     stop(proven)
     record.watched[node] = watched
@@ -180,24 +220,25 @@ def orphans(folder: Folder, sections: list[Section], record: NodesRecord) -> lis
     """One value of one key on one node is one orphan, even if the node was unobserved in between."""
     found: list[Orphan] = []
     chains: dict[tuple[str, str], Any] = {}
-    attempts = {key: _attempts(folder, sections, record, key) for key in {h.key for h in record.holdings}}
     for holding in record.holdings:
         place = holding.node, holding.name
         first, orphan = chains.get(place, (None, None))
         if not (holding.seen and first and first.value is not None and first.value == holding.value):
             first, orphan = holding, None
+        call = holding.change.call if holding.change else None
         if holding.section is not None:
             free = _left(folder, holding.section)
             cause = "not released" if holding.section.released is not None else "client gone"
+        elif call is not None:
+            free, cause = call.to_ns, "given up" if call.outcome else "client gone"
         else:
-            tried = [(until, died) for began, until, died in attempts[holding.key] if began <= first.began[1]]
-            free, died = max(tried, default=(-1, False))
-            cause = "client gone" if died else "given up"
+            free, cause = inf, ""
         if first.began[0] > free:
             cause = "set too late"
         elif first.run is not None and holding.run not in (None, first.run):
             cause = "back from disk"
-        for_ns = min(holding.gone[0], holding.expires_ns) - max(free, holding.began[1])
+        until = min(holding.gone[0], holding.expires_ns, _called_again(folder, sections, record, holding, free))
+        for_ns = until - max(free, holding.began[1])
         if for_ns > 0:
             if orphan is None:
                 orphan = Orphan(holding.node, cause, 0)
@@ -207,30 +248,25 @@ def orphans(folder: Folder, sections: list[Section], record: NodesRecord) -> lis
     return found
 
 
+def _called_again(folder: Folder, sections: list[Section], record: NodesRecord, holding: Holding, free: float) -> float:
+    """When the client of a value that it uses for several sections, and finds where it was left, asked once more."""
+    used_by = [sections[place] for place, values in record.values.items() if holding.value in values]
+    if len(used_by) < 2 or len({section.life[0] for section in used_by}) > 1:
+        return inf
+    asked = [
+        op["invoke_ns"]
+        for life, ops in folder.ops.items()
+        for op in ops
+        if life[0] == used_by[0].life[0] and op["f"] == "acquire" and op["key"] == holding.key
+    ]
+    return min((at for at in asked if at >= free), default=inf)
+
+
 def _left(folder: Folder, section: Section) -> float:
     if section.released is not None:
         return section.released["complete_ns"]
     end = folder.ends.get(section.life)
     return inf if end is None else end["at_ns"]
-
-
-def _attempts(folder: Folder, sections: list[Section], record: NodesRecord, key: str) -> list[tuple[int, float, bool]]:
-    """When each attempt started, when nothing of it was needed any longer, and whether its client died."""
-    attempts: list[tuple[int, float, bool]] = []
-    places = {(s.life, s.number): place for place, s in enumerate(sections)}
-    for life, ops in folder.ops.items():
-        for op in ops:
-            if op["f"] == "acquire" and op["key"] == key:
-                until = op["complete_ns"]
-                place = places[life, op["section"]] if op["outcome"] == "ok" else -1
-                if place >= 0 and place not in record.values:
-                    until = _left(folder, sections[place])
-                attempts.append((op["invoke_ns"], until, False))
-    for life, end in folder.ends.items():
-        if end["how"] != "finished":
-            last = folder.ops[life][-1]["complete_ns"] if folder.ops.get(life) else 0
-            attempts.append((last, end["at_ns"], True))
-    return attempts
 
 
 def not_backed(sections: list[Section], record: NodesRecord) -> Counter[str]:
@@ -251,7 +287,7 @@ def harmful_extensions(sections: list[Section], record: NodesRecord) -> int:
 def _gap(sections: list[Section], record: NodesRecord, place: int, from_ns: float, to_ns: float) -> str | None:
     """Who is to blame for the longest time within these bounds in which certainly no majority of the nodes held the
     value; None if there was none."""
-    section, value = sections[place], record.values[place]
+    section, values = sections[place], record.values[place]
     of_key = [h for h in record.holdings if h.key == section.key]
     nodes = sorted({h.node for h in of_key})
     if not nodes or not any(h.section for h in record.holdings) or to_ns <= from_ns:
@@ -259,14 +295,14 @@ def _gap(sections: list[Section], record: NodesRecord, place: int, from_ns: floa
     others = [node for node in record.all_nodes if node not in nodes]
     edges = {from_ns, to_ns}
     for a, b in [
-        *((h.began[0], h.gone[1]) for h in of_key if h.value in (None, value)),
+        *((h.began[0], h.gone[1]) for h in of_key if h.value in (None, *values)),
         *(window for node in (*nodes, *others) for window in record.watched.get(node, ())),
     ]:
         edges |= {edge for edge in (a, b) if from_ns < edge < to_ns}
     ordered = sorted(edges)
     longest, began = (0.0, 0.0), None
     for a, b in pairwise(ordered):
-        backing = [node for node in nodes if _may_hold(record, of_key, node, value, a, b)]
+        backing = [node for node in nodes if _may_hold(record, of_key, node, values, a, b)]
         hidden = sum(not _in_sight(record, node, a, b) for node in others)
         if len(backing) + hidden >= (len(nodes) + hidden) // 2 + 1:
             began = None
@@ -277,16 +313,18 @@ def _gap(sections: list[Section], record: NodesRecord, place: int, from_ns: floa
     if longest[1] <= longest[0]:
         return None
     pieces = [(a, b) for a, b in pairwise(ordered) if longest[0] <= a and b <= longest[1]]
-    lacking = [node for node in nodes if not all(_may_hold(record, of_key, node, value, a, b) for a, b in pieces)]
+    lacking = [node for node in nodes if not all(_may_hold(record, of_key, node, values, a, b) for a, b in pieces)]
     of_lock = sum(_took_by_lock(record, of_key, section, node, longest[1]) for node in lacking)
     most = len(nodes) + sum(not _in_sight(record, node, section.asked_ns, to_ns) for node in others)
     return "lock" if most - of_lock < most // 2 + 1 else "undecided"
 
 
-def _may_hold(record: NodesRecord, of_key: list[Holding], node: str, value: str, a: float, b: float) -> bool:
+def _may_hold(
+    record: NodesRecord, of_key: list[Holding], node: str, values: set[str | None], a: float, b: float
+) -> bool:
     if not _in_sight(record, node, a, b):
         return True
-    return any(h.node == node and h.value in (None, value) and h.began[0] <= a and b <= h.gone[1] for h in of_key)
+    return any(h.node == node and h.value in (None, *values) and h.began[0] <= a and b <= h.gone[1] for h in of_key)
 
 
 def _in_sight(record: NodesRecord, node: str, a: float, b: float) -> bool:

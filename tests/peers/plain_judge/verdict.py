@@ -10,6 +10,8 @@ from tests.peers.plain_judge.counter import cost
 from tests.peers.plain_judge.damage import broke_off
 from tests.peers.plain_judge.folder import Folder, read
 from tests.peers.plain_judge.keys import NodesRecord, harmful_extensions, nodes_record, not_backed, orphans
+from tests.peers.plain_judge.ledger import ledger
+from tests.peers.plain_judge.owners import anothers_keys
 from tests.peers.plain_judge.sections import Lease, Section, blame, overlaps, sections_of
 
 ROUNDING_NS = 1_000_000
@@ -35,12 +37,19 @@ class Judgement:
     orphans: dict[str, int]
     orphans_total_ns: float
     orphans_longest_ns: float
+    changes: int
+    changes_without_request: int
+    anothers_keys: dict[str, list[tuple[str, str, str, str, str]]]
+    """By what they break: the node, the key, how it was changed, by whom, and whose it was."""
 
 
 def judge(path: Path) -> Judgement:
     """Raises DamagedError."""
     folder = read(path)
-    did_not_end = broke_off(path, folder)
+    return judge_record(folder, broke_off(path, folder))
+
+
+def judge_record(folder: Folder, did_not_end: bool = False) -> Judgement:
     sections = sections_of(folder)
     pairs = overlaps(sections)
     longest: dict[str, float] = {}
@@ -52,9 +61,10 @@ def judge(path: Path) -> Judgement:
     costs = cost(folder, sections)
     leases = [lease for section in sections for lease in section.leases]
     # Without a record of the links it is not known whose the keys were.
-    is_known = (path / "requests.parquet").exists()
-    record = nodes_record(folder, sections) if is_known else NodesRecord([], {}, {}, [], [])
+    changes = ledger(folder) if folder.are_links_recorded else []
+    record = nodes_record(folder, sections, changes) if folder.are_links_recorded else NodesRecord([], {}, {}, [], [])
     found = orphans(folder, sections, record)
+    touched = anothers_keys(folder, sections, changes)
     backed = not_backed(sections, record)
     by_blame = Counter(blame(a, b) for a, b in pairs)
     overstated = sum(_overstated(lease, folder.config["ttl_ms"]) for lease in leases)
@@ -65,6 +75,7 @@ def judge(path: Path) -> Judgement:
         or overstated
         or without_validity
         or harmful_extensions(sections, record)
+        or any(one.breaks == "lease" for one in touched)
         or backed["lock"],
         "exclusion": pairs,
         "data": costs.lost or costs.stale_accepted or costs.tokens_not_increasing,
@@ -88,6 +99,12 @@ def judge(path: Path) -> Judgement:
         orphans=dict(Counter(orphan.cause for orphan in found)),
         orphans_total_ns=sum(orphan.for_ns for orphan in found),
         orphans_longest_ns=max((orphan.for_ns for orphan in found), default=0),
+        changes=len(changes),
+        changes_without_request=sum(not change.is_recorded for change in changes),
+        anothers_keys={
+            breaks: sorted((one.node, one.key, one.how, one.by, one.of) for one in touched if one.breaks == breaks)
+            for breaks in sorted({one.breaks for one in touched})
+        },
     )
 
 
