@@ -9,7 +9,8 @@ from pathlib import Path
 from tests.peers.plain_judge.counter import cost
 from tests.peers.plain_judge.damage import broke_off
 from tests.peers.plain_judge.folder import Folder, read
-from tests.peers.plain_judge.keys import NodesRecord, harmful_extensions, nodes_record, not_backed, orphans
+from tests.peers.plain_judge.holdings import NodesRecord, nodes_record
+from tests.peers.plain_judge.keys import harmful_extensions, not_backed, orphans
 from tests.peers.plain_judge.ledger import ledger
 from tests.peers.plain_judge.owners import anothers_keys
 from tests.peers.plain_judge.sections import Lease, Section, blame, overlaps, sections_of
