@@ -144,7 +144,8 @@ def _took_by_lock(record: NodesRecord, of_key: list[Holding], section: Section, 
         return _in_sight(record, node, section.asked_ns, at)
     last = own[-1]
     if last.perhaps_by_itself:
-        last = [h for h in of_key if h.node == node and h.value is None and last.began[0] <= h.began[0] < at][-1]
+        unread = [h for h in of_key if h.node == node and h.value is None and last.began[0] <= h.began[0] < at]
+        last = unread[-1] if unread else last
     if last.ended == "expired":
         asked_ns = section.asked_ns
         is_wrong = any(name == node and a <= at and b >= asked_ns for name, (a, b) in record.wrong_clocks)
