@@ -99,7 +99,7 @@ def _touched(run: Recorded) -> dict[str, list[tuple[str, ...]]]:
     """What each finding about keys of other clients shows, and not only its first examples."""
     with mock.patch.object(others_keys, "_EXAMPLES", 10**9):
         findings = others_keys.check(run).findings
-    return {finding.breaks[0]: sorted(map(_example, finding.examples)) for finding in findings}
+    return {str(finding.breaks): sorted(map(_example, finding.examples)) for finding in findings}
 
 
 def _example(touched: dict[str, Any]) -> tuple[str, ...]:

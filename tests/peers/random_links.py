@@ -26,7 +26,7 @@ class _Request(NamedTuple):
 
 def draw(seed: int) -> History:
     random = Random(seed)
-    history = History(clients=3, ttl_ms=TTL)
+    history = History(require="lease", clients=3, ttl_ms=TTL)
     requests: list[_Request] = []
     for client in ("c1", "c2", "c3"):
         _client(random, history, requests, client)

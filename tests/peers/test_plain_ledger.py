@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from fencepost.history import LOCK_STEPS
 from harness.checkers import others_keys
@@ -24,6 +25,7 @@ DRAWN = 60
 
 
 def both(history: History) -> tuple[dict[str, Any], dict[str, Any]]:
+    history.config = replace(history.config, require="lease")
     return in_one_form(history.recorded()), plainly(judge_record(as_read(history)))
 
 

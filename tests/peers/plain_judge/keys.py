@@ -92,8 +92,8 @@ def harmful_extensions(sections: list[Section], record: NodesRecord) -> int:
 
 def _gap(sections: list[Section], record: NodesRecord, place: int, from_ns: float, to_ns: float) -> str | None:
     """Who is to blame for the longest time within these bounds in which certainly no majority of the nodes held the
-    value; None if there was none."""
-    section, values = sections[place], record.values[place]
+    key for it; None if there was none."""
+    section = sections[place]
     of_key = [h for h in record.holdings if h.key == section.key]
     nodes = sorted({h.node for h in of_key})
     if not nodes or not any(h.section for h in record.holdings) or to_ns <= from_ns:
@@ -101,14 +101,14 @@ def _gap(sections: list[Section], record: NodesRecord, place: int, from_ns: floa
     others = [node for node in record.all_nodes if node not in nodes]
     edges = {from_ns, to_ns}
     for a, b in [
-        *((h.began[0], h.gone[1]) for h in of_key if h.value in (None, *values)),
+        *((h.began[0], h.gone[1]) for h in of_key if _may_be_its(h, section)),
         *(window for node in (*nodes, *others) for window in record.watched.get(node, ())),
     ]:
         edges |= {edge for edge in (a, b) if from_ns < edge < to_ns}
     ordered = sorted(edges)
     longest, began = (0.0, 0.0), None
     for a, b in pairwise(ordered):
-        backing = [node for node in nodes if _may_hold(record, of_key, node, values, a, b)]
+        backing = [node for node in nodes if _may_hold(record, of_key, node, section, a, b)]
         hidden = sum(not _in_sight(record, node, a, b) for node in others)
         if len(backing) + hidden >= (len(nodes) + hidden) // 2 + 1:
             began = None
@@ -119,18 +119,27 @@ def _gap(sections: list[Section], record: NodesRecord, place: int, from_ns: floa
     if longest[1] <= longest[0]:
         return None
     pieces = [(a, b) for a, b in pairwise(ordered) if longest[0] <= a and b <= longest[1]]
-    lacking = [node for node in nodes if not all(_may_hold(record, of_key, node, values, a, b) for a, b in pieces)]
+    lacking = [node for node in nodes if not all(_may_hold(record, of_key, node, section, a, b) for a, b in pieces)]
     of_lock = sum(_took_by_lock(record, of_key, section, node, longest[1]) for node in lacking)
     most = len(nodes) + sum(not _in_sight(record, node, section.asked_ns, to_ns) for node in others)
     return "lock" if most - of_lock < most // 2 + 1 else "undecided"
 
 
-def _may_hold(
-    record: NodesRecord, of_key: list[Holding], node: str, values: set[str | None], a: float, b: float
-) -> bool:
+def _may_hold(record: NodesRecord, of_key: list[Holding], node: str, section: Section, a: float, b: float) -> bool:
     if not _in_sight(record, node, a, b):
         return True
-    return any(h.node == node and h.value in (None, *values) and h.began[0] <= a and b <= h.gone[1] for h in of_key)
+    return any(h.node == node and _may_be_its(h, section) and h.began[0] <= a and b <= h.gone[1] for h in of_key)
+
+
+def _may_be_its(holding: Holding, section: Section) -> bool:
+    """Whether the section's process set it, or it is not known which one did."""
+    return holding.value is None or _process(holding) in (None, section.life[0].partition("@")[0])
+
+
+def _process(holding: Holding) -> str | None:
+    if holding.change and holding.change.client:
+        return holding.change.client
+    return holding.section.life[0].partition("@")[0] if holding.section else None
 
 
 def _in_sight(record: NodesRecord, node: str, a: float, b: float) -> bool:
@@ -139,7 +148,14 @@ def _in_sight(record: NodesRecord, node: str, a: float, b: float) -> bool:
 
 def _took_by_lock(record: NodesRecord, of_key: list[Holding], section: Section, node: str, at: float) -> bool:
     """Whether only the lock's own requests explain that the node does not hold the section's value."""
-    own = [h for h in of_key if h.node == node and h.section is section and h.gone[1] < at]
+    process = section.life[0].partition("@")[0]
+    own = [
+        h
+        for h in of_key
+        if h.node == node and h.gone[1] < at
+        if h.section is section
+        or (h.value is not None and _process(h) == process and h.began[0] <= at and h.began[1] >= section.asked_ns)
+    ]
     if not own:
         return _in_sight(record, node, section.asked_ns, at)
     last = own[-1]
