@@ -139,7 +139,6 @@ class ExtendsOnceMoreAfterTheRelease(Redlock):
     "a release stops the renewals",
     conditions="busy",
     finding="renewal-after-release",
-    cause="set again",
     also={"release-without-effect": "set again"},
     source="redisson/redisson#7272",
 )
